@@ -67,12 +67,12 @@ void Session::State::pump() {
     event.last = message.last;
     event.frame = message.frame;
     event.body = event.frame.substr(5);
-    if (stands_before(event)) {
+    if (seating_.stands_before(event)) {
       line_.deferred = message;
       return;
     }
     client_event(event);
-    peeked_ = {};
+    seating_.forget_peeked();
   }
   if (line_.client_in.empty()) return;
   // look_at() may append to line_.client_in through what it calls, so it reads from a buffer of its own.
@@ -106,7 +106,7 @@ bool Session::State::must_wait(char type) const noexcept {
     case frontend::describe:
     case frontend::close: return !pipeline_.begun && texts_.outstanding.wait_for_all;
     case frontend::sync:
-    case frontend::flush: return !pipeline_.begun && texts_.outstanding.wait_for_all && !server_awaits_sync();
+    case frontend::flush: return !pipeline_.begun && texts_.outstanding.wait_for_all && !line_.server_awaits_sync();
     default: return false;
   }
 }
@@ -117,19 +117,6 @@ bool Session::State::asks_recovery(char type) const noexcept {
   if (!line_.server.replies.empty() || pipeline_.begun || model_.tx.in_block || model_.status != pgwire::TransactionStatus::idle)
     return false;
   return type == frontend::query || type == frontend::parse || type == frontend::bind || type == frontend::function_call;
-}
-
-// In COPY FROM STDIN the server ignores a Sync, so no ReadyForQuery follows. True: the last request in the
-// queue is one after which the server sends nothing before it gets a Sync or a Flush.
-bool Session::State::server_awaits_sync() const noexcept {
-  assert(!line_.server.replies.empty() && "must_wait() and the callers have seen that a reply is owed");
-  switch (line_.server.replies.last().request) {
-    case Request::sync:
-    case Request::query:
-    case Request::function_call:
-    case Request::nothing: return false;
-    default: return true;
-  }
 }
 
 // In the middle of a COPY from the client the server takes its data, its end, and what it swallows.
@@ -196,18 +183,18 @@ std::size_t Session::State::look_at(std::string_view bytes) {
             }
             pgwire::append_bare(line_.server.bytes.back(), frontend::flush);
             pipeline_.sent = pipeline_.touched_server = true;
-          } else if (server_awaits_sync()) {
+          } else if (line_.server_awaits_sync()) {
             pgwire::append_bare(line_.server.bytes.back(), frontend::flush);
           }
           defer(event);
         } else if (event.first && asks_recovery(event.type)) {
           own_.ask_recovery();
           defer(event);
-        } else if (stands_before(event)) {
+        } else if (seating_.stands_before(event)) {
           defer(event);
         } else {
           client_event(event);
-          peeked_ = {};
+          seating_.forget_peeked();
           if (event.type == frontend::copy_data && event.last && line_.client_parts == Line::Parts::send && !pipeline_.refused &&
               line_.stage == Stage::ready && !blocked()) {
             const std::string_view data = line_.client_reader.run_of(frontend::copy_data, bytes.substr(used));
@@ -238,7 +225,7 @@ void Session::State::client_event(const Event& event) {
   if (pipeline_.needs_hold && (event.type == frontend::parse || event.type == frontend::bind || event.type == frontend::describe ||
                                event.type == frontend::execute)) {
     line_.client_parts = Line::Parts::drop;
-    return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
+    return refusals_.refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   }
   if (in_copy_in_ && (event.type == frontend::sync || event.type == frontend::flush)) {
     // Swallowed by the server in the middle of a copy: nothing is owed for it.

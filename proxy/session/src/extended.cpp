@@ -39,13 +39,13 @@ void Session::State::on_parse(const Event& event) {
   const auto parse = pgwire::decode_parse(event.body);
   if (!parse) return line_.end("08P01", parse.problem().reason());
   const std::string_view sql = parse->sql;
-  const bool passes = peeked_.at == sql.data();
-  const Text text = passes ? std::exchange(peeked_, {}).text : judgement_.classified(sql);
+  const bool passes = seating_.has_peeked(sql);
+  const Text text = passes ? seating_.take_peeked() : judgement_.classified(sql);
   judgement_.learn(*text, sql);  // first: by its text a session that had nothing to declare may have become one that is held to a claim
   group_begins(judgement_.declares(*text));
-  if (is_reserved(parse->statement)) return refuse_reserved();
+  if (is_reserved(parse->statement)) return refusals_.refuse_reserved();
   judgement_.unit_is(sql);
-  if (judgement_.names_ours(*text)) return refuse_reserved();
+  if (judgement_.names_ours(*text)) return refusals_.refuse_reserved();
   const statements::Statement& statement = text->statements.front();
   Effects effects = effects_of(*text, sql);
   const std::size_t hash = effects.way == Way::read ? judgement_.hash_of(sql) : 0;
@@ -61,7 +61,7 @@ void Session::State::on_parse(const Event& event) {
   }
 
   effects.literals = holds_literal(sql);
-  if (!passes && passes_under_seat() && !passes_seated(*text, sql)) group_begins(true);
+  if (!passes && seating_.passes_under_seat() && !seating_.passes_seated(*text, sql)) group_begins(true);
 
   std::string rewritten, frame;
   if (claims_.active()) rewritten = rewritten_for(sql, effects, statement);
@@ -119,10 +119,10 @@ bool Session::State::guard_parse(std::string_view name, Known known) {
   Effects& effects = known.effects;
   // The input of a parameter runs at the Bind.
   effects.input_runs_code = false;
-  const bool code = runs_code_ahead(effects, Step::parses);
+  const bool code = carrier_.runs_code_ahead(effects, Step::parses);
   const Claim claim = judgement_.claim_for(known);
   if (model_.tx.in_block && pipeline_.direct) {
-    guard_block(effects, claim, Step::parses);
+    carrier_.guard_block(effects, claim, Step::parses);
     if (effects.takes_snapshot && !model_.tx.writable) model_.tx.snapshot = true;
   } else if (code && judgement_.may_write()) {
     guard_group(effects, known, Step::plans, true);
@@ -172,12 +172,12 @@ void Session::State::on_bind(const Event& event) {
   }
   const Known* prepared = names_.known(statement);
   group_begins(prepared != nullptr && (!prepared->declared.empty() || prepared->effects.only_declares));
-  if (passes_under_seat() && !passes_seated(prepared)) group_begins(true);
+  if (seating_.passes_under_seat() && !seating_.passes_seated(prepared)) group_begins(true);
   model_.before_bind(statement);
-  if (pipeline_.discarded) return refuse("0A000", discard_alone, "");  // a Bind plans, and planning runs functions
+  if (pipeline_.discarded) return refusals_.refuse("0A000", discard_alone, "");  // a Bind plans, and planning runs functions
   if (is_reserved(statement) || is_reserved(portal)) {
     line_.client_parts = Line::Parts::drop;
-    return refuse_reserved();
+    return refusals_.refuse_reserved();
   }
   const Known* known = names_.known(statement);
   Known bound;
@@ -195,7 +195,7 @@ void Session::State::on_bind(const Event& event) {
     names_.portals[portal] = bound;
   // A write is decided here already, so that its values, however many, go straight through.
   const Effects effects = judgement_.resolved(bound.effects, bound.executes);
-  if (effects.way == Way::write || model_.tx.in_block || !event.last || runs_code_ahead(effects, Step::plans)) {
+  if (effects.way == Way::write || model_.tx.in_block || !event.last || carrier_.runs_code_ahead(effects, Step::plans)) {
     guard_group(effects, bound, Step::plans, event.last);
     if (line_.stage != Stage::ready) return;
     if (pipeline_.refused) {
@@ -217,7 +217,8 @@ void Session::State::on_bind(const Event& event) {
   pipeline_.just_parsed.reset();
   pipeline_.snapshot_here |= effects.takes_snapshot;
   model_.tx.bound.reset();
-  if (runs_code_ahead(effects, Step::plans) && !model_.tx.failed) model_.on_bind(portal, effects, judgement_.claim_for(bound).named);
+  if (carrier_.runs_code_ahead(effects, Step::plans) && !model_.tx.failed)
+    model_.on_bind(portal, effects, judgement_.claim_for(bound).named);
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }
 
@@ -263,7 +264,7 @@ void Session::State::on_execute(const Event& event) {
   const auto execute = pgwire::decode_execute(event.body);
   if (!execute) return line_.end("08P01", execute.problem().reason());
   group_begins();
-  if (is_reserved(execute->portal)) return refuse_reserved();
+  if (is_reserved(execute->portal)) return refusals_.refuse_reserved();
   const auto found = names_.portals.find(execute->portal);
   Known known;
   const bool bound = found != names_.portals.end();
@@ -278,7 +279,7 @@ void Session::State::on_execute(const Event& event) {
     else if (effects.way != Way::alone) effects = effects_of_unknown();
     effects.own_check = effects.own_check_passes = false;
   }
-  if (passes_under_seat() && !passes_seated(bound ? &known : nullptr)) group_begins(true);
+  if (seating_.passes_under_seat() && !seating_.passes_seated(bound ? &known : nullptr)) group_begins(true);
   pipeline_.just_parsed.reset();
   model_.on_execute(execute->portal);
   if (claims_.active() && !model_.tx.failed) {
@@ -295,7 +296,7 @@ void Session::State::on_execute(const Event& event) {
   forward_extended(event, {.request = Request::execute, .change = change_of(effects), .read_hash = known.hash, .shows = shows});
 
   const bool was_block = model_.tx.in_block;
-  note_sent(effects, judgement_.claim_for(known).named);
+  carrier_.note_sent(effects, judgement_.claim_for(known).named);
   // Where an error comes before it the server skips it, and is in the same transaction still: what follows the Sync waits for the answer.
   if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
     texts_.outstanding.wait_for_all = true;
@@ -305,8 +306,8 @@ void Session::State::on_execute(const Event& event) {
   if (!claims_.active() || pipeline_.needs_hold) return;
   if (model_.tx.in_block && !was_block && !pipeline_.direct) {
     // The rest of the group is in the client's block, and so is what was read before it: the lock belongs ahead of that.
-    lock_group();
-    flush_group();
+    held_.lock_group();
+    held_.flush_group();
     pipeline_.direct = true;
   } else if (!model_.tx.in_block && (was_block || (pipeline_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback ||
                                                                         effects.kind == Kind::prepare_transaction)))) {
@@ -316,7 +317,7 @@ void Session::State::on_execute(const Event& event) {
     pipeline_.executed_here = pipeline_.snapshot_here = pipeline_.acted_here = pipeline_.called = pipeline_.bound = false;
     pipeline_.opening_possible = true;
   } else if (!pipeline_.direct && effects.way == Way::control) {
-    lock_group();
+    held_.lock_group();
     pipeline_.ended_one = true;
     pipeline_.executed_here = pipeline_.snapshot_here = pipeline_.acted_here = pipeline_.called = pipeline_.bound = false;
     pipeline_.beginning = pipeline_.held.end();
@@ -328,7 +329,7 @@ void Session::State::on_close(const Event& event) {
   const auto named = pgwire::decode_close(event.body);
   if (!named) return line_.end("08P01", named.problem().reason());
   group_begins();
-  if (is_reserved(named->name)) return refuse_reserved();
+  if (is_reserved(named->name)) return refusals_.refuse_reserved();
   if (named->portal) {
     names_.portals.erase(std::string(named->name));
   } else {
@@ -364,21 +365,13 @@ void Session::State::on_sync(const Event&) {
     if (line_.server.replies.empty()) settle();
     return;
   }
-  if (pipeline_.needs_hold) {
-    session_lock_ = SessionLock();
-    session_lock_.extended = true;
-    session_lock_.messages = pipeline_.take_held();
-    session_lock_.effects = pipeline_.effects;
-    const Claim claim = pipeline_.claim;
-    pipeline_ = Pipeline();
-    return hold(claim);
-  }
+  if (pipeline_.needs_hold) { return lone_.run_held(pipeline_); }
   if (!pipeline_.direct) {
-    lock_reads();
-    flush_group();
+    held_.lock_reads();
+    held_.flush_group();
   }
   // What was held may have run code too, in a session that is not READ ONLY yet.
-  if (!model_.tx.in_block && claims_.active()) add_before_commit();
+  if (!model_.tx.in_block && claims_.active()) carrier_.add_before_commit();
   if (!model_.tx.in_block) names_.portals.erase("");
   own_.add_client_sync();
   pipeline_ = Pipeline();

@@ -17,8 +17,8 @@ constexpr std::size_t claims_max = 256;  // of comments, in one pipeline: each o
 }  // namespace
 
 void Session::State::group_begins(bool declares) {
-  if (!pipeline_.begun) unit_begins();
-  if (declares && seat_.held()) leave_seat();
+  if (!pipeline_.begun) seating_.unit_begins();
+  if (declares && seat_.held()) seating_.leave_seat();
   if (declares) claims_.hand_over(false);
   if (pipeline_.handed_over && !claims_.handed_over()) {
     // What comes next is looked at before it goes. What has gone needs no opening: the server guards it.
@@ -28,7 +28,7 @@ void Session::State::group_begins(bool declares) {
   if (pipeline_.begun) return;
   pipeline_.handed_over = claims_.handed_over();
   pipeline_.begun = true;
-  opening_refused_ = false;
+  model_.opening_refused = false;
   pipeline_.direct = !claims_.active() || model_.tx.failed || model_.tx.in_block;
 }
 
@@ -37,18 +37,18 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   const bool runs = step == Step::runs;
   const Claim claim = judgement_.claim_for(known);
   if (const Refusal refusal = judgement_.refusal_of_prepared(effects); refusal && runs && !model_.tx.failed)
-    return refuse_from_memory(refusal, claim.pair);
+    return refusals_.refuse_from_memory(refusal, claim.pair);
   if (!claims_.active()) {
-    if (runs) judgement_.observe(effects, claim), note_handed_over(effects);
+    if (runs) judgement_.observe(effects, claim), carrier_.note_handed_over(effects);
     return;
   }
   if (model_.tx.failed) return;
   if (pipeline_.needs_hold)
-    return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
+    return refusals_.refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   // It commits what came before it, our check's lock included, and resets READ ONLY, which is restored only after the Sync.
   const bool discards = effects.kind == Kind::discard_all && runs && !model_.tx.in_block;
   if (pipeline_.discarded || (discards && (model_.tx.writable || pipeline_.touched_server || pipeline_.executed_here))) {
-    return refuse("0A000", discard_alone, "");
+    return refusals_.refuse("0A000", discard_alone, "");
   }
   pipeline_.discarded = discards;
   // What the proxy does not know the server may not know either, and it says so (26000, 34000) before a refusal does.
@@ -57,7 +57,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   if (unknown && !runs) return;
   if (model_.tx.in_block) {
     const bool opens = effects.way == Way::write && !model_.tx.writable && judgement_.standing_of(claim) != Standing::none;
-    guard_block(effects, claim, opens ? Step::runs : step);
+    carrier_.guard_block(effects, claim, opens ? Step::runs : step);
     return;
   }
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
@@ -66,10 +66,10 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   const bool follows = model_.tx.writable || pipeline_.touched_server || pipeline_.executed || pipeline_.planned;
   if (effects.way == Way::alone && runs && follows && !judgement_.reads_only()) {
     // Up to 17 it could commit our check's lock away in the middle of a pipeline, and READ ONLY does not stop VACUUM.
-    return refuse("0A000",
-                  code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block"
-                       : "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it",
-                  "");
+    return refusals_.refuse("0A000",
+                            code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block"
+                                 : "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it",
+                            "");
   }
   Unit unit = unit_of(effects, claim.named, claims_.final_rule());
   // A Bind runs code of what is not a write by its text; of a write everything is decided at the Bind.
@@ -90,10 +90,11 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
       return;
     case Act::frame:
       // In READ ONLY of the client's own: a pipeline cannot be framed.
-      return refuse("TG002",
-                    "TG002 this session is READ ONLY by its own word, which would not stop this statement: send it in a transaction block, "
-                    "with a scope and a term",
-                    "");
+      return refusals_.refuse(
+          "TG002",
+          "TG002 this session is READ ONLY by its own word, which would not stop this statement: send it in a transaction block, "
+          "with a scope and a term",
+          "");
     case Act::hold:
       if (runs) hold_at_sync(effects, claim);
       return;
@@ -101,8 +102,8 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
     case Act::refuse_known:
     case Act::refuse_no_term:
       if (!runs && (unit.does == Does::alone || unit.does == Does::code)) return;
-      if (unknown) send_first();
-      carry_out(act, effects, claim);
+      if (unknown) held_.send_first();
+      carrier_.carry_out(act, effects, claim);
       return;
     default: break;
   }
@@ -115,20 +116,21 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   // A member before it may declare what it needs: it is judged when it runs.
   if (!runs && whole && !pipeline_.held.empty() && judgement_.standing_of(claim) != Standing::current) return;
   if (unit.does == Does::own_call) {
-    if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair);
+    if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refusals_.refuse_from_memory(refusal, claim.pair);
     if (act == Act::pass) return;
     // What was read before would run without a check.
     if (pipeline_.called)
-      return refuse("TG002", "TG002 a call of Termgate's own functions after other calls in one pipeline: send a Sync between them", "");
+      return refusals_.refuse("TG002",
+                              "TG002 a call of Termgate's own functions after other calls in one pipeline: send a Sync between them", "");
   }
   if (model_.tx.writable || act == Act::check || act == Act::check_both || act == Act::recheck) {
     if (!pipeline_.direct) {
       // A transaction that stays READ ONLY, by the client's own word: the check comes here, and what was read before it needs none.
-      lock_reads();
-      flush_group();
+      held_.lock_reads();
+      held_.flush_group();
       pipeline_.direct = true;
     }
-    carry_out(act, effects, claim);
+    carrier_.carry_out(act, effects, claim);
     return;
   }
   open_held(effects, claim, act);
@@ -140,7 +142,7 @@ void Session::State::hold_at_sync(const Effects& effects, const Claim& claim) {
   pipeline_.effects = effects;
   pipeline_.claim = claim;
   if (effects.unlocks)
-    refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
+    refusals_.refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
 }
 
 // What was read so far may have run code that declares and, once the transaction is opened where it begins, writes. So its claim is checked
@@ -154,7 +156,7 @@ void Session::State::redeclares_after_reads(const Unit& unit, const Claim& claim
     return pass_in_group(unit, claim);
   }
   if (standing != Standing::none && !pipeline_.touched_server) own_.raise_in_advance(claim);
-  open_group(claim, standing != Standing::none);
+  held_.open_group(claim, standing != Standing::none);
   own_.add_recheck(line_.server);
 }
 
@@ -162,7 +164,7 @@ void Session::State::note_named(const Claim& claim) {
   const auto same = [&](const Claim& one) { return one.given == claim.given && one.pair == claim.pair; };
   if (std::any_of(pipeline_.named.begin(), pipeline_.named.end(), same)) return;
   if (pipeline_.named.size() >= claims_max)
-    return refuse("54000", "Termgate takes no more than 256 different scopes and terms in comments of one pipeline", "");
+    return refusals_.refuse("54000", "Termgate takes no more than 256 different scopes and terms in comments of one pipeline", "");
   pipeline_.named.push_back(claim);
 }
 
@@ -173,7 +175,7 @@ void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
       !pipeline_.direct) {
     if (!pipeline_.touched_server && pipeline_.beginning.bytes == 0) own_.raise_in_advance(claim);
     // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
-    if (pipeline_.executed_here || pipeline_.snapshot_here) open_group(claim, true);
+    if (pipeline_.executed_here || pipeline_.snapshot_here) held_.open_group(claim, true);
   }
 }
 
@@ -183,41 +185,36 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
   // pass.
   for (const Claim& member : pipeline_.named) {
     const Standing of = judgement_.standing_of(member);
-    if (of > Standing::current) return void(carry_out(of == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, member));
+    if (of > Standing::current)
+      return void(carrier_.carry_out(of == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, member));
   }
   if (pipeline_.called && act == Act::open) {
-    report_refusal("TG002", "TG002 a write after a call in one pipeline", claim.pair, 0, true);
-    return refuse("TG002",
-                  "TG002 this write follows a call of a function in a pipeline, which had no claim to run under: send a Sync between them",
-                  "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
+    refusals_.report_refusal("TG002", "TG002 a write after a call in one pipeline", claim.pair, 0, true);
+    return refusals_.refuse(
+        "TG002", "TG002 this write follows a call of a function in a pipeline, which had no claim to run under: send a Sync between them",
+        "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
   if (!pipeline_.opening_possible) {
-    report_refusal("TG002", "TG002 a write after a read that ran without a check", claim.pair, 0, true);
-    return refuse("TG002",
-                  claims_.may_speak() ? "TG002 this write follows a read of its pipeline that ran without a check: send a Sync between them"
-                                      : "TG002 no term declared for a fenced write",
-                  "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
+    refusals_.report_refusal("TG002", "TG002 a write after a read that ran without a check", claim.pair, 0, true);
+    return refusals_.refuse("TG002",
+                            claims_.may_speak()
+                                ? "TG002 this write follows a read of its pipeline that ran without a check: send a Sync between them"
+                                : "TG002 no term declared for a fenced write",
+                            "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
   if (effects.kind == Kind::unparsable && !claims_.may_write()) {
-    send_first();
-    report_refusal("TG002", "TG002 no term declared", {}, 0, true);
-    return fail_in_server(error_text("TG002", "TG002 no term declared, and Termgate cannot read this statement", ""));
+    held_.send_first();
+    refusals_.report_refusal("TG002", "TG002 no term declared", {}, 0, true);
+    return refusals_.fail_in_server(refusals_.error_text("TG002", "TG002 no term declared, and Termgate cannot read this statement", ""));
   }
   if (act == Act::open && !pipeline_.touched_server && !model_.tx.redeclared) own_.raise_in_advance(claim);
   // What a member of the group has declared only counts from there on: its transaction is opened where it begins, and checked here.
   if (act == Act::open && model_.tx.redeclared && pipeline_.executed_here) {
-    open_group(claim, false);
+    held_.open_group(claim, false);
     own_.add_check(line_.server, claim, Purpose::check);
     return;
   }
-  open_group(claim, act == Act::open);
-}
-
-// Whether it is a statement at all, or there is one of the name, the server says first.
-void Session::State::send_first() {
-  lock_reads();
-  flush_group();
-  pipeline_.direct = pipeline_.sent = pipeline_.touched_server = true;
+  held_.open_group(claim, act == Act::open);
 }
 
 // Held long enough: what can still be a write is opened, what reads so far goes on as a read.
@@ -225,7 +222,7 @@ void Session::State::commit_to_group(bool flushed) {
   if (pipeline_.direct) return;
   const Claim claim = judgement_.claim_of(nullptr);
   if (pipeline_.needs_hold)
-    return refuse("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once", "");
+    return refusals_.refuse("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once", "");
   const bool writes_parsed = std::any_of(pipeline_.parsed.begin(), pipeline_.parsed.end(), [&](const std::string& name) {
     const Known* known = names_.known(name);
     if (known == nullptr) return false;
@@ -242,61 +239,14 @@ void Session::State::commit_to_group(bool flushed) {
   if (!judgement_.reads_only() && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && opens &&
       pipeline_.opening_possible && !pipeline_.called) {
     if (!pipeline_.touched_server) own_.raise_in_advance(claim);
-    open_group(claim, !model_.tx.redeclared || model_.tx.parsed || model_.tx.bound);
+    held_.open_group(claim, !model_.tx.redeclared || model_.tx.parsed || model_.tx.bound);
     return;
   }
   if (!pipeline_.held.empty() && (acts || pipeline_.snapshot_here)) {
     pipeline_.opening_possible = false;
-    lock_group();
+    held_.lock_group();
   }
-  flush_group();
-}
-
-// The opening goes where the group's implicit transaction begins, before anything of it that takes a snapshot.
-void Session::State::open_group(const Claim& claim, bool with_check) {
-  const Transaction before = model_.tx;
-  Batch opening;
-  own_.add_opening(opening, claim, with_check);
-  // The claim of a comment, or of arguments, does not stand for what was read before under what the session declares.
-  const bool read_before =
-      model_.tx.unnamed && !model_.tx.session_passed && judgement_.standing_of(judgement_.claim_of(nullptr)) != Standing::none;
-  if (read_before && !before.redeclared) own_.add_recheck(opening);
-  // What was read so far may write by now, each under the claim that it names.
-  for (const Claim& named : pipeline_.named) own_.add_check(opening, named, Purpose::check);
-  pipeline_.named.clear();
-  pipeline_.held.insert_at(pipeline_.beginning, std::move(opening));
-  // What follows the opening by now counts as run after it.
-  model_.tx.redeclared = before.redeclared || (model_.tx.redeclared && !with_check);
-  model_.tx.acted = before.acted;
-  model_.tx.acted_since = before.acted_since;
-  model_.tx.code_declared = before.code_declared;
-  model_.tx.unnamed = false;
-  flush_group();
-  pipeline_.direct = true;
-  if (read_before && before.redeclared) own_.add_recheck(line_.server);
-}
-
-// A transaction that begins before all answers are here may begin writable: something that runs yet may change the session's default.
-void Session::State::lock_group() {
-  if (!claims_.guards() || (line_.server.replies.empty() && !pipeline_.ended_one)) return;
-  Batch lock;
-  own_.run(lock, ProxyStatement::locked, Purpose::mode);
-  pipeline_.held.insert_at(pipeline_.beginning, std::move(lock));
-}
-
-// Before a group goes that will not be opened: what it has read so far begins a transaction of its own.
-void Session::State::lock_reads() {
-  if (!pipeline_.direct && pipeline_.executed_here && pipeline_.opening_possible) lock_group();
-}
-
-void Session::State::flush_group() {
-  if (pipeline_.held.empty()) return;
-  Batch held = pipeline_.take_held();
-  for (std::size_t i = 0; i < held.replies.size(); ++i)
-    pipeline_.bound |= held.replies.at(i).request == Request::bind && !held.replies.at(i).hidden;
-  line_.server.append(std::move(held));
-  if (pipeline_.suspect) model_.by_default.broken = true;  // it runs only now, maybe behind a restore that was on its way
-  pipeline_.sent = pipeline_.touched_server = true;
+  held_.flush_group();
 }
 
 }  // namespace termgate::session

@@ -56,6 +56,19 @@ void Line::close_all() {
   act(Action::Kind::close_client);
 }
 
+// In COPY FROM STDIN the server ignores a Sync, so no ReadyForQuery follows. True: the last request in the
+// queue is one after which the server sends nothing before it gets a Sync or a Flush.
+bool Line::server_awaits_sync() const noexcept {
+  assert(!server.replies.empty() && "must_wait() and the callers have seen that a reply is owed");
+  switch (server.replies.last().request) {
+    case Request::sync:
+    case Request::query:
+    case Request::function_call:
+    case Request::nothing: return false;
+    default: return true;
+  }
+}
+
 void Line::assert_consistent() const noexcept {
   assert((!over() || (client_in.empty() && !deferred)) && "nothing of the client's waits once the session ends");
   assert((over() || stage >= Stage::login || server.replies.empty()) && "the server owes no reply before the login");

@@ -49,6 +49,7 @@ struct Line {
   void end(std::string_view sqlstate, std::string_view message);
   void close_all();
   bool over() const noexcept { return stage == Stage::closing || stage == Stage::closed; }
+  bool server_awaits_sync() const noexcept;
   void assert_consistent() const noexcept;
 
   const Options& options;

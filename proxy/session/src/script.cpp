@@ -99,8 +99,8 @@ void Session::State::next_piece() {
     const statements::Statement& first = all[script.next];
     if (reads_otherwise(std::string_view(script.sql).substr(first.offset), script.read, texts_.reported)) {
       const bool in_block = model_.tx.in_block && !model_.tx.failed;
-      if (in_block) refuse("0A000", read_anew, "");
-      else line_.to_client.back() += error_text("0A000", read_anew, "");
+      if (in_block) refusals_.refuse("0A000", read_anew, "");
+      else line_.to_client.back() += refusals_.error_text("0A000", read_anew, "");
       if (!in_block) script_refused();
       return;
     }
@@ -122,7 +122,7 @@ void Session::State::next_piece() {
       const Standing standing = judgement_.standing_of(script.claim);
       if (effects.way == Way::write && !effects.own_check &&
           (standing == Standing::problem || standing == Standing::stale || standing == Standing::untrusted)) {
-        carry_out(standing == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, script.claim);
+        carrier_.carry_out(standing == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, script.claim);
         return script_refused();
       }
       if (standing == Standing::current && model_.by_default.believed != Mode::read_only) own_.raise_in_advance(script.claim);
@@ -130,21 +130,21 @@ void Session::State::next_piece() {
     }
 
     line_.router.release_framed();
-    bool added = !model_.tx.failed && release_mark();
+    bool added = !model_.tx.failed && carrier_.release_mark();
     const Act act = decided_in_script(first, effects);
-    added |= !model_.tx.failed && effects.takes_snapshot && settle_mode();
+    added |= !model_.tx.failed && effects.takes_snapshot && carrier_.settle_mode();
     if (act != Act::pass || unit_of(effects, false, claims_.final_rule()).does == Does::own_call) {
       const bool was_failed = model_.tx.failed;
       if (!model_.tx.in_block && (act == Act::frame || act == Act::hold || act == Act::refuse_no_term)) {
         // Outside of a frame only what needs one comes here.
-        carry_out(act == Act::refuse_no_term ? act : Act::refuse_no_term, effects, script.claim);
+        carrier_.carry_out(act == Act::refuse_no_term ? act : Act::refuse_no_term, effects, script.claim);
         return script_refused();
       }
-      added |= carry_out(act, effects, script.claim);
+      added |= carrier_.carry_out(act, effects, script.claim);
       if (model_.tx.failed && !was_failed) return;  // refused
     }
     if (added) own_.add_sync(Purpose::silent);
-    note_sent(effects, script.claim.named);
+    carrier_.note_sent(effects, script.claim.named);
 
     return send_piece(effects);
   }
@@ -211,7 +211,7 @@ void Session::State::send_piece(const Effects& effects) {
       const Effects one = resolved_statement(all[end]);
       if (stands_apart(one) || declares(one) || one.unsettles || !all[end].declared.empty()) break;
       if (decided_in_script(all[end], one) != Act::pass || unit_of(one, false, claims_.final_rule()).does == Does::own_call) break;
-      note_sent(one, false);
+      carrier_.note_sent(one, false);
     }
   }
   const statements::Statement& last = all[end - 1];
@@ -226,8 +226,8 @@ void Session::State::send_piece(const Effects& effects) {
     sql = with_own_set_config(sql, first, first.offset);
     script_.inserted = sql.size() - script_.bytes;
   }
-  run_plain_query(sql, script_.frame ? Purpose::framed : Purpose::client, Change::none,
-                  effects.way == Way::read ? judgement_.hash_of(sql) : 0);
+  carrier_.run_plain_query(sql, script_.frame ? Purpose::framed : Purpose::client, Change::none,
+                           effects.way == Way::read ? judgement_.hash_of(sql) : 0);
 }
 
 // What comes next is sent when BEGIN has succeeded: where a cancel request meets it, nothing of the text may run.
@@ -256,7 +256,7 @@ bool Session::State::frame_refuses(const Effects& effects) {
       break;
     default: return false;
   }
-  line_.to_client.back() += error_text("25P01", what + " can only be used in transaction blocks", "");
+  line_.to_client.back() += refusals_.error_text("25P01", what + " can only be used in transaction blocks", "");
   return true;
 }
 
@@ -275,7 +275,7 @@ void Session::State::script_refused() {
 void Session::State::finish_script() {
   if (script_.frame && !script_.ending) {
     script_.ending = true;
-    if (!script_.failed && !model_.tx.failed && add_before_commit()) own_.add_sync(Purpose::silent);
+    if (!script_.failed && !model_.tx.failed && carrier_.add_before_commit()) own_.add_sync(Purpose::silent);
     return own_.add_hidden_query(script_.failed ? "ROLLBACK" : "COMMIT", script_.failed ? Purpose::rollback : Purpose::commit);
   }
   line_.router.release_framed();

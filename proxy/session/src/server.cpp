@@ -157,7 +157,7 @@ void Session::State::server_event(const Event& event) {
       if (in_copy_in_ && line_.deferred && breaks_a_copy(line_.deferred->type)) return end_in_copy(line_.deferred->type);
       // The copy has swallowed the Sync behind which it waited, so its answers are not on their way.
       if (line_.deferred && !must_wait(line_.deferred->type)) pump_after_ = true;
-      else if (line_.deferred && server_awaits_sync()) pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::flush);
+      else if (line_.deferred && line_.server_awaits_sync()) pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::flush);
       break;
     default: break;
   }
@@ -219,10 +219,10 @@ bool Session::State::command_completed(const Event& event) {
   model_.on_command_complete(head.change, tag);
   if (head.role == Purpose::mode) model_.on_mode_done(tag, {});
   if (head.role == Purpose::lock) model_.on_mode_done(tag, head.of);
-  if (opening_refused_ && (head.role == Purpose::client || head.role == Purpose::framed) && tag.starts_with("ROLLBACK") &&
+  if (model_.opening_refused && (head.role == Purpose::client || head.role == Purpose::framed) && tag.starts_with("ROLLBACK") &&
       head.change == Change::commit) {
     // The check in front of this COMMIT has failed, and the client knows why.
-    opening_refused_ = false;
+    model_.opening_refused = false;
     return true;
   }
   if (tag.starts_with("ROLLBACK") || tag.starts_with("PREPARE TRANSACTION")) fences_unsettled_.clear();
@@ -294,7 +294,7 @@ void Session::State::ready_for_query(const Event& event) {
   line_.server.replies.pop();
   if (head.role == Purpose::who_serves && !head.row_seen) return line_.end("08006", behind_a_pooler);
   model_.on_ready(status, script_.running, script_.failed);
-  if (head.role == Purpose::seat) seat_settled();
+  if (head.role == Purpose::seat) seating_.seat_settled();
   if (status == TransactionStatus::idle) {
     // A raise counts for others once it is committed: before, a rollback could take it back, and the memory
     // would refuse terms that are not stale.
@@ -324,24 +324,7 @@ void Session::State::settle() {
   if (!pipeline_.begun) settle_transaction();
   line_.quiet_since = line_.now;
   if (login_.keeps_ready()) login_.give_ready();
-  switch (session_lock_.stage) {
-    case SessionLock::Stage::none: break;
-    case SessionLock::Stage::requested:
-      // Without its row the lock is not ours: an error before it may have made the server skip it together with what was to run.
-      if (!session_lock_.failed && (session_lock_.pair.complete() || session_lock_.unclaimed)) return run_under_hold();
-      if (session_lock_.perhaps_held) return release();
-      session_lock_ = SessionLock();
-      pgwire::append_ready_for_query(line_.to_client.back(), model_.status);
-      break;
-    case SessionLock::Stage::held:
-      if (model_.status != TransactionStatus::idle) return line_.end("0A000", "a statement that runs alone left a transaction open");
-      return release();
-    case SessionLock::Stage::releasing:
-      if (std::exchange(session_lock_.again, false)) return release();
-      if (session_lock_.perhaps_held) pgwire::append_ready_for_query(line_.to_client.back(), model_.status);
-      session_lock_ = SessionLock();
-      break;
-  }
+  if (lone_.goes_on()) return;
   if (model_.status == TransactionStatus::idle && claims_.guard_from_here()) model_.by_default.broken = true;
   if (model_.by_default.broken && model_.status != TransactionStatus::failed) return own_.restore_default(true);
   if (script_.running) {
@@ -356,36 +339,9 @@ void Session::State::settle_transaction() {
   model_.settle();
   if (model_.status == TransactionStatus::idle) names_.portals.clear();
   texts_.outstanding.wait_for_all = texts_.outstanding.functions = texts_.outstanding.unknown = texts_.outstanding.unread =
-      opening_refused_ = false;
+      model_.opening_refused = false;
   texts_.settings.standard_conforming_strings = texts_.reported.strings;
   texts_.settings.ascii_safe_encoding = texts_.reported.ascii_safe;
-}
-
-// The check has passed and the session holds its lock: now what must run alone may run.
-void Session::State::run_under_hold() {
-  session_lock_.stage = SessionLock::Stage::held;
-  // Its transactions are the server's own; each begins by the session's default.
-  const bool own = model_.by_default.believed == Mode::servers && claims_.guards();
-  if (claims_.guards()) {
-    own_.run(line_.server, own ? ProxyStatement::default_back : ProxyStatement::default_off, Purpose::silent);
-    own_.add_sync(Purpose::silent);
-  }
-  // DO and CALL may declare: what their last transaction leaves in force is checked before it commits.
-  model_.tx.writable = model_.tx.session_passed = true;
-  if (claims_.guards()) model_.tx.mode = own ? Mode::asked : model_.by_default.believed;
-  note_sent(session_lock_.effects, false);
-  if (session_lock_.effects.kind != Kind::call && session_lock_.effects.kind != Kind::do_block) model_.tx = Transaction();
-  if (session_lock_.extended) {
-    line_.server.append(std::move(session_lock_.messages));
-    add_before_commit();
-    own_.add_client_sync();
-    model_.tx = Transaction();
-  } else if (model_.tx.acted) {
-    run_converted(session_lock_.sql);
-  } else {
-    run_plain_query(session_lock_.sql);
-  }
-  session_lock_.sql.clear();
 }
 
 }  // namespace termgate::session

@@ -65,12 +65,12 @@ void Session::State::server_error(const Event& event) {
 
 // A statement of the client's has failed: the error is the client's, unless a message of ours in front of it is the cause.
 void Session::State::client_failed(const Event& event, const pgwire::ReportFields& report) {
-  if (report.sqlstate() == "25P02" && opening_refused_) {
-    opening_refused_ = false;
+  if (report.sqlstate() == "25P02" && model_.opening_refused) {
+    model_.opening_refused = false;
     return;
   }
   if (report.sqlstate() == "25P02" && !evicted_message_.empty()) {
-    line_.to_client.back() += error_text("TG001", evicted_message_, "");
+    line_.to_client.back() += refusals_.error_text("TG001", evicted_message_, "");
     evicted_message_.clear();
     return;
   }
@@ -125,7 +125,7 @@ void Session::State::read_has_written(const pgwire::ReportFields& report) {
                               : claims_.may_write() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again"
                                                     : "TG002 no term declared for a fenced write";
   const std::string code = known ? known.code : "TG002";
-  report_refusal(code, message, claim.pair, known.fence, false);
+  refusals_.report_refusal(code, message, claim.pair, known.fence, false);
   pgwire::ReportFields fields = report;
   const std::string detail = "The database said: " + std::string(report.message());
   fields.set('C', code);
@@ -150,20 +150,20 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
   switch (head.role) {
     case Purpose::writable:
     case Purpose::check:
-      ours_refused(report, head.role);
-      opening_refused_ = true;
+      refusals_.ours_refused(report, head.role);
+      model_.opening_refused = true;
       model_.tx.forget_checks();
       if (head.role == Purpose::writable) model_.tx.writable = false;
       if (script_.ending) line_.router.drop_framed();
       break;
     case Purpose::hold:
-      ours_refused(report, head.role);
+      refusals_.ours_refused(report, head.role);
       session_lock_.failed = true;
       session_lock_.perhaps_held = !report.sqlstate().starts_with("TG");
       break;
     case Purpose::refusal:
       line_.to_client.back() += head.text;
-      opening_refused_ = true;
+      model_.opening_refused = true;
       break;
     case Purpose::commit:
     case Purpose::begin:
@@ -174,8 +174,8 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
     case Purpose::own:
     case Purpose::mode:
       // It had failed already, or was cancelled: it writes nothing.
-      ours_refused(report, head.role);
-      opening_refused_ = true;
+      refusals_.ours_refused(report, head.role);
+      model_.opening_refused = true;
       model_.tx.forget_checks();
       if (script_.ending) line_.router.drop_framed();
       break;
@@ -199,7 +199,7 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
       // Whatever it is, the check itself meets it again; that the term is stale is worth knowing before.
       ScopedTerm stale;
       std::int64_t fence = 0;
-      if (stale_report(report.message(), stale, fence)) judgement_.saw_fence(stale.scope, fence);
+      if (refusals_.stale_report(report.message(), stale, fence)) judgement_.saw_fence(stale.scope, fence);
       break;
     }
     case Purpose::recovery:

@@ -21,7 +21,7 @@ void Session::State::idle_now() {
       !pipeline_.begun && !line_.deferred && line_.client_in.empty()) {
     line_.end("57P01", "the proxy is shutting down");
   }
-  mind_seat();
+  seating_.mind_seat();
   end_if_stale();
 }
 
@@ -65,7 +65,7 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
 }
 
 void Session::State::tick() {
-  if (seat_.due(line_.now) && at_rest()) return stand();
+  if (seat_.due(line_.now) && seating_.at_rest()) return seating_.stand();
   const auto end_by = deadline();
   if (!end_by || line_.now < *end_by) return;
   if (waits_for_more()) return send_held();
@@ -244,7 +244,7 @@ void Session::resume(const FenceSeen& event, Instant now) {
 
 void Session::resume(const GateWanted& event, Instant now) {
   state_->line_.now = now;
-  state_->gate_wanted(event.scope);
+  state_->seating_.gate_wanted(event.scope);
   state_->assert_consistent();
 }
 

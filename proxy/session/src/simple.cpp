@@ -40,16 +40,16 @@ void Session::State::on_query(std::string_view sql) {
       return line_.end("0A000", "Termgate takes no simple query before the Sync of an extended one, but in a transaction block");
     pipeline_ = Pipeline();
   }
-  unit_begins();
+  seating_.unit_begins();
   names_.statements.erase("");
   names_.portals.erase("");
-  const bool passes = peeked_.at == sql.data();
-  const Text text = passes ? std::exchange(peeked_, {}).text : judgement_.classified(sql);
+  const bool passes = seating_.has_peeked(sql);
+  const Text text = passes ? seating_.take_peeked() : judgement_.classified(sql);
   judgement_.unit_is(sql);
   judgement_.learn(*text, sql);
-  if (judgement_.names_ours(*text)) return refuse_reserved();
+  if (judgement_.names_ours(*text)) return refusals_.refuse_reserved();
   const statements::Statement& first = text->statements.front();
-  if (!passes && passes_under_seat() && !passes_seated(*text, sql)) leave_seat();
+  if (!passes && seating_.passes_under_seat() && !seating_.passes_seated(*text, sql)) seating_.leave_seat();
   if (claims_.active() && text->statements.size() > 1) return start_script(sql, text);
   const Effects written = effects_of(*text, sql);
   const Effects effects = judgement_.resolved(written, first.name);
@@ -57,11 +57,11 @@ void Session::State::on_query(std::string_view sql) {
   if (claim.named || effects.only_declares) claims_.hand_over(false);  // EXECUTE of what was prepared so
   if (!claims_.active()) {
     if (const Refusal refusal = judgement_.refusal_of_prepared(effects); refusal && !model_.tx.failed)
-      return refuse_from_memory(refusal, claim.pair);
+      return refusals_.refuse_from_memory(refusal, claim.pair);
     judgement_.observe(effects, claim);
-    note_handed_over(effects);
-    note_sent(effects, claim.named);
-    return run_plain_query(sql, Purpose::client, change_of(effects));
+    carrier_.note_handed_over(effects);
+    carrier_.note_sent(effects, claim.named);
+    return carrier_.run_plain_query(sql, Purpose::client, change_of(effects));
   }
   run_statement(sql, effects, claim, *text);
 }
@@ -69,20 +69,21 @@ void Session::State::on_query(std::string_view sql) {
 // Long: one case for each decision. One statement: the decision, and what it asks for in the terms of simple queries.
 void Session::State::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
   if (model_.tx.failed) {
-    note_sent(effects, claim.named);
-    return effects.kind == Kind::unparsable ? run_converted(sql) : run_plain_query(sql, Purpose::client, change_of(effects));
+    carrier_.note_sent(effects, claim.named);
+    return effects.kind == Kind::unparsable ? carrier_.run_converted(sql)
+                                            : carrier_.run_plain_query(sql, Purpose::client, change_of(effects));
   }
   const statements::Statement& statement = text.statements.front();
   // It goes to the server as READ ONLY, which a standby would take.
   if (facts_.standby() && asks_for_read_write(effects, statement))
-    return refuse("0A000", "cannot set transaction read-write mode during recovery", "");
+    return refusals_.refuse("0A000", "cannot set transaction read-write mode during recovery", "");
   if (const Shows shows = judgement_.shown_of(effects); shows != Shows::none) {
     if (shows == Shows::own) {
       own_.look_at_own(line_.server);
       own_.add_sync(Purpose::silent);
     }
-    note_sent(effects, claim.named);
-    run_plain_query(sql);
+    carrier_.note_sent(effects, claim.named);
+    carrier_.run_plain_query(sql);
     line_.server.replies.at(line_.server.replies.size() - 1).shows = shows;
     return;
   }
@@ -104,7 +105,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
                                       : rewritten.empty()                                ? sql
                                                                                          : std::string_view(rewritten);
   if (!rewritten.empty()) sql = rewritten;
-  if (const Refusal refusal = judgement_.refusal_of_prepared(effects)) return refuse_from_memory(refusal, claim.pair);
+  if (const Refusal refusal = judgement_.refusal_of_prepared(effects)) return refusals_.refuse_from_memory(refusal, claim.pair);
   TransactionView view = judgement_.view_of(claim, false);
   const bool only_reads = view.read_only && !model_.tx.writable;
   if (effects.kind == Kind::unparsable && !facts_.standby() && !judgement_.may_write()) {
@@ -114,15 +115,15 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     else if (standing > Standing::current) refusal = judgement_.refusal_from_memory(claim);
     else if (only_reads) refusal = {"TG002", "TG002 Termgate cannot read this statement, and READ ONLY may not stop it", ""};
     else if (!claims_.may_write()) refusal = {"TG002", "TG002 no term declared, and Termgate cannot read this statement", ""};
-    if (refusal) return refuse_unless_unknown(sql, statement, refusal, claim.pair);
+    if (refusal) return refusals_.refuse_unless_unknown(sql, statement, refusal, claim.pair);
   }
   if (model_.tx.in_block) {
-    const bool added = guard_block(effects, claim, Step::runs);
+    const bool added = carrier_.guard_block(effects, claim, Step::runs);
     if (model_.tx.failed) return;  // refused
     if (added) own_.add_sync(Purpose::silent);
-    note_sent(effects, claim.named);
-    if (effects.kind == Kind::unparsable) return run_converted(sql);
-    run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
+    carrier_.note_sent(effects, claim.named);
+    if (effects.kind == Kind::unparsable) return carrier_.run_converted(sql);
+    carrier_.run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
     if (server_says) {
       line_.server.replies.at(line_.server.replies.size() - 1).read_only_behind = true;
       texts_.outstanding.wait_for_all = true;
@@ -143,13 +144,13 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
       if (!claims_.guards() && effects.changes_declaration && (unit.does >= Does::calls || effects.by_name) && !script_.running &&
           text.single)
         break;
-      note_sent(effects, claim.named);
-      return run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
+      carrier_.note_sent(effects, claim.named);
+      return carrier_.run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
     case Act::frame: return start_script(for_script, std::make_shared<statements::Classified>(text));
     case Act::refuse_claim:
     case Act::refuse_known:
-    case Act::refuse_no_term: carry_out(act, effects, claim); return;
-    case Act::hold: return run_held(sql, effects, claim);
+    case Act::refuse_no_term: carrier_.carry_out(act, effects, claim); return;
+    case Act::hold: return lone_.run_held(sql, effects, claim);
     case Act::open:
     case Act::open_unchecked:
     case Act::check:
@@ -158,31 +159,20 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     case Act::recheck: break;
   }
   if (unit.does == Does::own_call) {
-    if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair);
+    if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refusals_.refuse_from_memory(refusal, claim.pair);
   }
   if (effects.kind == Kind::lock_table && !script_.running)
-    return run_plain_query(sql);  // an error outside of a block, which a pipeline would hide on 18
+    return carrier_.run_plain_query(sql);  // an error outside of a block, which a pipeline would hide on 18
   const bool with_check = act != Act::open_unchecked && act != Act::pass;
   if (with_check) own_.raise_in_advance(claim);
   // What a rule answers with besides is lost where Parse and Execute stand in for a simple query.
   const bool by_rule = facts_.has_rules && unit.does == Does::writes && effects.kind == Kind::write && !script_.running;
   if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !has_parameter(sql) && !by_rule)) {
     own_.add_opening(line_.server, claim, with_check);
-    note_sent(effects, claim.named);
-    return run_converted(sql, change_of(effects), read_hash);
+    carrier_.note_sent(effects, claim.named);
+    return carrier_.run_converted(sql, change_of(effects), read_hash);
   }
   start_script(for_script, std::make_shared<statements::Classified>(text));
-}
-
-// What cannot stand in a block of ours runs while the session holds the check's lock. DO and CALL as one pipeline with what still has to be
-// checked after them; the rest (VACUUM, …) as it is, for it takes no company.
-void Session::State::run_held(std::string_view sql, const Effects& effects, const Claim& claim) {
-  if (effects.unlocks)
-    return refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
-  session_lock_ = SessionLock();
-  session_lock_.sql = sql;
-  session_lock_.effects = effects;
-  hold(claim);
 }
 
 // The fast path of libpq: large objects, and whatever function a client names. What only reads large objects may pass.
@@ -194,8 +184,8 @@ void Session::State::on_function_call(const Event& event) {
       return line_.end("0A000", "Termgate takes no function call before the Sync of an extended query, but in a transaction block");
     pipeline_ = Pipeline();
   }
-  unit_begins();
-  if (passes_under_seat()) leave_seat();
+  seating_.unit_begins();
+  if (seating_.passes_under_seat()) seating_.leave_seat();
   Effects effects;
   effects.kind = Kind::write;
   effects.read_only_hole = effects.calls_functions = true;
@@ -222,12 +212,12 @@ void Session::State::on_function_call(const Event& event) {
   if (claims_.active() && !model_.tx.failed) {
     if (!model_.tx.in_block && effects.way == Way::write) {
       line_.client_parts = Line::Parts::drop;
-      report_refusal("TG002", "TG002 a function call outside of a transaction block", claim.pair, 0, true);
-      return refuse(claim.problem.empty() ? "TG002" : claim.code,
-                    "TG002 a fast-path function call that may write must be in a transaction block", "");
+      refusals_.report_refusal("TG002", "TG002 a function call outside of a transaction block", claim.pair, 0, true);
+      return refusals_.refuse(claim.problem.empty() ? "TG002" : claim.code,
+                              "TG002 a fast-path function call that may write must be in a transaction block", "");
     }
     if (model_.tx.in_block) {
-      const bool added = guard_block(effects, claim, Step::runs);
+      const bool added = carrier_.guard_block(effects, claim, Step::runs);
       if (model_.tx.failed) {
         line_.client_parts = Line::Parts::drop;
         return;
@@ -235,7 +225,7 @@ void Session::State::on_function_call(const Event& event) {
       if (added) own_.add_sync(Purpose::silent);
     }
   }
-  note_sent(effects, claim.named);
+  carrier_.note_sent(effects, claim.named);
   line_.server.add(event.frame, {.request = Request::function_call});
   line_.client_mid_frame = !event.last;
 }

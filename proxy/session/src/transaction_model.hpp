@@ -97,6 +97,8 @@ struct TransactionModel {
   bool mark_there = false;       // our savepoint is
   bool locked_for_good = false;  // READ ONLY outside of all savepoints
   std::size_t ends_sent = 0;     // which transaction it is
+  // A check in a block failed: the text after it meets 25P02, or a COMMIT that rolls back, which nobody need see.
+  bool opening_refused = false;
   std::list<Transaction> ended;  // what was open before each end that is on its way: where the server skips it, it still is
 
   Mode mode_now() const noexcept;

@@ -1,14 +1,14 @@
-// Refusals: how a unit of the client's fails, here or in the server, and what the client sees of it.
+#include "refusals.hpp"
+
 #include <array>
 #include <cassert>
 
 #include "names.hpp"
 #include "numbers.hpp"
-#include "state.hpp"
 
 namespace termgate::session {
 
-std::string Session::State::error_text(std::string_view code, std::string_view message, std::string_view hint) {
+std::string Refusals::error_text(std::string_view code, std::string_view message, std::string_view hint) {
   pgwire::ReportFields fields = pgwire::report("ERROR", code, message);
   if (!hint.empty()) fields.set('H', hint);
   std::string text;
@@ -17,13 +17,13 @@ std::string Session::State::error_text(std::string_view code, std::string_view m
 }
 
 // The client's statement fails here, and the transaction around it, if any, fails with it.
-void Session::State::refuse(std::string_view code, std::string_view message, std::string_view hint) {
+void Refusals::refuse(std::string_view code, std::string_view message, std::string_view hint) {
   const std::string error = error_text(code, message, hint);
   if (pipeline_.begun) {
     // Nothing of the pipeline was sent, so the server need not know that it existed: the names that it would
     // have made are forgotten, and the rest up to the Sync is dropped. But a COPY may have swallowed the Sync before, so that the server
     // waits for this one.
-    if (!pipeline_.sent && !model_.tx.in_block && (line_.server.replies.empty() || !server_awaits_sync())) {
+    if (!pipeline_.sent && !model_.tx.in_block && (line_.server.replies.empty() || !line_.server_awaits_sync())) {
       for (const std::string& name : pipeline_.parsed) names_.statements.erase(name);
       pipeline_.take_held();
       pipeline_.refused = true;
@@ -31,8 +31,8 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
       return line_.router.give_made_replies();
     }
     // Part of the pipeline is with the server already: there it must fail.
-    lock_reads();
-    flush_group();
+    held_.lock_reads();
+    held_.flush_group();
     pipeline_.direct = true;
     fail_in_server(error);
     return;
@@ -48,15 +48,15 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
 }
 
 // The check fails, or there is none and its preparation fails.
-void Session::State::fail_in_server(const std::string& error) {
+void Refusals::fail_in_server(const std::string& error) {
   own_.run(line_.server, ProxyStatement::check, Purpose::refusal, no_claim, error);
   model_.tx.failed = true;
   texts_.outstanding.wait_for_all = true;
 }
 
 // A statement that is none gets the server's own error, with its position, and so does EXECUTE of a name that is none; else it gets ours.
-void Session::State::refuse_unless_unknown(std::string_view sql, const statements::Statement& statement, const Refusal& refusal,
-                                           const ScopedTerm& pair) {
+void Refusals::refuse_unless_unknown(std::string_view sql, const statements::Statement& statement, const Refusal& refusal,
+                                     const ScopedTerm& pair) {
   report_refusal(refusal.code, refusal.message, pair, refusal.fence, true);
   if (refusal.code == "TG001" && claims_.ends_when_stale()) return end_as_stale(refusal.message);
   const bool by_name = statement.kind == statements::Kind::execute || statement.inner == statements::Kind::execute;
@@ -69,22 +69,22 @@ void Session::State::refuse_unless_unknown(std::string_view sql, const statement
   own_.add_client_sync();
 }
 
-void Session::State::refuse_reserved() { refuse("42602", "names that begin with _termgate are Termgate's own", ""); }
+void Refusals::refuse_reserved() { refuse("42602", "names that begin with _termgate are Termgate's own", ""); }
 
 // Whatever the client has sent behind it is not looked at any more.
-void Session::State::end_as_stale(std::string_view message) {
+void Refusals::end_as_stale(std::string_view message) {
   line_.end(stale_ends, message);
   model_.tx.failed = true;
 }
 
-void Session::State::refuse_claim(const Claim& claim) {
+void Refusals::refuse_claim(const Claim& claim) {
   assert(!claim.problem.empty() && "a claim is refused for its problem");
   report_refusal(claim.code, claim.problem, claim.pair, 0, true);
   if (claim.code == "TG001" && claims_.ends_when_stale()) return end_as_stale(claim.problem);
   refuse(claim.code, claim.problem, claim.hint);
 }
 
-void Session::State::refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair) {
+void Refusals::refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair) {
   report_refusal(refusal.code, refusal.message, pair, refusal.fence, true);
   if (refusal.code == "TG001" && claims_.ends_when_stale()) return end_as_stale(refusal.message);
   refuse(refusal.code, refusal.message, refusal.hint);
@@ -93,7 +93,7 @@ void Session::State::refuse_from_memory(const Refusal& refusal, const ScopedTerm
 // --- the server's word ---
 
 // TG001 stale term 3 for scope "billing": the fence stands at 5
-bool Session::State::stale_report(std::string_view message, ScopedTerm& pair, std::int64_t& fence) noexcept {
+bool Refusals::stale_report(std::string_view message, ScopedTerm& pair, std::int64_t& fence) noexcept {
   constexpr std::string_view begin = "TG001 stale term ", middle = " for scope \"", end = "\": the fence stands at ";
   if (!message.starts_with(begin)) return false;
   message.remove_prefix(begin.size());
@@ -108,8 +108,8 @@ bool Session::State::stale_report(std::string_view message, ScopedTerm& pair, st
   return pair.complete() && fence > 0;
 }
 
-void Session::State::report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair, std::int64_t fence,
-                                    bool from_memory) {
+void Refusals::report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair, std::int64_t fence,
+                              bool from_memory) {
   line_.host.happened({.kind = Incident::Kind::refused,
                        .scope = pair.scope,
                        .term = pair.term,
@@ -122,7 +122,7 @@ void Session::State::report_refusal(std::string_view code, std::string_view mess
 
 // Turns the server's error about a message of ours into one about the client's statement. `refused` is set if
 // the error counts as a refusal of Termgate's, and is then reported to the host. Changes nothing.
-Explained Session::State::explained(const pgwire::ReportFields& report, Purpose role) const {
+Explained Refusals::explained(const pgwire::ReportFields& report, Purpose role) const {
   Explained it{.code = std::string(report.sqlstate()),
                .message = std::string(report.message()),
                .hint = std::string(report['H']),
@@ -159,7 +159,7 @@ Explained Session::State::explained(const pgwire::ReportFields& report, Purpose 
 }
 
 // A message of ours has failed, and the client's statement with it.
-void Session::State::ours_refused(const pgwire::ReportFields& report, Purpose role) {
+void Refusals::ours_refused(const pgwire::ReportFields& report, Purpose role) {
   const Explained it = explained(report, role);
   if (it.fence != 0) {
     judgement_.saw_fence(it.pair.scope, it.fence);

@@ -1,9 +1,12 @@
-// When the session sits down and stands up, and what passes under its seat (seat.hpp).
+#include "seating.hpp"
+
 #include <algorithm>
 #include <array>
 
+#include <termgate/pgwire/decode.hpp>
+#include <termgate/pgwire/types.hpp>
+
 #include "names.hpp"
-#include "state.hpp"
 
 namespace termgate::session {
 
@@ -12,14 +15,14 @@ using Way = Effects::Way;
 namespace frontend = pgwire::frontend;
 
 // Nothing of the client's is under way, in either direction.
-bool Session::State::at_rest() const noexcept {
+bool Seating::at_rest() const noexcept {
   return line_.stage == Stage::ready && line_.server.replies.empty() && !pipeline_.begun && !line_.client_mid_frame && !script_.running &&
          session_lock_.stage == SessionLock::Stage::none && model_.status == pgwire::TransactionStatus::idle && !model_.tx.in_block &&
          !login_.keeps_ready();
 }
 
 // Between two transactions: gives the seat back, checks what the session declares, or takes a seat, where one of these is due.
-void Session::State::mind_seat() {
+void Seating::mind_seat() {
   if (!at_rest()) return;
   if (seat_.due(line_.now)) return stand();
   if (seat_.to_be_looked_at(line_.now)) return look_at_seat();
@@ -34,7 +37,7 @@ void Session::State::mind_seat() {
 }
 
 // In a transaction of its own, as a raise in advance. Nothing else is sent before it is answered.
-void Session::State::sit(const ScopedTerm& pair, const SeatOffer& offer) {
+void Seating::sit(const ScopedTerm& pair, const SeatOffer& offer) {
   own_.run(line_.server, ProxyStatement::writable, Purpose::seat);
   // Where the server itself says READ ONLY there is no seat.
   own_.run(line_.server, ProxyStatement::own_mode, Purpose::seat);
@@ -46,7 +49,7 @@ void Session::State::sit(const ScopedTerm& pair, const SeatOffer& offer) {
   texts_.outstanding.wait_for_all = true;
 }
 
-void Session::State::stand() {
+void Seating::stand() {
   own_.run(line_.server, ProxyStatement::writable, Purpose::seat);
   own_.stand_here(line_.server, Purpose::seat);
   own_.add_sync(Purpose::seat);
@@ -54,7 +57,7 @@ void Session::State::stand() {
   texts_.outstanding.wait_for_all = true;
 }
 
-void Session::State::look_at_seat() {
+void Seating::look_at_seat() {
   const Claim claim = judgement_.claim_of(nullptr);
   seat_.looks(line_.now);
   own_.add_check(line_.server, claim, Purpose::seat);
@@ -63,7 +66,7 @@ void Session::State::look_at_seat() {
 
 // What may go to the server without a look at it, as far as its own words show. What it runs without a word of it (a trigger, a view, a
 // function) declares nothing and raises nothing: a database with code of its own that speaks of Termgate has no seats here (decision 0026).
-bool Session::State::passes_seated(const Effects& effects) const noexcept {
+bool Seating::passes_seated(const Effects& effects) const noexcept {
   if (effects.calls_unknown && seat_.runs_any_text()) return false;
   if (effects.way == Way::alone || effects.declares || effects.own_check || effects.sets_default_access) return false;
   if (effects.way == Way::control) return true;
@@ -79,45 +82,45 @@ bool Session::State::passes_seated(const Effects& effects) const noexcept {
   }
 }
 
-bool Session::State::passes_seated(const statements::Classified& text, std::string_view sql) const {
+bool Seating::passes_seated(const statements::Classified& text, std::string_view sql) const {
   return !judgement_.declares(text) &&
          std::all_of(text.statements.begin(), text.statements.end(),
                      [&](const statements::Statement& statement) { return passes_seated(effects_of(statement, sql), statement.name); });
 }
 
 // EXECUTE is what it runs, under the claim of the comments there.
-bool Session::State::passes_seated(const Effects& effects, std::string_view executes) const {
+bool Seating::passes_seated(const Effects& effects, std::string_view executes) const {
   if (!effects.runs_prepared) return passes_seated(judgement_.resolved(effects, executes));
   const Known* prepared = names_.known(executes);
   return prepared != nullptr && prepared->declared.empty() && passes_seated(judgement_.resolved(effects, executes));
 }
 
-bool Session::State::passes_seated(const Known* known) const {
+bool Seating::passes_seated(const Known* known) const {
   return known != nullptr && known->declared.empty() && passes_seated(known->effects, known->executes);
 }
 
 // The client's transaction goes on, or begins, with what the seat does not cover.
-void Session::State::leave_seat() {
+void Seating::leave_seat() {
   claims_.hand_over(false);
   seat_.not_for_a_while(line_.now);
 }
 
-bool Session::State::passes_under_seat() const noexcept { return seat_.held() && claims_.handed_over(); }
+bool Seating::passes_under_seat() const noexcept { return seat_.held() && claims_.handed_over(); }
 
 // The claim that is in force is that of the seat, and nothing speaks against it.
-bool Session::State::seat_covers() const {
+bool Seating::seat_covers() const {
   const Claim claim = judgement_.claim_of(nullptr);
   return claim.certain && seat_.may_pass(claim.pair) && judgement_.standing_of(claim) == Standing::current;
 }
 
 // Classifies the text of a message that on_query() or on_parse() judges right after this.
-const Text& Session::State::peek(std::string_view sql) {
+const Text& Seating::peek(std::string_view sql) {
   peeked_ = {sql.data(), judgement_.classified(sql)};
   return peeked_.text;
 }
 
 // True: the seat is given back first, and this message, which would begin a transaction, waits for the answer.
-bool Session::State::stands_before(const pgwire::Event& event) {
+bool Seating::stands_before(const pgwire::Event& event) {
   if (!seat_.held() || !event.first || event.type == frontend::terminate || !at_rest()) return false;
   claims_.transaction_begins();
   bool passes = seat_covers();
@@ -144,10 +147,10 @@ bool Session::State::stands_before(const pgwire::Event& event) {
 // Before what is, or may be, PREPARE TRANSACTION. What was written under the seat has taken no lock, and a prepared transaction has no
 // session that a raise could wait for: so it passes the check that locks, which looks for no seat. Nor may it keep the row of a seat.
 // True: a message of ours was added.
-bool Session::State::lock_what_was_seated() {
+bool Seating::lock_what_was_seated() {
   if (!seat_.held()) return false;
   if (model_.tx.stood) {
-    refuse("0A000", "Termgate cannot prepare this transaction, which has declared another term of its scope: begin it again", "");
+    refusals_.refuse("0A000", "Termgate cannot prepare this transaction, which has declared another term of its scope: begin it again", "");
     return false;
   }
   own_.run(line_.server, ProxyStatement::unseat, Purpose::mode);
@@ -158,20 +161,20 @@ bool Session::State::lock_what_was_seated() {
   return true;
 }
 
-void Session::State::seat_settled() {
+void Seating::seat_settled() {
   seat_.settled(line_.now);
   claims_.seated(seat_.held());
   line_.host.holds_gate(seat_.held() ? std::string_view(seat_.pair().scope) : std::string_view());
 }
 
 // A raise waits for the seat, or nobody knows whether one does.
-void Session::State::gate_wanted(std::string_view scope) {
+void Seating::gate_wanted(std::string_view scope) {
   if (!seat_.held() || scope != seat_.pair().scope) return;
   seat_.want();
   mind_seat();
 }
 
-void Session::State::unit_begins() {
+void Seating::unit_begins() {
   if (model_.status != pgwire::TransactionStatus::idle || model_.tx.in_block || model_.tx.writable) return;
   claims_.transaction_begins();
   hand_over();
@@ -180,7 +183,7 @@ void Session::State::unit_begins() {
 // The next transaction goes to a server that guards the session as the client sends it, unless the fence still has to be raised to its
 // term, or is known to be above it. What code has declared only the server knows: it checks that, and where it finds a term above the fence
 // the session is ours until our check has raised it.
-void Session::State::hand_over() {
+void Seating::hand_over() {
   if (seat_.held()) {
     claims_.hand_over(seat_covers());
     return seat_.used(line_.now);

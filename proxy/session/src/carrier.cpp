@@ -1,8 +1,12 @@
-// What each statement changes once it was sent, and what must come before a statement in a block that is open already.
+#include "carrier.hpp"
+
 #include <cassert>
+#include <string>
+#include <utility>
+
+#include <termgate/pgwire/encode.hpp>
 
 #include "names.hpp"
-#include "state.hpp"
 
 namespace termgate::session {
 
@@ -22,7 +26,7 @@ bool looks_like_query(std::string_view sql) noexcept {
 }  // namespace
 
 // A name that is in use already keeps its statement if the PREPARE fails, so nothing is known of it then.
-void Session::State::note_prepared(const Effects& effects) {
+void Carrier::note_prepared(const Effects& effects) {
   if (effects.prepares.empty()) return;
   Known known;
   known.effects = effects_of_unknown();
@@ -59,10 +63,10 @@ void Session::State::note_prepared(const Effects& effects) {
   }
 }
 
-void Session::State::note_sent(const Effects& effects, bool named) {
+void Carrier::note_sent(const Effects& effects, bool named) {
   note_prepared(effects);
   const bool may_declare = model_.apply(effects, unit_of(effects, false, claims_.final_rule()).does, claims_.guards(), named);
-  if (may_declare && !passes_under_seat()) claims_.may_declare(effects.way == Way::neutral);
+  if (may_declare && !seating_.passes_under_seat()) claims_.may_declare(effects.way == Way::neutral);
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
   if (effects.unsettles) texts_.outstanding.wait_for_all = true;
   if (effects.takes_snapshot) texts_.outstanding.functions = true;  // a view may hide them
@@ -85,7 +89,7 @@ void Session::State::note_sent(const Effects& effects, bool named) {
 
 // Whether a Parse or a Bind of it runs code of the client's. Parse reads its literals, by the checks of the domains in their types; the
 // planner calls immutable functions, and a parameter's input those of its type.
-bool Session::State::runs_code_ahead(const Effects& effects, Step step) noexcept {
+bool Carrier::runs_code_ahead(const Effects& effects, Step step) noexcept {
   if (step == Step::parses && !effects.literals) return false;
   const Does does = unit_of(effects, false, false).does;
   return effects.input_runs_code || (does >= Does::reads && does != Does::own_call) ||
@@ -93,14 +97,14 @@ bool Session::State::runs_code_ahead(const Effects& effects, Step step) noexcept
 }
 
 // The transaction is what the model says, whatever mode the one before has left it in.
-bool Session::State::settle_mode() {
+bool Carrier::settle_mode() {
   if (!std::exchange(model_.tx.mode_unsure, false)) return false;
   model_.savepoint_over();
   own_.run(line_.server, ProxyStatement::writable, Purpose::writable);
   return true;
 }
 
-bool Session::State::guard_block(const Effects& effects, const Claim& claim, Step step) {
+bool Carrier::guard_block(const Effects& effects, const Claim& claim, Step step) {
   if (!claims_.active() || model_.tx.failed) return false;
   const bool runs = step == Step::runs;
   Unit unit = unit_of(effects, claim.named, claims_.final_rule());
@@ -138,13 +142,13 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
       settled;
   if (runs && unit.does == Does::own_call) own_.stand_before_raise(line_.server);
   const bool may_be_prepared = unit.does == Does::prepares || effects.kind == Kind::unparsable;
-  if (runs && may_be_prepared && !model_.tx.failed) added |= lock_what_was_seated();
+  if (runs && may_be_prepared && !model_.tx.failed) added |= seating_.lock_what_was_seated();
   return (runs && unit.does == Does::savepoint && mark()) || added;
 }
 
 // The server's guard, or the seat, stands for a block that was handed over. When a higher term is seen, the block is ended as one that we
 // have checked.
-void Session::State::note_handed_over(const Effects& effects) {
+void Carrier::note_handed_over(const Effects& effects) {
   if (!claims_.handed_over() || !model_.tx.in_block || model_.tx.failed || unit_of(effects, false, false).does < Does::reads) return;
   const Claim claim = judgement_.claim_of(nullptr);
   if (!claim.certain) return;
@@ -154,7 +158,7 @@ void Session::State::note_handed_over(const Effects& effects) {
 
 // What is READ ONLY only inside a savepoint of the client's is so no more at the COMMIT, and what was left for it would write. From our
 // savepoint there is a way back to where READ ONLY holds for all of it.
-bool Session::State::mark() {
+bool Carrier::mark() {
   const bool outside =
       model_.tx.was_unmarked && model_.tx.savepoints && model_.tx.savepoints->empty() && line_.server.replies.empty() && !model_.mark_there;
   if (!judgement_.may_write() || model_.tx.acted || model_.tx.failed || model_.tx.marked || (model_.tx.savepoint && !outside)) return false;
@@ -165,7 +169,7 @@ bool Session::State::mark() {
 
 // Behind the last of the client's savepoints ours is in the way: SET TRANSACTION ISOLATION LEVEL would be refused, and rows would carry its
 // transaction id.
-bool Session::State::release_mark() {
+bool Carrier::release_mark() {
   if (!model_.tx.marked || !model_.tx.savepoints || !model_.tx.savepoints->empty()) return false;
   own_.run(line_.server, ProxyStatement::unmark, Purpose::mode);
   model_.tx.marked = false;
@@ -176,7 +180,7 @@ bool Session::State::release_mark() {
   return true;
 }
 
-bool Session::State::lock_for_commit() {
+bool Carrier::lock_for_commit() {
   if (model_.locked_for_good || (model_.tx.locked && model_.tx.lock_stays)) return false;
   // An error has hidden where its savepoints are: then its end is checked.
   if (!model_.tx.marked && !model_.tx.outside_savepoints())
@@ -187,7 +191,7 @@ bool Session::State::lock_for_commit() {
   return true;
 }
 
-bool Session::State::carry_out(Act act, const Effects& effects, const Claim& claim) {
+bool Carrier::carry_out(Act act, const Effects& effects, const Claim& claim) {
   const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
   switch (act) {
     case Act::pass:
@@ -195,7 +199,7 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
       [[fallthrough]];
     case Act::open_unchecked:
       if (unit.does == Does::own_call) {
-        if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair), false;
+        if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refusals_.refuse_from_memory(refusal, claim.pair), false;
       }
       if (act == Act::pass) return false;
       // SET TRANSACTION may follow a savepoint.
@@ -213,14 +217,14 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
       model_.tx.lock_stays = model_.tx.outside_savepoints();
       own_.run(line_.server, ProxyStatement::locked, model_.tx.lock_stays && model_.tx.in_block ? Purpose::lock : Purpose::mode);
       return true;
-    case Act::refuse_claim: refuse_claim(claim); return false;
-    case Act::refuse_known: refuse_from_memory(judgement_.refusal_from_memory(claim), claim.pair); return false;
+    case Act::refuse_claim: refusals_.refuse_claim(claim); return false;
+    case Act::refuse_known: refusals_.refuse_from_memory(judgement_.refusal_from_memory(claim), claim.pair); return false;
     case Act::refuse_no_term: {
       const std::string_view message =
           "TG002 this transaction is READ ONLY, which would not stop this statement: it needs a transaction that may write, a scope and a "
           "term";
-      report_refusal("TG002", message, {}, 0, true);
-      refuse("TG002", message, "");
+      refusals_.report_refusal("TG002", message, {}, 0, true);
+      refusals_.refuse("TG002", message, "");
       return false;
     }
     case Act::frame:
@@ -230,7 +234,7 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
   return false;
 }
 
-bool Session::State::add_before_commit() {
+bool Carrier::add_before_commit() {
   const Claim claim = judgement_.claim_of(nullptr);
   TransactionView view = judgement_.view_of(claim, true);
   view.writable |= model_.tx.writable;
@@ -242,7 +246,7 @@ bool Session::State::add_before_commit() {
   }
 }
 
-void Session::State::run_plain_query(std::string_view sql, Purpose role, Change change, std::size_t read_hash) {
+void Carrier::run_plain_query(std::string_view sql, Purpose role, Change change, std::size_t read_hash) {
   pgwire::append_query(line_.server.bytes.back(), sql);
   line_.server.replies.push({.request = Request::query, .role = role, .change = change, .read_hash = read_hash});
 }
@@ -250,7 +254,7 @@ void Session::State::run_plain_query(std::string_view sql, Purpose role, Change 
 // One statement of a simple query as Parse, Bind, Execute, in one transaction with the opening ahead of it, which the Sync
 // commits. A simple query drops the unnamed statement and portal, so these may be used. Parse takes one statement only, whatever its
 // grammar.
-void Session::State::run_converted(std::string_view sql, Change change, std::size_t read_hash) {
+void Carrier::run_converted(std::string_view sql, Change change, std::size_t read_hash) {
   // The opening before it is this transaction's, and what the client pipelines behind it begins another.
   texts_.outstanding.wait_for_all = true;
   std::string& bytes = line_.server.bytes.back();
