@@ -6,7 +6,9 @@
 // message stay in `line_.client_in`, in the order of arrival.
 #include <cassert>
 
-#include <fmt/format.h>
+#include <termgate/pgwire/decode.hpp>
+#include <termgate/pgwire/encode.hpp>
+#include <termgate/pgwire/types.hpp>
 
 #include "state.hpp"
 
@@ -56,7 +58,7 @@ void Session::State::from_client(std::string_view bytes) {
 // in `line_.client_in`.
 void Session::State::pump() {
   if (line_.stage != Stage::ready && line_.stage != Stage::login) return;
-  if (line_.deferred && !blocked_but_for_deferred() && !must_wait(line_.deferred->type)) {
+  if (line_.deferred && !waiting_.blocked_but_for_deferred() && !waiting_.must_wait(line_.deferred->type)) {
     const Deferred message = std::move(*line_.deferred);
     line_.deferred.reset();
     Event event;
@@ -83,34 +85,6 @@ void Session::State::pump() {
   if (used < bytes.size() && !line_.over()) line_.client_in.insert(0, bytes, used);
 }
 
-bool Session::State::blocked_but_for_deferred() const noexcept {
-  if (server_leaves_) return true;
-  if (in_copy_in_ || line_.client_mid_frame) return false;
-  return script_.running || session_lock_.stage != SessionLock::Stage::none;
-}
-
-bool Session::State::blocked() const noexcept { return line_.deferred.has_value() || blocked_but_for_deferred(); }
-
-// Units are judged against the predicted transaction. A simple query waits for every reply,. The messages of
-// a pipeline wait only if what is under way may change how they must be read (texts_.outstanding.wait_for_all).
-bool Session::State::must_wait(char type) const noexcept {
-  if (line_.stage != Stage::ready) return false;
-  if (line_.server.replies.empty())
-    return pipeline_.begun && !pipeline_.held.empty() && (type == frontend::query || type == frontend::function_call);
-  switch (type) {
-    case frontend::query:
-    case frontend::function_call: return true;
-    case frontend::parse:
-    case frontend::bind:
-    case frontend::execute:
-    case frontend::describe:
-    case frontend::close: return !pipeline_.begun && texts_.outstanding.wait_for_all;
-    case frontend::sync:
-    case frontend::flush: return !pipeline_.begun && texts_.outstanding.wait_for_all && !line_.server_awaits_sync();
-    default: return false;
-  }
-}
-
 // A message that begins a transaction of a session that has, or may have, a claim: a standby may have been promoted since the last one.
 bool Session::State::asks_recovery(char type) const noexcept {
   if (!facts_.standby() || line_.stage != Stage::ready || !claims_.guards() || !claims_.may_speak()) return false;
@@ -119,33 +93,17 @@ bool Session::State::asks_recovery(char type) const noexcept {
   return type == frontend::query || type == frontend::parse || type == frontend::bind || type == frontend::function_call;
 }
 
-// In the middle of a COPY from the client the server takes its data, its end, and what it swallows.
-bool Session::State::breaks_a_copy(char type) noexcept {
-  switch (type) {
-    case frontend::copy_data:
-    case frontend::copy_done:
-    case frontend::copy_fail:
-    case frontend::sync:
-    case frontend::flush:
-    case frontend::terminate: return false;
-    default: return true;
-  }
-}
-
-void Session::State::end_in_copy(char type) {
-  line_.end("08P01", fmt::format("unexpected message type 0x{:02X} during COPY from stdin", static_cast<unsigned char>(type)));
-}
-
 // After an error everything up to the Sync is skipped: here where the error was made here, else by the server.
 void Session::State::skip_to_sync(const Event& event) {
   if (event.type == frontend::sync) {
     if (!pipeline_.refused) {
-      server_skips_ = false;
+      line_.server_skips = false;
       model_.end_implicit();  // it is undone: nothing of it is left to be checked
       pipeline_ = Pipeline();
       pipeline_.begun = pipeline_.direct = true;
     }
-    return on_sync(event);
+    if (pipelines_.on_sync()) settle();
+    return;
   }
   if (event.type == frontend::terminate) return line_.close_all();
   line_.client_parts = Line::Parts::drop;
@@ -157,7 +115,7 @@ void Session::State::defer(const Event& event) {
 
 std::size_t Session::State::look_at(std::string_view bytes) {
   std::size_t used = 0;
-  while (used < bytes.size() && !blocked() && (line_.stage == Stage::ready || line_.stage == Stage::login)) {
+  while (used < bytes.size() && !waiting_.blocked() && (line_.stage == Stage::ready || line_.stage == Stage::login)) {
     const Event event = line_.client_reader.next(bytes.substr(used));
     used += event.used;
     switch (event.kind) {
@@ -169,14 +127,14 @@ std::size_t Session::State::look_at(std::string_view bytes) {
         return bytes.size();
       case Event::Kind::message:
       case Event::Kind::part:
-        if (in_copy_in_ && event.first && breaks_a_copy(event.type)) {
-          end_in_copy(event.type);
+        if (line_.in_copy_in && event.first && waiting_.breaks_a_copy(event.type)) {
+          waiting_.end_in_copy(event.type);
         } else if (line_.stage == Stage::login) {
           login_.from_client(event);
-        } else if (event.first && !pipeline_.refused && !server_skips_ && must_wait(event.type)) {
+        } else if (event.first && !pipeline_.refused && !line_.server_skips && waiting_.must_wait(event.type)) {
           if (pipeline_.begun && (event.type == frontend::query || event.type == frontend::function_call)) {
             // Without a Sync the server keeps its answers to itself. What is held goes as it does before a Flush of the client's.
-            commit_to_group();
+            pipelines_.commit_to_group();
             if (pipeline_.refused) {
               client_event(event);
               break;
@@ -196,7 +154,7 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           client_event(event);
           seating_.forget_peeked();
           if (event.type == frontend::copy_data && event.last && line_.client_parts == Line::Parts::send && !pipeline_.refused &&
-              line_.stage == Stage::ready && !blocked()) {
+              line_.stage == Stage::ready && !waiting_.blocked()) {
             const std::string_view data = line_.client_reader.run_of(frontend::copy_data, bytes.substr(used));
             line_.server.bytes.back() += data;
             used += data.size();
@@ -213,21 +171,21 @@ void Session::State::client_event(const Event& event) {
     if (line_.client_parts == Line::Parts::send) line_.server.bytes.back() += event.frame;
     if (event.last) {
       line_.client_mid_frame = false;
-      if (settle_after_frame_) {
-        settle_after_frame_ = false;
+      if (line_.settle_after_frame) {
+        line_.settle_after_frame = false;
         settle();
       }
     }
     return;
   }
   line_.client_parts = Line::Parts::send;
-  if (pipeline_.refused || server_skips_) return skip_to_sync(event);
+  if (pipeline_.refused || line_.server_skips) return skip_to_sync(event);
   if (pipeline_.needs_hold && (event.type == frontend::parse || event.type == frontend::bind || event.type == frontend::describe ||
                                event.type == frontend::execute)) {
     line_.client_parts = Line::Parts::drop;
     return refusals_.refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   }
-  if (in_copy_in_ && (event.type == frontend::sync || event.type == frontend::flush)) {
+  if (line_.in_copy_in && (event.type == frontend::sync || event.type == frontend::flush)) {
     // Swallowed by the server in the middle of a copy: nothing is owed for it.
     line_.server.bytes.back() += event.frame;
     return;
@@ -236,24 +194,26 @@ void Session::State::client_event(const Event& event) {
     case frontend::query: {
       const auto query = pgwire::decode_query(event.body);
       if (!query) return line_.end("08P01", query.problem().reason());
-      return on_query(query->sql);
+      return scripts_.on_query(query->sql);
     }
-    case frontend::parse: return on_parse(event);
-    case frontend::bind: return on_bind(event);
-    case frontend::execute: return on_execute(event);
-    case frontend::describe: return on_describe(event);
-    case frontend::close: return on_close(event);
-    case frontend::sync: return on_sync(event);
-    case frontend::flush: return on_flush();
-    case frontend::function_call: return on_function_call(event);
+    case frontend::parse: return pipelines_.on_parse(event);
+    case frontend::bind: return pipelines_.on_bind(event);
+    case frontend::execute: return pipelines_.on_execute(event);
+    case frontend::describe: return pipelines_.on_describe(event);
+    case frontend::close: return pipelines_.on_close(event);
+    case frontend::sync:
+      if (pipelines_.on_sync()) settle();
+      return;
+    case frontend::flush: return pipelines_.on_flush();
+    case frontend::function_call: return scripts_.on_function_call(event);
     case frontend::copy_data:
       line_.client_mid_frame = !event.last;
       line_.server.bytes.back() += event.frame;
       return;
     case frontend::copy_done:
     case frontend::copy_fail:
-      if (!in_copy_in_ && !line_.server.replies.empty()) line_.server.replies.at(line_.server.replies.size() - 1).copy_ends = true;
-      in_copy_in_ = false;
+      if (!line_.in_copy_in && !line_.server.replies.empty()) line_.server.replies.at(line_.server.replies.size() - 1).copy_ends = true;
+      line_.in_copy_in = false;
       line_.server.bytes.back() += event.frame;
       return;
     case frontend::terminate: return line_.close_all();
@@ -266,7 +226,7 @@ void Session::State::client_event(const Event& event) {
 void Session::State::login_event(const Event& event) {
   switch (login_.from_server(event)) {
     case Login::Then::nothing: return;
-    case Login::Then::note_parameter: return parameter_status(event);
+    case Login::Then::note_parameter: return replies_.parameter_status(event);
     case Login::Then::go_on: return logged_in();
   }
 }

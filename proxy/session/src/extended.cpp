@@ -4,8 +4,12 @@
 #include <functional>
 #include <utility>
 
+#include <termgate/pgwire/decode.hpp>
+#include <termgate/pgwire/encode.hpp>
+#include <termgate/pgwire/types.hpp>
+
 #include "names.hpp"
-#include "state.hpp"
+#include "pipeline_runner.hpp"
 
 namespace termgate::session {
 
@@ -35,7 +39,7 @@ bool may_run_code(const Effects& effects) {
 
 }  // namespace
 
-void Session::State::on_parse(const Event& event) {
+void PipelineRunner::on_parse(const Event& event) {
   const auto parse = pgwire::decode_parse(event.body);
   if (!parse) return line_.end("08P01", parse.problem().reason());
   const std::string_view sql = parse->sql;
@@ -114,7 +118,7 @@ void Session::State::on_parse(const Event& event) {
 }
 
 // A Parse writes nothing by itself, but it fixes the access mode of its transaction, and may run code. False: it is refused.
-bool Session::State::guard_parse(std::string_view name, Known known) {
+bool PipelineRunner::guard_parse(std::string_view name, Known known) {
   if (!claims_.active() || model_.tx.failed) return true;
   Effects& effects = known.effects;
   // The input of a parameter runs at the Bind.
@@ -141,7 +145,7 @@ bool Session::State::guard_parse(std::string_view name, Known known) {
 }
 
 // The server may read the text of a statement anew, with its literals: then it is a Parse once more.
-void Session::State::on_describe(const Event& event) {
+void PipelineRunner::on_describe(const Event& event) {
   const auto named = pgwire::decode_describe(event.body);
   if (!named) return line_.end("08P01", named.problem().reason());
   group_begins();
@@ -157,7 +161,7 @@ void Session::State::on_describe(const Event& event) {
   forward_extended(event, {.request = named->portal ? Request::describe_portal : Request::describe_statement});
 }
 
-void Session::State::on_bind(const Event& event) {
+void PipelineRunner::on_bind(const Event& event) {
   std::string portal, statement;
   if (event.kind == Event::Kind::message) {
     const auto bind = pgwire::decode_bind(event.body);
@@ -223,7 +227,7 @@ void Session::State::on_bind(const Event& event) {
 }
 
 // The client has bound none, and there may be one of ours, of the check in front.
-void Session::State::close_unnamed_portal(const Event& event) {
+void PipelineRunner::close_unnamed_portal(const Event& event) {
   std::string close;
   pgwire::append_close_portal(close, "");
   Event other = event;
@@ -233,7 +237,7 @@ void Session::State::close_unnamed_portal(const Event& event) {
 }
 
 // Where there is no such portal or statement, the server says so before a check does.
-void Session::State::ask_whether_there(const Event& event, Request what, std::string_view name) {
+void PipelineRunner::ask_whether_there(const Event& event, Request what, std::string_view name) {
   std::string describe;
   if (what == Request::describe_portal) pgwire::append_describe_portal(describe, name);
   else pgwire::append_describe_statement(describe, cut(name));
@@ -246,7 +250,7 @@ void Session::State::ask_whether_there(const Event& event, Request what, std::st
 // Replaces the server's prepared statement by the text that was judged: Close, then Parse of the same name,
 // both hidden from the client. Code of the client's could have dropped the name and prepared another text
 // under it, which the proxy would not have seen.
-void Session::State::parse_again(const Event& event, std::string_view name, std::string_view parse) {
+void PipelineRunner::parse_again(const Event& event, std::string_view name, std::string_view parse) {
   if (!claims_.active() || model_.tx.failed || pipeline_.needs_hold) return;
   std::string close;
   pgwire::append_close_statement(close, name);
@@ -260,7 +264,7 @@ void Session::State::parse_again(const Event& event, std::string_view name, std:
 
 // The decision about a portal falls here at the latest. What was noted at its Bind counts only if no code has
 // run since that could have opened a cursor of the same name (`made`).
-void Session::State::on_execute(const Event& event) {
+void PipelineRunner::on_execute(const Event& event) {
   const auto execute = pgwire::decode_execute(event.body);
   if (!execute) return line_.end("08P01", execute.problem().reason());
   group_begins();
@@ -325,7 +329,7 @@ void Session::State::on_execute(const Event& event) {
 }
 
 // A Close of what does not exist is no error in the protocol, so an unknown name is forwarded like any other.
-void Session::State::on_close(const Event& event) {
+void PipelineRunner::on_close(const Event& event) {
   const auto named = pgwire::decode_close(event.body);
   if (!named) return line_.end("08P01", named.problem().reason());
   group_begins();
@@ -338,13 +342,13 @@ void Session::State::on_close(const Event& event) {
   forward_extended(event, {.request = Request::close});
 }
 
-void Session::State::on_flush() {
+void PipelineRunner::on_flush() {
   group_begins();
   send_held();
 }
 
 // The client wants answers now, so what is held must be decided and sent, though its group is not complete.
-void Session::State::send_held() {
+void PipelineRunner::send_held() {
   commit_to_group(true);
   if (pipeline_.refused) return;
   pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::flush);
@@ -354,7 +358,7 @@ void Session::State::send_held() {
 // The end of the group. Three ways out: the group was refused here, and the ReadyForQuery is made here; it
 // needs a lock at session level, and is moved into session_lock_; or it is sent with what the decision puts
 // around it.
-void Session::State::on_sync(const Event&) {
+bool PipelineRunner::on_sync() {
   group_begins();
   if (pipeline_.refused) {
     PendingReply reply{.request = Request::nothing};
@@ -362,10 +366,12 @@ void Session::State::on_sync(const Event&) {
     pipeline_ = Pipeline();
     line_.server.replies.push(std::move(reply));
     line_.router.give_made_replies();
-    if (line_.server.replies.empty()) settle();
-    return;
+    return line_.server.replies.empty();
   }
-  if (pipeline_.needs_hold) { return lone_.run_held(pipeline_); }
+  if (pipeline_.needs_hold) {
+    lone_.run_held(pipeline_);
+    return false;
+  }
   if (!pipeline_.direct) {
     held_.lock_reads();
     held_.flush_group();
@@ -377,10 +383,11 @@ void Session::State::on_sync(const Event&) {
   pipeline_ = Pipeline();
   // After own_.add_client_sync(): the implicit transaction ends with this Sync, not before.
   model_.end_implicit();
+  return false;
 }
 
 // Where the client's next message goes: to the server, or to what is held until it is known what the group is.
-void Session::State::forward_extended(const Event& event, PendingReply reply) {
+void PipelineRunner::forward_extended(const Event& event, PendingReply reply) {
   if (!pipeline_.direct && event.last) {
     pipeline_.held.add(event.frame, std::move(reply));
     if (pipeline_.held.bytes.size() > line_.options.held_bytes_max) commit_to_group();

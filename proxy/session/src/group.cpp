@@ -2,8 +2,10 @@
 // the opening is put where that transaction begins, and the rest goes straight through.
 #include <algorithm>
 
+#include <termgate/pgwire/encode.hpp>
+
 #include "names.hpp"
-#include "state.hpp"
+#include "pipeline_runner.hpp"
 
 namespace termgate::session {
 
@@ -16,7 +18,7 @@ constexpr std::size_t claims_max = 256;  // of comments, in one pipeline: each o
 
 }  // namespace
 
-void Session::State::group_begins(bool declares) {
+void PipelineRunner::group_begins(bool declares) {
   if (!pipeline_.begun) seating_.unit_begins();
   if (declares && seat_.held()) seating_.leave_seat();
   if (declares) claims_.hand_over(false);
@@ -33,7 +35,7 @@ void Session::State::group_begins(bool declares) {
 }
 
 // What a statement is about to run means for the group; puts what is needed in front of it.
-void Session::State::guard_group(const Effects& effects, const Known& known, Step step, bool whole) {
+void PipelineRunner::guard_group(const Effects& effects, const Known& known, Step step, bool whole) {
   const bool runs = step == Step::runs;
   const Claim claim = judgement_.claim_for(known);
   if (const Refusal refusal = judgement_.refusal_of_prepared(effects); refusal && runs && !model_.tx.failed)
@@ -137,7 +139,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
 }
 
 // It runs alone under the check's lock, once the Sync shows that nothing else comes with it.
-void Session::State::hold_at_sync(const Effects& effects, const Claim& claim) {
+void PipelineRunner::hold_at_sync(const Effects& effects, const Claim& claim) {
   pipeline_.needs_hold = true;
   pipeline_.effects = effects;
   pipeline_.claim = claim;
@@ -147,7 +149,7 @@ void Session::State::hold_at_sync(const Effects& effects, const Claim& claim) {
 
 // What was read so far may have run code that declares and, once the transaction is opened where it begins, writes. So its claim is checked
 // before another one takes its place. Where that is impossible, the transaction stays READ ONLY to its end.
-void Session::State::redeclares_after_reads(const Unit& unit, const Claim& claim) {
+void PipelineRunner::redeclares_after_reads(const Unit& unit, const Claim& claim) {
   const Standing standing = judgement_.standing_of(claim);
   const bool stale_members = std::any_of(pipeline_.named.begin(), pipeline_.named.end(),
                                          [&](const Claim& named) { return judgement_.standing_of(named) > Standing::current; });
@@ -160,7 +162,7 @@ void Session::State::redeclares_after_reads(const Unit& unit, const Claim& claim
   own_.add_recheck(line_.server);
 }
 
-void Session::State::note_named(const Claim& claim) {
+void PipelineRunner::note_named(const Claim& claim) {
   const auto same = [&](const Claim& one) { return one.given == claim.given && one.pair == claim.pair; };
   if (std::any_of(pipeline_.named.begin(), pipeline_.named.end(), same)) return;
   if (pipeline_.named.size() >= claims_max)
@@ -168,7 +170,7 @@ void Session::State::note_named(const Claim& claim) {
   pipeline_.named.push_back(claim);
 }
 
-void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
+void PipelineRunner::pass_in_group(const Unit& unit, const Claim& claim) {
   if (unit.does == Does::calls) pipeline_.called = true;
   if (claim.named && unit.does >= Does::reads) note_named(claim);
   if (unit.does == Does::begin && !facts_.standby() && judgement_.standing_of(claim) == Standing::current && pipeline_.opening_possible &&
@@ -180,7 +182,7 @@ void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
 }
 
 // The group's transaction becomes writable with this statement, if what was read so far allows it.
-void Session::State::open_held(const Effects& effects, const Claim& claim, Act act) {
+void PipelineRunner::open_held(const Effects& effects, const Claim& claim, Act act) {
   // What was read so far would be able to write from here on: what calls functions must not, nor what is under a claim that cannot
   // pass.
   for (const Claim& member : pipeline_.named) {
@@ -218,7 +220,7 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
 }
 
 // Held long enough: what can still be a write is opened, what reads so far goes on as a read.
-void Session::State::commit_to_group(bool flushed) {
+void PipelineRunner::commit_to_group(bool flushed) {
   if (pipeline_.direct) return;
   const Claim claim = judgement_.claim_of(nullptr);
   if (pipeline_.needs_hold)

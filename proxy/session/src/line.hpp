@@ -74,6 +74,14 @@ struct Line {
   std::optional<Deferred> deferred;
   // Half of a message of the client's is on its way to the server.
   bool client_mid_frame = false;
+  // What waits for the rest of it: that every request is answered.
+  bool settle_after_frame = false;
+  // The server waits for CopyData.
+  bool in_copy_in = false;
+  // After an error of an extended message, up to the client's Sync.
+  bool server_skips = false;
+  // It has sent a FATAL error, and closes the connection.
+  bool server_leaves = false;
   // What becomes of the rest of a streamed message.
   enum class Parts : std::uint8_t { send, drop } client_parts = Parts::send;
 };

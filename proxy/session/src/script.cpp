@@ -2,8 +2,10 @@
 // next when the last has succeeded, and shows one ReadyForQuery.
 #include <utility>
 
+#include <termgate/pgwire/encode.hpp>
+
 #include "names.hpp"
-#include "state.hpp"
+#include "script_runner.hpp"
 
 namespace termgate::session {
 
@@ -47,7 +49,7 @@ bool reads_otherwise(std::string_view text, const Reading& before, const Reading
   return has_high_byte(text);
 }
 
-void Session::State::start_script(std::string_view sql, Text text) {
+void ScriptRunner::start_script(std::string_view sql, Text text) {
   std::string whole(sql);  // it may be a part of the script that runs
   script_ = Script();
   script_.running = true;
@@ -58,7 +60,7 @@ void Session::State::start_script(std::string_view sql, Text text) {
 }
 
 // Whether one of the statements from `from` on, up to where their transaction ends, needs a transaction of ours around them.
-bool Session::State::frame_needed(std::size_t from) const {
+bool ScriptRunner::frame_needed(std::size_t from) const {
   const auto& all = script_.text->statements;
   for (std::size_t i = from; i < all.size(); ++i) {
     const Effects one = resolved_statement(all[i]);
@@ -81,10 +83,10 @@ bool Session::State::frame_needed(std::size_t from) const {
   return false;
 }
 
-void Session::State::next_piece() {
+void ScriptRunner::next_piece() {
   while (true) {
     if (line_.client_mid_frame) {
-      settle_after_frame_ = true;
+      line_.settle_after_frame = true;
       return;
     }
     Script& script = script_;
@@ -151,7 +153,7 @@ void Session::State::next_piece() {
 }
 
 // A statement that cannot be sent with others. True: it is done, and the next may follow.
-bool Session::State::run_apart(const statements::Statement& statement, const Effects& effects) {
+bool ScriptRunner::run_apart(const statements::Statement& statement, const Effects& effects) {
   if (script_.frame && effects.kind == Kind::begin &&
       is_bare_begin(std::string_view(script_.sql).substr(statement.offset, statement.length))) {
     // The statements before it belong to the client's block from here on, as they do without us.
@@ -192,7 +194,7 @@ bool Session::State::run_apart(const statements::Statement& statement, const Eff
   return line_.server.replies.empty();  // answered here
 }
 
-Act Session::State::decided_in_script(const statements::Statement& statement, const Effects& effects) const {
+Act ScriptRunner::decided_in_script(const statements::Statement& statement, const Effects& effects) const {
   if (model_.tx.failed) return Act::pass;
   const Claim claim = judgement_.claim_for(statement.declared, effects_of(statement, script_.sql), statement.name);
   const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
@@ -201,7 +203,7 @@ Act Session::State::decided_in_script(const statements::Statement& statement, co
 
 // The statement that comes next, whose effects are noted, and what may go with it because nothing must come in between. SET and the like go
 // by themselves: the server must know of them first.
-void Session::State::send_piece(const Effects& effects) {
+void ScriptRunner::send_piece(const Effects& effects) {
   const auto& all = script_.text->statements;
   const statements::Statement& first = all[script_.next];
   std::size_t end = script_.next + 1;
@@ -231,7 +233,7 @@ void Session::State::send_piece(const Effects& effects) {
 }
 
 // What comes next is sent when BEGIN has succeeded: where a cancel request meets it, nothing of the text may run.
-void Session::State::begin_frame() {
+void ScriptRunner::begin_frame() {
   line_.router.release_framed();
   own_.add_hidden_query("BEGIN", Purpose::begin);
   script_.frame = true;
@@ -240,7 +242,7 @@ void Session::State::begin_frame() {
 }
 
 // What needs a block of the client's own does not find one in ours: the server's errors, where the frame would let it pass.
-bool Session::State::frame_refuses(const Effects& effects) {
+bool ScriptRunner::frame_refuses(const Effects& effects) {
   std::string what;
   switch (effects.kind) {
     case Kind::savepoint: what = "SAVEPOINT"; break;
@@ -260,19 +262,19 @@ bool Session::State::frame_refuses(const Effects& effects) {
   return true;
 }
 
-Effects Session::State::resolved_statement(const statements::Statement& statement) const {
+Effects ScriptRunner::resolved_statement(const statements::Statement& statement) const {
   Effects effects = judgement_.resolved(effects_of(statement, script_.sql), statement.name);
   if (effects.way == Way::read)
     judgement_.learn_from_refusals(effects, judgement_.hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
   return effects;
 }
 
-void Session::State::script_refused() {
+void ScriptRunner::script_refused() {
   script_.failed = true;
   finish_script();
 }
 
-void Session::State::finish_script() {
+void ScriptRunner::finish_script() {
   if (script_.frame && !script_.ending) {
     script_.ending = true;
     if (!script_.failed && !model_.tx.failed && carrier_.add_before_commit()) own_.add_sync(Purpose::silent);

@@ -113,7 +113,7 @@ bool Seating::seat_covers() const {
   return claim.certain && seat_.may_pass(claim.pair) && judgement_.standing_of(claim) == Standing::current;
 }
 
-// Classifies the text of a message that on_query() or on_parse() judges right after this.
+// Classifies the text of a message that scripts_.on_query() or pipelines_.on_parse() judges right after this.
 const Text& Seating::peek(std::string_view sql) {
   peeked_ = {sql.data(), judgement_.classified(sql)};
   return peeked_.text;

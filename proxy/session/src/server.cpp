@@ -4,9 +4,13 @@
 #include <cassert>
 #include <utility>
 
+#include <termgate/pgwire/decode.hpp>
+#include <termgate/pgwire/encode.hpp>
+#include <termgate/pgwire/types.hpp>
+
 #include "columns.hpp"
 #include "numbers.hpp"
-#include "state.hpp"
+#include "server_replies.hpp"
 
 namespace termgate::session {
 
@@ -27,49 +31,7 @@ constexpr std::string_view behind_a_pooler =
 
 }  // namespace
 
-// Cuts the server's bytes into messages. Those of the login are login.cpp's; rows that the client may see are
-// forwarded in runs, without a look at each.
-void Session::State::from_server(std::string_view bytes) {
-  if (line_.stage == Stage::server_greeting) {
-    if (bytes.empty()) return;
-    login_.server_greeted(bytes);
-    if (bytes.empty()) return;
-  }
-  if (line_.stage == Stage::replication) return replication_.from_server(bytes);
-  while (!bytes.empty() && (line_.stage == Stage::login || line_.stage == Stage::ready)) {
-    const Event event = line_.server_reader.next(bytes);
-    bytes.remove_prefix(event.used);
-    switch (event.kind) {
-      case Event::Kind::need_more: return;
-      case Event::Kind::announced: break;
-      case Event::Kind::malformed:
-        line_.host.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
-        return line_.end("08P01", std::string("the server: ") + std::string(event.problem.reason()));
-      case Event::Kind::message:
-      case Event::Kind::part:
-        if (line_.stage == Stage::login) {
-          login_event(event);
-        } else {
-          server_event(event);
-          if (event.last && line_.router.shows() && (event.type == backend::data_row || event.type == backend::copy_data) &&
-              line_.stage == Stage::ready) {
-            // Nothing changes from one shown row to the next.
-            const std::string_view rows = line_.server_reader.run_of(event.type, bytes);
-            line_.to_client.back() += rows;
-            bytes.remove_prefix(rows.size());
-          }
-        }
-        break;
-    }
-    if (line_.stage == Stage::replication) return replication_.from_server(bytes);
-    if (pump_after_) {
-      pump_after_ = false;
-      pump();
-    }
-  }
-}
-
-void Session::State::parameter_status(const Event& event) {
+void ServerReplies::parameter_status(const Event& event) {
   const auto status = pgwire::decode_parameter_status(event.body);
   if (!status) return line_.end("08P01", status.problem().reason());
   if (status->name == "default_transaction_read_only" && seat_.stage() != Seat::Stage::none) {
@@ -114,7 +76,7 @@ void Session::State::parameter_status(const Event& event) {
 
 // The queue of replies and the server disagree. Nothing that follows could be attributed to a request, so the
 // session ends: a wrong guess could show the client the reply of a check as that of its write.
-void Session::State::out_of_step(const Event& event) {
+void ServerReplies::out_of_step(const Event& event) {
   std::string message = "the server answered with message type '";
   message += event.type;
   message += line_.server.replies.empty() ? "' where nothing was asked" : "' to something else";
@@ -122,7 +84,13 @@ void Session::State::out_of_step(const Event& event) {
   line_.end("08P01", message);
 }
 
-void Session::State::server_event(const Event& event) {
+bool ServerReplies::server_event(const Event& event) {
+  if (event.type == backend::ready_for_query && event.first && line_.router.fits(event.type)) return ready_for_query(event);
+  other_event(event);
+  return false;
+}
+
+void ServerReplies::other_event(const Event& event) {
   if (!event.first) return line_.router.route_rest(event, line_.options.held_bytes_max);
   switch (event.type) {
     case backend::parameter_status: return parameter_status(event);
@@ -137,7 +105,6 @@ void Session::State::server_event(const Event& event) {
   }
   if (!line_.router.fits(event.type)) return out_of_step(event);
   switch (event.type) {
-    case backend::ready_for_query: return ready_for_query(event);
     case backend::data_row:
       line_.server.replies.head().row_seen = true;
       if (!row_of_ours(event)) return line_.end("08006", behind_a_pooler);
@@ -146,27 +113,28 @@ void Session::State::server_event(const Event& event) {
     case backend::command_complete:
       if (command_completed(event)) {
         line_.router.hide(event);
-        pump_after_ |= line_.server.replies.empty() && line_.deferred.has_value();
+        pump_ |= line_.server.replies.empty() && line_.deferred.has_value();
         return;
       }
       break;
     case backend::close_complete: own_.closed(line_.server.replies.head().closes, line_.server.replies.head().of); break;
     case backend::copy_in_response:
-      in_copy_in_ = pump_after_ = line_.router.copy_in_begins();
+      line_.in_copy_in = pump_ = line_.router.copy_in_begins();
       // It was sent before this answer, and would wait for the end of a copy that nobody ends.
-      if (in_copy_in_ && line_.deferred && breaks_a_copy(line_.deferred->type)) return end_in_copy(line_.deferred->type);
+      if (line_.in_copy_in && line_.deferred && waiting_.breaks_a_copy(line_.deferred->type))
+        return waiting_.end_in_copy(line_.deferred->type);
       // The copy has swallowed the Sync behind which it waited, so its answers are not on their way.
-      if (line_.deferred && !must_wait(line_.deferred->type)) pump_after_ = true;
+      if (line_.deferred && !waiting_.must_wait(line_.deferred->type)) pump_ = true;
       else if (line_.deferred && line_.server_awaits_sync()) pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::flush);
       break;
     default: break;
   }
   line_.router.route(event);
-  if (line_.server.replies.empty() && line_.deferred) pump_after_ = true;
+  if (line_.server.replies.empty() && line_.deferred) pump_ = true;
 }
 
 // False: the one who answers is not the server that we logged in to.
-bool Session::State::row_of_ours(const Event& event) {
+bool ServerReplies::row_of_ours(const Event& event) {
   const bool whole = event.kind == Event::Kind::message;
   switch (line_.server.replies.head().role) {
     case Purpose::who_serves: {
@@ -203,7 +171,7 @@ bool Session::State::row_of_ours(const Event& event) {
 }
 
 // A SHOW of what is ours to keep. True: the client has got another row than the server's.
-bool Session::State::row_shown(const Event& event) {
+bool ServerReplies::row_shown(const Event& event) {
   const Shows shows = line_.server.replies.head().shows;
   if (shows == Shows::none || line_.server.replies.head().hidden || event.kind != Event::Kind::message) return false;
   const bool read_only = shows == Shows::on || (shows == Shows::own && model_.by_default.own);
@@ -213,7 +181,7 @@ bool Session::State::row_shown(const Event& event) {
 }
 
 // True: the client is not to see it.
-bool Session::State::command_completed(const Event& event) {
+bool ServerReplies::command_completed(const Event& event) {
   PendingReply& head = line_.server.replies.head();
   const std::string_view tag = event.body;
   model_.on_command_complete(head.change, tag);
@@ -233,7 +201,7 @@ bool Session::State::command_completed(const Event& event) {
   return head.read_only_behind && std::exchange(head.row_seen, true);
 }
 
-void Session::State::check_answered(std::string_view row) {
+void ServerReplies::check_answered(std::string_view row) {
   const PendingReply& head = line_.server.replies.head();
   ScopedTerm passed;
   std::int64_t fence = 0;
@@ -285,14 +253,14 @@ void Session::State::check_answered(std::string_view row) {
                        .took = line_.now - own_.last_check().sent});
 }
 
-void Session::State::ready_for_query(const Event& event) {
+bool ServerReplies::ready_for_query(const Event& event) {
   assert(!line_.server.replies.empty() && "line_.router.fits() has found its request");
   const auto decoded = pgwire::decode_ready_for_query(event.body);
-  if (!decoded) return line_.end("08P01", decoded.problem().reason());
+  if (!decoded) return line_.end("08P01", decoded.problem().reason()), false;
   const TransactionStatus status = *decoded;
   const PendingReply head = std::move(line_.server.replies.head());
   line_.server.replies.pop();
-  if (head.role == Purpose::who_serves && !head.row_seen) return line_.end("08006", behind_a_pooler);
+  if (head.role == Purpose::who_serves && !head.row_seen) return line_.end("08006", behind_a_pooler), false;
   model_.on_ready(status, script_.running, script_.failed);
   if (head.role == Purpose::seat) seating_.seat_settled();
   if (status == TransactionStatus::idle) {
@@ -311,31 +279,10 @@ void Session::State::ready_for_query(const Event& event) {
   }
   if (show) line_.to_client.back() += event.frame;
   line_.router.give_made_replies();
-  if (line_.server.replies.empty()) settle();
+  return line_.server.replies.empty();
 }
 
-// Every request is answered: what the server says of the transaction is what it is.
-void Session::State::settle() {
-  if (line_.client_mid_frame) {
-    settle_after_frame_ = true;
-    return;
-  }
-  assert(line_.server.replies.empty() && "every request is answered");
-  if (!pipeline_.begun) settle_transaction();
-  line_.quiet_since = line_.now;
-  if (login_.keeps_ready()) login_.give_ready();
-  if (lone_.goes_on()) return;
-  if (model_.status == TransactionStatus::idle && claims_.guard_from_here()) model_.by_default.broken = true;
-  if (model_.by_default.broken && model_.status != TransactionStatus::failed) return own_.restore_default(true);
-  if (script_.running) {
-    next_piece();
-    if (!line_.server.replies.empty() || script_.running) return;
-  }
-  idle_now();
-  pump();
-}
-
-void Session::State::settle_transaction() {
+void ServerReplies::settle_transaction() {
   model_.settle();
   if (model_.status == TransactionStatus::idle) names_.portals.clear();
   texts_.outstanding.wait_for_all = texts_.outstanding.functions = texts_.outstanding.unknown = texts_.outstanding.unread =

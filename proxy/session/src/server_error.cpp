@@ -2,11 +2,12 @@
 #include <algorithm>
 #include <cctype>
 
+#include <termgate/pgwire/encode.hpp>
 #include <termgate/text/ascii.hpp>
 
 #include "names.hpp"
 #include "numbers.hpp"
-#include "state.hpp"
+#include "server_replies.hpp"
 
 namespace termgate::session {
 
@@ -27,7 +28,7 @@ bool holds_from(std::string_view sql) {
 
 }  // namespace
 
-void Session::State::server_error(const Event& event) {
+void ServerReplies::server_error(const Event& event) {
   if (event.kind == Event::Kind::part) {
     // Too long to be looked at; it is the client's, or the end of a request of ours.
     line_.router.forward_unless_hidden(event);
@@ -36,10 +37,10 @@ void Session::State::server_error(const Event& event) {
   }
   const auto report = pgwire::decode_report(event.body);
   if (!report) return line_.end("08P01", report.problem().reason());
-  in_copy_in_ = false;
+  line_.in_copy_in = false;
   // 57P01 among them: the session was evicted.
   if (report->ends_connection()) {
-    server_leaves_ = true;
+    line_.server_leaves = true;
     return line_.router.forward(event);
   }
   if (line_.server.replies.empty()) return out_of_step(event);
@@ -64,7 +65,7 @@ void Session::State::server_error(const Event& event) {
 }
 
 // A statement of the client's has failed: the error is the client's, unless a message of ours in front of it is the cause.
-void Session::State::client_failed(const Event& event, const pgwire::ReportFields& report) {
+void ServerReplies::client_failed(const Event& event, const pgwire::ReportFields& report) {
   if (report.sqlstate() == "25P02" && model_.opening_refused) {
     model_.opening_refused = false;
     return;
@@ -110,7 +111,7 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
 }
 
 // It is not run again: the client sees nothing twice. From now on its text is known as a writer's.
-void Session::State::read_has_written(const pgwire::ReportFields& report) {
+void ServerReplies::read_has_written(const pgwire::ReportFields& report) {
   const PendingReply& head = line_.server.replies.head();
   if (script_.running) remember_writers_of_piece();
   else if (head.read_hash != 0) judgement_.remember_writer(head.read_hash);
@@ -135,7 +136,7 @@ void Session::State::read_has_written(const pgwire::ReportFields& report) {
 }
 
 // After 25006 nobody knows which statement of the piece it was.
-void Session::State::remember_writers_of_piece() {
+void ServerReplies::remember_writers_of_piece() {
   for (const auto& statement : script_.text->statements) {
     if (statement.offset < script_.offset || statement.offset >= script_.offset + script_.bytes) continue;
     // What names no table and calls nothing has not written.
@@ -145,7 +146,7 @@ void Session::State::remember_writers_of_piece() {
 }
 
 // A message of ours has failed.
-void Session::State::ours_failed(const Event& event, const pgwire::ReportFields& report) {
+void ServerReplies::ours_failed(const Event& event, const pgwire::ReportFields& report) {
   const PendingReply& head = line_.server.replies.head();
   switch (head.role) {
     case Purpose::writable:
@@ -212,7 +213,7 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
 }
 
 // After an error the server skips everything up to the next Sync.
-void Session::State::drop_until_sync() {
+void ServerReplies::drop_until_sync() {
   while (!line_.server.replies.empty() && line_.server.replies.head().request != Request::sync) {
     const PendingReply& head = line_.server.replies.head();
     if (head.request == Request::parse) {
@@ -224,8 +225,8 @@ void Session::State::drop_until_sync() {
   }
   if (line_.server.replies.empty()) {
     // The Sync is yet to come: what comes before it the server will not even look at.
-    server_skips_ = true;
-    pump_after_ = line_.deferred.has_value();
+    line_.server_skips = true;
+    pump_ = line_.deferred.has_value();
     pipeline_.take_held();
   }
 }

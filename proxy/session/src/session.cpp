@@ -7,13 +7,79 @@
 #include <cassert>
 #include <utility>
 
+#include <termgate/pgwire/types.hpp>
+
 #include "names.hpp"
 #include "state.hpp"
 
 namespace termgate::session {
 
+namespace backend = pgwire::backend;
+using pgwire::Event;
+using pgwire::TransactionStatus;
+
 Session::State::State(const Options& options, Peer peer, SessionHost& session_host, Instant now)
     : line_(options, std::move(peer), session_host, now) {}
+
+// Cuts the server's bytes into messages. Those of the login are login.cpp's; rows that the client may see are
+// forwarded in runs, without a look at each.
+void Session::State::from_server(std::string_view bytes) {
+  if (line_.stage == Stage::server_greeting) {
+    if (bytes.empty()) return;
+    login_.server_greeted(bytes);
+    if (bytes.empty()) return;
+  }
+  if (line_.stage == Stage::replication) return replication_.from_server(bytes);
+  while (!bytes.empty() && (line_.stage == Stage::login || line_.stage == Stage::ready)) {
+    const Event event = line_.server_reader.next(bytes);
+    bytes.remove_prefix(event.used);
+    switch (event.kind) {
+      case Event::Kind::need_more: return;
+      case Event::Kind::announced: break;
+      case Event::Kind::malformed:
+        line_.host.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
+        return line_.end("08P01", std::string("the server: ") + std::string(event.problem.reason()));
+      case Event::Kind::message:
+      case Event::Kind::part:
+        if (line_.stage == Stage::login) {
+          login_event(event);
+        } else {
+          if (replies_.server_event(event)) settle();
+          if (event.last && line_.router.shows() && (event.type == backend::data_row || event.type == backend::copy_data) &&
+              line_.stage == Stage::ready) {
+            // Nothing changes from one shown row to the next.
+            const std::string_view rows = line_.server_reader.run_of(event.type, bytes);
+            line_.to_client.back() += rows;
+            bytes.remove_prefix(rows.size());
+          }
+        }
+        break;
+    }
+    if (line_.stage == Stage::replication) return replication_.from_server(bytes);
+    if (replies_.take_pump()) pump();
+  }
+}
+
+// Every request is answered: what the server says of the transaction is what it is.
+void Session::State::settle() {
+  if (line_.client_mid_frame) {
+    line_.settle_after_frame = true;
+    return;
+  }
+  assert(line_.server.replies.empty() && "every request is answered");
+  if (!pipeline_.begun) replies_.settle_transaction();
+  line_.quiet_since = line_.now;
+  if (login_.keeps_ready()) login_.give_ready();
+  if (lone_.goes_on()) return;
+  if (model_.status == TransactionStatus::idle && claims_.guard_from_here()) model_.by_default.broken = true;
+  if (model_.by_default.broken && model_.status != TransactionStatus::failed) return own_.restore_default(true);
+  if (script_.running) {
+    scripts_.next_piece();
+    if (!line_.server.replies.empty() || script_.running) return;
+  }
+  idle_now();
+  pump();
+}
 
 // A drain waits for the end of the transaction, and for what the client has sent already.
 void Session::State::idle_now() {
@@ -51,10 +117,11 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
     if (is_below(pair)) stale = pair;
   }
   if (!stale.complete()) return;
-  evicted_message_ = "TG001 stale term " + std::to_string(stale.term) + " for scope \"" + stale.scope + "\": the fence stands at " +
-                     std::to_string(fence) + "; the open transaction was ended";
+  const std::string message = "TG001 stale term " + std::to_string(stale.term) + " for scope \"" + stale.scope +
+                              "\": the fence stands at " + std::to_string(fence) + "; the open transaction was ended";
   line_.host.happened({.kind = Incident::Kind::evicted, .scope = scope, .term = stale.term, .fence = fence});
-  if (claims_.ends_when_stale()) return line_.end(stale_ends, evicted_message_);
+  if (claims_.ends_when_stale()) return line_.end(stale_ends, message);
+  replies_.evicted(message);
   Claim claim;
   claim.pair = claim.given = stale;
   own_.add_check(line_.server, claim, Purpose::eviction);
@@ -68,7 +135,7 @@ void Session::State::tick() {
   if (seat_.due(line_.now) && seating_.at_rest()) return seating_.stand();
   const auto end_by = deadline();
   if (!end_by || line_.now < *end_by) return;
-  if (waits_for_more()) return send_held();
+  if (waits_for_more()) return pipelines_.send_held();
   constexpr std::string_view login_too_long = "the login took longer than the proxy's login timeout";
   switch (line_.stage) {
     case Stage::ready:
@@ -106,7 +173,7 @@ bool Session::State::wants_client() const noexcept {
     case Stage::greeting:
     case Stage::login: return line_.server.bytes.size() < line_.options.outbox_bytes_max;
     case Stage::ready:
-      return !blocked() && line_.server.bytes.size() < line_.options.outbox_bytes_max &&
+      return !waiting_.blocked() && line_.server.bytes.size() < line_.options.outbox_bytes_max &&
              line_.client_in.size() < line_.options.outbox_bytes_max;
     case Stage::replication: return line_.server.bytes.size() < line_.options.outbox_bytes_max;
     default: return false;
@@ -127,7 +194,7 @@ bool Session::State::wants_server() const noexcept {
 // for it. What must run alone before a Sync stays held until the Sync.
 bool Session::State::waits_for_more() const noexcept {
   return line_.stage == Stage::ready && pipeline_.begun && !pipeline_.held.empty() && !pipeline_.needs_hold && !pipeline_.refused &&
-         !line_.client_mid_frame && !blocked();
+         !line_.client_mid_frame && !waiting_.blocked();
 }
 
 // When tick() must be called at the latest. While the server owes a reply there is no deadline of the

@@ -4,8 +4,12 @@
 #include <array>
 #include <utility>
 
+#include <termgate/pgwire/decode.hpp>
+#include <termgate/pgwire/encode.hpp>
+#include <termgate/pgwire/types.hpp>
+
 #include "names.hpp"
-#include "state.hpp"
+#include "script_runner.hpp"
 
 namespace termgate::session {
 
@@ -33,7 +37,7 @@ bool is_large_object_function(std::uint32_t oid) noexcept {
 
 }  // namespace
 
-void Session::State::on_query(std::string_view sql) {
+void ScriptRunner::on_query(std::string_view sql) {
   if (pipeline_.begun) {
     // In a block as pgjdbc does it for its savepoints; outside of one, behind messages of ours, 18 would lose the client's work.
     if (!model_.tx.in_block)
@@ -67,7 +71,7 @@ void Session::State::on_query(std::string_view sql) {
 }
 
 // Long: one case for each decision. One statement: the decision, and what it asks for in the terms of simple queries.
-void Session::State::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
+void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
   if (model_.tx.failed) {
     carrier_.note_sent(effects, claim.named);
     return effects.kind == Kind::unparsable ? carrier_.run_converted(sql)
@@ -176,7 +180,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
 }
 
 // The fast path of libpq: large objects, and whatever function a client names. What only reads large objects may pass.
-void Session::State::on_function_call(const Event& event) {
+void ScriptRunner::on_function_call(const Event& event) {
   const auto head = pgwire::decode_function_call_head(event.body);
   if (!head) return line_.end("08P01", head.problem().reason());
   if (pipeline_.begun) {
@@ -231,7 +235,7 @@ void Session::State::on_function_call(const Event& event) {
 }
 
 // FunctionCall: OID, argument formats, arguments; lo_open(oid, mode).
-bool Session::State::opens_for_reading(std::string_view body) noexcept {
+bool ScriptRunner::opens_for_reading(std::string_view body) noexcept {
   const auto u16 = [&](std::size_t at) {
     return static_cast<unsigned>(static_cast<unsigned char>(body[at])) << 8 | static_cast<unsigned char>(body[at + 1]);
   };
