@@ -2,11 +2,13 @@
 // and hands each to its function.
 // Three reasons keep a message back, and each has its place: a script or a session lock is at work, or nobody hears it any more
 // (blocked_but_for_deferred), a unit cannot be judged before the server has answered (must_wait, then
-// `deferred_`), or the connection to the server is still being made (from_client). Bytes behind such a
-// message stay in `client_in_`, in the order of arrival.
+// `line_.deferred`), or the connection to the server is still being made (from_client). Bytes behind such a
+// message stay in `line_.client_in`, in the order of arrival.
 #include <cassert>
 
-#include <fmt/format.h>
+#include <termgate/pgwire/decode.hpp>
+#include <termgate/pgwire/encode.hpp>
+#include <termgate/pgwire/types.hpp>
 
 #include "state.hpp"
 
@@ -30,35 +32,35 @@ std::string naming_the_limit(const pgwire::Malformed& problem) {
 // The common case copies nothing: while nothing waits, the messages are read from the caller's buffer, and
 // only an unread rest is kept.
 void Session::State::from_client(std::string_view bytes) {
-  switch (stage_) {
-    case Stage::greeting: return greet(bytes);
-    case Stage::replication: return replication_from_client(bytes);
+  switch (line_.stage) {
+    case Stage::greeting: return login_.greet(bytes);
+    case Stage::replication: return replication_.from_client(bytes);
     case Stage::closing:
     case Stage::closed: return;
     case Stage::client_tls:
     case Stage::admitting:
     case Stage::connecting:
     case Stage::server_greeting:
-    case Stage::server_tls: client_in_ += bytes; return;
+    case Stage::server_tls: line_.client_in += bytes; return;
     case Stage::login:
     case Stage::ready: break;
   }
-  if (client_in_.empty()) {
+  if (line_.client_in.empty()) {
     const std::size_t used = look_at(bytes);
-    if (!over()) client_in_.append(bytes.substr(used));
+    if (!line_.over()) line_.client_in.append(bytes.substr(used));
   } else {
-    client_in_.append(bytes);
+    line_.client_in.append(bytes);
     pump();
   }
 }
 
 // Called when a reason to wait may be gone. The deferred message goes first, for it is older than the bytes
-// in `client_in_`.
+// in `line_.client_in`.
 void Session::State::pump() {
-  if (stage_ != Stage::ready && stage_ != Stage::login) return;
-  if (deferred_ && !blocked_but_for_deferred() && !must_wait(deferred_->type)) {
-    const Deferred message = std::move(*deferred_);
-    deferred_.reset();
+  if (line_.stage != Stage::ready && line_.stage != Stage::login) return;
+  if (line_.deferred && !waiting_.blocked_but_for_deferred() && !waiting_.must_wait(line_.deferred->type)) {
+    const Deferred message = std::move(*line_.deferred);
+    line_.deferred.reset();
     Event event;
     event.kind = message.whole ? Event::Kind::message : Event::Kind::part;
     event.type = message.type;
@@ -67,156 +69,99 @@ void Session::State::pump() {
     event.last = message.last;
     event.frame = message.frame;
     event.body = event.frame.substr(5);
-    if (stands_before(event)) {
-      deferred_ = message;
+    if (seating_.stands_before(event)) {
+      line_.deferred = message;
       return;
     }
     client_event(event);
-    peeked_ = {};
+    seating_.forget_peeked();
   }
-  if (client_in_.empty()) return;
-  // look_at() may append to client_in_ through what it calls, so it reads from a buffer of its own.
-  const std::string bytes = std::move(client_in_);
-  client_in_ = std::string();
+  if (line_.client_in.empty()) return;
+  // look_at() may append to line_.client_in through what it calls, so it reads from a buffer of its own.
+  const std::string bytes = std::move(line_.client_in);
+  line_.client_in = std::string();
   const std::size_t used = look_at(bytes);
   // What look_at() left comes before whatever was added meanwhile.
-  if (used < bytes.size() && !over()) client_in_.insert(0, bytes, used);
-}
-
-bool Session::State::blocked_but_for_deferred() const noexcept {
-  if (server_leaves_) return true;
-  if (in_copy_in_ || client_mid_frame_) return false;
-  return script_.running || session_lock_.stage != SessionLock::Stage::none;
-}
-
-bool Session::State::blocked() const noexcept { return deferred_.has_value() || blocked_but_for_deferred(); }
-
-// Units are judged against the predicted transaction. A simple query waits for every reply,. The messages of
-// a pipeline wait only if what is under way may change how they must be read (outstanding_.wait_for_all).
-bool Session::State::must_wait(char type) const noexcept {
-  if (stage_ != Stage::ready) return false;
-  if (server_.replies.empty())
-    return pipeline_.begun && !pipeline_.held.empty() && (type == frontend::query || type == frontend::function_call);
-  switch (type) {
-    case frontend::query:
-    case frontend::function_call: return true;
-    case frontend::parse:
-    case frontend::bind:
-    case frontend::execute:
-    case frontend::describe:
-    case frontend::close: return !pipeline_.begun && outstanding_.wait_for_all;
-    case frontend::sync:
-    case frontend::flush: return !pipeline_.begun && outstanding_.wait_for_all && !server_awaits_sync();
-    default: return false;
-  }
+  if (used < bytes.size() && !line_.over()) line_.client_in.insert(0, bytes, used);
 }
 
 // A message that begins a transaction of a session that has, or may have, a claim: a standby may have been promoted since the last one.
 bool Session::State::asks_recovery(char type) const noexcept {
-  if (!standby() || stage_ != Stage::ready || !claims_.guards() || !claims_.may_speak()) return false;
-  if (!server_.replies.empty() || pipeline_.begun || model_.tx.in_block || model_.status != pgwire::TransactionStatus::idle) return false;
+  if (!facts_.standby() || line_.stage != Stage::ready || !claims_.guards() || !claims_.may_speak()) return false;
+  if (!line_.server.replies.empty() || pipeline_.begun || model_.tx.in_block || model_.status != pgwire::TransactionStatus::idle)
+    return false;
   return type == frontend::query || type == frontend::parse || type == frontend::bind || type == frontend::function_call;
-}
-
-// In COPY FROM STDIN the server ignores a Sync, so no ReadyForQuery follows. True: the last request in the
-// queue is one after which the server sends nothing before it gets a Sync or a Flush.
-bool Session::State::server_awaits_sync() const noexcept {
-  assert(!server_.replies.empty() && "must_wait() and the callers have seen that a reply is owed");
-  switch (server_.replies.last().request) {
-    case Request::sync:
-    case Request::query:
-    case Request::function_call:
-    case Request::passage:
-    case Request::nothing: return false;
-    default: return true;
-  }
-}
-
-// In the middle of a COPY from the client the server takes its data, its end, and what it swallows.
-bool Session::State::breaks_a_copy(char type) noexcept {
-  switch (type) {
-    case frontend::copy_data:
-    case frontend::copy_done:
-    case frontend::copy_fail:
-    case frontend::sync:
-    case frontend::flush:
-    case frontend::terminate: return false;
-    default: return true;
-  }
-}
-
-void Session::State::end_in_copy(char type) {
-  end("08P01", fmt::format("unexpected message type 0x{:02X} during COPY from stdin", static_cast<unsigned char>(type)));
 }
 
 // After an error everything up to the Sync is skipped: here where the error was made here, else by the server.
 void Session::State::skip_to_sync(const Event& event) {
   if (event.type == frontend::sync) {
     if (!pipeline_.refused) {
-      server_skips_ = false;
+      line_.server_skips = false;
       model_.end_implicit();  // it is undone: nothing of it is left to be checked
       pipeline_ = Pipeline();
       pipeline_.begun = pipeline_.direct = true;
     }
-    return on_sync(event);
+    if (pipelines_.on_sync()) settle();
+    return;
   }
-  if (event.type == frontend::terminate) return close_all();
-  client_parts_ = Parts::drop;
+  if (event.type == frontend::terminate) return line_.close_all();
+  line_.client_parts = Line::Parts::drop;
 }
 
 void Session::State::defer(const Event& event) {
-  peeked_ = {};
-  deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
+  seating_.forget_peeked();
+  line_.deferred = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
 }
 
 std::size_t Session::State::look_at(std::string_view bytes) {
   std::size_t used = 0;
-  while (used < bytes.size() && !blocked() && (stage_ == Stage::ready || stage_ == Stage::login)) {
-    if (const std::size_t passed = pass_whole(bytes.substr(used)); passed > 0) {
+  while (used < bytes.size() && !waiting_.blocked() && (line_.stage == Stage::ready || line_.stage == Stage::login)) {
+    if (const std::size_t passed = passage_.pass(bytes.substr(used)); passed > 0) {
       used += passed;
       continue;
     }
-    const Event event = client_reader_.next(bytes.substr(used));
+    const Event event = line_.client_reader.next(bytes.substr(used));
     used += event.used;
     switch (event.kind) {
       case Event::Kind::need_more: return bytes.size();
       case Event::Kind::announced: break;
       case Event::Kind::malformed:
-        host_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
-        end(event.problem.sqlstate, naming_the_limit(event.problem));
+        line_.host.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
+        line_.end(event.problem.sqlstate, naming_the_limit(event.problem));
         return bytes.size();
       case Event::Kind::message:
       case Event::Kind::part:
-        if (in_copy_in_ && event.first && breaks_a_copy(event.type)) {
-          end_in_copy(event.type);
-        } else if (stage_ == Stage::login) {
-          login_from_client(event);
-        } else if (event.first && !pipeline_.refused && !server_skips_ && must_wait(event.type)) {
+        if (line_.in_copy_in && event.first && waiting_.breaks_a_copy(event.type)) {
+          waiting_.end_in_copy(event.type);
+        } else if (line_.stage == Stage::login) {
+          login_.from_client(event);
+        } else if (event.first && !pipeline_.refused && !line_.server_skips && waiting_.must_wait(event.type)) {
           if (pipeline_.begun && (event.type == frontend::query || event.type == frontend::function_call)) {
             // Without a Sync the server keeps its answers to itself. What is held goes as it does before a Flush of the client's.
-            commit_to_group();
+            pipelines_.commit_to_group();
             if (pipeline_.refused) {
               client_event(event);
               break;
             }
-            pgwire::append_bare(server_.bytes.back(), frontend::flush);
+            pgwire::append_bare(line_.server.bytes.back(), frontend::flush);
             pipeline_.sent = pipeline_.touched_server = true;
-          } else if (server_awaits_sync()) {
-            pgwire::append_bare(server_.bytes.back(), frontend::flush);
+          } else if (line_.server_awaits_sync()) {
+            pgwire::append_bare(line_.server.bytes.back(), frontend::flush);
           }
           defer(event);
         } else if (event.first && asks_recovery(event.type)) {
-          ask_recovery();
+          own_.ask_recovery();
           defer(event);
-        } else if (stands_before(event)) {
+        } else if (seating_.stands_before(event)) {
           defer(event);
         } else {
           client_event(event);
-          peeked_ = {};
-          if (event.type == frontend::copy_data && event.last && client_parts_ == Parts::send && !pipeline_.refused &&
-              stage_ == Stage::ready && !blocked()) {
-            const std::string_view data = client_reader_.run_of(frontend::copy_data, bytes.substr(used));
-            server_.bytes.back() += data;
+          seating_.forget_peeked();
+          if (event.type == frontend::copy_data && event.last && line_.client_parts == Line::Parts::send && !pipeline_.refused &&
+              line_.stage == Stage::ready && !waiting_.blocked()) {
+            const std::string_view data = line_.client_reader.run_of(frontend::copy_data, bytes.substr(used));
+            line_.server.bytes.back() += data;
             used += data.size();
           }
         }
@@ -228,55 +173,78 @@ std::size_t Session::State::look_at(std::string_view bytes) {
 
 void Session::State::client_event(const Event& event) {
   if (!event.first) {
-    if (client_parts_ == Parts::send) server_.bytes.back() += event.frame;
+    if (line_.client_parts == Line::Parts::send) line_.server.bytes.back() += event.frame;
     if (event.last) {
-      client_mid_frame_ = false;
-      if (act_after_frame_) {
-        act_after_frame_ = false;
+      line_.client_mid_frame = false;
+      if (line_.settle_after_frame) {
+        line_.settle_after_frame = false;
         settle();
       }
     }
     return;
   }
-  client_parts_ = Parts::send;
-  if (pipeline_.refused || server_skips_) return skip_to_sync(event);
+  line_.client_parts = Line::Parts::send;
+  if (pipeline_.refused || line_.server_skips) return skip_to_sync(event);
   if (pipeline_.needs_hold && (event.type == frontend::parse || event.type == frontend::bind || event.type == frontend::describe ||
                                event.type == frontend::execute)) {
-    client_parts_ = Parts::drop;
-    return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
+    line_.client_parts = Line::Parts::drop;
+    return refusals_.refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   }
-  if (in_copy_in_ && (event.type == frontend::sync || event.type == frontend::flush)) {
+  if (line_.in_copy_in && (event.type == frontend::sync || event.type == frontend::flush)) {
     // Swallowed by the server in the middle of a copy: nothing is owed for it.
-    server_.bytes.back() += event.frame;
+    line_.server.bytes.back() += event.frame;
     return;
   }
   switch (event.type) {
     case frontend::query: {
       const auto query = pgwire::decode_query(event.body);
-      if (!query) return end("08P01", query.problem().reason());
-      return on_query(query->sql);
+      if (!query) return line_.end("08P01", query.problem().reason());
+      return scripts_.on_query(query->sql);
     }
-    case frontend::parse: return on_parse(event);
-    case frontend::bind: return on_bind(event);
-    case frontend::execute: return on_execute(event);
-    case frontend::describe: return on_describe(event);
-    case frontend::close: return on_close(event);
-    case frontend::sync: return on_sync(event);
-    case frontend::flush: return on_flush();
-    case frontend::function_call: return on_function_call(event);
+    case frontend::parse: return pipelines_.on_parse(event);
+    case frontend::bind: return pipelines_.on_bind(event);
+    case frontend::execute: return pipelines_.on_execute(event);
+    case frontend::describe: return pipelines_.on_describe(event);
+    case frontend::close: return pipelines_.on_close(event);
+    case frontend::sync:
+      if (pipelines_.on_sync()) settle();
+      return;
+    case frontend::flush: return pipelines_.on_flush();
+    case frontend::function_call: return scripts_.on_function_call(event);
     case frontend::copy_data:
-      client_mid_frame_ = !event.last;
-      server_.bytes.back() += event.frame;
+      line_.client_mid_frame = !event.last;
+      line_.server.bytes.back() += event.frame;
       return;
     case frontend::copy_done:
     case frontend::copy_fail:
-      if (!in_copy_in_ && !server_.replies.empty()) server_.replies.at(server_.replies.size() - 1).copy_ends = true;
-      in_copy_in_ = false;
-      server_.bytes.back() += event.frame;
+      if (!line_.in_copy_in && !line_.server.replies.empty()) line_.server.replies.at(line_.server.replies.size() - 1).copy_ends = true;
+      line_.in_copy_in = false;
+      line_.server.bytes.back() += event.frame;
       return;
-    case frontend::terminate: return close_all();
-    default: return end("08P01", "a password message outside of a login");
+    case frontend::terminate: return line_.close_all();
+    default: return line_.end("08P01", "a password message outside of a login");
   }
+}
+
+// --- the login ---
+
+void Session::State::login_event(const Event& event) {
+  switch (login_.from_server(event)) {
+    case Login::Then::nothing: return;
+    case Login::Then::note_parameter: return replies_.parameter_status(event);
+    case Login::Then::go_on: return logged_in();
+  }
+}
+
+void Session::State::logged_in() {
+  if (line_.stage == Stage::replication) {
+    const std::string rest = std::exchange(line_.client_in, std::string());
+    return replication_.from_client(rest);
+  }
+  if (!login_.asks()) return pump();
+  own_.add_hidden_query(login_.question(), Purpose::who_serves);
+  // READ ONLY from here on, and not before: a login trigger may write.
+  if (claims_.guards()) own_.restore_default(false);
 }
 
 }  // namespace termgate::session

@@ -4,8 +4,12 @@
 #include <functional>
 #include <utility>
 
+#include <termgate/pgwire/decode.hpp>
+#include <termgate/pgwire/encode.hpp>
+#include <termgate/pgwire/types.hpp>
+
 #include "names.hpp"
-#include "state.hpp"
+#include "pipeline_runner.hpp"
 
 namespace termgate::session {
 
@@ -35,21 +39,21 @@ bool may_run_code(const Effects& effects) {
 
 }  // namespace
 
-void Session::State::on_parse(const Event& event) {
+void PipelineRunner::on_parse(const Event& event) {
   const auto parse = pgwire::decode_parse(event.body);
-  if (!parse) return end("08P01", parse.problem().reason());
+  if (!parse) return line_.end("08P01", parse.problem().reason());
   const std::string_view sql = parse->sql;
-  const bool passes = peeked_.at == sql.data();
-  const Text text = passes ? std::exchange(peeked_, {}).text : classified(sql);
-  learn(*text, sql);  // first: by its text a session that had nothing to declare may have become one that is held to a claim
-  group_begins(declares(*text));
-  if (is_reserved(parse->statement)) return refuse_reserved();
-  unit_text_ = sql.substr(0, unit_text_bytes);
-  if (names_ours(*text)) return refuse_reserved();
+  const bool passes = seating_.has_peeked(sql);
+  const Text text = passes ? seating_.take_peeked() : judgement_.classified(sql);
+  judgement_.learn(*text, sql);  // first: by its text a session that had nothing to declare may have become one that is held to a claim
+  group_begins(judgement_.declares(*text));
+  if (is_reserved(parse->statement)) return refusals_.refuse_reserved();
+  judgement_.unit_is(sql);
+  if (judgement_.names_ours(*text)) return refusals_.refuse_reserved();
   const statements::Statement& statement = text->statements.front();
   Effects effects = effects_of(*text, sql);
-  const std::size_t hash = effects.way == Way::read ? hash_of(sql) : 0;
-  learn_from_refusals(effects, hash);
+  const std::size_t hash = effects.way == Way::read ? judgement_.hash_of(sql) : 0;
+  judgement_.learn_from_refusals(effects, hash);
   if (text->statements.size() > 1) effects = effects_of_unknown();  // the server refuses it
   // The input of a parameter of a user's own type may run code.
   const std::vector<std::uint32_t> types = pgwire::decode_parse_types(event.body);
@@ -61,21 +65,21 @@ void Session::State::on_parse(const Event& event) {
   }
 
   effects.literals = holds_literal(sql);
-  if (!passes && passes_under_seat() && !passes_seated(*text, sql)) group_begins(true);
+  if (!passes && seating_.passes_under_seat() && !seating_.passes_seated(*text, sql)) group_begins(true);
 
   std::string rewritten, frame;
   if (claims_.active()) rewritten = rewritten_for(sql, effects, statement);
 
   const std::string name(cut(parse->statement));
   const std::size_t identity = std::hash<std::string_view>()(sql);
-  const bool existed = !name.empty() && statements_.count(name) != 0;
+  const bool existed = !name.empty() && names_.statements.count(name) != 0;
   Known known{.effects = effects,
               .declared = statement.declared,
               .executes = effects.runs_prepared ? std::string(cut(statement.name)) : std::string(),
               .identity = identity,
               .hash = hash};
   // A name that is not kept is unknown at the Bind, and so counts as a write.
-  if (!may_be_another(name) && (statements_.size() < names_max || statements_.count(name) != 0)) {
+  if (!may_be_another(name) && (names_.statements.size() < names_max || names_.statements.count(name) != 0)) {
     // What is let through because it runs no code: before each Bind it is made anew, for code can drop a name and give it to something
     // else.
     const bool asks = claims_.active() && asks_for_read_write(effects, statement);
@@ -92,16 +96,16 @@ void Session::State::on_parse(const Event& event) {
         known.again.reset();
         known.as_it_is.reset();
       }
-      if (sql.find('\\') != std::string_view::npos || has_high_byte(sql)) known.read = reported_;
+      if (sql.find('\\') != std::string_view::npos || has_high_byte(sql)) known.read = texts_.reported;
     }
-    const auto [at, added] = statements_.try_emplace(name, known);
+    const auto [at, added] = names_.statements.try_emplace(name, known);
     // A name that is in use already: the server refuses it, unless that was closed without our knowledge.
     if (!added && (name.empty() || at->second.identity == identity)) at->second = known;
     else if (!added) at->second.effects = effects_of_unknown(), at->second.again.reset(), at->second.as_it_is.reset();
     // The unnamed one is replaced by each Parse: where the group is refused the server still has the one from before it.
     if (added || name.empty()) pipeline_.parsed.push_back(name);
   }
-  known.effects = resolved(effects, statement.name);
+  known.effects = judgement_.resolved(effects, statement.name);
   if (!guard_parse(parse->statement, std::move(known))) return;
   // A Describe that follows at once makes the server read nothing anew.
   pipeline_.just_parsed = name;
@@ -114,113 +118,116 @@ void Session::State::on_parse(const Event& event) {
 }
 
 // A Parse writes nothing by itself, but it fixes the access mode of its transaction, and may run code. False: it is refused.
-bool Session::State::guard_parse(std::string_view name, Known known) {
+bool PipelineRunner::guard_parse(std::string_view name, Known known) {
   if (!claims_.active() || model_.tx.failed) return true;
   Effects& effects = known.effects;
   // The input of a parameter runs at the Bind.
   effects.input_runs_code = false;
-  const bool code = runs_code_ahead(effects, Step::parses);
-  const Claim claim = claim_for(known);
+  const bool code = carrier_.runs_code_ahead(effects, Step::parses);
+  const Claim claim = judgement_.claim_for(known);
   if (model_.tx.in_block && pipeline_.direct) {
-    guard_block(effects, claim, Step::parses);
+    carrier_.guard_block(effects, claim, Step::parses);
     if (effects.takes_snapshot && !model_.tx.writable) model_.tx.snapshot = true;
-  } else if (code && may_write()) {
+  } else if (code && judgement_.may_write()) {
     guard_group(effects, known, Step::plans, true);
   } else if (code) {
     // Where what is held is opened yet, it is so in front of this.
     if (claim.named) note_named(claim);
     const Does does = unit_of(effects, claim.named, claims_.final_rule()).does;
-    const Standing standing = standing_of(claim);
+    const Standing standing = judgement_.standing_of(claim);
     pipeline_.called |= does == Does::calls && standing != Standing::current && standing != Standing::uncertain;
     pipeline_.acted_here |= effects.calls_unknown;
     pipeline_.planned |= effects.way != Way::alone;
   }
   pipeline_.snapshot_here |= effects.takes_snapshot;
   if (code && !model_.tx.failed) model_.on_parse(name, effects, claim.named);
-  return stage_ == Stage::ready && !pipeline_.refused;
+  return line_.stage == Stage::ready && !pipeline_.refused;
 }
 
 // The server may read the text of a statement anew, with its literals: then it is a Parse once more.
-void Session::State::on_describe(const Event& event) {
+void PipelineRunner::on_describe(const Event& event) {
   const auto named = pgwire::decode_describe(event.body);
-  if (!named) return end("08P01", named.problem().reason());
+  if (!named) return line_.end("08P01", named.problem().reason());
   group_begins();
   if (!named->portal && pipeline_.just_parsed != cut(named->name)) {
-    const Known* known = known_statement(named->name);
+    const Known* known = names_.known(named->name);
     Known described;
     if (known != nullptr) described = *known;
     else described.effects = effects_of_unknown();
-    described.effects = resolved(described.effects, described.executes);
+    described.effects = judgement_.resolved(described.effects, described.executes);
     if (!guard_parse(named->name, std::move(described))) return;
   }
-  if (named->portal && named->name.empty() && portals_.count("") == 0) close_unnamed_portal(event);
+  if (named->portal && named->name.empty() && names_.portals.count("") == 0) close_unnamed_portal(event);
   forward_extended(event, {.request = named->portal ? Request::describe_portal : Request::describe_statement});
 }
 
-void Session::State::on_bind(const Event& event) {
+void PipelineRunner::on_bind(const Event& event) {
   std::string portal, statement;
   if (event.kind == Event::Kind::message) {
     const auto bind = pgwire::decode_bind(event.body);
-    if (!bind) return end("08P01", bind.problem().reason());
+    if (!bind) return line_.end("08P01", bind.problem().reason());
     portal = bind->portal;
     statement = bind->statement;
   } else {
     const auto names = pgwire::decode_bind_names(event.body);
-    if (!names) return end("08P01", names.problem().reason());
+    if (!names) return line_.end("08P01", names.problem().reason());
     portal = names->portal;
     statement = names->statement;
   }
-  const Known* prepared = known_statement(statement);
+  const Known* prepared = names_.known(statement);
   group_begins(prepared != nullptr && (!prepared->declared.empty() || prepared->effects.only_declares));
-  if (passes_under_seat() && !passes_seated(prepared)) group_begins(true);
+  if (seating_.passes_under_seat() && !seating_.passes_seated(prepared)) group_begins(true);
   model_.before_bind(statement);
-  if (pipeline_.discarded) return refuse("0A000", discard_alone, "");  // a Bind plans, and planning runs functions
+  if (pipeline_.discarded) return refusals_.refuse("0A000", discard_alone, "");  // a Bind plans, and planning runs functions
   if (is_reserved(statement) || is_reserved(portal)) {
-    client_parts_ = Parts::drop;
-    return refuse_reserved();
+    line_.client_parts = Line::Parts::drop;
+    return refusals_.refuse_reserved();
   }
-  const Known* known = known_statement(statement);
+  const Known* known = names_.known(statement);
   Known bound;
   if (known != nullptr) bound = *known;
   else bound.effects = effects_of_unknown();
   // The server would read the text in another way by now than it was judged.
   if (bound.again && bound.read) {
-    const Reading now{
-        .strings = settings_.standard_conforming_strings, .encoding = reported_.encoding, .ascii_safe = settings_.ascii_safe_encoding};
+    const Reading now{.strings = texts_.settings.standard_conforming_strings,
+                      .encoding = texts_.reported.encoding,
+                      .ascii_safe = texts_.settings.ascii_safe_encoding};
     if (reads_otherwise(*bound.again, *bound.read, now)) bound = Known{.effects = effects_of_unknown()};
   }
-  bound.made = portals_made_;
-  if (!may_be_another(portal) && (portals_.size() < names_max || portals_.count(portal) != 0 || portal.empty())) portals_[portal] = bound;
+  bound.made = names_.portals_made;
+  if (!may_be_another(portal) && (names_.portals.size() < names_max || names_.portals.count(portal) != 0 || portal.empty()))
+    names_.portals[portal] = bound;
   // A write is decided here already, so that its values, however many, go straight through.
-  const Effects effects = resolved(bound.effects, bound.executes);
-  if (effects.way == Way::write || model_.tx.in_block || !event.last || runs_code_ahead(effects, Step::plans)) {
+  const Effects effects = judgement_.resolved(bound.effects, bound.executes);
+  if (effects.way == Way::write || model_.tx.in_block || !event.last || carrier_.runs_code_ahead(effects, Step::plans)) {
     guard_group(effects, bound, Step::plans, event.last);
-    if (stage_ != Stage::ready) return;
+    if (line_.stage != Stage::ready) return;
     if (pipeline_.refused) {
-      client_parts_ = Parts::drop;
+      line_.client_parts = Line::Parts::drop;
       return;
     }
   }
   if (!pipeline_.direct && !event.last) commit_to_group();
   if (pipeline_.refused) {
-    client_parts_ = Parts::drop;
+    line_.client_parts = Line::Parts::drop;
     return;
   }
   pipeline_.acted_here |= may_run_code(effects);  // a Bind plans, and planning runs functions
   pipeline_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
   const bool writable = model_.tx.in_block && model_.tx.writable && !model_.tx.locked;
-  if (shown_of(effects) == Shows::own && claims_.active() && !pipeline_.needs_hold)
-    look_at_own(pipeline_.direct ? server_ : pipeline_.held);
+  if (judgement_.shown_of(effects) == Shows::own && claims_.active() && !pipeline_.needs_hold)
+    own_.look_at_own(pipeline_.direct ? line_.server : pipeline_.held);
   if (bound.again) parse_again(event, statement, writable && bound.as_it_is ? *bound.as_it_is : *bound.again);
   pipeline_.just_parsed.reset();
   pipeline_.snapshot_here |= effects.takes_snapshot;
   model_.tx.bound.reset();
-  if (runs_code_ahead(effects, Step::plans) && !model_.tx.failed) model_.on_bind(portal, effects, claim_for(bound).named);
+  if (carrier_.runs_code_ahead(effects, Step::plans) && !model_.tx.failed)
+    model_.on_bind(portal, effects, judgement_.claim_for(bound).named);
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }
 
 // The client has bound none, and there may be one of ours, of the check in front.
-void Session::State::close_unnamed_portal(const Event& event) {
+void PipelineRunner::close_unnamed_portal(const Event& event) {
   std::string close;
   pgwire::append_close_portal(close, "");
   Event other = event;
@@ -230,7 +237,7 @@ void Session::State::close_unnamed_portal(const Event& event) {
 }
 
 // Where there is no such portal or statement, the server says so before a check does.
-void Session::State::ask_whether_there(const Event& event, Request what, std::string_view name) {
+void PipelineRunner::ask_whether_there(const Event& event, Request what, std::string_view name) {
   std::string describe;
   if (what == Request::describe_portal) pgwire::append_describe_portal(describe, name);
   else pgwire::append_describe_statement(describe, cut(name));
@@ -243,7 +250,7 @@ void Session::State::ask_whether_there(const Event& event, Request what, std::st
 // Replaces the server's prepared statement by the text that was judged: Close, then Parse of the same name,
 // both hidden from the client. Code of the client's could have dropped the name and prepared another text
 // under it, which the proxy would not have seen.
-void Session::State::parse_again(const Event& event, std::string_view name, std::string_view parse) {
+void PipelineRunner::parse_again(const Event& event, std::string_view name, std::string_view parse) {
   if (!claims_.active() || model_.tx.failed || pipeline_.needs_hold) return;
   std::string close;
   pgwire::append_close_statement(close, name);
@@ -257,54 +264,54 @@ void Session::State::parse_again(const Event& event, std::string_view name, std:
 
 // The decision about a portal falls here at the latest. What was noted at its Bind counts only if no code has
 // run since that could have opened a cursor of the same name (`made`).
-void Session::State::on_execute(const Event& event) {
+void PipelineRunner::on_execute(const Event& event) {
   const auto execute = pgwire::decode_execute(event.body);
-  if (!execute) return end("08P01", execute.problem().reason());
+  if (!execute) return line_.end("08P01", execute.problem().reason());
   group_begins();
-  if (is_reserved(execute->portal)) return refuse_reserved();
-  const auto found = portals_.find(execute->portal);
+  if (is_reserved(execute->portal)) return refusals_.refuse_reserved();
+  const auto found = names_.portals.find(execute->portal);
   Known known;
-  const bool bound = found != portals_.end();
+  const bool bound = found != names_.portals.end();
   if (bound) known = found->second;
   else known.effects = effects_of_unknown();
-  Effects effects = resolved(known.effects, known.executes);
-  learn_from_refusals(effects, known.hash);
-  if (known.made != portals_made_) {
+  Effects effects = judgement_.resolved(known.effects, known.executes);
+  judgement_.learn_from_refusals(effects, known.hash);
+  if (known.made != names_.portals_made) {
     // A cursor may have taken the portal's name since.
     if (effects.way == Way::read || effects.way == Way::write || effects.kind == Kind::fetch)
       effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
     else if (effects.way != Way::alone) effects = effects_of_unknown();
     effects.own_check = effects.own_check_passes = false;
   }
-  if (passes_under_seat() && !passes_seated(bound ? &known : nullptr)) group_begins(true);
+  if (seating_.passes_under_seat() && !seating_.passes_seated(bound ? &known : nullptr)) group_begins(true);
   pipeline_.just_parsed.reset();
   model_.on_execute(execute->portal);
   if (claims_.active() && !model_.tx.failed) {
     if (!bound && execute->portal.empty()) close_unnamed_portal(event);
     if (!bound) ask_whether_there(event, Request::describe_portal, execute->portal);
-    else if (!known.executes.empty() && known_statement(known.executes) == nullptr)
+    else if (!known.executes.empty() && names_.known(known.executes) == nullptr)
       ask_whether_there(event, Request::describe_statement, known.executes);
   }
   guard_group(effects, known, Step::runs, true);
-  if (stage_ != Stage::ready || pipeline_.refused) return;
+  if (line_.stage != Stage::ready || pipeline_.refused) return;
   pipeline_.executed = pipeline_.executed_here = true;
   pipeline_.acted_here |= may_run_code(effects);
-  const Shows shows = claims_.active() ? shown_of(effects) : Shows::none;
+  const Shows shows = claims_.active() ? judgement_.shown_of(effects) : Shows::none;
   forward_extended(event, {.request = Request::execute, .change = change_of(effects), .read_hash = known.hash, .shows = shows});
 
   const bool was_block = model_.tx.in_block;
-  note_sent(effects, claim_for(known).named);
+  carrier_.note_sent(effects, judgement_.claim_for(known).named);
   // Where an error comes before it the server skips it, and is in the same transaction still: what follows the Sync waits for the answer.
   if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
-    outstanding_.wait_for_all = true;
-    portals_.erase("");
+    texts_.outstanding.wait_for_all = true;
+    names_.portals.erase("");
   }
   if (model_.by_default.broken && !model_.by_default.reported) pipeline_.suspect = true;
   if (!claims_.active() || pipeline_.needs_hold) return;
   if (model_.tx.in_block && !was_block && !pipeline_.direct) {
     // The rest of the group is in the client's block, and so is what was read before it: the lock belongs ahead of that.
-    lock_group();
-    flush_group();
+    held_.lock_group();
+    held_.flush_group();
     pipeline_.direct = true;
   } else if (!model_.tx.in_block && (was_block || (pipeline_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback ||
                                                                         effects.kind == Kind::prepare_transaction)))) {
@@ -314,7 +321,7 @@ void Session::State::on_execute(const Event& event) {
     pipeline_.executed_here = pipeline_.snapshot_here = pipeline_.acted_here = pipeline_.called = pipeline_.bound = false;
     pipeline_.opening_possible = true;
   } else if (!pipeline_.direct && effects.way == Way::control) {
-    lock_group();
+    held_.lock_group();
     pipeline_.ended_one = true;
     pipeline_.executed_here = pipeline_.snapshot_here = pipeline_.acted_here = pipeline_.called = pipeline_.bound = false;
     pipeline_.beginning = pipeline_.held.end();
@@ -322,85 +329,75 @@ void Session::State::on_execute(const Event& event) {
 }
 
 // A Close of what does not exist is no error in the protocol, so an unknown name is forwarded like any other.
-void Session::State::on_close(const Event& event) {
+void PipelineRunner::on_close(const Event& event) {
   const auto named = pgwire::decode_close(event.body);
-  if (!named) return end("08P01", named.problem().reason());
+  if (!named) return line_.end("08P01", named.problem().reason());
   group_begins();
-  if (is_reserved(named->name)) return refuse_reserved();
+  if (is_reserved(named->name)) return refusals_.refuse_reserved();
   if (named->portal) {
-    portals_.erase(std::string(named->name));
+    names_.portals.erase(std::string(named->name));
   } else {
-    statements_.erase(std::string(cut(named->name)));
+    names_.statements.erase(std::string(cut(named->name)));
   }
   forward_extended(event, {.request = Request::close});
 }
 
-void Session::State::on_flush() {
+void PipelineRunner::on_flush() {
   group_begins();
   send_held();
 }
 
 // The client wants answers now, so what is held must be decided and sent, though its group is not complete.
-void Session::State::send_held() {
+void PipelineRunner::send_held() {
   commit_to_group(true);
   if (pipeline_.refused) return;
-  pgwire::append_bare(server_.bytes.back(), pgwire::frontend::flush);
+  pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::flush);
   pipeline_.sent = pipeline_.touched_server = true;
 }
 
 // The end of the group. Three ways out: the group was refused here, and the ReadyForQuery is made here; it
 // needs a lock at session level, and is moved into session_lock_; or it is sent with what the decision puts
 // around it.
-void Session::State::on_sync(const Event&) {
+bool PipelineRunner::on_sync() {
   group_begins();
   if (pipeline_.refused) {
     PendingReply reply{.request = Request::nothing};
     pgwire::append_ready_for_query(reply.text, pgwire::TransactionStatus::idle);
     pipeline_ = Pipeline();
-    server_.replies.push(std::move(reply));
-    router_.give_made_replies();
-    if (server_.replies.empty()) settle();
-    return;
+    line_.server.replies.push(std::move(reply));
+    line_.router.give_made_replies();
+    return line_.server.replies.empty();
   }
   if (pipeline_.needs_hold) {
-    session_lock_ = SessionLock();
-    session_lock_.extended = true;
-    session_lock_.messages = pipeline_.take_held();
-    session_lock_.effects = pipeline_.effects;
-    const Claim claim = pipeline_.claim;
-    pipeline_ = Pipeline();
-    return hold(claim);
+    lone_.run_held(pipeline_);
+    return false;
   }
   if (!pipeline_.direct) {
-    lock_reads();
-    flush_group();
+    held_.lock_reads();
+    held_.flush_group();
   }
   // What was held may have run code too, in a session that is not READ ONLY yet.
-  if (!model_.tx.in_block && claims_.active()) add_before_commit();
-  if (!model_.tx.in_block) portals_.erase("");
-  add_client_sync();
+  if (!model_.tx.in_block && claims_.active()) carrier_.add_before_commit();
+  if (!model_.tx.in_block) names_.portals.erase("");
+  own_.add_client_sync();
   pipeline_ = Pipeline();
-  // After add_client_sync(): the implicit transaction ends with this Sync, not before.
+  // After own_.add_client_sync(): the implicit transaction ends with this Sync, not before.
   model_.end_implicit();
+  return false;
 }
 
 // Where the client's next message goes: to the server, or to what is held until it is known what the group is.
-void Session::State::forward_extended(const Event& event, PendingReply reply) {
+void PipelineRunner::forward_extended(const Event& event, PendingReply reply) {
   if (!pipeline_.direct && event.last) {
     pipeline_.held.add(event.frame, std::move(reply));
-    if (pipeline_.held.bytes.size() > options_.held_bytes_max) commit_to_group();
+    if (pipeline_.held.bytes.size() > line_.options.held_bytes_max) commit_to_group();
     return;
   }
   pipeline_.sent = true;
   pipeline_.touched_server |= reply.request != Request::close;  // a Close begins nothing and cannot fail
   pipeline_.bound |= reply.request == Request::bind;
-  client_mid_frame_ = !event.last;
-  server_.add(event.frame, std::move(reply));
-}
-
-const Known* Session::State::known_statement(std::string_view name) const {
-  const auto found = statements_.find(cut(name));
-  return found == statements_.end() ? nullptr : &found->second;
+  line_.client_mid_frame = !event.last;
+  line_.server.add(event.frame, std::move(reply));
 }
 
 }  // namespace termgate::session

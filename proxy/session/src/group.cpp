@@ -2,8 +2,10 @@
 // the opening is put where that transaction begins, and the rest goes straight through.
 #include <algorithm>
 
+#include <termgate/pgwire/encode.hpp>
+
 #include "names.hpp"
-#include "state.hpp"
+#include "pipeline_runner.hpp"
 
 namespace termgate::session {
 
@@ -16,9 +18,9 @@ constexpr std::size_t claims_max = 256;  // of comments, in one pipeline: each o
 
 }  // namespace
 
-void Session::State::group_begins(bool declares) {
-  if (!pipeline_.begun) unit_begins();
-  if (declares && seat_.held()) leave_seat();
+void PipelineRunner::group_begins(bool declares) {
+  if (!pipeline_.begun) seating_.unit_begins();
+  if (declares && seat_.held()) seating_.leave_seat();
   if (declares) claims_.hand_over(false);
   if (pipeline_.handed_over && !claims_.handed_over()) {
     // What comes next is looked at before it goes. What has gone needs no opening: the server guards it.
@@ -28,59 +30,60 @@ void Session::State::group_begins(bool declares) {
   if (pipeline_.begun) return;
   pipeline_.handed_over = claims_.handed_over();
   pipeline_.begun = true;
-  opening_refused_ = false;
+  model_.opening_refused = false;
   pipeline_.direct = !claims_.active() || model_.tx.failed || model_.tx.in_block;
 }
 
 // What a statement is about to run means for the group; puts what is needed in front of it.
-void Session::State::guard_group(const Effects& effects, const Known& known, Step step, bool whole) {
+void PipelineRunner::guard_group(const Effects& effects, const Known& known, Step step, bool whole) {
   const bool runs = step == Step::runs;
-  const Claim claim = claim_for(known);
-  if (const Refusal refusal = refusal_of_prepared(effects); refusal && runs && !model_.tx.failed)
-    return refuse_from_memory(refusal, claim.pair);
+  const Claim claim = judgement_.claim_for(known);
+  if (const Refusal refusal = judgement_.refusal_of_prepared(effects); refusal && runs && !model_.tx.failed)
+    return refusals_.refuse_from_memory(refusal, claim.pair);
   if (!claims_.active()) {
-    if (runs) observe(effects, claim), note_handed_over(effects);
+    if (runs) judgement_.observe(effects, claim), carrier_.note_handed_over(effects);
     return;
   }
   if (model_.tx.failed) return;
   if (pipeline_.needs_hold)
-    return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
+    return refusals_.refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   // It commits what came before it, our check's lock included, and resets READ ONLY, which is restored only after the Sync.
   const bool discards = effects.kind == Kind::discard_all && runs && !model_.tx.in_block;
   if (pipeline_.discarded || (discards && (model_.tx.writable || pipeline_.touched_server || pipeline_.executed_here))) {
-    return refuse("0A000", discard_alone, "");
+    return refusals_.refuse("0A000", discard_alone, "");
   }
   pipeline_.discarded = discards;
   // What the proxy does not know the server may not know either, and it says so (26000, 34000) before a refusal does.
-  const bool unknown = effects.kind == Kind::unparsable && !may_write() && (!claims_.may_write() || standing_of(claim) > Standing::current);
+  const bool unknown = effects.kind == Kind::unparsable && !judgement_.may_write() &&
+                       (!claims_.may_write() || judgement_.standing_of(claim) > Standing::current);
   if (unknown && !runs) return;
   if (model_.tx.in_block) {
-    const bool opens = effects.way == Way::write && !model_.tx.writable && standing_of(claim) != Standing::none;
-    guard_block(effects, claim, opens ? Step::runs : step);
+    const bool opens = effects.way == Way::write && !model_.tx.writable && judgement_.standing_of(claim) != Standing::none;
+    carrier_.guard_block(effects, claim, opens ? Step::runs : step);
     return;
   }
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
   // The lock is taken in front of all that is held, and with it goes READ ONLY: also for what a transaction that has ended in between has
   // read.
   const bool follows = model_.tx.writable || pipeline_.touched_server || pipeline_.executed || pipeline_.planned;
-  if (effects.way == Way::alone && runs && follows && !reads_only()) {
+  if (effects.way == Way::alone && runs && follows && !judgement_.reads_only()) {
     // Up to 17 it could commit our check's lock away in the middle of a pipeline, and READ ONLY does not stop VACUUM.
-    return refuse("0A000",
-                  code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block"
-                       : "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it",
-                  "");
+    return refusals_.refuse("0A000",
+                            code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block"
+                                 : "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it",
+                            "");
   }
   Unit unit = unit_of(effects, claim.named, claims_.final_rule());
   // A Bind runs code of what is not a write by its text; of a write everything is decided at the Bind.
   const bool plans = step == Step::plans && (effects.input_runs_code || unit.does == Does::reads || unit.does == Does::calls);
   if (plans && effects.input_runs_code) unit.does = Does::calls;
   if (plans) unit.hole = false;
-  TransactionView view = view_of(claim, true);
+  TransactionView view = judgement_.view_of(claim, true);
   view.open = unit.does != Does::reads && unit.does != Does::savepoint && unit.does != Does::code && unit.does != Does::alone;
   view.fixed = pipeline_.called || (!model_.tx.writable && !pipeline_.opening_possible);
   if (!view.open) view.writable &= claims_.guards() || (unit.does != Does::alone && unit.does != Does::code);
-  const Act act = decide(unit, view, standing_of(claim), policy(unit));
-  if (runs && unit.redeclares && !pipeline_.direct && pipeline_.acted_here && !model_.tx.writable && !reads_only())
+  const Act act = decide(unit, view, judgement_.standing_of(claim), judgement_.policy(unit));
+  if (runs && unit.redeclares && !pipeline_.direct && pipeline_.acted_here && !model_.tx.writable && !judgement_.reads_only())
     return redeclares_after_reads(unit, claim);
   switch (act) {
     case Act::pass:
@@ -89,10 +92,11 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
       return;
     case Act::frame:
       // In READ ONLY of the client's own: a pipeline cannot be framed.
-      return refuse("TG002",
-                    "TG002 this session is READ ONLY by its own word, which would not stop this statement: send it in a transaction block, "
-                    "with a scope and a term",
-                    "");
+      return refusals_.refuse(
+          "TG002",
+          "TG002 this session is READ ONLY by its own word, which would not stop this statement: send it in a transaction block, "
+          "with a scope and a term",
+          "");
     case Act::hold:
       if (runs) hold_at_sync(effects, claim);
       return;
@@ -100,8 +104,8 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
     case Act::refuse_known:
     case Act::refuse_no_term:
       if (!runs && (unit.does == Does::alone || unit.does == Does::code)) return;
-      if (unknown) send_first();
-      carry_out(act, effects, claim);
+      if (unknown) held_.send_first();
+      carrier_.carry_out(act, effects, claim);
       return;
     default: break;
   }
@@ -112,189 +116,139 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   }
   if (!runs && !plans && unit.does != Does::writes && unit.does != Does::prepares) return;
   // A member before it may declare what it needs: it is judged when it runs.
-  if (!runs && whole && !pipeline_.held.empty() && standing_of(claim) != Standing::current) return;
+  if (!runs && whole && !pipeline_.held.empty() && judgement_.standing_of(claim) != Standing::current) return;
   if (unit.does == Does::own_call) {
-    if (const Refusal refusal = refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair);
+    if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refusals_.refuse_from_memory(refusal, claim.pair);
     if (act == Act::pass) return;
     // What was read before would run without a check.
     if (pipeline_.called)
-      return refuse("TG002", "TG002 a call of Termgate's own functions after other calls in one pipeline: send a Sync between them", "");
+      return refusals_.refuse("TG002",
+                              "TG002 a call of Termgate's own functions after other calls in one pipeline: send a Sync between them", "");
   }
   if (model_.tx.writable || act == Act::check || act == Act::check_both || act == Act::recheck) {
     if (!pipeline_.direct) {
       // A transaction that stays READ ONLY, by the client's own word: the check comes here, and what was read before it needs none.
-      lock_reads();
-      flush_group();
+      held_.lock_reads();
+      held_.flush_group();
       pipeline_.direct = true;
     }
-    carry_out(act, effects, claim);
+    carrier_.carry_out(act, effects, claim);
     return;
   }
   open_held(effects, claim, act);
 }
 
 // It runs alone under the check's lock, once the Sync shows that nothing else comes with it.
-void Session::State::hold_at_sync(const Effects& effects, const Claim& claim) {
+void PipelineRunner::hold_at_sync(const Effects& effects, const Claim& claim) {
   pipeline_.needs_hold = true;
   pipeline_.effects = effects;
   pipeline_.claim = claim;
   if (effects.unlocks)
-    refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
+    refusals_.refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
 }
 
 // What was read so far may have run code that declares and, once the transaction is opened where it begins, writes. So its claim is checked
 // before another one takes its place. Where that is impossible, the transaction stays READ ONLY to its end.
-void Session::State::redeclares_after_reads(const Unit& unit, const Claim& claim) {
-  const Standing standing = standing_of(claim);
+void PipelineRunner::redeclares_after_reads(const Unit& unit, const Claim& claim) {
+  const Standing standing = judgement_.standing_of(claim);
   const bool stale_members = std::any_of(pipeline_.named.begin(), pipeline_.named.end(),
-                                         [&](const Claim& named) { return standing_of(named) > Standing::current; });
+                                         [&](const Claim& named) { return judgement_.standing_of(named) > Standing::current; });
   if (standing > Standing::current || stale_members || pipeline_.called || !pipeline_.opening_possible) {
     pipeline_.opening_possible = false;
     return pass_in_group(unit, claim);
   }
-  if (standing != Standing::none && !pipeline_.touched_server) raise_in_advance(claim);
-  open_group(claim, standing != Standing::none);
-  add_recheck(server_);
+  if (standing != Standing::none && !pipeline_.touched_server) own_.raise_in_advance(claim);
+  held_.open_group(claim, standing != Standing::none);
+  own_.add_recheck(line_.server);
 }
 
-void Session::State::note_named(const Claim& claim) {
+void PipelineRunner::note_named(const Claim& claim) {
   const auto same = [&](const Claim& one) { return one.given == claim.given && one.pair == claim.pair; };
   if (std::any_of(pipeline_.named.begin(), pipeline_.named.end(), same)) return;
   if (pipeline_.named.size() >= claims_max)
-    return refuse("54000", "Termgate takes no more than 256 different scopes and terms in comments of one pipeline", "");
+    return refusals_.refuse("54000", "Termgate takes no more than 256 different scopes and terms in comments of one pipeline", "");
   pipeline_.named.push_back(claim);
 }
 
-void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
+void PipelineRunner::pass_in_group(const Unit& unit, const Claim& claim) {
   if (unit.does == Does::calls) pipeline_.called = true;
   if (claim.named && unit.does >= Does::reads) note_named(claim);
-  if (unit.does == Does::begin && !standby() && standing_of(claim) == Standing::current && pipeline_.opening_possible &&
+  if (unit.does == Does::begin && !facts_.standby() && judgement_.standing_of(claim) == Standing::current && pipeline_.opening_possible &&
       !pipeline_.direct) {
-    if (!pipeline_.touched_server && pipeline_.beginning.bytes == 0) raise_in_advance(claim);
+    if (!pipeline_.touched_server && pipeline_.beginning.bytes == 0) own_.raise_in_advance(claim);
     // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
-    if (pipeline_.executed_here || pipeline_.snapshot_here) open_group(claim, true);
+    if (pipeline_.executed_here || pipeline_.snapshot_here) held_.open_group(claim, true);
   }
 }
 
 // The group's transaction becomes writable with this statement, if what was read so far allows it.
-void Session::State::open_held(const Effects& effects, const Claim& claim, Act act) {
+void PipelineRunner::open_held(const Effects& effects, const Claim& claim, Act act) {
   // What was read so far would be able to write from here on: what calls functions must not, nor what is under a claim that cannot
   // pass.
   for (const Claim& member : pipeline_.named) {
-    const Standing of = standing_of(member);
-    if (of > Standing::current) return void(carry_out(of == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, member));
+    const Standing of = judgement_.standing_of(member);
+    if (of > Standing::current)
+      return void(carrier_.carry_out(of == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, member));
   }
   if (pipeline_.called && act == Act::open) {
-    report_refusal("TG002", "TG002 a write after a call in one pipeline", claim.pair, 0, true);
-    return refuse("TG002",
-                  "TG002 this write follows a call of a function in a pipeline, which had no claim to run under: send a Sync between them",
-                  "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
+    refusals_.report_refusal("TG002", "TG002 a write after a call in one pipeline", claim.pair, 0, true);
+    return refusals_.refuse(
+        "TG002", "TG002 this write follows a call of a function in a pipeline, which had no claim to run under: send a Sync between them",
+        "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
   if (!pipeline_.opening_possible) {
-    report_refusal("TG002", "TG002 a write after a read that ran without a check", claim.pair, 0, true);
-    return refuse("TG002",
-                  claims_.may_speak() ? "TG002 this write follows a read of its pipeline that ran without a check: send a Sync between them"
-                                      : "TG002 no term declared for a fenced write",
-                  "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
+    refusals_.report_refusal("TG002", "TG002 a write after a read that ran without a check", claim.pair, 0, true);
+    return refusals_.refuse("TG002",
+                            claims_.may_speak()
+                                ? "TG002 this write follows a read of its pipeline that ran without a check: send a Sync between them"
+                                : "TG002 no term declared for a fenced write",
+                            "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
   if (effects.kind == Kind::unparsable && !claims_.may_write()) {
-    send_first();
-    report_refusal("TG002", "TG002 no term declared", {}, 0, true);
-    return fail_in_server(error_text("TG002", "TG002 no term declared, and Termgate cannot read this statement", ""));
+    held_.send_first();
+    refusals_.report_refusal("TG002", "TG002 no term declared", {}, 0, true);
+    return refusals_.fail_in_server(refusals_.error_text("TG002", "TG002 no term declared, and Termgate cannot read this statement", ""));
   }
-  if (act == Act::open && !pipeline_.touched_server && !model_.tx.redeclared) raise_in_advance(claim);
+  if (act == Act::open && !pipeline_.touched_server && !model_.tx.redeclared) own_.raise_in_advance(claim);
   // What a member of the group has declared only counts from there on: its transaction is opened where it begins, and checked here.
   if (act == Act::open && model_.tx.redeclared && pipeline_.executed_here) {
-    open_group(claim, false);
-    add_check(server_, claim, Purpose::check);
+    held_.open_group(claim, false);
+    own_.add_check(line_.server, claim, Purpose::check);
     return;
   }
-  open_group(claim, act == Act::open);
-}
-
-// Whether it is a statement at all, or there is one of the name, the server says first.
-void Session::State::send_first() {
-  lock_reads();
-  flush_group();
-  pipeline_.direct = pipeline_.sent = pipeline_.touched_server = true;
+  held_.open_group(claim, act == Act::open);
 }
 
 // Held long enough: what can still be a write is opened, what reads so far goes on as a read.
-void Session::State::commit_to_group(bool flushed) {
+void PipelineRunner::commit_to_group(bool flushed) {
   if (pipeline_.direct) return;
-  const Claim claim = claim_of(nullptr);
+  const Claim claim = judgement_.claim_of(nullptr);
   if (pipeline_.needs_hold)
-    return refuse("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once", "");
+    return refusals_.refuse("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once", "");
   const bool writes_parsed = std::any_of(pipeline_.parsed.begin(), pipeline_.parsed.end(), [&](const std::string& name) {
-    const Known* known = known_statement(name);
+    const Known* known = names_.known(name);
     if (known == nullptr) return false;
-    const Effects effects = resolved(known->effects, known->executes);
+    const Effects effects = judgement_.resolved(known->effects, known->executes);
     return effects.way == Way::write || effects.calls_unknown;
   });
-  const Standing standing = standing_of(claim);
+  const Standing standing = judgement_.standing_of(claim);
   const bool stale_members = std::any_of(pipeline_.named.begin(), pipeline_.named.end(),
-                                         [&](const Claim& named) { return standing_of(named) > Standing::current; });
+                                         [&](const Claim& named) { return judgement_.standing_of(named) > Standing::current; });
   const bool acts = pipeline_.executed || writes_parsed;
   // A Flush sends what fixes the access mode, and a later member of the pipeline may write. A long Bind of a read is no reason to expect
   // that.
   const bool opens = acts || (flushed && pipeline_.snapshot_here);
-  if (!reads_only() && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && opens &&
+  if (!judgement_.reads_only() && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && opens &&
       pipeline_.opening_possible && !pipeline_.called) {
-    if (!pipeline_.touched_server) raise_in_advance(claim);
-    open_group(claim, !model_.tx.redeclared || model_.tx.parsed || model_.tx.bound);
+    if (!pipeline_.touched_server) own_.raise_in_advance(claim);
+    held_.open_group(claim, !model_.tx.redeclared || model_.tx.parsed || model_.tx.bound);
     return;
   }
   if (!pipeline_.held.empty() && (acts || pipeline_.snapshot_here)) {
     pipeline_.opening_possible = false;
-    lock_group();
+    held_.lock_group();
   }
-  flush_group();
-}
-
-// The opening goes where the group's implicit transaction begins, before anything of it that takes a snapshot.
-void Session::State::open_group(const Claim& claim, bool with_check) {
-  const Transaction before = model_.tx;
-  Batch opening;
-  add_opening(opening, claim, with_check);
-  // The claim of a comment, or of arguments, does not stand for what was read before under what the session declares.
-  const bool read_before = model_.tx.unnamed && !model_.tx.session_passed && standing_of(claim_of(nullptr)) != Standing::none;
-  if (read_before && !before.redeclared) add_recheck(opening);
-  // What was read so far may write by now, each under the claim that it names.
-  for (const Claim& named : pipeline_.named) add_check(opening, named, Purpose::check);
-  pipeline_.named.clear();
-  pipeline_.held.insert_at(pipeline_.beginning, std::move(opening));
-  // What follows the opening by now counts as run after it.
-  model_.tx.redeclared = before.redeclared || (model_.tx.redeclared && !with_check);
-  model_.tx.acted = before.acted;
-  model_.tx.acted_since = before.acted_since;
-  model_.tx.code_declared = before.code_declared;
-  model_.tx.unnamed = false;
-  flush_group();
-  pipeline_.direct = true;
-  if (read_before && before.redeclared) add_recheck(server_);
-}
-
-// A transaction that begins before all answers are here may begin writable: something that runs yet may change the session's default.
-void Session::State::lock_group() {
-  if (!claims_.guards() || (server_.replies.empty() && !pipeline_.ended_one)) return;
-  Batch lock;
-  run_ours(lock, ProxyStatement::locked, Purpose::mode, {});
-  pipeline_.held.insert_at(pipeline_.beginning, std::move(lock));
-}
-
-// Before a group goes that will not be opened: what it has read so far begins a transaction of its own.
-void Session::State::lock_reads() {
-  if (!pipeline_.direct && pipeline_.executed_here && pipeline_.opening_possible) lock_group();
-}
-
-void Session::State::flush_group() {
-  if (pipeline_.held.empty()) return;
-  Batch held = pipeline_.take_held();
-  for (std::size_t i = 0; i < held.replies.size(); ++i)
-    pipeline_.bound |= held.replies.at(i).request == Request::bind && !held.replies.at(i).hidden;
-  server_.append(std::move(held));
-  if (pipeline_.suspect) model_.by_default.broken = true;  // it runs only now, maybe behind a restore that was on its way
-  pipeline_.sent = pipeline_.touched_server = true;
+  held_.flush_group();
 }
 
 }  // namespace termgate::session

@@ -1,6 +1,6 @@
 // The one decision of the proxy: may this unit run, and with which check? Pure: values in, a value out; no I/O, no clock, no memory.
-// Everything a client can send becomes a Unit first (judge.cpp), and whoever carries a unit to the server (simple.cpp, script.cpp,
-// group.cpp, transaction.cpp) asks decide() and does what it says. What holds whatever the client sends:
+// Everything a client can send becomes a Unit first (judgement.hpp), and whoever carries a unit to the server (simple.cpp, script.cpp,
+// group.cpp, carrier.cpp) asks decide() and does what it says. What holds whatever the client sends:
 //
 //   - No transaction that ran anything of the client's while it could write commits unless the last claim in force has passed its
 //     check in that transaction (F1, F2). before_commit() says what is missing.
@@ -32,6 +32,9 @@ enum class Does : std::uint8_t {
   alone,     // must stand outside of a transaction block: VACUUM, CREATE DATABASE, COMMIT PREPARED
 };
 inline constexpr int does_count = static_cast<int>(Does::alone) + 1;
+
+// When it is carried to the server: with a Parse, with a Bind, with an Execute or a simple query.
+enum class Step : std::uint8_t { parses, plans, runs };
 
 struct Unit {
   Does does = Does::writes;

@@ -4,47 +4,27 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <termgate/pgwire/encode.hpp>
-#include <termgate/pgwire/startup.hpp>
 #include <termgate/session/host.hpp>
+#include <termgate/statements/declaration.hpp>
+#include <termgate/statements/settings.hpp>
 
 #include "batch.hpp"
 #include "claims.hpp"
 #include "effects.hpp"
+#include "names.hpp"
 #include "replies.hpp"
 
 namespace termgate::session {
-
-// A message that was read and must wait.
-struct Deferred {
-  std::string frame;
-  char type = 0;
-  std::uint32_t body_bytes = 0;
-  bool last = true, whole = true;
-};
-
-// Up to the first ReadyForQuery.
-struct Login {
-  explicit Login(bool encrypted_already, Instant now) : reader(!encrypted_already), encrypted(encrypted_already), started(now) {}
-
-  pgwire::StartupReader reader;
-  bool encrypted = false;
-  bool ssl_requested = false, gss_requested = false;
-  std::uint16_t client_minor = 0;
-  bool negotiated = false;
-  std::vector<std::pair<std::string, std::string>> startup;  // the client's parameters and extensions, to be sent on
-  bool credential_requested = false;
-  bool plus_removed = false;
-  bool awaiting_sasl_initial = false;
-  Instant started;
-  std::string ready;  // its ReadyForQuery, not given yet
-};
 
 // What runs in the server and makes uncertain how the client's next words are to be read. Over when all is answered.
 struct Outstanding {
@@ -61,6 +41,29 @@ struct Reading {
   bool ascii_safe = true;
 };
 
+// How the client's next text is to be read.
+struct Texts {
+  statements::Settings settings;
+  // `settings` may know less: a change may be on its way.
+  Reading reported;
+  Outstanding outstanding;
+};
+
+// What the server has said of itself, and of this session.
+struct ServerFacts {
+  // A standby cannot be written until it is promoted, which may be at any time.
+  enum class Recovery : std::uint8_t { primary, standby } recovery = Recovery::primary;
+  // The database has rules: a rewritten statement may answer with rows of another.
+  bool has_rules = false;
+  // As SET ROLE said last; empty: the user.
+  std::string role;
+  // Of a session that is observed: the code that its check would fail with; empty: it would not.
+  std::string check_problem;
+
+  bool standby() const noexcept { return recovery == Recovery::standby; }
+  const std::string& role_now(const std::string& user) const noexcept { return role.empty() || role == "none" ? user : role; }
+};
+
 // Whether `text` means something else under `now` than under `before`, or may. ASCII is the same in every client encoding.
 bool reads_otherwise(std::string_view text, const Reading& before, const Reading& now) noexcept;
 
@@ -75,6 +78,18 @@ struct Known {
   std::shared_ptr<const std::string> as_it_is{};  // its Parse, where READ WRITE may be asked for
   std::shared_ptr<const std::string> again{};     // its Parse, where the name must not stand for anything else
   std::optional<Reading> read{};                  // … and how its text was read, where that matters
+};
+
+// The client's prepared statements and portals, by name.
+struct ClientNames {
+  std::map<std::string, Known, std::less<>> statements, portals;
+  // How often something may have put another cursor in the place of a portal.
+  std::size_t portals_made = 0;
+
+  const Known* known(std::string_view name) const {
+    const auto found = statements.find(cut(name));
+    return found == statements.end() ? nullptr : &found->second;
+  }
 };
 
 // The extended messages up to the next Sync.
@@ -142,6 +157,10 @@ struct SessionLock {
   Batch messages;   // or its extended messages, up to the Sync
   Effects effects;
 };
+
+inline std::string role_problem(const std::string& role, std::string_view why) {
+  return "role \"" + role + "\" may not call Termgate's check: " + std::string(why);
+}
 
 // The failure of a message of ours, as the client is to see it.
 struct Explained {

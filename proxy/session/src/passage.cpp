@@ -1,12 +1,14 @@
-// Under a seat a whole transaction goes through unread: a query, or a group up to its Sync, that is here from its first byte to its last
-// and does nothing that the session would have to remember. Of its messages the headers and the names are read, of the answers the
-// headers. Everything else takes the way of client.cpp and server.cpp.
+#include "passage.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <optional>
 
+#include <termgate/pgwire/decode.hpp>
+#include <termgate/pgwire/types.hpp>
+
+#include "effects.hpp"
 #include "names.hpp"
-#include "state.hpp"
 
 namespace termgate::session {
 
@@ -36,7 +38,7 @@ std::optional<Message> whole_message(std::string_view bytes) noexcept {
 }
 
 // Nothing of it outlasts its transaction but what it writes.
-bool leaves_nothing(const Effects& effects) noexcept {
+bool outlives_nothing(const Effects& effects) noexcept {
   return (effects.kind == Kind::write || effects.kind == Kind::provably_read) && (effects.way == Way::write || effects.way == Way::read) &&
          !effects.calls_unknown && !effects.input_runs_code && !effects.changes_declaration && !effects.unsettles &&
          !effects.runs_prepared && effects.prepares.empty();
@@ -57,38 +59,37 @@ bool is_of_a_result(char type) noexcept {
 
 }  // namespace
 
-// How much of `bytes` was passed on; nothing: what comes next is for look_at().
-std::size_t Session::State::pass_whole(std::string_view bytes) {
-  if (!seat_.held() || !client_reader_.between_messages() || pipeline_.refused || server_skips_ || !at_rest()) return 0;
+std::size_t Passage::pass(std::string_view bytes) {
+  if (!seat_.held() || !line_.client_reader.between_messages() || pipeline_.refused || line_.server_skips || !seating_.at_rest()) return 0;
   claims_.transaction_begins();
-  if (!seat_covers()) return 0;
-  const std::size_t passed = !bytes.empty() && bytes.front() == frontend::query ? query_that_passes(bytes) : group_that_passes(bytes);
+  if (!seating_.seat_covers()) return 0;
+  const std::size_t passed = !bytes.empty() && bytes.front() == frontend::query ? query_in(bytes) : group_in(bytes);
   if (passed == 0) return 0;
-  peeked_ = {};
+  seating_.forget_peeked();
   claims_.hand_over(true);
-  seat_.used(now_);
-  opening_refused_ = false;
-  outstanding_.functions = true;  // a view or a trigger may run them
-  server_.add(bytes.substr(0, passed), {.request = Request::passage});
+  seat_.used(line_.now);
+  texts_.outstanding.functions = true;  // a view or a trigger may run them
+  line_.server.add(bytes.substr(0, passed), {.request = Request::passage});
   return passed;
 }
 
-bool Session::State::may_pass(const statements::Classified& text, std::string_view sql) const {
-  return text.statements.size() == 1 && !declares(text) && !names_ours(text) && leaves_nothing(effects_of(text, sql));
+bool Passage::leaves_nothing(const statements::Classified& text, std::string_view sql) const {
+  return text.statements.size() == 1 && !judgement_.declares(text) && !judgement_.names_ours(text) &&
+         outlives_nothing(effects_of(text, sql));
 }
 
-std::size_t Session::State::query_that_passes(std::string_view bytes) {
+std::size_t Passage::query_in(std::string_view bytes) {
   const auto message = whole_message(bytes);
   if (!message || message->frame.size() > passed_bytes_max) return 0;
   const auto query = pgwire::decode_query(message->body);
-  if (!query || !may_pass(*peek(query->sql), query->sql)) return 0;
-  statements_.erase("");
-  unit_text_ = query->sql.substr(0, unit_text_bytes);
+  if (!query || !leaves_nothing(*seating_.peek(query->sql), query->sql)) return 0;
+  names_.statements.erase("");
+  judgement_.unit_is(query->sql);
   return message->frame.size();
 }
 
 // Parse of the unnamed statement, or none; then Bind, Describe and Execute of the unnamed portal, in any number; Sync.
-std::size_t Session::State::group_that_passes(std::string_view bytes) {
+std::size_t Passage::group_in(std::string_view bytes) {
   std::optional<Known> parsed;
   std::string_view sql;
   bool bound = false;
@@ -104,19 +105,19 @@ std::size_t Session::State::group_that_passes(std::string_view bytes) {
         const std::vector<std::uint32_t> types = pgwire::decode_parse_types(message->body);
         if (std::any_of(types.begin(), types.end(), [](std::uint32_t type) { return type >= first_user_oid; })) return 0;
         sql = parse->sql;
-        const Text& text = peek(sql);
-        if (!may_pass(*text, sql)) return 0;
+        const Text& text = seating_.peek(sql);
+        if (!leaves_nothing(*text, sql)) return 0;
         parsed.emplace();
         parsed->effects = effects_of(*text, sql);
         parsed->identity = std::hash<std::string_view>()(sql);
-        parsed->hash = parsed->effects.way == Way::read ? hash_of(sql) : 0;
+        parsed->hash = parsed->effects.way == Way::read ? judgement_.hash_of(sql) : 0;
         break;
       }
       case frontend::bind: {
         const auto names = pgwire::decode_bind_names(message->body);
         if (!names || !names->portal.empty() || is_reserved(names->statement)) return 0;
-        const Known* known = names->statement.empty() && parsed ? &*parsed : known_statement(names->statement);
-        if (known == nullptr || !known->declared.empty() || known->again || !leaves_nothing(known->effects)) return 0;
+        const Known* known = names->statement.empty() && parsed ? &*parsed : names_.known(names->statement);
+        if (known == nullptr || !known->declared.empty() || known->again || !outlives_nothing(known->effects)) return 0;
         bound = true;
         break;
       }
@@ -133,8 +134,8 @@ std::size_t Session::State::group_that_passes(std::string_view bytes) {
       case frontend::sync:
         if (!bound || message->frame.size() != header_bytes) return 0;
         if (parsed) {
-          unit_text_ = sql.substr(0, unit_text_bytes);
-          statements_.insert_or_assign("", std::move(*parsed));
+          judgement_.unit_is(sql);
+          names_.statements.insert_or_assign("", std::move(*parsed));
         }
         return at;
       default: return 0;
@@ -142,9 +143,9 @@ std::size_t Session::State::group_that_passes(std::string_view bytes) {
   }
 }
 
-// What `bytes` begin with of the answers to what has passed, up to the one that the session has to see.
-std::string_view Session::State::answers_to_pass(std::string_view bytes) noexcept {
-  if (server_.replies.empty() || server_.replies.head().request != Request::passage || !server_reader_.between_messages()) return {};
+std::string_view Passage::answers_in(std::string_view bytes) const noexcept {
+  if (line_.server.replies.empty() || line_.server.replies.head().request != Request::passage || !line_.server_reader.between_messages())
+    return {};
   std::size_t at = 0;
   for (auto message = whole_message(bytes); message && is_of_a_result(message->type); message = whole_message(bytes.substr(at)))
     at += message->frame.size();

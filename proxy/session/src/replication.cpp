@@ -1,11 +1,17 @@
 // Replication connections, where a rule lets them in. The server reads each Query by its replication grammar and, where the connection
 // names a database, everything else as SQL. It takes no extended protocol there, so no check can be put in front of a write: SQL may read,
 // in a session that is READ ONLY by default, and do nothing else. That is what subscriptions send.
+#include "replication.hpp"
+
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "state.hpp"
+#include <termgate/pgwire/decode.hpp>
+#include <termgate/pgwire/types.hpp>
+#include <termgate/statements/classify.hpp>
+
+#include "effects.hpp"
 
 namespace termgate::session {
 
@@ -67,60 +73,61 @@ bool fits_replication(std::string_view sql, const statements::Settings& settings
 
 }  // namespace
 
-void Session::State::replication_from_client(std::string_view bytes) {
-  while (!bytes.empty() && stage_ == Stage::replication) {
-    const Event event = client_reader_.next(bytes);
+void Replication::from_client(std::string_view bytes) {
+  while (!bytes.empty() && line_.stage == Stage::replication) {
+    const Event event = line_.client_reader.next(bytes);
     bytes.remove_prefix(event.used);
     if (event.kind == Event::Kind::malformed) {
-      host_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
-      return end(event.problem.sqlstate, event.problem.reason());
+      line_.host.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
+      return line_.end(event.problem.sqlstate, event.problem.reason());
     }
     if (event.kind == Event::Kind::message && event.type == frontend::query && claims_.enforces()) {
       const auto query = pgwire::decode_query(event.body);
-      if (!query) return end("08P01", query.problem().reason());
+      if (!query) return line_.end("08P01", query.problem().reason());
       // The server reports a changed default with the answer; what was sent before that would run by it.
-      if (std::exchange(replication_busy_, true))
-        return end("0A000", "Termgate takes one query at a time in a replication connection: send the next when the answer has come");
+      if (std::exchange(query_unanswered_, true))
+        return line_.end("0A000", "Termgate takes one query at a time in a replication connection: send the next when the answer has come");
       if (!fits_replication(query->sql, settings_)) {
-        return end("0A000",
-                   "Termgate lets a replication connection run replication commands and plain reads, without functions of the user's own: "
-                   "a check cannot stand in front of a write here. "
-                   "Use an ordinary connection for other SQL");
+        return line_.end(
+            "0A000",
+            "Termgate lets a replication connection run replication commands and plain reads, without functions of the user's own: "
+            "a check cannot stand in front of a write here. "
+            "Use an ordinary connection for other SQL");
       }
     }
-    server_.bytes.back() += event.frame;
+    line_.server.bytes.back() += event.frame;
     if (event.kind == Event::Kind::need_more) return;
     if (event.type == frontend::copy_data && event.last) {
-      const std::string_view data = client_reader_.run_of(frontend::copy_data, bytes);
-      server_.bytes.back() += data;
+      const std::string_view data = line_.client_reader.run_of(frontend::copy_data, bytes);
+      line_.server.bytes.back() += data;
       bytes.remove_prefix(data.size());
     }
   }
 }
 
-void Session::State::replication_from_server(std::string_view bytes) {
-  while (!bytes.empty() && stage_ == Stage::replication) {
-    const Event event = server_reader_.next(bytes);
+void Replication::from_server(std::string_view bytes) {
+  while (!bytes.empty() && line_.stage == Stage::replication) {
+    const Event event = line_.server_reader.next(bytes);
     bytes.remove_prefix(event.used);
     if (event.kind == Event::Kind::malformed) {
-      host_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
-      return end("08P01", std::string("the server: ") + std::string(event.problem.reason()));
+      line_.host.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
+      return line_.end("08P01", std::string("the server: ") + std::string(event.problem.reason()));
     }
     if (event.kind == Event::Kind::message && event.type == backend::parameter_status) {
       const auto status = pgwire::decode_parameter_status(event.body);
       if (status && status->name == "default_transaction_read_only" && status->value == "off" && claims_.enforces())
-        return end("0A000", "something has made this replication connection writable");
+        return line_.end("0A000", "something has made this replication connection writable");
       if (status && status->name == "standard_conforming_strings")
         settings_.standard_conforming_strings =
             status->value == "on" ? statements::ConformingStrings::on : statements::ConformingStrings::off;
       if (status && status->name == "client_encoding") settings_.ascii_safe_encoding = statements::encoding_is_ascii_safe(status->value);
     }
-    if (event.type == backend::ready_for_query) replication_busy_ = false;
-    to_client_.back() += event.frame;
+    if (event.type == backend::ready_for_query) query_unanswered_ = false;
+    line_.to_client.back() += event.frame;
     if (event.kind == Event::Kind::need_more) return;
     if (event.type == backend::copy_data && event.last) {
-      const std::string_view data = server_reader_.run_of(backend::copy_data, bytes);
-      to_client_.back() += data;
+      const std::string_view data = line_.server_reader.run_of(backend::copy_data, bytes);
+      line_.to_client.back() += data;
       bytes.remove_prefix(data.size());
     }
   }

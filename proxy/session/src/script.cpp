@@ -2,8 +2,10 @@
 // next when the last has succeeded, and shows one ReadyForQuery.
 #include <utility>
 
+#include <termgate/pgwire/encode.hpp>
+
 #include "names.hpp"
-#include "state.hpp"
+#include "script_runner.hpp"
 
 namespace termgate::session {
 
@@ -47,26 +49,26 @@ bool reads_otherwise(std::string_view text, const Reading& before, const Reading
   return has_high_byte(text);
 }
 
-void Session::State::start_script(std::string_view sql, Text text) {
+void ScriptRunner::start_script(std::string_view sql, Text text) {
   std::string whole(sql);  // it may be a part of the script that runs
   script_ = Script();
   script_.running = true;
   script_.sql = std::move(whole);
   script_.text = std::move(text);
-  script_.read = reported_;
+  script_.read = texts_.reported;
   next_piece();
 }
 
 // Whether one of the statements from `from` on, up to where their transaction ends, needs a transaction of ours around them.
-bool Session::State::frame_needed(std::size_t from) const {
+bool ScriptRunner::frame_needed(std::size_t from) const {
   const auto& all = script_.text->statements;
   for (std::size_t i = from; i < all.size(); ++i) {
     const Effects one = resolved_statement(all[i]);
     if (one.way == Way::control) return false;
-    const Claim claim = claim_for(all[i].declared, effects_of(all[i], script_.sql), all[i].name);
+    const Claim claim = judgement_.claim_for(all[i].declared, effects_of(all[i], script_.sql), all[i].name);
     const Unit unit = unit_of(one, claim.named, claims_.final_rule());
-    const Act act = decide(unit, view_of(claim, true), standing_of(claim), policy(unit));
-    const Act alone = decide(unit, view_of(claim, false), standing_of(claim), policy(unit));
+    const Act act = decide(unit, judgement_.view_of(claim, true), judgement_.standing_of(claim), judgement_.policy(unit));
+    const Act alone = decide(unit, judgement_.view_of(claim, false), judgement_.standing_of(claim), judgement_.policy(unit));
     // In a text of several PostgreSQL has an implicit block: a SET TRANSACTION in it holds for what follows, and what goes as a piece by
     // itself finds it too.
     const bool in_implicit_block =
@@ -81,10 +83,10 @@ bool Session::State::frame_needed(std::size_t from) const {
   return false;
 }
 
-void Session::State::next_piece() {
+void ScriptRunner::next_piece() {
   while (true) {
-    if (client_mid_frame_) {
-      act_after_frame_ = true;
+    if (line_.client_mid_frame) {
+      line_.settle_after_frame = true;
       return;
     }
     Script& script = script_;
@@ -97,17 +99,17 @@ void Session::State::next_piece() {
     if (script.failed || script.next >= all.size()) return finish_script();
 
     const statements::Statement& first = all[script.next];
-    if (reads_otherwise(std::string_view(script.sql).substr(first.offset), script.read, reported_)) {
+    if (reads_otherwise(std::string_view(script.sql).substr(first.offset), script.read, texts_.reported)) {
       const bool in_block = model_.tx.in_block && !model_.tx.failed;
-      if (in_block) refuse("0A000", read_anew, "");
-      else to_client_.back() += error_text("0A000", read_anew, "");
+      if (in_block) refusals_.refuse("0A000", read_anew, "");
+      else line_.to_client.back() += refusals_.error_text("0A000", read_anew, "");
       if (!in_block) script_refused();
       return;
     }
     Effects effects = resolved_statement(first);
     script.offset = first.offset;
     script.inserted = 0;
-    script.claim = claim_for(first.declared, effects_of(first, script.sql), first.name);  // a piece before may have declared
+    script.claim = judgement_.claim_for(first.declared, effects_of(first, script.sql), first.name);  // a piece before may have declared
     if (effects.sets_access && effects.kind != Kind::begin && !model_.tx.in_block && !model_.tx.failed && frame_needed(script.next))
       return begin_frame();
     if (stands_apart(effects)) {
@@ -119,50 +121,50 @@ void Session::State::next_piece() {
     // A text is one transaction: where a statement of it must be checked, it gets a BEGIN and a COMMIT of ours, from its first statement
     // on.
     if (!model_.tx.in_block && !model_.tx.failed && frame_needed(script.next)) {
-      const Standing standing = standing_of(script.claim);
+      const Standing standing = judgement_.standing_of(script.claim);
       if (effects.way == Way::write && !effects.own_check &&
           (standing == Standing::problem || standing == Standing::stale || standing == Standing::untrusted)) {
-        carry_out(standing == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, script.claim);
+        carrier_.carry_out(standing == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, script.claim);
         return script_refused();
       }
-      if (standing == Standing::current && model_.by_default.believed != Mode::read_only) raise_in_advance(script.claim);
+      if (standing == Standing::current && model_.by_default.believed != Mode::read_only) own_.raise_in_advance(script.claim);
       return begin_frame();
     }
 
-    router_.release_framed();
-    bool added = !model_.tx.failed && release_mark();
+    line_.router.release_framed();
+    bool added = !model_.tx.failed && carrier_.release_mark();
     const Act act = decided_in_script(first, effects);
-    added |= !model_.tx.failed && effects.takes_snapshot && settle_mode();
+    added |= !model_.tx.failed && effects.takes_snapshot && carrier_.settle_mode();
     if (act != Act::pass || unit_of(effects, false, claims_.final_rule()).does == Does::own_call) {
       const bool was_failed = model_.tx.failed;
       if (!model_.tx.in_block && (act == Act::frame || act == Act::hold || act == Act::refuse_no_term)) {
         // Outside of a frame only what needs one comes here.
-        carry_out(act == Act::refuse_no_term ? act : Act::refuse_no_term, effects, script.claim);
+        carrier_.carry_out(act == Act::refuse_no_term ? act : Act::refuse_no_term, effects, script.claim);
         return script_refused();
       }
-      added |= carry_out(act, effects, script.claim);
+      added |= carrier_.carry_out(act, effects, script.claim);
       if (model_.tx.failed && !was_failed) return;  // refused
     }
-    if (added) add_sync(Purpose::silent);
-    note_sent(effects, script.claim.named);
+    if (added) own_.add_sync(Purpose::silent);
+    carrier_.note_sent(effects, script.claim.named);
 
     return send_piece(effects);
   }
 }
 
 // A statement that cannot be sent with others. True: it is done, and the next may follow.
-bool Session::State::run_apart(const statements::Statement& statement, const Effects& effects) {
+bool ScriptRunner::run_apart(const statements::Statement& statement, const Effects& effects) {
   if (script_.frame && effects.kind == Kind::begin &&
       is_bare_begin(std::string_view(script_.sql).substr(statement.offset, statement.length))) {
     // The statements before it belong to the client's block from here on, as they do without us.
     script_.frame = false;
     model_.begin_block();
-    router_.release_framed();
+    line_.router.release_framed();
     const char first = script_.sql[statement.offset];
-    pgwire::append_command_complete(to_client_.back(), first == 's' || first == 'S' ? "START TRANSACTION" : "BEGIN");
+    pgwire::append_command_complete(line_.to_client.back(), first == 's' || first == 'S' ? "START TRANSACTION" : "BEGIN");
     return true;
   }
-  router_.release_framed();
+  line_.router.release_framed();
   if (script_.frame && frame_refuses(effects)) {
     script_refused();
     return false;
@@ -170,7 +172,7 @@ bool Session::State::run_apart(const statements::Statement& statement, const Eff
   if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
     // Our BEGIN keeps the server from saying it. What was written so far ends with this statement, as it does without us.
     if (script_.frame)
-      pgwire::append_notice_response(to_client_.back(), pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
+      pgwire::append_notice_response(line_.to_client.back(), pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
     script_.frame = false;
   }
   const std::string sql = script_.sql.substr(statement.offset, statement.length);
@@ -184,24 +186,24 @@ bool Session::State::run_apart(const statements::Statement& statement, const Eff
   one.single = true;
   const bool begins = script_.frame && effects.kind == Kind::begin;
   run_statement(sql, effects, script_.claim, one);
-  if (begins && !server_.replies.empty() && !script_.failed) {
+  if (begins && !line_.server.replies.empty() && !script_.failed) {
     // The server sets the modes of the transaction that is open, or refuses, as it does for its own implicit block. It warns of our BEGIN.
-    server_.replies.at(server_.replies.size() - 1).hide_warning = true;
+    line_.server.replies.at(line_.server.replies.size() - 1).hide_warning = true;
     script_.becomes_block = true;
   }
-  return server_.replies.empty();  // answered here
+  return line_.server.replies.empty();  // answered here
 }
 
-Act Session::State::decided_in_script(const statements::Statement& statement, const Effects& effects) const {
+Act ScriptRunner::decided_in_script(const statements::Statement& statement, const Effects& effects) const {
   if (model_.tx.failed) return Act::pass;
-  const Claim claim = claim_for(statement.declared, effects_of(statement, script_.sql), statement.name);
+  const Claim claim = judgement_.claim_for(statement.declared, effects_of(statement, script_.sql), statement.name);
   const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
-  return decide(unit, view_of(claim, false), standing_of(claim), policy(unit));
+  return decide(unit, judgement_.view_of(claim, false), judgement_.standing_of(claim), judgement_.policy(unit));
 }
 
 // The statement that comes next, whose effects are noted, and what may go with it because nothing must come in between. SET and the like go
 // by themselves: the server must know of them first.
-void Session::State::send_piece(const Effects& effects) {
+void ScriptRunner::send_piece(const Effects& effects) {
   const auto& all = script_.text->statements;
   const statements::Statement& first = all[script_.next];
   std::size_t end = script_.next + 1;
@@ -211,7 +213,7 @@ void Session::State::send_piece(const Effects& effects) {
       const Effects one = resolved_statement(all[end]);
       if (stands_apart(one) || declares(one) || one.unsettles || !all[end].declared.empty()) break;
       if (decided_in_script(all[end], one) != Act::pass || unit_of(one, false, claims_.final_rule()).does == Does::own_call) break;
-      note_sent(one, false);
+      carrier_.note_sent(one, false);
     }
   }
   const statements::Statement& last = all[end - 1];
@@ -226,20 +228,21 @@ void Session::State::send_piece(const Effects& effects) {
     sql = with_own_set_config(sql, first, first.offset);
     script_.inserted = sql.size() - script_.bytes;
   }
-  run_plain_query(sql, script_.frame ? Purpose::framed : Purpose::client, Change::none, effects.way == Way::read ? hash_of(sql) : 0);
+  carrier_.run_plain_query(sql, script_.frame ? Purpose::framed : Purpose::client, Change::none,
+                           effects.way == Way::read ? judgement_.hash_of(sql) : 0);
 }
 
 // What comes next is sent when BEGIN has succeeded: where a cancel request meets it, nothing of the text may run.
-void Session::State::begin_frame() {
-  router_.release_framed();
-  add_hidden_query("BEGIN", Purpose::begin);
+void ScriptRunner::begin_frame() {
+  line_.router.release_framed();
+  own_.add_hidden_query("BEGIN", Purpose::begin);
   script_.frame = true;
   model_.begin_block();
   model_.tx.mode = model_.by_default.believed;
 }
 
 // What needs a block of the client's own does not find one in ours: the server's errors, where the frame would let it pass.
-bool Session::State::frame_refuses(const Effects& effects) {
+bool ScriptRunner::frame_refuses(const Effects& effects) {
   std::string what;
   switch (effects.kind) {
     case Kind::savepoint: what = "SAVEPOINT"; break;
@@ -255,32 +258,32 @@ bool Session::State::frame_refuses(const Effects& effects) {
       break;
     default: return false;
   }
-  to_client_.back() += error_text("25P01", what + " can only be used in transaction blocks", "");
+  line_.to_client.back() += refusals_.error_text("25P01", what + " can only be used in transaction blocks", "");
   return true;
 }
 
-Effects Session::State::resolved_statement(const statements::Statement& statement) const {
-  Effects effects = resolved(effects_of(statement, script_.sql), statement.name);
+Effects ScriptRunner::resolved_statement(const statements::Statement& statement) const {
+  Effects effects = judgement_.resolved(effects_of(statement, script_.sql), statement.name);
   if (effects.way == Way::read)
-    learn_from_refusals(effects, hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
+    judgement_.learn_from_refusals(effects, judgement_.hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
   return effects;
 }
 
-void Session::State::script_refused() {
+void ScriptRunner::script_refused() {
   script_.failed = true;
   finish_script();
 }
 
-void Session::State::finish_script() {
+void ScriptRunner::finish_script() {
   if (script_.frame && !script_.ending) {
     script_.ending = true;
-    if (!script_.failed && !model_.tx.failed && add_before_commit()) add_sync(Purpose::silent);
-    return add_hidden_query(script_.failed ? "ROLLBACK" : "COMMIT", script_.failed ? Purpose::rollback : Purpose::commit);
+    if (!script_.failed && !model_.tx.failed && carrier_.add_before_commit()) own_.add_sync(Purpose::silent);
+    return own_.add_hidden_query(script_.failed ? "ROLLBACK" : "COMMIT", script_.failed ? Purpose::rollback : Purpose::commit);
   }
-  router_.release_framed();
+  line_.router.release_framed();
   model_.on_text_done(script_.failed);
   script_ = Script();
-  pgwire::append_ready_for_query(to_client_.back(), model_.status);
+  pgwire::append_ready_for_query(line_.to_client.back(), model_.status);
 }
 
 }  // namespace termgate::session

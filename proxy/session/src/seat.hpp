@@ -1,5 +1,5 @@
 // The seat of a session: the database lets it write under one scope and term without a check, until the seat is given back or the
-// session ends (docs/reference/lock-protocol.md, seats; decision 0026). Values and decisions; seat.cpp sends.
+// session ends (docs/reference/lock-protocol.md, seats; decision 0026). Values and decisions; seating.hpp sends.
 //
 // A raise of the scope waits for the session that has the seat, and ends it when the grace is over. So a mistake here costs a takeover its
 // time, and lets no stale write through as long as two things hold: the session is not READ ONLY by default only while the row of its seat

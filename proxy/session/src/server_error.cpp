@@ -2,11 +2,12 @@
 #include <algorithm>
 #include <cctype>
 
+#include <termgate/pgwire/encode.hpp>
 #include <termgate/text/ascii.hpp>
 
 #include "names.hpp"
 #include "numbers.hpp"
-#include "state.hpp"
+#include "server_replies.hpp"
 
 namespace termgate::session {
 
@@ -27,63 +28,64 @@ bool holds_from(std::string_view sql) {
 
 }  // namespace
 
-void Session::State::server_error(const Event& event) {
+void ServerReplies::server_error(const Event& event) {
   if (event.kind == Event::Kind::part) {
     // Too long to be looked at; it is the client's, or the end of a request of ours.
-    router_.forward_unless_hidden(event);
-    if (!server_.replies.empty() && is_extended(server_.replies.head().request)) drop_until_sync();
+    line_.router.forward_unless_hidden(event);
+    if (!line_.server.replies.empty() && is_extended(line_.server.replies.head().request)) drop_until_sync();
     return;
   }
   const auto report = pgwire::decode_report(event.body);
-  if (!report) return end("08P01", report.problem().reason());
-  in_copy_in_ = false;
+  if (!report) return line_.end("08P01", report.problem().reason());
+  line_.in_copy_in = false;
   // 57P01 among them: the session was evicted.
   if (report->ends_connection()) {
-    server_leaves_ = true;
-    return router_.forward(event);
+    line_.server_leaves = true;
+    return line_.router.forward(event);
   }
-  if (server_.replies.empty()) return out_of_step(event);
+  if (line_.server.replies.empty()) return out_of_step(event);
 
   model_.on_error();
-  if (report->sqlstate().starts_with("TG")) seat_.not_for_a_while(now_);  // a check is to say what is wrong
+  if (report->sqlstate().starts_with("TG")) seat_.not_for_a_while(line_.now);  // a check is to say what is wrong
   fences_unsettled_.clear();
-  router_.drop_converted();
-  const PendingReply& head = server_.replies.head();
+  line_.router.drop_converted();
+  const PendingReply& head = line_.server.replies.head();
   const Purpose role = head.role;
   const bool extended = is_extended(head.request);
   if (role == Purpose::client || role == Purpose::framed) {
-    router_.release_framed();  // of the statement before, which is done
+    line_.router.release_framed();  // of the statement before, which is done
     client_failed(event, *report);
   } else {
     ours_failed(event, *report);
   }
-  if (stage_ != Stage::ready) return;
+  if (line_.stage != Stage::ready) return;
   const bool of_the_text = role != Purpose::in_advance && role != Purpose::seat && role != Purpose::silent && role != Purpose::eviction;
   if (script_.running && of_the_text) script_.failed = true;
   if (extended) drop_until_sync();  // else its ReadyForQuery comes next
 }
 
 // A statement of the client's has failed: the error is the client's, unless a message of ours in front of it is the cause.
-void Session::State::client_failed(const Event& event, const pgwire::ReportFields& report) {
-  if (report.sqlstate() == "25P02" && opening_refused_) {
-    opening_refused_ = false;
+void ServerReplies::client_failed(const Event& event, const pgwire::ReportFields& report) {
+  if (report.sqlstate() == "25P02" && model_.opening_refused) {
+    model_.opening_refused = false;
     return;
   }
   if (report.sqlstate() == "25P02" && !evicted_message_.empty()) {
-    to_client_.back() += error_text("TG001", evicted_message_, "");
+    line_.to_client.back() += refusals_.error_text("TG001", evicted_message_, "");
     evicted_message_.clear();
     return;
   }
   // By a trigger, or the guard inside the server.
-  if (report.sqlstate() == "TG001" && claims_.ends_when_stale()) return end(stale_ends, report.message());
-  const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !standby() && mode_now() != Mode::read_only &&
-                                    model_.by_default.believed != Mode::read_only && model_.status != TransactionStatus::failed;
+  if (report.sqlstate() == "TG001" && claims_.ends_when_stale()) return line_.end(stale_ends, report.message());
+  const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !facts_.standby() &&
+                                    model_.mode_now() != Mode::read_only && model_.by_default.believed != Mode::read_only &&
+                                    model_.status != TransactionStatus::failed;
   if (refused_as_read_only && !model_.tx.writable && session_lock_.stage == SessionLock::Stage::none) return read_has_written(report);
   // What code has declared: where the client tries again, our check raises the fence first.
   if (report.sqlstate() == "TG005" && report['n'] == "termgate_to_be_raised") claims_.needs_a_raise();
-  const PendingReply& head = server_.replies.head();
+  const PendingReply& head = line_.server.replies.head();
   if (head.read_only_behind) model_.tx.mode = Mode::read_only;
-  if (head.late_complete && !outstanding_.unread && model_.status == TransactionStatus::idle && report.sqlstate() == "25001") {
+  if (head.late_complete && !texts_.outstanding.unread && model_.status == TransactionStatus::idle && report.sqlstate() == "25001") {
     // The client sent a simple query outside of a block. What may not be in one is sent as such, so this is about something that a function
     // ran.
     for (const std::string_view ending :
@@ -93,7 +95,7 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
           std::string(report.message().substr(0, report.message().size() - ending.size())) + " cannot be executed from a function";
       pgwire::ReportFields fields = report;
       fields.set('M', message);
-      return pgwire::append_error_response(to_client_.back(), fields);
+      return pgwire::append_error_response(line_.to_client.back(), fields);
     }
   }
   if (script_.running && script_.offset > 0 && !report['P'].empty()) {
@@ -102,81 +104,81 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
         number(report['P']) + static_cast<std::int64_t>(characters(std::string_view(script_.sql).substr(0, script_.offset))) -
         static_cast<std::int64_t>(script_.inserted));
     fields.set('P', position);
-    pgwire::append_error_response(to_client_.back(), fields);
+    pgwire::append_error_response(line_.to_client.back(), fields);
     return;
   }
-  router_.forward(event);
+  line_.router.forward(event);
 }
 
 // It is not run again: the client sees nothing twice. From now on its text is known as a writer's.
-void Session::State::read_has_written(const pgwire::ReportFields& report) {
-  const PendingReply& head = server_.replies.head();
+void ServerReplies::read_has_written(const pgwire::ReportFields& report) {
+  const PendingReply& head = line_.server.replies.head();
   if (script_.running) remember_writers_of_piece();
-  else if (head.read_hash != 0) remember_writer(head.read_hash);
+  else if (head.read_hash != 0) judgement_.remember_writer(head.read_hash);
   // It would have been refused without us.
-  if (model_.by_default.read_only(mode_now())) {
-    pgwire::append_error_response(to_client_.back(), report);
+  if (model_.by_default.read_only(model_.mode_now())) {
+    pgwire::append_error_response(line_.to_client.back(), report);
     return;
   }
-  const Claim claim = claim_of(nullptr);
-  const Refusal known = claim.problem.empty() ? refusal_from_memory(claim) : Refusal{claim.code, claim.problem, claim.hint};
+  const Claim claim = judgement_.claim_of(nullptr);
+  const Refusal known = claim.problem.empty() ? judgement_.refusal_from_memory(claim) : Refusal{claim.code, claim.problem, claim.hint};
   const std::string message = known                 ? known.message
                               : claims_.may_write() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again"
                                                     : "TG002 no term declared for a fenced write";
   const std::string code = known ? known.code : "TG002";
-  report_refusal(code, message, claim.pair, known.fence, false);
+  refusals_.report_refusal(code, message, claim.pair, known.fence, false);
   pgwire::ReportFields fields = report;
   const std::string detail = "The database said: " + std::string(report.message());
   fields.set('C', code);
   fields.set('M', message);
   fields.set('D', detail);
-  pgwire::append_error_response(to_client_.back(), fields);
+  pgwire::append_error_response(line_.to_client.back(), fields);
 }
 
 // After 25006 nobody knows which statement of the piece it was.
-void Session::State::remember_writers_of_piece() {
+void ServerReplies::remember_writers_of_piece() {
   for (const auto& statement : script_.text->statements) {
     if (statement.offset < script_.offset || statement.offset >= script_.offset + script_.bytes) continue;
     // What names no table and calls nothing has not written.
     if (!statement.calls_functions && !holds_from(std::string_view(script_.sql).substr(statement.offset, statement.length))) continue;
-    remember_writer(hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
+    judgement_.remember_writer(judgement_.hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
   }
 }
 
 // A message of ours has failed.
-void Session::State::ours_failed(const Event& event, const pgwire::ReportFields& report) {
-  const PendingReply& head = server_.replies.head();
+void ServerReplies::ours_failed(const Event& event, const pgwire::ReportFields& report) {
+  const PendingReply& head = line_.server.replies.head();
   switch (head.role) {
     case Purpose::writable:
     case Purpose::check:
-      ours_refused(report, head.role);
-      opening_refused_ = true;
+      refusals_.ours_refused(report, head.role);
+      model_.opening_refused = true;
       model_.tx.forget_checks();
       if (head.role == Purpose::writable) model_.tx.writable = false;
-      if (script_.ending) router_.drop_framed();
+      if (script_.ending) line_.router.drop_framed();
       break;
     case Purpose::hold:
-      ours_refused(report, head.role);
+      refusals_.ours_refused(report, head.role);
       session_lock_.failed = true;
       session_lock_.perhaps_held = !report.sqlstate().starts_with("TG");
       break;
     case Purpose::refusal:
-      to_client_.back() += head.text;
-      opening_refused_ = true;
+      line_.to_client.back() += head.text;
+      model_.opening_refused = true;
       break;
     case Purpose::commit:
     case Purpose::begin:
-      router_.drop_framed();
-      router_.forward(event);
+      line_.router.drop_framed();
+      line_.router.forward(event);
       break;
     case Purpose::lock:
     case Purpose::own:
     case Purpose::mode:
       // It had failed already, or was cancelled: it writes nothing.
-      ours_refused(report, head.role);
-      opening_refused_ = true;
+      refusals_.ours_refused(report, head.role);
+      model_.opening_refused = true;
       model_.tx.forget_checks();
-      if (script_.ending) router_.drop_framed();
+      if (script_.ending) line_.router.drop_framed();
       break;
     case Purpose::current:
     case Purpose::put_back:
@@ -185,20 +187,20 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
         model_.by_default.broken = true;
         break;
       }
-      return end("08006", "the server session could not be made read-only again");
-    case Purpose::who_serves: return end("08006", "the server did not say who it is: " + std::string(report.message()));
+      return line_.end("08006", "the server session could not be made read-only again");
+    case Purpose::who_serves: return line_.end("08006", "the server did not say who it is: " + std::string(report.message()));
     case Purpose::release:
       if (report.sqlstate() == "57014") {
         session_lock_.again = true;
         break;
       }
-      return end("08006", "the lock of a statement that ran alone could not be given back");
+      return line_.end("08006", "the lock of a statement that ran alone could not be given back");
     case Purpose::seat: seat_.failed(); break;
     case Purpose::in_advance: {
       // Whatever it is, the check itself meets it again; that the term is stale is worth knowing before.
       ScopedTerm stale;
       std::int64_t fence = 0;
-      if (stale_report(report.message(), stale, fence)) saw_fence(stale.scope, fence);
+      if (refusals_.stale_report(report.message(), stale, fence)) judgement_.saw_fence(stale.scope, fence);
       break;
     }
     case Purpose::recovery:
@@ -211,20 +213,20 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
 }
 
 // After an error the server skips everything up to the next Sync.
-void Session::State::drop_until_sync() {
-  while (!server_.replies.empty() && server_.replies.head().request != Request::sync) {
-    const PendingReply& head = server_.replies.head();
+void ServerReplies::drop_until_sync() {
+  while (!line_.server.replies.empty() && line_.server.replies.head().request != Request::sync) {
+    const PendingReply& head = line_.server.replies.head();
     if (head.request == Request::parse) {
-      if (!head.hidden && !head.existed) statements_.erase(head.text);
+      if (!head.hidden && !head.existed) names_.statements.erase(head.text);
     } else if (head.request == Request::bind && !head.hidden) {
-      portals_.erase(head.text);  // the server may have another of the name
+      names_.portals.erase(head.text);  // the server may have another of the name
     }
-    server_.replies.pop();
+    line_.server.replies.pop();
   }
-  if (server_.replies.empty()) {
+  if (line_.server.replies.empty()) {
     // The Sync is yet to come: what comes before it the server will not even look at.
-    server_skips_ = true;
-    pump_after_ = deferred_.has_value();
+    line_.server_skips = true;
+    pump_ = line_.deferred.has_value();
     pipeline_.take_held();
   }
 }

@@ -4,8 +4,12 @@
 #include <array>
 #include <utility>
 
+#include <termgate/pgwire/decode.hpp>
+#include <termgate/pgwire/encode.hpp>
+#include <termgate/pgwire/types.hpp>
+
 #include "names.hpp"
-#include "state.hpp"
+#include "script_runner.hpp"
 
 namespace termgate::session {
 
@@ -33,67 +37,69 @@ bool is_large_object_function(std::uint32_t oid) noexcept {
 
 }  // namespace
 
-void Session::State::on_query(std::string_view sql) {
+void ScriptRunner::on_query(std::string_view sql) {
   if (pipeline_.begun) {
     // In a block as pgjdbc does it for its savepoints; outside of one, behind messages of ours, 18 would lose the client's work.
     if (!model_.tx.in_block)
-      return end("0A000", "Termgate takes no simple query before the Sync of an extended one, but in a transaction block");
+      return line_.end("0A000", "Termgate takes no simple query before the Sync of an extended one, but in a transaction block");
     pipeline_ = Pipeline();
   }
-  unit_begins();
-  statements_.erase("");
-  portals_.erase("");
-  const bool passes = peeked_.at == sql.data();
-  const Text text = passes ? std::exchange(peeked_, {}).text : classified(sql);
-  unit_text_ = sql.substr(0, unit_text_bytes);
-  learn(*text, sql);
-  if (names_ours(*text)) return refuse_reserved();
+  seating_.unit_begins();
+  names_.statements.erase("");
+  names_.portals.erase("");
+  const bool passes = seating_.has_peeked(sql);
+  const Text text = passes ? seating_.take_peeked() : judgement_.classified(sql);
+  judgement_.unit_is(sql);
+  judgement_.learn(*text, sql);
+  if (judgement_.names_ours(*text)) return refusals_.refuse_reserved();
   const statements::Statement& first = text->statements.front();
-  if (!passes && passes_under_seat() && !passes_seated(*text, sql)) leave_seat();
+  if (!passes && seating_.passes_under_seat() && !seating_.passes_seated(*text, sql)) seating_.leave_seat();
   if (claims_.active() && text->statements.size() > 1) return start_script(sql, text);
   const Effects written = effects_of(*text, sql);
-  const Effects effects = resolved(written, first.name);
-  const Claim claim = claim_for(first.declared, written, first.name);
+  const Effects effects = judgement_.resolved(written, first.name);
+  const Claim claim = judgement_.claim_for(first.declared, written, first.name);
   if (claim.named || effects.only_declares) claims_.hand_over(false);  // EXECUTE of what was prepared so
   if (!claims_.active()) {
-    if (const Refusal refusal = refusal_of_prepared(effects); refusal && !model_.tx.failed) return refuse_from_memory(refusal, claim.pair);
-    observe(effects, claim);
-    note_handed_over(effects);
-    note_sent(effects, claim.named);
-    return run_plain_query(sql, Purpose::client, change_of(effects));
+    if (const Refusal refusal = judgement_.refusal_of_prepared(effects); refusal && !model_.tx.failed)
+      return refusals_.refuse_from_memory(refusal, claim.pair);
+    judgement_.observe(effects, claim);
+    carrier_.note_handed_over(effects);
+    carrier_.note_sent(effects, claim.named);
+    return carrier_.run_plain_query(sql, Purpose::client, change_of(effects));
   }
   run_statement(sql, effects, claim, *text);
 }
 
 // Long: one case for each decision. One statement: the decision, and what it asks for in the terms of simple queries.
-void Session::State::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
+void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
   if (model_.tx.failed) {
-    note_sent(effects, claim.named);
-    return effects.kind == Kind::unparsable ? run_converted(sql) : run_plain_query(sql, Purpose::client, change_of(effects));
+    carrier_.note_sent(effects, claim.named);
+    return effects.kind == Kind::unparsable ? carrier_.run_converted(sql)
+                                            : carrier_.run_plain_query(sql, Purpose::client, change_of(effects));
   }
   const statements::Statement& statement = text.statements.front();
   // It goes to the server as READ ONLY, which a standby would take.
-  if (standby() && asks_for_read_write(effects, statement))
-    return refuse("0A000", "cannot set transaction read-write mode during recovery", "");
-  if (const Shows shows = shown_of(effects); shows != Shows::none) {
+  if (facts_.standby() && asks_for_read_write(effects, statement))
+    return refusals_.refuse("0A000", "cannot set transaction read-write mode during recovery", "");
+  if (const Shows shows = judgement_.shown_of(effects); shows != Shows::none) {
     if (shows == Shows::own) {
-      look_at_own(server_);
-      add_sync(Purpose::silent);
+      own_.look_at_own(line_.server);
+      own_.add_sync(Purpose::silent);
     }
-    note_sent(effects, claim.named);
-    run_plain_query(sql);
-    server_.replies.at(server_.replies.size() - 1).shows = shows;
+    carrier_.note_sent(effects, claim.named);
+    carrier_.run_plain_query(sql);
+    line_.server.replies.at(line_.server.replies.size() - 1).shows = shows;
     return;
   }
   std::size_t read_hash = 0;
   if (effects.way == Way::read) {
-    read_hash = hash_of(sql);
-    learn_from_refusals(effects, read_hash);
+    read_hash = judgement_.hash_of(sql);
+    judgement_.learn_from_refusals(effects, read_hash);
   }
   // In a READ ONLY transaction of the client's own the server says whether READ WRITE may still be; what makes it so is the check. In one
   // that counts as writable already it changes nothing of what is checked.
   const bool asks = model_.tx.in_block && asks_for_read_write(effects, statement);
-  const bool server_says = asks && effects.kind != Kind::begin && mode_now() == Mode::read_only && !model_.tx.writable;
+  const bool server_says = asks && effects.kind != Kind::begin && model_.mode_now() == Mode::read_only && !model_.tx.writable;
   const bool as_it_is = asks && model_.tx.writable && !model_.tx.locked;
   const std::string rewritten = server_says ? std::string(sql) + "\n;SET transaction_read_only TO on"
                                 : as_it_is  ? std::string()
@@ -103,52 +109,52 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
                                       : rewritten.empty()                                ? sql
                                                                                          : std::string_view(rewritten);
   if (!rewritten.empty()) sql = rewritten;
-  if (const Refusal refusal = refusal_of_prepared(effects)) return refuse_from_memory(refusal, claim.pair);
-  TransactionView view = view_of(claim, false);
+  if (const Refusal refusal = judgement_.refusal_of_prepared(effects)) return refusals_.refuse_from_memory(refusal, claim.pair);
+  TransactionView view = judgement_.view_of(claim, false);
   const bool only_reads = view.read_only && !model_.tx.writable;
-  if (effects.kind == Kind::unparsable && !standby() && !may_write()) {
-    const Standing standing = standing_of(claim);
+  if (effects.kind == Kind::unparsable && !facts_.standby() && !judgement_.may_write()) {
+    const Standing standing = judgement_.standing_of(claim);
     Refusal refusal;
     if (standing == Standing::problem) refusal = {claim.code, claim.problem, claim.hint};
-    else if (standing > Standing::current) refusal = refusal_from_memory(claim);
+    else if (standing > Standing::current) refusal = judgement_.refusal_from_memory(claim);
     else if (only_reads) refusal = {"TG002", "TG002 Termgate cannot read this statement, and READ ONLY may not stop it", ""};
     else if (!claims_.may_write()) refusal = {"TG002", "TG002 no term declared, and Termgate cannot read this statement", ""};
-    if (refusal) return refuse_unless_unknown(sql, statement, refusal, claim.pair);
+    if (refusal) return refusals_.refuse_unless_unknown(sql, statement, refusal, claim.pair);
   }
   if (model_.tx.in_block) {
-    const bool added = guard_block(effects, claim, Step::runs);
+    const bool added = carrier_.guard_block(effects, claim, Step::runs);
     if (model_.tx.failed) return;  // refused
-    if (added) add_sync(Purpose::silent);
-    note_sent(effects, claim.named);
-    if (effects.kind == Kind::unparsable) return run_converted(sql);
-    run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
+    if (added) own_.add_sync(Purpose::silent);
+    carrier_.note_sent(effects, claim.named);
+    if (effects.kind == Kind::unparsable) return carrier_.run_converted(sql);
+    carrier_.run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
     if (server_says) {
-      server_.replies.at(server_.replies.size() - 1).read_only_behind = true;
-      outstanding_.wait_for_all = true;
+      line_.server.replies.at(line_.server.replies.size() - 1).read_only_behind = true;
+      texts_.outstanding.wait_for_all = true;
     }
     return;
   }
 
   const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
-  const Standing standing = standing_of(claim);
+  const Standing standing = judgement_.standing_of(claim);
   // In a session that is not guarded yet every transaction is writable, but this one is not open.
   if (unit.does == Does::alone || unit.does == Does::code) view.writable &= claims_.guards();
-  const Act act = decide(unit, view, standing, policy(unit));
+  const Act act = decide(unit, view, standing, judgement_.policy(unit));
   switch (act) {
     case Act::pass:
       if (unit.does == Does::own_call) break;
-      if (unit.does == Does::begin && standing == Standing::current) raise_in_advance(claim);
+      if (unit.does == Does::begin && standing == Standing::current) own_.raise_in_advance(claim);
       // A transaction of its own that stays READ ONLY; in a session that is not guarded yet it may write, and may have declared.
       if (!claims_.guards() && effects.changes_declaration && (unit.does >= Does::calls || effects.by_name) && !script_.running &&
           text.single)
         break;
-      note_sent(effects, claim.named);
-      return run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
+      carrier_.note_sent(effects, claim.named);
+      return carrier_.run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
     case Act::frame: return start_script(for_script, std::make_shared<statements::Classified>(text));
     case Act::refuse_claim:
     case Act::refuse_known:
-    case Act::refuse_no_term: carry_out(act, effects, claim); return;
-    case Act::hold: return run_held(sql, effects, claim);
+    case Act::refuse_no_term: carrier_.carry_out(act, effects, claim); return;
+    case Act::hold: return lone_.run_held(sql, effects, claim);
     case Act::open:
     case Act::open_unchecked:
     case Act::check:
@@ -157,59 +163,33 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     case Act::recheck: break;
   }
   if (unit.does == Does::own_call) {
-    if (const Refusal refusal = refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair);
+    if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refusals_.refuse_from_memory(refusal, claim.pair);
   }
   if (effects.kind == Kind::lock_table && !script_.running)
-    return run_plain_query(sql);  // an error outside of a block, which a pipeline would hide on 18
+    return carrier_.run_plain_query(sql);  // an error outside of a block, which a pipeline would hide on 18
   const bool with_check = act != Act::open_unchecked && act != Act::pass;
-  if (with_check) raise_in_advance(claim);
+  if (with_check) own_.raise_in_advance(claim);
   // What a rule answers with besides is lost where Parse and Execute stand in for a simple query.
-  const bool by_rule = has_rules_ && unit.does == Does::writes && effects.kind == Kind::write && !script_.running;
+  const bool by_rule = facts_.has_rules && unit.does == Does::writes && effects.kind == Kind::write && !script_.running;
   if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !has_parameter(sql) && !by_rule)) {
-    add_opening(server_, claim, with_check);
-    note_sent(effects, claim.named);
-    return run_converted(sql, change_of(effects), read_hash);
+    own_.add_opening(line_.server, claim, with_check);
+    carrier_.note_sent(effects, claim.named);
+    return carrier_.run_converted(sql, change_of(effects), read_hash);
   }
   start_script(for_script, std::make_shared<statements::Classified>(text));
 }
 
-// What cannot stand in a block of ours runs while the session holds the check's lock. DO and CALL as one pipeline with what still has to be
-// checked after them; the rest (VACUUM, …) as it is, for it takes no company.
-void Session::State::run_held(std::string_view sql, const Effects& effects, const Claim& claim) {
-  if (effects.unlocks)
-    return refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
-  session_lock_ = SessionLock();
-  session_lock_.sql = sql;
-  session_lock_.effects = effects;
-  hold(claim);
-}
-
-// What the client believes, not what its server session was made to be.
-Shows Session::State::shown_of(const Effects& effects) const noexcept {
-  if (effects.shown == Effects::Shown::nothing || !claims_.guards() || model_.tx.failed) return Shows::none;
-  const bool of_transaction = effects.shown == Effects::Shown::mode;
-  if (of_transaction && standby()) return Shows::none;
-  const Mode mode = of_transaction ? mode_now() : model_.by_default.believed;
-  switch (mode) {
-    case Mode::read_only: return Shows::on;
-    case Mode::read_write: return Shows::off;
-    case Mode::asked: return may_write() ? Shows::none : Shows::own;
-    case Mode::servers: break;
-  }
-  return Shows::own;
-}
-
 // The fast path of libpq: large objects, and whatever function a client names. What only reads large objects may pass.
-void Session::State::on_function_call(const Event& event) {
+void ScriptRunner::on_function_call(const Event& event) {
   const auto head = pgwire::decode_function_call_head(event.body);
-  if (!head) return end("08P01", head.problem().reason());
+  if (!head) return line_.end("08P01", head.problem().reason());
   if (pipeline_.begun) {
     if (!model_.tx.in_block)
-      return end("0A000", "Termgate takes no function call before the Sync of an extended query, but in a transaction block");
+      return line_.end("0A000", "Termgate takes no function call before the Sync of an extended query, but in a transaction block");
     pipeline_ = Pipeline();
   }
-  unit_begins();
-  if (passes_under_seat()) leave_seat();
+  seating_.unit_begins();
+  if (seating_.passes_under_seat()) seating_.leave_seat();
   Effects effects;
   effects.kind = Kind::write;
   effects.read_only_hole = effects.calls_functions = true;
@@ -231,31 +211,31 @@ void Session::State::on_function_call(const Event& event) {
   else effects.read_only_hole = false;
   // Any other function may declare, as one that a text names may.
   if (!is_large_object_function(head->function_oid)) claims_.learn({.calls_unknown = true});
-  const Claim claim = claim_of(nullptr);
-  observe(effects, claim);
+  const Claim claim = judgement_.claim_of(nullptr);
+  judgement_.observe(effects, claim);
   if (claims_.active() && !model_.tx.failed) {
     if (!model_.tx.in_block && effects.way == Way::write) {
-      client_parts_ = Parts::drop;
-      report_refusal("TG002", "TG002 a function call outside of a transaction block", claim.pair, 0, true);
-      return refuse(claim.problem.empty() ? "TG002" : claim.code,
-                    "TG002 a fast-path function call that may write must be in a transaction block", "");
+      line_.client_parts = Line::Parts::drop;
+      refusals_.report_refusal("TG002", "TG002 a function call outside of a transaction block", claim.pair, 0, true);
+      return refusals_.refuse(claim.problem.empty() ? "TG002" : claim.code,
+                              "TG002 a fast-path function call that may write must be in a transaction block", "");
     }
     if (model_.tx.in_block) {
-      const bool added = guard_block(effects, claim, Step::runs);
+      const bool added = carrier_.guard_block(effects, claim, Step::runs);
       if (model_.tx.failed) {
-        client_parts_ = Parts::drop;
+        line_.client_parts = Line::Parts::drop;
         return;
       }
-      if (added) add_sync(Purpose::silent);
+      if (added) own_.add_sync(Purpose::silent);
     }
   }
-  note_sent(effects, claim.named);
-  server_.add(event.frame, {.request = Request::function_call});
-  client_mid_frame_ = !event.last;
+  carrier_.note_sent(effects, claim.named);
+  line_.server.add(event.frame, {.request = Request::function_call});
+  line_.client_mid_frame = !event.last;
 }
 
 // FunctionCall: OID, argument formats, arguments; lo_open(oid, mode).
-bool Session::State::opens_for_reading(std::string_view body) noexcept {
+bool ScriptRunner::opens_for_reading(std::string_view body) noexcept {
   const auto u16 = [&](std::size_t at) {
     return static_cast<unsigned>(static_cast<unsigned char>(body[at])) << 8 | static_cast<unsigned char>(body[at + 1]);
   };

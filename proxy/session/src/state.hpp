@@ -1,4 +1,4 @@
-// The inside of Session: one state machine, spread over several files. parts.hpp has the structs that it consists of.
+// The inside of Session: one state machine, in a few classes that State wires together. parts.hpp has the structs that they share.
 //
 // Owner: one Session. Thread: the one that calls resume(); there is no lock and nothing is shared. Every event goes through resume(), and
 // assert_consistent() runs after each. Its invariants:
@@ -7,51 +7,35 @@
 //   - messages are held only while a pipeline is open, and the mark of its implicit transaction lies inside them;
 //   - a frame exists only around a text that runs, and messages wait for a session lock only while one is requested or held;
 //   - the transaction model is consistent (transaction_model.hpp).
-//
-//   login.cpp        from the first byte to the first ReadyForQuery
-//   client.cpp       the client's bytes: messages, which of them wait, who deals with each
-//   guard.cpp        the decision: may this unit run, and with which check (guard.hpp)
-//   claims.cpp       which scope and term a session writes under, and what follows from that
-//   judge.cpp        what a unit is before anything is sent of it
-//   transaction_model.cpp  the transaction, predicted and observed
-//   transaction.cpp  what a statement changes once it was sent, and what must come before it in a block
-//   simple.cpp       simple queries of one statement; function calls
-//   script.cpp       simple queries of several
-//   extended.cpp     the messages of the extended protocol
-//   group.cpp        what they are together, up to a Sync
-//   seat.cpp         the session's seat: its transactions pass without a check
-//   passage.cpp      what goes through unread under it
-//   inject.cpp       the messages that are sent ahead of, around and after the client's
-//   refusal.cpp      how a unit fails, and the client's error
-//   reply_router.cpp what the client sees of the server's replies
-//   server.cpp       what the replies say of the session and its transaction
-//   server_error.cpp errors: whose they are, what the client sees of them, what is lost with them
-//   session.cpp      ends, deadlines, evictions; the outside
+// README.md says what each file tells.
 #pragma once
 
-#include <array>
-#include <map>
+#include <cstddef>
 #include <optional>
-#include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
-#include <termgate/pgwire/decode.hpp>
-#include <termgate/pgwire/encode.hpp>
 #include <termgate/pgwire/reader.hpp>
-#include <termgate/pgwire/types.hpp>
 #include <termgate/session/session.hpp>
-#include <termgate/statements/declaration.hpp>
-#include <termgate/statements/settings.hpp>
 
+#include "carrier.hpp"
 #include "claims.hpp"
-#include "effects.hpp"
+#include "held_messages.hpp"
+#include "judgement.hpp"
+#include "line.hpp"
+#include "login.hpp"
+#include "lone_statement.hpp"
+#include "own_statements.hpp"
 #include "parts.hpp"
-#include "replies.hpp"
-#include "reply_router.hpp"
+#include "passage.hpp"
+#include "pipeline_runner.hpp"
+#include "refusals.hpp"
+#include "replication.hpp"
+#include "script_runner.hpp"
 #include "seat.hpp"
+#include "seating.hpp"
+#include "server_replies.hpp"
 #include "transaction_model.hpp"
+#include "waiting.hpp"
 
 namespace termgate::session {
 
@@ -59,256 +43,24 @@ class Session::State {
  public:
   State(const Options& options, Peer peer, SessionHost& session_host, Instant now);
 
-  // --- login.cpp ---
-  enum class Stage : std::uint8_t {
-    greeting,    // the client's first packets
-    client_tls,  // S was answered, the handshake is on
-    admitting,
-    connecting,
-    server_greeting,  // SSLRequest was sent
-    server_tls,
-    login,  // both talk about who the client is
-    ready,
-    replication,  // replication.cpp
-    closing,      // what is in the outboxes is sent, nothing more is read
-    closed,
-  };
-
-  void greet(std::string_view bytes);
-  void startup_read(const pgwire::StartupEvent& event);
-  void admitted(const Admission& admission);
-  void server_connected();
-  void server_greeted(std::string_view& bytes);
-  void start_login();
-  void login_from_client(const pgwire::Event& event);
-  void login_from_server(const pgwire::Event& event);
-  void authentication(const pgwire::Event& event);
-  void login_parameter(const pgwire::Event& event);
-  std::string server_options(std::string_view requested) const;
+  // --- the login, see login.hpp ---
+  void login_event(const pgwire::Event& event);
+  void logged_in();
 
   // --- client.cpp ---
   void from_client(std::string_view bytes);
-  void replication_from_client(std::string_view bytes);
-  void replication_from_server(std::string_view bytes);
   std::size_t look_at(std::string_view bytes);  // how many of them were dealt with
   void defer(const pgwire::Event& event);
   void pump();  // what waited may be looked at now
-  bool blocked() const noexcept;
-  bool blocked_but_for_deferred() const noexcept;
-  bool server_awaits_sync() const noexcept;
-  bool must_wait(char type) const noexcept;  // this message begins a unit that cannot be judged yet
   void client_event(const pgwire::Event& event);
   void skip_to_sync(const pgwire::Event& event);
-  static bool breaks_a_copy(char type) noexcept;
-  void end_in_copy(char type);
-
-  // --- judge.cpp ---
-  Text classified(std::string_view sql) const;
-  void learn(const statements::Classified& text, std::string_view sql);
-  Effects resolved(Effects effects, std::string_view executes) const;
-  static bool names_ours(const statements::Classified& text) noexcept;
-  static std::size_t hash_of(std::string_view sql) noexcept;  // literals left out
-  void learn_from_refusals(Effects& effects, std::size_t hash) const;
-  void remember_writer(std::size_t hash);
-  void unit_begins();
-  void hand_over();
-  static bool declares(const statements::Classified& text) noexcept;
-  Claim claim_of(const statements::Declaration* named) const;
-  Claim claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const;
-  Claim claim_for(const Known& known) const;
-  Standing standing_of(const Claim& claim) const;
-  TransactionView view_of(const Claim& claim, bool open) const;
-  Policy policy(const Unit& unit) const noexcept;
-  // What is known already of a write with this claim; `own_check`: of one that brings its scope and term itself.
-  Refusal refusal_from_memory(const Claim& claim) const;
-  Refusal refusal_of_own(const Effects& effects) const;
-  Refusal refusal_of_prepared(const Effects& effects) const;
-  Refusal untrusted_refusal(const Claim& claim) const;
-  void observe(const Effects& effects, const Claim& claim);
-  Refusal observed_refusal(const Effects& effects, const Claim& claim) const;
-  // Of a scope as this session's client_encoding writes it: others know it in UTF-8.
-  bool is_known_by(std::string_view scope) const noexcept;
-  std::int64_t fence_of(std::string_view scope) const;
-  void saw_fence(std::string_view scope, std::int64_t fence);
-
-  // --- transaction.cpp ---
-  void note_handed_over(const Effects& effects);
-  void note_sent(const Effects& effects, bool named);  // what will be otherwise once this has run; `named`: by a comment
-  void note_prepared(const Effects& effects);
-  // In a transaction that goes on: puts in front of a statement what the decision wants there. True: a message of ours was added; where the
-  // statement is refused, it is so already, and the transaction has failed.
-  enum class Step : std::uint8_t { parses, plans, runs };  // Parse, Bind, Execute or a simple query
-  bool guard_block(const Effects& effects, const Claim& claim, Step step);
-  static bool runs_code_ahead(const Effects& effects, Step step) noexcept;
-  bool may_write() const noexcept;
-  bool settle_mode();
-  bool outside_savepoints() const noexcept;
-  bool mark();
-  bool release_mark();
-  bool lock_for_commit();
-  // Does what the decision says, in the transaction that is open; the acts `frame` and `hold` are the caller's.
-  bool carry_out(Act act, const Effects& effects, const Claim& claim);
-  // What the transaction still needs before the COMMIT or Sync that comes next. True: a message of ours was added.
-  bool add_before_commit();
-
-  // --- simple.cpp ---
-  void on_query(std::string_view sql);
-  void run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text);
-  void run_held(std::string_view sql, const Effects& effects, const Claim& claim);
-  Shows shown_of(const Effects& effects) const noexcept;
-  void on_function_call(const pgwire::Event& event);
-  static bool opens_for_reading(std::string_view body) noexcept;
-
-  // --- seat.cpp ---
-  bool at_rest() const noexcept;
-  void mind_seat();
-  void sit(const ScopedTerm& pair, const SeatOffer& offer);
-  void stand();
-  void stand_here(Batch& to, Purpose role);
-  void look_at_seat();
-  bool passes_seated(const Effects& effects) const noexcept;
-  bool passes_seated(const statements::Classified& text, std::string_view sql) const;
-  bool passes_seated(const Effects& effects, std::string_view executes) const;
-  bool passes_seated(const Known* known) const;
-  void leave_seat();
-  bool passes_under_seat() const noexcept;
-  bool seat_covers() const;
-  const Text& peek(std::string_view sql);
-  bool stands_before(const pgwire::Event& event);
-  void stand_before_raise(Batch& to);
-  bool lock_what_was_seated();
-  void seat_settled();
-  void gate_wanted(std::string_view scope);
-
-  // --- passage.cpp ---
-  std::size_t pass_whole(std::string_view bytes);
-  bool may_pass(const statements::Classified& text, std::string_view sql) const;
-  std::size_t query_that_passes(std::string_view bytes);
-  std::size_t group_that_passes(std::string_view bytes);
-  std::string_view answers_to_pass(std::string_view bytes) noexcept;
-
-  // --- script.cpp ---
-  void start_script(std::string_view sql, Text text);
-  void next_piece();
-  bool run_apart(const statements::Statement& statement, const Effects& effects);
-  Act decided_in_script(const statements::Statement& statement, const Effects& effects) const;
-  void send_piece(const Effects& effects);
-  void finish_script();
-  void begin_frame();
-  void script_refused();
-  bool frame_refuses(const Effects& effects);
-  Effects resolved_statement(const statements::Statement& statement) const;
-  bool frame_needed(std::size_t from) const;
-
-  // --- extended.cpp ---
-  void on_parse(const pgwire::Event& event);
-  bool guard_parse(std::string_view name, Known known);
-  void on_describe(const pgwire::Event& event);
-  void on_bind(const pgwire::Event& event);
-  void close_unnamed_portal(const pgwire::Event& event);
-  void ask_whether_there(const pgwire::Event& event, Request what, std::string_view name);
-  void parse_again(const pgwire::Event& event, std::string_view name, std::string_view parse);
-  void on_execute(const pgwire::Event& event);
-  void on_close(const pgwire::Event& event);
-  void on_sync(const pgwire::Event& event);
-  void on_flush();
-  void send_held();
-  void forward_extended(const pgwire::Event& event, PendingReply reply);
-  const Known* known_statement(std::string_view name) const;
-
-  // --- group.cpp ---
-  void group_begins(bool declares = false);  // its first message does
-  void guard_group(const Effects& effects, const Known& known, Step step, bool whole);
-  void commit_to_group(bool flushed = false);
-  void hold_at_sync(const Effects& effects, const Claim& claim);
-  void redeclares_after_reads(const Unit& unit, const Claim& claim);
-  void note_named(const Claim& claim);
-  void pass_in_group(const Unit& unit, const Claim& claim);
-  void send_first();
-  void open_held(const Effects& effects, const Claim& claim, Act act);
-  void open_group(const Claim& claim, bool with_check);
-  void lock_group();
-  void lock_reads();
-  void flush_group();
-
-  // --- inject.cpp ---
-  // `to`: the server, or what is put in front of a pipeline that is held.
-  const std::string& name_of(ProxyStatement which);
-  void prepare_ours(Batch& to, ProxyStatement which, Purpose role, std::string_view error);
-  void run_ours(Batch& to, ProxyStatement which, Purpose role, std::span<const pgwire::Field> values, std::string_view error = {});
-  // `opens`: the transaction becomes writable with it.
-  void add_check(Batch& to, const Claim& claim, Purpose role, bool opens = false);
-  void add_recheck(Batch& to);
-  void add_opening(Batch& to, const Claim& claim, bool with_check, bool settles = true);
-  // The server's own default, which ours stands in front of.
-  bool keeps_default() const noexcept { return claims_.guards(); }
-  Mode mode_now() const noexcept;
-  bool reads_only() const noexcept { return standby() || model_.by_default.believed == Mode::read_only; }
-  bool owes_mode(bool opens) const noexcept;
-  bool lends_default() const noexcept;
-  void default_is(bool on, bool lent);
-  void settle_own_mode(Batch& to, bool opens);
-  void look_at_own(Batch& to);
-  void add_sync(Purpose role);
-  void add_client_sync();  // its ReadyForQuery is the client's
-  void add_hidden_query(std::string_view sql, Purpose role);
-  void raise_in_advance(const Claim& claim);
-  void run_plain_query(std::string_view sql, Purpose role = Purpose::client, Change change = Change::none, std::size_t read_hash = 0);
-  void run_converted(std::string_view sql, Change change = Change::none, std::size_t read_hash = 0);
-  void hold(const Claim& claim);
-  void release();
-  void restore_default();
-  void ask_who_serves();
-  std::string guard_of_session() const;
-  std::string check_may_be_called() const;
-  void login_not_guarded();  // login.cpp
-
-  // --- refusal.cpp ---
-  std::string role_now() const { return role_.empty() || role_ == "none" ? login_request_.user : role_; }
-  std::string role_problem(std::string_view why) const;
-  static std::string error_text(std::string_view code, std::string_view message, std::string_view hint);
-  void refuse(std::string_view code, std::string_view message, std::string_view hint);
-  void refuse_unless_unknown(std::string_view sql, const statements::Statement& statement, const Refusal& refusal, const ScopedTerm& pair);
-  void refuse_reserved();
-  void end_as_stale(std::string_view message);
-  void refuse_claim(const Claim& claim);
-  void refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair);
-  void fail_in_server(const std::string& error);
-  static bool stale_report(std::string_view message, ScopedTerm& pair, std::int64_t& fence) noexcept;
-  void report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair, std::int64_t fence, bool from_memory);
-  Explained explained(const pgwire::ReportFields& report, Purpose role) const;
-  void ours_refused(const pgwire::ReportFields& report, Purpose role);
-
-  // --- server.cpp ---
-  void from_server(std::string_view bytes);
-  void server_event(const pgwire::Event& event);
-  bool row_of_ours(const pgwire::Event& event);
-  bool command_completed(const pgwire::Event& event);
-  void ready_for_query(const pgwire::Event& event);
-  void parameter_status(const pgwire::Event& event);
-  void check_answered(std::string_view row);
-  void served_by(std::string_view row);
-  bool standby() const noexcept { return recovery_ == Recovery::standby; }
+  // A standby may have been promoted since the last transaction.
   bool asks_recovery(char type) const noexcept;
-  void ask_recovery();
-  bool row_shown(const pgwire::Event& event);
-  void settle();  // every request is answered
-  void settle_transaction();
-  void run_under_hold();
-  void out_of_step(const pgwire::Event& event);
-
-  // --- server_error.cpp ---
-  void server_error(const pgwire::Event& event);
-  void client_failed(const pgwire::Event& event, const pgwire::ReportFields& report);
-  void read_has_written(const pgwire::ReportFields& report);
-  void remember_writers_of_piece();
-  void ours_failed(const pgwire::Event& event, const pgwire::ReportFields& report);
-  void drop_until_sync();
 
   // --- session.cpp ---
-  void act(Action::Kind kind) { actions_.push_back({kind}); }
-  void end(std::string_view sqlstate, std::string_view message);  // FATAL to the client, goodbye to the server
-  void close_all();
+  void from_server(std::string_view bytes);
+  // Every request is answered.
+  void settle();
   void fence_seen(std::string_view scope, std::int64_t fence);
   void end_if_stale();
   void tick();
@@ -319,80 +71,41 @@ class Session::State {
   bool waits_for_more() const noexcept;
   std::optional<Instant> deadline() const noexcept;
   std::size_t memory_bytes() const noexcept;
-  bool over() const noexcept { return stage_ == Stage::closing || stage_ == Stage::closed; }
   void assert_consistent() const noexcept;
 
   // --- what every part knows ---
-  const Options& options_;
-  Peer peer_;
-  SessionHost& host_;
-  Instant now_, quiet_since_;
-  Stage stage_ = Stage::greeting;
-  Outbox to_client_;
-  Batch server_;  // on its way to the server, and the replies that it owes
-  std::vector<Action> actions_;
-  Login login_;
-  LoginRequest login_request_;
-  std::uint32_t server_pid_ = 0;
-  std::string server_key_;
-  std::uint32_t cancel_pid_ = 0;  // of a cancel request
-  std::string cancel_key_;
-  bool draining_ = false;
-
-  // --- reading ---
-  pgwire::Reader client_reader_, server_reader_;
-  std::string client_in_;  // bytes of the client that may not be looked at yet
-  std::optional<Deferred> deferred_;
-  bool client_mid_frame_ = false;  // half of a message of the client's is on its way to the server
-  bool act_after_frame_ = false;   // settle() again once it is through
-  enum class Parts : std::uint8_t { send, drop } client_parts_ = Parts::send;  // the rest of a streamed message
-
-  // --- what comes from the server ---
-  ReplyRouter router_{server_.replies, to_client_};
-  Outstanding outstanding_;
-  bool in_copy_in_ = false;     // the server waits for CopyData
-  bool pump_after_ = false;     // what waits of the client's may be looked at now
-  bool server_skips_ = false;   // after an error of an extended message, up to the client's Sync
-  bool server_leaves_ = false;  // it has sent a FATAL error, and closes the connection
-
-  // --- the session and its transaction ---
+  Line line_;
   TransactionModel model_;
-  // A standby cannot be written until it is promoted, which may be at any time.
-  enum class Recovery : std::uint8_t { primary, standby } recovery_ = Recovery::primary;
   Claims claims_;
   Seat seat_;
-  struct Peeked {
-    const char* at = nullptr;  // in the message
-    Text text;
-  } peeked_;
-  statements::Settings settings_;
-  Reading reported_;  // settings_ may know less: a change may be on its way
-  std::map<std::string, Known, std::less<>> statements_, portals_;
-  std::size_t portals_made_ = 0;      // how often something may have put another cursor in the place of a portal
-  std::vector<std::size_t> writers_;  // hashes of texts that looked like reads and met READ ONLY
-  bool has_rules_ = false;            // the database has rules: a rewritten statement may answer with rows of another
-  std::string role_;                  // as SET ROLE said last; empty: the user
-  std::string check_problem_;         // of a session that is observed: the code that its check would fail with; empty: it would not
-
-  // --- what is ours in the server ---
-  std::array<std::string, proxy_statement_count> names_;
-  // The last Parse of each that is not known to be closed again, counted in parses_; 0: there is none. An error skips the Close behind it.
-  std::array<std::size_t, proxy_statement_count> left_{};
-  std::size_t parses_ = 0, parses_synced_ = 0;  // … and how many stand in front of the last Sync
-  Check check_;
-  // What checks have answered above all that was known: true only once the transaction has committed, for it may have been the check's own
-  // raise.
-  std::vector<std::pair<std::string, std::int64_t>> fences_unsettled_;
-  bool opening_refused_ =
-      false;  // a check in a block failed: the text after it meets 25P02, or a COMMIT that rolls back, which nobody need see
-  std::string evicted_message_;
+  Texts texts_;
+  ServerFacts facts_;
+  ClientNames names_;
 
   // --- the unit that is under way ---
-  std::string unit_text_;  // how it begins; of an extended one, what was parsed last
   Pipeline pipeline_;
   Script script_;
   SessionLock session_lock_;
-  bool replication_busy_ = false;  // a Query of a replication connection is not answered yet
+
+  // --- the parts ---
+  Login login_{line_, claims_, texts_, facts_, model_};
+  Replication replication_{line_, claims_, texts_.settings};
+  Judgement judgement_{line_, claims_, model_, texts_, facts_, names_};
+  OwnStatements own_{line_, claims_, model_, texts_, facts_, seat_, judgement_, pipeline_, script_};
+  HeldMessages held_{line_, claims_, model_, judgement_, own_, pipeline_};
+  Refusals refusals_{line_, claims_, model_, texts_, facts_, names_, judgement_, own_, held_, pipeline_, script_};
+  Seating seating_{line_,      claims_, model_,    texts_, facts_,    names_,  seat_,
+                   judgement_, own_,    refusals_, login_, pipeline_, script_, session_lock_};
+  Passage passage_{line_, claims_, texts_, names_, seat_, judgement_, seating_, pipeline_};
+  Carrier carrier_{line_, claims_, model_, texts_, facts_, names_, judgement_, own_, refusals_, seating_};
+  LoneStatement lone_{line_, claims_, model_, facts_, judgement_, own_, refusals_, carrier_, session_lock_};
+  PipelineRunner pipelines_{line_, claims_, model_,    texts_,   facts_,   names_, seat_,    judgement_,
+                            own_,  held_,   refusals_, seating_, carrier_, lone_,  pipeline_};
+  ScriptRunner scripts_{line_, claims_,   model_,   texts_,   facts_, names_,    judgement_,
+                        own_,  refusals_, seating_, carrier_, lone_,  pipeline_, script_};
+  Waiting waiting_{line_, texts_, pipeline_, script_, session_lock_};
+  ServerReplies replies_{line_,      claims_, model_,    texts_,   facts_,   names_,    seat_,   login_,
+                         judgement_, own_,    refusals_, seating_, waiting_, pipeline_, script_, session_lock_};
 };
 
 }  // namespace termgate::session

@@ -274,4 +274,15 @@ void TransactionModel::assert_consistent() const noexcept {
   assert((tx.passed.empty() || tx.other_passed) && "the claim of a comment was passed");
 }
 
+// Of the transaction that is open, or of the next one.
+Mode TransactionModel::mode_now() const noexcept { return tx.in_block || tx.writable ? tx.mode : by_default.believed; }
+
+// What default_transaction_read_only is after code of the client's, which may have set it. `lent`: it was not ours meanwhile.
+void TransactionModel::default_is(bool on, bool lent) {
+  const bool before = lent ? by_default.read_only(by_default.answered) : true;
+  // By RESET, which leads back to the server's own.
+  if (on == before || (!lent && on == by_default.own)) return;
+  by_default.answered = by_default.believed = on ? Mode::read_only : Mode::read_write;
+}
+
 }  // namespace termgate::session

@@ -59,6 +59,7 @@ struct Transaction {
   std::optional<std::string> parsed, bound;  // the statement whose Parse, the portal whose Bind alone may have declared anew
 
   bool passed_any() const noexcept { return session_passed || other_passed; }
+  bool outside_savepoints() const noexcept { return !marked && (!savepoint || (savepoints && savepoints->empty())); }
   // What the session declares was checked.
   void checked() { redeclared = code_declared = acted_since = unnamed = false; }
   // Whatever lock there was may be gone.
@@ -96,7 +97,11 @@ struct TransactionModel {
   bool mark_there = false;       // our savepoint is
   bool locked_for_good = false;  // READ ONLY outside of all savepoints
   std::size_t ends_sent = 0;     // which transaction it is
+  // A check in a block failed: the text after it meets 25P02, or a COMMIT that rolls back, which nobody need see.
+  bool opening_refused = false;
   std::list<Transaction> ended;  // what was open before each end that is on its way: where the server skips it, it still is
+
+  Mode mode_now() const noexcept;
 
   // --- predicted ---
   // A statement goes to the server. `does`: as the decision sees it. `guarded`: the server session is READ ONLY by default. True: what the
@@ -129,6 +134,8 @@ struct TransactionModel {
   // Of a message of ours that makes the transaction READ ONLY, or keeps the way there.
   // `locks`: for all of the transaction behind so many ends.
   void on_mode_done(std::string_view tag, std::optional<std::size_t> locks);
+  // What default_transaction_read_only is after code of the client's, which may have set it. `lent`: it was not ours meanwhile.
+  void default_is(bool on, bool lent);
   // Every request is answered: what the server says of the transaction is what it is.
   void settle();
 

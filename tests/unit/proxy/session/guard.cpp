@@ -32,7 +32,7 @@ void all_combinations(Look look) {
   for (int does = 0; does < does_count; ++does)
     for (const bool hole : both)
       for (const bool named : both)
-        for (unsigned bits = 0; bits < 1u << 14; ++bits)
+        for (unsigned bits = 0; bits < 1u << 15; ++bits)
           for (int standing = 0; standing < standing_count; ++standing) {
             const auto bit = [bits](unsigned at) { return (bits >> at & 1u) != 0; };
             const TransactionView view{.open = bit(0),
@@ -49,7 +49,7 @@ void all_combinations(Look look) {
                                        .code_declared = bit(11),
                                        .unnamed = bit(12),
                                        .left_over = bit(13)};
-            look(Unit{static_cast<Does>(does), hole, named}, view, static_cast<Standing>(standing));
+            look(Unit{static_cast<Does>(does), hole, named, bit(14)}, view, static_cast<Standing>(standing));
           }
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("guard: no possible writer runs in a transaction that can write withou
             view.writable, view.redeclared, static_cast<int>(act));
     FAIL("it would run without a check");
   });
-  CHECK(seen == std::size_t{does_count} * 4 * 16384 * standing_count);
+  CHECK(seen == std::size_t{does_count} * 4 * 32768 * standing_count);
 }
 
 TEST_CASE("guard: READ ONLY is never trusted with what it does not stop", "[F6][proxy]") {
@@ -84,6 +84,21 @@ TEST_CASE("guard: READ ONLY is never trusted with what it does not stop", "[F6][
     if (act != Act::pass || passed) return;
     CAPTURE(static_cast<int>(unit.does), static_cast<int>(claim), view.open, view.read_only, static_cast<int>(act));
     FAIL("READ ONLY would not stop it");
+  });
+}
+
+TEST_CASE("guard: a declaration takes the place of another only when what ran under that was checked", "[F1][F2][proxy]") {
+  all_combinations([&](const Unit& unit, const TransactionView& view, Standing claim) {
+    if (!unit.redeclares || view.failed) return;
+    const bool ran = view.code_declared || (view.acted_since && (view.session_passed || view.other_passed));
+    const Act act = decide(unit, view, claim, {});
+    if (view.writable && ran) {
+      if (act == Act::recheck) return;
+    } else if (act == decide({unit.does, unit.hole, unit.named}, view, claim, {})) {
+      return;
+    }
+    CAPTURE(static_cast<int>(unit.does), static_cast<int>(claim), view.writable, view.code_declared, static_cast<int>(act));
+    FAIL("what ran before is not checked, or a declaration that replaces nothing is");
   });
 }
 
@@ -270,7 +285,7 @@ std::string one_transaction(World& world, Fault planted) {
     // The proxy hears of some raises only.
     return world.stale(claim) && world.below(2) == 0 ? Standing::stale : Standing::current;
   };
-  // What add_check and add_recheck make of an act (inject.cpp).
+  // What add_check and add_recheck make of an act (own_statements.cpp).
   const auto carry_out = [&](Act act, const World::Claim& claim, bool named) {
     if (makes_writable(act) && world.view.fixed) return world.fail();  // 25001
     if (makes_writable(act)) world.writable = world.view.writable = true;

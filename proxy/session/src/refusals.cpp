@@ -1,14 +1,14 @@
-// Refusals: how a unit of the client's fails, here or in the server, and what the client sees of it.
+#include "refusals.hpp"
+
 #include <array>
 #include <cassert>
 
 #include "names.hpp"
 #include "numbers.hpp"
-#include "state.hpp"
 
 namespace termgate::session {
 
-std::string Session::State::error_text(std::string_view code, std::string_view message, std::string_view hint) {
+std::string Refusals::error_text(std::string_view code, std::string_view message, std::string_view hint) {
   pgwire::ReportFields fields = pgwire::report("ERROR", code, message);
   if (!hint.empty()) fields.set('H', hint);
   std::string text;
@@ -17,74 +17,74 @@ std::string Session::State::error_text(std::string_view code, std::string_view m
 }
 
 // The client's statement fails here, and the transaction around it, if any, fails with it.
-void Session::State::refuse(std::string_view code, std::string_view message, std::string_view hint) {
+void Refusals::refuse(std::string_view code, std::string_view message, std::string_view hint) {
   const std::string error = error_text(code, message, hint);
   if (pipeline_.begun) {
     // Nothing of the pipeline was sent, so the server need not know that it existed: the names that it would
     // have made are forgotten, and the rest up to the Sync is dropped. But a COPY may have swallowed the Sync before, so that the server
     // waits for this one.
-    if (!pipeline_.sent && !model_.tx.in_block && (server_.replies.empty() || !server_awaits_sync())) {
-      for (const std::string& name : pipeline_.parsed) statements_.erase(name);
+    if (!pipeline_.sent && !model_.tx.in_block && (line_.server.replies.empty() || !line_.server_awaits_sync())) {
+      for (const std::string& name : pipeline_.parsed) names_.statements.erase(name);
       pipeline_.take_held();
       pipeline_.refused = true;
-      server_.replies.push({.request = Request::nothing, .text = error});
-      return router_.give_made_replies();
+      line_.server.replies.push({.request = Request::nothing, .text = error});
+      return line_.router.give_made_replies();
     }
     // Part of the pipeline is with the server already: there it must fail.
-    lock_reads();
-    flush_group();
+    held_.lock_reads();
+    held_.flush_group();
     pipeline_.direct = true;
     fail_in_server(error);
     return;
   }
   if (!model_.tx.in_block) {
-    to_client_.back() += error;
-    if (!script_.running) pgwire::append_ready_for_query(to_client_.back(), pgwire::TransactionStatus::idle);
-    quiet_since_ = now_;
+    line_.to_client.back() += error;
+    if (!script_.running) pgwire::append_ready_for_query(line_.to_client.back(), pgwire::TransactionStatus::idle);
+    line_.quiet_since = line_.now;
     return;
   }
   fail_in_server(error);
-  add_client_sync();
+  own_.add_client_sync();
 }
 
 // The check fails, or there is none and its preparation fails.
-void Session::State::fail_in_server(const std::string& error) {
-  run_ours(server_, ProxyStatement::check, Purpose::refusal, no_claim, error);
+void Refusals::fail_in_server(const std::string& error) {
+  own_.run(line_.server, ProxyStatement::check, Purpose::refusal, no_claim, error);
   model_.tx.failed = true;
-  outstanding_.wait_for_all = true;
+  texts_.outstanding.wait_for_all = true;
 }
 
 // A statement that is none gets the server's own error, with its position, and so does EXECUTE of a name that is none; else it gets ours.
-void Session::State::refuse_unless_unknown(std::string_view sql, const statements::Statement& statement, const Refusal& refusal,
-                                           const ScopedTerm& pair) {
+void Refusals::refuse_unless_unknown(std::string_view sql, const statements::Statement& statement, const Refusal& refusal,
+                                     const ScopedTerm& pair) {
   report_refusal(refusal.code, refusal.message, pair, refusal.fence, true);
   if (refusal.code == "TG001" && claims_.ends_when_stale()) return end_as_stale(refusal.message);
   const bool by_name = statement.kind == statements::Kind::execute || statement.inner == statements::Kind::execute;
-  if (by_name) pgwire::append_describe_statement(server_.bytes.back(), cut(statement.name));
-  else pgwire::append_parse(server_.bytes.back(), "", sql);
-  server_.replies.push({.request = by_name ? Request::describe_statement : Request::parse, .hidden = true});
+  if (by_name) pgwire::append_describe_statement(line_.server.bytes.back(), cut(statement.name));
+  else pgwire::append_parse(line_.server.bytes.back(), "", sql);
+  line_.server.replies.push({.request = by_name ? Request::describe_statement : Request::parse, .hidden = true});
   const bool in_block = model_.tx.in_block;
   fail_in_server(error_text(refusal.code, refusal.message, refusal.hint));
   model_.tx.failed = in_block;
-  add_client_sync();
+  own_.add_client_sync();
 }
 
-void Session::State::refuse_reserved() { refuse("42602", "names that begin with _termgate are Termgate's own", ""); }
+void Refusals::refuse_reserved() { refuse("42602", "names that begin with _termgate are Termgate's own", ""); }
 
 // Whatever the client has sent behind it is not looked at any more.
-void Session::State::end_as_stale(std::string_view message) {
-  end(stale_ends, message);
+void Refusals::end_as_stale(std::string_view message) {
+  line_.end(stale_ends, message);
   model_.tx.failed = true;
 }
 
-void Session::State::refuse_claim(const Claim& claim) {
+void Refusals::refuse_claim(const Claim& claim) {
   assert(!claim.problem.empty() && "a claim is refused for its problem");
   report_refusal(claim.code, claim.problem, claim.pair, 0, true);
   if (claim.code == "TG001" && claims_.ends_when_stale()) return end_as_stale(claim.problem);
   refuse(claim.code, claim.problem, claim.hint);
 }
 
-void Session::State::refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair) {
+void Refusals::refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair) {
   report_refusal(refusal.code, refusal.message, pair, refusal.fence, true);
   if (refusal.code == "TG001" && claims_.ends_when_stale()) return end_as_stale(refusal.message);
   refuse(refusal.code, refusal.message, refusal.hint);
@@ -93,7 +93,7 @@ void Session::State::refuse_from_memory(const Refusal& refusal, const ScopedTerm
 // --- the server's word ---
 
 // TG001 stale term 3 for scope "billing": the fence stands at 5
-bool Session::State::stale_report(std::string_view message, ScopedTerm& pair, std::int64_t& fence) noexcept {
+bool Refusals::stale_report(std::string_view message, ScopedTerm& pair, std::int64_t& fence) noexcept {
   constexpr std::string_view begin = "TG001 stale term ", middle = " for scope \"", end = "\": the fence stands at ";
   if (!message.starts_with(begin)) return false;
   message.remove_prefix(begin.size());
@@ -108,31 +108,27 @@ bool Session::State::stale_report(std::string_view message, ScopedTerm& pair, st
   return pair.complete() && fence > 0;
 }
 
-void Session::State::report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair, std::int64_t fence,
-                                    bool from_memory) {
-  host_.happened({.kind = Incident::Kind::refused,
-                  .scope = pair.scope,
-                  .term = pair.term,
-                  .fence = fence,
-                  .code = code,
-                  .message = message,
-                  .statement = unit_text_,
-                  .from_memory = from_memory});
-}
-
-std::string Session::State::role_problem(std::string_view why) const {
-  return "role \"" + role_now() + "\" may not call Termgate's check: " + std::string(why);
+void Refusals::report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair, std::int64_t fence,
+                              bool from_memory) {
+  line_.host.happened({.kind = Incident::Kind::refused,
+                       .scope = pair.scope,
+                       .term = pair.term,
+                       .fence = fence,
+                       .code = code,
+                       .message = message,
+                       .statement = judgement_.unit_text(),
+                       .from_memory = from_memory});
 }
 
 // Turns the server's error about a message of ours into one about the client's statement. `refused` is set if
 // the error counts as a refusal of Termgate's, and is then reported to the host. Changes nothing.
-Explained Session::State::explained(const pgwire::ReportFields& report, Purpose role) const {
+Explained Refusals::explained(const pgwire::ReportFields& report, Purpose role) const {
   Explained it{.code = std::string(report.sqlstate()),
                .message = std::string(report.message()),
                .hint = std::string(report['H']),
                .detail = std::string(report['D']),
                .refused = {},
-               .pair = check_.pair};
+               .pair = own_.last_check().pair};
   // 25001, active_sql_transaction: SET transaction_read_only = off came after the first query.
   if (role == Purpose::writable && it.code == "25001") {
     it.code = "TG002";
@@ -147,11 +143,11 @@ Explained Session::State::explained(const pgwire::ReportFields& report, Purpose 
     it.code = "3F000";
     it.refused = it.message;
     it.message = "Termgate is not installed in this database, and so nothing can be written through it";
-    it.hint = "As the owner: termgate init --db postgresql://…/" + login_request_.database;
+    it.hint = "As the owner: termgate init --db postgresql://…/" + line_.login_request.database;
     // insufficient_privilege: the check runs as the client's role.
   } else if (it.code == "42501") {
-    it.message = role_problem(it.message);
-    it.hint = "As the owner: termgate init --grant " + role_now() + "=write";
+    it.message = role_problem(facts_.role_now(line_.login_request.user), it.message);
+    it.hint = "As the owner: termgate init --grant " + facts_.role_now(line_.login_request.user) + "=write";
     it.refused = it.message;
   } else if (it.code == "TG001") {
     ScopedTerm stale;
@@ -163,11 +159,11 @@ Explained Session::State::explained(const pgwire::ReportFields& report, Purpose 
 }
 
 // A message of ours has failed, and the client's statement with it.
-void Session::State::ours_refused(const pgwire::ReportFields& report, Purpose role) {
+void Refusals::ours_refused(const pgwire::ReportFields& report, Purpose role) {
   const Explained it = explained(report, role);
   if (it.fence != 0) {
-    saw_fence(it.pair.scope, it.fence);
-    const PendingReply& head = server_.replies.head();
+    judgement_.saw_fence(it.pair.scope, it.fence);
+    const PendingReply& head = line_.server.replies.head();
     if (head.request == Request::execute && !head.given) claims_.check_refused(it.pair, head.changes);
   }
   if (!it.refused.empty()) report_refusal(it.code, it.refused, it.pair, it.fence, false);
@@ -175,7 +171,7 @@ void Session::State::ours_refused(const pgwire::ReportFields& report, Purpose ro
   pgwire::ReportFields fields = pgwire::report("ERROR", it.code, it.message);
   fields.set('H', it.hint);
   fields.set('D', it.detail);
-  pgwire::append_error_response(to_client_.back(), fields);
+  pgwire::append_error_response(line_.to_client.back(), fields);
 }
 
 }  // namespace termgate::session

@@ -1,12 +1,12 @@
 // The messages that are sent ahead of, around and after the client's (docs/decisions/0006). Ours use named statements and portals
 // only and close them; the one exception replaces a simple query, which drops the unnamed ones itself.
-#include <array>
+#include "own_statements.hpp"
+
 #include <functional>
 
 #include <termgate/detail/plant.hpp>
+#include <termgate/pgwire/types.hpp>
 #include <termgate/text/quote.hpp>
-
-#include "state.hpp"
 
 namespace termgate::session {
 namespace {
@@ -19,14 +19,6 @@ constexpr std::array<std::string_view, proxy_statement_count> names{
     "_termgate_stand_",       "_termgate_unseat_"};
 constexpr std::string_view portal = "_termgate";
 constexpr std::size_t passed_max = 256;  // claims of comments that are remembered to have passed in a transaction; others are checked again
-
-// A query describes its rows before the first is made; INSERT … RETURNING and EXECUTE do not, if they fail.
-bool looks_like_query(std::string_view sql) noexcept {
-  const std::size_t at = sql.find_first_not_of(" \t\r\n(");
-  if (at == std::string_view::npos) return false;
-  const char letter = static_cast<char>(sql[at] | 0x20);
-  return letter == 's' || letter == 'w' || letter == 'v' || letter == 't';
-}
 
 // Makes a transaction READ ONLY or not as the server's own default says, which is what set_config() to NULL comes back to, and answers
 // that. It takes a snapshot, so SET transaction_read_only TO off precedes it.
@@ -47,14 +39,14 @@ PendingReply ours(Request request, Purpose role, std::string_view error = {}) {
 
 }  // namespace
 
-// Nothing rests on the name: code that runs in the session can look it up, and put something else in its place (prepare_ours). Clients are
+// Nothing rests on the name: code that runs in the session can look it up, and put something else in its place (prepare). Clients are
 // refused the prefix, so that none takes it by chance.
-const std::string& Session::State::name_of(ProxyStatement which) {
+const std::string& OwnStatements::name_of(ProxyStatement which) {
   std::string& made = names_[index_of(which)];
   if (!made.empty()) return made;
   static constexpr std::string_view digits = "0123456789abcdef";
   std::string name(names[index_of(which)]);
-  std::size_t bits = std::hash<std::string>()(peer_.cancel_key) ^ (static_cast<std::size_t>(server_pid_) << 32);
+  std::size_t bits = std::hash<std::string>()(line_.peer.cancel_key) ^ (static_cast<std::size_t>(line_.server_pid) << 32);
   for (int i = 0; i < 16; ++i, bits >>= 4) name += digits[bits & 15];
   return made = name;
 }
@@ -62,9 +54,9 @@ const std::string& Session::State::name_of(ProxyStatement which) {
 // Prepared anew each time, in the same pipeline in which it runs: a function, a trigger or a view of the client's could replace what is
 // kept. And closed there, so that pg_prepared_statements has nothing but the client's own. A pipeline that failed may have left one of the
 // name: then a Close precedes it.
-void Session::State::prepare_ours(Batch& to, ProxyStatement which, Purpose role, std::string_view error) {
+void OwnStatements::prepare(Batch& to, ProxyStatement which, Purpose role, std::string_view error) {
   std::array<std::uint32_t, 5> types{25, 20, 25, 20, 16};  // text, bigint, boolean
-  const std::string schema = text::quoted(options_.schema, '"');
+  const std::string schema = text::quoted(line_.options.schema, '"');
   std::string sql;
   std::size_t count = 0;
   switch (which) {
@@ -144,9 +136,8 @@ void Session::State::prepare_ours(Batch& to, ProxyStatement which, Purpose role,
 }
 
 // Prepares, binds, executes and closes one of ours.
-void Session::State::run_ours(Batch& to, ProxyStatement which, Purpose role, std::span<const pgwire::Field> values,
-                              std::string_view error) {
-  prepare_ours(to, which, role, error);
+void OwnStatements::run(Batch& to, ProxyStatement which, Purpose role, std::span<const pgwire::Field> values, std::string_view error) {
+  prepare(to, which, role, error);
   // At the beginning of an implicit transaction no unnamed portal of the client's can be alive; later it is not ours to touch.
   const bool beginning = !model_.tx.in_block && !model_.tx.writable && !pipeline_.bound && &to != &pipeline_.held;
   const std::string_view through = beginning ? std::string_view() : portal;
@@ -188,44 +179,40 @@ struct Values {
 }  // namespace
 
 // The transaction was made writable, and whether it would have been without us nobody has asked yet.
-bool Session::State::owes_mode(bool opens) const noexcept {
+bool OwnStatements::owes_mode(bool opens) const noexcept {
   const bool writable = opens || (model_.tx.writable && !model_.tx.locked);
-  return writable && keeps_default() && mode_now() == Mode::servers;
+  return writable && claims_.guards() && model_.mode_now() == Mode::servers;
 }
 
-Mode Session::State::mode_now() const noexcept {
-  return model_.tx.in_block || model_.tx.writable ? model_.tx.mode : model_.by_default.believed;
-}
+bool OwnStatements::lends_default() const noexcept { return model_.tx.mode == Mode::asked && !model_.tx.in_block && claims_.guards(); }
 
-bool Session::State::lends_default() const noexcept { return model_.tx.mode == Mode::asked && !model_.tx.in_block && keeps_default(); }
-
-void Session::State::settle_own_mode(Batch& to, bool opens) {
+void OwnStatements::settle_own_mode(Batch& to, bool opens) {
   if (!owes_mode(opens)) return;
-  run_ours(to, ProxyStatement::own_mode, Purpose::writable, {});
+  run(to, ProxyStatement::own_mode, Purpose::writable);
   model_.tx.mode = Mode::asked;
 }
 
-void Session::State::ask_recovery() {
-  run_ours(server_, ProxyStatement::recovery, Purpose::recovery, {});
+void OwnStatements::ask_recovery() {
+  run(line_.server, ProxyStatement::recovery, Purpose::recovery);
   add_sync(Purpose::recovery);
 }
 
 // What default_transaction_read_only is without us, in front of a SHOW of the client's. None of the three takes a snapshot.
-void Session::State::look_at_own(Batch& to) {
-  run_ours(to, ProxyStatement::lend, Purpose::mode, {});
-  run_ours(to, ProxyStatement::look, Purpose::own, {});
-  run_ours(to, ProxyStatement::take_back, Purpose::mode, {});
+void OwnStatements::look_at_own(Batch& to) {
+  run(to, ProxyStatement::lend, Purpose::mode);
+  run(to, ProxyStatement::look, Purpose::own);
+  run(to, ProxyStatement::take_back, Purpose::mode);
 }
 
 // The server's session knows what it declares; what it is not to say is given.
-void Session::State::add_check(Batch& to, const Claim& claim, Purpose role, bool opens) {
+void OwnStatements::add_check(Batch& to, const Claim& claim, Purpose role, bool opens) {
   if (role != Purpose::seat && (!claim.certain || (claim.pair.scope == seat_.pair().scope && claim.pair.term != seat_.pair().term)))
     stand_before_raise(to);
   ScopedTerm given = claim.given, otherwise = claim.otherwise;
-  if (TERMGATE_PLANTED(proxy_one_behind) && host_.highest_fence(claim.pair.scope) == claim.pair.term + 1)
+  if (TERMGATE_PLANTED(proxy_one_behind) && line_.host.highest_fence(claim.pair.scope) == claim.pair.term + 1)
     given = {claim.pair.scope, claim.pair.term + 1};
   if (role != Purpose::eviction) {
-    check_.sent = now_;
+    check_.sent = line_.now;
     check_.pair = claim.pair;
     check_.given = given.complete();
   }
@@ -235,27 +222,27 @@ void Session::State::add_check(Batch& to, const Claim& claim, Purpose role, bool
   if (role == Purpose::hold) {
     const std::array<pgwire::Field, 5> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1],
                                               std::string_view(if_declared ? "f" : "t")};
-    if (is_known_by(given.scope) && is_known_by(otherwise.scope)) run_ours(to, ProxyStatement::hold, role, values);
-    else run_ours(to, ProxyStatement::check, role, no_claim);
+    if (judgement_.is_known_by(given.scope) && judgement_.is_known_by(otherwise.scope)) run(to, ProxyStatement::hold, role, values);
+    else run(to, ProxyStatement::check, role, no_claim);
   } else if (if_declared && role == Purpose::check) {
     settle_own_mode(to, opens);
-    run_ours(to, ProxyStatement::again, role, {});
+    run(to, ProxyStatement::again, role);
   } else {
     const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
     const bool owes = owes_mode(opens) && role == Purpose::check;
     if (owes) model_.tx.mode = Mode::asked;
-    run_ours(to, owes ? ProxyStatement::check_in_own_mode : ProxyStatement::check, role,
-             is_known_by(given.scope) && is_known_by(otherwise.scope) ? values : no_claim);
+    run(to, owes ? ProxyStatement::check_in_own_mode : ProxyStatement::check, role,
+        judgement_.is_known_by(given.scope) && judgement_.is_known_by(otherwise.scope) ? values : no_claim);
   }
   if (role != Purpose::check) return;
   // What a comment names says nothing of what the session has declared since.
   if (claim.named) {
     model_.tx.other_passed = true;
-    if (claim.pair.complete() && is_known_by(claim.pair.scope)) {
+    if (claim.pair.complete() && judgement_.is_known_by(claim.pair.scope)) {
       // The server's guard looks at what the session declares. Inside a block of the client's it would go on doing so afterwards.
       const Values named(claim.pair);
       const bool alone = !model_.tx.in_block || (script_.frame && script_.text->statements.size() == 1);
-      if (claims_.server_guarded() && alone) run_ours(to, ProxyStatement::declare, Purpose::mode, named.fields);
+      if (claims_.server_guarded() && alone) run(to, ProxyStatement::declare, Purpose::mode, named.fields);
       if (model_.tx.passed.size() >= passed_max) model_.tx.passed.erase(model_.tx.passed.begin());
       model_.tx.passed.push_back(claim.pair);
     }
@@ -266,28 +253,28 @@ void Session::State::add_check(Batch& to, const Claim& claim, Purpose role, bool
 }
 
 // Whatever the session declares by now. It is not spared where that is what was checked before: only the server knows what that was.
-void Session::State::add_recheck(Batch& to) {
+void OwnStatements::add_recheck(Batch& to) {
   settle_own_mode(to, false);
   stand_before_raise(to);
-  check_.sent = now_;
-  const Claim claim = claim_of(nullptr);
+  check_.sent = line_.now;
+  const Claim claim = judgement_.claim_of(nullptr);
   check_.pair = claim.given;
   check_.given = claim.given.complete();
   if (claim.given.empty() && claim.otherwise.empty()) {
-    run_ours(to, ProxyStatement::again, Purpose::check, {});
+    run(to, ProxyStatement::again, Purpose::check);
   } else {
     // A rule speaks for the session, or where it is silent.
     const Values first(claim.given), second(claim.otherwise);
     const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
-    run_ours(to, ProxyStatement::check, Purpose::check,
-             is_known_by(claim.given.scope) && is_known_by(claim.otherwise.scope) ? values : no_claim);
+    run(to, ProxyStatement::check, Purpose::check,
+        judgement_.is_known_by(claim.given.scope) && judgement_.is_known_by(claim.otherwise.scope) ? values : no_claim);
   }
   model_.tx.checked();
 }
 
 // SET takes no snapshot, so it comes first, before even the Parse of the check, which takes one.
-void Session::State::add_opening(Batch& to, const Claim& claim, bool with_check, bool settles) {
-  if (!model_.tx.writable && claims_.guards()) run_ours(to, ProxyStatement::writable, Purpose::writable, {});
+void OwnStatements::add_opening(Batch& to, const Claim& claim, bool with_check, bool settles) {
+  if (!model_.tx.writable && claims_.guards()) run(to, ProxyStatement::writable, Purpose::writable);
   if (!model_.tx.in_block && !model_.tx.writable) model_.tx.mode = model_.by_default.believed;
   const bool opens = !model_.tx.writable;
   if (with_check) add_check(to, claim, Purpose::check, opens);
@@ -296,140 +283,68 @@ void Session::State::add_opening(Batch& to, const Claim& claim, bool with_check,
   model_.tx.locked = false;
 }
 
-void Session::State::add_sync(Purpose role) {
+void OwnStatements::add_sync(Purpose role) {
   parses_synced_ = parses_;
-  pgwire::append_bare(server_.bytes.back(), pgwire::frontend::sync);
-  server_.replies.push(ours(Request::sync, role));
+  pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::sync);
+  line_.server.replies.push(ours(Request::sync, role));
 }
 
-void Session::State::add_client_sync() {
+void OwnStatements::add_client_sync() {
   parses_synced_ = parses_;
-  pgwire::append_bare(server_.bytes.back(), pgwire::frontend::sync);
-  server_.replies.push({.request = Request::sync});
+  pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::sync);
+  line_.server.replies.push({.request = Request::sync});
 }
 
-void Session::State::add_hidden_query(std::string_view sql, Purpose role) {
-  pgwire::append_query(server_.bytes.back(), sql);
-  server_.replies.push(ours(Request::query, role));
+void OwnStatements::add_hidden_query(std::string_view sql, Purpose role) {
+  pgwire::append_query(line_.server.bytes.back(), sql);
+  line_.server.replies.push(ours(Request::query, role));
 }
 
 // A raise is committed by itself, so that its exclusive lock does not last as long as a user's transaction. What stands in its way is
 // told when the check itself meets it again.
-void Session::State::raise_in_advance(const Claim& claim) {
-  if (!claim.certain || fence_of(claim.pair.scope) >= claim.pair.term || standby()) return;
-  if (claims_.guards()) run_ours(server_, ProxyStatement::writable, Purpose::in_advance, {});
+void OwnStatements::raise_in_advance(const Claim& claim) {
+  if (!claim.certain || judgement_.fence_of(claim.pair.scope) >= claim.pair.term || facts_.standby()) return;
+  if (claims_.guards()) run(line_.server, ProxyStatement::writable, Purpose::in_advance);
   // Nothing is raised where the session may not write.
-  if (owes_mode(true)) run_ours(server_, ProxyStatement::own_mode, Purpose::in_advance, {});
-  add_check(server_, claim, Purpose::in_advance);
+  if (owes_mode(true)) run(line_.server, ProxyStatement::own_mode, Purpose::in_advance);
+  add_check(line_.server, claim, Purpose::in_advance);
   add_sync(Purpose::in_advance);
 }
 
-void Session::State::run_plain_query(std::string_view sql, Purpose role, Change change, std::size_t read_hash) {
-  pgwire::append_query(server_.bytes.back(), sql);
-  server_.replies.push({.request = Request::query, .role = role, .change = change, .read_hash = read_hash});
-}
-
-// One statement of a simple query as Parse, Bind, Execute, in one transaction with the opening ahead of it, which the Sync
-// commits. A simple query drops the unnamed statement and portal, so these may be used. Parse takes one statement only, whatever its
-// grammar.
-void Session::State::run_converted(std::string_view sql, Change change, std::size_t read_hash) {
-  // The opening before it is this transaction's, and what the client pipelines behind it begins another.
-  outstanding_.wait_for_all = true;
-  std::string& bytes = server_.bytes.back();
-  PendingReplies& replies = server_.replies;
-  pgwire::append_parse(bytes, "", sql);
-  replies.push({.request = Request::parse, .hidden = true});
-  pgwire::append_bind(bytes, "", "", {});
-  replies.push({.request = Request::bind, .hidden = true});
-  pgwire::append_describe_portal(bytes, "");
-  replies.push({.request = Request::describe_portal, .hide_no_data = true, .late_description = !looks_like_query(sql)});
-  pgwire::append_execute(bytes, "");
-  replies.push({.request = Request::execute, .change = change, .read_hash = read_hash, .late_complete = true});
-  pgwire::append_close_statement(bytes, "");
-  replies.push({.request = Request::close, .hidden = true});
-  if (!model_.tx.in_block) add_before_commit();
-  add_client_sync();
-  model_.end_implicit();
-}
-
-// The check, and its lock at session level for what runs in no transaction of ours.
-void Session::State::hold(const Claim& claim) {
-  if (!standby()) run_ours(server_, ProxyStatement::writable, Purpose::hold, {});
-  // What was prepared before a restore or a promotion may be of a leader that has lost its term in what was forgotten (F3).
-  if (session_lock_.effects.kind == statements::Kind::commit_prepared) run_ours(server_, ProxyStatement::prepared, Purpose::hold, {});
-  add_check(server_, claim, Purpose::hold);
-  add_sync(Purpose::hold);
-  session_lock_.stage = SessionLock::Stage::requested;
-  session_lock_.failed = false;
-  session_lock_.perhaps_scope = !claim.given.scope.empty() ? claim.given.scope : claim.otherwise.scope;
-}
-
-void Session::State::release() {
-  session_lock_.stage = SessionLock::Stage::releasing;
-  if (!model_.by_default.reported && keeps_default()) run_ours(server_, ProxyStatement::look, Purpose::current, {});
-  if (claims_.guards()) run_ours(server_, ProxyStatement::default_on, Purpose::release, {});
-  if (!session_lock_.perhaps_held) {
-    const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.pair.scope)};
-    run_ours(server_, ProxyStatement::release, Purpose::release, values);
-  } else {
-    // Whose lock it took was in the answer that did not come.
-    if (!session_lock_.perhaps_scope.empty() && is_known_by(session_lock_.perhaps_scope)) {
-      const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.perhaps_scope)};
-      run_ours(server_, ProxyStatement::release, Purpose::release, values);
-    }
-    const std::array<pgwire::Field, 1> declared{pgwire::Field()};
-    run_ours(server_, ProxyStatement::release, Purpose::release, declared);
-  }
-  add_sync(Purpose::release);
-}
-
-// "on" where the server guards this session, "off" where it could; NULL where no guard is loaded that uses our layer 1. Only a setting that
-// a library has registered is in pg_settings with that context, so no client can make it up, and every role may look. A session that may
-// act as the owner of layer 1 is refused every write by the guard, so where it may choose the proxy keeps such a session.
-std::string Session::State::guard_of_session() const {
-  std::string sql =
-      "(SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name OPERATOR(pg_catalog.=) 'termgate.guarded' AND s.context "
-      "OPERATOR(pg_catalog.=) 'internal' AND EXISTS (SELECT FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid "
-      "OPERATOR(pg_catalog.=) e.extnamespace WHERE e.extname OPERATOR(pg_catalog.=) 'termgate_guard' AND n.nspname "
-      "OPERATOR(pg_catalog.=) " +
-      text::postgresql_string(options_.schema);
-  if (options_.server_guard == Options::ServerGuard::when_there) sql += " AND NOT pg_catalog.pg_has_role(n.nspowner, 'MEMBER')";
-  return sql + "))";
-}
-
-// Whether this session's role may call the check: enforcing would find out at its first write. NULL: there is none.
-std::string Session::State::check_may_be_called() const {
-  return "(SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
-         "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace WHERE p.proname "
-         "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) " +
-         text::postgresql_string(options_.schema) + " LIMIT 1)";
-}
-
-// A pooler answers the login itself, with a PID of its own making. One that gives each transaction to another server session would
-// take a declaration, and our READ ONLY, to other clients.
-void Session::State::ask_who_serves() {
-  std::string sql =
-      "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', "
-      "true), EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class "
-      "OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)";
-  // Whether it may write, and whether a login trigger has changed that. What it comes back to by RESET is its own.
-  sql +=
-      ", pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('default_transaction_read_only'), "
-      "pg_catalog.set_config('default_transaction_read_only', NULL, true)";
-  if (options_.server_guard != Options::ServerGuard::off && claims_.may_be_server_guarded()) sql += ", " + guard_of_session();
-  else if (!claims_.enforces()) sql += ", " + check_may_be_called();
-  add_hidden_query(sql, Purpose::who_serves);
-}
-
 // Something behind a check has made the session writable by default (set_config in a function): put back before the next word.
-void Session::State::restore_default() {
+void OwnStatements::restore_default(bool looks) {
   model_.by_default.broken = false;
   if (model_.tx.in_block) model_.tx.suspect = true;  // it is undone with the block
   // Not as a simple query, which would drop the client's unnamed statement and portal.
-  if (!model_.by_default.reported && keeps_default() && login_.ready.empty()) run_ours(server_, ProxyStatement::look, Purpose::current, {});
-  run_ours(server_, ProxyStatement::default_on, Purpose::put_back, {});
+  if (looks && !model_.by_default.reported && claims_.guards()) run(line_.server, ProxyStatement::look, Purpose::current);
+  run(line_.server, ProxyStatement::default_on, Purpose::put_back);
   add_sync(Purpose::put_back);
-  outstanding_.wait_for_all = true;
+  texts_.outstanding.wait_for_all = true;
+}
+
+void OwnStatements::stand_here(Batch& to, Purpose role) {
+  const std::array<pgwire::Field, 2> values{pgwire::Field(seat_.nonce()), pgwire::Field(seat_.secret())};
+  run(to, ProxyStatement::stand, role, values);
+}
+
+// A session that has a seat cannot raise its scope (TG005). Where the transaction is rolled back the seat is there still, and is given
+// back once more after it; where it is READ ONLY nothing is raised.
+void OwnStatements::stand_before_raise(Batch& to) {
+  if (!seat_.held() || model_.tx.stood || model_.tx.failed || model_.tx.locked || model_.locked_for_good ||
+      model_.mode_now() == Mode::read_only)
+    return;
+  model_.tx.stood = true;
+  stand_here(to, Purpose::mode);
+}
+
+void OwnStatements::closed(ProxyStatement which, std::size_t parse) noexcept {
+  if (which != ProxyStatement::none && left_[index_of(which)] == parse) left_[index_of(which)] = 0;
+}
+
+void OwnStatements::checks(const ScopedTerm& pair, bool given) {
+  check_.sent = line_.now;
+  check_.pair = pair;
+  check_.given = given;
 }
 
 }  // namespace termgate::session

@@ -1,16 +1,32 @@
-// What each statement changes once it was sent, and what must come before a statement in a block that is open already.
+#include "carrier.hpp"
+
 #include <cassert>
+#include <string>
+#include <utility>
+
+#include <termgate/pgwire/encode.hpp>
 
 #include "names.hpp"
-#include "state.hpp"
 
 namespace termgate::session {
 
 using statements::Kind;
 using Way = Effects::Way;
 
+namespace {
+
+// A query describes its rows before the first is made; INSERT … RETURNING and EXECUTE do not, if they fail.
+bool looks_like_query(std::string_view sql) noexcept {
+  const std::size_t at = sql.find_first_not_of(" \t\r\n(");
+  if (at == std::string_view::npos) return false;
+  const char letter = static_cast<char>(sql[at] | 0x20);
+  return letter == 's' || letter == 'w' || letter == 'v' || letter == 't';
+}
+
+}  // namespace
+
 // A name that is in use already keeps its statement if the PREPARE fails, so nothing is known of it then.
-void Session::State::note_prepared(const Effects& effects) {
+void Carrier::note_prepared(const Effects& effects) {
   if (effects.prepares.empty()) return;
   Known known;
   known.effects = effects_of_unknown();
@@ -35,45 +51,45 @@ void Session::State::note_prepared(const Effects& effects) {
   known.declared = effects.prepares_declared;
   const std::string name(cut(effects.prepares));
   if (may_be_another(effects.prepares)) {
-    statements_.clear();
+    names_.statements.clear();
     return;
   }
-  const auto found = statements_.find(name);
-  if (found != statements_.end()) {
+  const auto found = names_.statements.find(name);
+  if (found != names_.statements.end()) {
     found->second = Known();
     found->second.effects = effects_of_unknown();
-  } else if (statements_.size() < names_max) {
-    statements_.emplace(name, known);
+  } else if (names_.statements.size() < names_max) {
+    names_.statements.emplace(name, known);
   }
 }
 
-void Session::State::note_sent(const Effects& effects, bool named) {
+void Carrier::note_sent(const Effects& effects, bool named) {
   note_prepared(effects);
   const bool may_declare = model_.apply(effects, unit_of(effects, false, claims_.final_rule()).does, claims_.guards(), named);
-  if (may_declare && !passes_under_seat()) claims_.may_declare(effects.way == Way::neutral);
+  if (may_declare && !seating_.passes_under_seat()) claims_.may_declare(effects.way == Way::neutral);
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
-  if (effects.unsettles) outstanding_.wait_for_all = true;
-  if (effects.takes_snapshot) outstanding_.functions = true;  // a view may hide them
-  if (effects.calls_unknown || code) outstanding_.unknown = true;
-  if (effects.kind == Kind::unparsable) outstanding_.unread = true;
+  if (effects.unsettles) texts_.outstanding.wait_for_all = true;
+  if (effects.takes_snapshot) texts_.outstanding.functions = true;  // a view may hide them
+  if (effects.calls_unknown || code) texts_.outstanding.unknown = true;
+  if (effects.kind == Kind::unparsable) texts_.outstanding.unread = true;
   // The end of a transaction or of a savepoint takes back what SET has set in it.
   const bool takes_back = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to ||
                           effects.kind == Kind::prepare_transaction;
   if (effects.kind == Kind::unparsable || code || takes_back || (effects.unsettles && effects.way == Way::neutral)) {
-    settings_.standard_conforming_strings = statements::ConformingStrings::unknown;
-    settings_.ascii_safe_encoding = false;
+    texts_.settings.standard_conforming_strings = statements::ConformingStrings::unknown;
+    texts_.settings.ascii_safe_encoding = false;
   }
-  if (effects.forgets_prepared) statements_.clear();
+  if (effects.forgets_prepared) names_.statements.clear();
   // Code, or a word of the client's, may have put another cursor in the place of a portal.
   const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to;
   if (ends || code || effects.calls_unknown || effects.kind == Kind::close || effects.kind == Kind::declare_cursor ||
       effects.kind == Kind::unparsable || effects.kind == Kind::discard_all)
-    ++portals_made_;
+    ++names_.portals_made;
 }
 
 // Whether a Parse or a Bind of it runs code of the client's. Parse reads its literals, by the checks of the domains in their types; the
 // planner calls immutable functions, and a parameter's input those of its type.
-bool Session::State::runs_code_ahead(const Effects& effects, Step step) noexcept {
+bool Carrier::runs_code_ahead(const Effects& effects, Step step) noexcept {
   if (step == Step::parses && !effects.literals) return false;
   const Does does = unit_of(effects, false, false).does;
   return effects.input_runs_code || (does >= Does::reads && does != Does::own_call) ||
@@ -81,14 +97,14 @@ bool Session::State::runs_code_ahead(const Effects& effects, Step step) noexcept
 }
 
 // The transaction is what the model says, whatever mode the one before has left it in.
-bool Session::State::settle_mode() {
+bool Carrier::settle_mode() {
   if (!std::exchange(model_.tx.mode_unsure, false)) return false;
   model_.savepoint_over();
-  run_ours(server_, ProxyStatement::writable, Purpose::writable, {});
+  own_.run(line_.server, ProxyStatement::writable, Purpose::writable);
   return true;
 }
 
-bool Session::State::guard_block(const Effects& effects, const Claim& claim, Step step) {
+bool Carrier::guard_block(const Effects& effects, const Claim& claim, Step step) {
   if (!claims_.active() || model_.tx.failed) return false;
   const bool runs = step == Step::runs;
   Unit unit = unit_of(effects, claim.named, claims_.final_rule());
@@ -96,72 +112,66 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
   if (unit.does == Does::commit && !ahead) return runs && add_before_commit();
   const bool unmarked = runs && unit.does != Does::savepoint && unit.does != Does::rollback && release_mark();
   const bool settled = ((runs || ahead) && unit.does >= Does::savepoint && settle_mode()) || unmarked;
-  if (ahead && may_write()) {
+  if (ahead && judgement_.may_write()) {
     // What a statement will run under may be declared after its Parse and its Bind. Whatever those have run is checked then, or before the
     // COMMIT.
-    const bool undeclared = !unit.named && !model_.tx.passed_any() && standing_of(claim) == Standing::none;
+    const bool undeclared = !unit.named && !model_.tx.passed_any() && judgement_.standing_of(claim) == Standing::none;
     if (undeclared && (unit.does >= Does::writes || model_.tx.acted)) return settled;
     // Whether or not it is executed.
     unit.does = effects.input_runs_code || unit.does == Does::declares ? Does::calls : std::min(unit.does, Does::calls);
     unit.hole = false;
-    return carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy(unit)), effects, claim) || settled;
+    return carry_out(decide(unit, judgement_.view_of(claim, true), judgement_.standing_of(claim), judgement_.policy(unit)), effects,
+                     claim) ||
+           settled;
   }
   if (!runs && unit.does != Does::declares && unit.does != Does::own_call) {
     // A Parse writes nothing, but it fixes the access mode of its transaction as a read does.
     if (unit.does < Does::savepoint || unit.does == Does::commit || unit.does == Does::fetch) return false;
-    if (unit.does >= Does::writes && !model_.tx.writable && !model_.tx.snapshot && !standby() && model_.tx.mode != Mode::read_only &&
-        standing_of(claim) == Standing::none) {
+    if (unit.does >= Does::writes && !model_.tx.writable && !model_.tx.snapshot && !facts_.standby() && model_.tx.mode != Mode::read_only &&
+        judgement_.standing_of(claim) == Standing::none) {
       // What it will run under may be declared before it runs, and then it is too late to make the transaction writable.
-      add_opening(server_, claim, false);
+      own_.add_opening(line_.server, claim, false);
       return true;
     }
     unit.does = effects.takes_snapshot ? Does::reads : Does::quiet;
     unit.named = unit.hole = false;
     if (model_.tx.writable) return false;
   }
-  bool added = carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy(unit)), effects, claim) || settled;
-  if (runs && unit.does == Does::own_call) stand_before_raise(server_);
+  bool added =
+      carry_out(decide(unit, judgement_.view_of(claim, true), judgement_.standing_of(claim), judgement_.policy(unit)), effects, claim) ||
+      settled;
+  if (runs && unit.does == Does::own_call) own_.stand_before_raise(line_.server);
   const bool may_be_prepared = unit.does == Does::prepares || effects.kind == Kind::unparsable;
-  if (runs && may_be_prepared && !model_.tx.failed) added |= lock_what_was_seated();
+  if (runs && may_be_prepared && !model_.tx.failed) added |= seating_.lock_what_was_seated();
   return (runs && unit.does == Does::savepoint && mark()) || added;
 }
 
 // The server's guard, or the seat, stands for a block that was handed over. When a higher term is seen, the block is ended as one that we
 // have checked.
-void Session::State::note_handed_over(const Effects& effects) {
+void Carrier::note_handed_over(const Effects& effects) {
   if (!claims_.handed_over() || !model_.tx.in_block || model_.tx.failed || unit_of(effects, false, false).does < Does::reads) return;
-  const Claim claim = claim_of(nullptr);
+  const Claim claim = judgement_.claim_of(nullptr);
   if (!claim.certain) return;
   model_.tx.last = claim.pair;
   model_.tx.session_passed = true;
 }
 
-// As far as is known here the server's transaction is not READ ONLY.
-bool Session::State::may_write() const noexcept {
-  return (model_.tx.writable && !model_.tx.locked && !model_.locked_for_good) || !claims_.guards();
-}
-
-bool Session::State::outside_savepoints() const noexcept {
-  const Transaction& tx = model_.tx;
-  return !tx.marked && (!tx.savepoint || (tx.savepoints && tx.savepoints->empty()));
-}
-
 // What is READ ONLY only inside a savepoint of the client's is so no more at the COMMIT, and what was left for it would write. From our
 // savepoint there is a way back to where READ ONLY holds for all of it.
-bool Session::State::mark() {
+bool Carrier::mark() {
   const bool outside =
-      model_.tx.was_unmarked && model_.tx.savepoints && model_.tx.savepoints->empty() && server_.replies.empty() && !model_.mark_there;
-  if (!may_write() || model_.tx.acted || model_.tx.failed || model_.tx.marked || (model_.tx.savepoint && !outside)) return false;
+      model_.tx.was_unmarked && model_.tx.savepoints && model_.tx.savepoints->empty() && line_.server.replies.empty() && !model_.mark_there;
+  if (!judgement_.may_write() || model_.tx.acted || model_.tx.failed || model_.tx.marked || (model_.tx.savepoint && !outside)) return false;
   model_.tx.marked = true;
-  run_ours(server_, ProxyStatement::mark, Purpose::mode, {});
+  own_.run(line_.server, ProxyStatement::mark, Purpose::mode);
   return true;
 }
 
 // Behind the last of the client's savepoints ours is in the way: SET TRANSACTION ISOLATION LEVEL would be refused, and rows would carry its
 // transaction id.
-bool Session::State::release_mark() {
+bool Carrier::release_mark() {
   if (!model_.tx.marked || !model_.tx.savepoints || !model_.tx.savepoints->empty()) return false;
-  run_ours(server_, ProxyStatement::unmark, Purpose::mode, {});
+  own_.run(line_.server, ProxyStatement::unmark, Purpose::mode);
   model_.tx.marked = false;
   model_.savepoint_over();
   model_.tx.was_unmarked = true;
@@ -170,17 +180,18 @@ bool Session::State::release_mark() {
   return true;
 }
 
-bool Session::State::lock_for_commit() {
+bool Carrier::lock_for_commit() {
   if (model_.locked_for_good || (model_.tx.locked && model_.tx.lock_stays)) return false;
   // An error has hidden where its savepoints are: then its end is checked.
-  if (!model_.tx.marked && !outside_savepoints()) return add_check(server_, claim_of(nullptr), Purpose::check), true;
-  if (std::exchange(model_.tx.marked, false)) run_ours(server_, ProxyStatement::unmark, Purpose::mode, {});
-  run_ours(server_, ProxyStatement::locked, Purpose::mode, {});
+  if (!model_.tx.marked && !model_.tx.outside_savepoints())
+    return own_.add_check(line_.server, judgement_.claim_of(nullptr), Purpose::check), true;
+  if (std::exchange(model_.tx.marked, false)) own_.run(line_.server, ProxyStatement::unmark, Purpose::mode);
+  own_.run(line_.server, ProxyStatement::locked, Purpose::mode);
   model_.tx.locked = true;
   return true;
 }
 
-bool Session::State::carry_out(Act act, const Effects& effects, const Claim& claim) {
+bool Carrier::carry_out(Act act, const Effects& effects, const Claim& claim) {
   const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
   switch (act) {
     case Act::pass:
@@ -188,32 +199,32 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
       [[fallthrough]];
     case Act::open_unchecked:
       if (unit.does == Does::own_call) {
-        if (const Refusal refusal = refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair), false;
+        if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refusals_.refuse_from_memory(refusal, claim.pair), false;
       }
       if (act == Act::pass) return false;
       // SET TRANSACTION may follow a savepoint.
-      add_opening(server_, claim, false, unit.does != Does::savepoint);
+      own_.add_opening(line_.server, claim, false, unit.does != Does::savepoint);
       return true;
-    case Act::open: add_opening(server_, claim, true); return true;
-    case Act::check: add_check(server_, claim, Purpose::check); return true;
-    case Act::recheck: add_recheck(server_); return true;
+    case Act::open: own_.add_opening(line_.server, claim, true); return true;
+    case Act::check: own_.add_check(line_.server, claim, Purpose::check); return true;
+    case Act::recheck: own_.add_recheck(line_.server); return true;
     case Act::check_both:
-      add_recheck(server_);
-      add_check(server_, claim, Purpose::check);
+      own_.add_recheck(line_.server);
+      own_.add_check(line_.server, claim, Purpose::check);
       return true;
     case Act::lock:
       model_.tx.locked = true;
-      model_.tx.lock_stays = outside_savepoints();
-      run_ours(server_, ProxyStatement::locked, model_.tx.lock_stays && model_.tx.in_block ? Purpose::lock : Purpose::mode, {});
+      model_.tx.lock_stays = model_.tx.outside_savepoints();
+      own_.run(line_.server, ProxyStatement::locked, model_.tx.lock_stays && model_.tx.in_block ? Purpose::lock : Purpose::mode);
       return true;
-    case Act::refuse_claim: refuse_claim(claim); return false;
-    case Act::refuse_known: refuse_from_memory(refusal_from_memory(claim), claim.pair); return false;
+    case Act::refuse_claim: refusals_.refuse_claim(claim); return false;
+    case Act::refuse_known: refusals_.refuse_from_memory(judgement_.refusal_from_memory(claim), claim.pair); return false;
     case Act::refuse_no_term: {
       const std::string_view message =
           "TG002 this transaction is READ ONLY, which would not stop this statement: it needs a transaction that may write, a scope and a "
           "term";
-      report_refusal("TG002", message, {}, 0, true);
-      refuse("TG002", message, "");
+      refusals_.report_refusal("TG002", message, {}, 0, true);
+      refusals_.refuse("TG002", message, "");
       return false;
     }
     case Act::frame:
@@ -223,16 +234,44 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
   return false;
 }
 
-bool Session::State::add_before_commit() {
-  const Claim claim = claim_of(nullptr);
-  TransactionView view = view_of(claim, true);
+bool Carrier::add_before_commit() {
+  const Claim claim = judgement_.claim_of(nullptr);
+  TransactionView view = judgement_.view_of(claim, true);
   view.writable |= model_.tx.writable;
-  switch (before_commit(view, policy({.does = Does::commit}))) {
-    case Act::check: add_check(server_, claim, Purpose::check); return true;
-    case Act::recheck: add_recheck(server_); return true;
+  switch (before_commit(view, judgement_.policy({.does = Does::commit}))) {
+    case Act::check: own_.add_check(line_.server, claim, Purpose::check); return true;
+    case Act::recheck: own_.add_recheck(line_.server); return true;
     case Act::lock: return lock_for_commit();
     default: return false;
   }
+}
+
+void Carrier::run_plain_query(std::string_view sql, Purpose role, Change change, std::size_t read_hash) {
+  pgwire::append_query(line_.server.bytes.back(), sql);
+  line_.server.replies.push({.request = Request::query, .role = role, .change = change, .read_hash = read_hash});
+}
+
+// One statement of a simple query as Parse, Bind, Execute, in one transaction with the opening ahead of it, which the Sync
+// commits. A simple query drops the unnamed statement and portal, so these may be used. Parse takes one statement only, whatever its
+// grammar.
+void Carrier::run_converted(std::string_view sql, Change change, std::size_t read_hash) {
+  // The opening before it is this transaction's, and what the client pipelines behind it begins another.
+  texts_.outstanding.wait_for_all = true;
+  std::string& bytes = line_.server.bytes.back();
+  PendingReplies& replies = line_.server.replies;
+  pgwire::append_parse(bytes, "", sql);
+  replies.push({.request = Request::parse, .hidden = true});
+  pgwire::append_bind(bytes, "", "", {});
+  replies.push({.request = Request::bind, .hidden = true});
+  pgwire::append_describe_portal(bytes, "");
+  replies.push({.request = Request::describe_portal, .hide_no_data = true, .late_description = !looks_like_query(sql)});
+  pgwire::append_execute(bytes, "");
+  replies.push({.request = Request::execute, .change = change, .read_hash = read_hash, .late_complete = true});
+  pgwire::append_close_statement(bytes, "");
+  replies.push({.request = Request::close, .hidden = true});
+  if (!model_.tx.in_block) add_before_commit();
+  own_.add_client_sync();
+  model_.end_implicit();
 }
 
 }  // namespace termgate::session

@@ -1,12 +1,11 @@
-// What a unit of the client's is before anything is sent of it: what its text says, which scope and term it is checked with, and what is
-// known of it already. Changes nothing but in learn(), unit_begins() and remember_writer().
+#include "judgement.hpp"
+
 #include <algorithm>
 
 #include <termgate/detail/plant.hpp>
 #include <termgate/statements/cache.hpp>
 
 #include "names.hpp"
-#include "state.hpp"
 
 namespace termgate::session {
 
@@ -23,44 +22,44 @@ constexpr std::size_t writers_max = 256;
 
 // --- of a text ---
 
-Text Session::State::classified(std::string_view sql) const {
-  statements::Settings settings = settings_;
-  settings.schema = options_.schema;
+Text Judgement::classified(std::string_view sql) const {
+  statements::Settings settings = texts_.settings;
+  settings.schema = line_.options.schema;
   // A function that runs yet may change how this is read.
-  if (outstanding_.functions) settings.standard_conforming_strings = statements::ConformingStrings::unknown;
-  if (outstanding_.unknown) settings.ascii_safe_encoding = false;
-  return host_.statements().classify(sql, settings);
+  if (texts_.outstanding.functions) settings.standard_conforming_strings = statements::ConformingStrings::unknown;
+  if (texts_.outstanding.unknown) settings.ascii_safe_encoding = false;
+  return line_.host.statements().classify(sql, settings);
 }
 
 // A comment names a claim that the server's settings do not have; and another declaration may need a raise, which the server's guard
 // leaves to us. Both are ours to check.
-bool Session::State::declares(const statements::Classified& text) noexcept {
+bool Judgement::declares(const statements::Classified& text) noexcept {
   return text.speaks_of_terms || !text.declared.empty() ||
          std::any_of(text.statements.begin(), text.statements.end(),
                      [](const statements::Statement& one) { return !one.declared.empty() || one.only_declares; });
 }
 
-void Session::State::learn(const statements::Classified& text, std::string_view sql) {
+void Judgement::learn(const statements::Classified& text, std::string_view sql) {
   const Learned learned = learned_of(text, sql);
   claims_.learn(learned);
   if (declares(text)) claims_.hand_over(false);
-  settings_.own_names_first &= learned.own_names_first;
-  if (learned.may_make_rules) has_rules_ = true;
+  texts_.settings.own_names_first &= learned.own_names_first;
+  if (learned.may_make_rules) facts_.has_rules = true;
   for (const std::string& name : learned.deallocates) {
-    if (may_be_another(name)) statements_.clear();
-    else statements_.erase(name);
+    if (may_be_another(name)) names_.statements.clear();
+    else names_.statements.erase(name);
   }
-  if (learned.role) role_ = *learned.role;
+  if (learned.role) facts_.role = *learned.role;
 }
 
 // EXECUTE is what it runs.
-Effects Session::State::resolved(Effects effects, std::string_view executes) const {
+Effects Judgement::resolved(Effects effects, std::string_view executes) const {
   if (effects.runs_prepared) {
-    const auto found = statements_.find(cut(executes));
+    const auto found = names_.statements.find(cut(executes));
     const bool explains = effects.kind == Kind::explain;
     const bool by_arguments = effects.calls_unknown;
     // An EXECUTE of an EXECUTE is not followed.
-    effects = found == statements_.end() || found->second.effects.runs_prepared ? effects_of_unknown() : found->second.effects;
+    effects = found == names_.statements.end() || found->second.effects.runs_prepared ? effects_of_unknown() : found->second.effects;
     // What runs no code is believed of a name only where it is parsed anew.
     if (unit_of(effects, false, false).does < Does::reads) {
       if (effects.only_declares) effects.by_name = true;
@@ -83,7 +82,7 @@ Effects Session::State::resolved(Effects effects, std::string_view executes) con
 }
 
 // PREPARE, EXECUTE, DEALLOCATE, DECLARE, CLOSE …: one of them could put something else in the place of our check.
-bool Session::State::names_ours(const statements::Classified& text) noexcept {
+bool Judgement::names_ours(const statements::Classified& text) noexcept {
   return std::any_of(text.statements.begin(), text.statements.end(),
                      [](const statements::Statement& statement) { return is_reserved(statement.name); });
 }
@@ -91,7 +90,7 @@ bool Session::State::names_ours(const statements::Classified& text) noexcept {
 // --- reads that were found to write ---
 
 // Of the text without its numbers and strings: the same statement with other values is the same statement.
-std::size_t Session::State::hash_of(std::string_view sql) noexcept {
+std::size_t Judgement::hash_of(std::string_view sql) noexcept {
   // FNV-1a, 64 bits. A collision makes a harmless read count as one that writes.
   std::size_t hash = 14695981039346656037u;
   const auto add = [&](char letter) { hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211u; };
@@ -112,88 +111,65 @@ std::size_t Session::State::hash_of(std::string_view sql) noexcept {
   return hash | 1;
 }
 
-void Session::State::learn_from_refusals(Effects& effects, std::size_t hash) const {
+void Judgement::learn_from_refusals(Effects& effects, std::size_t hash) const {
   if (effects.way != Way::read || hash == 0) return;
   // Of another session it may be another text by its search_path: so it stays a read where there is no claim to check.
   if (std::find(writers_.begin(), writers_.end(), hash) != writers_.end()) effects.way = Way::write;
-  else if (host_.known_to_write(hash)) effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
+  else if (line_.host.known_to_write(hash)) effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
 }
 
-void Session::State::remember_writer(std::size_t hash) {
+void Judgement::remember_writer(std::size_t hash) {
   if (writers_.size() >= writers_max) writers_.erase(writers_.begin());
   writers_.push_back(hash);
-  host_.saw_writing(hash);
+  line_.host.saw_writing(hash);
 }
 
 // --- with what it is checked ---
 
-void Session::State::unit_begins() {
-  if (model_.status != pgwire::TransactionStatus::idle || model_.tx.in_block || model_.tx.writable) return;
-  claims_.transaction_begins();
-  hand_over();
-}
-
-// The next transaction goes to a server that guards the session as the client sends it, unless the fence still has to be raised to its
-// term, or is known to be above it. What code has declared only the server knows: it checks that, and where it finds a term above the fence
-// the session is ours until our check has raised it.
-void Session::State::hand_over() {
-  if (seat_.held()) {
-    claims_.hand_over(seat_covers());
-    return seat_.used(now_);
-  }
-  if (!claims_.server_guarded()) return;
-  const Claim claim = claim_of(nullptr);
-  const Standing standing = standing_of(claim);
-  const bool raised = standing == Standing::current && fence_of(claim.pair.scope) >= claim.pair.term;
-  const bool servers =
-      raised || (standing == Standing::none && claim.pair.empty()) || (standing == Standing::uncertain && !claims_.declared_by_its_text());
-  claims_.hand_over(servers && !claims_.to_be_raised());
-}
-
 // What the proxy says of a scope goes through this session's client_encoding, and would name another scope than its letters do.
-Claim Session::State::claim_of(const statements::Declaration* named) const {
+Claim Judgement::claim_of(const statements::Declaration* named) const {
   Claim claim = claims_.claim_of(named);
   const ScopedTerm* strange = !is_known_by(claim.given.scope)       ? &claim.given
                               : !is_known_by(claim.otherwise.scope) ? &claim.otherwise
                                                                     : nullptr;
   if (strange != nullptr && claim.problem.empty()) {
     claim.code = "TG005";
-    claim.problem =
-        "TG005 scope \"" + strange->scope +
-        "\" is not ASCII: a comment or a rule of the proxy can name it only where client_encoding is UTF8, and " +
-        (reported_.encoding == "UTF8" ? std::string("it may have changed in this pipeline") : "it is \"" + reported_.encoding + "\"");
+    claim.problem = "TG005 scope \"" + strange->scope +
+                    "\" is not ASCII: a comment or a rule of the proxy can name it only where client_encoding is UTF8, and " +
+                    (texts_.reported.encoding == "UTF8" ? std::string("it may have changed in this pipeline")
+                                                        : "it is \"" + texts_.reported.encoding + "\"");
     claim.certain = false;
   }
   return claim;
 }
 
 // A comment of its own, or of the PREPARE or Parse that made what it runs.
-Claim Session::State::claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const {
+Claim Judgement::claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const {
   if (own.empty() && effects.runs_prepared) {
-    const auto found = statements_.find(cut(executes));
-    if (found != statements_.end()) return claim_of(&found->second.declared);
+    const auto found = names_.statements.find(cut(executes));
+    if (found != names_.statements.end()) return claim_of(&found->second.declared);
   }
   return claim_of(&own);
 }
 
-Claim Session::State::claim_for(const Known& known) const {
+Claim Judgement::claim_for(const Known& known) const {
   Effects effects;
   effects.runs_prepared = !known.executes.empty();
   return claim_for(known.declared, effects, known.executes);
 }
 
 // A claim with a problem is not compared with the memory of fences: its scope or term may be empty or wrong.
-Standing Session::State::standing_of(const Claim& claim) const {
+Standing Judgement::standing_of(const Claim& claim) const {
   return claims_.standing_of(claim, claim.problem.empty() ? refusal_from_memory(claim) : Refusal());
 }
 
 // What guard.cpp may know of the transaction. `open`: a transaction will be open when the unit runs, though
 // no message of it was sent yet.
-TransactionView Session::State::view_of(const Claim& claim, bool open) const {
+TransactionView Judgement::view_of(const Claim& claim, bool open) const {
   TransactionView view;
   view.open = model_.tx.in_block || open;
   view.failed = model_.tx.failed;
-  view.read_only = mode_now() == Mode::read_only || standby();
+  view.read_only = model_.mode_now() == Mode::read_only || facts_.standby();
   view.fixed = model_.tx.snapshot || model_.tx.locked || model_.locked_for_good;
   view.writable = may_write();
   view.server_guards = claims_.server_guarded();
@@ -212,24 +188,24 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
 
 // A standby refuses every write itself. What READ ONLY does not stop (advisory locks, programs) others notice there too, and whoever has
 // no term is not to do.
-Policy Session::State::policy(const Unit& unit) const noexcept {
-  const bool servers = standby() && (claims_.may_speak() || !unit.hole || unit.does == Does::alone);
+Policy Judgement::policy(const Unit& unit) const noexcept {
+  const bool servers = facts_.standby() && (claims_.may_speak() || !unit.hole || unit.does == Does::alone);
   return {.enforce = claims_.active() && !servers};
 }
 
-bool Session::State::is_known_by(std::string_view scope) const noexcept {
-  return !has_high_byte(scope) || (reported_.encoding == "UTF8" && settings_.ascii_safe_encoding);
+bool Judgement::is_known_by(std::string_view scope) const noexcept {
+  return !has_high_byte(scope) || (texts_.reported.encoding == "UTF8" && texts_.settings.ascii_safe_encoding);
 }
 
-std::int64_t Session::State::fence_of(std::string_view scope) const { return is_known_by(scope) ? host_.highest_fence(scope) : 0; }
+std::int64_t Judgement::fence_of(std::string_view scope) const { return is_known_by(scope) ? line_.host.highest_fence(scope) : 0; }
 
-void Session::State::saw_fence(std::string_view scope, std::int64_t fence) {
-  if (is_known_by(scope)) host_.saw_fence(scope, fence);
+void Judgement::saw_fence(std::string_view scope, std::int64_t fence) {
+  if (is_known_by(scope)) line_.host.saw_fence(scope, fence);
 }
 
 // A stale writer is refused here without a round trip. Where the memory knows no fence, or a lower one than
 // the database, the check in the database decides (F2).
-Refusal Session::State::refusal_from_memory(const Claim& claim) const {
+Refusal Judgement::refusal_from_memory(const Claim& claim) const {
   if (Refusal untrusted = untrusted_refusal(claim); untrusted || !claim.certain) return untrusted;
   const std::int64_t fence = fence_of(claim.pair.scope);
   if (fence <= claim.pair.term + (TERMGATE_PLANTED(proxy_one_behind) ? 1 : 0)) return {};
@@ -240,21 +216,21 @@ Refusal Session::State::refusal_from_memory(const Claim& claim) const {
           .fence = fence};
 }
 
-Refusal Session::State::refusal_of_own(const Effects& effects) const {
+Refusal Judgement::refusal_of_own(const Effects& effects) const {
   if (!effects.own_check_writes) return {};
   return untrusted_refusal(Claim());
 }
 
 // The leader that prepared it may have lost its term in what the database has forgotten (F3); so where nobody has to declare, too.
-Refusal Session::State::refusal_of_prepared(const Effects& effects) const {
+Refusal Judgement::refusal_of_prepared(const Effects& effects) const {
   if (effects.kind != statements::Kind::commit_prepared || claims_.admission().enforce != Enforce::on) return {};
   return untrusted_refusal(Claim());
 }
 
 // What a restored database has forgotten its check cannot know.
-Refusal Session::State::untrusted_refusal(const Claim& claim) const {
+Refusal Judgement::untrusted_refusal(const Claim& claim) const {
   const bool known = is_known_by(claim.pair.scope);
-  std::string reason = host_.untrusted(known ? claim.pair.scope : std::string());
+  std::string reason = line_.host.untrusted(known ? claim.pair.scope : std::string());
   if (reason.empty()) return {};
   Refusal refusal{.code = "TG004", .message = std::move(reason), .hint = {}};
   if (!known)
@@ -267,38 +243,58 @@ Refusal Session::State::untrusted_refusal(const Claim& claim) const {
 }
 
 // What enforcing would refuse, with the same code.
-void Session::State::observe(const Effects& effects, const Claim& claim) {
+void Judgement::observe(const Effects& effects, const Claim& claim) {
   if (claims_.admission().enforce != Enforce::observe || (effects.way != Way::write && effects.way != Way::alone) || model_.tx.failed)
     return;
   const Refusal refusal = observed_refusal(effects, claim);
   const bool known = claim.pair.complete() && is_known_by(claim.pair.scope);
   if (!refusal) {
-    if (known && claim.problem.empty()) host_.saw_term(claim.pair.scope, claim.pair.term);
+    if (known && claim.problem.empty()) line_.host.saw_term(claim.pair.scope, claim.pair.term);
     return;
   }
-  host_.happened({.kind = Incident::Kind::would_refuse,
-                  .scope = claim.pair.scope,
-                  .term = claim.pair.term,
-                  .fence = refusal.fence,
-                  .code = refusal.code,
-                  .message = refusal.message,
-                  .statement = unit_text_});
+  line_.host.happened({.kind = Incident::Kind::would_refuse,
+                       .scope = claim.pair.scope,
+                       .term = claim.pair.term,
+                       .fence = refusal.fence,
+                       .code = refusal.code,
+                       .message = refusal.message,
+                       .statement = unit_text_});
 }
 
-Refusal Session::State::observed_refusal(const Effects& effects, const Claim& claim) const {
+Refusal Judgement::observed_refusal(const Effects& effects, const Claim& claim) const {
   if (claim.code == TermSource::Standing::none_taken) return {};
   if (!claim.problem.empty()) return {claim.code, claim.problem, ""};
   if (!claim.pair.complete()) {
     // Declared in a way that only the server knows, or nobody has to.
     if (!claims_.certain() || effects.own_check || effects.only_declares) return {};
     if (claims_.admission().without_term == WithoutTerm::allow && claim.pair.empty()) return {};
-    if (check_problem_.empty()) return {"TG002", "TG002 no term declared for a write", ""};
+    if (facts_.check_problem.empty()) return {"TG002", "TG002 no term declared for a write", ""};
   } else if (Refusal refusal = refusal_from_memory(claim)) {
     return refusal;
   }
-  if (check_problem_ == "42501") return {check_problem_, role_problem("permission denied"), ""};
-  if (!check_problem_.empty()) return {check_problem_, "Termgate is not installed in this database", ""};
+  if (facts_.check_problem == "42501")
+    return {facts_.check_problem, role_problem(facts_.role_now(line_.login_request.user), "permission denied"), ""};
+  if (!facts_.check_problem.empty()) return {facts_.check_problem, "Termgate is not installed in this database", ""};
   return {};
+}
+
+bool Judgement::may_write() const noexcept {
+  return (model_.tx.writable && !model_.tx.locked && !model_.locked_for_good) || !claims_.guards();
+}
+
+// What the client believes, not what its server session was made to be.
+Shows Judgement::shown_of(const Effects& effects) const noexcept {
+  if (effects.shown == Effects::Shown::nothing || !claims_.guards() || model_.tx.failed) return Shows::none;
+  const bool of_transaction = effects.shown == Effects::Shown::mode;
+  if (of_transaction && facts_.standby()) return Shows::none;
+  const Mode mode = of_transaction ? model_.mode_now() : model_.by_default.believed;
+  switch (mode) {
+    case Mode::read_only: return Shows::on;
+    case Mode::read_write: return Shows::off;
+    case Mode::asked: return may_write() ? Shows::none : Shows::own;
+    case Mode::servers: break;
+  }
+  return Shows::own;
 }
 
 }  // namespace termgate::session

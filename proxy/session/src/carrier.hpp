@@ -1,0 +1,79 @@
+// Carries a unit to the server with what the decision (guard.hpp) puts around it, and notes what will
+// be otherwise once it has run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "claims.hpp"
+#include "effects.hpp"
+#include "guard.hpp"
+#include "judgement.hpp"
+#include "line.hpp"
+#include "own_statements.hpp"
+#include "parts.hpp"
+#include "refusals.hpp"
+#include "replies.hpp"
+#include "seating.hpp"
+#include "transaction_model.hpp"
+
+namespace termgate::session {
+
+// Owner: the session's State; its thread.
+class Carrier {
+ public:
+  Carrier(Line& line, Claims& claims, TransactionModel& model, Texts& texts, const ServerFacts& facts, ClientNames& names,
+          Judgement& judgement, OwnStatements& own, Refusals& refusals, Seating& seating) noexcept
+      : line_(line),
+        claims_(claims),
+        model_(model),
+        texts_(texts),
+        facts_(facts),
+        names_(names),
+        judgement_(judgement),
+        own_(own),
+        refusals_(refusals),
+        seating_(seating) {}
+
+  // --- in front of it ---
+  static bool runs_code_ahead(const Effects& effects, Step step) noexcept;
+  // In a transaction that goes on. True: a message of ours was added; where the statement is refused, it
+  // is so already, and the transaction has failed.
+  bool guard_block(const Effects& effects, const Claim& claim, Step step);
+  // Does what the decision says, in the transaction that is open; the acts `frame` and `hold` are the
+  // caller's.
+  bool carry_out(Act act, const Effects& effects, const Claim& claim);
+  bool settle_mode();
+  bool release_mark();
+  // What the transaction still needs before the COMMIT or Sync that comes next. True: a message of ours
+  // was added.
+  bool add_before_commit();
+
+  // --- itself ---
+  void run_plain_query(std::string_view sql, Purpose role = Purpose::client, Change change = Change::none, std::size_t read_hash = 0);
+  void run_converted(std::string_view sql, Change change = Change::none, std::size_t read_hash = 0);
+
+  // --- behind it ---
+  void note_handed_over(const Effects& effects);
+  // `named`: by a comment.
+  void note_sent(const Effects& effects, bool named);
+
+ private:
+  void note_prepared(const Effects& effects);
+  bool mark();
+  bool lock_for_commit();
+
+  Line& line_;
+  Claims& claims_;
+  TransactionModel& model_;
+  Texts& texts_;
+  const ServerFacts& facts_;
+  ClientNames& names_;
+  Judgement& judgement_;
+  OwnStatements& own_;
+  Refusals& refusals_;
+  Seating& seating_;
+};
+
+}  // namespace termgate::session

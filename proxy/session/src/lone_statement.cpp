@@ -1,0 +1,117 @@
+#include "lone_statement.hpp"
+
+#include <array>
+#include <utility>
+
+#include <termgate/pgwire/encode.hpp>
+
+namespace termgate::session {
+
+using statements::Kind;
+
+// What cannot stand in a block of ours runs while the session holds the check's lock. DO and CALL as one pipeline with what still has to be
+// checked after them; the rest (VACUUM, …) as it is, for it takes no company.
+void LoneStatement::run_held(std::string_view sql, const Effects& effects, const Claim& claim) {
+  if (effects.unlocks)
+    return refusals_.refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it",
+                            "");
+  session_lock_ = SessionLock();
+  session_lock_.sql = sql;
+  session_lock_.effects = effects;
+  hold(claim);
+}
+
+// The pipeline is over, and goes once the lock is there.
+void LoneStatement::run_held(Pipeline& pipeline) {
+  session_lock_ = SessionLock();
+  session_lock_.extended = true;
+  session_lock_.messages = pipeline.take_held();
+  session_lock_.effects = pipeline.effects;
+  const Claim claim = pipeline.claim;
+  pipeline = Pipeline();
+  hold(claim);
+}
+
+// The check, and its lock at session level for what runs in no transaction of ours.
+void LoneStatement::hold(const Claim& claim) {
+  if (!facts_.standby()) own_.run(line_.server, ProxyStatement::writable, Purpose::hold);
+  // What was prepared before a restore or a promotion may be of a leader that has lost its term in what was forgotten (F3).
+  if (session_lock_.effects.kind == statements::Kind::commit_prepared) own_.run(line_.server, ProxyStatement::prepared, Purpose::hold);
+  own_.add_check(line_.server, claim, Purpose::hold);
+  own_.add_sync(Purpose::hold);
+  session_lock_.stage = SessionLock::Stage::requested;
+  session_lock_.failed = false;
+  session_lock_.perhaps_scope = !claim.given.scope.empty() ? claim.given.scope : claim.otherwise.scope;
+}
+
+void LoneStatement::release() {
+  session_lock_.stage = SessionLock::Stage::releasing;
+  if (!model_.by_default.reported && claims_.guards()) own_.run(line_.server, ProxyStatement::look, Purpose::current);
+  if (claims_.guards()) own_.run(line_.server, ProxyStatement::default_on, Purpose::release);
+  if (!session_lock_.perhaps_held) {
+    const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.pair.scope)};
+    own_.run(line_.server, ProxyStatement::release, Purpose::release, values);
+  } else {
+    // Whose lock it took was in the answer that did not come.
+    if (!session_lock_.perhaps_scope.empty() && judgement_.is_known_by(session_lock_.perhaps_scope)) {
+      const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.perhaps_scope)};
+      own_.run(line_.server, ProxyStatement::release, Purpose::release, values);
+    }
+    const std::array<pgwire::Field, 1> declared{pgwire::Field()};
+    own_.run(line_.server, ProxyStatement::release, Purpose::release, declared);
+  }
+  own_.add_sync(Purpose::release);
+}
+
+bool LoneStatement::goes_on() {
+  switch (session_lock_.stage) {
+    case SessionLock::Stage::none: break;
+    case SessionLock::Stage::requested:
+      // Without its row the lock is not ours: an error before it may have made the server skip it together
+      // with what was to run.
+      if (!session_lock_.failed && (session_lock_.pair.complete() || session_lock_.unclaimed)) return run_under_hold(), true;
+      if (session_lock_.perhaps_held) return release(), true;
+      session_lock_ = SessionLock();
+      pgwire::append_ready_for_query(line_.to_client.back(), model_.status);
+      break;
+    case SessionLock::Stage::held:
+      if (model_.status != pgwire::TransactionStatus::idle)
+        return line_.end("0A000", "a statement that runs alone left a transaction open"), true;
+      return release(), true;
+    case SessionLock::Stage::releasing:
+      if (std::exchange(session_lock_.again, false)) return release(), true;
+      if (session_lock_.perhaps_held) pgwire::append_ready_for_query(line_.to_client.back(), model_.status);
+      session_lock_ = SessionLock();
+      break;
+  }
+  return false;
+}
+
+// The check has passed and the session holds its lock: now what must run alone may run.
+void LoneStatement::run_under_hold() {
+  session_lock_.stage = SessionLock::Stage::held;
+  // Its transactions are the server's own; each begins by the session's default.
+  const bool own = model_.by_default.believed == Mode::servers && claims_.guards();
+  if (claims_.guards()) {
+    own_.run(line_.server, own ? ProxyStatement::default_back : ProxyStatement::default_off, Purpose::silent);
+    own_.add_sync(Purpose::silent);
+  }
+  // DO and CALL may declare: what their last transaction leaves in force is checked before it commits.
+  model_.tx.writable = model_.tx.session_passed = true;
+  if (claims_.guards()) model_.tx.mode = own ? Mode::asked : model_.by_default.believed;
+  carrier_.note_sent(session_lock_.effects, false);
+  if (session_lock_.effects.kind != Kind::call && session_lock_.effects.kind != Kind::do_block) model_.tx = Transaction();
+  if (session_lock_.extended) {
+    line_.server.append(std::move(session_lock_.messages));
+    carrier_.add_before_commit();
+    own_.add_client_sync();
+    model_.tx = Transaction();
+  } else if (model_.tx.acted) {
+    carrier_.run_converted(session_lock_.sql);
+  } else {
+    carrier_.run_plain_query(session_lock_.sql);
+  }
+  session_lock_.sql.clear();
+}
+
+}  // namespace termgate::session
