@@ -9,7 +9,7 @@
 
 build_packages=(g++ cmake ninja-build pkg-config libpqxx-dev libsqlite3-dev unixodbc-dev libfmt-dev
   libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libpg-query-dev libssl-dev libhiredis-dev libzookeeper-mt-dev)
-package_packages=(git make postgresql-15 postgresql-server-dev-15 python3 dpkg-dev file patchelf)
+package_packages=(git make postgresql-15 postgresql-server-dev-15 python3 dpkg-dev file patchelf ca-certificates)
 test_packages=(git make curl catch2 sqlite3 postgresql-15 postgresql-client-15 postgresql-server-dev-15 python3 python3-psycopg2 npm util-linux procps openssl
   python3-psycopg python3-django python3-sqlalchemy pgbouncer libpostgresql-jdbc-java openjdk-17-jdk-headless odbc-postgresql libsqliteodbc tdsodbc freetds-bin libjtds-java python3-pymssql python3-pyodbc golang-go golang-github-lib-pq-dev golang-github-jackc-pgx-v4-dev spin
   python3-pytest python3-pytest-subtests python3-yaml junit5 libfaketime clang-format black

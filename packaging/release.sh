@@ -9,8 +9,8 @@
 #   check      this folder is a clean clone, the versions agree, and the figures in the docs are not older than what they measure
 #   packages   the Debian packages and their bill of materials: 5 to 20 minutes
 #   sql        termgate-postgresql.sql, -sqlserver.sql, -sqlite.sql: debian12-amd64 only, for they are the same everywhere
-#   image      the OCI image: debian12; as root, with mmdebstrap and a network; of arm64 also arch-test, qemu-user-static and binfmt
 #   tarball    the command with its libraries, for other Linux: debian12, which has the oldest glibc
+#   image      the OCI image, of the tarball
 #   sums       SHA256SUMS of all that is in FOLDER
 # The same commit on the same Debian packages gives the same bytes.
 set -euo pipefail
@@ -27,8 +27,8 @@ while [ $# -gt 0 ]; do
   esac
 done
 case "$for" in
-  debian12-amd64) steps=(check packages sql image tarball sums) ;;
-  debian12-arm64) steps=(check packages image tarball sums) ;;
+  debian12-amd64) steps=(check packages sql tarball image sums) ;;
+  debian12-arm64) steps=(check packages tarball image sums) ;;
   debian13-amd64) steps=(check packages sums) ;;
   *) usage ;;
 esac
@@ -93,14 +93,19 @@ sql() {
   done
 }
 
-image() { packaging/oci.sh "$out/termgate_${version}_$architecture.oci.tar" "$out"; }
+# The libraries of a cross build are in its root.
+libraries=/
+[ "$architecture" = "$(dpkg --print-architecture)" ] || libraries=/var/tmp/termgate-$architecture
 
 tarball() {
-  local root=/
   unpack
-  # The libraries of a cross build are in its root.
-  [ "$architecture" = "$(dpkg --print-architecture)" ] || root=/var/tmp/termgate-$architecture
-  packaging/tarball.py "$scratch/unpacked" "$version" "$architecture" "$out" "$root"
+  packaging/tarball.py "$scratch/unpacked" "$version" "$architecture" "$out" "$libraries"
+}
+
+image() {
+  local made=$out/termgate-$version-linux-$architecture.tar.gz
+  [ -e "$made" ] || die "there is no $made: the step tarball makes it"
+  packaging/oci.py "$made" "$out/termgate_${version}_$architecture.oci.tar" "$libraries"
 }
 
 sums() {

@@ -38,6 +38,10 @@ the texts that they name in licenses/common/. Their sources are Debian's source 
 """
 
 
+def moment():
+    return int(os.environ.get("SOURCE_DATE_EPOCH") or output("git", "-C", str(HERE), "log", "-1", "--format=%ct"))
+
+
 def output(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -46,14 +50,16 @@ class Debian:
     """The packages of the system in a folder, read from its files, for it may be of another architecture."""
 
     def __init__(self, root):
-        self.root, self.owner, self.version = root, {}, {}
+        self.root, self.owner, self.version, self.status = root, {}, {}, {}
         for path in sorted((root / "var/lib/dpkg/info").glob("*.list")):
             for line in path.read_text(encoding="utf-8").splitlines():
                 self.owner[line] = path.stem
         for entry in (root / "var/lib/dpkg/status").read_text(encoding="utf-8").split("\n\n"):
             fields = dict(re.findall(r"^(Package|Architecture|Version): (.*)$", entry, re.M))
             if fields:
-                self.version[fields["Package"]] = self.version[f"{fields['Package']}:{fields.get('Architecture')}"] = fields["Version"]
+                named = f"{fields['Package']}:{fields.get('Architecture')}"
+                self.version[fields["Package"]] = self.version[named] = fields["Version"]
+                self.status[named] = entry
         release = (root / "etc/os-release").read_text(encoding="utf-8")
         self.release = re.search(r'^VERSION_ID="?([^"\n]*)', release, re.M)[1]
 
@@ -90,7 +96,7 @@ def glibc_of(paths):
     return ".".join(map(str, max(versions)))
 
 
-def write(folder, out, moment):
+def write(folder, out, when):
     """Names in order, one owner, one moment: what is in the archive depends on nothing else."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w", format=tarfile.USTAR_FORMAT) as tar:
@@ -98,7 +104,7 @@ def write(folder, out, moment):
             if path.is_dir():
                 continue
             info = tarfile.TarInfo(path.relative_to(folder.parent).as_posix())
-            info.size, info.mtime, info.mode, info.uname, info.gname = path.stat().st_size, moment, 0o644, "root", "root"
+            info.size, info.mtime, info.mode, info.uname, info.gname = path.stat().st_size, when, 0o644, "root", "root"
             if path.parent.name in ("bin", "lib"):
                 info.mode = 0o755
             with path.open("rb") as file:
@@ -112,7 +118,6 @@ def main():
     prefix, version, architecture, out_dir = Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4])
     debian = Debian(Path(sys.argv[5] if len(sys.argv) == 6 else "/"))
     triplet = output("dpkg-architecture", f"-a{architecture}", "-qDEB_HOST_MULTIARCH").strip()
-    moment = int(os.environ.get("SOURCE_DATE_EPOCH") or output("git", "-C", str(HERE), "log", "-1", "--format=%ct"))
     ours = sorted((prefix / "usr/lib" / triplet).glob("libtermgate*.so.*"))
     folders = [prefix / "usr/lib" / triplet, debian.root / "usr/lib" / triplet, debian.root / "lib" / triplet]
     libraries = needed_libraries([prefix / "usr/bin/termgate", *ours], folders, debian)
@@ -143,7 +148,7 @@ def main():
         text = README.format(version=version, architecture=architecture, glibc=glibc, debian=debian.release, libraries="\n".join(lines))
         (folder / "README.txt").write_text(text, encoding="utf-8")
         out = out_dir / f"{folder.name}.tar.gz"
-        write(folder, out, moment)
+        write(folder, out, moment())
     print(f"{out}: {len(lines)} libraries, glibc {glibc}")
 
 

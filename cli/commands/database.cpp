@@ -18,7 +18,7 @@ namespace po = boost::program_options;
 namespace termgate::cli {
 namespace {
 
-// How SQL's PUBLIC is named in _grant(): no role can have that name.
+// How SQL's PUBLIC is named in grant_level(): no role can have that name.
 constexpr const char* everybody = "public";
 
 std::string role_of(const std::string& given) { return given == "PUBLIC" || given == "public" ? everybody : given; }

@@ -37,7 +37,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', g.target);
   END LOOP;
   FOR g IN SELECT l.role, l.level FROM @schema@._levels_in(v_noted) l LOOP
-    PERFORM @schema@._grant(g.role, v_levels[g.level + 1]);
+    PERFORM @schema@.grant_level(g.role, v_levels[g.level + 1]);
   END LOOP;
   FOR g IN
     WITH noted AS (
@@ -163,6 +163,8 @@ BEGIN
      'scopes again. Returns how many were untrusted. Audited.'),
     ('FUNCTION', 'declare_untrusted', 'After a restore that the database cannot detect (storage snapshot, bare base backup): makes all ' ||
      'scopes untrusted. Returns how many. Audited.'),
+    ('FUNCTION', 'grant_level', 'Gives a role this level and no more than that: read, write, lead or operate, or dump, which is SELECT on the tables. For the owner of layer 1.'),
+    ('FUNCTION', 'revoke_level', 'Takes every level from a role. Returns what it can do all the same, and through what. For the owner of layer 1.'),
     ('FUNCTION', 'check_session', 'check_term with the scope and term given, or else declared by the session.'),
     ('FUNCTION', 'check_claim', 'check_session, with a default for sessions that declare neither scope nor term.'),
     ('FUNCTION', 'check_claim_text', 'check_claim in one text: term, fence and scope with a blank between them. The proxy calls it ' ||

@@ -43,9 +43,9 @@ std::string for_postgresql(const InstallScript& wanted) {
   script = with_schema(script, wanted.schema);
   const std::string schema = text::quoted(wanted.schema, '"');
   for (const std::string& role : wanted.revokes)
-    script += fmt::format("SELECT level, through FROM {}._revoke({}::name);\n", schema, text::postgresql_string(role));
+    script += fmt::format("SELECT level, through FROM {}.revoke_level({}::name);\n", schema, text::postgresql_string(role));
   for (const auto& [role, level] : wanted.grants)
-    script += fmt::format("SELECT {}._grant({}::name, {});\n", schema, text::postgresql_string(role), text::postgresql_string(level));
+    script += fmt::format("SELECT {}.grant_level({}::name, {});\n", schema, text::postgresql_string(role), text::postgresql_string(level));
   if (!wanted.failover.empty())
     script += fmt::format("SELECT {}.set_setting('failover', {});\n", schema, text::postgresql_string(wanted.failover));
   if (wanted.transaction) script += "COMMIT;\n";

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A fresh Debian 12, or 13 for packages that end in +deb13, from the README to a refused stale write: with the SQL file alone, after apt install, and
 # from the OCI image if it is beside the packages. Then both services on sockets that systemd hands over, systemd-analyze verify, man, completion, and
-# apt purge that leaves nothing. As root, with a network; minutes.
+# apt purge that leaves nothing. As root, with a network; minutes. Packages of another architecture are played by emulation: that takes arch-test,
+# qemu-user-static and binfmt_misc, and longer.
 #   TERMGATE_TEST_LONG=1 tests/package/deb_root_test.sh PACKAGES_DIR [ROOT.tar]
 # PACKAGES_DIR: build/packages or what packaging/release.sh made. ROOT.tar: a root made before by mmdebstrap with systemd, man-db, bash-completion.
 set -euo pipefail
@@ -15,6 +16,7 @@ command -v mmdebstrap >/dev/null || skip "mmdebstrap is not installed"
 case "$(dpkg-deb -f "$packages"/termgate_*.deb Version)" in *+deb13) suite=trixie ;; *) suite=bookworm ;; esac
 guard=$(dpkg-deb -f "$packages"/postgresql-*-termgate_*.deb Package)
 major=${guard//[^0-9]/}
+architecture=$(dpkg-deb -f "$packages"/termgate_*.deb Architecture)
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/termgate-root.XXXXXX")
 root=$scratch/root
 cleanup() {
@@ -25,7 +27,7 @@ trap cleanup EXIT
 mkdir "$root"
 if [ -z "$tarball" ]; then
   tarball=$scratch/root.tar
-  mmdebstrap --quiet --variant=minbase --include=systemd,man-db,bash-completion "$suite" "$tarball"
+  mmdebstrap --quiet --variant=minbase --architectures="$architecture" --include=systemd,man-db,bash-completion "$suite" "$tarball"
 fi
 tar -xf "$tarball" -C "$root" --exclude=./dev --exclude=./proc --exclude=./sys
 mkdir -p "$root/proc" "$root/dev" "$root/sys" "$root/packages"
@@ -89,7 +91,8 @@ cd /packages
 case "$1" in
   script) PGUSER=postgres sh -eu install.sh ;;
   package) sh -eu init.sh ;;
-  image) chroot --userspec=termgate /image /bin/sh -eu -c "$(cat init.sh)" ;;
+  # The image has no shell.
+  image) chroot --userspec=999:999 /image /usr/bin/$(cat init.sh) ;;
 esac
 ! sql -U app -d app -f app.sql >/dev/null 2>/tmp/said || { echo "the stale write was accepted" >&2; exit 1; }
 sed 's/^psql:[^ ]* //' /tmp/said | head -1 | diff said - || { cat /tmp/said >&2; exit 1; }
@@ -146,7 +149,7 @@ inside man -w termgate-lease-acquire
 inside bash -c 'source /usr/share/bash-completion/bash_completion; _completion_loader termgate; complete -p termgate; COMP_WORDS=(termgate lease acq); COMP_CWORD=2; _termgate; [ "${COMPREPLY[*]}" = acquire ]'
 
 step "the SQLite extension"
-inside sqlite3 :memory: '.load /usr/lib/'"$(dpkg-architecture -qDEB_HOST_MULTIARCH)"'/termgate/termgate' 'SELECT 1' >/dev/null
+inside sqlite3 :memory: '.load /usr/lib/'"$(dpkg-architecture -a"$architecture" -qDEB_HOST_MULTIARCH)"'/termgate/termgate' 'SELECT 1' >/dev/null
 
 step "apt purge"
 rm -rf "$root/tmp/pg"
@@ -164,7 +167,7 @@ if [ -n "$image" ]; then
 blob = lambda digest: "blobs/sha256/" + digest.split(":")[1]
 index = json.load(open("index.json"))
 print(blob(json.load(open(blob(index["manifests"][0]["digest"])))["layers"][0]["digest"]))')
-  tar -xzf "$scratch/image/$layer" -C "$root/image" --exclude='./dev/*'
+  tar -xzf "$scratch/image/$layer" -C "$root/image"
   play image
 fi
 

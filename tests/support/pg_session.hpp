@@ -160,7 +160,7 @@ class PgDatabase {
   std::string url_as(const std::string& role, const std::string& level) const {
     PgSession admin(url_);
     admin.run("CREATE ROLE " + role + " LOGIN");
-    if (!level.empty()) admin.must("SELECT termgate._grant('" + role + "', '" + level + "')");
+    if (!level.empty()) admin.must("SELECT termgate.grant_level('" + role + "', '" + level + "')");
     const auto at = url_.find("postgres@");
     return url_.substr(0, at) + role + url_.substr(at + 8);
   }

@@ -47,9 +47,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- _grant(role, level): level read, write, lead or operate, and no more than that: a higher one is taken away; PUBLIC gets read or write. For the owner; `termgate init --grant ROLE=LEVEL`
+-- grant_level(role, level): level read, write, lead or operate, and no more than that: a higher one is taken away; PUBLIC gets read or write. For the owner; `termgate init --grant ROLE=LEVEL`
 -- calls it. dump is what the owner of the database gets by itself (after_install.sql): SELECT on the tables, no function.
-CREATE OR REPLACE FUNCTION @schema@._grant(role name, level text) RETURNS void
+CREATE OR REPLACE FUNCTION @schema@.grant_level(role name, level text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '10s' AS $$
 DECLARE
   v_level integer := array_position(ARRAY['read', 'write', 'lead', 'operate'], level);
@@ -108,12 +108,12 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
      WHERE n.nspname = @schema_lit@ AND a.grantee <> o.owner)) l GROUP BY l.role
 $$;
 
--- _revoke(role) → what the role can do all the same, and through what: PUBLIC, a role that it is a member of, or because it owns layer 1
+-- revoke_level(role) → what the role can do all the same, and through what: PUBLIC, a role that it is a member of, or because it owns layer 1
 -- or is a superuser. For the owner; `termgate init --revoke ROLE` calls it.
-CREATE OR REPLACE FUNCTION @schema@._revoke(role name) RETURNS TABLE (level text, through text)
+CREATE OR REPLACE FUNCTION @schema@.revoke_level(role name) RETURNS TABLE (level text, through text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '10s' AS $$
 DECLARE
-  v_role text := @schema@._role_name(_revoke.role);
+  v_role text := @schema@._role_name(revoke_level.role);
   v_names text[] := ARRAY['dump', 'read', 'write', 'lead', 'operate'];
   f record;
 BEGIN
@@ -131,12 +131,12 @@ BEGIN
   EXECUTE format('REVOKE ALL ON SCHEMA @schema@ FROM %s', v_role);
   RETURN QUERY
     SELECT v_names[l.level + 1], CASE WHEN l.role = 'public' THEN 'PUBLIC' ELSE 'role ' || l.role END FROM @schema@._levels() l
-     WHERE v_role <> 'PUBLIC' AND (l.role = 'public' OR (l.role <> _revoke.role AND pg_has_role(_revoke.role, l.role, 'MEMBER')))
+     WHERE v_role <> 'PUBLIC' AND (l.role = 'public' OR (l.role <> revoke_level.role AND pg_has_role(revoke_level.role, l.role, 'MEMBER')))
      ORDER BY l.level DESC, l.role;
   RETURN QUERY
     SELECT 'all', CASE WHEN r.rolsuper THEN 'being a superuser' ELSE 'role ' || pg_get_userbyid(c.relowner) || ', the owner of layer 1' END
       FROM pg_roles r, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE r.rolname = _revoke.role AND n.nspname = @schema_lit@ AND c.relname = 'migrations' AND pg_has_role(r.oid, c.relowner, 'MEMBER');
+     WHERE r.rolname = revoke_level.role AND n.nspname = @schema_lit@ AND c.relname = 'migrations' AND pg_has_role(r.oid, c.relowner, 'MEMBER');
 END $$;
 
 -- Until version 13 each fence had a secret of its own, in a column that pg_dump would copy.

@@ -41,8 +41,8 @@ const Dialect& postgresql() {
       .is_installed = "SELECT pg_catalog.to_regclass(pg_catalog.quote_ident(@schema_lit@) || '.migrations') IS NOT NULL",
       .version = "SELECT coalesce(@schema@.schema_version(), 0)",
       .note_migration = "INSERT INTO @schema@.migrations (version, name) VALUES ($1::integer, $2) ON CONFLICT DO NOTHING",
-      .grant = "SELECT @schema@._grant($1::name, $2)",
-      .revoke = "SELECT level, through FROM @schema@._revoke($1::name)",
+      .grant = "SELECT @schema@.grant_level($1::name, $2)",
+      .revoke = "SELECT level, through FROM @schema@.revoke_level($1::name)",
       .error_ends_transaction = false,
   };
   return dialect;

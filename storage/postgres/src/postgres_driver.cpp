@@ -383,13 +383,13 @@ class PostgresDriver final : public Driver {
   void grant(std::string_view role, std::string_view level) override {
     const Value values[] = {Value(role), Value(level)};
     Pool::PooledConnection lent = lend();
-    run_alone(*lent, {with_schema("SELECT @schema@._grant($1::name, $2)", options_.schema), values}, false, std::nullopt);
+    run_alone(*lent, {with_schema("SELECT @schema@.grant_level($1::name, $2)", options_.schema), values}, false, std::nullopt);
   }
 
   Rows revoke(std::string_view role) override {
     const Value values[] = {Value(role)};
     Pool::PooledConnection lent = lend();
-    return run_alone(*lent, {with_schema("SELECT level, through FROM @schema@._revoke($1::name)", options_.schema), values}, false,
+    return run_alone(*lent, {with_schema("SELECT level, through FROM @schema@.revoke_level($1::name)", options_.schema), values}, false,
                      std::nullopt);
   }
 

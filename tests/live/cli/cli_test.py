@@ -891,7 +891,7 @@ class AsRoles(unittest.TestCase):
         assert self.sql("other", "SELECT termgate.check_term('x', 5)") == "5"
         self.sql_fails("42501", "other", "SELECT termgate.seal('x', 6)")
         for level in ("lead", "operate"):
-            self.sql_fails("TG005", "owner", f"SELECT termgate._grant('public', '{level}')")
+            self.sql_fails("TG005", "owner", f"SELECT termgate.grant_level('public', '{level}')")
         assert "PUBLIC: has level write" in self.ok("owner", "doctor")
         assert "revoked from PUBLIC" in self.ok("owner", "init", "--revoke", "PUBLIC")
         self.sql_fails("42501", "other", "SELECT termgate.check_term('x', 5)")

@@ -169,7 +169,7 @@ def test_guard():
         rig.psql("-c", "CREATE DATABASE app OWNER termgate_owner")
         rig.layer1("app")
         rig.psql("-c", "CREATE TABLE accounts (id int PRIMARY KEY, balance bigint); GRANT ALL ON accounts TO app", database="app")
-        rig.psql("-c", "INSERT INTO accounts VALUES (42, 100); SELECT termgate._grant('app', 'write')", database="app")
+        rig.psql("-c", "INSERT INTO accounts VALUES (42, 100); SELECT termgate.grant_level('app', 'write')", database="app")
         rig.psql("-c", "ALTER ROLE app RESET termgate.guard")
         as_admin = lambda text: rig.psql("-c", text, database="app")
 

@@ -102,7 +102,7 @@ class Same(Appends):
         self.rig.layer1("plain")
         both = [self.session("postgres"), self.session("postgres", database="plain")]
         for one in both:
-            one.rows("SELECT termgate._grant('free', 'write'), termgate.seal('one', 5), termgate.seal('two', 5)")
+            one.rows("SELECT termgate.grant_level('free', 'write'), termgate.seal('one', 5), termgate.seal('two', 5)")
         both = [self.session("free"), self.session("free", database="plain")]
         assert [one.value(CARRIED_OUT) for one in both] == ["termgate", ""]
         seed = random.randrange(1 << 30)

@@ -25,7 +25,7 @@ def rig():
     made = Rig("15", given.GUARD)
     # The proxy turns the guard on, session by session; the roles themselves are not guarded.
     made.psql("-c", "ALTER ROLE app RESET termgate.guard; ALTER ROLE lead RESET termgate.guard; ALTER ROLE plain RESET termgate.guard")
-    made.psql("-c", "CREATE ROLE proxy_role LOGIN; SELECT termgate._grant('proxy_role', 'operate')")
+    made.psql("-c", "CREATE ROLE proxy_role LOGIN; SELECT termgate.grant_level('proxy_role', 'operate')")
     made.psql("-c", "CREATE DATABASE bare", "-c", "GRANT ALL ON DATABASE bare TO PUBLIC")
     yield made
     made.close()

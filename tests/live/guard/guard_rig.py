@@ -84,8 +84,8 @@ class Rig:
       ALTER ROLE app SET termgate.guard = enforce; ALTER ROLE lead SET termgate.guard = enforce;
         ALTER ROLE plain SET termgate.guard = enforce;
       ALTER ROLE watched SET termgate.guard = observe;
-      SELECT termgate._grant('app', 'write'), termgate._grant('free', 'write'), termgate._grant('watched', 'write'),
-        termgate._grant('lead', 'lead');
+      SELECT termgate.grant_level('app', 'write'), termgate.grant_level('free', 'write'), termgate.grant_level('watched', 'write'),
+        termgate.grant_level('lead', 'lead');
       GRANT CREATE, USAGE ON SCHEMA public TO app, lead, plain, free, watched;
       CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE log (n bigint); CREATE SEQUENCE q CACHE 1; CREATE SEQUENCE cached CACHE 50;
       GRANT ALL ON t, log, q, cached TO app, lead, plain, free, watched;

@@ -30,7 +30,7 @@ TABLES = """
     termgate.protect('by_number', 'Sco pe'), termgate.protect('by_uuid', 'scope'), termgate.protect('parts', 'scope'),
     termgate.protect('above', scope => 'a'), termgate.protect('watched', scope => 'a', mode => 'observe');
   GRANT ALL ON ALL TABLES IN SCHEMA public TO free, watched;
-  SELECT termgate._grant('free', 'write'), termgate._grant('watched', 'write');
+  SELECT termgate.grant_level('free', 'write'), termgate.grant_level('watched', 'write');
   SELECT termgate.seal('a', 5), termgate.seal('b', 3), termgate.seal('7', 5),
     termgate.seal('00000000-0000-0000-0000-000000000007', 5), termgate.seal(repeat('é', 200), 5)"""
 WRITES = [

@@ -1158,8 +1158,8 @@ class Servers(Guarded):
         self.rig.layer1()
         owner = self.rig.session("termgate_owner")
         self.sessions.append(owner)
-        owner.rows("SELECT termgate._grant('plain', 'operate')")
-        assert owner.rows("SELECT * FROM termgate._revoke('plain')") == []
+        owner.rows("SELECT termgate.grant_level('plain', 'operate')")
+        assert owner.rows("SELECT * FROM termgate.revoke_level('plain')") == []
         assert self.session(term=5).run("INSERT INTO t VALUES (1, 1)") == "ok"
         assert self.session("plain").run("SELECT termgate.guard_session()") == "42501", "the schema is not for it any more"
 

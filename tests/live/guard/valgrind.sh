@@ -39,7 +39,7 @@ mkdir "$work/out"
 "$source/src/test/regress/pg_regress" --use-existing --dbname=regression --host=127.0.0.1 --port="$port" --user=postgres --bindir="$real" \
   --inputdir="$here/guard" --outputdir="$work/out" guard || { cat "$work/out/regression.diffs"; exit 1; }
 psql -U postgres -d regression -v ON_ERROR_STOP=1 >/dev/null <<'SQL'
-SELECT termgate.seal('a', 5), termgate.seal('b', 5), termgate._grant('app', 'write');
+SELECT termgate.seal('a', 5), termgate.seal('b', 5), termgate.grant_level('app', 'write');
 CREATE TABLE one (id int); CREATE TABLE any_scope (id int); CREATE TABLE rows (scope text, id int);
 SELECT termgate.protect('one', scope => 'a'), termgate.protect('any_scope', scope => '*'), termgate.protect('rows', 'scope');
 GRANT ALL ON one, any_scope, rows TO app;

@@ -138,7 +138,7 @@ TEST_CASE("managed: an owner without superuser and pg_signal_backend and pg_cont
   managed.install_as("tg_managed_" + me, "");
   PgSession owner(managed.url_as("tg_managed_" + me, ""));
   PgSession app(managed.url_as("tg_managed_app_" + me, ""));
-  owner.must("SELECT termgate._grant('tg_managed_app_" + me + "', 'operate')");
+  owner.must("SELECT termgate.grant_level('tg_managed_app_" + me + "', 'operate')");
   CHECK(app.value("SELECT term FROM termgate.acquire_lease('s', 'me', '10 s')") == "1");
   CHECK(app.value("SELECT termgate.append('s', 1, 'x')") == "1");
   CHECK(contains(owner.value("SELECT problem FROM termgate._doctor_layer1() WHERE object = 'function pg_control_system()'"),
@@ -159,7 +159,7 @@ TEST_CASE("managed: an owner without superuser and pg_signal_backend and pg_cont
   CHECK(owner.value("SELECT system_identifier <> 0 FROM termgate.incarnation") == "t");
   // A frozen writer of another role is named and not hung upon.
   PgSession frozen(managed.url_as("tg_managed_other_" + me, ""));
-  owner.must("SELECT termgate._grant('tg_managed_other_" + me +
+  owner.must("SELECT termgate.grant_level('tg_managed_other_" + me +
              "', 'write'); SELECT termgate.seal('t', 5); UPDATE termgate.settings SET value = '200' WHERE name IN ('eviction_grace_ms', "
              "'check_wait_ms')");
   frozen.must("BEGIN; SELECT termgate.check_term('t', 5)");

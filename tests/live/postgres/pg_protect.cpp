@@ -353,7 +353,7 @@ struct OwnLayer1 {
   }
   std::string granted() {
     admin.run("CREATE ROLE " + role + " LOGIN");
-    layer1.must("SELECT _grant('" + role + "', 'operate')");
+    layer1.must("SELECT grant_level('" + role + "', 'operate')");
     return url_of(role) + "?options=-csearch_path%3Dapp,own_law";
   }
 };

@@ -111,6 +111,20 @@ def test_every_function_has_its_level(lab):
     check("without USAGE on the schema none can be called", lab.code("nobody", "SELECT termgate.protect('pg_class', 'x')") == "42501")
 
 
+def test_grant_level_gives_nothing_that_GRANT_would_not(lab):
+    """It runs as its caller: whoever was let call it by hand still gives and takes nothing."""
+    lab.sql("tg_owner", "GRANT EXECUTE ON FUNCTION termgate.grant_level(name, text), termgate.revoke_level(name) TO operator")
+    before = privileges(lab)
+    for call in (
+        "grant_level('operator', 'operate')",
+        "grant_level('nobody', 'read')",
+        "grant_level('nobody', 'dump')",
+        "revoke_level('writer')",
+    ):
+        check(call, lab.code("operator", f"SELECT termgate.{call}") == "42501")
+    check("nothing was given or taken", privileges(lab) == before)
+
+
 def test_what_a_role_of_level_read_cannot_change(lab):
     """Each call that it may make, with arguments that fit: the tables of layer 1 are what they were."""
     lab.sql(
@@ -476,7 +490,7 @@ def test_an_installation_that_left_everything_to_PUBLIC_is_mended(server, lab, m
         """cat sql/postgres/install/*.sql | sed "s/@schema_lit@/'termgate'/g; s/@schema@/\\"termgate\\"/g" | psql -qX -1 \\
         -v ON_ERROR_STOP=1 "$URL" > /dev/null""",
     )
-    other.sql("tg_owner", "SELECT termgate._grant('writer', 'write')")
+    other.sql("tg_owner", "SELECT termgate.grant_level('writer', 'write')")
     check("before: anybody may do anything", other.code("writer", "SELECT termgate.seal('a', 1)") == "")
     other.must(*mend)
     check(f"{levels(other)}", levels(other) == [("writer", 2)])
