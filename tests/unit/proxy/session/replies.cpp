@@ -87,6 +87,12 @@ TEST_CASE("replies: each request takes its own replies and no others", "[F7][pro
       {"Sync", Request::sync, {}, {backend::ready_for_query}, false},
       {"Query", Request::query, queries, {backend::ready_for_query}, false},
       {"FunctionCall", Request::function_call, {backend::function_call_response}, {backend::ready_for_query}, false},
+      {"what passed unread",
+       Request::passage,
+       {backend::parse_complete, backend::bind_complete, backend::row_description, backend::no_data, backend::data_row,
+        backend::command_complete, backend::empty_query_response},
+       {backend::ready_for_query},
+       false},
       {"nothing that was sent", Request::nothing, {}, {}, true},
   };
   REQUIRE(rows.size() == request_count);

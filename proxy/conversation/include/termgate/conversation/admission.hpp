@@ -30,7 +30,7 @@ class TermSource {
     // `problem_code`), which it does not begin with.
     std::string why_not;
     const char* problem_code = "TG002";
-    // Of a session that is observed: enforcing would have taken a lease for it.
+    // The session is observed: enforcing would have taken a lease for it.
     static constexpr const char* none_taken = "00000";
   };
 

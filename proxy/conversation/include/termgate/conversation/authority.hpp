@@ -46,7 +46,7 @@ struct ConnectRequest {
 class Fences {
  public:
   virtual ~Fences() = default;
-  // Of this object and of no other, now or later.
+  // Belongs to this object and to no other, now or later.
   virtual std::uint64_t id() const = 0;
   // 0: nothing is known of the scope.
   virtual std::int64_t highest(std::string_view scope) const = 0;
@@ -85,7 +85,8 @@ class Authority {
   // An admitted session is over. Must not block.
   virtual void ended(std::uint64_t session) = 0;
 
-  // Of the database that a start-up message names. nullptr: not known yet which one --backend means, so nothing is known of any; ask again.
+  // The fences of the database that a start-up message names. nullptr: not known yet which one
+  // --backend means, so nothing is known of any; ask again.
   // Must not block.
   virtual std::shared_ptr<Fences> fences(std::string_view database) = 0;
   // Must not block.

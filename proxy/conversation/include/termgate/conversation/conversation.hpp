@@ -116,14 +116,14 @@ class Conversation {
   virtual std::uint32_t cancel_pid() const noexcept { return {}; }     // of a cancel request
   virtual std::string_view cancel_key() const noexcept { return {}; }
 
-  // Of an action `raise`.
+  // What an action `raise` is about.
   virtual std::string_view raise_scope() const noexcept { return {}; }
   virtual std::int64_t raise_term() const noexcept { return 0; }
 
   // For `admin`, drain and metrics.
   enum class Phase : std::uint8_t { greeting, connecting, login, idle, active, in_transaction, closing };
   virtual Phase phase() const noexcept = 0;
-  // Of buffers that are held.
+  // What its buffers hold.
   virtual std::size_t memory_bytes() const noexcept = 0;
 };
 
