@@ -86,8 +86,7 @@ class Authority {
   virtual void ended(std::uint64_t session) = 0;
 
   // The fences of the database that a start-up message names. nullptr: not known yet which one
-  // --backend means, so nothing is known of any; ask again.
-  // Must not block.
+  // --backend means, so nothing is known of any; ask again. Must not block.
   virtual std::shared_ptr<Fences> fences(std::string_view database) = 0;
   // Must not block.
   virtual void happened(std::string_view database, const Incident& incident) = 0;
