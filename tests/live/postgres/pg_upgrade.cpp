@@ -66,10 +66,13 @@ TEST_CASE("upgrade: schema 13 becomes what a fresh install makes", "[F3][live]")
   was.must("BEGIN; " + schema_13() + "; COMMIT");
   REQUIRE(was.value("SELECT termgate.schema_version()") == "13");
   for (const PgDatabase* database : {&fresh, &old}) {
-    database->url_as(reader, "read");
-    database->url_as(writer, "write");
-    database->url_as(leader, "lead");
-    PgSession(database->url()).must(uses);
+    const std::string grant = database == &old ? "SELECT termgate._grant('" : "SELECT termgate.grant_level('";
+    PgSession owner(database->url());
+    for (const auto& [role, level] : {std::pair(reader, "read"), std::pair(writer, "write"), std::pair(leader, "lead")}) {
+      database->url_as(role, "");
+      owner.must(grant + role + "', '" + level + "')");
+    }
+    owner.must(uses);
   }
   // Grants by hand, one with the right to pass it on, and one to everybody.
   const std::string by_hand = "GRANT EXECUTE ON FUNCTION termgate.prune(text, bigint) TO " + reader +
