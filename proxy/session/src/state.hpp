@@ -49,9 +49,9 @@ class Session::State {
 
   // --- client.cpp ---
   void from_client(std::string_view bytes);
-  std::size_t look_at(std::string_view bytes);  // how many of them were dealt with
+  std::size_t look_at(std::string_view bytes);  // how many of them were processed
   void defer(const pgwire::Event& event);
-  void pump();  // what waited may be looked at now
+  void pump();  // processes the messages that have waited, if they may be now
   void client_event(const pgwire::Event& event);
   void skip_to_sync(const pgwire::Event& event);
   // A standby may have been promoted since the last transaction.
@@ -59,7 +59,7 @@ class Session::State {
 
   // --- session.cpp ---
   void from_server(std::string_view bytes);
-  // Every request is answered.
+  // Called when every request is answered.
   void settle();
   void fence_seen(std::string_view scope, std::int64_t fence);
   void end_if_stale();
@@ -73,7 +73,7 @@ class Session::State {
   std::size_t memory_bytes() const noexcept;
   void assert_consistent() const noexcept;
 
-  // --- what every part knows ---
+  // --- what every part shares ---
   Line line_;
   TransactionModel model_;
   Claims claims_;
@@ -82,7 +82,7 @@ class Session::State {
   ServerFacts facts_;
   ClientNames names_;
 
-  // --- the unit that is under way ---
+  // --- the unit under way ---
   Pipeline pipeline_;
   Script script_;
   SessionLock session_lock_;
