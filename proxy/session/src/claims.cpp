@@ -1,6 +1,7 @@
-// Which scope and term a session writes under (claims.hpp has the owner, the thread and the invariant). Three
-// sources are merged here, in this order of precedence: a final rule of the operator, the comment of the
-// statement, what the session has declared. An overridable rule counts only where the other two are silent.
+// Which scope and term a session writes under (claims.hpp has the owner, the thread and the
+// invariant). The claim has three sources, in this order of precedence: a final rule of the
+// operator, the comment of the statement, what the session has declared. An overridable rule counts
+// only where the other two are silent.
 #include "claims.hpp"
 
 #include <cassert>
@@ -23,7 +24,7 @@ void Claims::admit(const Admission& admission, bool replication) {
 void Claims::server_declares(std::string_view scope, std::string_view term) {
   const ScopedTerm declared{std::string(scope), term.empty() ? 0 : number(term)};
   if (!term.empty() && declared.term < 1) {
-    certain_ = false;  // malformed: the server says so at the check
+    certain_ = false;  // malformed: the check in the server reports it
     spoke_ = true;
     return;
   }
@@ -137,12 +138,13 @@ Claim Claims::claim_of(const statements::Declaration* named) const {
 }
 
 Standing Claims::standing_of(const Claim& claim, const Refusal& known) const {
-  // The order matters: a claim with a problem is refused for that, whatever is remembered of fences.
+  // The order matters: a claim with a problem is refused for that, whatever memory says of fences.
   if (!claim.problem.empty()) return Standing::problem;
   if (known) return known.code == "TG001" ? Standing::stale : Standing::untrusted;
   if (claim.certain) return Standing::current;
-  // Where nothing was ever seen that declares, a session is taken to have no claim: it reads, and what it writes the server judges.
-  // Where nobody has to declare, the server's session says whether this one has (check_again), and it may write if not.
+  // A session that is not known to have declared anything has no claim: it reads, and the server
+  // refuses its writes. With the policy `allow` only the server's session knows whether it has
+  // declared (check_again); if not, it may write.
   const bool silent = admission_.without_term != WithoutTerm::allow && (certain_ ? claim.pair.empty() : !may_speak());
   return silent ? Standing::none : Standing::uncertain;
 }

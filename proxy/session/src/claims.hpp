@@ -26,7 +26,6 @@ struct Claim {
   // What the proxy passes to the check: the pair of the statement's own comment, or of a final
   // rule. Empty: the check uses what the session declares.
   ScopedTerm given;
-
   // What the check uses where the session declares nothing: the pair of an overridable rule.
   ScopedTerm otherwise;
   // The statement's own comment names the claim.

@@ -61,6 +61,7 @@ struct Transaction {
   // Something ran while it was locked. What that left for the COMMIT runs when no savepoint keeps
   // the transaction READ ONLY any more.
   bool left_over = false;
+  // The client has set a savepoint in it.
   bool savepoint = false;
   // The names of the client's open savepoints. Empty optional: not known after an error.
   std::optional<std::vector<std::string>> savepoints{std::in_place};
