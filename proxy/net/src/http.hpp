@@ -1,4 +1,5 @@
-// The HTTP part: /healthz, /readyz, /metrics, /leader, on a loop of http/. No bodies, no state, no cookies.
+// The HTTP paths /healthz, /readyz, /metrics and /leader, on a loop of http/. No request bodies, no
+// state, no cookies.
 #pragma once
 
 #include <functional>
@@ -12,14 +13,15 @@
 
 namespace termgate::net {
 
-// What it asks; called on errand threads, each of which may take its time.
+// What the paths need to know. Called on threads of the blocking pool, because each may block.
 struct HttpQuestions {
-  std::function<std::string()> obstacle;  // one word; empty: new clients can be served
+  // Why new clients cannot be served, in one word. Empty: they can.
+  std::function<std::string()> obstacle;
   std::function<std::string()> metrics;
   std::function<bool(std::string_view scope)> leads;
 };
 
-// What a request gets, without the socket.
+// The answer to a request, independent of the socket.
 struct HttpAnswer {
   unsigned status = 404;
   std::string body;
@@ -32,7 +34,8 @@ HttpAnswer answer_http(std::string_view method, std::string_view target, std::st
 
 class HttpServer {
  public:
-  // Throws std::runtime_error where the address cannot be had. `blocking_pool` must have ended before this does.
+  // Throws std::runtime_error if the address cannot be bound. `blocking_pool` must have ended
+  // before this server ends.
   HttpServer(const HttpOptions& options, HttpQuestions questions, BlockingPool& blocking_pool);
   ~HttpServer();
   std::string address() const;
