@@ -912,6 +912,8 @@ std::string Connection::observed_key(std::string_view scope) const {
   return key;
 }
 
+// --- the end ---
+
 // Gives back what the connection holds elsewhere, once.
 void Connection::leave() {
   Shared& shared = worker_.shared();
@@ -924,8 +926,8 @@ void Connection::leave() {
   }
 }
 
-// The end of what we say; then a moment for the client to close, for a close with bytes unread is a reset, which can overtake the
-// last message.
+// Shuts our side down, then gives the client a moment to close. Closing with unread bytes would
+// send a reset, which can overtake the last message.
 void Connection::farewell() {
   forget_server();
   actions_.clear();

@@ -72,7 +72,7 @@ class Connection final : public conversation::SessionHost {
   statements::Cache& statements() override;
   void happened(const conversation::Incident& incident) override;
 
-  // Answers of the blocking pool.
+  // --- results of the blocking pool ---
   void admitted(conversation::Admission admission);
   void use(Resolver::Addresses addresses);
   void add_problem(const std::string& problem);
@@ -83,11 +83,11 @@ class Connection final : public conversation::SessionHost {
   // How far the client has been admitted. Each step includes those before it.
   enum class Entry : std::uint8_t {
     none,
-    // It has a place in the limits.
+    // The limits have a place for it.
     counted,
-    // The rules have let it in, and the authority knows of it.
+    // The rules admit it, and the authority knows of it.
     admitted,
-    // The server has let it in. Its first statement waits until the authority says that it may come.
+    // The server has admitted it. Its first statement waits until the authority allows it.
     established,
     ready,
   };

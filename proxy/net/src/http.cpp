@@ -93,7 +93,8 @@ class HttpServer::Inside : public http::Handler {
   http::Decision decide(const http::Head&) override { return http::Take{}; }
 
   void request(http::Request request, http::Answer answer) override {
-    // Whether the process lives is answered even where every thread of the blocking pool waits for a name server.
+    // Answered here, so that it works even if every thread of the blocking pool waits for a name
+    // server.
     if (request.head.target == "/healthz" && request.head.method == "GET") return answer.reply(reply_of({200, "ok\n"}));
     // The answer may block, and this loop has other requests to serve.
     auto owed = std::make_shared<http::Answer>(std::move(answer));

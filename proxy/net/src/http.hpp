@@ -27,8 +27,8 @@ struct HttpAnswer {
   std::string body;
   const char* type = "text/plain; charset=utf-8";
 };
-// `host` as the header says it, with or without a port. 421 for a name that is not ours: a page in a browser that has been led here by
-// its own DNS learns nothing.
+// `host`: the Host header, with or without a port. A name that is not ours gets 421, so that a
+// browser page whose DNS name was pointed here (DNS rebinding) learns nothing.
 HttpAnswer answer_http(std::string_view method, std::string_view target, std::string_view host, const HttpOptions& options,
                        const HttpQuestions& questions);
 
