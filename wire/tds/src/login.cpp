@@ -31,7 +31,8 @@ std::uint16_t big_at(std::string_view payload, std::size_t at) noexcept { return
 
 Decoded<Prelogin> bad_option(std::uint8_t id) { return malformed("PRELOGIN: option %u is malformed", id); }
 
-// A field of LOGIN7 whose offset and size are at `at`; `unit`: bytes of what the size counts.
+// Reads a field of LOGIN7 whose offset and size are at `at`. `unit`: the size counts units of this
+// many bytes.
 bool field(std::string_view payload, std::size_t fixed, std::size_t at, std::size_t unit, std::string_view& value) noexcept {
   const std::size_t offset = read_little(payload.data() + at, 2), bytes = unit * read_little(payload.data() + at + 2, 2);
   if (bytes == 0) return true;
@@ -78,7 +79,7 @@ Decoded<Prelogin> decode_prelogin(std::string_view payload) {
         has_version = true;
         break;
       case prelogin_option::encryption:
-        // With 0x80 a client asks for TLS by a certificate of its own.
+        // 0x80 means that the client wants to authenticate with a TLS certificate of its own.
         if (size != 1 || (first & 0x7f) > static_cast<std::uint8_t>(Encryption::required)) return bad_option(id);
         prelogin.encryption = static_cast<Encryption>(first & 0x7f);
         break;
@@ -188,7 +189,7 @@ Decoded<std::string> changed_login7(std::string_view payload, const Login7& logi
   field(64, login.language, 2);
   field(68, login.database, 2);
   static_assert(client_id_at + client_id_bytes == 78);
-  // A longer one has its length in a field of its own.
+  // A longer one has its length in another field.
   const bool long_sspi = login.sspi.size() >= field_units_max;
   field(78, long_sspi ? std::string_view{} : login.sspi, 1);
   if (long_sspi) {

@@ -37,11 +37,11 @@ bool is_separator(std::uint8_t byte, std::uint32_t tds_version) noexcept {
   return is_7_2(tds_version) ? byte == 0xFF || byte == 0xFE : byte == 0x80;
 }
 
-constexpr std::size_t head_bytes_max = std::size_t{256} << 10;  // the longest name of a procedure has half of it
+constexpr std::size_t head_bytes_max = std::size_t{256} << 10;  // enough for twice the longest name of a procedure
 constexpr std::uint64_t unknown_total = ~std::uint64_t{0} - 1;
 constexpr std::uint16_t column_default = 0x0200;
 
-// Keeps what a CallReader tells, up to a number of parameters.
+// Collects the parts that a CallReader reports, up to a number of parameters.
 class Collector final : public CallSink {
  public:
   void call(std::uint16_t id, std::string_view name, std::uint16_t options) override {
@@ -191,7 +191,8 @@ std::size_t CallReader::read_parameter(CallSink& sink) {
   return begin_value(type.info, cursor.at() + type.info.bytes, true, sink, name, status);
 }
 
-// `at`: of head_, behind the type. `tells`: it is a parameter's value, and none of a table's.
+// `at`: the offset in head_ after the type. `tells`: it is a parameter's own value, and not one in
+// a table.
 std::size_t CallReader::begin_value(const TypeInfo& type, std::size_t at, bool tells, CallSink& sink, std::string_view name,
                                     std::uint8_t status) {
   constexpr std::uint64_t null_total = ~std::uint64_t{0};
@@ -315,7 +316,7 @@ std::size_t CallReader::read_table_option() {
   return cursor.missing();
 }
 
-// The next value of a row, or the next row.
+// Begins the next value of a row, or the next row.
 std::size_t CallReader::read_row(CallSink& sink) {
   if (column_ < columns_.size()) return begin_value(columns_[column_], 0, false, sink, {}, 0);
   constexpr std::uint8_t end = 0, row = 1;
