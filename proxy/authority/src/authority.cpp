@@ -1,9 +1,10 @@
 // What the proxy knows besides the bytes of its sessions: rules, term files, leases of hosts,
 // fences.
 //
-// Owner: the server. Threads: any may call. Each mutex guards one subject. None is held while a callback
-// runs, except `calling`, which lets subscribe(nullptr) return only after the last call. Members are
-// destroyed from the last to the first: the threads of `watch` and `gate_watch` use those above them.
+// Owner: the server. Threads: any may call. Each mutex guards one subject. None is held while a
+// callback runs, except `calling`, which lets subscribe(nullptr) return only after the last call.
+// Members are destroyed from the last to the first: the threads of `watch` and `gate_watch` use
+// those above them.
 #include <termgate/authority/authority.hpp>
 
 #include <unistd.h>

@@ -2,8 +2,8 @@
 // the seats, docs/decisions/0026) while sessions of this proxy hold any. Such a session then gives
 // its gate back. While no gate is held, it queries every five seconds. Any thread.
 //
-// If no answer comes in time, every gate counts as wanted: sessions then hold a gate only briefly, as if
-// there were no watch.
+// If no answer comes in time, every gate counts as wanted: sessions then hold a gate only briefly,
+// as if there were no watch.
 #pragma once
 
 #include <chrono>

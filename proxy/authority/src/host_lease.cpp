@@ -2,9 +2,9 @@
 // session of it answers, given back when the last one has closed.
 //
 // Owner: shared; the Authority holds it weakly, each session's TermSource and each scheduled task
-// strongly. Threads: any may call. step() and what it calls run on one worker at a time (`busy_`), without
-// the lock while they query the database. `kicked_` counts the tasks: only the last one that was scheduled
-// does anything.
+// strongly. Threads: any may call. step() and what it calls run on one worker at a time (`busy_`),
+// without the lock while they query the database. `kicked_` counts the tasks: only the last one
+// that was scheduled does anything.
 #include "host_lease.hpp"
 
 #include <algorithm>

@@ -4,7 +4,8 @@
 //   key = value          a list has commas; "a, b" in quotes is one item, "" in it one quote
 //   # comment            or ;
 //
-// Everything unknown is an error with file and line: a rule that is misread could let a stale writer in.
+// Everything unknown is an error with file and line: a rule that is misread could let a stale
+// writer in.
 #include <termgate/authority/rules.hpp>
 
 #include <algorithm>

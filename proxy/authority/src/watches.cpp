@@ -1,9 +1,9 @@
 // Watches the fences of databases other than the one of --backend, each with a connection of its
 // own, at most `databases_max` at a time.
 //
-// Owner: the Authority. Threads: one polls all descriptors and passes what is due to a few workers. `busy`
-// means that a worker handles an entry: only that worker may then use its reader and feed, without the
-// lock. open_ counts feeds, including those that are being closed.
+// Owner: the Authority. Threads: one polls all descriptors and passes what is due to a few workers.
+// `busy` means that a worker handles an entry: only that worker may then use its reader and feed,
+// without the lock. open_ counts feeds, including those that are being closed.
 #include "watches.hpp"
 
 #include <poll.h>

@@ -2,8 +2,8 @@
 // scope and a term until no session is left. One thread polls all connections and a few read, so
 // that two hundred databases do not need two hundred threads. Any thread.
 //
-// A database whose layer 1 does not belong to a trusted owner (FenceFeed::owner_is_trusted) is not watched,
-// because reading there would run code of that owner.
+// A database whose layer 1 does not belong to a trusted owner (FenceFeed::owner_is_trusted) is not
+// watched, because reading there would run code of that owner.
 #pragma once
 
 #include <chrono>

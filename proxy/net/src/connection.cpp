@@ -1,11 +1,12 @@
 // Long: one client's connection, whose steps share its two sockets and timers.
 //
-// Stages: proxy_header -> first_byte -> (direct_tls) -> session -> farewell -> over. The session decides
-// which messages are sent; this class moves bytes and carries out the session's actions in order.
+// Stages: proxy_header -> first_byte -> (direct_tls) -> session -> farewell -> over. The session
+// decides which messages are sent; this class moves bytes and carries out the session's actions in
+// order.
 //
-// Owner: its worker, on whose thread everything here runs. Other threads know a connection only by its
-// number and post to the worker. Every way out is end(), which may be called from any step: the object
-// lives until the round is over.
+// Owner: its worker, on whose thread everything here runs. Other threads know a connection only by
+// its number and post to the worker. Every way out is end(), which may be called from any step: the
+// object lives until the round is over.
 #include "connection.hpp"
 
 #include <poll.h>

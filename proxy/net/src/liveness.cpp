@@ -2,8 +2,8 @@
 // to a keepalive probe. So a client that computes for an hour counts as alive, and one whose
 // machine is gone does not.
 //
-// The mutex keeps the descriptor open while it is used: over() is called before it is closed, after which
-// the number may be another socket's.
+// The mutex keeps the descriptor open while it is used: over() is called before it is closed, after
+// which the number may be another socket's.
 #include "liveness.hpp"
 
 #include <netinet/in.h>

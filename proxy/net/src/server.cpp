@@ -1,8 +1,8 @@
 // The proxy as a whole: listeners, workers, HTTP, drain and reload.
 //
 // Owner: the command. The order of the destructor matters: no callback of the authority may reach a
-// worker that is gone, and no blocking call may post to one. A reload replaces `Settings`; connections
-// keep those that they began with.
+// worker that is gone, and no blocking call may post to one. A reload replaces `Settings`;
+// connections keep those that they began with.
 #include <termgate/net/server.hpp>
 
 #include <poll.h>

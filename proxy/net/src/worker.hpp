@@ -1,9 +1,9 @@
 // One thread with its connections: an epoll loop, the read buffer that they share, and the sweep
 // that checks deadlines.
 //
-// It uses epoll directly and not through Asio, whose waits re-arm the descriptor each time (a system call
-// for every message, where here there is one only when the interest changes) and keep an operation
-// allocated for each idle socket.
+// It uses epoll directly and not through Asio, whose waits re-arm the descriptor each time (a
+// system call for every message, where here there is one only when the interest changes) and keep
+// an operation allocated for each idle socket.
 //
 // Functions may be called by the worker's own thread only, unless marked otherwise.
 #pragma once

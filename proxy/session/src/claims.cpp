@@ -42,20 +42,21 @@ void Claims::discarded() {
 
 bool Claims::enforces() const noexcept { return admission_.enforce == Enforce::on; }
 
-// The guard extension reads only the settings of the server's session, so it knows nothing of a rule of the
-// proxy. It refuses every write without a term, so it fits the policy read_only and no other.
+// The guard extension reads only the settings of the server's session, so it knows nothing of a
+// rule of the proxy. It refuses every write without a term, so it fits the policy read_only and no
+// other.
 bool Claims::may_be_server_guarded() const noexcept {
   return admission_.enforce == Enforce::on && !replication_ && !rule() && admission_.without_term == WithoutTerm::read_only;
 }
 
-// Under `allow` a session may write without a term until it declares one. So it is READ ONLY by default only
-// from then on (guard_from_here).
+// Under `allow` a session may write without a term until it declares one. So it is READ ONLY by
+// default only from then on (guard_from_here).
 bool Claims::guards() const noexcept {
   if (server_guarded_ || seated_) return false;
   return admission_.enforce == Enforce::on && !replication_ && (admission_.without_term != WithoutTerm::allow || guarded_);
 }
-// `perhaps_` counts: a function with an unknown body may have declared, and then its later writes need the
-// check.
+// `perhaps_` counts: a function with an unknown body may have declared, and then its later writes
+// need the check.
 bool Claims::active() const noexcept {
   if (handed_over_) return false;
   return admission_.enforce == Enforce::on && (admission_.without_term != WithoutTerm::allow || may_speak() || perhaps_);
@@ -85,8 +86,8 @@ void Claims::may_declare(bool by_its_text) {
   ++declarations_;
 }
 
-// The answer is about the declarations that had been sent before the check. If the client has sent another
-// since, the answer is old and says nothing about the session as it is now.
+// The answer is about the declarations that had been sent before the check. If the client has sent
+// another since, the answer is old and says nothing about the session as it is now.
 void Claims::check_passed(const ScopedTerm& pair, std::uint32_t declarations) {
   if (declarations != declarations_) return;
   known_ = pair;
@@ -94,8 +95,8 @@ void Claims::check_passed(const ScopedTerm& pair, std::uint32_t declarations) {
   by_its_text_ = false;
 }
 
-// A refusal names the scope and term that the server compared, so the next write of the session can be
-// refused from memory.
+// A refusal names the scope and term that the server compared, so the next write of the session can
+// be refused from memory.
 void Claims::check_refused(const ScopedTerm& pair, std::uint32_t declarations) {
   if (declarations != declarations_) return;
   known_ = pair;

@@ -62,7 +62,8 @@ class Claims {
   // Whether it can be: its declarations are in the server's own settings, and a write without a
   // term must be refused.
   bool may_be_server_guarded() const noexcept;
-  // From here on the server refuses every write without a passed check, so the session is not READ ONLY by default.
+  // From here on the server refuses every write without a passed check, so the session is not READ
+  // ONLY by default.
   void server_guards() noexcept { server_guarded_ = true; }
   bool server_guarded() const noexcept { return server_guarded_; }
   // The server has refused a term above the fence: only a check of the proxy can raise the fence.

@@ -1,10 +1,10 @@
 // The client's half of the session: cuts the client's bytes into messages, decides which of them
 // must wait, and hands each to its function.
 //
-// A message waits for one of three reasons: a script or a session lock is at work, or the session ends
-// (blocked_but_for_deferred); a unit cannot be judged before the server has answered (must_wait, then
-// `line_.deferred`); or the connection to the server is still being made (from_client). Bytes after such
-// a message stay in `line_.client_in`, in the order of arrival.
+// A message waits for one of three reasons: a script or a session lock is at work, or the session
+// ends (blocked_but_for_deferred); a unit cannot be judged before the server has answered
+// (must_wait, then `line_.deferred`); or the connection to the server is still being made
+// (from_client). Bytes after such a message stay in `line_.client_in`, in the order of arrival.
 #include <cassert>
 
 #include <termgate/pgwire/decode.hpp>
@@ -30,8 +30,8 @@ std::string naming_the_limit(const pgwire::Malformed& problem) {
 
 }  // namespace
 
-// The common case copies nothing: while nothing waits, the messages are read from the caller's buffer, and
-// only an unread rest is kept.
+// The common case copies nothing: while nothing waits, the messages are read from the caller's
+// buffer, and only an unread rest is kept.
 void Session::State::from_client(std::string_view bytes) {
   switch (line_.stage) {
     case Stage::greeting: return login_.greet(bytes);
@@ -78,7 +78,8 @@ void Session::State::pump() {
     seating_.forget_peeked();
   }
   if (line_.client_in.empty()) return;
-  // look_at() may append to line_.client_in through what it calls, so it reads from a buffer of its own.
+  // look_at() may append to line_.client_in through what it calls, so it reads from a buffer of its
+  // own.
   const std::string bytes = std::move(line_.client_in);
   line_.client_in = std::string();
   const std::size_t used = look_at(bytes);

@@ -22,8 +22,8 @@ using statements::Kind;
 using statements::Statement;
 using Way = Effects::Way;
 
-// `word` is in lower case. Comments and literals are searched too: a false hit only makes the caller more
-// careful.
+// `word` is in lower case. Comments and literals are searched too: a false hit only makes the
+// caller more careful.
 bool holds_word(std::string_view text, std::string_view word) noexcept {
   return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return text::lower(a) == b; }) != text.end();
 }
@@ -46,8 +46,9 @@ Access access_of(std::string_view value) noexcept {
   return Access::unspecified;
 }
 
-// SET, SET LOCAL and RESET of one name. Only the access modes need more than the way: the session is kept
-// READ ONLY through them, so a client's change is noted and its text is rewritten (without_read_write).
+// SET, SET LOCAL and RESET of one name. Only the access modes need more than the way: the session
+// is kept READ ONLY through them, so a client's change is noted and its text is rewritten
+// (without_read_write).
 void setting(Effects& effects, const Statement& statement) {
   effects.way = Way::neutral;
   effects.takes_snapshot = false;
@@ -65,8 +66,8 @@ void setting(Effects& effects, const Statement& statement) {
     effects.access_to_default = true;
   } else if (statement.value) {
     effects.access = access_of(*statement.value);
-    // The value is not a boolean, so the server refuses it. It counts as READ WRITE, the mode that could do
-    // harm.
+    // The value is not a boolean, so the server refuses it. It counts as READ WRITE, the mode that
+    // could do harm.
     if (effects.access == Access::unspecified) {
       effects.access_refused = true;
       effects.access = Access::read_write;
@@ -202,8 +203,8 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     effects.way = Way::read;
     effects.read_only_hole = effects.unsettles = false;
   }
-  // SELECT set_config('termgate.scope', …) and nothing else: it writes no table, so it needs no check of what
-  // it is about to replace.
+  // SELECT set_config('termgate.scope', …) and nothing else: it writes no table, so it needs no
+  // check of what it is about to replace.
   if (statement.only_declares && statement.kind == Kind::write) {
     effects.exactly_declares = statement.exactly_declares;
     effects.way = Way::neutral;

@@ -9,7 +9,8 @@
 //   - What is not certainly a read runs after a check, or READ ONLY (F6).
 //   - A call of layer 1's own functions does not replace the check of any other statement.
 //
-// tests/unit/proxy/session/guard.cpp has the table of all combinations, and a random test of the three sentences above.
+// tests/unit/proxy/session/guard.cpp has the table of all combinations, and a random test of the
+// three sentences above.
 #pragma once
 
 #include <cstdint>

@@ -254,7 +254,8 @@ void Login::from_client(const Event& event) {
   }
   if (awaiting_sasl_initial_) {
     awaiting_sasl_initial_ = false;
-    // SASLInitialResponse: mechanism, NUL, length, client-first-message, which begins with the GS2 header.
+    // SASLInitialResponse: mechanism, NUL, length, client-first-message, which begins with the GS2
+    // header.
     const std::size_t nul = event.body.find('\0');
     const std::size_t begin = nul == std::string_view::npos ? nul : nul + 5;
     if (plus_removed_ && begin != std::string_view::npos && begin < event.body.size() && event.body[begin] == 'y') {

@@ -59,7 +59,7 @@ struct ServerFacts {
   bool has_rules = false;
   // The role of the last SET ROLE. Empty: the session's user.
   std::string role;
-  // Of a session that is only observed: the code that its check would fail with. Empty: it would
+  // For a session that is only observed: the code that its check would fail with. Empty: it would
   // pass.
   std::string check_problem;
 

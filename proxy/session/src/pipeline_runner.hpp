@@ -23,7 +23,8 @@
 
 namespace termgate::session {
 
-// Owner: the session's State; its thread. Invariant: messages are held only while a pipeline is open.
+// Owner: the session's State; its thread. Invariant: messages are held only while a pipeline is
+// open.
 class PipelineRunner {
  public:
   PipelineRunner(Line& line, Claims& claims, TransactionModel& model, Texts& texts, const ServerFacts& facts, ClientNames& names,

@@ -103,8 +103,8 @@ void ReplyRouter::give_made_replies() {
   }
 }
 
-// The server ignores Syncs while it reads copy data, so those that were already sent get no ReadyForQuery:
-// their entries must go, or every later reply would be given to the wrong request.
+// The server ignores Syncs while it reads copy data, so those that were already sent get no
+// ReadyForQuery: their entries must go, or every later reply would be given to the wrong request.
 bool ReplyRouter::copy_in_begins() {
   PendingReply& head = pending_.head();
   bool waits = !head.copy_ends;

@@ -1,6 +1,6 @@
-// How a session ends and what ends it: errors, deadlines, a drain, an eviction; and the public face of
-// Session, which only forwards to State. One thread calls resume() at a time (session.hpp); no call blocks
-// and none does I/O.
+// How a session ends and what ends it: errors, deadlines, a drain, an eviction; and the public face
+// of Session, which only forwards to State. One thread calls resume() at a time (session.hpp); no
+// call blocks and none does I/O.
 #include <termgate/session/session.hpp>
 
 #include <algorithm>

@@ -1,13 +1,16 @@
-// The inside of Session: one state machine, in a few classes that State wires together. parts.hpp has the structs that they share.
+// The inside of Session: one state machine, in a few classes that State wires together. parts.hpp
+// has the structs that they share.
 //
-// Owner: one Session. Thread: the one that calls resume(); there is no lock and nothing is shared. Every event goes through resume(), and
-// assert_consistent() runs after each. Its invariants:
+// Owner: one Session. Thread: the one that calls resume(); there is no lock and nothing is shared.
+// Every event goes through resume(), and assert_consistent() runs after each. Its invariants:
 //   - once the session ends, nothing of the client's waits;
 //   - the server owes no reply before the login has begun;
-//   - messages are held only while a pipeline is open, and the mark of its implicit transaction lies inside them;
-//   - a frame exists only around a text that runs, and messages wait for a session lock only while one is requested or held;
+//   - messages are held only while a pipeline is open, and the mark of its implicit transaction lies
+//     inside them;
+//   - a frame exists only around a text that runs, and messages wait for a session lock only while
+//     one is requested or held;
 //   - the transaction model is consistent (transaction_model.hpp).
-// README.md says what each file tells.
+// README.md describes each file.
 #pragma once
 
 #include <cstddef>

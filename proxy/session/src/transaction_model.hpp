@@ -1,7 +1,8 @@
 // The transaction that the session is in: as it will be when everything sent has run (predicted),
 // and as the server reports it (observed). When every request is answered, the two agree.
 //
-// Owner: the session's State; its thread. Pure: no I/O, no clock. assert_consistent() has the invariants.
+// Owner: the session's State; its thread. Pure: no I/O, no clock. assert_consistent() has the
+// invariants.
 #pragma once
 
 #include <cstdint>
@@ -138,8 +139,8 @@ struct TransactionModel {
 
   // --- predicted ---
   // A statement goes to the server. `does`: how the decision classifies it. `guarded`: the server
-  // session is READ ONLY by default. `named`: the statement names its claim itself. True: once it has
-  // run, the session may declare another claim.
+  // session is READ ONLY by default. `named`: the statement names its claim itself. True: once it
+  // has run, the session may declare another claim.
   bool apply(const Effects& effects, Does does, bool guarded, bool named);
   // A Parse or a Bind that runs code goes to the server. That code may have declared a claim and
   // written under it. Parse, Bind and Execute of one statement with nothing in between are one

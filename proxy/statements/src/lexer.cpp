@@ -39,7 +39,7 @@ class Lexer {
     const char first = sql_[at_];
     TokenType type = TokenType::symbol;
     if (first == '.' && peek(1) == '.') {
-      at_ += 2;  // of PL/pgSQL; not in SQL
+      at_ += 2;  // a token of PL/pgSQL, not of SQL
     } else if (is(first, name_start)) {
       type = named();
     } else if (is(first, digit) || (first == '.' && is(peek(1), digit))) {

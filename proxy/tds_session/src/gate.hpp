@@ -1,8 +1,8 @@
 // Layer 1's gate for this session's writes: whether it is held, and our own calls that enter and
 // leave it. calls.cpp decides when to call. Owner: one session; its thread.
 //
-// Invariant: the host is notified of every change, and the gate counts as held only after an answer that
-// proves it.
+// Invariant: the host is notified of every change, and the gate counts as held only after an answer
+// that proves it.
 #pragma once
 
 #include <chrono>

@@ -1,11 +1,11 @@
-// T-SQL needs no separator between two statements: SELECT 1 UPDATE t SET a = 1 are two. So every
-// bare word is checked, wherever it is. A text only reads if
+// T-SQL needs no separator between two statements: SELECT 1 UPDATE t SET a = 1 are two. So every bare
+// word is checked, wherever it is. A text only reads if
 //
-//   every reserved word      is on the allow-list below. Each statement that writes begins with a reserved
-//                            word, except for a few, whose words are on a list of their own
+//   every reserved word      is on the allow-list below. Each statement that writes begins with a
+//                            reserved word, except for a few, whose words are on a list of their own
 //   every word before a (    is a function of the server without side effects, or a type. A function
 //                            with a dot in its name is a user's, which may do anything
-//   no name has four parts   which would be on another server
+//   no name has four parts   because that would be on another server
 #include "read.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Every message after a client's start-up packets, in both directions
-// (PostgreSQL documentation, "Message Formats", protocol-message-formats.html; integers big-endian):
+// Every message after a client's start-up packets, in both directions (PostgreSQL documentation,
+// "Message Formats", protocol-message-formats.html; integers big-endian):
 //
 //   0      1                5                        1 + length
 //   +------+----------------+------------------------+

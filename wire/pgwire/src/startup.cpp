@@ -1,5 +1,6 @@
-// PostgreSQL documentation, "Message Formats" (protocol-message-formats.html: StartupMessage, SSLRequest, GSSENCRequest,
-// CancelRequest) and "Message Flow" (protocol-flow.html); integers big-endian:
+// PostgreSQL documentation, "Message Formats" (protocol-message-formats.html: StartupMessage,
+// SSLRequest, GSSENCRequest, CancelRequest) and "Message Flow" (protocol-flow.html); integers
+// big-endian:
 //
 //   0                4              8
 //   +----------------+--------------+------------------------------------------+

@@ -1,11 +1,13 @@
-// PRELOGIN ([MS-TDS] 2.2.6.5; a client's packet has type 18, a server's answer type 4; most significant byte first):
+// PRELOGIN ([MS-TDS] 2.2.6.5; a client's packet has type 18, a server's answer type 4; most
+// significant byte first):
 //
 //   +------------------------------------------------+------+----------------------------+
 //   | option (5 bytes each): id, offset : 2, size : 2 | 0xFF | the options' values        |
 //   +------------------------------------------------+------+----------------------------+
 //   0 version (6)  1 encryption (1)  2 instance (text and NUL)  3 thread (0 or 4)  4 MARS (1)  5 trace (36)  6 federated (1)  7 nonce (32)
 //
-// LOGIN7 ([MS-TDS] 2.2.6.4; least significant byte first). ib…: offset from the beginning of the payload; cch…: UTF-16 units, cb…: bytes.
+// LOGIN7 ([MS-TDS] 2.2.6.4; least significant byte first). ib…: offset from the beginning of the
+// payload; cch…: UTF-16 units, cb…: bytes.
 //
 //    0 length:4    4 TDS version:4   8 packet size:4  12 client version:4  16 PID:4  20 connection:4
 //   24 flags 1:1  25 flags 2:1      26 type flags:1   27 flags 3:1         28 time zone:4  32 LCID:4
@@ -13,7 +15,8 @@
 //   60 library (ib:2 cch:2)     64 language   68 database    72 client id:6  78 SSPI (ib:2 cb:2)
 //   82 attach file (ib:2 cch:2) 86 new password (ib:2 cch:2) 90 long SSPI cb:4  94 (7.1: 86 is the end of the fixed part)
 //
-// The extension, where flags 3 has 0x10, is 4 bytes: the offset of the features, each id:1 size:4 data, and 0xFF at the end.
+// The extension, where flags 3 has 0x10, is 4 bytes: the offset of the features, each id:1 size:4
+// data, and 0xFF at the end.
 #include <termgate/tds/login.hpp>
 
 #include <termgate/tds/text.hpp>

@@ -1,7 +1,8 @@
-// ALL_HEADERS ([MS-TDS] 2.2.5.3): total length:4, then headers of length:4, type:2, data. Type 2: descriptor:8, outstanding requests:4.
+// ALL_HEADERS ([MS-TDS] 2.2.5.3): total length:4, then headers of length:4, type:2, data. Type 2:
+// descriptor:8, outstanding requests:4.
 //
-// Batch (type 1):   ALL_HEADERS  text as UTF-16
-// RPC (type 3):     ALL_HEADERS  call (0xFF call)*          0x80 in place of 0xFF in TDS 7.1; 0xFE: the rest is not to be executed
+// Batch (type 1):   ALL_HEADERS  text as UTF-16 RPC (type 3):     ALL_HEADERS  call (0xFF call)*
+// 0x80 in place of 0xFF in TDS 7.1; 0xFE: the rest is not to be executed
 //   call:           name length:2  name as UTF-16 | 0xFFFF id:2     options:2     parameter*
 //   parameter:      name: 1 + UTF-16   status:1 (1: OUTPUT, 2: default, 8: encrypted)   TYPE_INFO   value   (cipher, where encrypted)
 //   cipher:         TYPE_INFO  algorithm:1  (its name: 1 + UTF-16, where it is 0)  kind:1  database:4  key:4  version:4  metadata:8  rule:1

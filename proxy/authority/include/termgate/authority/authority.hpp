@@ -2,8 +2,8 @@
 // applications, the watched files, and the fences that other processes raise, in one object for the
 // whole proxy. Any thread may call any member.
 //
-// The database may be unreachable or not configured: fixed terms and files still work, and leases report
-// why there is no term.
+// The database may be unreachable or not configured: fixed terms and files still work, and leases
+// report why there is no term.
 #pragma once
 
 #include <chrono>

@@ -6,9 +6,10 @@
 //   server bytes ->  resume(ServerBytes)
 //
 // After each resume: send what the two outboxes hold (the session owns them; remove the bytes with
-// sent_to_client() and sent_to_server()), and carry out every action, in order. Backpressure: the caller
-// reads from the client only while wants_client(), and from the server only while wants_server(). Both
-// turn false while the outbox of the other side is full; bytes given all the same are kept.
+// sent_to_client() and sent_to_server()), and carry out every action, in order. Backpressure: the
+// caller reads from the client only while wants_client(), and from the server only while
+// wants_server(). Both turn false while the outbox of the other side is full; bytes given all the
+// same are kept.
 #pragma once
 
 #include <cstddef>

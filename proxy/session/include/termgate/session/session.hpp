@@ -58,7 +58,8 @@ struct Options {
 struct Peer {
   bool local = false;              // loopback or Unix socket
   bool encrypted_already = false;  // direct TLS: the handshake is done
-  // Handed to the client in place of the server's own key; must be unguessable. 32 bytes; a 3.0 client gets the first 4.
+  // Handed to the client in place of the server's own key; must be unguessable. 32 bytes; a 3.0
+  // client gets the first 4.
   std::string cancel_key;
 };
 

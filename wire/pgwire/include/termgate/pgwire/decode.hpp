@@ -83,8 +83,9 @@ Decoded<CopyFail> decode_copy_fail(std::string_view body) noexcept;
 // decode, set, append.
 class ReportFields {
  public:
-  // S severity · V severity, never translated · C SQLSTATE · M message · D detail · H hint · P position · p internal position
-  // q internal query · W where · s schema · t table · c column · d data type · n constraint · F file · L line · R routine
+  // S severity · V severity, never translated · C SQLSTATE · M message · D detail · H hint · P
+  // position · p internal position q internal query · W where · s schema · t table · c column · d
+  // data type · n constraint · F file · L line · R routine
   static constexpr std::string_view letters = "SVCMDHPpqWstcdnFLR";
 
   std::string_view operator[](char letter) const noexcept;

@@ -5,8 +5,8 @@
 // Its type's rule decides how a message is delivered:
 //   whole     one `message`, its body in one span; for messages that are read
 //   streamed  one or more `part`s, never buffered; for messages that are only passed on
-// A message that is complete in the given span is never copied. One that spans two calls is, up to the
-// rule's maximum.
+// A message that is complete in the given span is never copied. One that spans two calls is, up to
+// the rule's maximum.
 #pragma once
 
 #include <array>
@@ -119,7 +119,7 @@ class Reader {
   std::size_t held_ = 0;  // bytes of a header that spans two calls
   char type_ = 0;
   std::uint32_t body_bytes_ = 0;
-  std::uint32_t left_ = 0;  // of a streamed body
+  std::uint32_t left_ = 0;  // bytes left of a streamed body
   std::size_t target_ = 0;  // frame bytes to gather before they are delivered
   bool whole_ = false;
   bool given_ = false;  // buffer_ was delivered and may be cleared

@@ -19,7 +19,8 @@ namespace termgate::pgwire {
 inline constexpr std::size_t startup_packet_bytes_max = 10'004;
 inline constexpr std::size_t cancel_key_bytes_min = 4;
 inline constexpr std::size_t cancel_key_bytes_max = 256;
-// The newest minor version of protocol 3 that this codec speaks (PostgreSQL 18: longer cancel keys).
+// The newest minor version of protocol 3 that this codec speaks (PostgreSQL 18: longer cancel
+// keys).
 inline constexpr std::uint16_t protocol_minor_max = 2;
 
 struct StartupMessage {
@@ -66,7 +67,8 @@ struct StartupEvent {
   bool before_3 = false;
 };
 
-// Reads one packet after another from pieces of any size; holds at most startup_packet_bytes_max bytes.
+// Reads one packet after another from pieces of any size; holds at most startup_packet_bytes_max
+// bytes.
 class StartupReader {
  public:
   // Direct TLS is recognized only in the first packet, and only if the connection is not encrypted

@@ -68,9 +68,9 @@ class CallReader {
   In in_ = In::call;
   bool good_ = true, any_ = false;
   std::string head_;
-  std::uint64_t left_ = 0;   // of a value, or of one of its chunks
-  std::uint64_t total_ = 0;  // of all chunks, as the value declares
-  std::uint64_t sum_ = 0;    // of the chunks so far
+  std::uint64_t left_ = 0;   // bytes left of a value, or of one of its chunks
+  std::uint64_t total_ = 0;  // size of all chunks, as the value declares
+  std::uint64_t sum_ = 0;    // size of the chunks so far
   bool tells_ = false, in_chunks_ = false, encrypted_ = false;
   std::size_t columns_left_ = 0, column_ = 0;
   std::vector<TypeInfo> columns_;  // of a table: the columns that its rows have
