@@ -38,8 +38,8 @@ class Carrier {
 
   // --- ahead of the unit ---
   static bool runs_code_ahead(const Effects& effects, Step step) noexcept;
-  // For a unit in a transaction that stays open after it. True: the proxy added a message. A
-  // refused statement is answered here, and the transaction has failed then.
+  // For a unit in an open transaction. True: the proxy added a message. A refused statement is
+  // answered here, and the transaction has failed then.
   bool guard_block(const Effects& effects, const Claim& claim, Step step);
   // Does what the decision says, in the open transaction. The caller does the acts `frame` and
   // `hold`.

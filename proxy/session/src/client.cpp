@@ -1,9 +1,9 @@
 // The client's half of the session: cuts the client's bytes into messages, decides which of them
 // must wait, and hands each to its function.
 //
-// A message waits for one of three reasons: a script or a session lock is at work, or the session
-// ends (blocked_but_for_deferred); a unit cannot be judged before the server has answered
-// (must_wait, then `line_.deferred`); or the connection to the server is still being made
+// A message waits for one of three reasons: a script or a session lock is at work, or the server has
+// sent a FATAL error (blocked_but_for_deferred); a unit cannot be judged before the server has
+// answered (must_wait, then `line_.deferred`); or the connection to the server is still being made
 // (from_client). Bytes after such a message stay in `line_.client_in`, in the order of arrival.
 #include <cassert>
 

@@ -186,8 +186,8 @@ struct Values {
 
 }  // namespace
 
-// The transaction was made writable, and nobody has checked yet whether it would be without the
-// proxy.
+// Whether the transaction was made writable and the server's own default, which may be READ ONLY,
+// has not been applied to it yet.
 bool OwnStatements::owes_mode(bool opens) const noexcept {
   const bool writable = opens || (model_.tx.writable && !model_.tx.locked);
   return writable && claims_.guards() && model_.mode_now() == Mode::servers;

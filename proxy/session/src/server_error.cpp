@@ -39,7 +39,7 @@ void ServerReplies::server_error(const Event& event) {
   const auto report = pgwire::decode_report(event.body);
   if (!report) return line_.end("08P01", report.problem().reason());
   line_.in_copy_in = false;
-  // For example 57P01, when the session was evicted.
+  // A FATAL error, for example 57P01 when the session was evicted.
   if (report->ends_connection()) {
     line_.server_leaves = true;
     return line_.router.forward(event);

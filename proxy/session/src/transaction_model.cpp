@@ -149,7 +149,7 @@ void TransactionModel::follow_savepoints(const Effects& effects) {
 
 void TransactionModel::apply_control(const Effects& effects) {
   follow_savepoints(effects);
-  // From here on the mode is the client's choice.
+  // The client sets the mode itself, so the server's own default need not be applied any more.
   if (effects.sets_access && tx.in_block && tx.writable && tx.mode == Mode::servers) tx.mode = Mode::asked;
   switch (effects.kind) {
     case Kind::begin:

@@ -24,7 +24,7 @@ namespace termgate::session {
 enum class Mode : std::uint8_t {
   // The server's own value: from its files, ALTER DATABASE, ALTER ROLE or the start-up message.
   servers,
-  // The same for a transaction in which the client has set the mode.
+  // The same, for a transaction to which the proxy has applied that value already (own_mode).
   asked,
   read_only,   // as the client chose
   read_write,  // as the client chose
@@ -109,7 +109,7 @@ struct Default {
   // The value if the client had never set it, as the server reported it last.
   bool own = false;
   bool unit_failed = false;  // an error came since the last ReadyForQuery
-  bool shown = false;        // the value in the last ParameterStatus
+  bool shown = false;        // what the client saw last, in a ParameterStatus
   // The server's value is off: it must be put back before anything else runs.
   bool broken = false;
   // The server reports changes of it (14 and later). Otherwise it is put back whenever it may have

@@ -26,8 +26,8 @@ namespace termgate::conversation {
 
 struct Action {
   enum class Kind : std::uint8_t {
-    start_client_tls,  // then resume(Admitted); login() identifies the client
-    admit,             // then resume(ServerConnected) or resume(ServerLost)
+    start_client_tls,  // once to_client() is sent; then resume(ClientTls)
+    admit,             // then resume(Admitted); login() identifies the client
     connect_server,    // then resume(ServerConnected) or resume(ServerLost)
     start_server_tls,  // then resume(ServerTls) or ServerLost
     // The server's key is known (server_pid(), server_key()): cancel requests may be admitted.

@@ -93,7 +93,7 @@ struct Statement {
 
   // Set by begin, set_transaction, and SET SESSION CHARACTERISTICS.
   Isolation isolation = Isolation::unspecified;
-  Access access = Access::unspecified;  // set by the same
+  Access access = Access::unspecified;  // set by the same kinds
   bool and_chain = false;               // COMMIT or ROLLBACK AND CHAIN
   bool all = false;                     // DEALLOCATE ALL, CLOSE ALL, UNLISTEN *
   bool to_default = false;              // SET LOCAL … TO DEFAULT
