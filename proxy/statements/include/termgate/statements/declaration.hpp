@@ -29,7 +29,7 @@ struct Declaration {
 // regard to case.
 bool is_declared_setting(std::string_view setting) noexcept;
 
-// Whether one of the two names is anywhere in a text, in any case.
+// Whether termgate.scope or termgate.term is anywhere in a text, in upper or lower case.
 bool speaks_of_terms(std::string_view text) noexcept;
 
 // Adds the value of termgate.scope or termgate.term, as SET or a start-up parameter gives it, to

@@ -1,5 +1,5 @@
-// Splits the bytes of one direction, in pieces of any size, into packets, and messages into
-// packets. No body is stored here: each piece of a packet is passed on as it arrives.
+// Reads the packets of one direction from pieces of any size, and writes messages as packets. No
+// body is stored here: each piece of a packet is passed on as it arrives.
 #pragma once
 
 #include <array>
