@@ -1,6 +1,6 @@
-// Client addresses and ranges of a rule. An IPv4 address that is mapped into IPv6 counts as IPv4, so that a
-// rule holds on either kind of listener. The name "local", a Unix socket's client, is no address and matches
-// only itself.
+// Client addresses and ranges of a rule. An IPv4 address that is mapped into IPv6 counts as IPv4,
+// so that a rule works on either kind of listener. The name "local", for a Unix socket's client, is
+// not an address and matches only itself.
 #include <termgate/authority/address.hpp>
 
 #include <arpa/inet.h>
@@ -61,7 +61,7 @@ std::optional<AddressRange> AddressRange::parse(std::string_view text, std::stri
       return std::nullopt;
     }
   }
-  // Most likely a typing error, and it would make the range larger than it looks.
+  // Most likely a typing error, which would make the range larger than it looks.
   for (int bit = range.bits_; bit < bits_max; ++bit) {
     if ((base->bytes()[static_cast<std::size_t>(bit) / 8] >> (7 - bit % 8)) & 1) {
       problem = "\"" + std::string(text) + "\": there are bits set to the right of the mask";

@@ -1,8 +1,10 @@
-// What the proxy knows besides the bytes of its sessions: rules, term files, leases of hosts, fences.
+// What the proxy knows besides the bytes of its sessions: rules, term files, leases of hosts,
+// fences.
 //
-// Owner: the server. Threads: any may call. Each mutex guards one subject. None is held while a callback runs, except
-// `calling`, which exists so that subscribe(nullptr) returns only after the last call. Members are destroyed from the
-// last to the first: the threads of `watch` and `gate_watch` use those above them.
+// Owner: the server. Threads: any may call. Each mutex guards one subject. None is held while a
+// callback runs, except `calling`, which lets subscribe(nullptr) return only after the last call.
+// Members are destroyed from the last to the first: the threads of `watch` and `gate_watch` use
+// those above them.
 #include <termgate/authority/authority.hpp>
 
 #include <unistd.h>
@@ -39,12 +41,13 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr int worker_threads = 8;         // renewals and takeovers that may wait for the database at the same time
+constexpr int worker_threads = 8;         // renewals and takeovers that may wait for the database at once
 constexpr std::size_t leases_max = 1000;  // holders at once; a holder's name can come from the client
 constexpr milliseconds refusals_pause{1000};
 constexpr milliseconds polled_pause{1000};  // between two readings of all fences
-// Between two questions for the raises that wait for a gate, and how long an answer may take: one may be late, the second that is missing
-// counts. A seat is given back sooner, for it is what keeps a takeover waiting; its question costs next to nothing.
+// How often the database is queried for raises that wait for a gate, and how long an answer may
+// take: one late answer is tolerated, the second counts as missing. Seats are queried more often,
+// because a takeover waits for them and that query is cheap.
 constexpr milliseconds seats_pause{20}, gates_pause{50}, gate_answer_max{300};
 
 class Constant final : public conversation::TermSource {
@@ -69,14 +72,14 @@ std::string name_of_machine() {
   return name;
 }
 
-// Whatever comes in from the network is compared as a scope, but need not be one.
+// Text from the network is compared as a scope, but need not be a valid one.
 bool is_scope(std::string_view scope) { return name_problem(scope) == nullptr; }
 
 std::int64_t milliseconds_since_1970() {
   return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// A lock service takes two processes with one name for one owner, so each has a name of its own.
+// A lock service takes two processes with the same name for one owner, so each process has its own.
 std::string mark_of_process() {
   std::random_device chance;
   return fmt::format(" by proxy {:08x}{:08x}", chance(), chance());
@@ -100,7 +103,7 @@ struct Authority::Inside {
     const auto opened = open_sources(*rules);
     if (!settings.database_url.empty()) use_database();
     pass_on_warnings(opened);
-    // Last: this thread is ended by the destructor, which does not run where something above has thrown.
+    // Last: the destructor ends this thread, and does not run if something above has thrown.
     watch_files(*rules);
   }
 
@@ -116,14 +119,14 @@ struct Authority::Inside {
     return read;
   }
 
-  // Where nothing notifies, what others raise is read.
+  // A database without notifications is polled for the fences that others raise.
   bool polls() const { return settings.database_url.starts_with("sqlserver:") || settings.database_url.starts_with("odbc:"); }
 
   void use_database() {
     OpenOptions options;
     options.schema = settings.schema;
-    // One for each worker, one for the watch and one to spare, so that no renewal waits for a free
-    // connection.
+    // One connection for each worker, one for the watch and one spare, so that no renewal waits for
+    // a connection.
     options.connections_max = worker_threads + 2;
     options.answer_wait = milliseconds(20'000);  // longer than an acquisition may take: grace and check_wait
     database.emplace(Database::open(settings.database_url, options));
@@ -185,7 +188,8 @@ struct Authority::Inside {
     if (callback) callback(book.id(), scope, fence);
   }
 
-  // Whether the database that a start-up message names is that of database_url. None: not known yet.
+  // Whether the database that a start-up message names is that of database_url. Empty: not known
+  // yet.
   std::optional<bool> is_own(std::string_view name) const {
     if (one_for_all) return true;
     const std::lock_guard lock(own_name_mutex);
@@ -201,17 +205,19 @@ struct Authority::Inside {
     stopped.notify_all();
     watch_for_hints = nullptr;
     if (looker.joinable()) looker.join();
-    // Held before the workers drop their tasks: one of those may be all that is left of a lease whose last session has just gone.
+    // Taken before the workers drop their tasks, because a task may hold the last reference to a
+    // lease whose last session has just ended.
     const auto held = all_leases();
     if (workers) workers->stop();
     for (const auto& lease : held) {
-      // A database that cannot be reached is tried once, not once for each lease: the end must not take
-      // minutes.
+      // An unreachable database is tried once, not once for each lease, because the end must not
+      // take minutes.
       if (!lease->give_back_now()) break;
     }
   }
 
-  // Files of the rules are kept across a reload, for sessions hold on to them; those that no rule and no session knows any more go.
+  // A reload keeps the files of the rules, because sessions hold them. Files that no rule and no
+  // session uses any more are dropped.
   void watch_files(const Rules& of) {
     std::map<std::string, std::shared_ptr<TermFile>> kept;
     const std::lock_guard lock(files_mutex);
@@ -229,8 +235,9 @@ struct Authority::Inside {
     if (!files_of_rules.empty() && !looker.joinable()) looker = std::thread([this] { look_at_files(); });
   }
 
-  // The lock services of the rules; throws InvalidInput, and then nothing has changed. One that two rules name is one object, which
-  // remembers the terms that it has seen, also across a reload. Returns the new ones.
+  // Opens the lock services of the rules and returns the new ones. Throws InvalidInput, and then
+  // nothing has changed. Rules that name the same service share one object, which remembers the
+  // terms that it has seen, even across a reload.
   std::vector<std::shared_ptr<LeaseSource>> open_sources(const Rules& of) {
     std::map<std::string, std::shared_ptr<LeaseSource>> opened;
     std::vector<std::shared_ptr<LeaseSource>> fresh;
@@ -264,12 +271,12 @@ struct Authority::Inside {
       for (const auto& source : of) {
         try {
           for (const std::string& warning : source->warnings()) settings.log(Settings::Weight::warning, warning);
-        } catch (const std::exception&) {}  // who takes a lease there finds out
+        } catch (const std::exception&) {}  // the error appears when a lease is taken there
       }
     });
   }
 
-  // The files are looked at without any lock: stat() on a network file system may hang.
+  // The files are checked without any lock, because stat() on a network file system may hang.
   void look_at_files() {
     std::unique_lock lock(stop_mutex);
     while (!stopped.wait_for(lock, settings.file_pause, [this] { return stopping; })) {
@@ -304,7 +311,7 @@ struct Authority::Inside {
       const std::lock_guard lock(files_mutex);
       auto watched = files[file->path].lock();
       if (!watched) {
-        // A reload has just dropped it; this request came under the former rules.
+        // A reload has just dropped the file; this request still uses the former rules.
         watched = std::make_shared<TermFile>(file->path, highest_terms);
         files[file->path] = watched;
       }
@@ -325,7 +332,7 @@ struct Authority::Inside {
     const auto key = std::make_tuple(term.scope.name(), holder, term.url);
     auto lease = leases[key].lock();
     if (!lease) {
-      // A holder's name may come from the client, so the map must not grow with it.
+      // A client may choose the holder's name, so it must not be able to make the map grow.
       if (leases.size() > leases_max) std::erase_if(leases, [](const auto& entry) { return entry.second.expired(); });
       if (leases.size() >= leases_max) {
         return without(fmt::format("no term for scope \"{}\": {} holders of leases are known already, the most that this proxy keeps",
@@ -343,8 +350,8 @@ struct Authority::Inside {
     return std::make_shared<LeaseHere>(*this, lease, request.login.database);
   }
 
-  // A lease orders the writers of the database that it is kept in. For a session of another one it is no term at all: there it would seal
-  // nothing.
+  // A lease orders the writers of the database that keeps it. Sessions of another database get no
+  // term from it, because it would seal nothing there.
   class LeaseHere final : public conversation::TermSource {
    public:
     LeaseHere(const Inside& inside, std::shared_ptr<const HostLease> lease, std::string database)
@@ -399,8 +406,8 @@ struct Authority::Inside {
   mutable std::mutex mutex;  // guards rules, leases, sources, sessions
   std::shared_ptr<const Rules> rules = std::make_shared<const Rules>();
   std::map<std::tuple<std::string, std::string, std::string>, std::weak_ptr<HostLease>> leases;  // by scope, holder, lock service
-  std::map<std::string, std::shared_ptr<LeaseSource>> sources;                                   // by URL; none ever goes
-  std::map<std::uint64_t, Known> sessions;                                                       // of lease rules only
+  std::map<std::string, std::shared_ptr<LeaseSource>> sources;                                   // by URL; never removed
+  std::map<std::uint64_t, Known> sessions;                                                       // only those of lease rules
 
   std::mutex files_mutex;  // guards files, files_of_rules
   std::map<std::string, std::weak_ptr<TermFile>> files;
@@ -419,11 +426,11 @@ struct Authority::Inside {
 
   std::mutex calling;  // guards callback, also while it is called
   std::function<void(std::uint64_t, std::string_view, std::int64_t)> callback;
-  std::function<void(std::string_view, bool)> gate_callback;  // the same for it
+  std::function<void(std::string_view, bool)> gate_callback;  // the same for gates
 
   mutable std::mutex own_name_mutex;    // guards own_name
   std::optional<std::string> own_name;  // the database of database_url
-  bool one_for_all = false;             // there is but one database, whatever clients call it
+  bool one_for_all = false;             // all clients use the same database, whatever name they give
   std::atomic<FenceWatch*> watch_for_hints{nullptr};
   const std::shared_ptr<FenceBook> own = std::make_shared<FenceBook>(
       std::string(), detail::FenceMemory::scopes_max,
@@ -445,7 +452,7 @@ conversation::Admission Authority::admit(std::uint64_t session, const ConnectReq
   admission.without_term = in.settings.without_term;
   admission.enforce = in.settings.enforce;
   admission.replication = in.settings.replication;
-  // What no rule speaks of, the client may declare.
+  // Without a matching rule, the client may declare.
   admission.overridable = true;
   std::shared_ptr<const Rules> rules;
   {
@@ -464,7 +471,7 @@ conversation::Admission Authority::admit(std::uint64_t session, const ConnectReq
   admission.replication = rule->replication.value_or(admission.replication);
   const bool lease = std::holds_alternative<LeaseTerm>(rule->source);
   admission.on_stale = rule->on_stale.value_or(lease ? conversation::OnStale::disconnect : conversation::OnStale::error);
-  // Who only looks takes nobody's lease.
+  // An observed session must not take a lease from others.
   admission.rule = lease && admission.enforce == conversation::Enforce::observe
                        ? without("--enforce observe takes no lease", conversation::TermSource::Standing::none_taken)
                        : in.source_of(*rule, session, request);
@@ -488,7 +495,7 @@ void Authority::established(std::uint64_t session, std::function<void()> settled
   else if (settled) settled();
 }
 
-// Every session that was admitted ends here once, whether or not it got as far as established().
+// Every admitted session ends here once, whether or not established() was called for it.
 void Authority::ended(std::uint64_t session) {
   Inside::Known known;
   {
@@ -498,7 +505,7 @@ void Authority::ended(std::uint64_t session) {
     known = std::move(found->second);
     inside_->sessions.erase(found);
   }
-  // Without the lock: it may take the lease's own and call back.
+  // Without the lock: the call may take the lease's own lock and call back.
   if (known.open) known.lease->closed(session);
 }
 
@@ -553,7 +560,7 @@ conversation::SeatOffer Authority::seat_offer(std::string_view database) const {
 void Authority::raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view, std::string_view)> done) {
   Inside& in = *inside_;
   if (!in.database || !is_scope(scope) || term < 1 || term > Term::max_value)
-    // Reports that no fence can be raised here.
+    // No fence can be raised here.
     return conversation::Authority::raise(scope, term, std::move(done));
   // Sessions of this proxy need no notification from the database.
   in.gate_wanted(scope, true);
@@ -591,13 +598,14 @@ conversation::Watching Authority::watching() const {
 void Authority::happened(std::string_view database, const conversation::Incident& incident) {
   Inside& in = *inside_;
   if (incident.kind != conversation::Incident::Kind::refused || incident.code != "TG001") return;
-  // Another database's audit is not ours to write.
+  // The proxy must not write to another database's audit.
   if (!in.database || !in.is_own(database).value_or(false) || !is_scope(incident.scope) || incident.term < 1 ||
       incident.term > Term::max_value)
     return;
-  // What PostgreSQL has refused, its layer 1 brings to the audit, with the client's role and application.
+  // Refusals by PostgreSQL are written to the audit by layer 1, with the client's role and
+  // application.
   if (!incident.from_memory && in.database->kind() == "postgresql") return;
-  // Only gathered here: they go out once a second, by a worker.
+  // Only collected here; a worker writes them once a second.
   if (const auto due =
           in.refusals.note(std::string(incident.scope), incident.term, milliseconds_since_1970(), std::string(incident.client)))
     in.refusals.put_back(*due);

@@ -1,6 +1,6 @@
-// What the proxy knows of the fences of one database: a memory of heights, which scopes somebody doubts, and
-// which are untrusted. Any thread. It learns only from the database (took, believe); what a session claims is
-// a hint that makes a reader look (F3).
+// What the proxy knows of the fences of one database: the highest fence of each scope, which scopes
+// are suspect, and which are untrusted. Any thread. Only reads of the database change it (took,
+// believe); what a session reports is a hint to read (F3).
 #include "fence_book.hpp"
 
 #include <utility>
@@ -25,7 +25,7 @@ std::uint64_t next_id() {
 FenceBook::FenceBook(std::string name, std::size_t scopes_max, Events events)
     : id_(next_id()), name_(std::move(name)), events_(std::move(events)), memory_(scopes_max), scopes_max_(scopes_max) {}
 
-// Wakes the watch at the first call only: sessions ask at every transaction.
+// Wakes the watch only at the first call, because sessions call this in every transaction.
 void FenceBook::want() const {
   requested_at_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   if (!wanted_.load(std::memory_order_relaxed) && !wanted_.exchange(true)) events_.wanted(const_cast<FenceBook&>(*this));
@@ -42,7 +42,7 @@ void FenceBook::hint(std::string_view scope, std::int64_t fence) {
   {
     const std::lock_guard lock(suspects_mutex_);
     if (all_suspect_) return;
-    // Too many to read one by one; then all are read.
+    // Too many to read one by one, so all are read.
     if (suspects_.size() >= suspects_max) {
       all_suspect_ = true;
       suspects_.clear();
@@ -90,7 +90,8 @@ void FenceBook::believe(const std::string& scope, std::int64_t fence) {
 }
 
 void FenceBook::took(const FenceInfo& info, std::int64_t remembered) {
-  // A reset that came after the scope was found untrusted has another reset_from than the one noted then.
+  // If a reset came after the scope was found untrusted, reset_from differs from the one recorded
+  // then.
   const auto reset_since = [&] {
     const std::lock_guard lock(untrusted_mutex_);
     const auto found = untrusted_.find(info.scope);
@@ -99,7 +100,7 @@ void FenceBook::took(const FenceInfo& info, std::int64_t remembered) {
   if (info.term >= remembered) {
     believe(info.scope, info.term);
   } else if ((info.reset_from && *info.reset_from >= remembered) || reset_since()) {
-    // An audited reset took it down.
+    // An audited reset has lowered it.
     memory_.forget(info.scope);
     memory_.saw(info.scope, info.term);
   } else {

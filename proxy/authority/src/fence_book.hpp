@@ -1,5 +1,5 @@
-// What is known of the fences of one database: a lower bound, made of what was read from `fences` there and of nothing else. Who reads is
-// FenceReader. Any thread.
+// The fences of one database that are known: lower bounds, only from what was read in its `fences`.
+// FenceReader reads them. Any thread.
 #pragma once
 
 #include <atomic>
@@ -23,15 +23,15 @@ namespace termgate::authority {
 class FenceBook final : public conversation::Fences {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::size_t suspects_max = 50;  // beyond that all are read
+  static constexpr std::size_t suspects_max = 50;  // above this number all are read
 
   struct Events {
     std::function<void(const FenceBook&, std::string_view scope, std::int64_t fence)> rose;
-    // Somebody has asked for the first time since quiet(), or there is a scope to be read.
+    // A session has asked for the first time since quiet(), or there is a scope to read.
     std::function<void(FenceBook&)> wanted;
   };
-  // `name`: of the database, where a message has to say which; empty: the one of --backend. Both events may be called by any thread that
-  // calls a member.
+  // `name`: the database's name, for messages; empty: the one of --backend. Any thread that calls a
+  // member may call the events.
   FenceBook(std::string name, std::size_t scopes_max, Events events);
 
   // --- for sessions ---
@@ -40,40 +40,41 @@ class FenceBook final : public conversation::Fences {
   void hint(std::string_view scope, std::int64_t fence) override;
   std::string untrusted(std::string_view scope) const override;
 
-  // --- for who reads ---
+  // --- for the reader ---
   const std::string& name() const noexcept { return name_; }
-  // Whether somebody reads now. What was read before counts also while a connection is lost: that is when a database may have forgotten.
+  // Whether the fences are being read now. Earlier reads still count while a connection is lost,
+  // because that is when a database may have lost fences.
   void set_watched(bool watched) noexcept { watched_ = watched; }
   bool watched() const noexcept { return watched_; }
-  // Since a session last asked. What wants a watch says so anew after quiet().
+  // When a session last asked. A session that wants a watch asks again after quiet().
   Clock::time_point requested_at() const noexcept {
     return Clock::time_point(Clock::duration(requested_at_.load(std::memory_order_relaxed)));
   }
   bool wanted() const noexcept { return wanted_; }
   void quiet() noexcept { wanted_ = false; }
-  // Nothing is known any more.
+  // Forgets everything.
   void forget_all();
 
   struct Suspects {
     std::set<std::string> scopes;
-    bool all = false;  // more than suspects_max
+    bool all = false;  // there are more than suspects_max
   };
   Suspects take_suspects();
   bool has_suspects() const;
-  // As many of the untrusted scopes as fit.
+  // Adds as many of the untrusted scopes as fit.
   void add_untrusted(std::set<std::string>& scopes) const;
   bool any_untrusted() const noexcept { return any_untrusted_; }
 
   std::int64_t remembered(const std::string& scope) const { return memory_.highest(scope); }
-  // `info` was just read; `remembered`: what was remembered before it was.
+  // `info` was just read; `remembered`: what was remembered before that read.
   void took(const FenceInfo& info, std::int64_t remembered);
-  // By an acquisition on a connection of our own, or read just now.
+  // For a fence from an acquisition on our own connection, or one that was just read.
   void believe(const std::string& scope, std::int64_t fence);
 
  private:
   struct Untrusted {
     std::string message;
-    std::optional<std::int64_t> reset_from;  // as it was then: a reset since settles it
+    std::optional<std::int64_t> reset_from;  // as it was then; a later reset makes the scope trusted again
   };
 
   void want() const;
@@ -89,7 +90,7 @@ class FenceBook final : public conversation::Fences {
 
   mutable std::mutex untrusted_mutex_;  // guards untrusted_
   std::map<std::string, Untrusted, std::less<>> untrusted_;
-  std::atomic<bool> any_untrusted_{false};  // there are any: every write asks
+  std::atomic<bool> any_untrusted_{false};  // every write checks this
 
   mutable std::mutex suspects_mutex_;  // guards the two below
   std::set<std::string> suspects_;

@@ -1,5 +1,5 @@
-// Reads fences when something suggests that they have changed. A notification is never believed: anybody may
-// send one, so it only says which scope to read.
+// Reads fences when something suggests that they have changed. Anybody may send a notification, so
+// it is not trusted: it only says which scope to read.
 #include "fence_reader.hpp"
 
 #include <algorithm>
@@ -14,7 +14,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// One flat JSON object of strings and numbers, which is all that a raise sends. Anything else is nobody's hint.
+// Parses one flat JSON object of strings and numbers, which is all that a raise sends. Anything
+// else is ignored.
 class Payload {
  public:
   explicit Payload(std::string_view text) : text_(text) {}
@@ -69,7 +70,7 @@ class Payload {
       if (const auto known = names.find(escape); known != std::string_view::npos) {
         value += meanings[known];
       } else if (escape == 'u' && at_ + 4 <= text_.size()) {
-        // The server writes control characters so, and nothing else.
+        // The server writes only control characters in this form.
         unsigned code = 0;
         const char* end = text_.data() + at_ + 4;
         const auto [stopped, error] = std::from_chars(text_.data() + at_, end, code, 16);
@@ -108,7 +109,8 @@ FenceReader::FenceReader(FenceBook& book, Source source, std::string schema, std
 
 FenceReader::Clock::time_point FenceReader::due() const {
   auto due = owing_ ? std::min(read_again_, not_before_) : read_again_;
-  // What makes a scope trusted again, an acquisition or an operator, is heard of soon where nothing notifies us.
+  // An acquisition or an operator may make a scope trusted again; without notifications only
+  // reading soon shows that.
   if (book_.any_untrusted()) due = std::min(due, turned_ + untrusted_pause);
   return due;
 }
@@ -120,9 +122,9 @@ void FenceReader::turn(const detail::FenceFeed::Heard& heard) {
   for (const auto& payload : heard.payloads) {
     if (auto scope = hinted_scope(payload, schema_)) scopes.insert(std::move(*scope));
   }
-  // Only the first of very many untrusted scopes; the rest when all fences are read.
+  // Only the first of very many untrusted scopes; the others are read together with all fences.
   if (book_.any_untrusted()) book_.add_untrusted(scopes);
-  // Whoever sends more hints than that, forged or not, makes us read them all, but not more often than each second.
+  // More hints than that, forged or not, cause all fences to be read, but at most once a second.
   if (heard.missed || all || scopes.size() > read_one_by_one_max) {
     owing_ = true;
     scopes.clear();
@@ -132,7 +134,8 @@ void FenceReader::turn(const detail::FenceFeed::Heard& heard) {
     // If reading fails half-way, it is due again at once.
     read_again_ = {};
     const bool one_page = read_all();
-    // Raises by plain SQL notify nobody. Where reading costs next to nothing they are seen soon all the same.
+    // Raises by plain SQL send no notification. If reading is cheap (one page), it is repeated
+    // soon, so that they are seen.
     read_again_ = Clock::now() + (one_page ? std::min(pause_, std::max(pause_ / 30, quick_pause)) : pause_);
     if (flood) not_before_ = Clock::now() + flood_pause;
   } else if (!owing_) {
@@ -141,7 +144,8 @@ void FenceReader::turn(const detail::FenceFeed::Heard& heard) {
 }
 
 void FenceReader::read_one(const std::string& scope) {
-  // Before it is read: what is believed meanwhile must not look like a raise that the database forgot.
+  // Taken before the read: a fence that is learned meanwhile must not look like one that the
+  // database has lost.
   const std::int64_t remembered = book_.remembered(scope);
   if (const auto info = source_.one(scope)) book_.took(*info, remembered);
 }
@@ -152,8 +156,8 @@ bool FenceReader::read_all() {
   for (std::size_t read = 0; read < scopes_max_ && !stopping_; read += page) {
     const auto fences = source_.page(after, page);
     for (const auto& info : fences) {
-      // The page may be older than what was believed since it was read, so one scope is read again before it
-      // counts as untrusted.
+      // The page may be older than what was learned since it was read, so one scope is read again
+      // before it counts as untrusted.
       if (info.term < book_.remembered(info.scope)) read_one(info.scope);
       else book_.took(info, 0);
     }

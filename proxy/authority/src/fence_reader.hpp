@@ -1,5 +1,5 @@
-// Keeps a FenceBook in step with its database: which scopes to read, and when. It owns no thread: whoever has one calls turn(), one at a
-// time.
+// Keeps a FenceBook up to date with its database: decides which scopes to read, and when. It has no
+// thread: others call turn(), one at a time.
 #pragma once
 
 #include <atomic>
@@ -18,44 +18,46 @@
 
 namespace termgate::authority {
 
-// The scope that a notification names: {"scope": …, "term": …, "schema": …} as json_build_object writes it. None: malformed, of another
-// schema, or no scope.
+// The scope that a notification names: {"scope": …, "term": …, "schema": …} as json_build_object
+// writes it. Empty: it is malformed, of another schema, or not a scope.
 std::optional<std::string> hinted_scope(std::string_view payload, std::string_view schema);
 
 class FenceReader {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Both may throw, what Database does.
+  // Both may throw what Database throws.
   struct Source {
     std::function<std::vector<FenceInfo>(const std::string& after, int limit)> page;
     std::function<std::optional<FenceInfo>(const std::string& scope)> one;
   };
-  // `pause`: between two readings of all fences; where they are one page, a thirtieth of it, but a second or more.
+  // `pause`: between two reads of all fences. If they fit on one page, it is a thirtieth of that,
+  // but at least a second.
   FenceReader(FenceBook& book, Source source, std::string schema, std::size_t scopes_max, std::chrono::milliseconds pause);
 
-  // Reads what `heard`, the book's suspects and the clock ask for, and takes it into the book. Throws what the source does; the next turn
-  // reads all.
+  // Reads what is due according to `heard`, the book's suspects and the clock, and records it in
+  // the book. Throws what the source throws; the next turn then reads all.
   void turn(const detail::FenceFeed::Heard& heard);
-  // What was announced may have been missed.
+  // The next turn reads all fences, because notifications may have been missed.
   void read_all_next() noexcept { read_again_ = {}; }
-  // When the next turn is due, whatever is heard.
+  // When the next turn is due, even without a notification.
   Clock::time_point due() const;
-  // Ends a turn that reads very many fences. Any thread.
+  // Interrupts a turn that reads very many fences. Any thread.
   void stop() noexcept { stopping_ = true; }
 
  private:
   void read_one(const std::string& scope);
-  bool read_all();  // whether they were one page
+  bool read_all();  // true: they were one page
 
   FenceBook& book_;
   const Source source_;
   const std::string schema_;
   const std::size_t scopes_max_;
   const std::chrono::milliseconds pause_;
-  Clock::time_point read_again_{};  // all of them
-  Clock::time_point not_before_{};  // after a flood
-  bool owing_ = false;              // a flood was heard, and all are to be read once that time has come
+  Clock::time_point read_again_{};  // when all are read again
+  Clock::time_point not_before_{};  // after a flood of hints
+  // A flood of hints came, and all fences are to be read at not_before_.
+  bool owing_ = false;
   Clock::time_point turned_{};
   std::atomic<bool> stopping_{false};
 };

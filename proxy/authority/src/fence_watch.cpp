@@ -1,5 +1,6 @@
-// The watch of the database of --backend: one thread that waits for notifications or a pause, and lets the
-// reader read. It is also how the proxy learns which database that is, whose layer 1, and which version.
+// The watch of the database of --backend: one thread that waits for a notification or the end of a
+// pause, and then calls the reader. The proxy also learns here which database that is, who owns its
+// layer 1, and its version.
 #include "fence_watch.hpp"
 
 #include <algorithm>
@@ -24,8 +25,8 @@ constexpr milliseconds retry_pause{1000};
 
 }  // namespace
 
-// A failed connection has no SQLSTATE in libpq, so its words must do. What a server itself reports has two spaces behind its severity, in
-// whatever language.
+// For a failed connection libpq has no SQLSTATE, so its message decides. In a message of the
+// server, two spaces follow the severity, in any language.
 Obstacle obstacle_of(const std::exception& error) {
   if (dynamic_cast<const Unavailable*>(&error) == nullptr) return Obstacle::not_installed;
   const std::string_view text = error.what();
@@ -82,7 +83,8 @@ void FenceWatch::run() {
     return stopping_;
   };
   bool known = false;
-  // Each obstacle is logged once, until it is gone: a server that restarts is unreachable, then starting, then there.
+  // Each obstacle is logged once until it is gone: a server that restarts is unreachable, then
+  // starting, then there.
   Obstacle reported = Obstacle::none;
   detail::FenceFeed::Heard heard;
   while (!stopping()) {
@@ -115,7 +117,7 @@ void FenceWatch::run() {
       obstacle_ = obstacle;
       if (std::exchange(reported, obstacle) != obstacle)
         events_.failed(fmt::format("cannot watch for fence changes (retrying): {}", error.what()));
-      // What was notified while the connection was gone is lost.
+      // Notifications that came while the connection was lost are missing.
       reader_.read_all_next();
       sleep(retry_pause);
     }

@@ -1,5 +1,5 @@
-// A thread that watches the database of --backend: it listens where the database can tell, and reads. It also knows what blocks
-// of that. Any thread.
+// A thread that watches the fences of the database of --backend, by notifications if it has them,
+// and by reading. It also knows what prevents that. Any thread.
 #pragma once
 
 #include <atomic>
@@ -21,31 +21,33 @@
 
 namespace termgate::authority {
 
-// What an error of a watch means for an operator.
+// The obstacle that an error of a watch means for an operator.
 conversation::Obstacle obstacle_of(const std::exception& error);
 
 class FenceWatch {
  public:
   struct Events {
-    // The first time that the database was reached: its name, where it has one, and who owns layer 1 there.
+    // Called when the database is first reached: with its name, if it has one, and the owner of
+    // layer 1 there.
     std::function<void(const std::string& database, const std::string& owner)> known;
-    // Both say what an operator should read, once for each change. Must not block.
+    // Called with a message for the operator, once for each change. Must not block.
     std::function<void(const std::string&)> failed, recovered;
   };
 
-  // Begins to watch for `book`. `feed` nullptr: only reads all of them every `pause`. Members outlive it.
+  // Watches for `book`. Without `feed`, only reads all fences every `pause`. `book` and what the
+  // events use must outlive the watch.
   FenceWatch(FenceBook& book, Database database, std::unique_ptr<detail::FenceFeed> feed, std::string schema,
              std::chrono::milliseconds pause, Events events);
   ~FenceWatch();
   FenceWatch(const FenceWatch&) = delete;
   FenceWatch& operator=(const FenceWatch&) = delete;
 
-  // There may be something to read.
+  // Wakes the thread, because there may be something to read.
   void wake();
-  // `none` also before the first attempt has come to an end.
+  // Also `none` before the first attempt has ended.
   conversation::Obstacle obstacle() const noexcept { return obstacle_; }
   std::int64_t failures() const noexcept { return failures_; }
-  // Those of the last connection that was made.
+  // The host and port of the last connection.
   conversation::ServedBy served_by() const {
     const std::lock_guard lock(mutex_);
     return served_by_;

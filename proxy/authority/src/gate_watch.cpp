@@ -1,8 +1,8 @@
-// Which of the gates that sessions of this proxy hold a raise waits for (decision 0011).
+// Finds out which gates of this proxy's sessions a raise waits for (docs/decisions/0011).
 //
-// Two threads, so that a question that hangs does not hide that it hangs: ask() asks the database, keep_time() compares
-// with the moment of the last answer and reports all gates as wanted if that is too old. `mutex_` guards the map and
-// the moment; the database and the callbacks are called without it.
+// Two threads, so that a query that hangs is noticed: ask() queries the database, keep_time() looks
+// at the time of the last answer and reports all gates as wanted if that is too long ago. `mutex_`
+// guards the map and the time; the database and the callbacks are called without it.
 #include "gate_watch.hpp"
 
 #include <exception>
@@ -46,7 +46,7 @@ GateWatch::~GateWatch() {
 void GateWatch::held(std::string_view scope) {
   {
     const std::lock_guard lock(mutex_);
-    // Nothing was queried while no gate was held, so the time counts from here.
+    // Without a held gate the database was not queried, so the time counts from here.
     if (held_.empty()) answered_ = Clock::now();
     const auto found = held_.find(scope);
     if (found != held_.end()) {
@@ -75,7 +75,8 @@ void GateWatch::ask() {
   bool failing = false;
   const auto ask_for_nobody = [this] {
     try {
-      // So that the connection is there, and the procedure compiled, when the first gate is held. A failure is reported then.
+      // Called so that the connection exists, and the procedure is compiled, when the first gate is
+      // held. A failure is reported then.
       static_cast<void>(feed_->wanted({}));
     } catch (const std::exception&) {}
   };

@@ -1,7 +1,9 @@
-// Asks the database which gates a raise waits for (decision 0011; on PostgreSQL which seats, decision 0026), as long as sessions of this
-// proxy hold any. A session then gives its gate back. While nobody holds one, it asks every five seconds. Any thread.
+// Queries the database for the gates that a raise waits for (docs/decisions/0011; on PostgreSQL for
+// the seats, docs/decisions/0026) while sessions of this proxy hold any. Such a session then gives
+// its gate back. While no gate is held, it queries every five seconds. Any thread.
 //
-// If there is no answer in time, every gate is called wanted: a session then holds one hardly longer than that, as if it were not watched.
+// If no answer comes in time, every gate counts as wanted: sessions then hold a gate only briefly,
+// as if there were no watch.
 #pragma once
 
 #include <chrono>
@@ -22,19 +24,21 @@ namespace termgate::authority {
 class GateWatch {
  public:
   struct Events {
-    // A raise waits for the gate of this scope; `certain` false: nobody knows. Must neither block nor call a member.
+    // A raise waits for the gate of this scope; with `certain` false that is unknown. Must neither
+    // block nor call a member.
     std::function<void(std::string_view scope, bool certain)> wanted;
-    // Both say what an operator should read, once for each change. Must not block.
+    // Called with a message for the operator, once for each change. Must not block.
     std::function<void(const std::string&)> failed, recovered;
   };
 
-  // `pause`: between two questions. `answer_max`: after so long without an answer nobody knows.
+  // `pause`: between two queries. `answer_max`: after this time without an answer the result counts
+  // as unknown.
   GateWatch(std::unique_ptr<detail::GateFeed> feed, std::chrono::milliseconds pause, std::chrono::milliseconds answer_max, Events events);
   ~GateWatch();
   GateWatch(const GateWatch&) = delete;
   GateWatch& operator=(const GateWatch&) = delete;
 
-  // A session holds the gate of this scope; or no longer. Must come in pairs.
+  // A session holds, or no longer holds, the gate of this scope. Called in pairs.
   void held(std::string_view scope);
   void left(std::string_view scope);
   const detail::GateFeed& feed() const noexcept { return *feed_; }
@@ -53,7 +57,8 @@ class GateWatch {
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::map<std::string, int, std::less<>> held_;
-  Clock::time_point answered_{};  // the last good answer, or the time since when one is due
+  // When the last good answer came, or since when one is due.
+  Clock::time_point answered_{};
   bool stopping_ = false;
 
   std::thread asking_, time_;

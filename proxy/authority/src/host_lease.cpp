@@ -1,9 +1,10 @@
-// The lease that a rule takes for a host: taken when its first session opens, renewed while a session of it answers,
-// given back when the last one has closed.
+// The lease that a rule takes for a host: taken when its first session opens, renewed while a
+// session of it answers, given back when the last one has closed.
 //
-// Owner: shared; the Authority has it weakly, each session's TermSource and each scheduled task strongly. Threads: any
-// may call; step() and what it calls run on one worker at a time (`busy_`), without the lock while they ask the
-// database. `kicked_` counts the tasks: only the last one that was scheduled does anything.
+// Owner: shared; the Authority holds it weakly, each session's TermSource and each scheduled task
+// strongly. Threads: any may call. step() and what it calls run on one worker at a time (`busy_`),
+// without the lock while they query the database. `kicked_` counts the tasks: only the last one
+// that was scheduled does anything.
 #include "host_lease.hpp"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds longest_pause{500};  // after an error, and the longest pause between two looks at another's lease
+// After an error; also the longest pause between two looks at another owner's lease.
+constexpr milliseconds longest_pause{500};
 constexpr milliseconds shortest_pause{20};
 constexpr milliseconds hold_off_max{5'000};
 
@@ -75,8 +77,8 @@ void HostLease::fence_rose(std::int64_t fence) {
   why_not_ = fmt::format("no term for scope \"{}\": the lease of {} with term {} is lost, the fence stands at {}", scope_.name(), owner_,
                          lease_->term().value(), fence);
   lease_.reset();
-  // Another leader has just taken over. Without the pause two hosts would take the lease from each other
-  // without end.
+  // Another leader has just taken over. Without this pause two hosts would take the lease from each
+  // other endlessly.
   hold_off_until_ = Clock::now() + std::min(ttl_, hold_off_max);
   kick(Clock::now());
 }
@@ -111,7 +113,7 @@ void HostLease::settle_after(std::uint64_t session) {
   if (settled) settled();
 }
 
-// With the lock held; the caller calls them without it.
+// The caller holds the lock, and calls the results after it has released it.
 std::vector<std::function<void()>> HostLease::take_settled() {
   std::vector<std::function<void()>> all;
   for (auto& [session, opened] : sessions_) {
@@ -120,7 +122,8 @@ std::vector<std::function<void()>> HostLease::take_settled() {
   return all;
 }
 
-// The task holds this object, so that a lease is given back though the last session that held it is gone.
+// The task holds a reference to this object, so that a lease is given back even if the last session
+// that used it is gone.
 void HostLease::kick(Clock::time_point when) {
   const auto number = ++kicked_;
   common_.workers.at(when, [self = shared_from_this(), number] { self->run(number); });
@@ -129,7 +132,7 @@ void HostLease::kick(Clock::time_point when) {
 void HostLease::run(std::uint64_t kicked) {
   {
     const Lock lock(mutex_);
-    if (kicked != kicked_) return;  // a later one comes
+    if (kicked != kicked_) return;  // a later task will run
     if (busy_) {
       again_ = true;
       return;
@@ -149,15 +152,15 @@ void HostLease::run(std::uint64_t kicked) {
     const Lock lock(mutex_);
     busy_ = false;
     if (std::exchange(again_, false) || kicked != kicked_)
-      next = Clock::now();  // somebody has come meanwhile, and is settled by the next step
+      next = Clock::now();  // a session has arrived meanwhile; the next step settles it
     else settled = take_settled();
     if (next) kick(*next);
   }
   for (const auto& call : settled) call();
 }
 
-// Whether any client of the host is known to be alive. The lease is the host's, not the proxy's: a
-// proxy that runs on must not renew it for a host that has gone.
+// Whether a client of the host is known to be alive. The lease belongs to the host, not to the
+// proxy: a running proxy must not renew it for a host that is gone.
 bool HostLease::answering(milliseconds ttl) const {
   std::vector<std::shared_ptr<PeerLiveness>> present;
   {
@@ -215,7 +218,7 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
     origin_->noted();
     return Clock::now() + pause;
   } catch (const LeaseLost&) {
-    // Ended by a higher term, or merely not renewed in time?
+    // A higher term has ended it, or it was not renewed in time.
     if (const auto fence = Info(common_.database).fence(scope_)) fence_rose(fence->term);
     common_.log(fmt::format("lease of scope \"{}\" with term {} lost by {}", scope_.name(), lease->term().value(), owner_));
     const Lock lock(mutex_);
@@ -225,7 +228,8 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
     lease_.reset();
     return Clock::now();
   } catch (const std::exception& error) {
-    // Not reached, or somebody is at the lease right now (TG006): there is time until the lease ends.
+    // The database was not reached, or another request holds the lease's lock (TG006): there is
+    // time until the lease ends.
     if (lease->still_held()) return Clock::now() + std::clamp(ttl / 10, shortest_pause, longest_pause);
     lost(fmt::format("no term for scope \"{}\": the lease of {} could not be renewed: {}", scope_.name(), owner_, error.what()));
     common_.log(fmt::format("lease of scope \"{}\" not renewed for {}: {}", scope_.name(), owner_, error.what()));
@@ -233,7 +237,7 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
   }
 }
 
-// One try. Returns when to try again; a lease that was taken is due for its renewal then.
+// Tries once. Returns when to try again, or when a lease that was taken must be renewed.
 std::optional<HostLease::Clock::time_point> HostLease::take() {
   milliseconds ttl;
   bool force = false;
@@ -299,7 +303,7 @@ bool HostLease::give_back_now() {
     give_back(*lease);
     return true;
   } catch (const std::exception&) {
-    return false;  // it ends by itself
+    return false;  // it expires by itself
   }
 }
 

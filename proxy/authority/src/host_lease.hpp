@@ -1,7 +1,8 @@
-// The lease of one application: acquired when the first of its sessions is established, renewed while one of them is open and its
-// peer answers within the TTL, given back when the last one is gone. Any number of proxies share one of the database's leases: its owner is
-// the application's host, and a proxy that finds the lease in the host's hands already joins its term. Any thread; the database and the
-// lock service are only called on workers.
+// The lease of one application: acquired when the first of its sessions is established, renewed
+// while one of them is open and its peer answers within the TTL, given back when the last one has
+// ended. Several proxies can share one lease of the database: its owner is the application's host,
+// and a proxy that finds the host holding the lease already uses its term. Any thread; only workers
+// call the database and the lock service.
 #pragma once
 
 #include <chrono>
@@ -27,7 +28,7 @@ class HostLease final : public conversation::TermSource, public std::enable_shar
  public:
   using Clock = Workers::Clock;
 
-  // What all of them share; outlives them.
+  // What all leases share; must outlive them.
   struct Common {
     Workers& workers;
     Database database;
@@ -38,29 +39,31 @@ class HostLease final : public conversation::TermSource, public std::enable_shar
 
   HostLease(Common& common, Scope scope, std::string owner, std::unique_ptr<LeaseOrigin> origin);
 
-  // A reloaded rule may have changed these.
+  // Applies values that a reloaded rule may have changed.
   void set(std::chrono::milliseconds ttl, Takeover takeover);
 
   void opened(std::uint64_t session, std::shared_ptr<PeerLiveness> liveness, std::function<void()> settled);
   void closed(std::uint64_t session);
-  // The scope's fence is at `fence`: above the lease's own term it is another's by now, whatever the next renewal would say.
+  // The scope's fence is now `fence`. If that is above the lease's own term, another leader has the
+  // scope, whatever the next renewal would return.
   void fence_rose(std::int64_t fence);
 
   Standing now() const override;
   const Scope& scope() const noexcept { return scope_; }
   bool held() const;
 
-  // At the very end, when no worker runs any more: gives the lease back. False: the database did not answer.
+  // Gives the lease back at the very end, when no worker runs any more. False: the database did not
+  // answer.
   bool give_back_now();
 
  private:
   struct Opened {
     std::shared_ptr<PeerLiveness> liveness;
-    std::function<void()> settled;  // until it was called
+    std::function<void()> settled;  // empty once it was called
   };
   using Lock = std::unique_lock<std::mutex>;
 
-  void kick(Clock::time_point when);  // mutex_ is held
+  void kick(Clock::time_point when);  // the caller holds mutex_
   void run(std::uint64_t kicked);
   void settle_after(std::uint64_t session);
   std::optional<Clock::time_point> step();
@@ -70,12 +73,12 @@ class HostLease final : public conversation::TermSource, public std::enable_shar
   void won(LeaseOrigin::Won won);
   void lost(std::string why);
   bool answering(std::chrono::milliseconds ttl) const;
-  std::vector<std::function<void()>> take_settled();  // mutex_ is held
+  std::vector<std::function<void()>> take_settled();  // the caller holds mutex_
 
   Common& common_;
   const Scope scope_;
   const std::string owner_;
-  const std::unique_ptr<LeaseOrigin> origin_;  // only the worker that is busy calls it
+  const std::unique_ptr<LeaseOrigin> origin_;  // only the busy worker calls it
 
   mutable std::mutex mutex_;  // guards what follows
   std::chrono::milliseconds ttl_{10'000};
@@ -83,9 +86,10 @@ class HostLease final : public conversation::TermSource, public std::enable_shar
   std::map<std::uint64_t, Opened> sessions_;
   std::optional<Lease> lease_;
   std::string why_not_;
-  const char* problem_code_ = "TG002";  // that goes with why_not_
+  const char* problem_code_ = "TG002";  // belongs to why_not_
   bool newcomer_ = false;               // a session has arrived since the lease was last held
-  // Shut out by a higher term: whoever ended this lease is about to take it, and must find it free.
+  // After a higher term has ended the lease, it is not taken before this time, because the other
+  // leader must find it free.
   Clock::time_point hold_off_until_{};
   bool busy_ = false;  // a worker is in step()
   bool again_ = false;

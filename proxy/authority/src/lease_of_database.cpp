@@ -32,7 +32,8 @@ class OfDatabase final : public LeaseOrigin {
   std::variant<Won, NotHad> take(milliseconds ttl, bool force, milliseconds hold_off) override {
     const auto seen = Info(database_).lease(scope_);
     if (seen && live(*seen) && seen->owner == owner_) {
-      // Another proxy holds it for the same host, or this one did before it was started again: one application, one term.
+      // Another proxy holds it for the same host, or this one did before a restart: one application
+      // has one term.
       try {
         const Lease lease = database_.renew_lease(scope_, Term(seen->term), owner_, ttl);
         shared_until_ = Clock::now() + ttl;
@@ -56,7 +57,8 @@ class OfDatabase final : public LeaseOrigin {
     return NotHad{"its lease was taken by another just now", {}};
   }
 
-  // Two reads around the renewal show whether another proxy renews the same lease: its renewals move renewed_at as well.
+  // Reads the lease before and after the renewal, to see whether another proxy renews it as well,
+  // which also changes renewed_at.
   Lease renew(const Lease& lease, milliseconds ttl) override {
     const auto before = Info(database_).lease(scope_);
     if (before && before->owner == owner_ && before->term == lease.term().value() && before->renewed_at_ms != renewed_at_ms_)
@@ -71,7 +73,7 @@ class OfDatabase final : public LeaseOrigin {
   std::string_view give_back(const Lease& lease) override {
     const auto seen = Info(database_).lease(scope_);
     if (!seen || seen->owner != owner_ || seen->term != lease.term().value() || !live(*seen)) return {};
-    // Another proxy of the same host renews it too, so it is not ours alone to give back.
+    // Another proxy of the same host renews it too, so this proxy alone must not give it back.
     if (seen->renewed_at_ms != renewed_at_ms_ || Clock::now() < shared_until_) return "left to the other proxy of";
     database_.release_lease(lease);
     return "given back by";
@@ -82,8 +84,8 @@ class OfDatabase final : public LeaseOrigin {
   const Scope scope_;
   const std::string owner_;
   const std::string reason_;
-  std::int64_t renewed_at_ms_ = 0;    // as the database showed it after our own last renewal
-  Clock::time_point shared_until_{};  // another proxy has renewed it too
+  std::int64_t renewed_at_ms_ = 0;    // from the database, after our own last renewal
+  Clock::time_point shared_until_{};  // until then another proxy is taken to renew it too
 };
 
 }  // namespace

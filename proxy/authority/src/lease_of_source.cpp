@@ -1,4 +1,4 @@
-// A lease of a lock service, whose terms the database seals.
+// A lease of a lock service whose terms the database seals.
 #include <optional>
 #include <utility>
 
@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds look_again{250};  // a lock service notifies nobody of a release
+constexpr milliseconds look_again{250};  // a lock service does not notify of a release
 
 class OfSource final : public LeaseOrigin {
  public:

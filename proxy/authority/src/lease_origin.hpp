@@ -1,4 +1,5 @@
-// Where a HostLease has its lease from: the database's own leases, or a lock service. One worker at a time calls it, without locks.
+// Where a HostLease gets its lease from: the database's own leases, or a lock service. One worker
+// at a time calls it, without locks.
 #pragma once
 
 #include <chrono>
@@ -20,7 +21,7 @@ class LeaseOrigin {
   };
   struct NotHad {
     std::string why;
-    std::chrono::milliseconds pause;  // until it is worth another try
+    std::chrono::milliseconds pause;  // until another try makes sense
   };
 
   LeaseOrigin() = default;
@@ -28,22 +29,24 @@ class LeaseOrigin {
   LeaseOrigin& operator=(const LeaseOrigin&) = delete;
   virtual ~LeaseOrigin() = default;
 
-  // One try. `force`: end another owner's lease for it. `hold_off`: another has just taken the lease and is to have it for so long.
-  // Throws Error where the origin fails, and StaleTerm for a term that went backwards.
+  // Tries once. `force`: ends another owner's lease first. `hold_off`: another owner has just taken
+  // the lease and keeps it at least this long. Throws Error if the origin fails, and StaleTerm for
+  // a term that went backwards.
   virtual std::variant<Won, NotHad> take(std::chrono::milliseconds ttl, bool force, std::chrono::milliseconds hold_off) = 0;
-  // Throws LeaseLost, or Error where it is not known.
+  // Throws LeaseLost, or Error if the result is not known.
   virtual Lease renew(const Lease& lease, std::chrono::milliseconds ttl) = 0;
-  // The lease that take() or renew() returned is in use now.
+  // The lease that take() or renew() returned is now in use.
   virtual void noted() {}
-  // What became of it, for the log; empty: it was over already. Throws Error where it is not known.
+  // Returns what happened, for the log; empty: the lease had ended already. Throws Error if that is
+  // not known.
   virtual std::string_view give_back(const Lease& lease) = 0;
 };
 
-// `reason`: of a forced release, for the audit.
+// `reason`: why a release was forced, for the audit.
 std::unique_ptr<LeaseOrigin> lease_of_database(Database database, Scope scope, std::string owner, std::string reason);
 
-// A lock service has no way to look a lease up, so `owner` must be this process's alone: two processes do not share such a lease. Each term
-// is sealed in `database` before it is returned.
+// A lock service cannot look a lease up, so `owner` must be unique to this process: processes
+// cannot share such a lease. Each term is sealed in `database` before it is returned.
 std::unique_ptr<LeaseOrigin> lease_of_source(std::shared_ptr<LeaseSource> source, Database database, Scope scope, std::string owner);
 
 }  // namespace termgate::authority

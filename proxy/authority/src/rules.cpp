@@ -4,7 +4,8 @@
 //   key = value          a list has commas; "a, b" in quotes is one item, "" in it one quote
 //   # comment            or ;
 //
-// Everything unknown is an error with file and line: a rule that is misread could let a stale writer in.
+// Everything unknown is an error with file and line: a rule that is misread could let a stale
+// writer in.
 #include <termgate/authority/rules.hpp>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// `*` matches any characters; the usual two-pointer walk, linear but for the stars.
+// `*` matches any characters. The usual two-pointer algorithm, linear except for the stars.
 bool glob(std::string_view pattern, std::string_view text) {
   std::size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
   while (t < text.size()) {
@@ -163,7 +164,7 @@ class Parser {
     }
   }
 
-  // What only the whole rule can tell.
+  // Checks that need the complete rule.
   void finish() {
     if (!rule_) return;
     const int sources = (scope_ ? 1 : 0) + (path_.empty() ? 0 : 1) + (lease_ ? 1 : 0);
@@ -181,7 +182,7 @@ class Parser {
            fmt::format("rule \"{}\": takeover = newest is only for the database's own leases: a lock service ends nobody's lease",
                        rule_->name));
     }
-    // Its terms are no lease of anybody's.
+    // The terms of a file are not a lease.
     if (url_.starts_with("file:")) fail(rule_->line, fmt::format("rule \"{}\": for a file write file = PATH", rule_->name));
     if (!rule_->refuse.empty() && sources > 0)
       fail(rule_->line, fmt::format("rule \"{}\" refuses, so it has no scope, file or lease", rule_->name));
@@ -209,7 +210,7 @@ class Parser {
     takeover_.reset();
   }
 
-  // The text in the double quotes at `at`, where "" is one quote; `at` is then after them.
+  // Returns the text in the double quotes at `at`, with "" as one quote, and moves `at` past them.
   std::string quoted(std::string_view text, std::size_t& at) const {
     std::string value;
     for (++at; at < text.size(); ++at) {
@@ -342,7 +343,7 @@ Rules parse_rules(std::string_view text, const std::string& file) { return Parse
 Rules read_rules(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw WrongRules(fmt::format("{}: the file of rules cannot be read: {}", path, std::strerror(errno)));
-  // One byte more than is allowed shows that there is more.
+  // Reads one byte more than is allowed, to detect a file that is too long.
   std::string text(rules_bytes_max + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad()) throw WrongRules(fmt::format("{}: the file of rules cannot be read: {}", path, std::strerror(errno)));

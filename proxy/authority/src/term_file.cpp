@@ -1,7 +1,7 @@
-// A file with one line, scope=… term=…, that another program replaces when it has been elected. Any thread
-// may call now(); look() runs on the Authority's looker thread.
-// A term that is lower than one that any file has shown for the scope is stale: an old file that was put back
-// must not make an old leader current.
+// A file with one line, scope=… term=…, which another program replaces when it has been elected.
+// Any thread may call now(); look() runs on the Authority's looker thread. A term lower than one
+// that any file has shown for the scope is stale: restoring an old file must not make an old leader
+// current.
 #include <termgate/authority/term_file.hpp>
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 namespace termgate::authority {
 namespace {
 
-// Size, times, and the inode, so that a rename over the file is seen even within one tick of the clock.
+// Size, times and the inode, so that a rename over the file is seen even within one clock tick.
 std::string what_stat_says(const struct stat& file) {
   return fmt::format("{}:{}:{}:{}.{}:{}.{}", file.st_dev, file.st_ino, file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec,
                      file.st_ctim.tv_sec, file.st_ctim.tv_nsec);
@@ -55,7 +55,7 @@ void TermFile::look() {
   struct stat file {};
   const std::string says = stat(path_.c_str(), &file) == 0 ? what_stat_says(file) : fmt::format("error {}", errno);
   if (says == seen_) return;
-  // Said before it is read: what changes meanwhile shows at the next look.
+  // Recorded before the read, so that a change in between is seen by the next look.
   seen_ = says;
   Standing standing = read();
   const std::lock_guard lock(mutex_);
@@ -63,13 +63,13 @@ void TermFile::look() {
 }
 
 conversation::TermSource::Standing TermFile::read() {
-  // O_NONBLOCK: opening a pipe would otherwise wait for its writer.
+  // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     if (errno == ENOENT || errno == ENOTDIR) return nothing(fmt::format("the file {} is not there", path_), "TG002");
     return nothing(fmt::format("the file {} cannot be read: {}", path_, std::strerror(errno)), "TG005");
   }
-  // One byte more than allowed, to see that there is more.
+  // Reads one byte more than is allowed, to detect a file that is too long.
   std::string text(bytes_max + 1, '\0');
   std::size_t length = 0;
   for (;;) {
@@ -103,7 +103,7 @@ conversation::TermSource::Standing TermFile::now() const {
     standing = standing_;
   }
   if (!standing.term) return standing;
-  // Another file may have shown a higher one since this one was read.
+  // Another file may have shown a higher term since this one was read.
   const std::int64_t highest = highest_->of(standing.scope->name());
   return standing.term->value() < highest ? fell_back(*standing.scope, *standing.term, highest) : standing;
 }

@@ -1,9 +1,9 @@
-// Watches of the fences of databases other than the one of --backend, each with a connection of its own, at most
-// `databases_max` at a time.
+// Watches the fences of databases other than the one of --backend, each with a connection of its
+// own, at most `databases_max` at a time.
 //
-// Owner: the Authority. Threads: one polls all descriptors and hands what is due to a few workers. `busy` says that a
-// worker is at an entry: that worker uses its reader and feed without the lock, everybody else leaves them alone.
-// open_ counts feeds, those that are being closed included.
+// Owner: the Authority. Threads: one polls all descriptors and passes what is due to a few workers.
+// `busy` means that a worker handles an entry: only that worker may then use its reader and feed,
+// without the lock. open_ counts feeds, including those that are being closed.
 #include "watches.hpp"
 
 #include <poll.h>
@@ -29,15 +29,16 @@ using std::chrono::milliseconds;
 struct Watches::Entry {
   Entry(std::string name, FenceBook::Events events) : book(std::make_shared<FenceBook>(std::move(name), scopes_max, std::move(events))) {}
 
-  const std::shared_ptr<FenceBook> book;  // shared with the sessions there: one holder more is this
+  const std::shared_ptr<FenceBook> book;  // sessions share it, so a use count of 1 means that there is none
   // Guarded by Watches::mutex_.
-  bool busy = false;         // a worker is at it
-  Clock::time_point next{};  // not before
+  bool busy = false;         // a worker handles it
+  Clock::time_point next{};  // the earliest time for its next step
   milliseconds pause{retry_pause};
-  Clock::time_point left{};  // since nobody is there; zero: somebody is
+  Clock::time_point left{};  // since when no session uses it; zero: one does
   int descriptor = -1;
-  std::unique_ptr<FenceReader> reader;  // used by whoever is busy, without the lock
-  // Whoever is busy uses it without the lock; else the lock guards it as well.
+  std::unique_ptr<FenceReader> reader;  // only the busy worker uses it, without the lock
+  // While the entry is busy, only its worker uses the feed, without the lock. Otherwise the lock
+  // guards it.
   std::unique_ptr<detail::FenceFeed> feed;
 };
 
@@ -94,7 +95,7 @@ std::size_t Watches::known() const {
 
 void Watches::wake() {
   const std::uint64_t one = 1;
-  // Fails only when it is awake a great many times already.
+  // Fails only if very many wake-ups are pending already.
   if (::write(wakeup_, &one, sizeof one) < 0) return;
 }
 
@@ -120,10 +121,10 @@ void Watches::run() {
     const auto left = until == Clock::time_point::max()
                           ? -1
                           : std::clamp<std::int64_t>(std::chrono::ceil<milliseconds>(until - Clock::now()).count(), 0, look_pause.count());
-    // Without the lock. Entries may go meanwhile; `of` keeps them alive.
+    // Without the lock. Entries may be removed meanwhile; `of` keeps them alive.
     if (poll(watched.data(), watched.size(), static_cast<int>(left)) < 0) continue;
     std::uint64_t count = 0;
-    if (::read(wakeup_, &count, sizeof count) < 0) count = 0;  // nobody called wake()
+    if (::read(wakeup_, &count, sizeof count) < 0) count = 0;  // nobody has called wake()
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < of.size(); ++i) {
       if (watched[i + 1].revents != 0 && !of[i]->busy && of[i]->descriptor >= 0) of[i]->next = {};
@@ -134,11 +135,12 @@ void Watches::run() {
 void Watches::look(Clock::time_point now) {
   for (auto at = entries_.begin(); at != entries_.end();) {
     const auto& entry = at->second;
-    // New holders come through fences(), which waits for the lock that is held here.
+    // New users come through fences(), which waits for the lock held here.
     const bool somebody = entry->book.use_count() > 1;
     if (somebody) entry->left = {};
     else if (entry->left == Clock::time_point{}) entry->left = now;
-    // One that is not watched is kept as well, so that short sessions are no reason to try again each time; but not without end.
+    // An entry without a watch is kept too, so that short sessions do not cause a new attempt each
+    // time; but not without limit.
     if (!somebody && !entry->busy &&
         (now - entry->left >= options_.idle_pause || (!entry->feed && entries_.size() > databases_known_max))) {
       close(entry);
@@ -149,7 +151,7 @@ void Watches::look(Clock::time_point now) {
   }
   if (!begun_) return;
   for (const auto& [name, entry] : entries_) {
-    // What is suspect is read at once.
+    // Suspect scopes are read at once.
     if (entry->busy || (now < entry->next && !(entry->feed && entry->book->has_suspects()))) continue;
     if (!entry->feed) {
       if (!entry->book->wanted() || (open_ >= options_.databases_max && !make_room(now))) continue;
@@ -167,8 +169,8 @@ void Watches::look(Clock::time_point now) {
   }
 }
 
-// The one that was not asked about for longest gives its place up. Where all were asked about just now nobody does, or more databases than
-// places would take them from each other without end.
+// The watch that has gone unused for longest gives its place up. If all were used just now, none
+// does, because otherwise more databases than places would keep replacing each other.
 bool Watches::make_room(Clock::time_point now) {
   std::shared_ptr<Entry> oldest;
   for (const auto& [name, entry] : entries_) {
@@ -187,7 +189,7 @@ void Watches::close(const std::shared_ptr<Entry>& entry) {
   entry->next = {};
   entry->pause = retry_pause;
   if (!entry->feed) return;
-  // A connection's goodbye may take its time. Its place is free once it is gone.
+  // Closing a connection may block. Its place is free once it is closed.
   entry->busy = true;
   workers_.at(Clock::now(), [this, entry] {
     hang_up(*entry);
@@ -208,8 +210,8 @@ void Watches::hang_up(Entry& entry) {
   entry.feed.reset();
 }
 
-// On a worker, with the entry busy. A failure drops the connection and tries again later, each time after a
-// longer pause.
+// Runs on a worker, with the entry busy. After a failure the connection is dropped and tried again
+// later, with longer and longer pauses.
 void Watches::step(const std::shared_ptr<Entry>& entry) {
   Entry& one = *entry;
   assert(one.feed && one.reader && "look() has made both before it hands the entry to a worker");
@@ -245,7 +247,7 @@ void Watches::step(const std::shared_ptr<Entry>& entry) {
     const std::lock_guard lock(mutex_);
     one.busy = false;
     one.book->set_watched(failed.empty());
-    // A lost connection is no reason to forget; that somebody else's layer 1 is there now is one.
+    // A lost connection does not invalidate what is known; another owner's layer 1 does.
     if (obstacle == conversation::Obstacle::not_installed) one.book->forget_all();
     if (failed.empty()) {
       one.descriptor = one.feed->descriptor();
@@ -261,7 +263,7 @@ void Watches::step(const std::shared_ptr<Entry>& entry) {
       one.pause = std::min(one.pause * 2, retry_pause_max);
       if (reported_.size() > databases_known_max) reported_.clear();
       const auto [entry_of, first] = reported_.try_emplace(one.book->name(), obstacle);
-      // The same obstacle is logged once, until it is gone.
+      // The same obstacle is logged once until it is gone.
       if (!first && std::exchange(entry_of->second, obstacle) == obstacle) failed.clear();
     }
   }

@@ -1,8 +1,9 @@
-// Watches the fences of databases other than that of --backend, each from the first session there that has a scope and a term until nobody
-// is there any more. One thread polls all connections, a few read; so two hundred databases are no two hundred threads. Any thread.
+// Watches the fences of databases other than that of --backend, each from its first session with a
+// scope and a term until no session is left. One thread polls all connections and a few read, so
+// that two hundred databases do not need two hundred threads. Any thread.
 //
-// A database whose layer 1 does not belong to somebody who is trusted (FenceFeed::owner_is_trusted) is not watched: what is read there is
-// code of its owner.
+// A database whose layer 1 does not belong to a trusted owner (FenceFeed::owner_is_trusted) is not
+// watched, because reading there would run code of that owner.
 #pragma once
 
 #include <chrono>
@@ -27,21 +28,23 @@ namespace termgate::authority {
 class Watches {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::size_t scopes_max = 10'000;         // remembered of each database
-  static constexpr std::size_t databases_known_max = 1000;  // beyond that the ones that nobody uses are forgotten at once
-  static constexpr int readers = 4;                         // threads
+  static constexpr std::size_t scopes_max = 10'000;  // remembered for each database
+  // Above this number unused databases are forgotten at once.
+  static constexpr std::size_t databases_known_max = 1000;
+  static constexpr int readers = 4;  // threads
   static constexpr std::chrono::milliseconds look_pause{1000};
-  static constexpr std::chrono::milliseconds retry_pause{1000};  // after a failure; doubled up to the next
+  static constexpr std::chrono::milliseconds retry_pause{1000};  // after a failure; doubled each time
   static constexpr std::chrono::milliseconds retry_pause_max{60'000};
 
   struct Options {
     std::string url, schema;
-    std::size_t databases_max = 20;                // watched at once; 0: none
-    std::chrono::milliseconds pause{30'000};       // between two readings of all fences
-    std::chrono::milliseconds idle_pause{2'000};   // without a session, until a watch ends
-    std::chrono::milliseconds keep_pause{10'000};  // a session's word, until its database may lose its watch to another
+    std::size_t databases_max = 20;               // watched at once; 0: none
+    std::chrono::milliseconds pause{30'000};      // between two reads of all fences
+    std::chrono::milliseconds idle_pause{2'000};  // without a session, until a watch ends
+    // How long after a session's last use a database keeps its watch when another needs the place.
+    std::chrono::milliseconds keep_pause{10'000};
     std::function<void(const FenceBook&, std::string_view, std::int64_t)> rose;
-    // Once for each database and obstacle.
+    // Called once for each database and obstacle.
     std::function<void(const std::string&)> failed, recovered;
   };
 
@@ -50,35 +53,35 @@ class Watches {
   Watches(const Watches&) = delete;
   Watches& operator=(const Watches&) = delete;
 
-  // From now on; `owner` of layer 1 in the database of --backend.
+  // Starts watching. `owner`: of layer 1 in the database of --backend.
   void begin(std::string owner);
   std::shared_ptr<conversation::Fences> fences(const std::string& database);
   std::int64_t watched() const;
   std::int64_t failures() const;
-  std::size_t known() const;  // databases, watched or not
+  std::size_t known() const;  // number of databases, watched or not
 
  private:
   struct Entry;
 
   void run();
   void wake();
-  // Those are called with mutex_ held.
+  // The following are called with mutex_ held.
   void look(Clock::time_point now);
   bool make_room(Clock::time_point now);
   void close(const std::shared_ptr<Entry>& entry);
-  // On a worker, by the one for which the entry is busy.
+  // The following run on the worker for which the entry is busy.
   void hang_up(Entry& entry);
   void step(const std::shared_ptr<Entry>& entry);
 
   const Options options_;
   const int wakeup_;
-  mutable std::mutex mutex_;  // guards what follows, and of each entry what it says there
+  mutable std::mutex mutex_;  // guards what follows, and the members of each entry that say so
   std::map<std::string, std::shared_ptr<Entry>> entries_;
   std::string owner_;
   bool begun_ = false;
   bool stopping_ = false;
-  std::size_t open_ = 0;                                    // entries with a feed
-  std::map<std::string, conversation::Obstacle> reported_;  // what the log has said of a database
+  std::size_t open_ = 0;                                    // number of entries with a feed
+  std::map<std::string, conversation::Obstacle> reported_;  // what was last logged for a database
   std::int64_t failures_ = 0;
   Workers workers_{readers};
   std::thread thread_;  // last: it uses all of the above

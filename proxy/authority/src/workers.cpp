@@ -1,5 +1,5 @@
-// A few threads that run tasks at their time; a multimap orders them. Tasks may schedule further ones. After
-// stop() none begins, and those that were waiting are destroyed without having run.
+// A few threads that run tasks at given times, ordered in a multimap. Tasks may schedule further
+// ones. After stop() no task begins, and those that waited are destroyed without having run.
 #include "workers.hpp"
 
 #include <utility>
@@ -22,7 +22,8 @@ void Workers::at(Clock::time_point when, std::function<void()> task) {
 }
 
 void Workers::stop() {
-  // Destroyed outside the lock: a task may hold the last reference to what schedules here.
+  // Destroyed outside the lock, because a task may hold the last reference to an object that
+  // schedules tasks here.
   std::multimap<Clock::time_point, std::function<void()>> dropped;
   {
     const std::lock_guard lock(mutex_);

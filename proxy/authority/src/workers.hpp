@@ -1,4 +1,4 @@
-// A few threads that do things later: renewals, acquisitions, reports. Any thread.
+// A few threads that run tasks later: renewals, acquisitions, reports. Any thread.
 #pragma once
 
 #include <chrono>
@@ -16,14 +16,14 @@ class Workers {
   using Clock = std::chrono::steady_clock;
 
   explicit Workers(int threads);
-  // Waits for what is under way; what was to come is not done.
+  // Waits for running tasks and drops the others.
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
   // `task` must not throw.
   void at(Clock::time_point when, std::function<void()> task);
-  // No task begins any more; those under way are waited for. Not from a task.
+  // Waits for running tasks; no further task begins. Must not be called from a task.
   void stop();
 
  private:

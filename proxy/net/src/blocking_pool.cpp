@@ -1,5 +1,5 @@
-// Threads for calls that may block: rules, names, HTTP's questions. After end() nothing begins; what was
-// waiting is dropped.
+// Threads for calls that may block: rules, name resolution, HTTP queries. After end() no call
+// begins, and those that waited are dropped.
 #include "blocking_pool.hpp"
 
 namespace termgate::net {

@@ -1,4 +1,5 @@
-// Threads for what may take its time (rules with a lease, names to be resolved), so that no event loop waits for it. Any thread.
+// Threads for calls that may block (rules with a lease, name resolution), so that no event loop
+// waits for them. Any thread.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +19,7 @@ class BlockingPool {
   BlockingPool& operator=(const BlockingPool&) = delete;
 
   void run(std::function<void()> errand);
-  // Those waiting are forgotten, those under way are waited for.
+  // Drops the calls that wait, and waits for those under way.
   void end();
 
  private:

@@ -1,5 +1,6 @@
-// An answer is up to thirty times as long as its question, and whoever asks can lie about where it is. So few are sent, to one address and
-// in all: this port is of no use for flooding somebody else.
+// An answer is up to thirty times as long as its request, whose source address may be forged. So
+// the number of answers is limited, per address and in total, to make this port useless for
+// flooding others.
 #include "browser.hpp"
 
 #include <netdb.h>
@@ -29,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int answers_a_second_to_one = 5;
 constexpr int answers_a_second = 200;
 
-// Answers within the second that runs now.
+// Counts the answers sent in the current second.
 class Allowance {
  public:
   bool take(const std::string& address, Clock::time_point now) {
@@ -49,7 +50,7 @@ class Allowance {
  private:
   Clock::time_point began_{};
   int all_ = 0;
-  std::map<std::string, int> of_each_;  // as many as answers at most
+  std::map<std::string, int> of_each_;  // at most one entry for each answer
 };
 
 std::string machine_name() {
@@ -148,7 +149,7 @@ class Browser::Inside {
   const std::string name_;
   const std::vector<int> sockets_;
   const int stop_;
-  Allowance allowance_;  // the thread's
+  Allowance allowance_;  // used by that thread only
   std::thread thread_;
 };
 

@@ -1,4 +1,5 @@
-// Answers SQL Server's Browser protocol on a UDP port: which TCP port has the instance that a client names. A thread of its own.
+// Answers SQL Server's Browser protocol on a UDP port: which TCP port the instance has that a
+// client names. Has its own thread.
 #pragma once
 
 #include <memory>
@@ -12,13 +13,13 @@ namespace termgate::net {
 
 class Browser {
  public:
-  // Throws std::runtime_error where the address cannot be had.
+  // Throws std::runtime_error if the address cannot be bound.
   Browser(const http::HostPort& address, std::vector<tds::BrowsedInstance> instances);
   ~Browser();
   Browser(const Browser&) = delete;
   Browser& operator=(const Browser&) = delete;
 
-  std::string address() const;  // as text, with the port that was found
+  std::string address() const;  // as text, with the actual port
 
  private:
   class Inside;

@@ -1,5 +1,5 @@
-// Which server session a client's cancel request means. Any thread, under one mutex. A PID may be there more
-// than once, so the key decides.
+// Which server session a client's cancel request is for. Any thread, under one mutex. Several
+// sessions may have the same PID, so the key decides.
 #include <termgate/net/cancel_registry.hpp>
 
 #include <openssl/crypto.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t client_key_bytes = 32;
 
-// In time that depends on the lengths only.
+// Takes a time that depends only on the lengths.
 bool same(std::string_view held, std::string_view given) noexcept {
   return held.size() == given.size() && CRYPTO_memcmp(held.data(), given.data(), held.size()) == 0;
 }
@@ -21,7 +21,7 @@ bool same(std::string_view held, std::string_view given) noexcept {
 CancelRegistry::Ticket CancelRegistry::add(const Target& target, std::string_view client_key) {
   const std::lock_guard lock(mutex_);
   const Ticket ticket = ++last_;
-  // A server key of four bytes means protocol 3.0, and then the client was given four as well.
+  // A server key of four bytes means protocol 3.0, so the client was given only four too.
   const std::size_t bytes = target.key.size() == 4 ? 4 : client_key_bytes;
   by_pid_.emplace(target.pid, Entry{target, std::string(client_key.substr(0, bytes)), ticket});
   pids_.emplace(ticket, target.pid);
@@ -46,7 +46,7 @@ std::optional<CancelRegistry::Target> CancelRegistry::find(std::uint32_t pid, st
   const std::lock_guard lock(mutex_);
   const Entry* found = nullptr;
   const auto [first, end] = by_pid_.equal_range(pid);
-  // A process that is not there costs a comparison too.
+  // An unknown process must cost a comparison too.
   if (first == end) (void)same({nobodys.data(), std::min(key.size(), nobodys.size())}, key.substr(0, nobodys.size()));
   for (auto entry = first; entry != end; ++entry) {
     if (same(entry->second.client_key, key)) found = &entry->second;

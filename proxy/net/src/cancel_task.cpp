@@ -1,6 +1,7 @@
-// One cancel request on its way to the server: connect, TLS if the session has it, the request, then wait for
-// the server to close. The close tells that the signal was sent, so `done` is called after it. On the
-// worker's thread; a failure is silent, as the protocol has no answer to a cancel.
+// One cancel request on its way to the server: connect, TLS if the session has it, the request,
+// then wait for the server to close. The close shows that the signal was sent, so `done` is called
+// after it. Runs on the worker's thread. A failure is silent, because the protocol has no answer to
+// a cancel.
 #include "cancel_task.hpp"
 
 #include <sys/epoll.h>
@@ -82,7 +83,7 @@ void CancelTask::ready(std::uint32_t) {
       std::size_t bytes = 0;
       const auto outcome = stream_.read(&answer, 1, bytes);
       if (outcome == Stream::Io::wait_read) return;
-      // In clear text the key would be read by those whom TLS was meant to keep out.
+      // Without TLS, those whom TLS keeps out could read the key.
       if (outcome != Stream::Io::done || answer != 'S' || !settings_->server_tls) return end();
       SSL* ssl = tls_to_server(settings_->server_tls, worker_.shared().backend, target_.server_name, stream_.descriptor());
       if (ssl == nullptr) return end();

@@ -1,5 +1,5 @@
-// One cancel request on its way to the server: connect, TLS where the session itself has it, send, wait for the server's close.
-// Bounded in time. A worker's thread.
+// One cancel request on its way to the server: connects, with TLS if the session has it, sends, and
+// waits for the server to close. Limited in time. Runs on a worker's thread.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,12 @@
 // Long: one client's connection, whose steps share its two sockets and timers.
 //
-// Stages: proxy_header -> first_byte -> (direct_tls) -> session -> farewell -> over. The session decides what is said;
-// this class moves bytes and carries out the session's actions, in their order.
+// Stages: proxy_header -> first_byte -> (direct_tls) -> session -> farewell -> over. The session
+// decides which messages are sent; this class moves bytes and carries out the session's actions in
+// order.
 //
-// Owner: its worker, on whose thread everything here runs. Other threads know a connection by its number only and post
-// to the worker. end() is the one way out: it may be called from any step, and the object lives until the round is over.
+// Owner: its worker, on whose thread everything here runs. Other threads know a connection only by
+// its number and post to the worker. Every way out is end(), which may be called from any step: the
+// object lives until the round is over.
 #include "connection.hpp"
 
 #include <poll.h>
@@ -30,10 +32,12 @@ namespace {
 using conversation::Action;
 using conversation::Instant;
 
-constexpr int reads_at_once = 4;                      // of a buffer each; then it is the others' turn
-constexpr std::chrono::seconds last_words_take{5};    // to a client that does not read them
+// How many buffers are read before other connections get their turn.
+constexpr int reads_at_once = 4;
+// How long a client may take to read the last messages.
+constexpr std::chrono::seconds last_words_take{5};
 constexpr std::chrono::seconds farewell_takes{1};     // until a client has closed its side
-constexpr std::chrono::seconds greeting_in_drain{1};  // for who is in the door when the proxy drains
+constexpr std::chrono::seconds greeting_in_drain{1};  // for clients that are still in their greeting when the proxy drains
 constexpr std::string_view shutting_down = "the proxy is shutting down";
 constexpr char tls_handshake = 0x16;
 constexpr std::size_t secret_bytes = 32;
@@ -69,21 +73,22 @@ Connection::~Connection() {
 void Connection::begin() {
   http::tune(client_.stream.descriptor(), peer_.family(), settings_->options.keepalive);
   deadline_ = began_ + settings_->options.greeting_timeout;
-  // A client of one that is not trusted to bring headers is taken for what it is.
+  // A peer that is not trusted to send headers is handled as an ordinary client.
   if (listener_.options.proxy_protocol && any_contains(settings_->options.proxy_protocol_from, peer_)) stage_ = Stage::proxy_header;
   watch(client_);
 }
 
 bool Connection::silent() const noexcept {
   if (stage_ != Stage::proxy_header && stage_ != Stage::first_byte) return false;
-  // Bytes that have come and wait to be read count too.
+  // Bytes that have arrived but are not read yet count too.
   char first = 0;
   return recv(client_.stream.descriptor(), &first, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
 }
 
-// --- what epoll says ---
+// --- events from epoll ---
 
-// One socket is ready. Every case either ends in pump(), or belongs to a stage without a session.
+// Handles a ready socket. Every case either ends in pump(), or belongs to a stage without a
+// session.
 void Connection::ready(End& end, std::uint32_t events) {
   if (stage_ == Stage::over || !end.stream.is_open()) return;
   switch (stage_) {
@@ -106,8 +111,8 @@ void Connection::ready(End& end, std::uint32_t events) {
       } else if (end.handshaking) {
         step_handshake(end);
       } else {
-        // Under TLS a write may have to read first, and a read to write: each remembers which event it waits
-        // for.
+        // Under TLS a write may have to read first, and a read to write. Each remembers which event
+        // it waits for.
         if ((events & EPOLLOUT) != 0 || ((events & EPOLLIN) != 0 && end.write_reads)) end.blocked = end.write_reads = false;
         if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 || ((events & EPOLLOUT) != 0 && end.read_writes)) {
           end.read_writes = false;
@@ -139,7 +144,7 @@ void Connection::read_proxy_header() {
       stage_ = Stage::first_byte;
       return watch(client_);
     }
-    // Reads exactly the header: what follows belongs to TLS or to the session.
+    // Reads exactly the header, because what follows belongs to TLS or to the session.
     const std::size_t had = head_.size();
     head_.resize(header.needed);
     std::size_t bytes = 0;
@@ -151,9 +156,9 @@ void Connection::read_proxy_header() {
 }
 
 void Connection::read_first_byte() {
-  // Direct TLS begins at once, without SSLRequest; anything else is the session's to judge.
+  // Direct TLS begins at once, without SSLRequest. Anything else is for the session.
   char first = 0;
-  // Looked at and left in the socket, for OpenSSL or the session to read.
+  // The byte is left in the socket, for OpenSSL or the session to read.
   const ssize_t got = recv(client_.stream.descriptor(), &first, 1, MSG_PEEK);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return end("hung up before its greeting");
@@ -167,7 +172,7 @@ void Connection::read_first_byte() {
     return step_handshake(client_);
   }
   begin_session(false);
-  if (stage_ != Stage::session) return;  // ended: there was no randomness for its key
+  if (stage_ != Stage::session) return;  // ended: no randomness for its key was available
   read_some(client_);
   pump();
 }
@@ -192,7 +197,7 @@ void Connection::begin_session(bool encrypted) {
   if (worker_.draining()) session_->resume(conversation::Drain{}, clock_now());
 }
 
-// The bytes are in the worker's buffer; the session copies what it cannot deal with at once.
+// The bytes stay in the worker's buffer; the session copies what it cannot process at once.
 void Connection::read_some(End& end) {
   for (int i = 0; i < reads_at_once; ++i) {
     std::size_t bytes = 0;
@@ -216,7 +221,8 @@ void Connection::read_some(End& end) {
       case Stream::Io::end: return lost(end, "");
       case Stream::Io::failed: return lost(end, end.stream.why());
     }
-    // A short read means that the socket is empty: asking again would be a system call for nothing. A TLS record is 16 kB.
+    // A short read means that the socket is empty, so another read would be a wasted system call. A
+    // TLS record has up to 16 kB.
     if (bytes < (end.stream.is_tls() ? std::size_t{8} << 10 : Worker::buffer_bytes)) return;
     pump();
     if (stage_ != Stage::session || !wants(end) || end.handshaking) return;
@@ -239,7 +245,7 @@ void Connection::step_handshake(End& end) {
       if (end.client) {
         session_->resume(conversation::ClientTls{}, clock_now());
       } else {
-        server_spoke_ = false;  // its word on TLS was none of the login
+        server_spoke_ = false;  // its answer about TLS does not belong to the login
         session_->resume(conversation::ServerTls{}, clock_now());
       }
       break;
@@ -258,8 +264,8 @@ void Connection::step_handshake(End& end) {
   if (stage_ == Stage::direct_tls) watch(end);
 }
 
-// One end has closed or failed. The session is informed once; what it still wants to say to the other end is
-// sent.
+// One end has closed or failed. The session is notified once; what it still wants to send to the
+// other end is sent.
 void Connection::lost(End& end, std::string_view why) {
   if (end.gone) return;
   end.gone = true;
@@ -268,7 +274,8 @@ void Connection::lost(End& end, std::string_view why) {
   if (why_.empty()) why_ = fmt::format("{} {}", end.client ? "client" : "server", why.empty() ? "closed" : why);
   if (end.client) session_->resume(conversation::ClientGone{}, clock_now());
   else if (!why.empty() && end.stream.is_tls() && !server_spoke_ && session_->phase() == conversation::Conversation::Phase::login) {
-    // A server that refuses our certificate says so beneath its protocol: the client would see a bare close.
+    // A server that refuses our certificate reports that in TLS, below its protocol. Without this,
+    // the client would only see a close.
     const std::string message = fmt::format("the server ended the login: {}", why);
     conversation::Incident incident;
     incident.kind = conversation::Incident::Kind::login_refused;
@@ -279,19 +286,20 @@ void Connection::lost(End& end, std::string_view why) {
   } else session_->resume(conversation::ServerLost{why}, clock_now());
 }
 
-// --- carrying out ---
+// --- actions ---
 
 void Connection::pump() {
-  // What is done here can lead back here (a connect that fails at once): the outer call goes on with it.
+  // An action can lead back here (a connect that fails at once): the outer call then continues with
+  // it.
   if (stage_ != Stage::session || pumping_) return;
   pumping_ = true;
-  // Until nothing changes: an action may make bytes, and bytes an action.
+  // Repeats until nothing changes: an action may produce bytes, and bytes an action.
   for (bool more = true; more && stage_ == Stage::session;) {
     flush(server_);
     flush(client_);
     for (const Action& action : session_->take_actions()) actions_.push_back(action.kind);
     more = run_actions();
-    // A server that hands out no key lets in all the same.
+    // Some servers send no cancel key, so the phase shows that the client is admitted.
     if (entry_ == Entry::admitted && stage_ == Stage::session && session_->phase() >= conversation::Conversation::Phase::idle &&
         session_->phase() != conversation::Conversation::Phase::closing)
       establish();
@@ -302,7 +310,7 @@ void Connection::pump() {
   watch(server_);
 }
 
-// Writes what the session has for one end, as much as the socket takes.
+// Writes as much of the session's bytes for one end as the socket takes.
 void Connection::flush(End& end) {
   for (;;) {
     const std::string_view out = end.client ? session_->to_client() : session_->to_server();
@@ -318,7 +326,8 @@ void Connection::flush(End& end) {
         case Stream::Io::failed: {
           std::string why = end.stream.why();
           if (!end.client && end.stream.is_tls() && !server_spoke_) {
-            // It hung up before we had said anything; its reason may be there to read.
+            // The server closed before the proxy sent anything, and its reason may be there to
+            // read.
             std::size_t heard = 0;
             const auto outcome = end.stream.read(worker_.buffer(), Worker::buffer_bytes, heard);
             if (outcome == Stream::Io::failed) why = end.stream.why();
@@ -327,7 +336,8 @@ void Connection::flush(End& end) {
               session_->resume(conversation::ServerBytes{std::string_view(worker_.buffer(), heard)}, clock_now());
             }
           }
-          // A server that ends a session says why before it closes, and that may come behind what it no longer reads.
+          // A server that ends a session sends the reason before it closes, which may arrive after
+          // it has stopped reading.
           if (!end.client && !end.stream.is_tls() && session_->phase() >= conversation::Conversation::Phase::idle) {
             end.unheard = true;
             deadline_ = std::min(deadline_, clock_now() + last_words_take);
@@ -338,10 +348,10 @@ void Connection::flush(End& end) {
         }
       }
     }
-    // What was meant for one who is gone is dropped.
+    // Bytes for an end that is gone are dropped.
     if (end.client) session_->sent_to_client(bytes);
     else session_->sent_to_server(bytes);
-    // Half a write to a plain socket means that it is full.
+    // A partial write to a socket without TLS means that it is full.
     if (bytes < out.size() && !end.stream.is_tls() && !end.gone) {
       end.blocked = true;
       return;
@@ -349,7 +359,8 @@ void Connection::flush(End& end) {
   }
 }
 
-// Actions are carried out in order. One that has to wait stays the first and holds up those after it.
+// Carries out the actions in order. An action that has to wait stays first and delays those after
+// it.
 bool Connection::run_actions() {
   bool any = false;
   while (!actions_.empty() && stage_ == Stage::session) {
@@ -360,7 +371,7 @@ bool Connection::run_actions() {
   return any;
 }
 
-// False: not yet; it stays the first.
+// False: the action has to wait, and stays first.
 bool Connection::do_action(Action::Kind kind) {
   switch (kind) {
     case Action::Kind::start_client_tls: return session_->to_client().empty() && begin_tls(client_);
@@ -400,7 +411,8 @@ bool Connection::do_action(Action::Kind kind) {
   return true;
 }
 
-// The fence rises on a connection of the proxy's own, and the session goes on when it has, or with why it has not.
+// Raises the fence on a connection of the proxy's own. The session continues when that has
+// succeeded or failed.
 void Connection::raise() {
   worker_.shared().authority.raise(session_->raise_scope(), session_->raise_term(),
                                    [worker = &worker_, id = id_](std::string_view code, std::string_view message) {
@@ -424,7 +436,8 @@ bool Connection::begin_tls(End& end, bool wrapped) {
     return true;
   }
   if (wrapped) {
-    // What 1.3 sends behind its handshake would have to be wrapped still, and nothing says so.
+    // TLS 1.3 sends messages after its handshake, which would have to be wrapped too, and the
+    // specification does not cover that.
     SSL_set_max_proto_version(ssl, TLS1_2_VERSION);
     SSL_set_alpn_protos(ssl, nullptr, 0);
     if (!end.stream.start_wrapped_tls(ssl)) {
@@ -481,20 +494,21 @@ void Connection::admit() {
   entry_ = Entry::counted;
   liveness_ = std::make_shared<SocketLiveness>(client_.stream.descriptor());
   conversation::ConnectRequest request{listener_.options.name, peer_.host(), who, liveness_};
-  // Rules may ask a database. The answer comes back by the number: the connection may be gone by then.
+  // Rules may query a database. The result finds the connection by its number, because it may be
+  // gone by then.
   shared.blocking_pool.run([&shared, worker = &worker_, id = id_, request = std::move(request)] {
     conversation::Admission admission;
     try {
       admission = shared.authority.admit(id, request);
     } catch (const std::exception& error) {
-      // Not to know the rules is no reason to let in.
+      // Unknown rules must not admit anyone.
       shared.log.say_seldom("admit", LogLevel::error, "rules_failed", {{"reason", error.what()}});
       admission.refused_sqlstate = "58000";
       admission.refused_message = "the proxy could not apply its rules; its log has the reason";
     }
     worker->post([&shared, worker, id, admission = std::move(admission)]() mutable {
       Connection* connection = worker->find(id);
-      // Who was let in and has gone meanwhile must end at the authority all the same.
+      // The authority must be notified of the end of an admitted client that has gone meanwhile.
       if (connection != nullptr) connection->admitted(std::move(admission));
       else if (admission.refused_sqlstate.empty()) shared.authority.ended(id);
     });
@@ -526,7 +540,7 @@ void Connection::admitted(conversation::Admission admission) {
   pump();
 }
 
-// The client's first statement waits in its socket until its lease is acquired, or it is known why it cannot be.
+// The client's first statement waits in its socket until its lease is acquired, or has failed.
 void Connection::establish() {
   if (entry_ != Entry::admitted) return;
   entry_ = Entry::established;
@@ -569,11 +583,11 @@ void Connection::connect_server() {
   });
 }
 
-// One text for each address that was tried.
+// Collects one text for each address that was tried.
 void Connection::add_problem(const std::string& problem) { connect_problem_ += connect_problem_.empty() ? problem : "; " + problem; }
 
-// Among several servers the one that the proxy's own connection is with comes first, and where the URL says which kind it must be, no
-// other: libpq has looked.
+// Among several servers, the one that the proxy's own connection uses comes first. If the URL
+// restricts the kind of server, libpq has checked that, and no other server is used.
 void Connection::use(Resolver::Addresses addresses) {
   addresses_ = std::move(addresses);
   const Backend& backend = worker_.shared().backend;
@@ -601,8 +615,8 @@ void Connection::resolved(Resolver::Addresses addresses, const std::string& prob
   pump();
 }
 
-// Tries the server's addresses in turn, without waiting on this thread. The reason of the last failure is
-// what the client sees.
+// Tries the server's addresses in turn, without blocking this thread. The client sees the reason of
+// the last failure.
 void Connection::next_address() {
   for (;;) {
     server_.stream.close();
@@ -630,7 +644,7 @@ void Connection::next_address() {
       return watch(server_);
     }
     if (errno == EAGAIN) {
-      // A Unix socket whose queue is full: the server is there, and busy.
+      // A Unix socket whose queue is full: the server runs, and is busy.
       connecting_ = Connecting::retry;
       server_.stream.close();
       --address_;
@@ -668,8 +682,8 @@ CancelRegistry::Target Connection::target() const {
   return {server.endpoint, server.name, server_.stream.is_tls(), session_->server_pid(), std::string(session_->server_key())};
 }
 
-// The client's connection stays open until the server has closed the one that carries the request: a client that waits for that knows
-// that its cancel will hit nothing which comes later.
+// The client's connection stays open until the server has closed the one that carries the request.
+// A client that waits for that knows that its cancel cannot hit a later statement.
 bool Connection::forward_cancel() {
   if (cancel_ == Cancel::done) {
     if (actions_.size() == 1) actions_.push_back(Action::Kind::close_client);
@@ -681,7 +695,7 @@ bool Connection::forward_cancel() {
   why_ = "cancel request";
   if (!found) worker_.counters().cancels_unknown.add();
   const bool under_way = found && worker_.cancel(*found, settings_, [worker = &worker_, id = id_] {
-    // Posted: this may be called from within cancel().
+    // Posted, because this may be called from within cancel().
     worker->post([worker, id] {
       Connection* connection = worker->find(id);
       if (connection == nullptr) return;
@@ -694,7 +708,7 @@ bool Connection::forward_cancel() {
   return forward_cancel();
 }
 
-// --- interest ---
+// --- events to wait for ---
 
 bool Connection::wants(const End& end) const {
   if (end.gone || end.handshaking || !end.connected) return false;
@@ -702,8 +716,8 @@ bool Connection::wants(const End& end) const {
   return end.client ? entry_ != Entry::established && session_->wants_client() : session_->wants_server();
 }
 
-// Says which events matter now. A session that wants no bytes is not read from: so a slow peer slows the
-// other one down instead of filling our memory.
+// Registers the events that matter now. While a session wants no bytes, its socket is not read: a
+// slow peer slows the other one down instead of filling our memory.
 void Connection::watch(End& end) {
   if (!end.stream.is_open()) return;
   std::uint32_t wanted = 0;
@@ -716,14 +730,14 @@ void Connection::watch(End& end) {
   } else if (!end.gone) {
     if (wants(end)) wanted |= end.read_writes ? EPOLLOUT : EPOLLIN;
     if (end.blocked) wanted |= end.write_reads ? EPOLLIN : EPOLLOUT;
-    // Not watched at all is the one way not to hear of a hang-up again and again.
+    // Only a socket that is not watched at all stops reporting a hang-up again and again.
     if (wanted == EPOLLIN) end.deaf = false;
-    if (wanted == 0 && !end.deaf) wanted = EPOLLERR;  // which epoll adds anyway, and EPOLLHUP
+    if (wanted == 0 && !end.deaf) wanted = EPOLLERR;  // epoll adds this and EPOLLHUP anyway
   }
   worker_.watch(end.stream.descriptor(), &end, wanted, end.watched);
 }
 
-// --- the clock, the others ---
+// --- the clock, other threads ---
 
 void Connection::look_at_clock(Instant now) {
   if (stage_ == Stage::over) return;
@@ -776,7 +790,7 @@ void Connection::fences_rose(const Worker::Risen& risen) {
   if (stage_ != Stage::session || !fences_) return;
   const auto ours = risen.find(fences_->id());
   if (ours == risen.end()) return;
-  // A session without a transaction asks for the highest fence when it begins one.
+  // A session without a transaction looks up the highest fence when it begins one.
   using Phase = conversation::Conversation::Phase;
   const Phase phase = session_->phase();
   if (phase != Phase::in_transaction && phase != Phase::active && !(phase == Phase::idle && ends_when_stale_)) return;
@@ -787,7 +801,7 @@ void Connection::fences_rose(const Worker::Risen& risen) {
 
 void Connection::gates_wanted(const std::set<std::string, std::less<>>& scopes, bool certain) {
   if (stage_ != Stage::session || gate_.empty() || !scopes.contains(gate_)) return;
-  const std::string scope = gate_;  // it may be given back within
+  const std::string scope = gate_;  // a copy, because the gate may be given back within the call
   session_->resume(conversation::GateWanted{scope, certain}, clock_now());
   pump();
 }
@@ -832,7 +846,8 @@ Connection::Seen Connection::seen() const {
 
 // --- conversation::SessionHost ---
 
-// Not before the server has let the client in: only then does it ask, and nobody else is to make us look at a database.
+// Called only once the server has admitted the client: before that a client must not make the proxy
+// query a database.
 conversation::Fences* Connection::fences() const {
   if (!fences_) fences_ = worker_.shared().authority.fences(session_->login().database);
   return fences_.get();
@@ -841,7 +856,8 @@ conversation::Fences* Connection::fences() const {
 std::int64_t Connection::highest_fence(std::string_view scope) const {
   const conversation::Fences* known = fences();
   const std::int64_t fence = known != nullptr ? known->highest(scope) : 0;
-  // A term that nothing has checked must refuse nobody, so it counts only where nothing is refused.
+  // A term that was never checked must not cause a refusal, so it counts only where nothing is
+  // refused.
   return observed_ ? std::max(fence, worker_.shared().observed.highest(observed_key(scope))) : fence;
 }
 
@@ -868,7 +884,7 @@ conversation::SeatOffer Connection::seat_offer() const {
 
 void Connection::saw_term(std::string_view scope, std::int64_t term) { worker_.shared().observed.saw(observed_key(scope), term); }
 
-// Neither a user's nor a database's name has a NUL.
+// NUL separates the two: neither a user's nor a database's name contains one.
 bool Connection::server_has_guard() const {
   const conversation::LoginRequest& login = session_->login();
   return worker_.shared().guarded_logins.contains(login.user + '\0' + login.database);
@@ -889,7 +905,7 @@ statements::Cache& Connection::statements() { return worker_.statements(); }
 
 void Connection::happened(const conversation::Incident& incident) { worker_.happened(*this, incident); }
 
-// Neither a scope nor a database's name has a NUL.
+// NUL separates the two: neither a scope nor a database's name contains one.
 std::string Connection::observed_key(std::string_view scope) const {
   std::string key = session_->login().database;
   key += '\0';
@@ -911,8 +927,8 @@ void Connection::leave() {
   }
 }
 
-// The end of what we say; then a moment for the client to close, for a close with bytes unread is a reset, which can overtake the
-// last message.
+// Shuts our side down, then gives the client a moment to close. Closing with unread bytes would
+// send a reset, which can overtake the last message.
 void Connection::farewell() {
   forget_server();
   actions_.clear();
@@ -929,7 +945,7 @@ void Connection::farewell() {
 
 void Connection::drain_farewell() {
   for (int i = 0; i < reads_at_once; ++i) {
-    // Beneath TLS: what it says does not matter any more.
+    // Reads below TLS, because the content no longer matters.
     const ssize_t got = recv(client_.stream.descriptor(), worker_.buffer(), Worker::buffer_bytes, MSG_DONTWAIT);
     if (got > 0) continue;
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;

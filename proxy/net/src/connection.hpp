@@ -1,5 +1,5 @@
-// One client, its server session and the conversation::Conversation between them: carries bytes and does what the actions say.
-// A worker's thread.
+// One client, its server session and the conversation::Conversation between them: carries bytes and
+// does what the actions say. Runs on a worker's thread.
 #pragma once
 
 #include <cstddef>
@@ -34,16 +34,17 @@ class Connection final : public conversation::SessionHost {
   const Endpoint& peer() const noexcept { return peer_; }
   std::size_t place() const noexcept { return place_; }
   void set_place(std::size_t place) noexcept { place_ = place; }
-  bool silent() const noexcept;  // its client has said nothing yet
+  bool silent() const noexcept;  // its client has sent nothing yet
   conversation::Instant began() const noexcept { return began_; }
 
   void look_at_clock(conversation::Instant now);
   void fences_rose(const Worker::Risen& risen);
   void gates_wanted(const std::set<std::string, std::less<>>& scopes, bool certain);
   void drain();
-  bool hung_up() const;  // the client has closed its side, perhaps unread yet behind what it said before
+  // The client has closed its side, perhaps after bytes that are not read yet.
+  bool hung_up() const;
   void cut(std::string_view sqlstate, std::string_view message);
-  // With this report, where the client has none of its own words yet; then the end.
+  // Sends this report, unless the client already has the session's own, and ends.
   void give_up(std::string_view sqlstate, std::string_view message, std::string_view why);
   void end(std::string_view why);  // at once
 
@@ -54,7 +55,7 @@ class Connection final : public conversation::SessionHost {
   };
   Seen seen() const;
 
-  // Who it is, once it has said so; nullptr before, and once it is over.
+  // The login, once the client has sent it. nullptr: not yet, or no longer.
   const conversation::LoginRequest* who() const noexcept { return session_ ? &session_->login() : nullptr; }
 
   // --- conversation::SessionHost ---
@@ -71,7 +72,7 @@ class Connection final : public conversation::SessionHost {
   statements::Cache& statements() override;
   void happened(const conversation::Incident& incident) override;
 
-  // Answers of the blocking pool.
+  // --- results of the blocking pool ---
   void admitted(conversation::Admission admission);
   void use(Resolver::Addresses addresses);
   void add_problem(const std::string& problem);
@@ -79,20 +80,22 @@ class Connection final : public conversation::SessionHost {
 
  private:
   enum class Stage : std::uint8_t { proxy_header, first_byte, direct_tls, session, farewell, over };
-  // How far the client has come in; each step includes those before it.
+  // How far the client has been admitted. Each step includes those before it.
   enum class Entry : std::uint8_t {
     none,
-    // It has a place in the limits.
+    // The limits have a place for it.
     counted,
-    // The rules have let it in, and the authority knows of it.
+    // The rules admit it, and the authority knows of it.
     admitted,
-    // The server has let it in. Its first statement waits until the authority says that it may come.
+    // The server has admitted it. Its first statement waits until the authority allows it.
     established,
     ready,
   };
-  // The connection to the server: `retry` is a Unix socket whose queue was full, tried again with the next look at the clock.
+  // The connection to the server. `retry`: a Unix socket whose queue was full is tried again at the
+  // next sweep.
   enum class Connecting : std::uint8_t { no, under_way, retry };
-  // The cancel request that this client is, if it is one: until it is `done`, the client's connection stays open.
+  // The state of the cancel request that this client sends, if it is one. Until it is `done`, the
+  // client's connection stays open.
   enum class Cancel : std::uint8_t { none, sent, done };
 
   struct End final : Pollable {
@@ -103,12 +106,14 @@ class Connection final : public conversation::SessionHost {
     const bool client;
     bool connected = false;
     bool handshaking = false;
-    bool blocked = false;      // the last write did not take all
-    bool write_reads = false;  // … and TLS wants to read before it goes on
-    bool read_writes = false;  // the last read wants TLS to write first
+    bool blocked = false;      // the last write did not take everything
+    bool write_reads = false;  // TLS must read before that write can continue
+    bool read_writes = false;  // TLS must write before the last read can continue
     bool gone = false;
-    bool deaf = false;     // it hung up while nobody wants to read from it: not watched until somebody does
-    bool unheard = false;  // it takes no more, and why may be on its way
+    // It hung up while nothing is to be read from it, and is not watched until something is.
+    bool deaf = false;
+    // It accepts no more bytes, and its reason may be on its way.
+    bool unheard = false;
     std::uint32_t handshake_wants = 0;
     std::uint32_t watched = 0;
     Stream stream;
@@ -144,7 +149,7 @@ class Connection final : public conversation::SessionHost {
   void drain_farewell();
 
   CancelRegistry::Target target() const;
-  conversation::Fences* fences() const;  // nullptr: nothing is known of any
+  conversation::Fences* fences() const;  // nullptr: no fence is known
   std::string observed_key(std::string_view scope) const;
 
   Worker& worker_;
@@ -160,23 +165,24 @@ class Connection final : public conversation::SessionHost {
   Connecting connecting_ = Connecting::no;
   Cancel cancel_ = Cancel::none;
   bool pumping_ = false;
-  // --enforce observe
+  // With --enforce observe.
   bool observed_ = false;
-  // It is notified of raised fences while it is idle, too.
+  // It is also notified of raised fences while it is idle.
   bool ends_when_stale_ = false;
   // The server has sent something since it was connected, or since its TLS began.
   bool server_spoke_ = false;
   End client_;
   End server_;
   std::unique_ptr<conversation::Conversation> session_;
-  mutable std::shared_ptr<conversation::Fences> fences_;  // of the session's database, once somebody has asked
+  mutable std::shared_ptr<conversation::Fences> fences_;  // of the session's database, once needed
   std::string gate_;                                      // the scope whose gate the session holds; empty: none
   std::deque<conversation::Action::Kind> actions_;
-  std::string head_;  // of a PROXY header; later the secret that cancel requests must know
+  std::string head_;  // a PROXY header; later the secret that cancel requests need
   std::optional<std::list<Connection*>::iterator> greeting_;
   std::shared_ptr<SocketLiveness> liveness_;
   Resolver::Addresses addresses_;
-  std::size_t address_ = 0;  // the next to be tried; after connecting, one past the one that is used
+  // The next address to try. After connecting, one past the address in use.
+  std::size_t address_ = 0;
   std::string connect_problem_;
   std::optional<CancelRegistry::Ticket> ticket_;
   std::string why_;

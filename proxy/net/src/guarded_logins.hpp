@@ -1,5 +1,6 @@
-// Which users are guarded by the server in which database, as the newest login of each has found. A login that is not remembered
-// is checked by the proxy, and asks: so to forget is safe.
+// Which users the server guards in which database, according to the newest login of each. The proxy
+// checks the writes of a login that is not remembered, and queries the server, so forgetting one is
+// safe.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,8 @@
 namespace termgate::net {
 namespace {
 
-constexpr std::size_t http_connections_max = 64;  // past it the one that has been silent for longest goes
+// Above this number, the connection that has been silent for longest is closed.
+constexpr std::size_t http_connections_max = 64;
 
 int hex(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -40,7 +41,7 @@ std::optional<std::string> decoded(std::string_view text) {
   return plain;
 }
 
-// What is wrong with the Host header; none: nothing.
+// The answer to a wrong Host header. Empty: the header is right.
 std::optional<HttpAnswer> host_problem(std::string_view host, const HttpOptions& options) {
   const auto name = detail::host_name(host);
   if (!name && !host.empty()) return HttpAnswer{400, "the Host header is malformed\n"};
@@ -92,9 +93,10 @@ class HttpServer::Inside : public http::Handler {
   http::Decision decide(const http::Head&) override { return http::Take{}; }
 
   void request(http::Request request, http::Answer answer) override {
-    // Whether the process lives is answered even where every thread of the blocking pool waits for a name server.
+    // Answered here, so that it works even if every thread of the blocking pool waits for a name
+    // server.
     if (request.head.target == "/healthz" && request.head.method == "GET") return answer.reply(reply_of({200, "ok\n"}));
-    // The answer may take its time, and the loop has others to serve.
+    // The answer may block, and this loop has other requests to serve.
     auto owed = std::make_shared<http::Answer>(std::move(answer));
     blocking_pool_.run([this, owed, head = std::move(request.head)] {
       HttpAnswer reply;

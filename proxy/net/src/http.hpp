@@ -1,4 +1,5 @@
-// The HTTP part: /healthz, /readyz, /metrics, /leader, on a loop of http/. No bodies, no state, no cookies.
+// The HTTP paths /healthz, /readyz, /metrics and /leader, on a loop of http/. No request bodies, no
+// state, no cookies.
 #pragma once
 
 #include <functional>
@@ -12,27 +13,29 @@
 
 namespace termgate::net {
 
-// What it asks; called on errand threads, each of which may take its time.
+// What the paths need to know. Called on threads of the blocking pool, because each may block.
 struct HttpQuestions {
-  std::function<std::string()> obstacle;  // one word; empty: new clients can be served
+  // Why new clients cannot be served, in one word. Empty: they can.
+  std::function<std::string()> obstacle;
   std::function<std::string()> metrics;
   std::function<bool(std::string_view scope)> leads;
 };
 
-// What a request gets, without the socket.
+// The answer to a request, independent of the socket.
 struct HttpAnswer {
   unsigned status = 404;
   std::string body;
   const char* type = "text/plain; charset=utf-8";
 };
-// `host` as the header says it, with or without a port. 421 for a name that is not ours: a page in a browser that has been led here by
-// its own DNS learns nothing.
+// `host`: the Host header, with or without a port. A name that is not ours gets 421, so that a
+// browser page whose DNS name was pointed here (DNS rebinding) learns nothing.
 HttpAnswer answer_http(std::string_view method, std::string_view target, std::string_view host, const HttpOptions& options,
                        const HttpQuestions& questions);
 
 class HttpServer {
  public:
-  // Throws std::runtime_error where the address cannot be had. `blocking_pool` must have ended before this does.
+  // Throws std::runtime_error if the address cannot be bound. `blocking_pool` must have ended
+  // before this server ends.
   HttpServer(const HttpOptions& options, HttpQuestions questions, BlockingPool& blocking_pool);
   ~HttpServer();
   std::string address() const;

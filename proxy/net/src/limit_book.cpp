@@ -1,5 +1,5 @@
-// How many connections there are, by user, database and address. Any thread, under one mutex. enter() checks
-// all limits before it counts anything, so a refusal changes nothing.
+// Counts connections by user, database and address. Any thread, under one mutex. enter() checks all
+// limits before it counts anything, so a refusal changes nothing.
 #include <termgate/net/limit_book.hpp>
 
 #include <algorithm>

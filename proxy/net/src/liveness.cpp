@@ -1,7 +1,9 @@
-// Whether a client's machine still answers, as the kernel knows it: data, or an answer to a keepalive probe.
-// So a client that computes for an hour counts as alive, and one whose machine is gone does not.
-// The mutex keeps the descriptor open while it is used: over() is called before it is closed, and the number
-// may then be another socket's.
+// Whether a client's machine still answers, according to the kernel: it has sent data, or an answer
+// to a keepalive probe. So a client that computes for an hour counts as alive, and one whose
+// machine is gone does not.
+//
+// The mutex keeps the descriptor open while it is used: over() is called before it is closed, after
+// which the number may be another socket's.
 #include "liveness.hpp"
 
 #include <netinet/in.h>
@@ -27,7 +29,7 @@ std::chrono::milliseconds SocketLiveness::silent_for() const {
   if (descriptor_ < 0) return std::chrono::hours(24 * 365);
   tcp_info info{};
   socklen_t size = sizeof info;
-  // A Unix socket's peer is this machine.
+  // The peer of a Unix socket is on this machine.
   if (getsockopt(descriptor_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::chrono::milliseconds(0);
   if (info.tcpi_state != TCP_ESTABLISHED) return std::chrono::hours(24 * 365);
   return std::chrono::milliseconds(std::min(info.tcpi_last_data_recv, info.tcpi_last_ack_recv));
@@ -36,7 +38,8 @@ std::chrono::milliseconds SocketLiveness::silent_for() const {
 void SocketLiveness::ask_within(std::chrono::milliseconds bound) {
   const std::lock_guard lock(mutex_);
   if (descriptor_ < 0) return;
-  // The first question after a third of the bound, the next ones each second: whole seconds are the kernel's unit.
+  // The first probe comes after a third of the bound, the next ones every second, because the
+  // kernel counts in whole seconds.
   const int idle = static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(bound.count() / 3000, 1, 3600));
   const int interval = 1;
   const int count = 10;

@@ -1,4 +1,5 @@
-// Whether a client's machine still answers, from the kernel's record of its connection. Any thread.
+// Whether a client's machine still answers, according to the kernel's data about its connection.
+// Any thread.
 #pragma once
 
 #include <mutex>
@@ -10,7 +11,7 @@ namespace termgate::net {
 class SocketLiveness final : public conversation::PeerLiveness {
  public:
   explicit SocketLiveness(int descriptor) : descriptor_(descriptor) {}
-  // The connection is about to be closed; its descriptor may be anybody's from now on.
+  // The connection is about to be closed, after which its descriptor may be another socket's.
   void over();
 
   bool open() const override;

@@ -1,5 +1,5 @@
-// One line for an event, as text or JSON. Any thread. Names come from the network, so a value that is not
-// plain ASCII is quoted: none can begin a new line or steer a terminal.
+// One line for each event, as text or JSON. Any thread. Names come from the network, so a value
+// that is not plain ASCII is quoted: it cannot begin a new line or control a terminal.
 #include <termgate/net/log.hpp>
 #include <termgate/text/ascii.hpp>
 #include <termgate/text/scanner.hpp>
@@ -28,7 +28,8 @@ const char* name_of(LogLevel level) {
   return "";
 }
 
-// How many bytes the UTF-8 character at `at` has; 0 where it is none. Peers' names are bytes, and a log is text.
+// How many bytes the UTF-8 character at `at` has. 0: the bytes there are not valid UTF-8, which a
+// name from a peer need not be.
 std::size_t character(std::string_view text, std::size_t at) {
   const auto lead = static_cast<unsigned char>(text[at]);
   const std::size_t size = lead < 0x80                   ? 1
@@ -41,7 +42,8 @@ std::size_t character(std::string_view text, std::size_t at) {
     if ((static_cast<unsigned char>(text[at + i]) & 0xC0) != 0x80) return 0;
   }
   const auto second = size > 1 ? static_cast<unsigned char>(text[at + 1]) : 0;
-  // Overlong forms, surrogates, beyond U+10FFFF; and C1 controls, which steer terminals.
+  // Refuses overlong forms, surrogates, code points beyond U+10FFFF, and C1 controls, which can
+  // control terminals.
   if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) || (lead == 0xF0 && second < 0x90) ||
       (lead == 0xF4 && second > 0x8F))
     return 0;
@@ -61,7 +63,7 @@ void append_quoted(std::string& out, std::string_view text) {
       out += c;
       ++i;
     } else if (size == 0 || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      // JSON knows no bytes: what is no character is shown as U+00NN.
+      // JSON has no bytes: what is not a character is shown as U+00NN.
       fmt::format_to(std::back_inserter(out), "\\u00{:02x}", static_cast<unsigned char>(c));
       ++i;
     } else {
@@ -87,7 +89,7 @@ std::string statement_words(std::string_view sql) {
   using Kind = text::Token::Kind;
   constexpr int words_max = 3;
   constexpr std::size_t bytes_max = 100;
-  std::string words, name;  // the one that is being read, of parts with dots between them
+  std::string words, name;  // `name` is the one being read, perhaps of several parts with dots
   int count = 0;
   const auto add = [&] {
     if (name.empty() || words.size() + name.size() > bytes_max) return false;
@@ -107,7 +109,7 @@ std::string statement_words(std::string_view sql) {
     } else if (token.text == "." && !name.empty()) {
       name += '.';
     } else if (!begins || (token.text != "(" && token.kind != Kind::semicolon)) {
-      // What stands close to a word may be its value, as in B'…' and U&'…'.
+      // What directly follows a word may be part of a value, as in B'…' and U&'…'.
       if (token.kind == Kind::quoted || token.text == "&" || !plain) return words;
       break;
     }
@@ -130,7 +132,7 @@ std::string log_line(LogFormat format, LogLevel level, std::chrono::system_clock
   if (json) append_quoted(line, event);
   else line += event;
   for (const LogField& field : fields) {
-    if (field.name.empty()) continue;  // it is not known
+    if (field.name.empty()) continue;  // the value is not known
     if (json) {
       line += ",\"";
       line += field.name;
@@ -194,7 +196,7 @@ bool Log::say_seldom(std::string_view subject, LogLevel level, std::string_view 
       if (now - entry->second.at < std::chrono::seconds(1)) return false;
       entry->second.at = now;
     } else if (heard_.size() > subjects_max) {
-      heard_.clear();  // saying something twice within a second is the smaller evil
+      heard_.clear();  // logging an event twice within a second is the lesser evil
     }
   }
   say(level, event, fields);
@@ -212,7 +214,7 @@ void Log::write_all() {
       lines.swap(waiting_);
     }
     for (std::size_t at = 0; at < lines.size();) {
-      // The descriptor may be one that blocks; waiting for it first lets the end be noticed.
+      // The descriptor may block. Waiting for it here lets this thread notice the end.
       pollfd ready{descriptor_, POLLOUT, 0};
       if (poll(&ready, 1, 200) == 0) {
         const std::lock_guard lock(mutex_);
@@ -224,7 +226,7 @@ void Log::write_all() {
       }
       const ssize_t written = write(descriptor_, lines.data() + at, std::min<std::size_t>(lines.size() - at, 4096));
       if (written > 0) at += static_cast<std::size_t>(written);
-      else if (errno != EINTR && errno != EAGAIN) break;  // nobody reads it any more, and there is nowhere else to say so
+      else if (errno != EINTR && errno != EAGAIN) break;  // the log has no reader any more, and there is nowhere to report that
     }
     lines.clear();
   }

@@ -1,5 +1,6 @@
-// Counters and their Prometheus text. Each worker has counters of its own; the text adds them up. What a
-// client can choose is cut to a class before it becomes a label, and the number of classes is bounded.
+// Counters and their Prometheus text. Each worker has counters of its own; the text adds them up. A
+// value that a client can choose is reduced to a class before it becomes a label, and the number of
+// classes is limited.
 #include <termgate/net/metrics.hpp>
 
 #include <fmt/format.h>
@@ -7,14 +8,15 @@
 namespace termgate::net {
 namespace {
 
-// What observe may count, so that each is there from the start.
+// Codes that are exported with 0 from the start, those of --enforce observe included.
 constexpr std::array<const char*, 7> codes_from_start{"3F000", "42501", "TG001", "TG002", "TG004", "TG005", "TG006"};
 
 bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 }  // namespace
 
-// The leading letters of a scope: enough to tell kinds of scopes apart, and not one series for each scope.
+// The leading letters of a scope: enough to distinguish kinds of scopes without a series for each
+// scope.
 std::string_view scope_class(std::string_view scope) noexcept {
   std::size_t end = 0;
   while (end < scope.size() && end < 40 && letter(scope[end])) ++end;
@@ -38,7 +40,7 @@ void Counters::note(const conversation::Incident& incident) {
     case Kind::refused: {
       const std::lock_guard lock(mutex_);
       std::pair<std::string, std::string> key(scope_class(incident.scope), incident.code.substr(0, 5));
-      // Codes are few, but a server may send any five letters.
+      // Termgate has few codes, but a server may send any five letters.
       if (refusals_.size() >= classes_max && refusals_.find(key) == refusals_.end()) key = {"other", "other"};
       Refusals& refused = refusals_[key];
       ++(incident.kind == Kind::would_refuse ? refused.let_pass : incident.from_memory ? refused.from_memory : refused.from_database);
@@ -123,7 +125,7 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
   counter("termgate_evicted_transactions_total", &Counters::evicted, "Open transactions ended because a higher term was seen.");
 
   std::map<std::pair<std::string, std::string>, Counters::Refusals> refusals;
-  // From the beginning at 0: increase() does not see a series that is born at 1.
+  // They start at 0, because increase() misses the first count of a series that begins with 1.
   for (const char* code : codes_from_start) refusals[{"other", code}] = {};
   for (const auto& one : counters) {
     for (const auto& [key, count] : one->refusals()) {

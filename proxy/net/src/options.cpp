@@ -66,7 +66,7 @@ SslMode ssl_mode_of(std::string_view text) {
   throw std::invalid_argument(fmt::format("--backend: sslmode={} must be one of disable, prefer, require, verify-ca, verify-full", text));
 }
 
-// As libpq has it.
+// The same name as libpq's.
 constexpr std::string_view oldest_tls = "ssl_min_protocol_version";
 TlsVersion oldest_tls_of(std::string_view text) {
   if (const auto version = http::tls_version_of(text)) return *version;
@@ -75,7 +75,8 @@ TlsVersion oldest_tls_of(std::string_view text) {
 
 constexpr std::string_view sqlserver_scheme = "sqlserver://";
 
-// USER:PASSWORD@HOST:PORT/DB?…; of what follows the ? only TLS of the relay is read, the rest is the driver's.
+// USER:PASSWORD@HOST:PORT/DB?…. After the ?, only TLS options of relayed connections are parsed;
+// the rest is for the driver.
 Backend parse_sqlserver(std::string_view rest) {
   constexpr std::uint16_t default_port = 1433;
   Backend backend;
@@ -116,7 +117,8 @@ Backend parse_sqlserver(std::string_view rest) {
     if (name == "sslmode") backend.ssl_mode = *(chosen = ssl_mode_of(value));
     if (name == "sslrootcert") backend.ssl_root_certificate = value;
     if (name == oldest_tls) backend.ssl_oldest = oldest_tls_of(value);
-    // As the drivers write it, and for the driver of the proxy's own connection as well.
+    // Written as the drivers write it, because the driver of the proxy's own connection uses it
+    // too.
     if (text::same(name, "encrypt")) backend.tds_strict = text::same(value, "strict");
   }
   if (backend.tds_strict) {
@@ -148,12 +150,12 @@ std::string own_url(std::string_view url) {
 
 namespace {
 
-// What libpq would take and do for the proxy's own connection alone: clients would reach another server, or the same one by weaker
-// rules. In the URL, or in libpq's environment.
+// Options in the URL, or in libpq's environment, that libpq would apply to the proxy's own
+// connection only: clients would reach another server, or the same one under weaker rules.
 struct OwnOnly {
   const char* name;
   const char* variable;
-  std::string_view harmless;  // the values that ask for nothing, each between blanks
+  std::string_view harmless;  // values without effect, each between blanks
 };
 constexpr std::array<OwnOnly, 11> own_only{{{"service", "PGSERVICE", ""},
                                             {"servicefile", nullptr, ""},
@@ -224,7 +226,7 @@ Backend parse_backend(std::string_view url) {
           equals == std::string_view::npos ? "" : percent_decoded(parameter.substr(equals + 1));
     }
     refuse_what_clients_would_miss(given);
-    // As libpq does: of what the URL does not say the environment counts.
+    // As in libpq, the environment supplies what the URL leaves out.
     const auto of = [&](const char* name, const char* variable) -> std::optional<std::string> {
       const auto found = given.find(name);
       if (found != given.end()) return found->second;

@@ -1,5 +1,5 @@
-// The server's addresses. Literal ones and paths are known from the start; names are looked up on a blocking
-// thread and kept for a while.
+// The server's addresses. Literal addresses and paths are known from the start; names are resolved
+// on a blocking thread and kept for a while.
 #include "resolver.hpp"
 
 #include <netdb.h>
@@ -53,7 +53,7 @@ Resolver::Addresses Resolver::resolve(std::string& problem) {
     freeaddrinfo(found);
   }
   const std::lock_guard lock(mutex_);
-  // A name server that fails is no reason to forget addresses that worked.
+  // A failing name server must not remove addresses that worked.
   if (all->empty()) return addresses_ ? addresses_ : all;
   addresses_ = all;
   until_ = std::chrono::steady_clock::now() + fresh_for;

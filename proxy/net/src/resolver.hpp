@@ -1,4 +1,5 @@
-// The server's addresses. Names are resolved at most every few seconds, by a thread that may wait. Any thread.
+// The server's addresses. Names are resolved at most every few seconds, by a thread that may block.
+// Any thread.
 #pragma once
 
 #include <chrono>
@@ -14,8 +15,8 @@ namespace termgate::net {
 
 struct ServerAddress {
   Endpoint endpoint;
-  std::string name;      // of the host, as the operator gave it
-  std::size_t host = 0;  // which one of Backend's
+  std::string name;      // as the operator gave it
+  std::size_t host = 0;  // index into Backend::hosts
 };
 
 class Resolver {
@@ -25,10 +26,10 @@ class Resolver {
 
   explicit Resolver(const Backend& backend);
 
-  // nullptr: a name must be asked for; call resolve() where that may take its time.
+  // nullptr: a name must be resolved; call resolve() on a thread that may block.
   Addresses known(std::chrono::steady_clock::time_point now) const;
-  // Never nullptr; empty where no name has an address, and `problem` says why. A name that was resolved before keeps its former
-  // addresses while the resolver is out of order.
+  // Never nullptr. Empty if no name has an address; `problem` then has the reason. A name that was
+  // resolved before keeps its addresses while the name server fails.
   Addresses resolve(std::string& problem);
 
  private:

@@ -1,7 +1,8 @@
 // The proxy as a whole: listeners, workers, HTTP, drain and reload.
 //
-// Owner: the command. Its destructor's order matters: no callback of the authority may reach a worker that is gone, and
-// no blocking call may post to one. A reload replaces `Settings`; connections keep those that they began with.
+// Owner: the command. The order of the destructor matters: no callback of the authority may reach a
+// worker that is gone, and no blocking call may post to one. A reload replaces `Settings`;
+// connections keep those that they began with.
 #include <termgate/net/server.hpp>
 
 #include <poll.h>
@@ -50,7 +51,7 @@ std::shared_ptr<const Settings> settings_of(const Options& options) {
   session::Options& session = settings->options.session;
   session.client_rules = pgwire::Rules::frontend(session.limits);
   session.client_tls = settings->client_tls != nullptr;
-  // A certificate can only be asked for under TLS: who must show one may not come without.
+  // A certificate can be requested only under TLS, so a client that must show one needs TLS.
   session.client_tls_required =
       options.client_tls.required || (!options.client_tls.client_ca.empty() && options.client_tls.client_certificate_required);
   session.server_tls = server_tls_of(options.backend);
@@ -76,7 +77,7 @@ std::shared_ptr<const Settings> settings_of(const Options& options) {
   return settings;
 }
 
-// What any server of the protocol answers, and with which byte, before it knows who asks.
+// A request that any server of the protocol answers before login.
 std::string question_of(Backend::Protocol protocol) {
   std::string question;
   if (protocol == Backend::Protocol::postgresql) {
@@ -92,7 +93,8 @@ std::string question_of(Backend::Protocol protocol) {
   return question;
 }
 
-// A server of TDS 8.0 answers nobody but in TLS. `wait_for`: POLLIN or POLLOUT; false: the time is over.
+// A server of TDS 8.0 answers only under TLS. `wait_for`: waits for POLLIN or POLLOUT; false: the
+// time is over.
 template <typename WaitFor>
 bool handshakes(SSL* ssl, const WaitFor& wait_for) {
   for (;;) {
@@ -105,7 +107,8 @@ bool handshakes(SSL* ssl, const WaitFor& wait_for) {
   }
 }
 
-// Whether a server answers there: an SSLRequest gets one byte from any PostgreSQL, and leaves no line in its log.
+// Whether a server answers there. An SSLRequest gets one byte from any PostgreSQL, and leaves no
+// line in its log.
 bool answers(const ServerAddress& address, const Backend& backend, const TlsContext& tls, std::chrono::milliseconds patience) {
   const Endpoint& server = address.endpoint;
   const Backend::Protocol protocol = backend.protocol;
@@ -140,7 +143,7 @@ bool answers(const ServerAddress& address, const Backend& backend, const TlsCont
   return heard && (answer == 'S' || answer == 'N');
 }
 
-// The listeners with a name that a client can ask for.
+// The listeners whose names a client can request.
 std::vector<tds::BrowsedInstance> instances_of(const std::vector<http::OpenListener>& listeners) {
   std::vector<tds::BrowsedInstance> instances;
   for (const http::OpenListener& listener : listeners) {
@@ -149,7 +152,7 @@ std::vector<tds::BrowsedInstance> instances_of(const std::vector<http::OpenListe
     socklen_t size = sizeof address;
     getsockname(listener.descriptor, reinterpret_cast<sockaddr*>(&address), &size);
     const tds::BrowsedInstance one{listener.options.name, Endpoint(reinterpret_cast<const sockaddr*>(&address), size).port()};
-    // Of each address of its host it has one socket, and of both the same port.
+    // A listener has one socket for each address of its host, all with the same port.
     const bool known = std::any_of(instances.begin(), instances.end(), [&](const auto& other) { return other.name == one.name; });
     if (!known) instances.push_back(one);
   }
@@ -224,8 +227,8 @@ class Server::Inside {
     return gauges;
   }
 
-  // What keeps new clients from being served, in one word.
-  // On a blocking thread: the probe of the server may take two seconds.
+  // Why new clients cannot be served, in one word. Runs on a blocking thread, because the probe of
+  // the server may take two seconds.
   std::string obstacle() {
     if (shared.draining) return "draining";
     if (!server_answers()) return "unreachable";
@@ -239,7 +242,7 @@ class Server::Inside {
   }
 
   bool server_answers() {
-    // The answer is kept for a second, so that many probes of a load balancer are one of ours.
+    // The result is kept for a second, so that many probes of a load balancer cause one of ours.
     const std::lock_guard lock(probe_mutex);
     const auto now = std::chrono::steady_clock::now();
     if (probed_at && now - *probed_at < probe_lasts) return probed;
@@ -261,7 +264,7 @@ class Server::Inside {
   std::vector<std::shared_ptr<Counters>> counters;
   std::optional<HttpServer> http;
   std::optional<Browser> browser;
-  std::mutex probe_mutex;  // guards the two below; and one probe at a time is enough
+  std::mutex probe_mutex;  // guards the two below, and allows one probe at a time
   std::optional<std::chrono::steady_clock::time_point> probed_at;
   bool probed = false;
 };
@@ -313,7 +316,7 @@ bool Server::ended() const {
 
 std::string Server::reload(const Options& options, const std::function<std::string()>& rest) {
   Options next = options;
-  next.backend = inside_->shared.backend;  // sessions that share a fence memory must share a server
+  next.backend = inside_->shared.backend;  // sessions that share fences must share a server
   try {
     auto settings = settings_of(next);
     if (std::string problem = rest(); !problem.empty()) return problem;

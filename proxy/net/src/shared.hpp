@@ -1,4 +1,4 @@
-// What all threads of a server have in common.
+// What all threads of a server share.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ namespace termgate::net {
 
 class Worker;
 
-// Of the connections that began while these were in force; a reload makes new ones.
+// The settings of connections that began while they were in force. A reload creates new ones.
 struct Settings {
   Options options;
   TlsContext client_tls;
@@ -49,7 +49,8 @@ struct Shared {
   const Backend backend;
   CancelRegistry cancels;
   LimitBook limits;
-  detail::FenceMemory observed;  // the highest terms that only observed sessions have written under; judges them alone
+  // The highest terms that observed sessions have written under. Used only to judge such sessions.
+  detail::FenceMemory observed;
   WritingTexts writing_texts;
   GuardedLogins guarded_logins;
   Resolver resolver;
@@ -60,9 +61,11 @@ struct Shared {
   std::atomic<std::uint64_t> last_id{0};
   std::atomic<std::int64_t> greeting{0};
   std::atomic<std::int64_t> cancels_under_way{0};
-  std::atomic<unsigned> listening{0};  // threads; the last one to stop closes the listeners, so that clients are refused and do not wait
+  // How many threads listen. The last one to stop closes the listeners, so that clients are refused
+  // instead of waiting.
+  std::atomic<unsigned> listening{0};
   std::atomic<bool> draining{false};
-  std::atomic<std::int64_t> needs_restart{0};  // options
+  std::atomic<std::int64_t> needs_restart{0};  // number of options
 
   std::shared_ptr<const Settings> settings() const {
     const std::lock_guard lock(mutex_);

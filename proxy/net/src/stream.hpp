@@ -1,4 +1,5 @@
-// A connection's socket (http/stream.hpp), whose handshake may be wrapped in packets of TDS. One thread at a time.
+// A connection's socket (http/stream.hpp) whose TLS handshake may be wrapped in TDS packets. One
+// thread at a time.
 #pragma once
 
 #include <memory>
@@ -13,13 +14,14 @@ class Stream : public http::Stream {
  public:
   ~Stream() { close(); }
 
-  // As start_tls(), with the handshake in packets of TDS (tds_handshake.hpp). False: no memory, and `ssl` is gone.
+  // Like start_tls(), with the handshake in TDS packets (tds_handshake.hpp). False: out of memory,
+  // and `ssl` is freed.
   bool start_wrapped_tls(SSL* ssl) noexcept;
   Io handshake() noexcept;
   void close() noexcept;
 
  private:
-  std::unique_ptr<TdsHandshake> wrap_;  // beneath the stream's SSL, which does not own it
+  std::unique_ptr<TdsHandshake> wrap_;  // used by the stream's SSL, which does not own it
 };
 
 }  // namespace termgate::net

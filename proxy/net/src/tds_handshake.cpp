@@ -1,6 +1,5 @@
-// An OpenSSL BIO that puts what TLS writes during its handshake into packets of type PRELOGIN, and takes it
-// out of them, as TDS 7 wants it. After the handshake unwrap() takes it away: records then go to the socket
-// as they are.
+// An OpenSSL BIO that wraps the TLS handshake in packets of type PRELOGIN, as TDS 7 requires. After
+// the handshake unwrap() ends that, and records go to the socket unchanged.
 #include "tds_handshake.hpp"
 
 #include <sys/socket.h>
@@ -15,7 +14,7 @@
 namespace termgate::net {
 namespace {
 
-constexpr std::size_t packet_bytes = 4096;  // before a login has agreed on another size
+constexpr std::size_t packet_bytes = 4096;  // before a login has negotiated another size
 constexpr std::size_t unsent_max = 64u << 10;
 
 bool would_block() noexcept { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
@@ -28,7 +27,7 @@ struct TdsHandshake::Callbacks {
   static int read(BIO* bio, char* into, int bytes) { return of(bio)->read(bio, into, bytes); }
   static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
 
-  // Kept for the life of the program, as OpenSSL's own are.
+  // Kept for the life of the program, as OpenSSL's own methods are.
   static const BIO_METHOD* method() noexcept {
     static const BIO_METHOD* const made = [] {
       BIO_METHOD* one = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "TDS handshake");
@@ -60,7 +59,7 @@ int TdsHandshake::receive(char* into, std::size_t bytes) noexcept {
 
 int TdsHandshake::read(BIO* bio, char* into, int bytes) noexcept {
   BIO_clear_retry_flags(bio);
-  // What was not taken yet is what the peer waits for.
+  // The peer may be waiting for bytes that the socket has not accepted yet.
   if (!flush() && !would_block()) return -1;
   while (wrapped_ && left_ == 0) {
     const int got = receive(head_.data() + held_, head_.size() - held_);

@@ -1,6 +1,6 @@
-// TLS as TDS 7.x begins it: the records of the handshake travel in packets of type PRELOGIN, and when it has ended the same connection goes
-// on in plain TLS
-// ([MS-TDS] 3.2.5.2). Beneath OpenSSL, as a BIO over a socket that does not block. One thread at a time.
+// How TDS 7.x begins TLS: the records of the handshake are sent in packets of type PRELOGIN; after
+// it, the same connection continues with plain TLS ([MS-TDS] 3.2.5.2). Implemented as an OpenSSL
+// BIO over a non-blocking socket. One thread at a time.
 #pragma once
 
 #include <array>
@@ -17,9 +17,10 @@ class TdsHandshake {
   TdsHandshake(const TdsHandshake&) = delete;
   TdsHandshake& operator=(const TdsHandshake&) = delete;
 
-  // A new one, for SSL_set_bio, which owns it; this object must outlive it. nullptr: no memory.
+  // A new BIO for SSL_set_bio, which owns it; this object must outlive it. nullptr: out of memory.
   BIO* bio() noexcept;
-  // The handshake is over: from here on bytes go as they are. False, with errno: its last packet is not sent yet.
+  // Called after the handshake: from here on bytes go unchanged. False, with errno: the last packet
+  // is not sent yet.
   bool unwrap() noexcept;
 
  private:
@@ -32,10 +33,10 @@ class TdsHandshake {
 
   const int descriptor_;
   bool wrapped_ = true;
-  std::array<char, 8> head_{};  // of the packet that is read
-  std::size_t held_ = 0;        // of it
-  std::size_t left_ = 0;        // of its payload
-  std::string unsent_;          // packets of ours that the socket did not take
+  std::array<char, 8> head_{};  // the header of the packet that is read
+  std::size_t held_ = 0;        // how much of the header has arrived
+  std::size_t left_ = 0;        // how much of the payload is left to read
+  std::string unsent_;          // our packets that the socket has not accepted
 };
 
 }  // namespace termgate::net

@@ -1,5 +1,5 @@
-// TLS towards clients and towards the server: two contexts, made at the start and at each reload. A session
-// keeps the one that it began with.
+// TLS towards clients and towards the server: two contexts, created at the start and at each
+// reload. A session keeps the one that it began with.
 #include "tls.hpp"
 
 #include <arpa/inet.h>
@@ -14,11 +14,11 @@
 namespace termgate::net {
 namespace {
 
-// The protocol's name with its length in front, as ALPN writes it.
+// The protocol's name after its length, as ALPN encodes it.
 constexpr unsigned char alpn[] = {10, 'p', 'o', 's', 't', 'g', 'r', 'e', 's', 'q', 'l'};
 constexpr unsigned char alpn_tds[] = {7, 't', 'd', 's', '/', '8', '.', '0'};
 
-// `tds`: not null where that is spoken.
+// `tds`: not null if the proxy serves TDS.
 int choose_alpn(SSL*, const unsigned char** out, unsigned char* out_bytes, const unsigned char* in, unsigned int in_bytes, void* tds) {
   unsigned char* chosen = nullptr;
   const unsigned char* ours = tds != nullptr ? alpn_tds : alpn;
@@ -39,7 +39,7 @@ bool is_address(const std::string& name) {
 
 TlsContext context_for_clients(const ClientTls& options, bool tds) {
   TlsContext context = http::context_for_clients(options);
-  // Any pointer that is none says yes.
+  // Only whether the argument is null matters.
   if (context) SSL_CTX_set_alpn_select_cb(context.get(), choose_alpn, tds ? context.get() : nullptr);
   return context;
 }
@@ -50,7 +50,7 @@ TlsContext context_for_server(const Backend& backend) {
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   if (!backend.ssl_certificate.empty())
     http::load_pair(context.get(), backend.ssl_certificate, backend.ssl_key.empty() ? backend.ssl_certificate : backend.ssl_key);
-  // As libpq has it: with a root certificate, `require` checks the chain too.
+  // As in libpq: with a root certificate, `require` checks the chain too.
   if (backend.ssl_mode >= SslMode::verify_ca || (backend.ssl_mode == SslMode::require && !backend.ssl_root_certificate.empty())) {
     const bool loaded = backend.ssl_root_certificate == "system"
                             ? SSL_CTX_set_default_verify_paths(context.get()) == 1
@@ -72,7 +72,7 @@ SSL* tls_to_server(const TlsContext& context, const Backend& backend, const std:
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     const int expected =
         address ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server_name.c_str()) : SSL_set1_host(ssl, server_name.c_str());
-    // Without a name to compare, verify_full must fail and not pass.
+    // Without a name to compare, verify_full must fail.
     if (expected != 1 || server_name.empty()) {
       SSL_free(ssl);
       return nullptr;

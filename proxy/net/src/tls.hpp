@@ -1,4 +1,5 @@
-// OpenSSL's contexts: what we show to clients, and what we ask of the server. Values behind a shared pointer; any thread.
+// OpenSSL contexts: which certificate clients see, and what is required of the server. Values
+// behind a shared pointer; any thread.
 #pragma once
 
 #include <string>
@@ -13,18 +14,20 @@ using http::tls_error;
 using http::tls_to_client;
 using http::TlsContext;
 
-// Throw std::runtime_error with the file and OpenSSL's reason. nullptr: no TLS is configured (clients), or asked for (server).
-// `tds`: whom we serve speaks TDS and not PostgreSQL, for ALPN.
+// These throw std::runtime_error with the file and OpenSSL's reason. nullptr: TLS is not
+// configured. `tds`: the proxy serves TDS and not PostgreSQL, which matters for ALPN.
 TlsContext context_for_clients(const ClientTls& options, bool tds);
 TlsContext context_for_server(const Backend& backend);
 
-// Whether a host is named by its address, IPv4 or IPv6.
+// Whether the name is an IP address, IPv4 or IPv6.
 bool is_address(const std::string& name);
 
-// A connection's own state towards the server. `server_name`: whose certificate is expected, where the mode wants that checked.
+// The TLS state of one connection to the server. `server_name`: the name that the certificate must
+// have, if the mode checks that.
 SSL* tls_to_server(const TlsContext& context, const Backend& backend, const std::string& server_name, int descriptor);
 
-// Whether the client asked for PostgreSQL by ALPN, which direct TLS must (a browser led here must not be taken for a client).
+// Whether the client requested PostgreSQL by ALPN. Direct TLS requires that, so that a browser
+// directed here is not taken for a client.
 bool alpn_is_postgresql(const SSL* ssl);
 bool alpn_is_tds(const SSL* ssl);  // TDS 8.0
 

@@ -1,6 +1,6 @@
-// One thread and its connections (worker.hpp; decision 0017). Everything without a remark runs on the
-// worker's own thread; post(), fence_rose(), gate_wanted(), hand_over(), drain() and stop() may be called
-// from any.
+// One thread and its connections (worker.hpp; docs/decisions/0017). Functions run on the worker's
+// own thread, except post(), fence_rose(), gate_wanted(), hand_over(), drain() and stop(), which
+// any thread may call.
 #include "worker.hpp"
 
 #include <fcntl.h>
@@ -29,26 +29,27 @@ namespace {
 constexpr std::chrono::milliseconds sweep_every{100};
 constexpr int events_at_once = 128;
 constexpr int accepts_at_once = 64;
-constexpr int queue_max = 4096;               // of a listener that closes
-constexpr std::chrono::seconds cut_takes{2};  // for the last words of sessions that are cut
+constexpr int queue_max = 4096;               // for the queue of a listener that closes
+constexpr std::chrono::seconds cut_takes{2};  // for the last messages of sessions that are cut
 
-// To a client that cannot be served: what fits its socket's empty buffer, and the end.
+// For a client that cannot be served: sends what fits into its socket's empty buffer, and closes.
 constexpr std::string_view greeting_limit_met =
     "too many connections without a start-up message: the proxy's limit was reached (--max-greeting)";
 
 void turn_away(int descriptor, Backend::Protocol protocol, std::string_view sqlstate, std::string_view message) {
   std::string report;
-  // A client of TDS that has not sent its LOGIN7 understands no error: for it the connection is just closed.
+  // A TDS client that has not sent LOGIN7 yet understands no error: its connection is just closed.
   if (protocol == Backend::Protocol::postgresql) pgwire::append_error_response(report, pgwire::report("FATAL", sqlstate, message));
   (void)send(descriptor, report.data(), report.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   shutdown(descriptor, SHUT_WR);
-  // What the client has sent already would turn the close into a reset, and the message would be lost with it.
+  // Reads what the client has sent already, because unread bytes would turn the close into a reset
+  // that discards the message.
   std::array<char, 4096> scratch;
   (void)recv(descriptor, scratch.data(), scratch.size(), MSG_DONTWAIT);
   close(descriptor);
 }
 
-// A descriptor, or -1 with errno.
+// Returns a descriptor, or -1 with errno.
 int accept_one(const http::OpenListener& listener, Endpoint& peer) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
@@ -116,7 +117,7 @@ void Worker::join() {
   if (thread_.joinable()) thread_.join();
 }
 
-// `awake_` saves the system call while the worker has not yet taken what was posted before.
+// While the worker has not taken earlier tasks yet, `awake_` saves the system call.
 void Worker::post(std::function<void()> task) {
   bool wake = false;
   {
@@ -160,7 +161,8 @@ void Worker::drain(conversation::Instant cut_at) {
     watch_listeners(false);
     acceptors_.clear();
     if (--shared_.listening == 0) {
-      // Whoever waits in a queue that is closed gets a reset. Those of a manager's socket wait for the next process.
+      // Closing a queue resets the clients that wait in it. A service manager's socket stays open,
+      // and its clients wait for the next process.
       for (const http::OpenListener& listener : shared_.listeners) {
         if (listener.options.inherited >= 0) continue;
         for (int taken = 0; taken < queue_max; ++taken) {
@@ -184,7 +186,8 @@ void Worker::hand_over(int descriptor, const Endpoint& peer, const http::OpenLis
   });
 }
 
-// An epoll_ctl that fails (the kernel's limit of watches) leaves a socket unwatched; its deadline ends it.
+// If epoll_ctl fails (the kernel's limit of watches), a socket stays unwatched until its deadline
+// ends it.
 void Worker::watch(int descriptor, Pollable* who, std::uint32_t wanted, std::uint32_t& current) {
   if (wanted == current) return;
   epoll_event event{};
@@ -201,8 +204,8 @@ Connection* Worker::find(std::uint64_t id) {
   return found == by_id_.end() ? nullptr : found->second;
 }
 
-// Takes the connection out of the lists and keeps it until the round is over, because events of the same
-// round may still name it.
+// Takes the connection out of the lists and keeps it until the round is over, because events of the
+// same round may still name it.
 void Worker::bury(Connection& connection) {
   by_id_.erase(connection.id());
   const std::size_t at = connection.place();
@@ -215,7 +218,7 @@ void Worker::bury(Connection& connection) {
   connections_.pop_back();
   load_.fetch_sub(1, std::memory_order_relaxed);
   if (!connections_.empty()) return;
-  // Without connections nobody sweeps, and these would stay.
+  // The sweep updates these only while there are connections.
   in_transaction_.store(0, std::memory_order_relaxed);
   seated_.store(0, std::memory_order_relaxed);
   session_bytes_.store(0, std::memory_order_relaxed);
@@ -256,7 +259,7 @@ void Worker::happened(const Connection& connection, const conversation::Incident
     case Kind::fenced: return;
     case Kind::refused:
     case Kind::would_refuse:
-      // An application's name is the client's to choose, so it is no subject of its own.
+      // The client chooses its application name, so that is not part of the subject.
       shared_.log.say_seldom(fmt::format("{}/{}/{}", incident.code, incident.scope, who.user), LogLevel::warning,
                              incident.kind == Kind::refused ? "refused" : "would_refuse",
                              {{"connection", id},
@@ -299,7 +302,7 @@ void Worker::happened(const Connection& connection, const conversation::Incident
   }
   if (incident.kind != Kind::refused) return shared_.authority.happened(who.database, incident);
   conversation::Incident known_client = incident;
-  // For the audit, whatever the client calls itself.
+  // For the audit, in printable ASCII only, because the client chooses parts of it.
   std::string text = fmt::format("{} {} {}", who.user, connection.peer().host(), who.application_name).substr(0, 200);
   for (char& c : text) c = c >= 0x20 && c < 0x7f ? c : '?';
   known_client.client = text;
@@ -323,8 +326,9 @@ void Worker::accept_from(const http::OpenListener& listener) {
         counters_->no_descriptors.add();
         shared_.log.say_seldom("descriptors", LogLevel::error, "accept_failed",
                                {{"reason", std::strerror(errno)}, {"limit", "RLIMIT_NOFILE"}});
-        // Without a free descriptor nothing can be accepted, and the listener would stay ready and spin. The
-        // spare one lets one client hear why; then the listener rests for a moment.
+        // Without a free descriptor nothing can be accepted, and the ready listener would make this
+        // loop spin. The spare descriptor lets one client get an error; then the listener rests for
+        // a moment.
         if (spare_ >= 0) {
           close(spare_);
           const int last = accept4(listener.descriptor, nullptr, nullptr, SOCK_CLOEXEC);
@@ -337,10 +341,11 @@ void Worker::accept_from(const http::OpenListener& listener) {
         accept_again_ = std::chrono::steady_clock::now() + sweep_every;
         return;
       }
-      continue;  // a client that has thought better of it, or a network error that is its own
+      continue;  // the client has gone, or its network has failed
     }
     counters_->accepted.add();
-    // Connections stay where they begin, so the load is balanced here. The counts may be a moment old.
+    // Connections stay on the thread where they begin, so the load is balanced here. The counts may
+    // be slightly old.
     Worker* least = this;
     for (const auto& worker : shared_.workers) {
       if (worker->load() < least->load()) least = worker.get();
@@ -362,9 +367,10 @@ void Worker::has_greeted(std::list<Connection*>::iterator place) {
   --shared_.greeting;
 }
 
-// False: nobody can be sent away.
+// False: there is no client that may be closed.
 bool Worker::make_room() {
-  // The one that has been silent longest goes; one that is in the middle of its greeting only when it has had its second.
+  // Closes the client that has been silent for longest. One that has begun its greeting is closed
+  // only after a second.
   const auto now = std::chrono::steady_clock::now();
   for (Connection* oldest : greeting_) {
     if (oldest->silent() || now - oldest->began() > std::chrono::seconds(1)) {
@@ -378,7 +384,7 @@ bool Worker::make_room() {
 void Worker::take(int descriptor, const Endpoint& peer, const http::OpenListener* listener, bool room_is_here) {
   const auto settings = shared_.settings();
   if (shared_.greeting.load() >= static_cast<std::int64_t>(settings->options.limits.greeting)) {
-    // The limit counts the clients of all workers, but only a client of this one can be sent away here.
+    // The limit counts the clients of all workers, but this worker can close only its own.
     Worker* most = this;
     if (!room_is_here) {
       for (const auto& worker : shared_.workers) {
@@ -398,11 +404,12 @@ void Worker::take(int descriptor, const Endpoint& peer, const http::OpenListener
   by_id_.emplace(one->id(), one);
   load_.fetch_add(1, std::memory_order_relaxed);
   one->begin();
-  // Told when it has greeted and not before: what it sends into a socket that is closed already would reset the answer away.
+  // Only now, because bytes that a client sends into a closed socket would cause a reset, which
+  // discards the answer.
   if (draining_) one->drain();
 }
 
-// The queues are swapped out under the mutex and run without it: a task may post.
+// The queues are swapped out under the mutex and run without it, because a task may post.
 void Worker::run_posted() {
   std::vector<std::function<void()>> tasks;
   Risen rose;
@@ -424,8 +431,8 @@ void Worker::run_posted() {
   }
 }
 
-// Every 100 ms: deadlines, the drain, and once a second the gauges. Walks backwards, because a connection
-// that ends is replaced by the last one.
+// Called every 100 ms: deadlines, the drain, and once a second the gauges. Goes backwards, because
+// a connection that ends is replaced by the last one.
 void Worker::sweep(conversation::Instant now) {
   if (accept_again_ != conversation::Instant{} && now >= accept_again_) {
     accept_again_ = {};
@@ -439,13 +446,13 @@ void Worker::sweep(conversation::Instant now) {
   const bool kill = cut_ && now >= cut_at_ + cut_takes;
   if (cut) cut_ = true;
   for (std::size_t i = connections_.size(); i-- > 0;) {
-    if (i >= connections_.size()) continue;  // others than the one looked at may have gone
+    if (i >= connections_.size()) continue;  // other connections may have ended too
     Connection& connection = *connections_[i];
     if (kill) {
       connection.end("drain timeout");
       continue;
     }
-    // Nobody waits for the end of what it does, and it could hold the drain up.
+    // No client waits for the result, and the transaction could delay the drain.
     if (draining_ && connection.hung_up()) {
       connection.end("the client is gone, and the proxy drains");
       continue;

@@ -1,9 +1,11 @@
-// One thread with its connections: an epoll loop, the buffer that all reads of the thread share, and the sweep that looks at deadlines.
+// One thread with its connections: an epoll loop, the read buffer that they share, and the sweep
+// that checks deadlines.
 //
-// epoll by hand and not through Asio: its waits re-arm the descriptor each time (a system call for every message, where here there is
-// one only when the interest changes) and keep an operation allocated for each idle socket.
+// It uses epoll directly and not through Asio, whose waits re-arm the descriptor each time (a
+// system call for every message, where here there is one only when the interest changes) and keep
+// an operation allocated for each idle socket.
 //
-// Functions are the thread's own unless they say otherwise.
+// Functions may be called by the worker's own thread only, unless marked otherwise.
 #pragma once
 
 #include <atomic>
@@ -31,7 +33,7 @@ namespace termgate::net {
 class Connection;
 class CancelTask;
 
-// What epoll calls.
+// An object that epoll events are delivered to.
 class Pollable {
  public:
   virtual ~Pollable() = default;
@@ -57,7 +59,8 @@ class Worker final {
   std::int64_t session_bytes() const noexcept { return session_bytes_.load(std::memory_order_relaxed); }
   void drain(conversation::Instant cut_at);
   void stop();
-  // A connection that another thread has accepted. `room_is_here`: it came because this worker has most of those that still greet.
+  // Takes a connection that another thread has accepted. `room_is_here`: this worker has most of
+  // the clients that are still in their greeting.
   void hand_over(int descriptor, const Endpoint& peer, const http::OpenListener* listener, bool room_is_here);
   std::size_t greeting_count() const noexcept { return greeting_count_.load(std::memory_order_relaxed); }
 
@@ -65,22 +68,23 @@ class Worker final {
   Shared& shared() noexcept { return shared_; }
   Counters& counters() noexcept { return *counters_; }
   char* buffer() noexcept { return buffer_.get(); }
-  // 0 takes the descriptor out; `current` is what the last call said.
+  // Sets the events of interest; 0 removes the descriptor. `current`: what the last call set.
   void watch(int descriptor, Pollable* who, std::uint32_t wanted, std::uint32_t& current);
   Connection* find(std::uint64_t id);
   void bury(Connection& connection);
-  // The connections that have not said who they are, in the order in which they came.
+  // The connections that have not sent their login, in order of arrival.
   std::list<Connection*>::iterator greets(Connection& connection);
   void has_greeted(std::list<Connection*>::iterator place);
-  // `done` is called once, on this thread. False: too many are under way, and it will not be called.
+  // `done` is called once, on this thread. False: too many requests are under way, and `done` will
+  // not be called.
   bool cancel(const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings, std::function<void()> done);
   void bury(CancelTask& task);
   bool draining() const noexcept { return draining_; }
   statements::Cache& statements() noexcept { return cache_; }
-  // Of a connection of this thread,: counted, logged, given to the authority.
+  // Counts and logs an incident of a connection of this thread, and passes it to the authority.
   void happened(const Connection& connection, const conversation::Incident& incident);
 
-  // By fences' id() and scope.
+  // The raised fences, by the id() of Fences and by scope.
   using Risen = std::unordered_map<std::uint64_t, std::unordered_map<std::string, std::int64_t>>;
 
  private:
@@ -100,14 +104,14 @@ class Worker final {
   statements::Cache cache_;
   std::unique_ptr<char[]> buffer_;
   int epoll_ = -1;
-  int spare_ = -1;  // closed if no descriptor is left, so that a client can still get an error
+  int spare_ = -1;  // closed when no descriptor is left, so that a client can still get an error
   std::unique_ptr<Waker> waker_;
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::unordered_map<std::uint64_t, Connection*> by_id_;
   std::list<Connection*> greeting_;
   std::vector<std::unique_ptr<CancelTask>> tasks_;
-  std::vector<std::unique_ptr<Connection>> buried_;  // until the events at hand are done with
+  std::vector<std::unique_ptr<Connection>> buried_;  // kept until the current events are handled
   std::vector<std::unique_ptr<CancelTask>> buried_tasks_;
   conversation::Instant accept_again_{};
   conversation::Instant counted_{};

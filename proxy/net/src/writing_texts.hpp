@@ -1,5 +1,6 @@
-// Texts that looked like reads and met READ ONLY, of all sessions, so that each is refused once and not once in every connection of a pool.
-// Known by a hash of database and text. Any thread.
+// Texts of all sessions that looked like reads and failed because of READ ONLY, so that each is
+// refused once, and not once in every connection of a pool. Stored as a hash of database and text.
+// Any thread.
 #pragma once
 
 #include <atomic>
@@ -13,7 +14,7 @@ namespace termgate::net {
 
 class WritingTexts {
  public:
-  static constexpr std::size_t most = 4096;  // then the one that was learned first goes
+  static constexpr std::size_t most = 4096;  // above this number, the oldest is forgotten
 
   bool contains(std::string_view database, std::size_t text) const {
     if (!any_.load(std::memory_order_relaxed)) return false;

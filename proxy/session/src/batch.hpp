@@ -1,6 +1,7 @@
-// Messages for the server together with the replies that they will have: what is on its way, what is held of a pipeline, what waits for a
-// lock. Owner: one session, its thread. Invariant: every message in `bytes` that the server answers has its entry in `replies`, in the same
-// order; so both change together, through add(), append() and insert_at().
+// Messages for the server together with the replies that they will have: those on their way, those
+// held of a pipeline, those that wait for a lock. Owner: one session, its thread. Invariant: every
+// message in `bytes` that the server answers has its entry in `replies`, in the same order; so both
+// change together, through add(), append() and insert_at().
 #pragma once
 
 #include <cassert>
@@ -16,7 +17,7 @@ struct Batch {
   Outbox bytes;
   PendingReplies replies;
 
-  // Between two messages.
+  // A place between two messages.
   struct Mark {
     std::size_t bytes = 0, replies = 0;
   };

@@ -15,7 +15,8 @@ using Way = Effects::Way;
 
 namespace {
 
-// A query describes its rows before the first is made; INSERT … RETURNING and EXECUTE do not, if they fail.
+// A query describes its rows before it makes the first one. INSERT … RETURNING and EXECUTE do not,
+// if they fail.
 bool looks_like_query(std::string_view sql) noexcept {
   const std::size_t at = sql.find_first_not_of(" \t\r\n(");
   if (at == std::string_view::npos) return false;
@@ -25,7 +26,8 @@ bool looks_like_query(std::string_view sql) noexcept {
 
 }  // namespace
 
-// A name that is in use already keeps its statement if the PREPARE fails, so nothing is known of it then.
+// If the PREPARE fails, a name in use keeps its old statement, so after that nothing is known of
+// it.
 void Carrier::note_prepared(const Effects& effects) {
   if (effects.prepares.empty()) return;
   Known known;
@@ -69,10 +71,10 @@ void Carrier::note_sent(const Effects& effects, bool named) {
   if (may_declare && !seating_.passes_under_seat()) claims_.may_declare(effects.way == Way::neutral);
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
   if (effects.unsettles) texts_.outstanding.wait_for_all = true;
-  if (effects.takes_snapshot) texts_.outstanding.functions = true;  // a view may hide them
+  if (effects.takes_snapshot) texts_.outstanding.functions = true;  // a view may call functions unseen
   if (effects.calls_unknown || code) texts_.outstanding.unknown = true;
   if (effects.kind == Kind::unparsable) texts_.outstanding.unread = true;
-  // The end of a transaction or of a savepoint takes back what SET has set in it.
+  // The end of a transaction or of a savepoint undoes the SETs in it.
   const bool takes_back = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to ||
                           effects.kind == Kind::prepare_transaction;
   if (effects.kind == Kind::unparsable || code || takes_back || (effects.unsettles && effects.way == Way::neutral)) {
@@ -80,15 +82,16 @@ void Carrier::note_sent(const Effects& effects, bool named) {
     texts_.settings.ascii_safe_encoding = false;
   }
   if (effects.forgets_prepared) names_.statements.clear();
-  // Code, or a word of the client's, may have put another cursor in the place of a portal.
+  // Code, or the client's own statement, may have replaced a portal by another cursor.
   const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to;
   if (ends || code || effects.calls_unknown || effects.kind == Kind::close || effects.kind == Kind::declare_cursor ||
       effects.kind == Kind::unparsable || effects.kind == Kind::discard_all)
     ++names_.portals_made;
 }
 
-// Whether a Parse or a Bind of it runs code of the client's. Parse reads its literals, by the checks of the domains in their types; the
-// planner calls immutable functions, and a parameter's input those of its type.
+// Whether a Parse or a Bind of the statement runs code of the client's. A Parse reads literals,
+// which runs the checks of domains; a Bind runs the input functions of parameter types; the planner
+// calls immutable functions.
 bool Carrier::runs_code_ahead(const Effects& effects, Step step) noexcept {
   if (step == Step::parses && !effects.literals) return false;
   const Does does = unit_of(effects, false, false).does;
@@ -96,7 +99,8 @@ bool Carrier::runs_code_ahead(const Effects& effects, Step step) noexcept {
          (does == Does::declares && !effects.exactly_declares);
 }
 
-// The transaction is what the model says, whatever mode the one before has left it in.
+// Makes the transaction as writable as the model says, whatever mode the chained one before it has
+// left.
 bool Carrier::settle_mode() {
   if (!std::exchange(model_.tx.mode_unsure, false)) return false;
   model_.savepoint_over();
@@ -113,11 +117,11 @@ bool Carrier::guard_block(const Effects& effects, const Claim& claim, Step step)
   const bool unmarked = runs && unit.does != Does::savepoint && unit.does != Does::rollback && release_mark();
   const bool settled = ((runs || ahead) && unit.does >= Does::savepoint && settle_mode()) || unmarked;
   if (ahead && judgement_.may_write()) {
-    // What a statement will run under may be declared after its Parse and its Bind. Whatever those have run is checked then, or before the
-    // COMMIT.
+    // The claim may be declared only after the Parse and the Bind. Whatever these have run is then
+    // checked with the next statement, or before the COMMIT.
     const bool undeclared = !unit.named && !model_.tx.passed_any() && judgement_.standing_of(claim) == Standing::none;
     if (undeclared && (unit.does >= Does::writes || model_.tx.acted)) return settled;
-    // Whether or not it is executed.
+    // The Parse or Bind runs this code even if there is no Execute.
     unit.does = effects.input_runs_code || unit.does == Does::declares ? Does::calls : std::min(unit.does, Does::calls);
     unit.hole = false;
     return carry_out(decide(unit, judgement_.view_of(claim, true), judgement_.standing_of(claim), judgement_.policy(unit)), effects,
@@ -129,7 +133,8 @@ bool Carrier::guard_block(const Effects& effects, const Claim& claim, Step step)
     if (unit.does < Does::savepoint || unit.does == Does::commit || unit.does == Does::fetch) return false;
     if (unit.does >= Does::writes && !model_.tx.writable && !model_.tx.snapshot && !facts_.standby() && model_.tx.mode != Mode::read_only &&
         judgement_.standing_of(claim) == Standing::none) {
-      // What it will run under may be declared before it runs, and then it is too late to make the transaction writable.
+      // The claim may be declared before the statement runs, and by then the transaction could not
+      // be made writable any more.
       own_.add_opening(line_.server, claim, false);
       return true;
     }
@@ -146,8 +151,8 @@ bool Carrier::guard_block(const Effects& effects, const Claim& claim, Step step)
   return (runs && unit.does == Does::savepoint && mark()) || added;
 }
 
-// The server's guard, or the seat, stands for a block that was handed over. When a higher term is seen, the block is ended as one that we
-// have checked.
+// The server's guard or the seat covers a block that was handed over, so no check of ours passes in
+// it. Its claim is recorded as passed all the same, so that a higher term ends the block.
 void Carrier::note_handed_over(const Effects& effects) {
   if (!claims_.handed_over() || !model_.tx.in_block || model_.tx.failed || unit_of(effects, false, false).does < Does::reads) return;
   const Claim claim = judgement_.claim_of(nullptr);
@@ -156,8 +161,9 @@ void Carrier::note_handed_over(const Effects& effects) {
   model_.tx.session_passed = true;
 }
 
-// What is READ ONLY only inside a savepoint of the client's is so no more at the COMMIT, and what was left for it would write. From our
-// savepoint there is a way back to where READ ONLY holds for all of it.
+// What is READ ONLY only inside a savepoint of the client's is no longer so at the COMMIT, where
+// the work deferred to it would write. A savepoint of ours ahead of the client's lets the proxy
+// make the whole transaction READ ONLY later.
 bool Carrier::mark() {
   const bool outside =
       model_.tx.was_unmarked && model_.tx.savepoints && model_.tx.savepoints->empty() && line_.server.replies.empty() && !model_.mark_there;
@@ -167,22 +173,23 @@ bool Carrier::mark() {
   return true;
 }
 
-// Behind the last of the client's savepoints ours is in the way: SET TRANSACTION ISOLATION LEVEL would be refused, and rows would carry its
-// transaction id.
+// After the client's last savepoint is released, ours must go too: with it, SET TRANSACTION
+// ISOLATION LEVEL would be refused and rows would get its transaction id.
 bool Carrier::release_mark() {
   if (!model_.tx.marked || !model_.tx.savepoints || !model_.tx.savepoints->empty()) return false;
   own_.run(line_.server, ProxyStatement::unmark, Purpose::mode);
   model_.tx.marked = false;
   model_.savepoint_over();
   model_.tx.was_unmarked = true;
-  // A Parse or a Bind has locked inside of it: the server gives the transaction back the mode that it had before.
+  // If a Parse or a Bind has locked the transaction inside our savepoint, the release restores the
+  // mode from before it.
   model_.tx.locked = model_.tx.lock_stays = false;
   return true;
 }
 
 bool Carrier::lock_for_commit() {
   if (model_.locked_for_good || (model_.tx.locked && model_.tx.lock_stays)) return false;
-  // An error has hidden where its savepoints are: then its end is checked.
+  // After an error the savepoints are not known, so the end of the transaction is checked.
   if (!model_.tx.marked && !model_.tx.outside_savepoints())
     return own_.add_check(line_.server, judgement_.claim_of(nullptr), Purpose::check), true;
   if (std::exchange(model_.tx.marked, false)) own_.run(line_.server, ProxyStatement::unmark, Purpose::mode);
@@ -202,7 +209,8 @@ bool Carrier::carry_out(Act act, const Effects& effects, const Claim& claim) {
         if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refusals_.refuse_from_memory(refusal, claim.pair), false;
       }
       if (act == Act::pass) return false;
-      // SET TRANSACTION may follow a savepoint.
+      // The opening leaves the mode unsettled here: the client's SET TRANSACTION may follow its
+      // savepoint.
       own_.add_opening(line_.server, claim, false, unit.does != Does::savepoint);
       return true;
     case Act::open: own_.add_opening(line_.server, claim, true); return true;
@@ -251,11 +259,12 @@ void Carrier::run_plain_query(std::string_view sql, Purpose role, Change change,
   line_.server.replies.push({.request = Request::query, .role = role, .change = change, .read_hash = read_hash});
 }
 
-// One statement of a simple query as Parse, Bind, Execute, in one transaction with the opening ahead of it, which the Sync
-// commits. A simple query drops the unnamed statement and portal, so these may be used. Parse takes one statement only, whatever its
-// grammar.
+// Sends one statement of a simple query as Parse, Bind, Execute, in one transaction with the
+// opening ahead of it, which the Sync commits. A simple query drops the unnamed statement and
+// portal anyway, so these may be used. A Parse takes exactly one statement.
 void Carrier::run_converted(std::string_view sql, Change change, std::size_t read_hash) {
-  // The opening before it is this transaction's, and what the client pipelines behind it begins another.
+  // The opening ahead of it belongs to this transaction; what the client pipelines next begins
+  // another one.
   texts_.outstanding.wait_for_all = true;
   std::string& bytes = line_.server.bytes.back();
   PendingReplies& replies = line_.server.replies;

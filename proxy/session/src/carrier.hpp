@@ -1,5 +1,5 @@
-// Carries a unit to the server with what the decision (guard.hpp) puts around it, and notes what will
-// be otherwise once it has run.
+// Sends a unit to the server with the messages that the decision (guard.hpp) requires around it,
+// and records what the unit will change.
 #pragma once
 
 #include <cstddef>
@@ -36,27 +36,27 @@ class Carrier {
         refusals_(refusals),
         seating_(seating) {}
 
-  // --- in front of it ---
+  // --- ahead of the unit ---
   static bool runs_code_ahead(const Effects& effects, Step step) noexcept;
-  // In a transaction that goes on. True: a message of ours was added; where the statement is refused, it
-  // is so already, and the transaction has failed.
+  // For a unit in an open transaction. True: the proxy added a message. A refused statement is
+  // answered here, and the transaction has failed then.
   bool guard_block(const Effects& effects, const Claim& claim, Step step);
-  // Does what the decision says, in the transaction that is open; the acts `frame` and `hold` are the
-  // caller's.
+  // Does what the decision says, in the open transaction. The caller does the acts `frame` and
+  // `hold`.
   bool carry_out(Act act, const Effects& effects, const Claim& claim);
   bool settle_mode();
   bool release_mark();
-  // What the transaction still needs before the COMMIT or Sync that comes next. True: a message of ours
-  // was added.
+  // Adds what the transaction still needs before the COMMIT or Sync that comes next. True: the
+  // proxy added a message.
   bool add_before_commit();
 
-  // --- itself ---
+  // --- the unit itself ---
   void run_plain_query(std::string_view sql, Purpose role = Purpose::client, Change change = Change::none, std::size_t read_hash = 0);
   void run_converted(std::string_view sql, Change change = Change::none, std::size_t read_hash = 0);
 
-  // --- behind it ---
+  // --- after the unit ---
   void note_handed_over(const Effects& effects);
-  // `named`: by a comment.
+  // `named`: a comment names the claim.
   void note_sent(const Effects& effects, bool named);
 
  private:

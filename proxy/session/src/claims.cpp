@@ -1,6 +1,7 @@
-// Which scope and term a session writes under (claims.hpp has the owner, the thread and the invariant). Three
-// sources are merged here, in this order of precedence: a final rule of the operator, the comment of the
-// statement, what the session has declared. An overridable rule counts only where the other two are silent.
+// Which scope and term a session writes under (claims.hpp has the owner, the thread and the
+// invariant). The claim has three sources, in this order of precedence: a final rule of the
+// operator, the comment of the statement, what the session has declared. An overridable rule counts
+// only where the other two are silent.
 #include "claims.hpp"
 
 #include <cassert>
@@ -23,7 +24,7 @@ void Claims::admit(const Admission& admission, bool replication) {
 void Claims::server_declares(std::string_view scope, std::string_view term) {
   const ScopedTerm declared{std::string(scope), term.empty() ? 0 : number(term)};
   if (!term.empty() && declared.term < 1) {
-    certain_ = false;  // malformed: the server says so at the check
+    certain_ = false;  // malformed: the check in the server reports it
     spoke_ = true;
     return;
   }
@@ -41,20 +42,21 @@ void Claims::discarded() {
 
 bool Claims::enforces() const noexcept { return admission_.enforce == Enforce::on; }
 
-// The guard extension reads only the settings of the server's session, so it knows nothing of a rule of the
-// proxy. It refuses every write without a term, so it fits the policy read_only and no other.
+// The guard extension reads only the settings of the server's session, so it knows nothing of a
+// rule of the proxy. It refuses every write without a term, so it fits the policy read_only and no
+// other.
 bool Claims::may_be_server_guarded() const noexcept {
   return admission_.enforce == Enforce::on && !replication_ && !rule() && admission_.without_term == WithoutTerm::read_only;
 }
 
-// Under `allow` a session may write without a term until it declares one. So it is READ ONLY by default only
-// from then on (guard_from_here).
+// Under `allow` a session may write without a term until it declares one. So it is READ ONLY by
+// default only from then on (guard_from_here).
 bool Claims::guards() const noexcept {
   if (server_guarded_ || seated_) return false;
   return admission_.enforce == Enforce::on && !replication_ && (admission_.without_term != WithoutTerm::allow || guarded_);
 }
-// `perhaps_` counts: a function with an unknown body may have declared, and then its later writes need the
-// check.
+// `perhaps_` counts: a function with an unknown body may have declared, and then its later writes
+// need the check.
 bool Claims::active() const noexcept {
   if (handed_over_) return false;
   return admission_.enforce == Enforce::on && (admission_.without_term != WithoutTerm::allow || may_speak() || perhaps_);
@@ -84,8 +86,8 @@ void Claims::may_declare(bool by_its_text) {
   ++declarations_;
 }
 
-// The answer is about the declarations that had been sent before the check. If the client has sent another
-// since, the answer is old and says nothing about the session as it is now.
+// The answer is about the declarations that had been sent before the check. If the client has sent
+// another since, the answer is old and says nothing about the session as it is now.
 void Claims::check_passed(const ScopedTerm& pair, std::uint32_t declarations) {
   if (declarations != declarations_) return;
   known_ = pair;
@@ -93,8 +95,8 @@ void Claims::check_passed(const ScopedTerm& pair, std::uint32_t declarations) {
   by_its_text_ = false;
 }
 
-// A refusal names the scope and term that the server compared, so the next write of the session can be
-// refused from memory.
+// A refusal names the scope and term that the server compared, so the next write of the session can
+// be refused from memory.
 void Claims::check_refused(const ScopedTerm& pair, std::uint32_t declarations) {
   if (declarations != declarations_) return;
   known_ = pair;
@@ -137,12 +139,13 @@ Claim Claims::claim_of(const statements::Declaration* named) const {
 }
 
 Standing Claims::standing_of(const Claim& claim, const Refusal& known) const {
-  // The order matters: a claim with a problem is refused for that, whatever is remembered of fences.
+  // The order matters: a claim with a problem is refused for that, whatever memory says of fences.
   if (!claim.problem.empty()) return Standing::problem;
   if (known) return known.code == "TG001" ? Standing::stale : Standing::untrusted;
   if (claim.certain) return Standing::current;
-  // Where nothing was ever seen that declares, a session is taken to have no claim: it reads, and what it writes the server judges.
-  // Where nobody has to declare, the server's session says whether this one has (check_again), and it may write if not.
+  // A session that is not known to have declared anything has no claim: it reads, and the server
+  // refuses its writes. With the policy `allow` only the server's session knows whether it has
+  // declared (check_again); if not, it may write.
   const bool silent = admission_.without_term != WithoutTerm::allow && (certain_ ? claim.pair.empty() : !may_speak());
   return silent ? Standing::none : Standing::uncertain;
 }

@@ -1,9 +1,10 @@
-// The client's half of the session: cuts the client's bytes into messages, decides which of them must wait,
-// and hands each to its function.
-// Three reasons keep a message back, and each has its place: a script or a session lock is at work, or nobody hears it any more
-// (blocked_but_for_deferred), a unit cannot be judged before the server has answered (must_wait, then
-// `line_.deferred`), or the connection to the server is still being made (from_client). Bytes behind such a
-// message stay in `line_.client_in`, in the order of arrival.
+// The client's half of the session: cuts the client's bytes into messages, decides which of them
+// must wait, and hands each to its function.
+//
+// A message waits for one of three reasons: a script or a session lock is at work, or the server has
+// sent a FATAL error (blocked_but_for_deferred); a unit cannot be judged before the server has
+// answered (must_wait, then `line_.deferred`); or the connection to the server is still being made
+// (from_client). Bytes after such a message stay in `line_.client_in`, in the order of arrival.
 #include <cassert>
 
 #include <termgate/pgwire/decode.hpp>
@@ -19,7 +20,7 @@ using pgwire::Event;
 
 namespace {
 
-// The codec knows the bound, not what the operator calls it.
+// The codec knows the bound, but not the name of the option that sets it.
 std::string naming_the_limit(const pgwire::Malformed& problem) {
   std::string result(problem.reason());
   if (problem.above == pgwire::Limit::statement_bytes) result += " (--max-statement-bytes)";
@@ -29,8 +30,8 @@ std::string naming_the_limit(const pgwire::Malformed& problem) {
 
 }  // namespace
 
-// The common case copies nothing: while nothing waits, the messages are read from the caller's buffer, and
-// only an unread rest is kept.
+// The common case copies nothing: while nothing waits, the messages are read from the caller's
+// buffer, and only an unread rest is kept.
 void Session::State::from_client(std::string_view bytes) {
   switch (line_.stage) {
     case Stage::greeting: return login_.greet(bytes);
@@ -54,8 +55,8 @@ void Session::State::from_client(std::string_view bytes) {
   }
 }
 
-// Called when a reason to wait may be gone. The deferred message goes first, for it is older than the bytes
-// in `line_.client_in`.
+// Called when a message may no longer have to wait. The deferred message goes first, because it is
+// older than the bytes in `line_.client_in`.
 void Session::State::pump() {
   if (line_.stage != Stage::ready && line_.stage != Stage::login) return;
   if (line_.deferred && !waiting_.blocked_but_for_deferred() && !waiting_.must_wait(line_.deferred->type)) {
@@ -77,15 +78,17 @@ void Session::State::pump() {
     seating_.forget_peeked();
   }
   if (line_.client_in.empty()) return;
-  // look_at() may append to line_.client_in through what it calls, so it reads from a buffer of its own.
+  // look_at() may append to line_.client_in through what it calls, so it reads from a buffer of its
+  // own.
   const std::string bytes = std::move(line_.client_in);
   line_.client_in = std::string();
   const std::size_t used = look_at(bytes);
-  // What look_at() left comes before whatever was added meanwhile.
+  // What look_at() left is older than whatever was added meanwhile.
   if (used < bytes.size() && !line_.over()) line_.client_in.insert(0, bytes, used);
 }
 
-// A message that begins a transaction of a session that has, or may have, a claim: a standby may have been promoted since the last one.
+// True for a message that begins a transaction on a standby, in a session that has, or may have, a
+// claim: the standby may have been promoted since the last transaction.
 bool Session::State::asks_recovery(char type) const noexcept {
   if (!facts_.standby() || line_.stage != Stage::ready || !claims_.guards() || !claims_.may_speak()) return false;
   if (!line_.server.replies.empty() || pipeline_.begun || model_.tx.in_block || model_.status != pgwire::TransactionStatus::idle)
@@ -93,12 +96,13 @@ bool Session::State::asks_recovery(char type) const noexcept {
   return type == frontend::query || type == frontend::parse || type == frontend::bind || type == frontend::function_call;
 }
 
-// After an error everything up to the Sync is skipped: here where the error was made here, else by the server.
+// After an error everything up to the Sync is skipped: by the proxy if it refused, else by the
+// server.
 void Session::State::skip_to_sync(const Event& event) {
   if (event.type == frontend::sync) {
     if (!pipeline_.refused) {
       line_.server_skips = false;
-      model_.end_implicit();  // it is undone: nothing of it is left to be checked
+      model_.end_implicit();  // rolled back, so nothing is left to check
       pipeline_ = Pipeline();
       pipeline_.begun = pipeline_.direct = true;
     }
@@ -138,7 +142,8 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           login_.from_client(event);
         } else if (event.first && !pipeline_.refused && !line_.server_skips && waiting_.must_wait(event.type)) {
           if (pipeline_.begun && (event.type == frontend::query || event.type == frontend::function_call)) {
-            // Without a Sync the server keeps its answers to itself. What is held goes as it does before a Flush of the client's.
+            // The server does not flush its replies without a Sync, so what is held is sent as
+            // before a Flush of the client's.
             pipelines_.commit_to_group();
             if (pipeline_.refused) {
               client_event(event);
@@ -191,7 +196,7 @@ void Session::State::client_event(const Event& event) {
     return refusals_.refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   }
   if (line_.in_copy_in && (event.type == frontend::sync || event.type == frontend::flush)) {
-    // Swallowed by the server in the middle of a copy: nothing is owed for it.
+    // In the middle of a copy the server ignores these, so no reply is owed.
     line_.server.bytes.back() += event.frame;
     return;
   }
@@ -243,7 +248,7 @@ void Session::State::logged_in() {
   }
   if (!login_.asks()) return pump();
   own_.add_hidden_query(login_.question(), Purpose::who_serves);
-  // READ ONLY from here on, and not before: a login trigger may write.
+  // READ ONLY from here on, and not earlier: a login trigger may write.
   if (claims_.guards()) own_.restore_default(false);
 }
 

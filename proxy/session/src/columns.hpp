@@ -1,4 +1,4 @@
-// The columns of a DataRow: a count, then a length and bytes each.
+// The columns of a DataRow: a count, then for each column a length and its bytes.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace termgate::session {
 
-// The text of one column; NULL is empty. False: there is no such column.
+// Reads the text of one column into `value`; NULL is empty. False: there is no such column.
 inline bool column(std::string_view row, std::size_t index, std::string_view& value) noexcept {
   if (row.size() < 2) return false;
   std::size_t at = 2;

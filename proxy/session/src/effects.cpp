@@ -1,7 +1,7 @@
-// What a statement does, as the decision needs it: from the classifier's Statement to Effects, and from
-// Effects to the Unit that guard.cpp decides about. Pure functions: no session, no I/O, no state; any thread.
-// Where the text leaves a doubt, the effects are those of the worse case, because a read that is taken for a
-// write costs a check, and a write that is taken for a read would bypass the fence.
+// What a statement does, as the decision needs it: from the classifier's Statement to Effects, and
+// from Effects to the Unit that guard.cpp decides about. Pure functions: no session, no I/O, no
+// state; any thread. If the text is ambiguous, the worse case counts: taking a read for a write
+// costs a check, and taking a write for a read would bypass the fence.
 #include "effects.hpp"
 
 #include <algorithm>
@@ -22,18 +22,20 @@ using statements::Kind;
 using statements::Statement;
 using Way = Effects::Way;
 
-// `word` is in lower case. Comments and literals are searched too: a false hit only makes the caller more
-// careful.
+// `word` is in lower case. Comments and literals are searched too: a false hit only makes the
+// caller more careful.
 bool holds_word(std::string_view text, std::string_view word) noexcept {
   return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return text::lower(a) == b; }) != text.end();
 }
 
-// What pg_dump sends before anything else: a name that it takes from pg_settings, where the setting may not exist.
+// The first statement of pg_dump: it takes the name from pg_settings, where the setting may not
+// exist.
 bool is_pg_dump(std::string_view sql) noexcept {
   return sql == "SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'";
 }
 
-// As parse_bool() takes them: unique prefixes. Access::unspecified: no boolean.
+// Accepts what the server's parse_bool() accepts, unique prefixes included. Access::unspecified:
+// not a boolean.
 Access access_of(std::string_view value) noexcept {
   const std::string lowered = text::lower(value);
   const auto is = [&](std::string_view word, std::size_t letters_min) {
@@ -44,8 +46,9 @@ Access access_of(std::string_view value) noexcept {
   return Access::unspecified;
 }
 
-// SET, SET LOCAL and RESET of one name. Only the access modes need more than the way: the session is kept
-// READ ONLY through them, so a client's change is noted and its text is rewritten (without_read_write).
+// SET, SET LOCAL and RESET of one name. Only the access modes need more than the way: the session
+// is kept READ ONLY through them, so a client's change is noted and its text is rewritten
+// (without_read_write).
 void setting(Effects& effects, const Statement& statement) {
   effects.way = Way::neutral;
   effects.takes_snapshot = false;
@@ -63,8 +66,8 @@ void setting(Effects& effects, const Statement& statement) {
     effects.access_to_default = true;
   } else if (statement.value) {
     effects.access = access_of(*statement.value);
-    // The value is not a boolean, so the server refuses it. It counts as READ WRITE, the mode that could do
-    // harm.
+    // The value is not a boolean, so the server refuses it. It counts as READ WRITE, the mode that
+    // could do harm.
     if (effects.access == Access::unspecified) {
       effects.access_refused = true;
       effects.access = Access::read_write;
@@ -153,13 +156,13 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.opens_calling_cursor = statement.calls_unknown || statement.declares;
       if (statement.perhaps_alone) effects.way = Way::alone;
       break;
-    // Of the prepared text nothing but its literals is evaluated now. What it will do is kept, and EXECUTE
-    // looks it up by name.
+    // PREPARE evaluates only the literals of its text. The effects of that text are kept, and
+    // EXECUTE looks them up by name.
     case Kind::prepare:
       effects.prepares = statement.name;
       effects.prepares_read = statement.inner == Kind::provably_read && !statement.read_only_hole;
       effects.prepares_plain_write = statement.inner == Kind::write && !statement.read_only_hole;
-      // Of what it prepares the literals are read by now, and a domain's CHECK runs.
+      // PREPARE reads the literals, which runs the CHECKs of domains.
       effects.changes_declaration = statement.calls_unknown;
       effects.calls_functions = false;
       effects.prepares_calls = statement.calls_functions;
@@ -194,14 +197,14 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       if (statement.perhaps_alone) effects.way = Way::alone;
       break;
   }
-  // set_config() of an access mode: what it has left in force is looked at before the commit.
+  // set_config() of an access mode: the value that it leaves is checked before the commit.
   if (statement.sets_read_only && effects.kind == Kind::write) effects.changes_declaration = true;
   if (statement.read_only_hole && is_pg_dump(sql)) {
     effects.way = Way::read;
     effects.read_only_hole = effects.unsettles = false;
   }
-  // SELECT set_config('termgate.scope', …) and nothing else: it writes no table, so it needs no check of what
-  // it is about to replace.
+  // SELECT set_config('termgate.scope', …) and nothing else: it writes no table, so it needs no
+  // check of what it is about to replace.
   if (statement.only_declares && statement.kind == Kind::write) {
     effects.exactly_declares = statement.exactly_declares;
     effects.way = Way::neutral;
@@ -212,12 +215,13 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     const std::string& function = statement.lone_call.function;
     effects.own_check_acts = statement.lone_call.runs_casts;
     effects.own_check = !function.empty();
-    // append() does not pass for what follows: with a write id of old it answers a stale writer too.
+    // append() does not cover what follows: for an old write id it succeeds for a stale writer too.
     effects.own_check_passes = function == "check_term";
     effects.own_check_writes = effects.own_check_passes || function == "append" || function == "append_many";
-    // A domain's CHECK may run anything; only behind this it is undone where the term is stale.
+    // The CHECK of a domain may run anything. Only after check_term() is that undone if the term is
+    // stale.
     if (!effects.own_check_passes && statement.lone_call.casts) effects.own_check = false;
-    // Layer 1 declares nothing.
+    // Layer 1's functions declare nothing.
     if (effects.own_check) effects.changes_declaration = effects.calls_unknown = false;
   }
   return effects;
@@ -225,14 +229,14 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
 
 namespace {
 
-// From harmless to dangerous: of several statements the most dangerous one decides the way of all.
+// From harmless to dangerous: of several statements the most dangerous one decides.
 constexpr int rank(Way way) noexcept {
   return way == Way::neutral ? 0 : way == Way::read ? 1 : way == Way::control ? 2 : way == Way::write ? 3 : 4;
 }
 
 }  // namespace
 
-// The one union of these flags: a flag that is added to Effects has its line here.
+// The only union of these flags: every flag of Effects must have its line here.
 void add(Effects& all, const Effects& one) {
   // The flags that grant something are joined with AND, those that ask for caution with OR.
   if (rank(one.way) > rank(all.way)) all.way = one.way, all.kind = one.kind;
@@ -258,7 +262,7 @@ void add(Effects& all, const Effects& one) {
   all.unlocks |= one.unlocks;
   all.runs_prepared |= one.runs_prepared;
   all.is_copy_in |= one.is_copy_in;
-  all.prepares.clear();  // the caller notes each name by itself
+  all.prepares.clear();  // the caller records each name
   all.sets_default_access |= one.sets_default_access;
   all.sets_access |= one.sets_access;
   all.access_refused |= one.access_refused;
@@ -270,7 +274,8 @@ Effects effects_of(const statements::Classified& text, std::string_view sql) {
   Effects all = effects_of(text.statements.front(), sql);
   for (std::size_t i = 1; i < text.statements.size(); ++i) add(all, effects_of(text.statements[i], sql));
   if (text.statements.size() == 1) return all;
-  // EXECUTE among others: what it runs is not looked up, so the whole counts as a write.
+  // For an EXECUTE among other statements its effects are not looked up, so the whole text counts
+  // as a write.
   if (all.runs_prepared && rank(all.way) < rank(Way::write)) all.way = Way::write;
   all.runs_prepared = false;
   return all;
@@ -310,7 +315,7 @@ Unit unit_of(const Effects& effects, bool named, bool final_rule) noexcept {
 std::string with_own_set_config(std::string_view sql, const statements::Statement& statement, std::size_t offset) {
   constexpr std::string_view schema = "pg_catalog.";
   std::string text(sql);
-  // From the back, so that an insertion does not move the places that are still to come.
+  // Backwards, so that an insertion does not shift the positions still to be handled.
   for (auto at = statement.set_config_at.rbegin(); at != statement.set_config_at.rend(); ++at) {
     if (*at == std::string::npos) continue;
     assert((sql[*at - offset] | 0x20) == 's' || sql[*at - offset] == '"');
@@ -319,13 +324,13 @@ std::string with_own_set_config(std::string_view sql, const statements::Statemen
   return text;
 }
 
-// What a statement changes of default_transaction_read_only once the server has answered it, or how it ends
-// the transaction.
+// How a statement changes default_transaction_read_only once the server has answered it, or how it
+// ends the transaction.
 Change change_of(const Effects& effects) noexcept {
   if (effects.kind == Kind::commit) return Change::commit;
   if (effects.kind == Kind::rollback) return Change::rollback;
   if (effects.kind == Kind::prepare_transaction) return Change::prepared;
-  // SET LOCAL ends with the block, and so before the default counts.
+  // SET LOCAL ends with the block, before the default matters again.
   if (!effects.sets_default_access || effects.access_refused || effects.kind == Kind::set_local) return Change::none;
   const bool back = effects.access_to_default || effects.kind == Kind::reset_all || effects.kind == Kind::discard_all;
   return back ? Change::back : effects.access == Access::read_only ? Change::on : Change::off;
@@ -339,11 +344,12 @@ Effects effects_of_unknown() {
   return effects;
 }
 
-// The client's text without its READ WRITE: the client believes that it has got it, and the server's session
-// stays READ ONLY until a check has passed (decision 0005). The replacement has the same length where the
-// text is kept, so that the positions in the server's error messages stay right.
+// Removes READ WRITE from the client's text: the client believes that it has it, but the server's
+// session stays READ ONLY until a check has passed (docs/decisions/0005). Where the text is kept,
+// the replacement has the same length, so that positions in the server's error messages stay
+// correct.
 std::string without_read_write(std::string_view sql, const Effects& effects, const Statement& statement) {
-  // Where its value is none at all, the server says so of any other that is none, whatever we may have misread.
+  // The server refuses any invalid value in the same way, so this one need not be parsed exactly.
   if (effects.access_refused)
     return effects.sets_default_access ? "SET default_transaction_read_only TO ''" : "SET transaction_read_only TO ''";
   if (effects.sets_default_access && effects.kind != Kind::begin) {
@@ -366,7 +372,7 @@ std::string without_read_write(std::string_view sql, const Effects& effects, con
 
 namespace {
 
-// "rule", in small letters or capitals.
+// "rule", in lower or upper case.
 bool holds_rule(std::string_view sql) noexcept {
   constexpr std::string_view word = "rule";
   return std::search(sql.begin(), sql.end(), word.begin(), word.end(), [](char a, char b) { return (a | 0x20) == b; }) != sql.end();
@@ -385,7 +391,7 @@ bool puts_own_names_first(std::string_view search_path) noexcept {
 
 namespace {
 
-// SET or set_config(), in any statement of the text.
+// A SET or set_config() of search_path, in any statement of the text.
 bool sets_own_names_first(std::string_view sql) noexcept {
   constexpr std::string_view name = "search_path";
   const auto at = std::search(sql.begin(), sql.end(), name.begin(), name.end(), [](char a, char b) { return text::lower(a) == b; });
@@ -400,7 +406,7 @@ bool sets_own_names_first(std::string_view sql) noexcept {
 
 }  // namespace
 
-// What is to be remembered of a text for later ones, whether or not it succeeds: the session learns it before
+// What later texts must know of this one, whether or not it succeeds. The session learns it before
 // anything is sent.
 Learned learned_of(const statements::Classified& text, std::string_view sql) {
   Learned learned;

@@ -1,5 +1,5 @@
-// The messages of the extended protocol, one function each: names are followed here; what they mean for the pipeline that they stand in
-// is group.cpp's.
+// The messages of the extended protocol, one function each. This file follows the names; group.cpp
+// decides what a message means for its pipeline.
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -19,10 +19,11 @@ using Way = Effects::Way;
 
 namespace {
 
-// Parses longer than this are not kept to be sent again: their statements count as unknown, hence as writes.
+// A longer Parse is not kept for sending it again: its statement counts as unknown, hence as a
+// write.
 constexpr std::size_t again_bytes_max = 4096;
 
-// A string, which is read by the input of whatever type it turns out to be of.
+// Whether the text has a string, which the input function of its type will read.
 bool holds_literal(std::string_view sql) noexcept {
   for (std::size_t at = 0; at < sql.size(); ++at) {
     if (sql[at] == '\'') return true;
@@ -31,7 +32,7 @@ bool holds_literal(std::string_view sql) noexcept {
   return false;
 }
 
-// Whether the server may run a function, a cast or a trigger for it.
+// Whether the server may run a function, a cast or a trigger for this statement.
 bool may_run_code(const Effects& effects) {
   const Does does = unit_of(effects, false, false).does;
   return does != Does::quiet && !(does == Does::declares && effects.exactly_declares);
@@ -45,7 +46,8 @@ void PipelineRunner::on_parse(const Event& event) {
   const std::string_view sql = parse->sql;
   const bool passes = seating_.has_peeked(sql);
   const Text text = passes ? seating_.take_peeked() : judgement_.classified(sql);
-  judgement_.learn(*text, sql);  // first: by its text a session that had nothing to declare may have become one that is held to a claim
+  // First: by this text a session that had declared nothing may become one that is held to a claim.
+  judgement_.learn(*text, sql);
   group_begins(judgement_.declares(*text));
   if (is_reserved(parse->statement)) return refusals_.refuse_reserved();
   judgement_.unit_is(sql);
@@ -54,8 +56,8 @@ void PipelineRunner::on_parse(const Event& event) {
   Effects effects = effects_of(*text, sql);
   const std::size_t hash = effects.way == Way::read ? judgement_.hash_of(sql) : 0;
   judgement_.learn_from_refusals(effects, hash);
-  if (text->statements.size() > 1) effects = effects_of_unknown();  // the server refuses it
-  // The input of a parameter of a user's own type may run code.
+  if (text->statements.size() > 1) effects = effects_of_unknown();  // the server refuses several statements in a Parse
+  // The input function of a user-defined parameter type may run code.
   const std::vector<std::uint32_t> types = pgwire::decode_parse_types(event.body);
   const bool own_types = std::any_of(types.begin(), types.end(), [](std::uint32_t type) { return type >= first_user_oid; });
   if (own_types) {
@@ -78,10 +80,10 @@ void PipelineRunner::on_parse(const Event& event) {
               .executes = effects.runs_prepared ? std::string(cut(statement.name)) : std::string(),
               .identity = identity,
               .hash = hash};
-  // A name that is not kept is unknown at the Bind, and so counts as a write.
+  // A name that is not recorded is unknown at the Bind, and so counts as a write.
   if (!may_be_another(name) && (names_.statements.size() < names_max || names_.statements.count(name) != 0)) {
-    // What is let through because it runs no code: before each Bind it is made anew, for code can drop a name and give it to something
-    // else.
+    // A statement that passes because it runs no code is parsed again before each Bind, because
+    // code can drop its name and give it to another statement.
     const bool asks = claims_.active() && asks_for_read_write(effects, statement);
     if ((!name.empty() || asks) && !effects.runs_prepared && unit_of(effects, false, false).does < Does::reads) {
       const auto parse_of = [&](std::string_view written) {
@@ -99,15 +101,17 @@ void PipelineRunner::on_parse(const Event& event) {
       if (sql.find('\\') != std::string_view::npos || has_high_byte(sql)) known.read = texts_.reported;
     }
     const auto [at, added] = names_.statements.try_emplace(name, known);
-    // A name that is in use already: the server refuses it, unless that was closed without our knowledge.
+    // The server refuses a Parse of a name in use, unless the name was closed without our
+    // knowledge.
     if (!added && (name.empty() || at->second.identity == identity)) at->second = known;
     else if (!added) at->second.effects = effects_of_unknown(), at->second.again.reset(), at->second.as_it_is.reset();
-    // The unnamed one is replaced by each Parse: where the group is refused the server still has the one from before it.
+    // The unnamed statement is replaced by each Parse. If the group is refused, the server still
+    // has the one from before it.
     if (added || name.empty()) pipeline_.parsed.push_back(name);
   }
   known.effects = judgement_.resolved(effects, statement.name);
   if (!guard_parse(parse->statement, std::move(known))) return;
-  // A Describe that follows at once makes the server read nothing anew.
+  // A Describe that follows at once does not make the server analyze the text again.
   pipeline_.just_parsed = name;
   Event other = event;
   if (!rewritten.empty()) {
@@ -117,11 +121,12 @@ void PipelineRunner::on_parse(const Event& event) {
   forward_extended(other, {.request = Request::parse, .existed = existed, .text = name});
 }
 
-// A Parse writes nothing by itself, but it fixes the access mode of its transaction, and may run code. False: it is refused.
+// A Parse writes nothing itself, but it fixes the access mode of its transaction, and may run code.
+// False: it was refused.
 bool PipelineRunner::guard_parse(std::string_view name, Known known) {
   if (!claims_.active() || model_.tx.failed) return true;
   Effects& effects = known.effects;
-  // The input of a parameter runs at the Bind.
+  // A parameter's input function runs at the Bind, not now.
   effects.input_runs_code = false;
   const bool code = carrier_.runs_code_ahead(effects, Step::parses);
   const Claim claim = judgement_.claim_for(known);
@@ -131,7 +136,7 @@ bool PipelineRunner::guard_parse(std::string_view name, Known known) {
   } else if (code && judgement_.may_write()) {
     guard_group(effects, known, Step::plans, true);
   } else if (code) {
-    // Where what is held is opened yet, it is so in front of this.
+    // If the held messages are opened later, the opening is ahead of this one.
     if (claim.named) note_named(claim);
     const Does does = unit_of(effects, claim.named, claims_.final_rule()).does;
     const Standing standing = judgement_.standing_of(claim);
@@ -144,7 +149,8 @@ bool PipelineRunner::guard_parse(std::string_view name, Known known) {
   return line_.stage == Stage::ready && !pipeline_.refused;
 }
 
-// The server may read the text of a statement anew, with its literals: then it is a Parse once more.
+// A Describe may make the server analyze the statement again, literals included: then it counts as
+// another Parse.
 void PipelineRunner::on_describe(const Event& event) {
   const auto named = pgwire::decode_describe(event.body);
   if (!named) return line_.end("08P01", named.problem().reason());
@@ -187,7 +193,7 @@ void PipelineRunner::on_bind(const Event& event) {
   Known bound;
   if (known != nullptr) bound = *known;
   else bound.effects = effects_of_unknown();
-  // The server would read the text in another way by now than it was judged.
+  // The server would now read the text differently from how it was judged.
   if (bound.again && bound.read) {
     const Reading now{.strings = texts_.settings.standard_conforming_strings,
                       .encoding = texts_.reported.encoding,
@@ -197,7 +203,8 @@ void PipelineRunner::on_bind(const Event& event) {
   bound.made = names_.portals_made;
   if (!may_be_another(portal) && (names_.portals.size() < names_max || names_.portals.count(portal) != 0 || portal.empty()))
     names_.portals[portal] = bound;
-  // A write is decided here already, so that its values, however many, go straight through.
+  // A write is decided here already, so that its values go straight through, however many there
+  // are.
   const Effects effects = judgement_.resolved(bound.effects, bound.executes);
   if (effects.way == Way::write || model_.tx.in_block || !event.last || carrier_.runs_code_ahead(effects, Step::plans)) {
     guard_group(effects, bound, Step::plans, event.last);
@@ -226,7 +233,7 @@ void PipelineRunner::on_bind(const Event& event) {
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }
 
-// The client has bound none, and there may be one of ours, of the check in front.
+// The client has bound no unnamed portal, but the check ahead may have left one of ours.
 void PipelineRunner::close_unnamed_portal(const Event& event) {
   std::string close;
   pgwire::append_close_portal(close, "");
@@ -236,7 +243,7 @@ void PipelineRunner::close_unnamed_portal(const Event& event) {
   forward_extended(other, {.request = Request::close, .hidden = true});
 }
 
-// Where there is no such portal or statement, the server says so before a check does.
+// Lets the server report a missing portal or statement before a check reports anything.
 void PipelineRunner::ask_whether_there(const Event& event, Request what, std::string_view name) {
   std::string describe;
   if (what == Request::describe_portal) pgwire::append_describe_portal(describe, name);
@@ -247,9 +254,9 @@ void PipelineRunner::ask_whether_there(const Event& event, Request what, std::st
   forward_extended(other, {.request = what, .hidden = true});
 }
 
-// Replaces the server's prepared statement by the text that was judged: Close, then Parse of the same name,
-// both hidden from the client. Code of the client's could have dropped the name and prepared another text
-// under it, which the proxy would not have seen.
+// Replaces the server's prepared statement by the text that was judged: Close, then Parse of the
+// same name, both hidden from the client. The client's code may have dropped the name and prepared
+// another text under it, which the proxy would not have seen.
 void PipelineRunner::parse_again(const Event& event, std::string_view name, std::string_view parse) {
   if (!claims_.active() || model_.tx.failed || pipeline_.needs_hold) return;
   std::string close;
@@ -262,8 +269,8 @@ void PipelineRunner::parse_again(const Event& event, std::string_view name, std:
   forward_extended(other, {.request = Request::parse, .hidden = true, .text = std::string(cut(name))});
 }
 
-// The decision about a portal falls here at the latest. What was noted at its Bind counts only if no code has
-// run since that could have opened a cursor of the same name (`made`).
+// The last point at which a portal is decided about. What was recorded at its Bind counts only if
+// no code has run since that could have opened a cursor of the same name (`made`).
 void PipelineRunner::on_execute(const Event& event) {
   const auto execute = pgwire::decode_execute(event.body);
   if (!execute) return line_.end("08P01", execute.problem().reason());
@@ -301,7 +308,8 @@ void PipelineRunner::on_execute(const Event& event) {
 
   const bool was_block = model_.tx.in_block;
   carrier_.note_sent(effects, judgement_.claim_for(known).named);
-  // Where an error comes before it the server skips it, and is in the same transaction still: what follows the Sync waits for the answer.
+  // If an earlier message fails, the server skips this one and stays in the same transaction. So
+  // what follows the Sync waits for the answer.
   if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
     texts_.outstanding.wait_for_all = true;
     names_.portals.erase("");
@@ -309,13 +317,14 @@ void PipelineRunner::on_execute(const Event& event) {
   if (model_.by_default.broken && !model_.by_default.reported) pipeline_.suspect = true;
   if (!claims_.active() || pipeline_.needs_hold) return;
   if (model_.tx.in_block && !was_block && !pipeline_.direct) {
-    // The rest of the group is in the client's block, and so is what was read before it: the lock belongs ahead of that.
+    // The rest of the group is in the client's block, and so is what was read before it: the lock
+    // belongs ahead of that.
     held_.lock_group();
     held_.flush_group();
     pipeline_.direct = true;
   } else if (!model_.tx.in_block && (was_block || (pipeline_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback ||
                                                                         effects.kind == Kind::prepare_transaction)))) {
-    // Behind its COMMIT another implicit transaction begins.
+    // After its COMMIT another implicit transaction begins.
     pipeline_.direct = false;
     pipeline_.ended_one = true;
     pipeline_.executed_here = pipeline_.snapshot_here = pipeline_.acted_here = pipeline_.called = pipeline_.bound = false;
@@ -328,7 +337,7 @@ void PipelineRunner::on_execute(const Event& event) {
   }
 }
 
-// A Close of what does not exist is no error in the protocol, so an unknown name is forwarded like any other.
+// In the protocol a Close of an unknown name is not an error, so it is forwarded like any other.
 void PipelineRunner::on_close(const Event& event) {
   const auto named = pgwire::decode_close(event.body);
   if (!named) return line_.end("08P01", named.problem().reason());
@@ -347,7 +356,8 @@ void PipelineRunner::on_flush() {
   send_held();
 }
 
-// The client wants answers now, so what is held must be decided and sent, though its group is not complete.
+// The client wants answers now, so what is held must be decided and sent, though its group is not
+// complete.
 void PipelineRunner::send_held() {
   commit_to_group(true);
   if (pipeline_.refused) return;
@@ -355,9 +365,9 @@ void PipelineRunner::send_held() {
   pipeline_.sent = pipeline_.touched_server = true;
 }
 
-// The end of the group. Three ways out: the group was refused here, and the ReadyForQuery is made here; it
-// needs a lock at session level, and is moved into session_lock_; or it is sent with what the decision puts
-// around it.
+// The end of the group. It was refused here, and its ReadyForQuery is made here; or it needs a lock
+// at session level, and moves into session_lock_; or it is sent with what the decision puts around
+// it.
 bool PipelineRunner::on_sync() {
   group_begins();
   if (pipeline_.refused) {
@@ -376,7 +386,7 @@ bool PipelineRunner::on_sync() {
     held_.lock_reads();
     held_.flush_group();
   }
-  // What was held may have run code too, in a session that is not READ ONLY yet.
+  // What was held may have run code, in a session that is not READ ONLY yet.
   if (!model_.tx.in_block && claims_.active()) carrier_.add_before_commit();
   if (!model_.tx.in_block) names_.portals.erase("");
   own_.add_client_sync();
@@ -386,7 +396,7 @@ bool PipelineRunner::on_sync() {
   return false;
 }
 
-// Where the client's next message goes: to the server, or to what is held until it is known what the group is.
+// Sends the client's next message to the server, or holds it until it is known what the group does.
 void PipelineRunner::forward_extended(const Event& event, PendingReply reply) {
   if (!pipeline_.direct && event.last) {
     pipeline_.held.add(event.frame, std::move(reply));

@@ -1,5 +1,6 @@
-// Groups: the extended messages up to a Sync, which are one implicit transaction. They are held until it is known whether they write; then
-// the opening is put where that transaction begins, and the rest goes straight through.
+// Groups: the extended messages up to a Sync, which are one implicit transaction. They are held
+// until it is known whether they write. Then the opening is inserted where that transaction begins,
+// and the rest goes straight through.
 #include <algorithm>
 
 #include <termgate/pgwire/encode.hpp>
@@ -14,7 +15,8 @@ using Way = Effects::Way;
 
 namespace {
 
-constexpr std::size_t claims_max = 256;  // of comments, in one pipeline: each of them is looked up for each statement
+// The most claims that the comments of one pipeline may name: each statement looks up all of them.
+constexpr std::size_t claims_max = 256;
 
 }  // namespace
 
@@ -23,7 +25,8 @@ void PipelineRunner::group_begins(bool declares) {
   if (declares && seat_.held()) seating_.leave_seat();
   if (declares) claims_.hand_over(false);
   if (pipeline_.handed_over && !claims_.handed_over()) {
-    // What comes next is looked at before it goes. What has gone needs no opening: the server guards it.
+    // From here on the messages are parsed before they are sent. What was sent needs no opening:
+    // the server guards it.
     pipeline_.handed_over = false;
     pipeline_.direct = model_.tx.failed || model_.tx.in_block;
   }
@@ -34,7 +37,7 @@ void PipelineRunner::group_begins(bool declares) {
   pipeline_.direct = !claims_.active() || model_.tx.failed || model_.tx.in_block;
 }
 
-// What a statement is about to run means for the group; puts what is needed in front of it.
+// Decides what the next statement means for the group, and inserts what it needs.
 void PipelineRunner::guard_group(const Effects& effects, const Known& known, Step step, bool whole) {
   const bool runs = step == Step::runs;
   const Claim claim = judgement_.claim_for(known);
@@ -47,13 +50,15 @@ void PipelineRunner::guard_group(const Effects& effects, const Known& known, Ste
   if (model_.tx.failed) return;
   if (pipeline_.needs_hold)
     return refusals_.refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
-  // It commits what came before it, our check's lock included, and resets READ ONLY, which is restored only after the Sync.
+  // DISCARD ALL commits what came before it, releases our check's lock, and resets READ ONLY, which
+  // is restored only after the Sync.
   const bool discards = effects.kind == Kind::discard_all && runs && !model_.tx.in_block;
   if (pipeline_.discarded || (discards && (model_.tx.writable || pipeline_.touched_server || pipeline_.executed_here))) {
     return refusals_.refuse("0A000", discard_alone, "");
   }
   pipeline_.discarded = discards;
-  // What the proxy does not know the server may not know either, and it says so (26000, 34000) before a refusal does.
+  // The server may not know a statement or portal that the proxy does not know. Its error (26000,
+  // 34000) comes before a refusal.
   const bool unknown = effects.kind == Kind::unparsable && !judgement_.may_write() &&
                        (!claims_.may_write() || judgement_.standing_of(claim) > Standing::current);
   if (unknown && !runs) return;
@@ -63,18 +68,20 @@ void PipelineRunner::guard_group(const Effects& effects, const Known& known, Ste
     return;
   }
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
-  // The lock is taken in front of all that is held, and with it goes READ ONLY: also for what a transaction that has ended in between has
-  // read.
+  // The lock is taken ahead of everything held, and READ ONLY is lifted with it, even for what an
+  // already ended transaction has read.
   const bool follows = model_.tx.writable || pipeline_.touched_server || pipeline_.executed || pipeline_.planned;
   if (effects.way == Way::alone && runs && follows && !judgement_.reads_only()) {
-    // Up to 17 it could commit our check's lock away in the middle of a pipeline, and READ ONLY does not stop VACUUM.
+    // Up to version 17 CALL and DO could commit our check's lock away in the middle of a pipeline,
+    // and READ ONLY does not stop VACUUM.
     return refusals_.refuse("0A000",
                             code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block"
                                  : "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it",
                             "");
   }
   Unit unit = unit_of(effects, claim.named, claims_.final_rule());
-  // A Bind runs code of what is not a write by its text; of a write everything is decided at the Bind.
+  // A Bind runs the code of what does not look like a write; a write is decided completely at its
+  // Bind.
   const bool plans = step == Step::plans && (effects.input_runs_code || unit.does == Does::reads || unit.does == Does::calls);
   if (plans && effects.input_runs_code) unit.does = Does::calls;
   if (plans) unit.hole = false;
@@ -91,7 +98,7 @@ void PipelineRunner::guard_group(const Effects& effects, const Known& known, Ste
       if (runs || plans) pass_in_group(unit, claim);
       return;
     case Act::frame:
-      // In READ ONLY of the client's own: a pipeline cannot be framed.
+      // The client wants READ ONLY, and a pipeline cannot be put in a frame.
       return refusals_.refuse(
           "TG002",
           "TG002 this session is READ ONLY by its own word, which would not stop this statement: send it in a transaction block, "
@@ -110,24 +117,26 @@ void PipelineRunner::guard_group(const Effects& effects, const Known& known, Ste
     default: break;
   }
   if (plans && !view.writable) {
-    // It is opened when it runs, or with a later one.
+    // The transaction is opened when this statement runs, or with a later one.
     if (claim.named) note_named(claim);
     return;
   }
   if (!runs && !plans && unit.does != Does::writes && unit.does != Does::prepares) return;
-  // A member before it may declare what it needs: it is judged when it runs.
+  // An earlier member of the group may declare the claim that this one needs, so it is judged when
+  // it runs.
   if (!runs && whole && !pipeline_.held.empty() && judgement_.standing_of(claim) != Standing::current) return;
   if (unit.does == Does::own_call) {
     if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refusals_.refuse_from_memory(refusal, claim.pair);
     if (act == Act::pass) return;
-    // What was read before would run without a check.
+    // Earlier reads would run writable and without a check.
     if (pipeline_.called)
       return refusals_.refuse("TG002",
                               "TG002 a call of Termgate's own functions after other calls in one pipeline: send a Sync between them", "");
   }
   if (model_.tx.writable || act == Act::check || act == Act::check_both || act == Act::recheck) {
     if (!pipeline_.direct) {
-      // A transaction that stays READ ONLY, by the client's own word: the check comes here, and what was read before it needs none.
+      // The transaction stays READ ONLY because the client wants that: the check comes here, and
+      // earlier reads need none.
       held_.lock_reads();
       held_.flush_group();
       pipeline_.direct = true;
@@ -138,7 +147,8 @@ void PipelineRunner::guard_group(const Effects& effects, const Known& known, Ste
   open_held(effects, claim, act);
 }
 
-// It runs alone under the check's lock, once the Sync shows that nothing else comes with it.
+// The statement runs alone under the check's lock, once the Sync shows that nothing else comes with
+// it.
 void PipelineRunner::hold_at_sync(const Effects& effects, const Claim& claim) {
   pipeline_.needs_hold = true;
   pipeline_.effects = effects;
@@ -147,8 +157,9 @@ void PipelineRunner::hold_at_sync(const Effects& effects, const Claim& claim) {
     refusals_.refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
 }
 
-// What was read so far may have run code that declares and, once the transaction is opened where it begins, writes. So its claim is checked
-// before another one takes its place. Where that is impossible, the transaction stays READ ONLY to its end.
+// Earlier reads may have run code that declares a claim and, once the transaction is opened where
+// it begins, writes. So that claim is checked before another one replaces it. If that is
+// impossible, the transaction stays READ ONLY to its end.
 void PipelineRunner::redeclares_after_reads(const Unit& unit, const Claim& claim) {
   const Standing standing = judgement_.standing_of(claim);
   const bool stale_members = std::any_of(pipeline_.named.begin(), pipeline_.named.end(),
@@ -176,15 +187,16 @@ void PipelineRunner::pass_in_group(const Unit& unit, const Claim& claim) {
   if (unit.does == Does::begin && !facts_.standby() && judgement_.standing_of(claim) == Standing::current && pipeline_.opening_possible &&
       !pipeline_.direct) {
     if (!pipeline_.touched_server && pipeline_.beginning.bytes == 0) own_.raise_in_advance(claim);
-    // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
+    // Earlier reads belong to the block's transaction and have fixed its mode, unless it is opened
+    // ahead of them.
     if (pipeline_.executed_here || pipeline_.snapshot_here) held_.open_group(claim, true);
   }
 }
 
-// The group's transaction becomes writable with this statement, if what was read so far allows it.
+// The group's transaction becomes writable with this statement, if the earlier reads allow it.
 void PipelineRunner::open_held(const Effects& effects, const Claim& claim, Act act) {
-  // What was read so far would be able to write from here on: what calls functions must not, nor what is under a claim that cannot
-  // pass.
+  // The earlier reads could then write too. So none of them may call functions, and each of their
+  // claims must be able to pass.
   for (const Claim& member : pipeline_.named) {
     const Standing of = judgement_.standing_of(member);
     if (of > Standing::current)
@@ -210,7 +222,8 @@ void PipelineRunner::open_held(const Effects& effects, const Claim& claim, Act a
     return refusals_.fail_in_server(refusals_.error_text("TG002", "TG002 no term declared, and Termgate cannot read this statement", ""));
   }
   if (act == Act::open && !pipeline_.touched_server && !model_.tx.redeclared) own_.raise_in_advance(claim);
-  // What a member of the group has declared only counts from there on: its transaction is opened where it begins, and checked here.
+  // A claim that a member of the group declared counts only from there on: the transaction is
+  // opened where it begins, and checked here.
   if (act == Act::open && model_.tx.redeclared && pipeline_.executed_here) {
     held_.open_group(claim, false);
     own_.add_check(line_.server, claim, Purpose::check);
@@ -219,7 +232,8 @@ void PipelineRunner::open_held(const Effects& effects, const Claim& claim, Act a
   held_.open_group(claim, act == Act::open);
 }
 
-// Held long enough: what can still be a write is opened, what reads so far goes on as a read.
+// Ends the holding: what may still be a write is opened, what has only read so far continues as a
+// read.
 void PipelineRunner::commit_to_group(bool flushed) {
   if (pipeline_.direct) return;
   const Claim claim = judgement_.claim_of(nullptr);
@@ -235,8 +249,8 @@ void PipelineRunner::commit_to_group(bool flushed) {
   const bool stale_members = std::any_of(pipeline_.named.begin(), pipeline_.named.end(),
                                          [&](const Claim& named) { return judgement_.standing_of(named) > Standing::current; });
   const bool acts = pipeline_.executed || writes_parsed;
-  // A Flush sends what fixes the access mode, and a later member of the pipeline may write. A long Bind of a read is no reason to expect
-  // that.
+  // A Flush sends what fixes the access mode, and a later member of the pipeline may write. A long
+  // Bind of a read is no reason to expect a write.
   const bool opens = acts || (flushed && pipeline_.snapshot_here);
   if (!judgement_.reads_only() && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && opens &&
       pipeline_.opening_possible && !pipeline_.called) {

@@ -1,6 +1,6 @@
-// The decision (decision 0010): a unit, the transaction and the claim in, an act out. Pure functions without
-// state; everything they may know is in their arguments, so all combinations can be tested. In doubt the act
-// is the one that checks.
+// The decision (docs/decisions/0010): from a unit, the transaction and the claim to an act. Pure
+// functions without state; all that they know is in their arguments, so every combination can be
+// tested. An unclear case gets a check.
 #include "guard.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace termgate::session {
 namespace {
 
-// A check could pass with it, as far as is known here.
+// Whether a check could pass with this claim, as far as the proxy knows.
 constexpr bool may_pass(Standing claim) noexcept { return claim == Standing::current || claim == Standing::uncertain; }
 
 constexpr Act refusal_of(Standing claim) noexcept { return claim == Standing::problem ? Act::refuse_claim : Act::refuse_known; }
@@ -21,28 +21,32 @@ constexpr bool is_refused(Standing claim) noexcept {
   return claim == Standing::problem || claim == Standing::stale || claim == Standing::untrusted;
 }
 
-// In a transaction that can write: nothing but a check comes before what is not covered.
+// For a transaction that can write: what no passed check covers gets a check.
 Act in_writable(const Unit& unit, const TransactionView& transaction, Standing claim) noexcept {
   if (covered(unit, transaction, claim)) return Act::pass;
-  // Made writable for a declaration or a savepoint, and no claim is there that could pass: it goes on as a transaction that reads.
+  // The transaction was made writable for a declaration or a savepoint, and no claim could pass: it
+  // continues as one that reads.
   const bool looks_like_read = unit.does == Does::reads || unit.does == Does::calls || unit.does == Does::fetch;
   const bool passed = transaction.session_passed || transaction.other_passed;
-  // Where nothing was checked yet, a read needs no claim: should it write after all, the server checks what the session declares.
+  // Where nothing was checked yet, a read needs no claim: if it writes after all, the server checks
+  // what the session declares.
   const bool undeclared = claim == Standing::none || claim == Standing::uncertain;
   if (transaction.server_guards && looks_like_read && !unit.named && undeclared && !passed) return Act::pass;
   if (looks_like_read && !unit.named && (claim == Standing::none || is_refused(claim)) && !passed && !transaction.acted) return Act::lock;
   if (is_refused(claim)) return refusal_of(claim);
   const bool others_first = transaction.code_declared || (transaction.unnamed && !transaction.session_passed);
   if (unit.named) return !others_first ? Act::check : transaction.named_passed ? Act::recheck : Act::check_both;
-  // What was passed is still passed unless the session has declared something else since, or takes back what it had declared.
+  // A passed check still counts unless the session has declared something else since, or has
+  // withdrawn what it had declared.
   if (transaction.session_passed) return unit.does >= Does::calls ? Act::check : Act::recheck;
-  // A check by arguments or by a comment counts for a session that declares nothing; whether it does, the server knows.
+  // A check of arguments or of a comment counts for a session that declares nothing; only the
+  // server knows whether it does.
   if (transaction.other_passed && (claim == Standing::uncertain || claim == Standing::none)) return Act::recheck;
   return Act::check;
 }
 
-// In a transaction that the client itself wants READ ONLY, or whose mode is fixed so: what READ ONLY does not stop needs a check all the
-// same.
+// For a transaction that the client wants READ ONLY, or whose mode is fixed so: what READ ONLY does
+// not stop still needs a check.
 Act in_read_only(const Unit& unit, const TransactionView& transaction, Standing claim) noexcept {
   switch (unit.does) {
     case Does::alone: return Act::refuse_no_term;
@@ -77,14 +81,15 @@ Act sound_before_commit(const TransactionView& transaction, const Policy& policy
   if (!policy.enforce || transaction.failed || !transaction.writable || !(transaction.acted || transaction.left_over)) return Act::pass;
   const bool passed = transaction.session_passed || transaction.other_passed;
   if (passed) return transaction.redeclared || (transaction.unnamed && !transaction.session_passed) ? Act::recheck : Act::pass;
-  if (transaction.server_guards) return Act::pass;  // where anything was written without a check, the server refuses the COMMIT
+  if (transaction.server_guards) return Act::pass;  // the server refuses a COMMIT of unchecked writes
   return transaction.acted ? Act::check : Act::lock;
 }
 
 Act sound(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept {
   if (!policy.enforce || transaction.failed) return Act::pass;
-  // Before another claim takes the place of the one that code has declared and written under. A view, a trigger or a cast runs code without
-  // a word of it. A session that has declared nothing so far, or half a claim, is spared.
+  // Check before another claim replaces the one that code has declared and written under. A view, a
+  // trigger or a cast can run code that the text does not show. A session without a complete claim
+  // so far is exempt.
   const bool any_passed = transaction.session_passed || transaction.other_passed;
   if (unit.redeclares && transaction.writable && (transaction.code_declared || (transaction.acted_since && any_passed)))
     return Act::recheck;
@@ -109,8 +114,9 @@ Act sound(const Unit& unit, const TransactionView& transaction, Standing claim, 
     case Does::declares: return transaction.open && !transaction.fixed ? Act::open_unchecked : Act::pass;
     case Does::fetch: return Act::pass;
     case Does::savepoint:
-      // After it no transaction can be made writable any more, whatever is declared then. The check waits for what needs one: the next
-      // statement may declare another claim.
+      // After a savepoint the transaction cannot be made writable any more, whatever is declared
+      // then. The check waits for a statement that needs one, because the next one may declare
+      // another claim.
       return transaction.open && !transaction.fixed ? Act::open_unchecked : Act::pass;
     case Does::reads: return transaction.open && !transaction.fixed && may_pass(claim) ? Act::open : Act::pass;
     case Does::calls: return !transaction.fixed && may_pass(claim) ? Act::open : Act::pass;

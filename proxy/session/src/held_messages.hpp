@@ -1,5 +1,5 @@
-// The messages of a pipeline that are held until it is known whether it writes, and how they go to the
-// server: as they are, made READ ONLY, or opened where their transaction begins.
+// The messages of a pipeline that are held back until it is known whether it writes, and how they
+// go to the server: unchanged, made READ ONLY, or with an opening where their transaction begins.
 #pragma once
 
 #include "claims.hpp"

@@ -14,8 +14,8 @@ using Way = Effects::Way;
 
 namespace {
 
-// Texts of this session that looked like reads and wrote; the oldest is forgotten first, and learned again
-// from its next refusal.
+// How many texts that looked like reads and wrote are remembered. The oldest is forgotten first,
+// and learned again from its next refusal.
 constexpr std::size_t writers_max = 256;
 
 }  // namespace
@@ -25,14 +25,15 @@ constexpr std::size_t writers_max = 256;
 Text Judgement::classified(std::string_view sql) const {
   statements::Settings settings = texts_.settings;
   settings.schema = line_.options.schema;
-  // A function that runs yet may change how this is read.
+  // A function that still runs may change how this text is read.
   if (texts_.outstanding.functions) settings.standard_conforming_strings = statements::ConformingStrings::unknown;
   if (texts_.outstanding.unknown) settings.ascii_safe_encoding = false;
   return line_.host.statements().classify(sql, settings);
 }
 
-// A comment names a claim that the server's settings do not have; and another declaration may need a raise, which the server's guard
-// leaves to us. Both are ours to check.
+// Whether the proxy must check the text itself: a comment names a claim that the server's settings
+// do not have, and a new declaration may need a raise, which the server's guard leaves to the
+// proxy.
 bool Judgement::declares(const statements::Classified& text) noexcept {
   return text.speaks_of_terms || !text.declared.empty() ||
          std::any_of(text.statements.begin(), text.statements.end(),
@@ -52,7 +53,6 @@ void Judgement::learn(const statements::Classified& text, std::string_view sql) 
   if (learned.role) facts_.role = *learned.role;
 }
 
-// EXECUTE is what it runs.
 Effects Judgement::resolved(Effects effects, std::string_view executes) const {
   if (effects.runs_prepared) {
     const auto found = names_.statements.find(cut(executes));
@@ -60,7 +60,7 @@ Effects Judgement::resolved(Effects effects, std::string_view executes) const {
     const bool by_arguments = effects.calls_unknown;
     // An EXECUTE of an EXECUTE is not followed.
     effects = found == names_.statements.end() || found->second.effects.runs_prepared ? effects_of_unknown() : found->second.effects;
-    // What runs no code is believed of a name only where it is parsed anew.
+    // That a prepared statement runs no code can be relied on only if it is parsed again.
     if (unit_of(effects, false, false).does < Does::reads) {
       if (effects.only_declares) effects.by_name = true;
       else effects = effects_of_unknown();
@@ -73,7 +73,7 @@ Effects Judgement::resolved(Effects effects, std::string_view executes) const {
     effects.way = Way::write;
   if ((effects.kind == Kind::fetch || effects.kind == Kind::move) && model_.tx.calling_cursor)
     effects.calls_unknown = effects.changes_declaration = true;
-  // Deferred triggers of what was written so far run now.
+  // SET CONSTRAINTS runs the deferred triggers of what was written so far.
   if (effects.kind == Kind::set_constraints && (model_.tx.acted || model_.tx.left_over)) {
     effects.way = Way::read;
     effects.takes_snapshot = effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
@@ -81,7 +81,8 @@ Effects Judgement::resolved(Effects effects, std::string_view executes) const {
   return effects;
 }
 
-// PREPARE, EXECUTE, DEALLOCATE, DECLARE, CLOSE …: one of them could put something else in the place of our check.
+// PREPARE, EXECUTE, DEALLOCATE, DECLARE, CLOSE and the like of a reserved name: they could replace
+// the proxy's check.
 bool Judgement::names_ours(const statements::Classified& text) noexcept {
   return std::any_of(text.statements.begin(), text.statements.end(),
                      [](const statements::Statement& statement) { return is_reserved(statement.name); });
@@ -89,7 +90,8 @@ bool Judgement::names_ours(const statements::Classified& text) noexcept {
 
 // --- reads that were found to write ---
 
-// Of the text without its numbers and strings: the same statement with other values is the same statement.
+// Hashes the text without its numbers and strings: the same statement with other values is the same
+// statement.
 std::size_t Judgement::hash_of(std::string_view sql) noexcept {
   // FNV-1a, 64 bits. A collision makes a harmless read count as one that writes.
   std::size_t hash = 14695981039346656037u;
@@ -113,7 +115,8 @@ std::size_t Judgement::hash_of(std::string_view sql) noexcept {
 
 void Judgement::learn_from_refusals(Effects& effects, std::size_t hash) const {
   if (effects.way != Way::read || hash == 0) return;
-  // Of another session it may be another text by its search_path: so it stays a read where there is no claim to check.
+  // A hash from another session may stand for another text here, because of the search_path. So the
+  // text stays a read unless there is a claim to check.
   if (std::find(writers_.begin(), writers_.end(), hash) != writers_.end()) effects.way = Way::write;
   else if (line_.host.known_to_write(hash)) effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
 }
@@ -126,7 +129,8 @@ void Judgement::remember_writer(std::size_t hash) {
 
 // --- with what it is checked ---
 
-// What the proxy says of a scope goes through this session's client_encoding, and would name another scope than its letters do.
+// Scope names in the proxy's messages are converted from this session's client_encoding, so one
+// that is not ASCII could name another scope.
 Claim Judgement::claim_of(const statements::Declaration* named) const {
   Claim claim = claims_.claim_of(named);
   const ScopedTerm* strange = !is_known_by(claim.given.scope)       ? &claim.given
@@ -143,7 +147,7 @@ Claim Judgement::claim_of(const statements::Declaration* named) const {
   return claim;
 }
 
-// A comment of its own, or of the PREPARE or Parse that made what it runs.
+// The claim of the unit's own comment, or of the PREPARE or Parse that made the statement it runs.
 Claim Judgement::claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const {
   if (own.empty() && effects.runs_prepared) {
     const auto found = names_.statements.find(cut(executes));
@@ -158,13 +162,14 @@ Claim Judgement::claim_for(const Known& known) const {
   return claim_for(known.declared, effects, known.executes);
 }
 
-// A claim with a problem is not compared with the memory of fences: its scope or term may be empty or wrong.
+// A claim with a problem is not compared with remembered fences: its scope or term may be empty or
+// wrong.
 Standing Judgement::standing_of(const Claim& claim) const {
   return claims_.standing_of(claim, claim.problem.empty() ? refusal_from_memory(claim) : Refusal());
 }
 
-// What guard.cpp may know of the transaction. `open`: a transaction will be open when the unit runs, though
-// no message of it was sent yet.
+// What guard.cpp needs to know of the transaction. `open`: a transaction will be open when the unit
+// runs, though no message of it was sent yet.
 TransactionView Judgement::view_of(const Claim& claim, bool open) const {
   TransactionView view;
   view.open = model_.tx.in_block || open;
@@ -186,8 +191,8 @@ TransactionView Judgement::view_of(const Claim& claim, bool open) const {
   return view;
 }
 
-// A standby refuses every write itself. What READ ONLY does not stop (advisory locks, programs) others notice there too, and whoever has
-// no term is not to do.
+// A standby refuses every write itself. But what READ ONLY does not stop (advisory locks, programs)
+// has effects there too, so it is refused without a term.
 Policy Judgement::policy(const Unit& unit) const noexcept {
   const bool servers = facts_.standby() && (claims_.may_speak() || !unit.hole || unit.does == Does::alone);
   return {.enforce = claims_.active() && !servers};
@@ -203,8 +208,8 @@ void Judgement::saw_fence(std::string_view scope, std::int64_t fence) {
   if (is_known_by(scope)) line_.host.saw_fence(scope, fence);
 }
 
-// A stale writer is refused here without a round trip. Where the memory knows no fence, or a lower one than
-// the database, the check in the database decides (F2).
+// Refuses a stale writer here, without a round trip. If the memory knows no fence, or one lower
+// than the database's, the check in the database decides (F2).
 Refusal Judgement::refusal_from_memory(const Claim& claim) const {
   if (Refusal untrusted = untrusted_refusal(claim); untrusted || !claim.certain) return untrusted;
   const std::int64_t fence = fence_of(claim.pair.scope);
@@ -221,13 +226,14 @@ Refusal Judgement::refusal_of_own(const Effects& effects) const {
   return untrusted_refusal(Claim());
 }
 
-// The leader that prepared it may have lost its term in what the database has forgotten (F3); so where nobody has to declare, too.
+// The leader that prepared it may have lost its term in what the database has forgotten (F3). So
+// this holds with the policy `allow` too.
 Refusal Judgement::refusal_of_prepared(const Effects& effects) const {
   if (effects.kind != statements::Kind::commit_prepared || claims_.admission().enforce != Enforce::on) return {};
   return untrusted_refusal(Claim());
 }
 
-// What a restored database has forgotten its check cannot know.
+// After a restore the database's own check cannot know what the database has forgotten.
 Refusal Judgement::untrusted_refusal(const Claim& claim) const {
   const bool known = is_known_by(claim.pair.scope);
   std::string reason = line_.host.untrusted(known ? claim.pair.scope : std::string());
@@ -242,7 +248,7 @@ Refusal Judgement::untrusted_refusal(const Claim& claim) const {
   return refusal;
 }
 
-// What enforcing would refuse, with the same code.
+// Reports what enforcing would refuse, with the same code.
 void Judgement::observe(const Effects& effects, const Claim& claim) {
   if (claims_.admission().enforce != Enforce::observe || (effects.way != Way::write && effects.way != Way::alone) || model_.tx.failed)
     return;
@@ -265,7 +271,7 @@ Refusal Judgement::observed_refusal(const Effects& effects, const Claim& claim) 
   if (claim.code == TermSource::Standing::none_taken) return {};
   if (!claim.problem.empty()) return {claim.code, claim.problem, ""};
   if (!claim.pair.complete()) {
-    // Declared in a way that only the server knows, or nobody has to.
+    // Only the server knows the declaration, or none is required.
     if (!claims_.certain() || effects.own_check || effects.only_declares) return {};
     if (claims_.admission().without_term == WithoutTerm::allow && claim.pair.empty()) return {};
     if (facts_.check_problem.empty()) return {"TG002", "TG002 no term declared for a write", ""};
@@ -282,7 +288,7 @@ bool Judgement::may_write() const noexcept {
   return (model_.tx.writable && !model_.tx.locked && !model_.locked_for_good) || !claims_.guards();
 }
 
-// What the client believes, not what its server session was made to be.
+// SHOW must return what the client has set, not what the proxy has made of its server session.
 Shows Judgement::shown_of(const Effects& effects) const noexcept {
   if (effects.shown == Effects::Shown::nothing || !claims_.guards() || model_.tx.failed) return Shows::none;
   const bool of_transaction = effects.shown == Effects::Shown::mode;

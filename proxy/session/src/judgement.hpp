@@ -1,5 +1,5 @@
-// What a unit of the client's is before anything is sent of it: what its text says, which scope and
-// term it is checked with, and what is known of it already.
+// What a unit of the client's is, before any of it is sent: what its text says, which scope and
+// term it is checked with, and what memory says of that claim.
 #pragma once
 
 #include <cstddef>
@@ -20,48 +20,49 @@
 
 namespace termgate::session {
 
-// Owner: the session's State; its thread. Sends nothing. What changes here is only what is remembered
-// of texts: learn(), remember_writer() and unit_is().
+// Owner: the session's State; its thread. Sends nothing. Only learn(), remember_writer() and
+// unit_is() change state, and only what is remembered of texts.
 class Judgement {
  public:
   Judgement(Line& line, Claims& claims, TransactionModel& model, Texts& texts, ServerFacts& facts, ClientNames& names) noexcept
       : line_(line), claims_(claims), model_(model), texts_(texts), facts_(facts), names_(names) {}
 
-  // --- of a text ---
+  // --- texts ---
   Text classified(std::string_view sql) const;
   void learn(const statements::Classified& text, std::string_view sql);
-  // EXECUTE is what it runs.
+  // EXECUTE has the effects of the statement that it runs.
   Effects resolved(Effects effects, std::string_view executes) const;
-  // One of its statements could put something else in the place of our check.
+  // One of its statements uses a name that is reserved for the proxy, so it could replace the
+  // proxy's check.
   static bool names_ours(const statements::Classified& text) noexcept;
   static bool declares(const statements::Classified& text) noexcept;
-  // What a SHOW must answer.
+  // What a SHOW must return.
   Shows shown_of(const Effects& effects) const noexcept;
-  // How the unit begins, for the log.
+  // Keeps the first words of the unit for the log.
   void unit_is(std::string_view sql) { unit_text_ = sql.substr(0, unit_text_bytes); }
   const std::string& unit_text() const noexcept { return unit_text_; }
 
   // --- reads that were found to write ---
-  // Literals are left out.
+  // A hash of the text without its literals.
   static std::size_t hash_of(std::string_view sql) noexcept;
   void learn_from_refusals(Effects& effects, std::size_t hash) const;
   void remember_writer(std::size_t hash);
 
-  // --- with what it is checked ---
+  // --- the claim that a unit is checked with ---
   Claim claim_of(const statements::Declaration* named) const;
   Claim claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const;
   Claim claim_for(const Known& known) const;
   Standing standing_of(const Claim& claim) const;
   TransactionView view_of(const Claim& claim, bool open) const;
   Policy policy(const Unit& unit) const noexcept;
-  // As far as is known here the server's transaction is not READ ONLY.
+  // As far as the proxy knows, the server's transaction is not READ ONLY.
   bool may_write() const noexcept;
-  // The session stays READ ONLY, by the client's own word or because the server is a standby.
+  // The session stays READ ONLY, because the client chose that or because the server is a standby.
   bool reads_only() const noexcept { return facts_.standby() || model_.by_default.believed == Mode::read_only; }
 
-  // --- what is known already of a write with this claim ---
+  // --- refusals from memory ---
   Refusal refusal_from_memory(const Claim& claim) const;
-  // Of one that brings its scope and term itself.
+  // For a call of layer 1, which takes its scope and term as arguments.
   Refusal refusal_of_own(const Effects& effects) const;
   Refusal refusal_of_prepared(const Effects& effects) const;
   void observe(const Effects& effects, const Claim& claim);
@@ -82,9 +83,9 @@ class Judgement {
   ServerFacts& facts_;
   ClientNames& names_;
 
-  // Hashes of texts that looked like reads and met READ ONLY.
+  // Hashes of texts that looked like reads and failed because of READ ONLY.
   std::vector<std::size_t> writers_;
-  // Of an extended unit: what was parsed last.
+  // For the extended protocol: the text that was parsed last.
   std::string unit_text_;
 };
 

@@ -11,11 +11,12 @@ namespace termgate::session {
 
 namespace {
 
-// Rules are per process: a Reader borrows them.
+// Static, because a Reader keeps a reference to its rules.
 const pgwire::Rules& server_rules() {
   static const pgwire::Rules rules = [] {
     pgwire::Rules made = pgwire::Rules::backend();
-    made[pgwire::backend::data_row].whole_max = 4096;  // the row of a check must be seen whole
+    // The row of a check must arrive as one message.
+    made[pgwire::backend::data_row].whole_max = 4096;
     return made;
   }();
   return rules;
@@ -33,19 +34,20 @@ Line::Line(const Options& its_options, Peer its_peer, SessionHost& its_host, Ins
       server_reader(server_rules()) {}
 
 // A FATAL error to the client, as a server sends it before it closes, and Terminate to the server.
-// After the first call further ones do nothing, so the first reason is the one that the client sees.
+// After the first call further ones do nothing, so the first reason is the one that the client
+// sees.
 void Line::end(std::string_view sqlstate, std::string_view message) {
   if (over()) return;
-  // In the middle of a message to the client nothing can be said any more.
+  // In the middle of a message to the client no error can be sent any more.
   if (server_reader.between_messages() || router.keeps_a_part() || stage < Stage::login)
     pgwire::append_error_response(to_client.back(), pgwire::report("FATAL", sqlstate, message));
   close_all();
 }
 
-// Clears what the client has sent and nobody has read yet. What is in the outboxes is still sent.
+// Discards what the client has sent and nobody has read yet. What is in the outboxes is still sent.
 void Line::close_all() {
   if (over()) return;
-  // In the middle of a client's message a Terminate would be read as a part of its body.
+  // In the middle of a client's message a Terminate would be read as part of its body.
   const bool greeted = stage >= Stage::login && !client_mid_frame;
   const bool connected = stage >= Stage::connecting;
   if (greeted) pgwire::append_bare(server.bytes.back(), pgwire::frontend::terminate);
@@ -56,8 +58,8 @@ void Line::close_all() {
   act(Action::Kind::close_client);
 }
 
-// In COPY FROM STDIN the server ignores a Sync, so no ReadyForQuery follows. True: the last request in the
-// queue is one after which the server sends nothing before it gets a Sync or a Flush.
+// Whether the last request in the queue is one that the server does not answer before it gets a
+// Sync or a Flush. In COPY FROM STDIN the server ignores a Sync, so no ReadyForQuery follows.
 bool Line::server_awaits_sync() const noexcept {
   assert(!server.replies.empty() && "must_wait() and the callers have seen that a reply is owed");
   switch (server.replies.last().request) {

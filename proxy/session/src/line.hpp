@@ -1,5 +1,5 @@
-// The two connections of a session: how far it has come, what was read and must wait, and what is on
-// its way in each direction. Every class of the session writes through it.
+// The two connections of a session: its stage, what was read and must wait, and what is on its way
+// in each direction. Every class of the session writes through it.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,20 @@ namespace termgate::session {
 
 enum class Stage : std::uint8_t {
   greeting,    // the client's first packets
-  client_tls,  // S was answered, the handshake is on
+  client_tls,  // S was sent, and the handshake is under way
   admitting,
   connecting,
   server_greeting,  // SSLRequest was sent
   server_tls,
-  login,  // both talk about who the client is
+  login,  // client and server authenticate
   ready,
   replication,
-  closing,  // what is in the outboxes is sent, nothing more is read
+  // Sends what is in the outboxes and reads nothing more.
+  closing,
   closed,
 };
 
-// A message that was read and must wait.
+// A message of the client's that was read and must wait.
 struct Deferred {
   std::string frame;
   char type = 0;
@@ -45,7 +46,7 @@ struct Line {
   Line(const Options& its_options, Peer its_peer, SessionHost& its_host, Instant its_beginning);
 
   void act(Action::Kind kind) { actions.push_back({kind}); }
-  // FATAL to the client, goodbye to the server.
+  // Sends FATAL to the client and Terminate to the server.
   void end(std::string_view sqlstate, std::string_view message);
   void close_all();
   bool over() const noexcept { return stage == Stage::closing || stage == Stage::closed; }
@@ -63,24 +64,24 @@ struct Line {
   std::string server_key;
 
   Outbox to_client;
-  // On its way to the server, and the replies that it owes.
+  // What is on its way to the server, and the replies that it still owes.
   Batch server;
   ReplyRouter router{server.replies, to_client};
   std::vector<Action> actions;
 
   pgwire::Reader client_reader, server_reader;
-  // Bytes of the client that may not be looked at yet.
+  // Bytes of the client that must not be processed yet.
   std::string client_in;
   std::optional<Deferred> deferred;
-  // Half of a message of the client's is on its way to the server.
+  // Part of a message of the client's is on its way to the server.
   bool client_mid_frame = false;
-  // What waits for the rest of it: that every request is answered.
+  // Every request is answered, but settle() must wait for the rest of that message.
   bool settle_after_frame = false;
   // The server waits for CopyData.
   bool in_copy_in = false;
-  // After an error of an extended message, up to the client's Sync.
+  // An extended message has failed: the server skips everything up to the client's Sync.
   bool server_skips = false;
-  // It has sent a FATAL error, and closes the connection.
+  // The server has sent a FATAL error and closes the connection.
   bool server_leaves = false;
   // What becomes of the rest of a streamed message.
   enum class Parts : std::uint8_t { send, drop } client_parts = Parts::send;

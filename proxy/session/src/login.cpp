@@ -1,5 +1,6 @@
-// From the first byte to the first ReadyForQuery: who the client is, whether it is let in, and its conversation with the server
-// about its credential, which passes through (PostgreSQL documentation, "Start-up", protocol-flow.html).
+// From the first byte to the first ReadyForQuery: who the client is, whether it is admitted, and
+// its authentication with the server, which passes through (PostgreSQL documentation, "Start-up",
+// protocol-flow.html).
 #include "login.hpp"
 
 #include <algorithm>
@@ -22,13 +23,13 @@ using pgwire::Event;
 
 namespace {
 
-constexpr std::size_t name_bytes_max = 63;  // of a PostgreSQL identifier
+constexpr std::size_t name_bytes_max = 63;  // the longest PostgreSQL identifier
 bool is_ascii(std::string_view text) noexcept {
   return std::all_of(text.begin(), text.end(), [](char letter) { return static_cast<unsigned char>(letter) < 0x80; });
 }
 
-// PostgreSQL up to 16 cuts a longer name off, and would let it in as somebody, or into something, that no rule and no limit was
-// applied to.
+// PostgreSQL up to 16 truncates a longer name. The client would log in as a user, or into a
+// database, whose rules and limits were not applied.
 std::string too_long(std::string_view what, const std::string& name) {
   if (name.size() <= name_bytes_max) return {};
   return std::string(what) + " has " + std::to_string(name.size()) + " bytes: PostgreSQL's names have at most " +
@@ -47,7 +48,7 @@ Login::Login(Line& line, Claims& claims, Texts& texts, ServerFacts& facts, Trans
       encrypted_(line.peer.encrypted_already),
       started_(line.now) {}
 
-// For the log: this client does not come in.
+// Logs that this client is not admitted.
 void Login::refuse(std::string_view sqlstate, std::string_view message) {
   line_.host.happened({.kind = Incident::Kind::login_refused, .code = sqlstate, .message = message});
   line_.end(sqlstate, message);
@@ -74,8 +75,8 @@ void Login::greet(std::string_view bytes) {
       case Startup::need_more: line_.client_in.erase(0, event.used); return;
       case Startup::malformed:
         line_.host.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
-        // As PostgreSQL does: who did not speak its protocol at all would not understand the answer, and who has thought better of it
-        // (Terminate at once) wants none.
+        // As PostgreSQL does: a client that does not speak its protocol would not understand an
+        // answer, and one that sends Terminate at once needs none.
         if (event.unanswered) return line_.close_all();
         if (event.before_3) {
           line_.to_client.back() += "EFATAL:  " + std::string(event.problem.reason()) + "\n";
@@ -84,7 +85,8 @@ void Login::greet(std::string_view bytes) {
         }
         return line_.end(event.problem.sqlstate, event.problem.reason());
       case Startup::direct_tls:
-        // Where TLS is served the caller has dealt with it; PostgreSQL without TLS gives no answer.
+        // Where TLS is served, the caller has handled this already; PostgreSQL without TLS does not
+        // answer it either.
         line_.host.happened({.kind = Incident::Kind::malformed, .message = "a TLS handshake where none is allowed"});
         return line_.close_all();
       case Startup::gssenc_request:
@@ -94,7 +96,8 @@ void Login::greet(std::string_view bytes) {
         bool& requested = ssl ? ssl_requested_ : gss_requested_;
         if (requested) return line_.end("08P01", ssl ? "SSLRequest twice" : "GSSENCRequest twice");
         requested = true;
-        // What was written before our answer is clear text that somebody may have put in front of the encrypted session.
+        // What was written before our answer is clear text that an attacker may have put ahead of
+        // the encrypted session.
         if (!line_.client_in.empty()) return line_.end("08P01", "unencrypted data after a request for encryption");
         if (!ssl || !line_.options.client_tls || encrypted_) {
           line_.to_client.back() += 'N';
@@ -133,7 +136,8 @@ void Login::startup_read(const pgwire::StartupEvent& event) {
   for (const auto& one : {declared, by_options}) {
     if (!one.problem.empty()) return refuse("TG005", one.problem);
   }
-  // Of two places the later one counts, each half by itself; application_name has less weight than the options.
+  // The later of two declarations counts, separately for scope and term; the options win over
+  // application_name.
   claims_.declare(declared);
   claims_.declare(by_options);
   texts_.settings.own_names_first = puts_own_names_first(named("search_path")) && puts_own_names_first(named("options"));
@@ -191,7 +195,7 @@ void Login::server_greeted(std::string_view& bytes) {
   start();
 }
 
-// `options` as the client wrote it, behind what application_name declares.
+// `options` as the client wrote it, after what application_name declares.
 std::string Login::server_options(std::string_view requested) const {
   std::string result;
   const auto declared = [&](std::string_view setting, const std::string& value) {
@@ -205,7 +209,7 @@ std::string Login::server_options(std::string_view requested) const {
     }
     result += ' ';
   };
-  // application_name declares below the options: in front of them.
+  // Declarations in application_name come first, because the options win over them.
   const statements::Declaration by_name = statements::declared_in_application_name(line_.login_request.application_name);
   if (by_name.scope) declared("termgate.scope", by_name.scope->name());
   if (by_name.term) declared("termgate.term", std::to_string(by_name.term->value()));
@@ -220,7 +224,8 @@ void Login::start() {
                      (line_.options.server_guard == ServerGuard::when_there && line_.host.server_has_guard());
   if (there && claims_.may_be_server_guarded()) {
     claims_.server_guards();
-    // Nothing takes it back, so it may be in the start-up packet. Whether it has worked is checked ahead of the client's first message.
+    // The setting cannot be taken back, so it may be in the start-up packet. Whether it has worked
+    // is checked before the client's first message.
     startup_.emplace_back("termgate.guard_session", "on");
   }
   std::vector<pgwire::StartupMessage::Parameter> parameters;
@@ -233,7 +238,8 @@ void Login::start() {
   options = line_.login_request.replication ? std::string(requested) : server_options(requested);
   if (!options.empty()) parameters.emplace_back("options", options);
   if (line_.login_request.replication && claims_.enforces()) parameters.emplace_back("default_transaction_read_only", "on");
-  // A newer minor version than the codec's is negotiated down here; what the server knows it says itself.
+  // A newer minor version than the codec's is negotiated down here; the server does that for its
+  // own.
   pgwire::append_startup(line_.server.bytes.back(), std::min(client_minor_, pgwire::protocol_minor_max), parameters);
   startup_.clear();
   startup_.shrink_to_fit();
@@ -248,7 +254,8 @@ void Login::from_client(const Event& event) {
   }
   if (awaiting_sasl_initial_) {
     awaiting_sasl_initial_ = false;
-    // SASLInitialResponse: mechanism, NUL, length, client-first-message, which begins with the GS2 header.
+    // SASLInitialResponse: mechanism, NUL, length, client-first-message, which begins with the GS2
+    // header.
     const std::size_t nul = event.body.find('\0');
     const std::size_t begin = nul == std::string_view::npos ? nul : nul + 5;
     if (plus_removed_ && begin != std::string_view::npos && begin < event.body.size() && event.body[begin] == 'y') {
@@ -297,8 +304,8 @@ void Login::authentication(const Event& event) {
   line_.to_client.back() += event.frame;
 }
 
-// Where the server makes another role of the name (db_user_namespace), the rules and limits were
-// applied to nobody.
+// With db_user_namespace the server changes the name to another role, so the rules and limits would
+// have been applied to the wrong user.
 bool Login::is_same_user(const Event& event) {
   const auto status = pgwire::decode_parameter_status(event.body);
   if (!status || status->name != "session_authorization" || line_.options.server_pooler || status->value == line_.login_request.user ||
@@ -310,7 +317,7 @@ bool Login::is_same_user(const Event& event) {
 }
 
 Login::Then Login::from_server(const Event& event) {
-  if (event.kind == Event::Kind::part) {  // an ErrorResponse beyond all measure
+  if (event.kind == Event::Kind::part) {  // an ErrorResponse beyond the length limit
     line_.to_client.back() += event.frame;
     return Then::nothing;
   }
@@ -337,7 +344,7 @@ Login::Then Login::from_server(const Event& event) {
       }
       line_.server_pid = key->pid;
       line_.server_key = std::string(key->key);
-      // The server's real PID, for those who look at it; a key of our own.
+      // The client sees the server's real PID, but a cancel key of the proxy's.
       line_.peer.cancel_key.resize(std::min<std::size_t>(line_.peer.cancel_key.size(), line_.server_key.size() > 4 ? 32 : 4));
       pgwire::append_backend_key_data(line_.to_client.back(), line_.server_pid, line_.peer.cancel_key);
       line_.act(Action::Kind::registered);
@@ -352,7 +359,7 @@ Login::Then Login::from_server(const Event& event) {
       break;  // FATAL: the server closes the connection after it
     case backend::ready_for_query:
       if (asks()) {
-        ready_ = event.frame;  // given when it is known what serves, and what is declared
+        ready_ = event.frame;  // passed on when the answer to our query is here
       } else {
         line_.to_client.back() += event.frame;
       }
@@ -371,7 +378,8 @@ void Login::give_ready() {
   ready_ = std::string();
 }
 
-// It was to be guarded by the server, and is not READ ONLY; so it must not go on.
+// The server was to guard this session and does not. The session is not READ ONLY, so it must not
+// go on.
 void Login::not_guarded() {
   refuse("57P03", line_.options.server_guard == Options::ServerGuard::required
                       ? "this proxy admits only sessions that the server's guard covers (--guard require), and database \"" +
@@ -380,9 +388,11 @@ void Login::not_guarded() {
                       : std::string("the server's guard was there before and is gone: connect again"));
 }
 
-// "on" where the server guards this session, "off" where it could; NULL where no guard is loaded that uses our layer 1. Only a setting that
-// a library has registered is in pg_settings with that context, so no client can make it up, and every role may look. A session that may
-// act as the owner of layer 1 is refused every write by the guard, so where it may choose the proxy keeps such a session.
+// Selects "on" if the server guards this session, "off" if it could, NULL if no guard is loaded
+// that uses our layer 1. Only a setting that a library has registered is in pg_settings with that
+// context, so a client cannot fake it, and every role may look. The guard refuses every write of a
+// session that may act as the owner of layer 1, so with `when_there` the proxy guards such a
+// session itself.
 std::string Login::guard_of_session() const {
   std::string sql =
       "(SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name OPERATOR(pg_catalog.=) 'termgate.guarded' AND s.context "
@@ -394,7 +404,8 @@ std::string Login::guard_of_session() const {
   return sql + "))";
 }
 
-// Whether this session's role may call the check: enforcing would find out at its first write. NULL: there is none.
+// Selects whether this session's role may call the check; with enforcement its first write would
+// show that. NULL: there is no check.
 std::string Login::check_may_be_called() const {
   return "(SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
          "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace WHERE p.proname "
@@ -402,14 +413,15 @@ std::string Login::check_may_be_called() const {
          text::postgresql_string(line_.options.schema) + " LIMIT 1)";
 }
 
-// A pooler answers the login itself, with a PID of its own making. One that gives each transaction to another server session would
-// take a declaration, and our READ ONLY, to other clients.
+// A pooler answers the login itself, with a PID of its own. A pooler that gives each transaction to
+// another server session would pass a declaration, and our READ ONLY, on to other clients.
 std::string Login::question() const {
   std::string sql =
       "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', "
       "true), EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class "
       "OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)";
-  // Whether it may write, and whether a login trigger has changed that. What it comes back to by RESET is its own.
+  // Whether the session may write, and whether a login trigger has changed that: the value that
+  // RESET restores is the server's own.
   sql +=
       ", pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('default_transaction_read_only'), "
       "pg_catalog.set_config('default_transaction_read_only', NULL, true)";
@@ -418,12 +430,13 @@ std::string Login::question() const {
   return sql;
 }
 
-// What the session declares from the start, ALTER ROLE and ALTER DATABASE included; whether rules may answer with rows of their own.
+// Reads what the session declares from the start, including by ALTER ROLE and ALTER DATABASE, and
+// whether rules may return rows of their own.
 void Login::served_by(std::string_view row) {
   std::string_view scope, term, rules;
   if (!column(row, 1, scope)) return;
   if (!column(row, 2, term)) term = "?";
-  // A pooler may have kept what the start-up message declares.
+  // A pooler may have kept what another start-up message declared.
   if (!line_.options.server_pooler) claims_.server_declares(scope, term);
   if (column(row, 3, rules)) facts_.has_rules = rules == "t";
   if (std::string_view path; column(row, 4, path)) texts_.settings.own_names_first &= puts_own_names_first(path);

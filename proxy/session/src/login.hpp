@@ -1,5 +1,5 @@
-// From the first byte to the first ReadyForQuery: who the client is, whether it is let in, and its
-// conversation with the server about its credential.
+// From the first byte to the first ReadyForQuery: who the client is, whether it is admitted, and
+// its authentication with the server.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +34,14 @@ class Login {
   void server_connected();
   void server_greeted(std::string_view& bytes);
   void start();
-  // What is left to the session to do about a message of the server's.
+  // What the session still has to do about a message of the server's.
   enum class Then : std::uint8_t { nothing, note_parameter, go_on };
   Then from_server(const pgwire::Event& event);
 
-  // --- behind the server's ReadyForQuery, before the client has it ---
+  // --- after the server's ReadyForQuery, before the client gets it ---
   bool asks() const;
-  // What serves, what the session declares already, and what it may do: a row for served_by().
+  // The query for who serves, what the session declares already, and what it may do. served_by()
+  // reads its row.
   std::string question() const;
   void served_by(std::string_view row);
   bool keeps_ready() const noexcept { return !ready_.empty(); }
@@ -71,15 +72,15 @@ class Login {
   bool ssl_requested_ = false, gss_requested_ = false;
   std::uint16_t client_minor_ = 0;
   bool negotiated_ = false;
-  // The client's parameters and extensions, to be sent on.
+  // The client's parameters and extensions, to be sent on to the server.
   std::vector<std::pair<std::string, std::string>> startup_;
   bool credential_requested_ = false;
   bool plus_removed_ = false;
   bool awaiting_sasl_initial_ = false;
   Instant started_;
-  // The server's ReadyForQuery, not given yet.
+  // The server's ReadyForQuery, not passed on yet.
   std::string ready_;
-  // Of a cancel request.
+  // The process id and key of a cancel request.
   std::uint32_t cancel_pid_ = 0;
   std::string cancel_key_;
 };

@@ -9,8 +9,9 @@ namespace termgate::session {
 
 using statements::Kind;
 
-// What cannot stand in a block of ours runs while the session holds the check's lock. DO and CALL as one pipeline with what still has to be
-// checked after them; the rest (VACUUM, …) as it is, for it takes no company.
+// What cannot run in a block of ours runs while the session holds the check's lock: DO and CALL in
+// one pipeline with the checks that follow them; the rest (VACUUM and the like) alone, because it
+// cannot be in a pipeline.
 void LoneStatement::run_held(std::string_view sql, const Effects& effects, const Claim& claim) {
   if (effects.unlocks)
     return refusals_.refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it",
@@ -21,7 +22,7 @@ void LoneStatement::run_held(std::string_view sql, const Effects& effects, const
   hold(claim);
 }
 
-// The pipeline is over, and goes once the lock is there.
+// The pipeline has ended with its Sync, and is sent once the lock is held.
 void LoneStatement::run_held(Pipeline& pipeline) {
   session_lock_ = SessionLock();
   session_lock_.extended = true;
@@ -32,10 +33,11 @@ void LoneStatement::run_held(Pipeline& pipeline) {
   hold(claim);
 }
 
-// The check, and its lock at session level for what runs in no transaction of ours.
+// Sends the check that takes its lock at session level, for what runs in no transaction of ours.
 void LoneStatement::hold(const Claim& claim) {
   if (!facts_.standby()) own_.run(line_.server, ProxyStatement::writable, Purpose::hold);
-  // What was prepared before a restore or a promotion may be of a leader that has lost its term in what was forgotten (F3).
+  // What was prepared before a restore or a promotion may belong to a leader that has lost its term
+  // in what was forgotten (F3).
   if (session_lock_.effects.kind == statements::Kind::commit_prepared) own_.run(line_.server, ProxyStatement::prepared, Purpose::hold);
   own_.add_check(line_.server, claim, Purpose::hold);
   own_.add_sync(Purpose::hold);
@@ -52,7 +54,7 @@ void LoneStatement::release() {
     const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.pair.scope)};
     own_.run(line_.server, ProxyStatement::release, Purpose::release, values);
   } else {
-    // Whose lock it took was in the answer that did not come.
+    // The answer that would name the scope of the lock did not come.
     if (!session_lock_.perhaps_scope.empty() && judgement_.is_known_by(session_lock_.perhaps_scope)) {
       const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.perhaps_scope)};
       own_.run(line_.server, ProxyStatement::release, Purpose::release, values);
@@ -67,8 +69,8 @@ bool LoneStatement::goes_on() {
   switch (session_lock_.stage) {
     case SessionLock::Stage::none: break;
     case SessionLock::Stage::requested:
-      // Without its row the lock is not ours: an error before it may have made the server skip it together
-      // with what was to run.
+      // Without its row the lock is not ours: after an error the server may have skipped both the
+      // lock and what was to run.
       if (!session_lock_.failed && (session_lock_.pair.complete() || session_lock_.unclaimed)) return run_under_hold(), true;
       if (session_lock_.perhaps_held) return release(), true;
       session_lock_ = SessionLock();
@@ -87,16 +89,17 @@ bool LoneStatement::goes_on() {
   return false;
 }
 
-// The check has passed and the session holds its lock: now what must run alone may run.
 void LoneStatement::run_under_hold() {
   session_lock_.stage = SessionLock::Stage::held;
-  // Its transactions are the server's own; each begins by the session's default.
+  // The server begins and ends these transactions itself, each with the session's default access
+  // mode.
   const bool own = model_.by_default.believed == Mode::servers && claims_.guards();
   if (claims_.guards()) {
     own_.run(line_.server, own ? ProxyStatement::default_back : ProxyStatement::default_off, Purpose::silent);
     own_.add_sync(Purpose::silent);
   }
-  // DO and CALL may declare: what their last transaction leaves in force is checked before it commits.
+  // DO and CALL may declare: the claim in force after their last transaction is checked before that
+  // commits.
   model_.tx.writable = model_.tx.session_passed = true;
   if (claims_.guards()) model_.tx.mode = own ? Mode::asked : model_.by_default.believed;
   carrier_.note_sent(session_lock_.effects, false);

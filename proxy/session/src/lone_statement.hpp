@@ -1,4 +1,5 @@
-// What cannot stand in a block of ours runs alone, while the session holds the check's lock.
+// Runs statements that cannot run inside a block of ours: alone, while the session holds the
+// check's lock.
 #pragma once
 
 #include <string_view>
@@ -29,10 +30,11 @@ class LoneStatement {
         carrier_(carrier),
         session_lock_(session_lock) {}
 
-  // A simple query, or the extended messages up to a Sync.
+  // For a simple query, or the extended messages up to a Sync.
   void run_held(std::string_view sql, const Effects& effects, const Claim& claim);
   void run_held(Pipeline& pipeline);
-  // Every request is answered. True: the next step is on its way, or the session has ended.
+  // Called when every request is answered. True: the next step is on its way, or the session has
+  // ended.
   bool goes_on();
 
  private:

@@ -8,7 +8,7 @@
 
 namespace termgate::session {
 
-// 0 where `text` is anything else.
+// Returns 0 if `text` is anything else.
 inline std::int64_t number(std::string_view text) noexcept {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -1,5 +1,6 @@
-// The messages that are sent ahead of, around and after the client's (docs/decisions/0006). Ours use named statements and portals
-// only and close them; the one exception replaces a simple query, which drops the unnamed ones itself.
+// The messages that the proxy sends ahead of, around and after the client's (docs/decisions/0006).
+// They use named statements and portals only, and close them. The exception is what replaces a
+// simple query, which drops the unnamed ones anyway.
 #include "own_statements.hpp"
 
 #include <functional>
@@ -18,14 +19,18 @@ constexpr std::array<std::string_view, proxy_statement_count> names{
     "_termgate_prepared_",    "_termgate_hold_",         "_termgate_release_", "_termgate_declare_",   "_termgate_sit_",
     "_termgate_stand_",       "_termgate_unseat_"};
 constexpr std::string_view portal = "_termgate";
-constexpr std::size_t passed_max = 256;  // claims of comments that are remembered to have passed in a transaction; others are checked again
+// How many claims of comments are remembered to have passed in one transaction. Others are checked
+// again.
+constexpr std::size_t passed_max = 256;
 
-// Makes a transaction READ ONLY or not as the server's own default says, which is what set_config() to NULL comes back to, and answers
-// that. It takes a snapshot, so SET transaction_read_only TO off precedes it.
+// Sets the transaction's access mode to the server's own default, which set_config() to NULL
+// restores, and returns that default. It takes a snapshot, so SET transaction_read_only TO off
+// precedes it.
 constexpr std::string_view own_mode =
     "pg_catalog.set_config('transaction_read_only', pg_catalog.set_config('default_transaction_read_only', NULL, true), true)";
-// In a block the session's default is ours again at once: the server would report it, and code could keep it. Elsewhere it is lent to the
-// transaction, so that what code makes of it can be seen (check_again).
+// In a block the session's default is restored at once, because the server would report the change
+// and code could rely on it. Elsewhere the transaction keeps the default, so that check_again can
+// see what code makes of it.
 constexpr std::string_view take_back = "pg_catalog.left(pg_catalog.set_config('default_transaction_read_only', 'on', true), 0)";
 
 PendingReply ours(Request request, Purpose role, std::string_view error = {}) {
@@ -39,8 +44,8 @@ PendingReply ours(Request request, Purpose role, std::string_view error = {}) {
 
 }  // namespace
 
-// Nothing rests on the name: code that runs in the session can look it up, and put something else in its place (prepare). Clients are
-// refused the prefix, so that none takes it by chance.
+// Nothing relies on the name: code that runs in the session can look it up and replace the
+// statement (prepare). The prefix is refused to clients so that none uses it by chance.
 const std::string& OwnStatements::name_of(ProxyStatement which) {
   std::string& made = names_[index_of(which)];
   if (!made.empty()) return made;
@@ -51,9 +56,10 @@ const std::string& OwnStatements::name_of(ProxyStatement which) {
   return made = name;
 }
 
-// Prepared anew each time, in the same pipeline in which it runs: a function, a trigger or a view of the client's could replace what is
-// kept. And closed there, so that pg_prepared_statements has nothing but the client's own. A pipeline that failed may have left one of the
-// name: then a Close precedes it.
+// Each statement is prepared again in the pipeline in which it runs, because a function, a trigger
+// or a view of the client's could replace one that is kept. It is closed there, so that
+// pg_prepared_statements has only the client's own. If a failed pipeline may have left a statement
+// of this name, a Close precedes it.
 void OwnStatements::prepare(Batch& to, ProxyStatement which, Purpose role, std::string_view error) {
   std::array<std::uint32_t, 5> types{25, 20, 25, 20, 16};  // text, bigint, boolean
   const std::string schema = text::quoted(line_.options.schema, '"');
@@ -80,7 +86,8 @@ void OwnStatements::prepare(Batch& to, ProxyStatement which, Purpose role, std::
       count = 4;
       break;
     case ProxyStatement::check_in_own_mode:
-      // Two in one, for each statement costs. The check comes first: above READ COMMITTED it locks the fence's row.
+      // Two queries in one statement, because each statement costs time. The check comes first:
+      // above READ COMMITTED it locks the fence's row.
       sql = "SELECT pg_catalog.concat(" + schema + ".check_claim_text($1, $2, $3, $4), pg_catalog.chr(10), " + std::string(own_mode);
       if (model_.tx.in_block) sql += ", " + std::string(take_back);
       sql += ")";
@@ -107,7 +114,8 @@ void OwnStatements::prepare(Batch& to, ProxyStatement which, Purpose role, std::
       count = 2;
       break;
     case ProxyStatement::sit:
-      // With the seat the session's default is the server's own; both or neither.
+      // The seat and the server's own default come in one statement, so that neither exists without
+      // the other.
       sql =
           "SELECT s.nonce, CASE WHEN s.nonce IS NOT NULL THEN pg_catalog.set_config('default_transaction_read_only', NULL, false) END "
           "FROM " +
@@ -135,10 +143,10 @@ void OwnStatements::prepare(Batch& to, ProxyStatement which, Purpose role, std::
   to.replies.push(ours(Request::parse, role, error));
 }
 
-// Prepares, binds, executes and closes one of ours.
 void OwnStatements::run(Batch& to, ProxyStatement which, Purpose role, std::span<const pgwire::Field> values, std::string_view error) {
   prepare(to, which, role, error);
-  // At the beginning of an implicit transaction no unnamed portal of the client's can be alive; later it is not ours to touch.
+  // At the beginning of an implicit transaction the client has no unnamed portal. Later it may have
+  // one, which must not be replaced.
   const bool beginning = !model_.tx.in_block && !model_.tx.writable && !pipeline_.bound && &to != &pipeline_.held;
   const std::string_view through = beginning ? std::string_view() : portal;
   pgwire::append_bind(to.bytes.back(), through, name_of(which), values);
@@ -148,8 +156,8 @@ void OwnStatements::run(Batch& to, ProxyStatement which, Purpose role, std::span
   execute.changes = claims_.declarations();
   execute.of = model_.ends_sent;
   if (which == ProxyStatement::check_in_own_mode) execute.shows = Shows::own;
-  // What it answers says nothing of the session, if this transaction may have declared it: a rollback takes that back, and SET LOCAL ends
-  // with a commit.
+  // The reply says nothing about the session if the claim may have been declared in this
+  // transaction: a rollback takes it back, and SET LOCAL ends with a commit.
   execute.given = check_.given || model_.tx.declared_inside || model_.tx.acted;
   to.replies.push(std::move(execute));
   if (!beginning) {
@@ -165,7 +173,7 @@ void OwnStatements::run(Batch& to, ProxyStatement which, Purpose role, std::span
 
 namespace {
 
-// A scope and a term as two parameters; what is missing is NULL.
+// A scope and a term as two parameters; a missing one is NULL.
 struct Values {
   explicit Values(ScopedTerm&&) = delete;  // its scope is borrowed
   explicit Values(const ScopedTerm& pair) : term(std::to_string(pair.term)) {
@@ -178,7 +186,8 @@ struct Values {
 
 }  // namespace
 
-// The transaction was made writable, and whether it would have been without us nobody has asked yet.
+// Whether the transaction was made writable and the server's own default, which may be READ ONLY,
+// has not been applied to it yet.
 bool OwnStatements::owes_mode(bool opens) const noexcept {
   const bool writable = opens || (model_.tx.writable && !model_.tx.locked);
   return writable && claims_.guards() && model_.mode_now() == Mode::servers;
@@ -197,14 +206,16 @@ void OwnStatements::ask_recovery() {
   add_sync(Purpose::recovery);
 }
 
-// What default_transaction_read_only is without us, in front of a SHOW of the client's. None of the three takes a snapshot.
+// Ahead of a SHOW of the client's: reads what default_transaction_read_only would be without the
+// proxy. None of the three statements takes a snapshot.
 void OwnStatements::look_at_own(Batch& to) {
   run(to, ProxyStatement::lend, Purpose::mode);
   run(to, ProxyStatement::look, Purpose::own);
   run(to, ProxyStatement::take_back, Purpose::mode);
 }
 
-// The server's session knows what it declares; what it is not to say is given.
+// The server's session supplies the claim that it declares; the proxy passes only what differs from
+// that.
 void OwnStatements::add_check(Batch& to, const Claim& claim, Purpose role, bool opens) {
   if (role != Purpose::seat && (!claim.certain || (claim.pair.scope == seat_.pair().scope && claim.pair.term != seat_.pair().term)))
     stand_before_raise(to);
@@ -217,7 +228,7 @@ void OwnStatements::add_check(Batch& to, const Claim& claim, Purpose role, bool 
     check_.given = given.complete();
   }
   const Values first(given), second(otherwise);
-  // Nobody has to declare here; whoever has, is held to it.
+  // No declaration is required here, but a session that has declared is checked.
   const bool if_declared = claims_.admission().without_term == WithoutTerm::allow && !claim.certain && given.empty() && otherwise.empty();
   if (role == Purpose::hold) {
     const std::array<pgwire::Field, 5> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1],
@@ -235,11 +246,13 @@ void OwnStatements::add_check(Batch& to, const Claim& claim, Purpose role, bool 
         judgement_.is_known_by(given.scope) && judgement_.is_known_by(otherwise.scope) ? values : no_claim);
   }
   if (role != Purpose::check) return;
-  // What a comment names says nothing of what the session has declared since.
+  // A comment's claim says nothing about what the session has declared.
   if (claim.named) {
     model_.tx.other_passed = true;
     if (claim.pair.complete() && judgement_.is_known_by(claim.pair.scope)) {
-      // The server's guard looks at what the session declares. Inside a block of the client's it would go on doing so afterwards.
+      // The server's guard looks at what the session declares, so the claim of a comment is
+      // declared there too; not inside a block of the client's, where it would outlast the
+      // statement.
       const Values named(claim.pair);
       const bool alone = !model_.tx.in_block || (script_.frame && script_.text->statements.size() == 1);
       if (claims_.server_guarded() && alone) run(to, ProxyStatement::declare, Purpose::mode, named.fields);
@@ -252,7 +265,8 @@ void OwnStatements::add_check(Batch& to, const Claim& claim, Purpose role, bool 
   }
 }
 
-// Whatever the session declares by now. It is not spared where that is what was checked before: only the server knows what that was.
+// Checks whatever the session declares now, even if the same was checked before: only the server
+// knows what that was.
 void OwnStatements::add_recheck(Batch& to) {
   settle_own_mode(to, false);
   stand_before_raise(to);
@@ -263,7 +277,7 @@ void OwnStatements::add_recheck(Batch& to) {
   if (claim.given.empty() && claim.otherwise.empty()) {
     run(to, ProxyStatement::again, Purpose::check);
   } else {
-    // A rule speaks for the session, or where it is silent.
+    // A rule replaces the session's declaration, or stands in for a missing one.
     const Values first(claim.given), second(claim.otherwise);
     const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
     run(to, ProxyStatement::check, Purpose::check,
@@ -272,7 +286,7 @@ void OwnStatements::add_recheck(Batch& to) {
   model_.tx.checked();
 }
 
-// SET takes no snapshot, so it comes first, before even the Parse of the check, which takes one.
+// SET takes no snapshot, so it comes first, even ahead of the Parse of the check, which takes one.
 void OwnStatements::add_opening(Batch& to, const Claim& claim, bool with_check, bool settles) {
   if (!model_.tx.writable && claims_.guards()) run(to, ProxyStatement::writable, Purpose::writable);
   if (!model_.tx.in_block && !model_.tx.writable) model_.tx.mode = model_.by_default.believed;
@@ -300,21 +314,22 @@ void OwnStatements::add_hidden_query(std::string_view sql, Purpose role) {
   line_.server.replies.push(ours(Request::query, role));
 }
 
-// A raise is committed by itself, so that its exclusive lock does not last as long as a user's transaction. What stands in its way is
-// told when the check itself meets it again.
+// A raise is committed separately, so that its exclusive lock does not last as long as the client's
+// transaction. If something prevents it, the check itself meets that again and reports it.
 void OwnStatements::raise_in_advance(const Claim& claim) {
   if (!claim.certain || judgement_.fence_of(claim.pair.scope) >= claim.pair.term || facts_.standby()) return;
   if (claims_.guards()) run(line_.server, ProxyStatement::writable, Purpose::in_advance);
-  // Nothing is raised where the session may not write.
+  // Nothing is raised if the session may not write.
   if (owes_mode(true)) run(line_.server, ProxyStatement::own_mode, Purpose::in_advance);
   add_check(line_.server, claim, Purpose::in_advance);
   add_sync(Purpose::in_advance);
 }
 
-// Something behind a check has made the session writable by default (set_config in a function): put back before the next word.
+// A function, run after a check, has made the session writable by default with set_config(). The
+// default is restored before anything else runs.
 void OwnStatements::restore_default(bool looks) {
   model_.by_default.broken = false;
-  if (model_.tx.in_block) model_.tx.suspect = true;  // it is undone with the block
+  if (model_.tx.in_block) model_.tx.suspect = true;  // the restore is undone with the block
   // Not as a simple query, which would drop the client's unnamed statement and portal.
   if (looks && !model_.by_default.reported && claims_.guards()) run(line_.server, ProxyStatement::look, Purpose::current);
   run(line_.server, ProxyStatement::default_on, Purpose::put_back);
@@ -327,8 +342,9 @@ void OwnStatements::stand_here(Batch& to, Purpose role) {
   run(to, ProxyStatement::stand, role, values);
 }
 
-// A session that has a seat cannot raise its scope (TG005). Where the transaction is rolled back the seat is there still, and is given
-// back once more after it; where it is READ ONLY nothing is raised.
+// A session that has a seat cannot raise its scope (TG005), so it gives the seat back first. If the
+// transaction is rolled back, the seat still exists and is given back again after it. In a READ
+// ONLY transaction nothing is raised.
 void OwnStatements::stand_before_raise(Batch& to) {
   if (!seat_.held() || model_.tx.stood || model_.tx.failed || model_.tx.locked || model_.locked_for_good ||
       model_.mode_now() == Mode::read_only)

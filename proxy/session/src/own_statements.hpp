@@ -1,6 +1,6 @@
-// The messages that the proxy sends of its own, ahead of, around and after the client's
-// (docs/decisions/0006): prepared, run and closed here, and remembered where an error has kept the
-// server from closing them.
+// The messages that the proxy itself sends ahead of, around and after the client's
+// (docs/decisions/0006). They are prepared, run and closed here, and remembered if an error kept
+// the server from closing them.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@
 
 namespace termgate::session {
 
-// Owner: the session's State; its thread. `to` is the server, or what is put in front of a pipeline
-// that is held.
+// Owner: the session's State; its thread. `to` is the server's batch, or the batch that goes ahead
+// of a held pipeline.
 class OwnStatements {
  public:
   OwnStatements(Line& line, Claims& claims, TransactionModel& model, Texts& texts, const ServerFacts& facts, const Seat& seat,
@@ -38,18 +38,18 @@ class OwnStatements {
         pipeline_(pipeline),
         script_(script) {}
 
-  // --- one of ours ---
-  // Prepares, binds, executes and closes it. `error`: what the client sees in its place.
+  // --- one statement of the proxy ---
+  // Prepares, binds, executes and closes it. `error`: what the client sees instead if it fails.
   void run(Batch& to, ProxyStatement which, Purpose role, std::span<const pgwire::Field> values = {}, std::string_view error = {});
   void add_hidden_query(std::string_view sql, Purpose role);
   void add_sync(Purpose role);
-  // Its ReadyForQuery is the client's.
+  // Adds a Sync whose ReadyForQuery goes to the client.
   void add_client_sync();
-  // The server has closed what this Parse of ours made.
+  // The server has closed the statement that this Parse of ours made.
   void closed(ProxyStatement which, std::size_t parse) noexcept;
 
   // --- checks ---
-  // `opens`: the transaction becomes writable with it.
+  // `opens`: the transaction becomes writable with this check.
   void add_check(Batch& to, const Claim& claim, Purpose role, bool opens = false);
   void add_recheck(Batch& to);
   void add_opening(Batch& to, const Claim& claim, bool with_check, bool settles = true);
@@ -64,7 +64,7 @@ class OwnStatements {
 
   // --- access modes ---
   void look_at_own(Batch& to);
-  // `looks`: asks first what it has become, where the server does not report it.
+  // `looks`: first queries the current value, on a server that does not report it.
   void restore_default(bool looks);
   void ask_recovery();
 
@@ -86,10 +86,10 @@ class OwnStatements {
   const Script& script_;
 
   std::array<std::string, proxy_statement_count> names_;
-  // The last Parse of each that is not known to be closed again, counted in parses_; 0: there is none.
-  // An error skips the Close behind it.
+  // For each statement, the last Parse that is not known to be closed again, counted in parses_; 0:
+  // none. An error makes the server skip the Close that follows it.
   std::array<std::size_t, proxy_statement_count> left_{};
-  // How many were sent, and how many of them in front of the last Sync.
+  // How many Parses were sent, and how many of them ahead of the last Sync.
   std::size_t parses_ = 0, parses_synced_ = 0;
   Check check_;
 };

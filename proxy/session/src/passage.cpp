@@ -20,14 +20,14 @@ using Way = Effects::Way;
 namespace {
 
 constexpr std::size_t header_bytes = 5;
-constexpr std::size_t passed_bytes_max = 8u << 10;  // of a message of the client's
+constexpr std::size_t passed_bytes_max = 8u << 10;  // the longest client message that passes unread
 
 struct Message {
   char type = 0;
   std::string_view frame, body;
 };
 
-// The message that `bytes` begin with, where all of it is there.
+// The message that `bytes` begin with, if it has arrived completely.
 std::optional<Message> whole_message(std::string_view bytes) noexcept {
   if (bytes.size() < header_bytes) return std::nullopt;
   std::size_t length = 0;
@@ -37,7 +37,7 @@ std::optional<Message> whole_message(std::string_view bytes) noexcept {
   return Message{frame.front(), frame, frame.substr(header_bytes)};
 }
 
-// Nothing of it outlasts its transaction but what it writes.
+// Whether nothing of the statement outlasts its transaction except what it writes.
 bool outlives_nothing(const Effects& effects) noexcept {
   return (effects.kind == Kind::write || effects.kind == Kind::provably_read) && (effects.way == Way::write || effects.way == Way::read) &&
          !effects.calls_unknown && !effects.input_runs_code && !effects.changes_declaration && !effects.unsettles &&
@@ -68,7 +68,7 @@ std::size_t Passage::pass(std::string_view bytes) {
   seating_.forget_peeked();
   claims_.hand_over(true);
   seat_.used(line_.now);
-  texts_.outstanding.functions = true;  // a view or a trigger may run them
+  texts_.outstanding.functions = true;  // a view or a trigger may run functions
   line_.server.add(bytes.substr(0, passed), {.request = Request::passage});
   return passed;
 }
@@ -88,7 +88,8 @@ std::size_t Passage::query_in(std::string_view bytes) {
   return message->frame.size();
 }
 
-// Parse of the unnamed statement, or none; then Bind, Describe and Execute of the unnamed portal, in any number; Sync.
+// Parse of the unnamed statement, or none; then Bind, Describe and Execute of the unnamed portal,
+// in any number; Sync.
 std::size_t Passage::group_in(std::string_view bytes) {
   std::optional<Known> parsed;
   std::string_view sql;

@@ -1,6 +1,6 @@
-// What goes through unread under a seat: a query, or a group up to its Sync, that is here from its
-// first byte to its last and does nothing that the session would have to remember. Of its messages
-// the headers and the names are read, of the answers the headers. Everything else takes the way of
+// What passes unread while the session has a seat: a query, or a group up to its Sync, that has
+// arrived completely and does nothing that the session would have to remember. Of its messages only
+// headers and names are parsed, of the replies only headers. Everything else takes the path of
 // client.cpp and server.cpp, under the same seat.
 #pragma once
 
@@ -32,9 +32,10 @@ class Passage {
         seating_(seating),
         pipeline_(pipeline) {}
 
-  // How much of the client's bytes was passed on; nothing: what comes next has to be looked at.
+  // Returns how many of the client's bytes were passed on. 0: the next message has to be parsed.
   std::size_t pass(std::string_view bytes);
-  // The answers to what has passed, up to the one that the session has to see.
+  // The leading part of `bytes` that answers what has passed, up to the reply that the session has
+  // to see.
   std::string_view answers_in(std::string_view bytes) const noexcept;
 
  private:

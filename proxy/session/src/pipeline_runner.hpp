@@ -1,5 +1,5 @@
-// The messages of the extended protocol one by one (extended.cpp), and what they are together, up to a
-// Sync (group.cpp).
+// The messages of the extended protocol: one by one (extended.cpp), and as a group up to a Sync
+// (group.cpp).
 #pragma once
 
 #include <string_view>
@@ -23,7 +23,8 @@
 
 namespace termgate::session {
 
-// Owner: the session's State; its thread. Invariant: messages are held only while a pipeline is open.
+// Owner: the session's State; its thread. Invariant: messages are held only while a pipeline is
+// open.
 class PipelineRunner {
  public:
   PipelineRunner(Line& line, Claims& claims, TransactionModel& model, Texts& texts, const ServerFacts& facts, ClientNames& names,
@@ -65,7 +66,7 @@ class PipelineRunner {
   void forward_extended(const pgwire::Event& event, PendingReply reply);
 
   // --- group.cpp ---
-  // Its first message does.
+  // Called for each message; acts on the first of a group.
   void group_begins(bool declares = false);
   void guard_group(const Effects& effects, const Known& known, Step step, bool whole);
   void hold_at_sync(const Effects& effects, const Claim& claim);

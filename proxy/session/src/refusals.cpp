@@ -16,13 +16,13 @@ std::string Refusals::error_text(std::string_view code, std::string_view message
   return text;
 }
 
-// The client's statement fails here, and the transaction around it, if any, fails with it.
+// The client's statement is refused here, and the transaction around it, if any, fails too.
 void Refusals::refuse(std::string_view code, std::string_view message, std::string_view hint) {
   const std::string error = error_text(code, message, hint);
   if (pipeline_.begun) {
-    // Nothing of the pipeline was sent, so the server need not know that it existed: the names that it would
-    // have made are forgotten, and the rest up to the Sync is dropped. But a COPY may have swallowed the Sync before, so that the server
-    // waits for this one.
+    // Nothing of the pipeline was sent, so the server need not know of it: the names that it would
+    // have made are forgotten, and the rest up to the Sync is dropped. An exception is a Sync that
+    // the server waits for, because a COPY has swallowed the one before.
     if (!pipeline_.sent && !model_.tx.in_block && (line_.server.replies.empty() || !line_.server_awaits_sync())) {
       for (const std::string& name : pipeline_.parsed) names_.statements.erase(name);
       pipeline_.take_held();
@@ -30,7 +30,7 @@ void Refusals::refuse(std::string_view code, std::string_view message, std::stri
       line_.server.replies.push({.request = Request::nothing, .text = error});
       return line_.router.give_made_replies();
     }
-    // Part of the pipeline is with the server already: there it must fail.
+    // The server already has part of the pipeline, so the pipeline must fail there.
     held_.lock_reads();
     held_.flush_group();
     pipeline_.direct = true;
@@ -47,14 +47,15 @@ void Refusals::refuse(std::string_view code, std::string_view message, std::stri
   own_.add_client_sync();
 }
 
-// The check fails, or there is none and its preparation fails.
+// Sends a check that must fail; if layer 1 has none, its Parse fails.
 void Refusals::fail_in_server(const std::string& error) {
   own_.run(line_.server, ProxyStatement::check, Purpose::refusal, no_claim, error);
   model_.tx.failed = true;
   texts_.outstanding.wait_for_all = true;
 }
 
-// A statement that is none gets the server's own error, with its position, and so does EXECUTE of a name that is none; else it gets ours.
+// Lets the server report a malformed statement, with the position, and an EXECUTE of an unknown
+// name. Otherwise refuses.
 void Refusals::refuse_unless_unknown(std::string_view sql, const statements::Statement& statement, const Refusal& refusal,
                                      const ScopedTerm& pair) {
   report_refusal(refusal.code, refusal.message, pair, refusal.fence, true);
@@ -71,7 +72,7 @@ void Refusals::refuse_unless_unknown(std::string_view sql, const statements::Sta
 
 void Refusals::refuse_reserved() { refuse("42602", "names that begin with _termgate are Termgate's own", ""); }
 
-// Whatever the client has sent behind it is not looked at any more.
+// Anything that the client has sent after it is discarded.
 void Refusals::end_as_stale(std::string_view message) {
   line_.end(stale_ends, message);
   model_.tx.failed = true;
@@ -89,8 +90,6 @@ void Refusals::refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair
   if (refusal.code == "TG001" && claims_.ends_when_stale()) return end_as_stale(refusal.message);
   refuse(refusal.code, refusal.message, refusal.hint);
 }
-
-// --- the server's word ---
 
 // TG001 stale term 3 for scope "billing": the fence stands at 5
 bool Refusals::stale_report(std::string_view message, ScopedTerm& pair, std::int64_t& fence) noexcept {
@@ -120,8 +119,9 @@ void Refusals::report_refusal(std::string_view code, std::string_view message, c
                        .from_memory = from_memory});
 }
 
-// Turns the server's error about a message of ours into one about the client's statement. `refused` is set if
-// the error counts as a refusal of Termgate's, and is then reported to the host. Changes nothing.
+// Turns the server's error about a message of ours into one about the client's statement. `refused`
+// is set if the error counts as a refusal by Termgate, which is then reported to the host. Changes
+// nothing.
 Explained Refusals::explained(const pgwire::ReportFields& report, Purpose role) const {
   Explained it{.code = std::string(report.sqlstate()),
                .message = std::string(report.message()),

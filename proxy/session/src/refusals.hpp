@@ -1,4 +1,4 @@
-// How a unit of the client's fails, here or in the server, and what the client sees of it.
+// How a unit of the client's is refused, here or by the server, and what the client sees of it.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class Refusals {
 
   static std::string error_text(std::string_view code, std::string_view message, std::string_view hint);
 
-  // --- by a decision of ours ---
+  // --- refused by the proxy ---
   void refuse(std::string_view code, std::string_view message, std::string_view hint);
   void refuse_unless_unknown(std::string_view sql, const statements::Statement& statement, const Refusal& refusal, const ScopedTerm& pair);
   void refuse_reserved();
@@ -46,7 +46,7 @@ class Refusals {
   void fail_in_server(const std::string& error);
   void report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair, std::int64_t fence, bool from_memory);
 
-  // --- by the server's word ---
+  // --- refused by the server ---
   static bool stale_report(std::string_view message, ScopedTerm& pair, std::int64_t& fence) noexcept;
   void ours_refused(const pgwire::ReportFields& report, Purpose role);
 

@@ -1,6 +1,7 @@
-// Replication connections, where a rule lets them in. The server reads each Query by its replication grammar and, where the connection
-// names a database, everything else as SQL. It takes no extended protocol there, so no check can be put in front of a write: SQL may read,
-// in a session that is READ ONLY by default, and do nothing else. That is what subscriptions send.
+// Replication connections, if a rule admits them. The server parses each Query by its replication
+// grammar and, if the connection names a database, everything else as SQL. It takes no extended
+// protocol there, so no check can be put ahead of a write. SQL may only read, in a session that is
+// READ ONLY by default, which is all that subscriptions need.
 #include "replication.hpp"
 
 #include <algorithm>
@@ -23,12 +24,13 @@ using statements::Kind;
 
 namespace {
 
-// What begins with one of these is never SQL: where the server does not know the word yet, it is a syntax error.
+// A text that begins with one of these words is never SQL: a server that does not know the word
+// reports a syntax error.
 constexpr std::array<std::string_view, 10> commands{
     "IDENTIFY_SYSTEM",       "BASE_BACKUP",           "START_REPLICATION", "CREATE_REPLICATION_SLOT", "ALTER_REPLICATION_SLOT",
     "DROP_REPLICATION_SLOT", "READ_REPLICATION_SLOT", "TIMELINE_HISTORY",  "UPLOAD_MANIFEST",         "SHOW"};
 
-// The first thing that libpq's own clients send: it empties the search_path.
+// The first statement of libpq's own clients: it empties the search_path.
 constexpr std::string_view secure_search_path = "SELECT pg_catalog.set_config('search_path', '', false);";
 
 bool continues_a_word(char letter) noexcept {
@@ -43,13 +45,13 @@ bool is_replication_command(std::string_view sql) noexcept {
   });
 }
 
-// The session stays READ ONLY, and nothing that READ ONLY lets through is done.
+// Whether the statement keeps the session READ ONLY and does nothing that READ ONLY lets through.
 bool only_reads(const statements::Statement& statement, std::string_view sql) {
   const Effects effects = effects_of(statement, sql);
   if (effects.read_only_hole || effects.calls_unknown || effects.access_refused) return false;
   switch (effects.way) {
     case Effects::Way::read:
-      return effects.kind != Kind::prepare && effects.kind != Kind::execute;  // what is prepared may be a hole of READ ONLY
+      return effects.kind != Kind::prepare && effects.kind != Kind::execute;  // what is prepared may write in spite of READ ONLY
     case Effects::Way::control: return effects.access != Access::read_write && effects.kind != Kind::prepare_transaction;
     case Effects::Way::neutral:
       if (effects.sets_access || effects.sets_default_access) return effects.access == Access::read_only;
@@ -63,8 +65,8 @@ bool only_reads(const statements::Statement& statement, std::string_view sql) {
 bool fits_replication(std::string_view sql, const statements::Settings& settings) {
   if (is_replication_command(sql) || sql == secure_search_path) return true;
   const statements::Classified text = statements::classify(sql, settings);
-  // Behind a COMMIT in one text the next transaction would begin by a default that something hidden may have changed, before the server
-  // reports it.
+  // After a COMMIT in the same text, the next transaction would begin with a default that hidden
+  // code may have changed before the server reports it.
   const auto controls = [&](const statements::Statement& one) { return effects_of(one, sql).way == Effects::Way::control; };
   if (text.statements.size() > 1 && std::any_of(text.statements.begin(), text.statements.end(), controls)) return false;
   return std::all_of(text.statements.begin(), text.statements.end(),
@@ -84,7 +86,8 @@ void Replication::from_client(std::string_view bytes) {
     if (event.kind == Event::Kind::message && event.type == frontend::query && claims_.enforces()) {
       const auto query = pgwire::decode_query(event.body);
       if (!query) return line_.end("08P01", query.problem().reason());
-      // The server reports a changed default with the answer; what was sent before that would run by it.
+      // The server reports a changed default with its reply; a query sent before that would already
+      // run by it.
       if (std::exchange(query_unanswered_, true))
         return line_.end("0A000", "Termgate takes one query at a time in a replication connection: send the next when the answer has come");
       if (!fits_replication(query->sql, settings_)) {

@@ -1,4 +1,4 @@
-// A replication connection, where a rule lets it in: what passes in each direction.
+// A replication connection, if a rule admits it: what passes in each direction.
 #pragma once
 
 #include <string_view>

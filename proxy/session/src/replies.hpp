@@ -1,8 +1,9 @@
-// The replies that the server still owes: one entry for every message sent to it that is answered, in order. Counters are never enough:
-// a reply is forwarded, hidden or rewritten by the request that it belongs to (docs/decisions/0006).
+// The replies that the server still owes, in order: one entry for every message sent to it that is
+// answered. Counters are not enough: the request that a reply belongs to decides whether it is
+// forwarded, hidden or rewritten (docs/decisions/0006).
 //
-// Owner: a Batch of one session; the session's thread. Invariant: entries are in the order in which their messages are sent, so the head
-// is always the request that the server answers next.
+// Owner: a Batch of one session; the session's thread. Invariant: entries are in the order in which
+// their messages are sent, so the head is always the request that the server answers next.
 #pragma once
 
 #include <cassert>
@@ -27,7 +28,8 @@ enum class Request : std::uint8_t {
   query,
   function_call,
   passage,  // a query or a whole group (passage.cpp)
-  nothing,  // no message was sent: `text` is the reply, made here
+  // No message was sent: `text` holds the reply, made by the proxy.
+  nothing,
 };
 inline constexpr std::size_t request_count = static_cast<std::size_t>(Request::nothing) + 1;
 
@@ -60,56 +62,83 @@ enum class ProxyStatement : std::uint8_t {
 inline constexpr std::size_t proxy_statement_count = static_cast<std::size_t>(ProxyStatement::none);
 constexpr std::size_t index_of(ProxyStatement which) noexcept { return static_cast<std::size_t>(which); }
 
-// On whose behalf it was sent.
+// Why a message was sent.
 enum class Purpose : std::uint8_t {
-  client,      // its replies are the client's
-  silent,      // ours, of no interest unless it fails
+  client,      // its replies go to the client
+  silent,      // ours; its replies matter only if it fails
   who_serves,  // pg_backend_pid(), to be compared with BackendKeyData
-  put_back,    // of the session's access mode, without which nothing that follows is safe
-  lock,        // READ ONLY for all of the transaction
-  mode,        // of the transaction's, and the savepoint that keeps it: where it fails, so does the transaction
-  writable,    // SET transaction_read_only = off
-  own,         // SHOW default_transaction_read_only, while it is the server's own
-  current,     // … while code of the client's may have changed it
-  recovery,    // pg_is_in_recovery()
-  check,       // check_claim_text(), check_again(): its row is term, fence and scope in one text, or scope, term, fence
-  seat,        // sit(), stand() or the check that looks after a seat, in a transaction of its own
-  in_advance,  // the same two in a transaction of their own, so that a raise is committed by itself; what fails fails again later
-  begin,       // of a frame around the client's text
-  framed,      // the client's text inside a frame: its last CommandComplete waits for the COMMIT
-  commit,      // of a frame
-  rollback,    // of a frame
-  hold,        // hold_claim()
-  release,     // release_session()
-  eviction,    // the check of a transaction that has become stale: it fails, and with it the transaction
-  refusal,     // a check that must fail, so that the server's transaction fails with it; `text` is the client's error
+  // Restores the session's access mode, without which nothing that follows is safe.
+  put_back,
+  lock,  // makes the whole transaction READ ONLY
+  // Sets the transaction's access mode, or the savepoint that preserves it. If it fails, the
+  // transaction fails.
+  mode,
+  writable,  // SET transaction_read_only = off
+  // SHOW default_transaction_read_only, while the value is the server's own.
+  own,
+  // The same SHOW, after the client's code may have changed the value.
+  current,
+  recovery,  // pg_is_in_recovery()
+  // check_claim_text() or check_again(). The row has term, fence and scope in one text, or scope,
+  // term and fence.
+  check,
+  // sit(), stand() or the check of a seat, in a transaction of its own.
+  seat,
+  // A check in a transaction of its own, so that a raise is committed separately. If it fails, the
+  // check itself fails again later.
+  in_advance,
+  begin,  // begins a frame around the client's text
+  // The client's text inside a frame: its last CommandComplete waits for the COMMIT.
+  framed,
+  commit,    // ends a frame
+  rollback,  // ends a frame
+  hold,      // hold_claim()
+  release,   // release_session()
+  // The check of a transaction that has become stale: it fails, and the transaction with it.
+  eviction,
+  // A check that must fail, so that the server's transaction fails with it. `text` holds the
+  // client's error.
+  refusal,
 };
 
-// What a statement of the client's does to default_transaction_read_only as the client is to see it, once it has succeeded.
+// What a successful statement of the client's does to default_transaction_read_only as the client
+// sees it.
 enum class Change : std::uint8_t { none, on, off, back, commit, rollback, prepared };
 
-// What the one row of a client's SHOW of an access mode must say, where the server would say what we made of it.
+// The value that the client must see in the row of its SHOW of an access mode, if the server would
+// return one that the proxy has set.
 enum class Shows : std::uint8_t { none, on, off, own };
 
 struct PendingReply {
   Request request = Request::query;
   Purpose role = Purpose::client;
   Change change = Change::none;
-  bool hidden = false;        // its replies are not the client's
-  std::size_t read_hash = 0;  // of a text that is taken for a read: where it meets READ ONLY, it is known as a writer from then on
-  std::size_t of = 0;         // of a `lock`: how many ends had been sent before it; of a `close` of ours: which of its Parses it belongs to
+  bool hidden = false;  // its replies do not go to the client
+  // The hash of a text that is taken for a read. If it fails because of READ ONLY, it counts as a
+  // write from then on.
+  std::size_t read_hash = 0;
+  // For a `lock`: how many ends of transactions had been sent before it. For a `close` of ours: the
+  // number of its Parse.
+  std::size_t of = 0;
   bool row_seen = false;
-  bool existed = false;       // of a `parse`: the name is in use already, and keeps its statement if this one fails
-  bool copy_ends = false;     // the client's CopyDone or CopyFail went right behind it
+  // For a `parse`: the name is in use already, and keeps its statement if this one fails.
+  bool existed = false;
+  bool copy_ends = false;     // the client's CopyDone or CopyFail followed directly
   bool hide_no_data = false;  // a simple query has no NoData
-  bool hide_warning = false;  // a notice of it is about a BEGIN of ours
+  bool hide_warning = false;  // a notice in its replies is about a BEGIN of ours
   Shows shows = Shows::none;
-  bool read_only_behind = false;  // SET transaction_read_only TO on follows it in its text: its answer is not the client's
-  bool late_complete = false;     // its CommandComplete waits for the commit, which may yet fail
-  bool late_description = false;  // its RowDescription waits for what comes next: an error comes without one
-  std::uint32_t changes = 0;      // of a check: how many declarations had been sent before it
-  bool given = false;             // … and whether its scope and term were given by us, or declared for its transaction alone
-  ProxyStatement closes = ProxyStatement::none;  // of a `close` of ours: what is gone with it
+  // Our SET transaction_read_only TO on follows in the same text, and its reply is hidden.
+  bool read_only_behind = false;
+  // Its CommandComplete waits for the commit, which may still fail.
+  bool late_complete = false;
+  // Its RowDescription waits for the next reply: an error comes without one.
+  bool late_description = false;
+  // For a check: how many declarations had been sent before it.
+  std::uint32_t changes = 0;
+  // For a check: the proxy passed scope and term to it, or they were declared for its transaction
+  // alone.
+  bool given = false;
+  ProxyStatement closes = ProxyStatement::none;  // the statement that a `close` of ours closes
   std::string text{};                            // the name for `parse` and `bind`; the bytes for `nothing`
 };
 

@@ -1,5 +1,5 @@
-// What the client sees of each reply (reply_router.hpp has the owner and the thread). Nothing here looks into
-// a message: the request at the head of the queue and the reply's type decide.
+// What the client sees of each reply (reply_router.hpp has the owner and the thread). The content
+// of a message is never parsed: the request at the head of the queue and the reply's type decide.
 #include "reply_router.hpp"
 
 #include <cassert>
@@ -24,8 +24,8 @@ void ReplyRouter::release(std::string& kept) {
   kept.clear();
 }
 
-// A request ends with the last reply that it can have; one that may be followed by others leaves the head in
-// place.
+// A request ends with the last reply that it can have. Any other reply leaves it at the head of the
+// queue.
 void ReplyRouter::end_request(const Event& reply) {
   if (fit_of(pending_.head().request, reply.type) != Fit::last) return;
   pending_.pop();
@@ -36,7 +36,7 @@ void ReplyRouter::route(const Event& reply) {
   assert(fits(static_cast<char>(reply.type)) && "the caller has asked fits()");
   const PendingReply& head = pending_.head();
   showing_ = true;
-  // What comes next is here, so the statement before it has succeeded.
+  // A reply to this statement has come, so the one before it has succeeded.
   if (head.role == Purpose::framed) release_framed();
   if (head.request == Request::execute) release(description_);
   switch (shown_as(head, reply)) {
@@ -52,7 +52,7 @@ void ReplyRouter::route(const Event& reply) {
   end_request(reply);
 }
 
-// For a reply that belongs to its request and is nobody's business: it counts, and is not shown.
+// For a reply that belongs to its request but is not shown to the client.
 void ReplyRouter::hide(const Event& reply) {
   assert(!pending_.empty());
   showing_ = false;
@@ -83,8 +83,8 @@ void ReplyRouter::route_rest(const Event& part, std::size_t kept_bytes_max) {
   }
   description_ += part.frame;
   keeping_ = !part.last;
-  // A description is kept back only so that an error can replace it. One that is too long for that is shown
-  // at once.
+  // A description is kept only so that an error can replace it. One that is too long to keep is
+  // shown at once.
   if (keeping_ && description_.size() > kept_bytes_max) {
     release(description_);
     keeping_ = false;
@@ -103,12 +103,12 @@ void ReplyRouter::give_made_replies() {
   }
 }
 
-// The server ignores Syncs while it reads copy data, so those that were already sent get no ReadyForQuery:
-// their entries must go, or every later reply would be given to the wrong request.
+// The server ignores Syncs while it reads copy data, so those that were already sent get no
+// ReadyForQuery: their entries must go, or every later reply would be given to the wrong request.
 bool ReplyRouter::copy_in_begins() {
   PendingReply& head = pending_.head();
   bool waits = !head.copy_ends;
-  head.copy_ends = false;  // a text may hold another COPY
+  head.copy_ends = false;  // a text may have another COPY
   for (std::size_t i = 1; waits && i < pending_.size();) {
     waits = !pending_.at(i).copy_ends;
     if (pending_.at(i).request == Request::sync) {

@@ -1,5 +1,6 @@
-// What the client sees of the server's replies: each is forwarded, hidden or kept for later, by the request that it belongs to
-// (docs/decisions/0006). Bytes in, bytes out; what a reply says of the session and its transaction is server.cpp's.
+// What the client sees of the server's replies: the request that a reply belongs to decides whether
+// it is forwarded, hidden or kept for later (docs/decisions/0006). Bytes in, bytes out; server.cpp
+// derives what a reply says of the session and its transaction.
 #pragma once
 
 #include <array>
@@ -15,7 +16,8 @@
 
 namespace termgate::session {
 
-// The replies that fit a request, by their type bytes. `last` ends the request; `more` comes before that, in any number.
+// The replies that fit a request, by their type bytes. A reply in `last` ends the request; replies
+// in `more` come before that, in any number.
 struct RepliesOf {
   Request request;
   std::string_view more, last;
@@ -37,7 +39,7 @@ inline constexpr std::array<RepliesOf, request_count> reply_table{{
 
 enum class Fit : std::uint8_t { no, more, last };
 
-// The same by request and type byte, for every reply is looked up.
+// The same table, indexed by request and type byte, because every reply is looked up.
 inline constexpr auto fits_by_type = [] {
   std::array<std::array<Fit, 128>, request_count> fits{};
   for (const RepliesOf& replies : reply_table) {
@@ -52,51 +54,58 @@ constexpr Fit fit_of(Request request, char type) noexcept {
   return index < 128 ? fits_by_type[static_cast<std::size_t>(request)][index] : Fit::no;
 }
 
-// After an error of one of these the server skips everything up to the next Sync.
+// After an error in one of these requests the server skips everything up to the next Sync.
 constexpr bool is_extended(Request request) noexcept {
   return request != Request::query && request != Request::function_call && request != Request::sync && request != Request::passage;
 }
 
-// What becomes of a reply that fits.
+// What happens to a reply that fits.
 enum class Shown : std::uint8_t {
   forward,
-  hide,              // it answers a message of ours, or a simple query would not have had it
-  keep_description,  // of a converted query: until its first reply, for an error comes without a description
-  keep_complete,     // of a converted query: until the Sync has committed it
-  keep_framed,       // of a text in a frame: until the next statement of it has run, or the frame's COMMIT
+  // It answers a message of ours, or a simple query would not have had it.
+  hide,
+  // For a converted query: kept until its first other reply, because an error comes without a
+  // description.
+  keep_description,
+  // For a converted query: kept until the Sync has committed it.
+  keep_complete,
+  // For a text in a frame: kept until its next statement has run, or the frame's COMMIT.
+  keep_framed,
 };
 
 Shown shown_as(const PendingReply& request, const pgwire::Event& reply) noexcept;
 
-// Owner: the session's State; its thread. Borrows the requests that the server has not answered yet, in their order, and the client's
-// outbox. Invariants: a reply belongs to the head of `pending` (fits() before route() or hide()); the client gets replies in the order of
-// its requests, so what is kept is released before anything later is forwarded.
+// Owner: the session's State; its thread. Borrows the queue of requests that the server has not
+// answered yet and the client's outbox. Invariants: a reply belongs to the head of `pending`
+// (fits() before route() or hide()); the client gets replies in the order of its requests, so a
+// kept reply is released before anything later is forwarded.
 class ReplyRouter {
  public:
   ReplyRouter(PendingReplies& pending, Outbox& client) noexcept : pending_(pending), client_(client) {}
 
-  // Whether the reply can belong to the request that is to be answered next.
+  // Whether the reply can belong to the request that is answered next.
   bool fits(char type) const noexcept { return !pending_.empty() && fit_of(pending_.head().request, type) != Fit::no; }
 
   // --- the beginning of a message, or the whole of it ---
-  // A reply that fits. Where it was the last one, its request is not pending any more.
+  // For a reply that fits. The last one of a request removes the request from `pending`.
   void route(const pgwire::Event& reply);
-  // The same without a word to the client.
+  // The same, but the client gets nothing.
   void hide(const pgwire::Event& reply);
-  // A message that belongs to no request.
+  // For a message that belongs to no request.
   void forward(const pgwire::Event& message);
-  // One that comes on account of the request that is running.
+  // For a message that the running request has caused.
   void forward_unless_hidden(const pgwire::Event& message);
-  // Of our own statements: nobody's business but the server's log. What replaces a simple query is hidden and the client's all the
-  // same, and the COMMIT of a frame runs its deferred triggers.
+  // Notices about our own statements are not shown; the server's log has them. Two hidden
+  // statements are exceptions: what replaces a simple query, and the COMMIT of a frame, which runs
+  // the client's deferred triggers.
   void forward_notice(const pgwire::Event& notice);
 
   // --- the rest of a message that comes in parts ---
-  // A description that waits and grows beyond `kept_bytes_max` is not waited for.
+  // A kept description that grows beyond `kept_bytes_max` is released at once.
   void route_rest(const pgwire::Event& part, std::size_t kept_bytes_max);
-  // Whether the client was given this message as far as it came.
+  // Whether the client got the part of this message that has arrived.
   bool shows() const noexcept { return showing_; }
-  // Whether a message is on its way of which the client has nothing yet.
+  // Whether a message has partly arrived of which the client has nothing yet.
   bool keeps_a_part() const noexcept { return keeping_; }
 
   // --- what was kept ---
@@ -107,9 +116,10 @@ class ReplyRouter {
   void drop_converted() noexcept;
 
   // --- the pending requests ---
-  // Replies made here, as soon as all before them were given.
+  // Gives the client the replies made here, once every reply before them was given.
   void give_made_replies();
-  // CopyInResponse. True: the server now waits for the client's data, and skips the Syncs that were sent before the copy ends.
+  // For CopyInResponse. True: the server now waits for the client's data, and skips the Syncs that
+  // were sent before the copy ends.
   bool copy_in_begins();
 
  private:

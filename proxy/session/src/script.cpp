@@ -1,5 +1,6 @@
-// Scripts: a text whose statements cannot all be sent at once, or that needs BEGIN and COMMIT around it. It goes a piece at a time, the
-// next when the last has succeeded, and shows one ReadyForQuery.
+// Scripts: texts whose statements cannot all be sent at once, or that need BEGIN and COMMIT around
+// them. A script is sent piece by piece, each when the one before it has succeeded, and ends with
+// one ReadyForQuery.
 #include <utility>
 
 #include <termgate/pgwire/encode.hpp>
@@ -15,13 +16,13 @@ using Way = Effects::Way;
 
 namespace {
 
-// Ends a run of statements that can be sent together.
+// Whether the statement must be sent by itself.
 bool stands_apart(const Effects& effects) noexcept {
   return effects.way == Way::control || ours_to_keep(effects) || effects.shown != Effects::Shown::nothing ||
          effects.kind == Kind::discard_all || effects.kind == Kind::prepare_transaction;
 }
 
-// BEGIN [WORK | TRANSACTION] or START TRANSACTION, and no word more.
+// Whether the text is BEGIN [WORK | TRANSACTION] or START TRANSACTION without further words.
 bool is_bare_begin(std::string_view sql) {
   std::string words;
   for (const char letter : sql) {
@@ -35,7 +36,8 @@ bool is_bare_begin(std::string_view sql) {
   return words == "begin" || words == "begin work" || words == "begin transaction" || words == "start transaction";
 }
 
-// The server reads a text as a whole, by the settings that it finds; the rest of this one would be read by others.
+// The server reads a whole text by the settings at its beginning; the rest of this one would be
+// read by other settings.
 constexpr std::string_view read_anew =
     "Termgate cannot run the rest of this text: client_encoding or standard_conforming_strings has changed in it, by which it was read; "
     "send the rest by itself";
@@ -50,7 +52,7 @@ bool reads_otherwise(std::string_view text, const Reading& before, const Reading
 }
 
 void ScriptRunner::start_script(std::string_view sql, Text text) {
-  std::string whole(sql);  // it may be a part of the script that runs
+  std::string whole(sql);  // `sql` may be part of the script that runs
   script_ = Script();
   script_.running = true;
   script_.sql = std::move(whole);
@@ -59,7 +61,7 @@ void ScriptRunner::start_script(std::string_view sql, Text text) {
   next_piece();
 }
 
-// Whether one of the statements from `from` on, up to where their transaction ends, needs a transaction of ours around them.
+// Whether a statement from `from` on, up to the end of its transaction, needs a frame around it.
 bool ScriptRunner::frame_needed(std::size_t from) const {
   const auto& all = script_.text->statements;
   for (std::size_t i = from; i < all.size(); ++i) {
@@ -69,8 +71,8 @@ bool ScriptRunner::frame_needed(std::size_t from) const {
     const Unit unit = unit_of(one, claim.named, claims_.final_rule());
     const Act act = decide(unit, judgement_.view_of(claim, true), judgement_.standing_of(claim), judgement_.policy(unit));
     const Act alone = decide(unit, judgement_.view_of(claim, false), judgement_.standing_of(claim), judgement_.policy(unit));
-    // In a text of several PostgreSQL has an implicit block: a SET TRANSACTION in it holds for what follows, and what goes as a piece by
-    // itself finds it too.
+    // PostgreSQL runs a text of several statements in an implicit block. A SET TRANSACTION in it
+    // must hold for what follows, even if that is sent as a separate piece.
     const bool in_implicit_block =
         one.kind == Kind::set_transaction || (one.kind == Kind::set_local && !one.changes_declaration) || one.kind == Kind::declare_cursor;
     if (all.size() > 1 &&
@@ -92,7 +94,7 @@ void ScriptRunner::next_piece() {
     Script& script = script_;
     const auto& all = script.text->statements;
     if (std::exchange(script.becomes_block, false) && !script.failed) {
-      // What stood before it belongs to the client's block from here on.
+      // The statements before it belong to the client's block from here on.
       script.frame = false;
       model_.begin_block();
     }
@@ -109,7 +111,7 @@ void ScriptRunner::next_piece() {
     Effects effects = resolved_statement(first);
     script.offset = first.offset;
     script.inserted = 0;
-    script.claim = judgement_.claim_for(first.declared, effects_of(first, script.sql), first.name);  // a piece before may have declared
+    script.claim = judgement_.claim_for(first.declared, effects_of(first, script.sql), first.name);  // an earlier piece may have declared
     if (effects.sets_access && effects.kind != Kind::begin && !model_.tx.in_block && !model_.tx.failed && frame_needed(script.next))
       return begin_frame();
     if (stands_apart(effects)) {
@@ -118,8 +120,8 @@ void ScriptRunner::next_piece() {
       return;
     }
 
-    // A text is one transaction: where a statement of it must be checked, it gets a BEGIN and a COMMIT of ours, from its first statement
-    // on.
+    // A text is one transaction: if one of its statements must be checked, the frame begins with
+    // the first statement.
     if (!model_.tx.in_block && !model_.tx.failed && frame_needed(script.next)) {
       const Standing standing = judgement_.standing_of(script.claim);
       if (effects.way == Way::write && !effects.own_check &&
@@ -138,7 +140,7 @@ void ScriptRunner::next_piece() {
     if (act != Act::pass || unit_of(effects, false, claims_.final_rule()).does == Does::own_call) {
       const bool was_failed = model_.tx.failed;
       if (!model_.tx.in_block && (act == Act::frame || act == Act::hold || act == Act::refuse_no_term)) {
-        // Outside of a frame only what needs one comes here.
+        // Outside of a frame, only a statement that needs one gets here.
         carrier_.carry_out(act == Act::refuse_no_term ? act : Act::refuse_no_term, effects, script.claim);
         return script_refused();
       }
@@ -152,11 +154,11 @@ void ScriptRunner::next_piece() {
   }
 }
 
-// A statement that cannot be sent with others. True: it is done, and the next may follow.
+// Runs a statement that must be sent by itself. True: it is done, and the next may follow.
 bool ScriptRunner::run_apart(const statements::Statement& statement, const Effects& effects) {
   if (script_.frame && effects.kind == Kind::begin &&
       is_bare_begin(std::string_view(script_.sql).substr(statement.offset, statement.length))) {
-    // The statements before it belong to the client's block from here on, as they do without us.
+    // As without the proxy, the statements before it belong to the client's block from here on.
     script_.frame = false;
     model_.begin_block();
     line_.router.release_framed();
@@ -170,7 +172,8 @@ bool ScriptRunner::run_apart(const statements::Statement& statement, const Effec
     return false;
   }
   if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
-    // Our BEGIN keeps the server from saying it. What was written so far ends with this statement, as it does without us.
+    // Because of our BEGIN the server does not give this warning itself. What was written so far
+    // ends with this statement, as it does without the proxy.
     if (script_.frame)
       pgwire::append_notice_response(line_.to_client.back(), pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
     script_.frame = false;
@@ -187,7 +190,8 @@ bool ScriptRunner::run_apart(const statements::Statement& statement, const Effec
   const bool begins = script_.frame && effects.kind == Kind::begin;
   run_statement(sql, effects, script_.claim, one);
   if (begins && !line_.server.replies.empty() && !script_.failed) {
-    // The server sets the modes of the transaction that is open, or refuses, as it does for its own implicit block. It warns of our BEGIN.
+    // The server sets the modes of the open transaction, or refuses, as in its own implicit block.
+    // It also warns because of our BEGIN.
     line_.server.replies.at(line_.server.replies.size() - 1).hide_warning = true;
     script_.becomes_block = true;
   }
@@ -201,8 +205,8 @@ Act ScriptRunner::decided_in_script(const statements::Statement& statement, cons
   return decide(unit, judgement_.view_of(claim, false), judgement_.standing_of(claim), judgement_.policy(unit));
 }
 
-// The statement that comes next, whose effects are noted, and what may go with it because nothing must come in between. SET and the like go
-// by themselves: the server must know of them first.
+// Sends the next statement, whose effects are recorded, and all those after it that can go with it.
+// SET and the like are sent separately, because the server must apply them first.
 void ScriptRunner::send_piece(const Effects& effects) {
   const auto& all = script_.text->statements;
   const statements::Statement& first = all[script_.next];
@@ -217,7 +221,8 @@ void ScriptRunner::send_piece(const Effects& effects) {
     }
   }
   const statements::Statement& last = all[end - 1];
-  // A server that guards the session reads the comment itself, in front of the first token too.
+  // A server that guards the session reads the comments itself, including those ahead of the first
+  // token.
   if (claims_.server_guarded() && !first.declared.empty() && !effects.only_declares && !effects.prepares_declares)
     script_.offset = script_.next == 0 ? 0 : all[script_.next - 1].offset + all[script_.next - 1].length;
   std::string sql = end == all.size() ? script_.sql.substr(script_.offset)
@@ -232,7 +237,8 @@ void ScriptRunner::send_piece(const Effects& effects) {
                            effects.way == Way::read ? judgement_.hash_of(sql) : 0);
 }
 
-// What comes next is sent when BEGIN has succeeded: where a cancel request meets it, nothing of the text may run.
+// The rest is sent when BEGIN has succeeded: if a cancel request stops the BEGIN, nothing of the
+// text may run.
 void ScriptRunner::begin_frame() {
   line_.router.release_framed();
   own_.add_hidden_query("BEGIN", Purpose::begin);
@@ -241,7 +247,8 @@ void ScriptRunner::begin_frame() {
   model_.tx.mode = model_.by_default.believed;
 }
 
-// What needs a block of the client's own does not find one in ours: the server's errors, where the frame would let it pass.
+// A statement that needs a block of the client's must not find ours: gives the server's error,
+// which the frame would suppress.
 bool ScriptRunner::frame_refuses(const Effects& effects) {
   std::string what;
   switch (effects.kind) {

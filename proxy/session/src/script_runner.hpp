@@ -1,5 +1,5 @@
-// Simple queries: one statement at once (simple.cpp), a text of several a piece at a time (script.cpp).
-// And the fast path for functions, which is as simple as they are.
+// Simple queries: one statement (simple.cpp), or several that are sent piece by piece (script.cpp).
+// Also the fast path for function calls, which is answered like a simple query.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace termgate::session {
 
-// Owner: the session's State; its thread. Invariant: a frame is only around a text that runs.
+// Owner: the session's State; its thread. Invariant: a frame exists only around a text that runs.
 class ScriptRunner {
  public:
   ScriptRunner(Line& line, Claims& claims, TransactionModel& model, Texts& texts, const ServerFacts& facts, ClientNames& names,
@@ -46,7 +46,7 @@ class ScriptRunner {
 
   void on_query(std::string_view sql);
   void on_function_call(const pgwire::Event& event);
-  // The piece before has succeeded, or the text has failed.
+  // Called when the piece before has succeeded, or the text has failed.
   void next_piece();
 
  private:

@@ -1,9 +1,13 @@
-// The seat of a session: the database lets it write under one scope and term without a check, until the seat is given back or the
-// session ends (docs/reference/lock-protocol.md, seats; decision 0026). Values and decisions; seating.hpp sends.
+// The seat of a session: with it, the database lets the session write under one scope and term
+// without a check, until the seat is given back or the session ends
+// (docs/reference/lock-protocol.md, seats; docs/decisions/0026). Values and decisions; seating.hpp
+// sends the messages.
 //
-// A raise of the scope waits for the session that has the seat, and ends it when the grace is over. So a mistake here costs a takeover its
-// time, and lets no stale write through as long as two things hold: the session is not READ ONLY by default only while the row of its seat
-// is there (both change in one statement), and what passes without a check passes under the seat's own scope and term.
+// A raise of the scope waits for the session that has the seat, and ends that session after a grace
+// period. So a mistake here delays a takeover, but lets no stale write through as long as two
+// things hold: the session's READ ONLY default is off only while the row of its seat exists (both
+// change in one statement), and what passes without a check passes under the seat's own scope and
+// term.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +29,7 @@ class Seat {
     none,
     asked,  // sit() is on its way
     held,
-    leaving,  // stand() is
+    leaving,  // stand() is on its way
   };
 
   Stage stage() const noexcept { return stage_; }
@@ -36,18 +40,20 @@ class Seat {
   const std::string& secret() const noexcept { return secret_; }
 
   bool may_be_wished(Instant now) const noexcept { return stage_ == Stage::none && checks_ > 0 && now >= not_before_; }
-  // Many checks of one claim have passed in a short time.
+  // Many checks of one claim have passed in a short time, so a seat would pay off.
   bool wished(const ScopedTerm& pair, int checks, Instant now) const noexcept {
     return may_be_wished(now) && checks_ >= checks && pair == counted_;
   }
   bool may_pass(const ScopedTerm& pair) const noexcept { return held() && !wanted_ && pair == pair_; }
-  // It is to be given back as soon as no transaction is open. Where that has failed it is tried again after a while.
+  // The seat must be given back as soon as no transaction is open. If that fails, it is tried again
+  // after a while.
   bool due(Instant now) const noexcept { return held() && now >= due_at(); }
   Instant due_at() const noexcept { return std::max(wanted_ ? Instant() : used_ + unused_max, not_before_); }
-  // Code that the client runs may have declared something else without a word of it in a text; the server is asked once a second.
+  // Code that the client runs may have changed the declaration without showing it in a text, so the
+  // server is queried once a second.
   bool to_be_looked_at(Instant now) const noexcept { return held() && now - looked_at_ >= look_again; }
 
-  // A check that was sent at that time has passed.
+  // A check that was sent at `sent` has passed.
   void passed(const ScopedTerm& pair, Instant sent) {
     if (pair != counted_ || sent - since_ > checks_within) {
       counted_ = pair;
@@ -58,7 +64,7 @@ class Seat {
   }
   void used(Instant now) noexcept { used_ = now; }
   void want() noexcept { wanted_ = true; }
-  // For a while it would be given back at once again.
+  // A new seat would have to be given back at once, so none is taken for a while.
   void not_for_a_while(Instant now) noexcept {
     wanted_ = true;
     not_again_before_ = now + refused_for;
@@ -82,12 +88,12 @@ class Seat {
     looked_at_ = now;
     failed_ = false;
   }
-  // What sit() has answered.
+  // The row that sit() returned.
   void answered(std::string_view nonce) {
     if (stage_ == Stage::asked) nonce_ = nonce;
   }
   void failed() noexcept { failed_ = true; }
-  // The transaction of ours that concerned it is over.
+  // Our transaction that took, checked or gave back the seat is over.
   void settled(Instant now) noexcept {
     switch (stage_) {
       case Stage::none: break;
@@ -108,13 +114,14 @@ class Seat {
   static constexpr std::chrono::seconds checks_within{1}, look_again{1}, unused_max{10}, refused_for{5}, failed_for{60};
 
   Stage stage_ = Stage::none;
-  bool wanted_ = false;  // somebody waits for it, or it is of no use any more
+  // Another session waits for the seat, or it is no longer of use.
+  bool wanted_ = false;
   bool failed_ = false;
   bool runs_any_text_ = true;
   ScopedTerm pair_;
-  std::string nonce_, secret_;  // names the row; removes it
+  std::string nonce_, secret_;  // the nonce names the row, the secret removes it
   Instant used_{}, looked_at_{}, not_before_{}, not_again_before_{};
-  ScopedTerm counted_;  // checks of which have passed
+  ScopedTerm counted_;  // the claim whose passed checks are counted
   Instant since_{};
   int checks_ = 0;
 };

@@ -14,14 +14,14 @@ using statements::Kind;
 using Way = Effects::Way;
 namespace frontend = pgwire::frontend;
 
-// Nothing of the client's is under way, in either direction.
 bool Seating::at_rest() const noexcept {
   return line_.stage == Stage::ready && line_.server.replies.empty() && !pipeline_.begun && !line_.client_mid_frame && !script_.running &&
          session_lock_.stage == SessionLock::Stage::none && model_.status == pgwire::TransactionStatus::idle && !model_.tx.in_block &&
          !login_.keeps_ready();
 }
 
-// Between two transactions: gives the seat back, checks what the session declares, or takes a seat, where one of these is due.
+// Between two transactions: gives the seat back, checks what the session declares, or takes a seat,
+// if one of these is due.
 void Seating::mind_seat() {
   if (!at_rest()) return;
   if (seat_.due(line_.now)) return stand();
@@ -36,10 +36,11 @@ void Seating::mind_seat() {
   sit(claim.pair, offer);
 }
 
-// In a transaction of its own, as a raise in advance. Nothing else is sent before it is answered.
+// Takes a seat in a transaction of its own, like a raise in advance. Nothing else is sent before it
+// is answered.
 void Seating::sit(const ScopedTerm& pair, const SeatOffer& offer) {
   own_.run(line_.server, ProxyStatement::writable, Purpose::seat);
-  // Where the server itself says READ ONLY there is no seat.
+  // If the server's own default is READ ONLY, there is no seat.
   own_.run(line_.server, ProxyStatement::own_mode, Purpose::seat);
   const std::string term = std::to_string(pair.term);
   const std::array<pgwire::Field, 3> values{pgwire::Field(pair.scope), pgwire::Field(term), pgwire::Field(offer.secret)};
@@ -64,8 +65,9 @@ void Seating::look_at_seat() {
   own_.add_sync(Purpose::seat);
 }
 
-// What may go to the server without a look at it, as far as its own words show. What it runs without a word of it (a trigger, a view, a
-// function) declares nothing and raises nothing: a database with code of its own that speaks of Termgate has no seats here (decision 0026).
+// Whether a statement may pass to the server unread, as far as its own text shows. What it runs
+// unseen (a trigger, a view, a function) neither declares nor raises: a database with code of its
+// own that mentions Termgate has no seats here (docs/decisions/0026).
 bool Seating::passes_seated(const Effects& effects) const noexcept {
   if (effects.calls_unknown && seat_.runs_any_text()) return false;
   if (effects.way == Way::alone || effects.declares || effects.own_check || effects.sets_default_access) return false;
@@ -88,7 +90,7 @@ bool Seating::passes_seated(const statements::Classified& text, std::string_view
                      [&](const statements::Statement& statement) { return passes_seated(effects_of(statement, sql), statement.name); });
 }
 
-// EXECUTE is what it runs, under the claim of the comments there.
+// EXECUTE has the effects of what it runs, under the claim in the comments there.
 bool Seating::passes_seated(const Effects& effects, std::string_view executes) const {
   if (!effects.runs_prepared) return passes_seated(judgement_.resolved(effects, executes));
   const Known* prepared = names_.known(executes);
@@ -99,7 +101,7 @@ bool Seating::passes_seated(const Known* known) const {
   return known != nullptr && known->declared.empty() && passes_seated(known->effects, known->executes);
 }
 
-// The client's transaction goes on, or begins, with what the seat does not cover.
+// The client's transaction continues or begins with something that the seat does not cover.
 void Seating::leave_seat() {
   claims_.hand_over(false);
   seat_.not_for_a_while(line_.now);
@@ -107,19 +109,21 @@ void Seating::leave_seat() {
 
 bool Seating::passes_under_seat() const noexcept { return seat_.held() && claims_.handed_over(); }
 
-// The claim that is in force is that of the seat, and nothing speaks against it.
+// Whether the claim in force is that of the seat, and no remembered fence refuses it.
 bool Seating::seat_covers() const {
   const Claim claim = judgement_.claim_of(nullptr);
   return claim.certain && seat_.may_pass(claim.pair) && judgement_.standing_of(claim) == Standing::current;
 }
 
-// Classifies the text of a message that scripts_.on_query() or pipelines_.on_parse() judges right after this.
+// Classifies the text of a message that scripts_.on_query() or pipelines_.on_parse() judges right
+// after this.
 const Text& Seating::peek(std::string_view sql) {
   if (!has_peeked(sql)) peeked_ = {sql.data(), judgement_.classified(sql)};
   return peeked_.text;
 }
 
-// True: the seat is given back first, and this message, which would begin a transaction, waits for the answer.
+// True: the seat is given back first, and this message, which would begin a transaction, waits
+// until that is answered.
 bool Seating::stands_before(const pgwire::Event& event) {
   if (!seat_.held() || !event.first || event.type == frontend::terminate || !at_rest()) return false;
   claims_.transaction_begins();
@@ -144,9 +148,10 @@ bool Seating::stands_before(const pgwire::Event& event) {
   return true;
 }
 
-// Before what is, or may be, PREPARE TRANSACTION. What was written under the seat has taken no lock, and a prepared transaction has no
-// session that a raise could wait for: so it passes the check that locks, which looks for no seat. Nor may it keep the row of a seat.
-// True: a message of ours was added.
+// Called ahead of what is, or may be, a PREPARE TRANSACTION. Writes under the seat have taken no
+// lock, and a raise could not wait for the session of a prepared transaction. So the transaction
+// passes a check that takes the lock and looks for no seat. It must not keep the row of a seat
+// either. True: the proxy added a message.
 bool Seating::lock_what_was_seated() {
   if (!seat_.held()) return false;
   if (model_.tx.stood) {
@@ -167,7 +172,7 @@ void Seating::seat_settled() {
   line_.host.holds_gate(seat_.held() ? std::string_view(seat_.pair().scope) : std::string_view());
 }
 
-// A raise waits for the seat, or nobody knows whether one does.
+// A raise waits for the seat, or it is not known whether one does.
 void Seating::gate_wanted(std::string_view scope) {
   if (!seat_.held() || scope != seat_.pair().scope) return;
   seat_.want();
@@ -180,9 +185,9 @@ void Seating::unit_begins() {
   hand_over();
 }
 
-// The next transaction goes to a server that guards the session as the client sends it, unless the fence still has to be raised to its
-// term, or is known to be above it. What code has declared only the server knows: it checks that, and where it finds a term above the fence
-// the session is ours until our check has raised it.
+// Hands the next transaction over to a server that guards the session, unless its term is known to
+// be above or below the fence. Only the server knows what code has declared. If it finds a term
+// above the fence there, the proxy handles the session until its check has raised the fence.
 void Seating::hand_over() {
   if (seat_.held()) {
     claims_.hand_over(seat_covers());

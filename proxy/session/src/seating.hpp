@@ -1,4 +1,4 @@
-// When the session sits down and stands up, and what passes under its seat (seat.hpp).
+// When the session takes and gives back its seat, and what passes under it (seat.hpp).
 #pragma once
 
 #include <string_view>
@@ -42,7 +42,7 @@ class Seating {
         session_lock_(session_lock) {}
 
   // --- between two transactions ---
-  // Nothing of the client's is under way, in either direction.
+  // No message of the client's is under way, in either direction.
   bool at_rest() const noexcept;
   void mind_seat();
   void stand();
@@ -57,7 +57,7 @@ class Seating {
   bool passes_seated(const statements::Classified& text, std::string_view sql) const;
   bool passes_seated(const Known* known) const;
   bool seat_covers() const;
-  // The text of a message, classified, until that is judged or waits.
+  // The text of a message, classified. Kept until the message is judged or has to wait.
   const Text& peek(std::string_view sql);
   bool has_peeked(std::string_view sql) const noexcept { return peeked_.at == sql.data(); }
   Text take_peeked() { return std::exchange(peeked_, {}).text; }
@@ -89,7 +89,7 @@ class Seating {
   const SessionLock& session_lock_;
 
   struct Peeked {
-    // In the message.
+    // Where the text is in the message.
     const char* at = nullptr;
     Text text;
   } peeked_;

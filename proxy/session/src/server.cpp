@@ -1,5 +1,5 @@
-// What the server's replies say of the session and its transaction. What the client sees of them is reply_router.hpp's, errors are
-// server_error.cpp's.
+// What the server's replies say of the session and its transaction. reply_router.hpp decides what
+// the client sees of them; server_error.cpp handles errors.
 #include <algorithm>
 #include <cassert>
 #include <utility>
@@ -35,21 +35,23 @@ void ServerReplies::parameter_status(const Event& event) {
   const auto status = pgwire::decode_parameter_status(event.body);
   if (!status) return line_.end("08P01", status.problem().reason());
   if (status->name == "default_transaction_read_only" && seat_.stage() != Seat::Stage::none) {
-    // It is lent to the session with its seat, and ours again with the end of that. In between the server's own has changed; the client
-    // hears of it with its next answer, as from the server.
+    // The session has the server's own default together with its seat, and the proxy's default
+    // again when it gives the seat back. A change in between is one of the server's own default;
+    // the client sees it with its next answer, as it would from the server.
     if (!seat_.held()) return;
     seat_.want();
     model_.by_default.own = status->value == "on";
     return;
   }
   if (status->name == "default_transaction_read_only" && claims_.guards()) {
-    // Ours while the lock at session level is held; else something has changed it behind a check. While that lock is only asked for, it was
-    // a statement before.
+    // The proxy has set the default itself while the lock at session level is held. Otherwise
+    // something has changed it after a check. While that lock is only requested, it was an earlier
+    // statement.
     model_.by_default.broken =
         status->value == "off" && (session_lock_.stage == SessionLock::Stage::none || session_lock_.stage == SessionLock::Stage::requested);
     if (line_.stage == Stage::ready && claims_.guards())
       model_.default_is(status->value == "on", session_lock_.stage == SessionLock::Stage::held && status->value == "on");
-    // A transaction that began meanwhile is writable, and nothing but the check may come first in it.
+    // A transaction that began meanwhile is writable, so the check must come first in it.
     if (model_.by_default.broken && model_.tx.in_block && model_.status == TransactionStatus::idle) model_.tx.writable = true;
     if (line_.stage == Stage::login) {
       model_.by_default.own = model_.by_default.shown = status->value == "on";
@@ -65,7 +67,7 @@ void ServerReplies::parameter_status(const Event& event) {
     texts_.settings.standard_conforming_strings = texts_.reported.strings;
   } else if (status->name == "server_version") {
     model_.by_default.reported = number(status->value.substr(0, status->value.find_first_not_of("0123456789"))) >= 14;
-  } else if (status->name == "search_path") {  // 18 and later
+  } else if (status->name == "search_path") {  // reported by 18 and later
     texts_.settings.own_names_first &= puts_own_names_first(status->value);
   } else if (status->name == "client_encoding") {
     texts_.reported.encoding = status->value;
@@ -74,8 +76,9 @@ void ServerReplies::parameter_status(const Event& event) {
   line_.to_client.back() += event.frame;
 }
 
-// The queue of replies and the server disagree. Nothing that follows could be attributed to a request, so the
-// session ends: a wrong guess could show the client the reply of a check as that of its write.
+// The queue of replies and the server disagree. Nothing that follows could be attributed to a
+// request, so the session ends: a wrong guess could show the client the reply of a check as that of
+// its write.
 void ServerReplies::out_of_step(const Event& event) {
   std::string message = "the server answered with message type '";
   message += event.type;
@@ -95,7 +98,7 @@ void ServerReplies::other_event(const Event& event) {
   switch (event.type) {
     case backend::parameter_status: return parameter_status(event);
     case backend::notification_response:
-      // Of a transaction that has committed, its own among them.
+      // It may come from a transaction that has committed, even the client's own.
       line_.router.release_complete();
       if (script_.ending) line_.router.release_framed();
       return line_.router.forward(event);
@@ -120,10 +123,12 @@ void ServerReplies::other_event(const Event& event) {
     case backend::close_complete: own_.closed(line_.server.replies.head().closes, line_.server.replies.head().of); break;
     case backend::copy_in_response:
       line_.in_copy_in = pump_ = line_.router.copy_in_begins();
-      // It was sent before this answer, and would wait for the end of a copy that nobody ends.
+      // The message was sent before this reply. Waiting would never end, because nobody would end
+      // the copy.
       if (line_.in_copy_in && line_.deferred && waiting_.breaks_a_copy(line_.deferred->type))
         return waiting_.end_in_copy(line_.deferred->type);
-      // The copy has swallowed the Sync behind which it waited, so its answers are not on their way.
+      // The copy has swallowed the Sync whose replies the message waits for, so they are not on
+      // their way.
       if (line_.deferred && !waiting_.must_wait(line_.deferred->type)) pump_ = true;
       else if (line_.deferred && line_.server_awaits_sync()) pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::flush);
       break;
@@ -133,7 +138,7 @@ void ServerReplies::other_event(const Event& event) {
   if (line_.server.replies.empty() && line_.deferred) pump_ = true;
 }
 
-// False: the one who answers is not the server that we logged in to.
+// False: this is not the server session that we logged in to.
 bool ServerReplies::row_of_ours(const Event& event) {
   const bool whole = event.kind == Event::Kind::message;
   switch (line_.server.replies.head().role) {
@@ -170,7 +175,7 @@ bool ServerReplies::row_of_ours(const Event& event) {
   return true;
 }
 
-// A SHOW of what is ours to keep. True: the client has got another row than the server's.
+// For a SHOW of an access mode. True: the client has got another row than the server's.
 bool ServerReplies::row_shown(const Event& event) {
   const Shows shows = line_.server.replies.head().shows;
   if (shows == Shows::none || line_.server.replies.head().hidden || event.kind != Event::Kind::message) return false;
@@ -180,7 +185,7 @@ bool ServerReplies::row_shown(const Event& event) {
   return true;
 }
 
-// True: the client is not to see it.
+// True: the client must not see it.
 bool ServerReplies::command_completed(const Event& event) {
   PendingReply& head = line_.server.replies.head();
   const std::string_view tag = event.body;
@@ -189,7 +194,7 @@ bool ServerReplies::command_completed(const Event& event) {
   if (head.role == Purpose::lock) model_.on_mode_done(tag, head.of);
   if (model_.opening_refused && (head.role == Purpose::client || head.role == Purpose::framed) && tag.starts_with("ROLLBACK") &&
       head.change == Change::commit) {
-    // The check in front of this COMMIT has failed, and the client knows why.
+    // The check ahead of this COMMIT has failed, and the client has got that error.
     model_.opening_refused = false;
     return true;
   }
@@ -197,7 +202,7 @@ bool ServerReplies::command_completed(const Event& event) {
   if (texts_.outstanding.unread && (tag.starts_with("PREPARE") || tag.starts_with("DEALLOCATE") || tag.starts_with("DISCARD")))
     names_.statements.clear();
   if (tag.starts_with("DISCARD ALL") && !model_.tx.in_block) claims_.discarded();
-  // Of our SET behind the client's, which has succeeded.
+  // The reply to our SET that follows the client's SET, which has succeeded.
   return head.read_only_behind && std::exchange(head.row_seen, true);
 }
 
@@ -208,14 +213,14 @@ void ServerReplies::check_answered(std::string_view row) {
   std::string_view scope, term, height;
   if (!column(row, 0, scope)) return;
   if (!column(row, 2, height)) {
-    // Of check_claim_text(): the three in one.
+    // check_claim_text() returns term, fence and scope in one text.
     const std::size_t behind_term = scope.find(' ');
     const std::size_t behind_fence = behind_term != std::string_view::npos ? scope.find(' ', behind_term + 1) : std::string_view::npos;
     if (behind_fence == std::string_view::npos) return;
     term = scope.substr(0, behind_term);
     height = scope.substr(behind_term + 1, behind_fence - behind_term - 1);
     scope.remove_prefix(behind_fence + 1);
-    // Behind it, in a line of its own, what the server's own default is.
+    // After the scope, in a line of its own, comes the server's own default.
     if (const std::size_t line = scope.rfind('\n'); head.shows == Shows::own && line != std::string_view::npos) {
       model_.by_default.own = scope.substr(line + 1) == "on";
       scope = scope.substr(0, line);
@@ -231,11 +236,11 @@ void ServerReplies::check_answered(std::string_view row) {
     return;
   }
   fence = number(height);
-  // Of check_again(): without a fence the session declares nothing, or half a claim.
+  // check_again() returns no fence if the session declares nothing, or only half a claim.
   if (head.role == Purpose::check) claims_.has_passed();
   if (!head.given && !model_.tx.in_block && head.role == Purpose::check) claims_.check_passed(passed, head.changes);
   if (!passed.complete() || fence == 0) {
-    // Nothing is declared, where nobody has to: no lock is held.
+    // Nothing is declared, and nothing need be: no lock is held.
     session_lock_.unclaimed |= head.role == Purpose::hold;
     return;
   }
@@ -264,8 +269,8 @@ bool ServerReplies::ready_for_query(const Event& event) {
   model_.on_ready(status, script_.running, script_.failed);
   if (head.role == Purpose::seat) seating_.seat_settled();
   if (status == TransactionStatus::idle) {
-    // A raise counts for others once it is committed: before, a rollback could take it back, and the memory
-    // would refuse terms that are not stale.
+    // A raise counts for other sessions once it is committed: before that, a rollback could undo
+    // it, and the memory would refuse terms that are not stale.
     for (const auto& [scope, fence] : fences_unsettled_) judgement_.saw_fence(scope, fence);
     fences_unsettled_.clear();
     line_.host.happened({.kind = Incident::Kind::transaction});

@@ -1,4 +1,5 @@
-// The server's errors: whose they are, what the client sees of them, and what of the pipeline is lost with them.
+// The server's errors: which request they belong to, what the client sees of them, and what of the
+// pipeline is lost with them.
 #include <algorithm>
 #include <cctype>
 
@@ -30,7 +31,7 @@ bool holds_from(std::string_view sql) {
 
 void ServerReplies::server_error(const Event& event) {
   if (event.kind == Event::Kind::part) {
-    // Too long to be looked at; it is the client's, or the end of a request of ours.
+    // A part of an error that is too long to be parsed.
     line_.router.forward_unless_hidden(event);
     if (!line_.server.replies.empty() && is_extended(line_.server.replies.head().request)) drop_until_sync();
     return;
@@ -38,7 +39,7 @@ void ServerReplies::server_error(const Event& event) {
   const auto report = pgwire::decode_report(event.body);
   if (!report) return line_.end("08P01", report.problem().reason());
   line_.in_copy_in = false;
-  // 57P01 among them: the session was evicted.
+  // A FATAL error, for example 57P01 when the session was evicted.
   if (report->ends_connection()) {
     line_.server_leaves = true;
     return line_.router.forward(event);
@@ -46,14 +47,14 @@ void ServerReplies::server_error(const Event& event) {
   if (line_.server.replies.empty()) return out_of_step(event);
 
   model_.on_error();
-  if (report->sqlstate().starts_with("TG")) seat_.not_for_a_while(line_.now);  // a check is to say what is wrong
+  if (report->sqlstate().starts_with("TG")) seat_.not_for_a_while(line_.now);  // the next checks report what is wrong
   fences_unsettled_.clear();
   line_.router.drop_converted();
   const PendingReply& head = line_.server.replies.head();
   const Purpose role = head.role;
   const bool extended = is_extended(head.request);
   if (role == Purpose::client || role == Purpose::framed) {
-    line_.router.release_framed();  // of the statement before, which is done
+    line_.router.release_framed();  // replies of earlier statements, which have succeeded
     client_failed(event, *report);
   } else {
     ours_failed(event, *report);
@@ -61,10 +62,11 @@ void ServerReplies::server_error(const Event& event) {
   if (line_.stage != Stage::ready) return;
   const bool of_the_text = role != Purpose::in_advance && role != Purpose::seat && role != Purpose::silent && role != Purpose::eviction;
   if (script_.running && of_the_text) script_.failed = true;
-  if (extended) drop_until_sync();  // else its ReadyForQuery comes next
+  if (extended) drop_until_sync();  // otherwise its ReadyForQuery comes next
 }
 
-// A statement of the client's has failed: the error is the client's, unless a message of ours in front of it is the cause.
+// A statement of the client's has failed. The error goes to the client, unless a message of ours
+// ahead of it is the cause.
 void ServerReplies::client_failed(const Event& event, const pgwire::ReportFields& report) {
   if (report.sqlstate() == "25P02" && model_.opening_refused) {
     model_.opening_refused = false;
@@ -75,19 +77,20 @@ void ServerReplies::client_failed(const Event& event, const pgwire::ReportFields
     evicted_message_.clear();
     return;
   }
-  // By a trigger, or the guard inside the server.
+  // A trigger, or the guard inside the server, has refused the write.
   if (report.sqlstate() == "TG001" && claims_.ends_when_stale()) return line_.end(stale_ends, report.message());
   const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !facts_.standby() &&
                                     model_.mode_now() != Mode::read_only && model_.by_default.believed != Mode::read_only &&
                                     model_.status != TransactionStatus::failed;
   if (refused_as_read_only && !model_.tx.writable && session_lock_.stage == SessionLock::Stage::none) return read_has_written(report);
-  // What code has declared: where the client tries again, our check raises the fence first.
+  // Code has declared a term above the fence. If the client tries again, our check raises the fence
+  // first.
   if (report.sqlstate() == "TG005" && report['n'] == "termgate_to_be_raised") claims_.needs_a_raise();
   const PendingReply& head = line_.server.replies.head();
   if (head.read_only_behind) model_.tx.mode = Mode::read_only;
   if (head.late_complete && !texts_.outstanding.unread && model_.status == TransactionStatus::idle && report.sqlstate() == "25001") {
-    // The client sent a simple query outside of a block. What may not be in one is sent as such, so this is about something that a function
-    // ran.
+    // The client sent a simple query outside of a block. A statement that may not run in a block is
+    // sent as one too, so the error is about something that a function ran.
     for (const std::string_view ending :
          {" cannot be executed within a pipeline", " cannot run inside a transaction block"}) {  // the second on 18
       if (!report.message().ends_with(ending)) continue;
@@ -110,12 +113,13 @@ void ServerReplies::client_failed(const Event& event, const pgwire::ReportFields
   line_.router.forward(event);
 }
 
-// It is not run again: the client sees nothing twice. From now on its text is known as a writer's.
+// The text is not run again, so that the client sees nothing twice. From now on it counts as a
+// write.
 void ServerReplies::read_has_written(const pgwire::ReportFields& report) {
   const PendingReply& head = line_.server.replies.head();
   if (script_.running) remember_writers_of_piece();
   else if (head.read_hash != 0) judgement_.remember_writer(head.read_hash);
-  // It would have been refused without us.
+  // Without the proxy it would have been refused too.
   if (model_.by_default.read_only(model_.mode_now())) {
     pgwire::append_error_response(line_.to_client.back(), report);
     return;
@@ -135,17 +139,16 @@ void ServerReplies::read_has_written(const pgwire::ReportFields& report) {
   pgwire::append_error_response(line_.to_client.back(), fields);
 }
 
-// After 25006 nobody knows which statement of the piece it was.
+// After 25006 it is not known which statement of the piece has written.
 void ServerReplies::remember_writers_of_piece() {
   for (const auto& statement : script_.text->statements) {
     if (statement.offset < script_.offset || statement.offset >= script_.offset + script_.bytes) continue;
-    // What names no table and calls nothing has not written.
+    // A statement that names no table and calls nothing has not written.
     if (!statement.calls_functions && !holds_from(std::string_view(script_.sql).substr(statement.offset, statement.length))) continue;
     judgement_.remember_writer(judgement_.hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
   }
 }
 
-// A message of ours has failed.
 void ServerReplies::ours_failed(const Event& event, const pgwire::ReportFields& report) {
   const PendingReply& head = line_.server.replies.head();
   switch (head.role) {
@@ -174,7 +177,7 @@ void ServerReplies::ours_failed(const Event& event, const pgwire::ReportFields& 
     case Purpose::lock:
     case Purpose::own:
     case Purpose::mode:
-      // It had failed already, or was cancelled: it writes nothing.
+      // The client's statement had failed already or was cancelled, so it writes nothing.
       refusals_.ours_refused(report, head.role);
       model_.opening_refused = true;
       model_.tx.forget_checks();
@@ -182,7 +185,7 @@ void ServerReplies::ours_failed(const Event& event, const pgwire::ReportFields& 
       break;
     case Purpose::current:
     case Purpose::put_back:
-      // A cancel request of the client's that came late.
+      // A cancel request of the client's came late.
       if (report.sqlstate() == "57014") {
         model_.by_default.broken = true;
         break;
@@ -197,7 +200,7 @@ void ServerReplies::ours_failed(const Event& event, const pgwire::ReportFields& 
       return line_.end("08006", "the lock of a statement that ran alone could not be given back");
     case Purpose::seat: seat_.failed(); break;
     case Purpose::in_advance: {
-      // Whatever it is, the check itself meets it again; that the term is stale is worth knowing before.
+      // If it fails, the check itself fails again later. Only a stale term is recorded now.
       ScopedTerm stale;
       std::int64_t fence = 0;
       if (refusals_.stale_report(report.message(), stale, fence)) judgement_.saw_fence(stale.scope, fence);
@@ -219,12 +222,12 @@ void ServerReplies::drop_until_sync() {
     if (head.request == Request::parse) {
       if (!head.hidden && !head.existed) names_.statements.erase(head.text);
     } else if (head.request == Request::bind && !head.hidden) {
-      names_.portals.erase(head.text);  // the server may have another of the name
+      names_.portals.erase(head.text);  // the server may have another portal of that name
     }
     line_.server.replies.pop();
   }
   if (line_.server.replies.empty()) {
-    // The Sync is yet to come: what comes before it the server will not even look at.
+    // The Sync is still to come, and the server ignores everything before it.
     line_.server_skips = true;
     pump_ = line_.deferred.has_value();
     pipeline_.take_held();

@@ -1,5 +1,5 @@
-// What the server's replies (server.cpp), and its errors (server_error.cpp), say of the session and its
-// transaction. What the client sees of them is reply_router.hpp's.
+// What the server's replies (server.cpp) and errors (server_error.cpp) say of the session and its
+// transaction. reply_router.hpp decides what the client sees of them.
 #pragma once
 
 #include <cstdint>
@@ -51,11 +51,11 @@ class ServerReplies {
   // True: every request is answered.
   bool server_event(const pgwire::Event& event);
   void parameter_status(const pgwire::Event& event);
-  // Every request is answered: what the server says of the transaction is what it is.
+  // Every request is answered: from here on the server's report about the transaction counts.
   void settle_transaction();
-  // What waits of the client's may be looked at now.
+  // Whether the client's waiting messages may be processed now.
   bool take_pump() noexcept { return std::exchange(pump_, false); }
-  // The open transaction ends, and this is what the client sees of it.
+  // The open transaction ends, and the client sees this message.
   void evicted(std::string message) { evicted_message_ = std::move(message); }
 
  private:
@@ -94,8 +94,8 @@ class ServerReplies {
   SessionLock& session_lock_;
 
   bool pump_ = false;
-  // What checks have answered above all that was known: true only once the transaction has committed, for
-  // it may have been the check's own raise.
+  // Fences from checks that are higher than all known ones. They count only once the transaction
+  // has committed, because the check itself may have raised them.
   std::vector<std::pair<std::string, std::int64_t>> fences_unsettled_;
   std::string evicted_message_;
 };

@@ -1,6 +1,6 @@
-// How a session ends and what ends it: errors, deadlines, a drain, an eviction; and the public face of
-// Session, which only forwards to State. One thread calls resume() at a time (session.hpp); no call blocks
-// and none does I/O.
+// How a session ends and what ends it: errors, deadlines, a drain, an eviction; and the public face
+// of Session, which only forwards to State. One thread calls resume() at a time (session.hpp); no
+// call blocks and none does I/O.
 #include <termgate/session/session.hpp>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ using pgwire::TransactionStatus;
 Session::State::State(const Options& options, Peer peer, SessionHost& session_host, Instant now)
     : line_(options, std::move(peer), session_host, now) {}
 
-// Cuts the server's bytes into messages. Those of the login are login.cpp's; rows that the client may see are
-// forwarded in runs, without a look at each.
+// Cuts the server's bytes into messages. login.cpp handles those of the login; rows that the client
+// may see are forwarded in runs, without parsing each.
 void Session::State::from_server(std::string_view bytes) {
   if (line_.stage == Stage::server_greeting) {
     if (bytes.empty()) return;
@@ -52,7 +52,7 @@ void Session::State::from_server(std::string_view bytes) {
           if (replies_.server_event(event)) settle();
           if (event.last && line_.router.shows() && (event.type == backend::data_row || event.type == backend::copy_data) &&
               line_.stage == Stage::ready) {
-            // Nothing changes from one shown row to the next.
+            // One shown row changes nothing for the next.
             const std::string_view rows = line_.server_reader.run_of(event.type, bytes);
             line_.to_client.back() += rows;
             bytes.remove_prefix(rows.size());
@@ -65,7 +65,8 @@ void Session::State::from_server(std::string_view bytes) {
   }
 }
 
-// Every request is answered: what the server says of the transaction is what it is.
+// Called when every request is answered: from here on the server's report about the transaction
+// counts.
 void Session::State::settle() {
   if (line_.client_mid_frame) {
     line_.settle_after_frame = true;
@@ -86,7 +87,8 @@ void Session::State::settle() {
   pump();
 }
 
-// A drain waits for the end of the transaction, and for what the client has sent already.
+// Ends a draining session, once its transaction is over and every message that the client has sent
+// is answered.
 void Session::State::idle_now() {
   if (line_.draining && line_.stage == Stage::ready && line_.server.replies.empty() && model_.status == pgwire::TransactionStatus::idle &&
       !pipeline_.begun && !line_.deferred && line_.client_in.empty()) {
@@ -96,7 +98,8 @@ void Session::State::idle_now() {
   end_if_stale();
 }
 
-// Between two transactions: what the client has sent already gets its answer, which is that it is stale.
+// Ends a stale session between two transactions. Messages that the client has sent already are
+// answered first, with the refusal.
 void Session::State::end_if_stale() {
   if (line_.stage != Stage::ready || !claims_.ends_when_stale() || !line_.server.replies.empty() || pipeline_.begun || line_.deferred ||
       !line_.client_in.empty() || model_.tx.in_block || model_.status != pgwire::TransactionStatus::idle || login_.keeps_ready())
@@ -107,7 +110,8 @@ void Session::State::end_if_stale() {
   if (const Refusal refusal = judgement_.refusal_from_memory(claim); refusal.code == "TG001") line_.end(stale_ends, refusal.message);
 }
 
-// A higher term was seen elsewhere: a transaction that is open under a lower one ends now, and with it its locks (F4).
+// A higher term was seen elsewhere: a transaction that is open under a lower one ends now, and its
+// locks with it (F4).
 void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   end_if_stale();
   // Only a transaction that is idle, with nothing under way in either direction, is ended here.
@@ -195,20 +199,21 @@ bool Session::State::wants_server() const noexcept {
   }
 }
 
-// Whether messages are held only because more of their pipeline may come. A server reports an error without a Sync, and a client may wait
-// for it. What must run alone before a Sync stays held until the Sync.
+// Whether messages are held only because more of their pipeline may come. A server would report an
+// error without a Sync, and a client may wait for that. What must run alone before a Sync stays
+// held until the Sync.
 bool Session::State::waits_for_more() const noexcept {
   return line_.stage == Stage::ready && pipeline_.begun && !pipeline_.held.empty() && !pipeline_.needs_hold && !pipeline_.refused &&
          !line_.client_mid_frame && !waiting_.blocked();
 }
 
-// When tick() must be called at the latest. While the server owes a reply there is no deadline of the
-// session's: the server's own timeouts apply.
+// When tick() must be called at the latest. While the server owes a reply, the session has no
+// deadline: the server's own timeouts apply.
 std::optional<Instant> Session::State::deadline() const noexcept {
   if (waits_for_more()) return line_.quiet_since + line_.options.held_quiet_max;
   switch (line_.stage) {
     case Stage::ready:
-      if (login_.keeps_ready()) return login_.started() + line_.options.login_timeout;  // the client is not let in yet
+      if (login_.keeps_ready()) return login_.started() + line_.options.login_timeout;  // the client is not admitted yet
       if (!line_.server.replies.empty()) return std::nullopt;
       if (model_.status == pgwire::TransactionStatus::idle) {
         std::optional<Instant> by;
@@ -227,8 +232,8 @@ std::optional<Instant> Session::State::deadline() const noexcept {
   }
 }
 
-// What the session's buffers hold, for the metrics. Prepared statements and portals are not counted;
-// names_max bounds them.
+// The bytes in the session's buffers, for the metrics. Prepared statements and portals are not
+// counted; names_max bounds them.
 std::size_t Session::State::memory_bytes() const noexcept {
   return sizeof(State) + line_.to_client.capacity() + line_.server.bytes.capacity() + line_.client_in.capacity() +
          line_.client_reader.buffered() + line_.server_reader.buffered() + pipeline_.held.bytes.capacity() + script_.sql.capacity() +
@@ -245,7 +250,7 @@ void Session::State::assert_consistent() const noexcept {
          "messages wait for a lock that was requested");
 }
 
-// --- the outside ---
+// --- the public interface ---
 
 Session::Session(const Options& options, Peer peer, SessionHost& session_host, Instant now)
     : state_(std::make_unique<State>(options, std::move(peer), session_host, now)) {}
@@ -274,13 +279,14 @@ void Session::resume(const ServerLost& event, Instant now) {
   state_->line_.now = now;
   if (state_->line_.stage == Stage::closing || state_->line_.stage == Stage::closed) return;
   if (state_->line_.stage <= Stage::server_tls) {
-    // 57P03 is the one refusal after which libpq tries the next of several hosts: the proxy of another node may be better off. What is
-    // wrong with TLS is wrong for longer.
+    // 57P03 is the only refusal after which libpq tries the next of several hosts, where the proxy
+    // may reach its server. A TLS problem is permanent.
     const bool may_pass = state_->line_.stage < Stage::server_tls;
     state_->line_.end(may_pass ? "57P03" : "08006",
                       std::string("the server cannot be reached") + (event.why.empty() ? std::string() : ": " + std::string(event.why)));
   } else {
-    // It has said why itself, or cannot say any more; the client sees what it would see without us.
+    // The server has reported the reason itself, or cannot any more. The client sees what it would
+    // see without the proxy.
     state_->line_.close_all();
   }
 }

@@ -1,5 +1,5 @@
-// Simple queries: one statement by the rows of docs/decisions/0006; a text of several goes to script.cpp. And the fast path for functions,
-// which is as simple as they are.
+// Simple queries: one statement as docs/decisions/0006 lists them; a text of several goes to
+// script.cpp. Also the fast path for function calls, which is answered like a simple query.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -20,7 +20,7 @@ using Way = Effects::Way;
 
 namespace {
 
-// Parse would ask for the value of a parameter where a simple query reports that there is none.
+// For a text with a parameter, Parse would expect a value, but a simple query must fail.
 bool has_parameter(std::string_view sql) noexcept {
   for (std::size_t at = sql.find('$'); at != std::string_view::npos && at + 1 < sql.size(); at = sql.find('$', at + 1)) {
     if (sql[at + 1] >= '0' && sql[at + 1] <= '9') return true;
@@ -28,7 +28,8 @@ bool has_parameter(std::string_view sql) noexcept {
   return false;
 }
 
-// pg_proc's OIDs of PostgreSQL's own: lo_create, loread, lo_open and their kind.
+// The OIDs in pg_proc of PostgreSQL's large-object functions: lo_create, loread, lo_open and the
+// like.
 bool is_large_object_function(std::uint32_t oid) noexcept {
   static constexpr std::array<std::uint32_t, 17> all{715, 764, 765, 767,  952,  953,  954,  955, 956,
                                                      957, 958, 964, 1004, 3170, 3171, 3172, 3457};
@@ -39,7 +40,8 @@ bool is_large_object_function(std::uint32_t oid) noexcept {
 
 void ScriptRunner::on_query(std::string_view sql) {
   if (pipeline_.begun) {
-    // In a block as pgjdbc does it for its savepoints; outside of one, behind messages of ours, 18 would lose the client's work.
+    // Inside a block pgjdbc does this for its savepoints. Outside of one, after messages of ours,
+    // version 18 would lose the client's work.
     if (!model_.tx.in_block)
       return line_.end("0A000", "Termgate takes no simple query before the Sync of an extended one, but in a transaction block");
     pipeline_ = Pipeline();
@@ -58,7 +60,7 @@ void ScriptRunner::on_query(std::string_view sql) {
   const Effects written = effects_of(*text, sql);
   const Effects effects = judgement_.resolved(written, first.name);
   const Claim claim = judgement_.claim_for(first.declared, written, first.name);
-  if (claim.named || effects.only_declares) claims_.hand_over(false);  // EXECUTE of what was prepared so
+  if (claim.named || effects.only_declares) claims_.hand_over(false);  // also for an EXECUTE of what was prepared so
   if (!claims_.active()) {
     if (const Refusal refusal = judgement_.refusal_of_prepared(effects); refusal && !model_.tx.failed)
       return refusals_.refuse_from_memory(refusal, claim.pair);
@@ -70,7 +72,8 @@ void ScriptRunner::on_query(std::string_view sql) {
   run_statement(sql, effects, claim, *text);
 }
 
-// Long: one case for each decision. One statement: the decision, and what it asks for in the terms of simple queries.
+// Runs one statement as the decision requires, by simple queries. Long, because it has one case for
+// each decision.
 void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
   if (model_.tx.failed) {
     carrier_.note_sent(effects, claim.named);
@@ -78,7 +81,7 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
                                             : carrier_.run_plain_query(sql, Purpose::client, change_of(effects));
   }
   const statements::Statement& statement = text.statements.front();
-  // It goes to the server as READ ONLY, which a standby would take.
+  // The statement would go to a standby as READ ONLY, which the standby would accept.
   if (facts_.standby() && asks_for_read_write(effects, statement))
     return refusals_.refuse("0A000", "cannot set transaction read-write mode during recovery", "");
   if (const Shows shows = judgement_.shown_of(effects); shows != Shows::none) {
@@ -96,15 +99,16 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
     read_hash = judgement_.hash_of(sql);
     judgement_.learn_from_refusals(effects, read_hash);
   }
-  // In a READ ONLY transaction of the client's own the server says whether READ WRITE may still be; what makes it so is the check. In one
-  // that counts as writable already it changes nothing of what is checked.
+  // In a READ ONLY transaction of the client's the server decides whether READ WRITE is still
+  // possible; only the check makes the transaction writable. In a transaction that counts as
+  // writable already, READ WRITE does not change what is checked.
   const bool asks = model_.tx.in_block && asks_for_read_write(effects, statement);
   const bool server_says = asks && effects.kind != Kind::begin && model_.mode_now() == Mode::read_only && !model_.tx.writable;
   const bool as_it_is = asks && model_.tx.writable && !model_.tx.locked;
   const std::string rewritten = server_says ? std::string(sql) + "\n;SET transaction_read_only TO on"
                                 : as_it_is  ? std::string()
                                             : rewritten_for(sql, effects, statement);
-  // A script puts pg_catalog in front of set_config itself.
+  // A script puts pg_catalog in front of set_config() itself.
   const std::string_view for_script = effects.only_declares || effects.prepares_declares ? sql
                                       : rewritten.empty()                                ? sql
                                                                                          : std::string_view(rewritten);
@@ -137,14 +141,15 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
 
   const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
   const Standing standing = judgement_.standing_of(claim);
-  // In a session that is not guarded yet every transaction is writable, but this one is not open.
+  // In a session that is not guarded yet every transaction is writable, but none is open here.
   if (unit.does == Does::alone || unit.does == Does::code) view.writable &= claims_.guards();
   const Act act = decide(unit, view, standing, judgement_.policy(unit));
   switch (act) {
     case Act::pass:
       if (unit.does == Does::own_call) break;
       if (unit.does == Does::begin && standing == Standing::current) own_.raise_in_advance(claim);
-      // A transaction of its own that stays READ ONLY; in a session that is not guarded yet it may write, and may have declared.
+      // A transaction of its own that stays READ ONLY. In a session that is not guarded yet it may
+      // write, and may have declared.
       if (!claims_.guards() && effects.changes_declaration && (unit.does >= Does::calls || effects.by_name) && !script_.running &&
           text.single)
         break;
@@ -166,10 +171,11 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
     if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refusals_.refuse_from_memory(refusal, claim.pair);
   }
   if (effects.kind == Kind::lock_table && !script_.running)
-    return carrier_.run_plain_query(sql);  // an error outside of a block, which a pipeline would hide on 18
+    // Outside of a block this is an error, which a pipeline would hide on 18.
+    return carrier_.run_plain_query(sql);
   const bool with_check = act != Act::open_unchecked && act != Act::pass;
   if (with_check) own_.raise_in_advance(claim);
-  // What a rule answers with besides is lost where Parse and Execute stand in for a simple query.
+  // What a rule returns in addition would be lost if Parse and Execute replaced the simple query.
   const bool by_rule = facts_.has_rules && unit.does == Does::writes && effects.kind == Kind::write && !script_.running;
   if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !has_parameter(sql) && !by_rule)) {
     own_.add_opening(line_.server, claim, with_check);
@@ -179,7 +185,8 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
   start_script(for_script, std::make_shared<statements::Classified>(text));
 }
 
-// The fast path of libpq: large objects, and whatever function a client names. What only reads large objects may pass.
+// The fast path of libpq, for large objects or any function that a client names. Calls that only
+// read large objects may pass.
 void ScriptRunner::on_function_call(const Event& event) {
   const auto head = pgwire::decode_function_call_head(event.body);
   if (!head) return line_.end("08P01", head.problem().reason());
@@ -202,14 +209,13 @@ void ScriptRunner::on_function_call(const Event& event) {
     case 3171:  // lo_tell64
       effects.way = Way::read;
       break;
-    case 952:  // lo_open: for writing where the second of its two arguments has 0x20000
-      effects.way = opens_for_reading(event.body) ? Way::read : Way::write;
-      break;
+    // lo_open opens for writing if the second of its two arguments has 0x20000.
+    case 952: effects.way = opens_for_reading(event.body) ? Way::read : Way::write; break;
     default: break;
   }
   if (effects.way == Way::write) effects.calls_unknown = effects.changes_declaration = true;
   else effects.read_only_hole = false;
-  // Any other function may declare, as one that a text names may.
+  // Any other function may declare, just as in a text.
   if (!is_large_object_function(head->function_oid)) claims_.learn({.calls_unknown = true});
   const Claim claim = judgement_.claim_of(nullptr);
   judgement_.observe(effects, claim);
@@ -234,7 +240,7 @@ void ScriptRunner::on_function_call(const Event& event) {
   line_.client_mid_frame = !event.last;
 }
 
-// FunctionCall: OID, argument formats, arguments; lo_open(oid, mode).
+// Parses a FunctionCall of lo_open(oid, mode): OID, argument formats, arguments.
 bool ScriptRunner::opens_for_reading(std::string_view body) noexcept {
   const auto u16 = [&](std::size_t at) {
     return static_cast<unsigned>(static_cast<unsigned char>(body[at])) << 8 | static_cast<unsigned char>(body[at + 1]);

@@ -1,13 +1,16 @@
-// The inside of Session: one state machine, in a few classes that State wires together. parts.hpp has the structs that they share.
+// The inside of Session: one state machine, in a few classes that State wires together. parts.hpp
+// has the structs that they share.
 //
-// Owner: one Session. Thread: the one that calls resume(); there is no lock and nothing is shared. Every event goes through resume(), and
-// assert_consistent() runs after each. Its invariants:
+// Owner: one Session. Thread: the one that calls resume(); there is no lock and nothing is shared.
+// Every event goes through resume(), and assert_consistent() runs after each. Its invariants:
 //   - once the session ends, nothing of the client's waits;
 //   - the server owes no reply before the login has begun;
-//   - messages are held only while a pipeline is open, and the mark of its implicit transaction lies inside them;
-//   - a frame exists only around a text that runs, and messages wait for a session lock only while one is requested or held;
+//   - messages are held only while a pipeline is open, and the mark of its implicit transaction lies
+//     inside them;
+//   - a frame exists only around a text that runs, and messages wait for a session lock only while
+//     one is requested or held;
 //   - the transaction model is consistent (transaction_model.hpp).
-// README.md says what each file tells.
+// README.md describes each file.
 #pragma once
 
 #include <cstddef>
@@ -49,9 +52,9 @@ class Session::State {
 
   // --- client.cpp ---
   void from_client(std::string_view bytes);
-  std::size_t look_at(std::string_view bytes);  // how many of them were dealt with
+  std::size_t look_at(std::string_view bytes);  // how many of them were processed
   void defer(const pgwire::Event& event);
-  void pump();  // what waited may be looked at now
+  void pump();  // processes the messages that have waited, if they may be now
   void client_event(const pgwire::Event& event);
   void skip_to_sync(const pgwire::Event& event);
   // A standby may have been promoted since the last transaction.
@@ -59,7 +62,7 @@ class Session::State {
 
   // --- session.cpp ---
   void from_server(std::string_view bytes);
-  // Every request is answered.
+  // Called when every request is answered.
   void settle();
   void fence_seen(std::string_view scope, std::int64_t fence);
   void end_if_stale();
@@ -73,7 +76,7 @@ class Session::State {
   std::size_t memory_bytes() const noexcept;
   void assert_consistent() const noexcept;
 
-  // --- what every part knows ---
+  // --- what every part shares ---
   Line line_;
   TransactionModel model_;
   Claims claims_;
@@ -82,7 +85,7 @@ class Session::State {
   ServerFacts facts_;
   ClientNames names_;
 
-  // --- the unit that is under way ---
+  // --- the unit under way ---
   Pipeline pipeline_;
   Script script_;
   SessionLock session_lock_;

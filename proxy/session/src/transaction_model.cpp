@@ -1,6 +1,6 @@
-// The two halves of the model, prediction and observation (transaction_model.hpp has the owner and the
-// invariants). The prediction errs on the side of "not checked": a flag that grants something is dropped as
-// soon as it may be wrong, one that asks for a check is kept.
+// The two halves of the model, prediction and observation (transaction_model.hpp has the owner and
+// the invariants). An uncertain prediction counts as "not checked": a flag that allows something is
+// dropped as soon as it may be wrong, and a flag that requires a check is kept.
 #include "transaction_model.hpp"
 
 #include <algorithm>
@@ -18,13 +18,13 @@ using statements::Kind;
 using Way = Effects::Way;
 
 bool TransactionModel::apply(const Effects& effects, Does does, bool guarded, bool named) {
-  // Something comes between that Parse and its Bind, that Bind and its Execute.
+  // Another message comes between a Parse and its Bind, or a Bind and its Execute.
   tx.parsed.reset();
   tx.bound.reset();
-  // The end of a block takes back what was declared in it, and nothing else.
+  // The end of a block undoes what was declared in it, and nothing else.
   const bool ends =
       effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to || effects.kind == Kind::release;
-  // What is declared in it may be so for this transaction alone.
+  // The declaration may hold for this transaction alone.
   if (effects.changes_declaration && !ends) tx.declared_inside = tx.redeclared = true;
   const bool declares = effects.changes_declaration && (!ends || tx.declared_inside || effects.and_chain);
   if (effects.own_check_acts && does == Does::own_call && !tx.failed) ran(true, named);
@@ -33,13 +33,13 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded, bo
     ran(effects.changes_declaration && (does != Does::declares || effects.by_name), named);
   }
   if (effects.opens_calling_cursor) tx.calling_cursor = true;
-  // The server gives a transaction back the access mode that it had at the savepoint.
+  // At the end of a savepoint the server restores the access mode that the transaction had there.
   if (effects.kind == Kind::release && !tx.lock_stays) tx.locked = false;
   if (effects.kind == Kind::release || effects.kind == Kind::rollback_to) savepoint_over();
   if (effects.kind == Kind::unparsable) {
-    // It may have been COMMIT AND CHAIN, or ROLLBACK TO: whatever lock there was may be gone.
+    // It may have been COMMIT AND CHAIN, or ROLLBACK TO, so no lock can be relied on.
     tx.forget_checks();
-    tx.failed = false;  // nor is a failed block one still, for certain
+    tx.failed = false;  // a failed block may have ended
   }
   if (effects.own_check_passes && does == Does::own_call) tx.other_passed = true;
   apply_to_access_mode(effects, ends, guarded);
@@ -50,7 +50,8 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded, bo
 
 namespace {
 
-constexpr std::size_t savepoints_max = 256;  // of more in one transaction the names are not followed
+// In a transaction with more savepoints than this, their names are not followed.
+constexpr std::size_t savepoints_max = 256;
 
 Mode mode_of(Access access) noexcept { return access == Access::read_only ? Mode::read_only : Mode::read_write; }
 
@@ -69,11 +70,12 @@ bool may_declare_ahead(const Effects& effects) {
 
 }  // namespace
 
-// In a transaction that is READ ONLY again nothing can write, so nothing needs a check; only what is left for
-// the COMMIT (deferred triggers) has to be remembered.
+// While the transaction is READ ONLY again nothing can write, so nothing needs a check. Only what
+// is left for the COMMIT (deferred triggers) has to be remembered.
 void TransactionModel::ran(bool declares, bool named) {
   tx.unnamed |= !named;
-  if (declares) tx.calling_cursor = true;  // it may have opened one; and a portal is one
+  // The code may have opened a cursor, and a portal is one too.
+  if (declares) tx.calling_cursor = true;
   if (declares) tx.redeclared = tx.declared_inside = true;
   if (tx.locked || locked_for_good) {
     tx.left_over = true;
@@ -83,7 +85,7 @@ void TransactionModel::ran(bool declares, bool named) {
   tx.code_declared |= declares;
 }
 
-// `alone`: this Parse is the only thing since the last check that may have declared anew. If its own Bind and
+// `alone`: since the last check only this Parse may have declared anything. If its own Bind and
 // Execute follow at once, the three are one unit and need one check.
 void TransactionModel::on_parse(std::string_view statement, const Effects& effects, bool named) {
   const bool declares = may_declare_ahead(effects);
@@ -109,22 +111,23 @@ void TransactionModel::on_execute(std::string_view portal) {
   if (std::exchange(tx.bound, std::nullopt) == portal) tx.redeclared = tx.code_declared = false;
 }
 
-// What becomes of default_transaction_read_only, and whether the server's own value of it may be off afterwards.
+// Predicts default_transaction_read_only, and whether the server's own value of it may be off
+// afterwards.
 void TransactionModel::apply_to_access_mode(const Effects& effects, bool ends, bool guarded) {
   if (!by_default.reported && guarded) {
-    // What is undone may have been our putting it back.
+    // The end of a transaction or savepoint may undo our restore of the default.
     if (tx.suspect && (ends || effects.kind == Kind::prepare_transaction) && effects.kind != Kind::release) by_default.broken = true;
     if (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone) by_default.broken = tx.suspect = true;
   }
   const Change change = change_of(effects);
   if (const auto mode = mode_of(change)) by_default.believed = *mode;
-  // RESET and DISCARD come back to the server's own.
+  // RESET and DISCARD restore the server's own default.
   const bool comes_back = effects.kind == Kind::reset || effects.kind == Kind::reset_all || effects.kind == Kind::discard_all;
   if (ours_to_keep(effects) && guarded && comes_back) by_default.broken = true;
 }
 
-// Remembers the transaction as it was: if an error comes before its end, the server skips the end and is in
-// that transaction still (settle).
+// Remembers the transaction as it was: if an error comes before its end, the server skips the end
+// and stays in that transaction (settle).
 void TransactionModel::end_sent() {
   ended.push_back(tx);
   locked_for_good = false;
@@ -133,7 +136,8 @@ void TransactionModel::end_sent() {
 
 void TransactionModel::follow_savepoints(const Effects& effects) {
   if (!tx.savepoints || tx.failed) return tx.savepoints.reset();
-  // No list means: which savepoints are open is not known, so nothing may be concluded from their names.
+  // Without a list it is not known which savepoints are open, so nothing may be concluded from
+  // their names.
   if (tx.savepoints->size() >= savepoints_max) return tx.savepoints.reset();
   if (effects.kind == Kind::unparsable || may_be_another(effects.savepoint)) return tx.savepoints.reset();
   if (effects.kind == Kind::savepoint) return tx.savepoints->push_back(effects.savepoint);
@@ -145,7 +149,7 @@ void TransactionModel::follow_savepoints(const Effects& effects) {
 
 void TransactionModel::apply_control(const Effects& effects) {
   follow_savepoints(effects);
-  // The client's own word counts from here on.
+  // The client sets the mode itself, so the server's own default need not be applied any more.
   if (effects.sets_access && tx.in_block && tx.writable && tx.mode == Mode::servers) tx.mode = Mode::asked;
   switch (effects.kind) {
     case Kind::begin:
@@ -158,7 +162,7 @@ void TransactionModel::apply_control(const Effects& effects) {
       break;
     case Kind::commit:
     case Kind::rollback: {
-      // A COMMIT undoes a failed block.
+      // A COMMIT rolls a failed block back.
       if ((effects.kind == Kind::rollback || tx.failed) && tx.in_block) by_default.believed = by_default.before_block;
       const bool chained = effects.and_chain && tx.in_block, locked = tx.locked || locked_for_good;
       end_sent();
@@ -168,7 +172,8 @@ void TransactionModel::apply_control(const Effects& effects) {
         // A chained transaction keeps its modes, writable among them, and has passed no check.
         tx.in_block = true;
         tx.writable = before.writable;
-        // An error has undone what made it writable, and the end of a savepoint what locked it in there.
+        // An error may have undone what made it writable, and the end of a savepoint what locked it
+        // there.
         tx.mode_unsure = before.writable && (locked || before.failed || before.mode_unsure);
         tx.mode = before.mode;
       }
@@ -179,14 +184,14 @@ void TransactionModel::apply_control(const Effects& effects) {
       tx = Transaction();
       break;
     case Kind::rollback_to:
-      // The lock went with what was rolled back.
+      // The lock was rolled back too.
       if (TERMGATE_PLANTED(proxy_savepoint)) {
-        tx.last = ScopedTerm();  // else the news of a raise would end the block all the same
+        tx.last = ScopedTerm();  // otherwise the news of a raise would still end the block
         tx.passed.clear();
       } else {
         tx.forget_checks();
       }
-      tx.locked = tx.lock_stays = false;  // SET is undone with the rest; what was sent behind an error was not even read
+      tx.locked = tx.lock_stays = false;  // SET is rolled back too; after an error the server has not run it
       tx.failed = false;
       break;
     default:
@@ -202,7 +207,8 @@ void TransactionModel::begin_block() {
   by_default.before_block = by_default.believed;
 }
 
-// Ends are answered in the order in which they were sent, so the first of `ended` is the one that is over.
+// Ends of transactions are answered in the order in which they were sent, so the first of `ended`
+// is the one that is over.
 void TransactionModel::on_command_complete(Change change, std::string_view tag) {
   if (change == Change::commit || change == Change::rollback || change == Change::prepared) {
     if (!ended.empty()) ended.pop_front();
@@ -216,7 +222,7 @@ void TransactionModel::on_command_complete(Change change, std::string_view tag) 
     case Change::back: by_default.answered = *mode_of(change); break;
     case Change::commit:
     case Change::rollback:
-      // COMMIT of a block that has failed says ROLLBACK.
+      // A COMMIT of a failed block returns the tag ROLLBACK.
       if (tag.starts_with("COMMIT")) by_default.committed = by_default.answered;
       else by_default.answered = by_default.committed;
       break;
@@ -242,7 +248,7 @@ void TransactionModel::on_mode_done(std::string_view tag, std::optional<std::siz
   else if (locks == ends_sent) locked_for_good = true;
 }
 
-// What was predicted and has not been confirmed is dropped: from here on the server's report is the truth.
+// Drops predictions that were not confirmed: from here on the server's report counts.
 void TransactionModel::settle() {
   if (status == TransactionStatus::idle) {
     tx = Transaction();
@@ -250,7 +256,7 @@ void TransactionModel::settle() {
   } else {
     const bool skipped = !ended.empty();
     if (skipped) {
-      // An error came before that end, so the server has not looked at it.
+      // An error came before that end, so the server has skipped it.
       tx = ended.front();
       tx.forget_checks();
     }
@@ -274,13 +280,12 @@ void TransactionModel::assert_consistent() const noexcept {
   assert((tx.passed.empty() || tx.other_passed) && "the claim of a comment was passed");
 }
 
-// Of the transaction that is open, or of the next one.
+// The mode of the open transaction, or of the next one.
 Mode TransactionModel::mode_now() const noexcept { return tx.in_block || tx.writable ? tx.mode : by_default.believed; }
 
-// What default_transaction_read_only is after code of the client's, which may have set it. `lent`: it was not ours meanwhile.
 void TransactionModel::default_is(bool on, bool lent) {
   const bool before = lent ? by_default.read_only(by_default.answered) : true;
-  // By RESET, which leads back to the server's own.
+  // A RESET, which restores the server's own default.
   if (on == before || (!lent && on == by_default.own)) return;
   by_default.answered = by_default.believed = on ? Mode::read_only : Mode::read_write;
 }

@@ -1,7 +1,8 @@
-// The transaction that the session is in: as it will be when everything sent has run (predicted), and as the server reports it (observed).
-// Once every request is answered the two agree.
+// The transaction that the session is in: as it will be when everything sent has run (predicted),
+// and as the server reports it (observed). When every request is answered, the two agree.
 //
-// Owner: the session's State; its thread. Pure: no I/O, no clock. assert_consistent() has the invariants.
+// Owner: the session's State; its thread. Pure: no I/O, no clock. assert_consistent() has the
+// invariants.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +20,14 @@
 
 namespace termgate::session {
 
-// Whether transactions may write, as the client is to find it.
+// Whether transactions may write, as the client sees it.
 enum class Mode : std::uint8_t {
-  servers,     // as the server itself says: by its files, ALTER DATABASE, ALTER ROLE, the start-up message
-  asked,       // of a transaction: the same, and it was asked in this one
-  read_only,   // by the client's own word
-  read_write,  // likewise
+  // The server's own value: from its files, ALTER DATABASE, ALTER ROLE or the start-up message.
+  servers,
+  // The same, for a transaction to which the proxy has applied that value already (own_mode).
+  asked,
+  read_only,   // as the client chose
+  read_write,  // as the client chose
 };
 
 // The transaction as it will be when everything sent has run.
@@ -32,59 +35,86 @@ struct Transaction {
   bool in_block = false;
   bool failed = false;
   Mode mode = Mode::servers;
-  bool snapshot = false;         // its access mode is fixed, and it is READ ONLY
-  bool writable = false;         // made so by us
-  bool locked = false;           // … and READ ONLY again
-  bool mode_unsure = false;      // … as far as is known: an end that chains may have undone what made or locked the transaction before
-  bool session_passed = false;   // the check of what the session declares was passed, or is on its way before whatever follows
-  bool other_passed = false;     // … of what a comment names, or as the arguments of check_term()
-  bool redeclared = false;       // something may have declared anew since
-  bool acted = false;            // something ran that needs a check before its transaction commits
-  bool acted_since = false;      // … since the last check of what the session declares
-  bool code_declared = false;    // something that acted may have declared anew since
-  bool declared_inside = false;  // scope or term may have been declared in it
-  bool suspect = false;          // something in it may have changed the session's default
-  bool calling_cursor = false;   // FETCH may run functions
-  bool unnamed = false;          // something acted under what the session declares, since the last check of that
-  bool left_over =
-      false;  // something ran while it was locked; what that left for the COMMIT runs when no savepoint keeps it READ ONLY any more
-  bool savepoint = false;                                             // one of the client's was set in it
-  std::optional<std::vector<std::string>> savepoints{std::in_place};  // those that are open, by name; nothing: not known after an error
-  bool marked = false;                                                // … and one of ours precedes the first
-  bool lock_stays = false;                                            // it was locked outside of all savepoints
-  bool was_unmarked = false;                                          // … and ours was released again
-  bool stood = false;                                                 // the session's seat was given back in it
-  std::vector<ScopedTerm> passed;                                     // by comments
-  ScopedTerm last;                                                    // as the check answered
-  std::optional<std::string> parsed, bound;  // the statement whose Parse, the portal whose Bind alone may have declared anew
+  bool snapshot = false;  // its access mode is fixed, and it is READ ONLY
+  bool writable = false;  // the proxy made it writable
+  bool locked = false;    // the proxy made it READ ONLY again
+  // AND CHAIN began it, so what made or locked the transaction before may be undone.
+  bool mode_unsure = false;
+  // The check of what the session declares has passed, or is on its way ahead of whatever follows.
+  bool session_passed = false;
+  // A check of a comment's claim, or of the arguments of check_term(), has passed or is on its way.
+  bool other_passed = false;
+  // Something may have changed the declaration since the last check.
+  bool redeclared = false;
+  // Something ran that needs a check before the transaction commits.
+  bool acted = false;
+  // Something ran that needs a check, since the last check of what the session declares.
+  bool acted_since = false;
+  // Something that acted may have changed the declaration since the last check.
+  bool code_declared = false;
+  // Scope or term may have been declared in this transaction.
+  bool declared_inside = false;
+  // Something in it may have changed the session's default.
+  bool suspect = false;
+  bool calling_cursor = false;  // FETCH may run functions
+  // Something acted under what the session declares, since that was last checked.
+  bool unnamed = false;
+  // Something ran while it was locked. What that left for the COMMIT runs when no savepoint keeps
+  // the transaction READ ONLY any more.
+  bool left_over = false;
+  // The client has set a savepoint in it.
+  bool savepoint = false;
+  // The names of the client's open savepoints. Empty optional: not known after an error.
+  std::optional<std::vector<std::string>> savepoints{std::in_place};
+  // A savepoint of ours precedes the client's first.
+  bool marked = false;
+  // It was locked outside of all savepoints.
+  bool lock_stays = false;
+  // Our savepoint was released again.
+  bool was_unmarked = false;
+  // The session's seat was given back in it.
+  bool stood = false;
+  std::vector<ScopedTerm> passed;  // the claims of comments that have passed
+  ScopedTerm last;                 // the claim that the last check returned
+  // The statement whose Parse, and the portal whose Bind, is the only thing that may have changed
+  // the declaration.
+  std::optional<std::string> parsed, bound;
 
   bool passed_any() const noexcept { return session_passed || other_passed; }
   bool outside_savepoints() const noexcept { return !marked && (!savepoint || (savepoints && savepoints->empty())); }
   // What the session declares was checked.
   void checked() { redeclared = code_declared = acted_since = unnamed = false; }
-  // Whatever lock there was may be gone.
+  // No lock or passed check can be relied on any more.
   void forget_checks() {
     session_passed = other_passed = false;
     redeclared = true;
     acted_since = unnamed = acted;
-    code_declared = acted;  // a check that failed, or was undone, has cleared nobody
+    code_declared = acted;  // a check that failed, or was undone, covers nothing
     passed.clear();
     parsed.reset();
     bound.reset();
   }
 };
 
-// default_transaction_read_only: `on` in the server, and what the client has made of it.
+// The session's default_transaction_read_only: the server's is always `on`; this is what the client
+// has set.
 struct Default {
-  Mode believed = Mode::servers;  // as it will be when everything sent has run
+  // The value when everything sent has run.
+  Mode believed = Mode::servers;
   Mode before_block = Mode::servers;
-  Mode answered = Mode::servers;   // by what the server has answered so far
-  Mode committed = Mode::servers;  // … and what it falls back to where the transaction fails
-  bool own = false;                // what it is without a word of the client's, as the server has said last
-  bool unit_failed = false;        // an error came since the last ReadyForQuery
-  bool shown = false;              // by the last ParameterStatus
-  bool broken = false;             // the server's own value is off: put back before anything else
-  bool reported = false;           // the server reports changes of it (14 and later); else it is put back by suspicion
+  // The value according to what the server has answered so far.
+  Mode answered = Mode::servers;
+  // The value that remains if the transaction fails.
+  Mode committed = Mode::servers;
+  // The value if the client had never set it, as the server reported it last.
+  bool own = false;
+  bool unit_failed = false;  // an error came since the last ReadyForQuery
+  bool shown = false;        // what the client saw last, in a ParameterStatus
+  // The server's value is off: it must be put back before anything else runs.
+  bool broken = false;
+  // The server reports changes of it (14 and later). Otherwise it is put back whenever it may have
+  // changed.
+  bool reported = false;
 
   bool read_only(Mode mode) const noexcept { return mode == Mode::read_only || (mode != Mode::read_write && own); }
 };
@@ -93,29 +123,35 @@ struct TransactionModel {
   Transaction tx;
   Default by_default;
   pgwire::TransactionStatus status = pgwire::TransactionStatus::idle;  // by the last ReadyForQuery
-  // What of ours the server has answered in this transaction: what was sent behind an error was skipped.
-  bool mark_there = false;       // our savepoint is
+  // Which messages of ours the server has answered in this transaction. After an error it skips
+  // what was sent.
+  bool mark_there = false;       // our savepoint exists
   bool locked_for_good = false;  // READ ONLY outside of all savepoints
-  std::size_t ends_sent = 0;     // which transaction it is
-  // A check in a block failed: the text after it meets 25P02, or a COMMIT that rolls back, which nobody need see.
+  std::size_t ends_sent = 0;     // how many ends of transactions the server was sent
+  // A check in a block has failed. The text after it fails with 25P02, or a COMMIT that follows
+  // rolls back; the client need not see that.
   bool opening_refused = false;
-  std::list<Transaction> ended;  // what was open before each end that is on its way: where the server skips it, it still is
+  // The transaction before each end that is on its way. If the server skips the end, that
+  // transaction is still open.
+  std::list<Transaction> ended;
 
   Mode mode_now() const noexcept;
 
   // --- predicted ---
-  // A statement goes to the server. `does`: as the decision sees it. `guarded`: the server session is READ ONLY by default. True: what the
-  // session declares may be another claim once it has run. `named`: it names its claim itself.
+  // A statement goes to the server. `does`: how the decision classifies it. `guarded`: the server
+  // session is READ ONLY by default. `named`: the statement names its claim itself. True: once it
+  // has run, the session may declare another claim.
   bool apply(const Effects& effects, Does does, bool guarded, bool named);
-  // A Parse or a Bind that runs code goes to the server: what it ran may have declared, and written under it. Parse, Bind and Execute of
-  // one statement with nothing in between are one unit.
+  // A Parse or a Bind that runs code goes to the server. That code may have declared a claim and
+  // written under it. Parse, Bind and Execute of one statement with nothing in between are one
+  // unit.
   void on_parse(std::string_view statement, const Effects& effects, bool named);
   void before_bind(std::string_view statement);
   void on_bind(std::string_view portal, const Effects& effects, bool named);
   void on_execute(std::string_view portal);
-  // A BEGIN of ours, or one of the client's that ours replaces.
+  // For a BEGIN of ours, or a BEGIN of the client's that ours replaces.
   void begin_block();
-  // The server gives a transaction back the access mode that it had at a savepoint.
+  // At the end of a savepoint the server restores the access mode that the transaction had there.
   void savepoint_over() noexcept {
     if (tx.mode == Mode::asked) tx.mode = Mode::servers;
   }
@@ -125,24 +161,27 @@ struct TransactionModel {
   }
 
   // --- observed ---
-  // A SET is believed when it has succeeded, and for good when its transaction has.
+  // The value of a SET counts when the SET has succeeded, and for good when its transaction has
+  // committed.
   void on_command_complete(Change change, std::string_view tag);
   void on_error() noexcept { by_default.unit_failed = true; }
-  // `in_text`: more of the client's text may follow, all of it one transaction unless it ends one itself; `text_failed`: nothing will.
+  // `in_text`: more of the client's text may follow, in the same transaction unless the text ends
+  // it. `text_failed`: nothing more follows.
   void on_ready(pgwire::TransactionStatus now, bool in_text, bool text_failed);
   void on_text_done(bool failed);
-  // Of a message of ours that makes the transaction READ ONLY, or keeps the way there.
-  // `locks`: for all of the transaction behind so many ends.
+  // For a message of ours that makes the transaction READ ONLY, or preserves the way to do so.
+  // `locks`: it makes all of that transaction READ ONLY which comes after this many ends.
   void on_mode_done(std::string_view tag, std::optional<std::size_t> locks);
-  // What default_transaction_read_only is after code of the client's, which may have set it. `lent`: it was not ours meanwhile.
+  // The value of default_transaction_read_only after the client's code, which may have set it.
+  // `lent`: meanwhile the proxy had given it up.
   void default_is(bool on, bool lent);
-  // Every request is answered: what the server says of the transaction is what it is.
+  // Every request is answered: from here on the server's report about the transaction counts.
   void settle();
 
   void assert_consistent() const noexcept;
 
  private:
-  // Code of the client's ran; `declares`: it may have declared.
+  // Code of the client's ran. `declares`: it may have declared.
   void ran(bool declares, bool named);
   void apply_to_access_mode(const Effects& effects, bool ends, bool guarded);
   void apply_control(const Effects& effects);

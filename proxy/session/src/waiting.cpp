@@ -16,8 +16,9 @@ bool Waiting::blocked_but_for_deferred() const noexcept {
 
 bool Waiting::blocked() const noexcept { return line_.deferred.has_value() || blocked_but_for_deferred(); }
 
-// Units are judged against the predicted transaction. A simple query waits for every reply. The messages of
-// a pipeline wait only if what is under way may change how they must be read (texts_.outstanding.wait_for_all).
+// Units are judged against the predicted transaction. A simple query waits for every reply. The
+// messages of a pipeline wait only if what is under way may change how they must be read
+// (texts_.outstanding.wait_for_all).
 bool Waiting::must_wait(char type) const noexcept {
   if (line_.stage != Stage::ready) return false;
   if (line_.server.replies.empty())
@@ -36,7 +37,8 @@ bool Waiting::must_wait(char type) const noexcept {
   }
 }
 
-// In the middle of a COPY from the client the server takes its data, its end, and what it swallows.
+// Whether the message must not come in the middle of a COPY from the client. There the server takes
+// the data, its end, and messages that it ignores.
 bool Waiting::breaks_a_copy(char type) noexcept {
   switch (type) {
     case frontend::copy_data:

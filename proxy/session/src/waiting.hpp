@@ -6,7 +6,7 @@
 
 namespace termgate::session {
 
-// Owner: the session's State; its thread. Changes nothing but in end_in_copy().
+// Owner: the session's State; its thread. Only end_in_copy() changes anything.
 class Waiting {
  public:
   Waiting(Line& line, const Texts& texts, const Pipeline& pipeline, const Script& script, const SessionLock& session_lock) noexcept

@@ -1,5 +1,6 @@
-// Classified texts, the most recently used first. One thread, a worker's. The key is the text and every
-// setting that changes how it reads, so a text that was classified under other settings is never found.
+// Classified texts, the most recently used first. Used by one worker's thread. The key is the text
+// and every setting that changes how it is read, so a text that was classified under other settings
+// is never found.
 #include <termgate/statements/cache.hpp>
 
 #include <cassert>
@@ -17,7 +18,7 @@ std::shared_ptr<const Classified> Cache::classify(std::string_view sql, const Se
     return found->second->classified;
   }
   auto classified = std::make_shared<const Classified>(statements::classify(sql, settings));
-  // A text that its tokens alone have decided is classified faster than it is found.
+  // A text that its tokens alone decide is classified faster than it is looked up.
   if (limits_.entries_max == 0 || classified->by_tokens) return classified;
   while (!recent_.empty() && (recent_.size() >= limits_.entries_max || bytes_ + key_.size() > limits_.bytes_max)) forget_oldest();
   if (key_.size() > limits_.bytes_max) return classified;

@@ -1,6 +1,9 @@
-// A statement is known by its tokens, in the grammar's own order. Where tokens alone could be misread (WITH, parentheses, EXPLAIN,
-// COPY, several statements), PostgreSQL's grammar must first have accepted the text; where they cannot, it is not asked.
-// Long: one grammar. Each statement's rule needs those of its parts, and all change together.
+// A statement is recognized by its tokens, in the order of the grammar. If tokens alone could be
+// misread (WITH, parentheses, EXPLAIN, COPY, several statements), PostgreSQL's grammar must accept
+// the text first.
+//
+// Long, because it is one grammar: each statement's rule needs those of its parts, and all change
+// together.
 #include <termgate/statements/classify.hpp>
 #include <termgate/text/ascii.hpp>
 
@@ -20,7 +23,7 @@ namespace {
 
 using Tokens = std::span<const Token>;
 
-// Without the doubling of `quote`.
+// The text with doubled `quote` characters made single.
 std::string undoubled(std::string_view text, char quote) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -36,9 +39,11 @@ void unknown(Statement& statement) noexcept {
   statement.calls_functions = statement.calls_unknown = statement.declares = true;
 }
 
-constexpr std::size_t npos = static_cast<std::size_t>(-1);  // of a set_config() that names its schema
+// Stands for a set_config() that names its schema.
+constexpr std::size_t npos = static_cast<std::size_t>(-1);
 
-// Reads the tokens of one statement from the left. What it does not expect makes it unreadable for good.
+// Reads the tokens of one statement from left to right. An unexpected token makes the statement
+// unreadable for good.
 class Tape {
  public:
   Tape(std::string_view sql, Tokens tokens) noexcept : sql_(sql), tokens_(tokens) {}
@@ -82,7 +87,7 @@ class Tape {
     return true;
   }
 
-  // A name as the server folds it; nullopt where there is none, or one that cannot be read here (U&"…").
+  // A name as the server folds it. nullopt: there is none, or one that cannot be read here (U&"…").
   std::optional<std::string> name() {
     const Token* token = peek();
     if (token == nullptr) return std::nullopt;
@@ -98,7 +103,7 @@ class Tape {
     return std::nullopt;
   }
 
-  // A string constant whose value can be said without more ado.
+  // The value of a string constant, if it is the plain text between the quotes.
   std::optional<std::string> string() {
     const Token* token = peek();
     if (token == nullptr) return std::nullopt;
@@ -106,7 +111,7 @@ class Tape {
     std::optional<std::string> result;
     if (token->type == TokenType::string && written.front() == '\'') {
       const std::string_view inside = written.substr(1, written.size() - 2);
-      // A quote that is not doubled: pieces across lines.
+      // A quote that is not doubled: the string has pieces on several lines.
       for (std::size_t i = 0; i < inside.size(); ++i) {
         if (inside[i] != '\'') continue;
         if (i + 1 >= inside.size() || inside[i + 1] != '\'') return skip(), std::nullopt;
@@ -132,7 +137,7 @@ class Tape {
            type == TokenType::dollar_string;
   }
 
-  // Past a parenthesis and all that it holds.
+  // Skips a parenthesis with its content.
   bool skip_parenthesis() noexcept {
     if (!symbol('(')) return false;
     std::size_t depth = 0;
@@ -154,7 +159,8 @@ class Classifier {
  public:
   Classifier(std::string_view sql, const Settings& settings) noexcept : sql_(sql), settings_(settings) {}
 
-  // `statement` has offset and length. `plain` ends false where the grammar must accept the text for this to hold.
+  // `statement` has offset and length already. `plain` becomes false if the result holds only for a
+  // text that the grammar accepts.
   void classify(Tokens tokens, Statement& statement, bool& plain) {
     statement.kind = Kind::unparsable;
     Tape tape(sql_, tokens);
@@ -169,7 +175,7 @@ class Classifier {
   }
 
  private:
-  // Long: one case for each first word of a statement, and nothing else.
+  // Long, because it has one case for each first word of a statement.
   bool read(Tape& tape, Tokens tokens, Statement& statement, bool& plain) {
     if (tape.at_end()) {
       statement.kind = Kind::empty;
@@ -292,10 +298,11 @@ class Classifier {
 
   // --- queries ---
 
-  // What the tokens of a query, wherever they stand, say of what it does.
+  // What the tokens of a query show, wherever they are.
   struct Facts {
     bool writes = false;  // INTO, a row lock, or a statement in WITH that modifies
-    bool plain = true;    // no word that even looks like it
+    // No word even looks like a write.
+    bool plain = true;
   };
 
   Facts facts(Tokens tokens) const noexcept {
@@ -323,8 +330,9 @@ class Classifier {
           }
           break;
         case Word::with:
+        // Both need INTO to write.
         case Word::insert:
-        case Word::merge: facts.plain = false; break;  // both need INTO
+        case Word::merge: facts.plain = false; break;
         case Word::delete_:
           facts.plain = false;
           facts.writes = facts.writes || (after == Word::from && !no_statement);
@@ -333,7 +341,7 @@ class Classifier {
           facts.plain = false;
           update = update || !no_statement;
           break;
-        case Word::set: set = true; break;  // no UPDATE without
+        case Word::set: set = true; break;  // an UPDATE needs it
         default: break;
       }
     }
@@ -341,8 +349,9 @@ class Classifier {
     return facts;
   }
 
-  // Every name before a `(`. A qualified one is known by its last part. And what calls functions without a word of it: casts to types, and
-  // operators, that are not the server's own.
+  // Records every name before a `(`; a qualified one counts by its last part. Also records what
+  // calls functions without naming one: casts to types, and operators, that are not the server's
+  // own.
   void functions(Tokens tokens, Statement& statement) const {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       if (tokens[i].type == TokenType::operation && !(settings_.own_names_first && is_everyday_operator(text_of(sql_, tokens[i]))))
@@ -353,7 +362,8 @@ class Classifier {
       }
       if (i > 0 && tokens[i].type >= TokenType::string && tokens[i].type <= TokenType::dollar_string && names_unknown_type(tokens.first(i)))
         statement.calls_functions = statement.calls_unknown = true;
-      // (4712).lo_create calls lo_create(4712): a name behind a point may be a function's as well as a column's.
+      // (4712).lo_create calls lo_create(4712): a name after a dot may be a function's as well as a
+      // column's.
       if (i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' &&
           (tokens[i].type == TokenType::word || tokens[i].type == TokenType::quoted_name)) {
         const std::string_view written = text_of(sql_, tokens[i]);
@@ -374,7 +384,8 @@ class Classifier {
       }
       const std::string_view written = text_of(sql_, token);
       if (token.type == TokenType::unicode_name || (token.type == TokenType::word && text::has_high(written))) {
-        // It may spell any name: by escapes, or because a single-byte locale folds a letter into ASCII.
+        // It may spell any name: by escapes, or because a single-byte locale folds a letter into
+        // ASCII.
         statement.calls_functions = statement.read_only_hole = true;
         continue;
       }
@@ -403,7 +414,8 @@ class Classifier {
     }
   }
 
-  // INSERT, UPDATE, DELETE and MERGE. A name after INTO that is followed by a list of columns is no call.
+  // The calls in INSERT, UPDATE, DELETE and MERGE. A name after INTO that is followed by a list of
+  // columns is not a call.
   void calls_of_write(Tokens tokens, Statement& statement) const {
     std::size_t from = 0;
     for (std::size_t i = 0; i < tokens.size() && i < 8; ++i) {
@@ -423,7 +435,8 @@ class Classifier {
 
   bool is_colon(const Token& token) const noexcept { return token.type == TokenType::symbol && sql_[token.offset] == ':'; }
 
-  // A type that is named by one word or by its place in pg_catalog.
+  // Whether the tokens are the name of a common built-in type: one word, perhaps after
+  // `pg_catalog.`.
   bool is_everyday_type(Tokens tokens) const {
     Tape tape(sql_, tokens);
     auto name = tape.name();
@@ -431,12 +444,13 @@ class Classifier {
     return name && !tape.symbol('.') && is_everyday_word(*name);
   }
 
-  // search_path may find another schema's first: only the words of the grammar are certain.
+  // search_path may find a type in another schema first, so only words of the grammar are certain.
   bool is_everyday_word(std::string_view word) const noexcept {
     return statements::is_everyday_type(word) && (settings_.own_names_first || is_never_a_name(word));
   }
 
-  // A name that ends right before a string: app.dom 'x' is a constant of that type, as DATE '…' is.
+  // Whether the tokens end in a type name right before a string: app.dom 'x' is a constant of that
+  // type, as DATE '…' is.
   bool names_unknown_type(Tokens tokens) const {
     const Token& last = tokens.back();
     if (last.type == TokenType::quoted_name || last.type == TokenType::unicode_name) return true;
@@ -447,14 +461,14 @@ class Classifier {
     return !stands_before_a_constant(word) && !is_everyday_word(word) && !is_grammar_here(tokens, tokens.size() - 1, word);
   }
 
-  // Whether the word at `at`, which may also be a function's or a type's name, is a keyword in this place.
+  // Whether the word at `at`, which may also be the name of a function or type, is a keyword here.
   bool is_grammar_here(Tokens tokens, std::size_t at, std::string_view word) const {
     const auto before = [&](std::initializer_list<std::string_view> words, std::size_t far = 1) {
       if (at < far || tokens[at - far].type != TokenType::word) return false;
       const std::string there = text::lower(text_of(sql_, tokens[at - far]));
       return std::find(words.begin(), words.end(), there) != words.end();
     };
-    // Then the word behind it is an operator: two operands do not follow each other.
+    // After an operand the word is an operator, because two operands do not follow each other.
     const auto behind_operand = [&](std::size_t far) {
       if (at < far) return false;
       const Token& token = tokens[at - far];
@@ -482,7 +496,7 @@ class Classifier {
     return false;
   }
 
-  // CAST, from its parenthesis on: the type behind the AS that is its own.
+  // From the parenthesis of a CAST on: whether the type after its own AS is a common built-in one.
   bool casts_to_everyday_type(Tokens tokens) const {
     std::size_t depth = 0;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -500,8 +514,9 @@ class Classifier {
                           : sql_.substr(tokens.front().offset, tokens.back().offset + tokens.back().length - tokens.front().offset);
   }
 
-  // DO of PL/pgSQL whose body has its letters as they are written: a dollar string, or a string without escapes that does not go on in
-  // another line. Nor a capital I with a dot, in UTF-8 or LATIN5: of a Turkish database PL/pgSQL makes an i of it, and COMMİT is a word.
+  // Whether a DO of PL/pgSQL has a body without escapes: a dollar-quoted string, or a plain string
+  // on one line. A capital I with a dot, in UTF-8 or LATIN5, is excluded: in a Turkish database
+  // PL/pgSQL reads it as an i, and COMMİT as a keyword.
   bool is_plain_do(Tokens tokens) const {
     if (const std::string_view all = text_of_all(tokens);
         all.find("\xc4\xb0") != std::string_view::npos || all.find('\xdd') != std::string_view::npos)
@@ -523,7 +538,7 @@ class Classifier {
     return bodies == 1;
   }
 
-  // 'it''s', and not 'it' newline 's'.
+  // Accepts 'it''s', but not 'it' newline 's'.
   static bool is_one_piece(std::string_view text) {
     if (text.size() < 2 || text.front() != '\'' || text.back() != '\'' || text.find('\\') != std::string_view::npos) return false;
     const std::string_view inner = text.substr(1, text.size() - 2);
@@ -539,7 +554,8 @@ class Classifier {
            small.find("call") != std::string::npos;
   }
 
-  // SELECT set_config('termgate.scope', 'orders', true), set_config('termgate.term', $1, true): declares and does nothing else.
+  // SELECT set_config('termgate.scope', 'orders', true), set_config('termgate.term', $1, true):
+  // only declares.
   void exactly_declares(Tokens tokens, Statement& statement) const {
     Tape tape(sql_, tokens);
     if (!tape.take(Word::select)) return;
@@ -576,8 +592,8 @@ class Classifier {
     statement.exactly_declares = !types;
   }
 
-  // set_config('name', 'value', …): a hole unless the name is a literal that matters to nobody here. True: it is scope or term, and the
-  // call itself is no hole.
+  // set_config('name', 'value', …) is a hole unless the name is a literal that does not matter
+  // here. True: the name is scope or term, and the call itself is not a hole.
   static bool set_config(Tape tape, Statement& statement) {
     tape.skip();
     const auto setting = tape.string();
@@ -609,7 +625,8 @@ class Classifier {
     return simple(statement, does_more || !statement.set_config_at.empty() ? Kind::write : Kind::provably_read);
   }
 
-  // What begins with WITH or a parenthesis. The first word that is none of these decides only whether it is a query at all.
+  // For a text that begins with WITH or a parenthesis. The first other word only decides whether it
+  // is a query at all.
   bool query(Tape& tape, Tokens tokens, Statement& statement) {
     while (tape.take_symbol('(')) {}
     const Word head = tape.word();
@@ -618,7 +635,7 @@ class Classifier {
     return plain_query(tokens, statement, ignored);
   }
 
-  // The statement inside another: flags go to the outer one.
+  // Classifies the statement inside another; its flags are added to the outer one.
   Kind inner(Tokens tokens, Statement& outer, bool& plain) {
     Statement statement;
     if (++depth_ > 4) return Kind::unparsable;
@@ -659,7 +676,7 @@ class Classifier {
         statement.access = Access::read_only;
       } else if (tape.take({Word::read, Word::write})) {
         statement.access = Access::read_write;
-        statement.sets_read_only = true;  // also where a later mode takes it back
+        statement.sets_read_only = true;  // even if a later mode reverses it
       } else if (!tape.take(Word::deferrable) && !tape.take({Word::not_, Word::deferrable})) {
         return false;
       }
@@ -722,7 +739,8 @@ class Classifier {
     statement.changes_lexing = statement.changes_lexing || changes_lexing(statement.name);
   }
 
-  // name {. name}, folded to lower case altogether, as settings are compared. Empty: none that can be read.
+  // Reads name {. name}, folded to lower case, as settings are compared. Empty: there is none that
+  // can be read.
   static std::string setting_name(Tape& tape) {
     std::string result;
     do {
@@ -734,7 +752,7 @@ class Classifier {
     return text::lower(result);
   }
 
-  // One value as SET takes it; nullopt and taken where it is more than a plain literal.
+  // Takes one value as SET does. nullopt: it is more than a plain literal.
   static std::optional<std::string> value(Tape& tape) {
     std::optional<std::string> result;
     if (tape.is_string()) {
@@ -892,7 +910,7 @@ class Classifier {
     const bool types = tape.symbol('(');
     const std::size_t before = tokens.size() - tape.left();
     if (types && !tape.skip_parenthesis()) return false;
-    // Each word of the list of types, whatever it says of the type: one that is not the server's own may run code.
+    // Checks each word of the list of types, whatever its role: a user-defined type may run code.
     for (std::size_t i = before; i < tokens.size() - tape.left(); ++i) {
       const std::string text = tokens[i].type == TokenType::word ? text::lower(text_of(sql_, tokens[i])) : std::string();
       const bool word =
@@ -902,13 +920,13 @@ class Classifier {
       if (named && !word) statement.unknown_parameters = true;
     }
     if (!tape.take(Word::as) || tape.at_end()) return false;
-    // A comment in front of what is prepared binds it as one at the ends of the text does.
+    // A comment ahead of the prepared statement binds it, as one at the ends of the text does.
     const std::size_t first = tape.peek()->offset;
     const Token& as = tokens[tokens.size() - tape.left() - 1];
     declared_between(statement.declared, statement.declared, sql_, as.offset + as.length, first);
     statement.inner = inner(tape.rest(), statement, plain);
     statement.only_declares = declares_.only_declares;
-    statement.exactly_declares = declares_.exactly_declares && !types;  // a type of the client's own may run code
+    statement.exactly_declares = declares_.exactly_declares && !types;  // a user-defined type may run code
     statement.set_config_at = declares_.set_config_at;
     return simple(statement, Kind::prepare);
   }
@@ -1013,7 +1031,7 @@ class Classifier {
       Statement planned;
       functions(tokens, planned);
       statement.calls_functions = planned.calls_functions;
-      statement.calls_unknown = planned.calls_unknown;  // a function called immutable runs while it is planned
+      statement.calls_unknown = planned.calls_unknown;  // a function marked immutable runs during planning
       statement.declares = planned.declares;
       // The arguments of EXECUTE are evaluated although nothing is run.
       if (tape.word() == Word::execute) statement.read_only_hole = planned.read_only_hole;
@@ -1029,7 +1047,7 @@ class Classifier {
     if (tape.at_end()) return false;
     Tokens rest = tokens;
     if (rest.back().word == Word::nowait) rest = rest.first(rest.size() - 1);
-    // What any SELECT takes, and pg_dump asks for, harms nobody who only writes.
+    // The lock that any SELECT takes, and that pg_dump requests, does not block writers.
     const auto ends_with = [&](std::initializer_list<Word> words) {
       return rest.size() >= words.size() && std::equal(words.begin(), words.end(), rest.end() - static_cast<std::ptrdiff_t>(words.size()),
                                                        [](Word word, const Token& token) { return token.word == word; });
@@ -1054,7 +1072,7 @@ class Classifier {
     return simple(statement, Kind::write);
   }
 
-  // `name = false` among the options of a subscription.
+  // Whether the options of a subscription have `name = false`.
   bool switched_off(Tokens tokens, std::string_view option) const {
     for (std::size_t i = 0; i + 2 < tokens.size(); ++i) {
       if (tokens[i].type != TokenType::word || text::lower(text_of(sql_, tokens[i])) != option || text_of(sql_, tokens[i + 1]) != "=")
@@ -1066,7 +1084,8 @@ class Classifier {
     return false;
   }
 
-  // Definitions run expressions of the client's and of others': indexes, defaults, checks, CREATE TABLE AS.
+  // Definitions run expressions of the client's and of others: indexes, defaults, checks, CREATE
+  // TABLE AS.
   void calls_of_definition(Tokens tokens, Statement& statement) const {
     Statement calls;
     functions(tokens, calls);
@@ -1109,7 +1128,7 @@ class Classifier {
     return simple(statement, Kind::write);
   }
 
-  // SET (failover) and SET (two_phase) reach into the publisher's slot.
+  // SET (failover) and SET (two_phase) change the publisher's slot.
   static bool only_plain_options(std::string_view sql, Tokens tokens) {
     return std::none_of(tokens.begin(), tokens.end(), [&](const Token& token) {
       const std::string text = text::lower(text_of(sql, token));
@@ -1119,7 +1138,7 @@ class Classifier {
 
   std::string_view sql_;
   const Settings& settings_;
-  Statement declares_;  // of the statement inside another one, the last that was read
+  Statement declares_;  // the last one read inside another statement
   int depth_ = 0;
 };
 
@@ -1133,7 +1152,7 @@ Statement whole(std::string_view sql, const Lexed& lexed, Kind kind) {
   return statement;
 }
 
-// Two places of one statement that declare: they must say the same.
+// Merges two declarations of one statement, which must agree.
 void join(Declaration& inside, const Declaration& outside) {
   if (inside.empty()) {
     inside = outside;
@@ -1145,7 +1164,8 @@ void join(Declaration& inside, const Declaration& outside) {
 
 bool is_semicolon(std::string_view sql, const Token& token) noexcept { return token.type == TokenType::symbol && sql[token.offset] == ';'; }
 
-// Statements as the tokens have them: `;` at depth 0 ends one. The grammar knows better inside BEGIN ATOMIC … END.
+// The number of statements according to the tokens: a `;` at depth 0 ends one. Inside BEGIN ATOMIC
+// … END only the grammar is right.
 std::size_t statements_by_tokens(std::string_view sql, Tokens tokens) noexcept {
   std::size_t count = 0;
   std::size_t depth = 0;
@@ -1214,7 +1234,7 @@ Classified classified(std::string_view sql, const Settings& settings) {
 
   std::vector<Range> ranges;
   if (sql.size() > settings.parsed_bytes_max || !split_by_grammar(sql, ranges)) return unparsable(), result;
-  // Two readings that differ are a reason to believe neither.
+  // If the two readings differ, neither is trusted.
   const bool atomic = std::any_of(tokens.begin(), tokens.end(), [](const Token& token) { return token.word == Word::atomic; });
   if (!atomic && statements_by_tokens(sql, tokens) != ranges.size()) return unparsable(), result;
   std::size_t at = 0;
@@ -1231,7 +1251,7 @@ Classified classified(std::string_view sql, const Settings& settings) {
     note_shapes(sql, tokens.subspan(first, at - first), statement);
     result.statements.push_back(std::move(statement));
   }
-  // A token that no statement has.
+  // A token that belongs to no statement.
   while (at < tokens.size() && is_semicolon(sql, tokens[at])) ++at;
   if (at < tokens.size()) return unparsable(), result;
   if (!result.speaks_of_terms) return result;
@@ -1247,7 +1267,7 @@ Classified classified(std::string_view sql, const Settings& settings) {
   }
   Declaration& last = result.statements.back().declared;
   declared_between(last, last, sql, end, sql.size());
-  // One at the BEGIN or at the COMMIT speaks for the block between them.
+  // A comment at the BEGIN or at the COMMIT declares for the block between them.
   const Declaration first = result.statements.front().declared;
   const Declaration whole = !first.empty() && result.statements.front().kind == Kind::begin ? first : last;
   const bool block =
@@ -1282,7 +1302,7 @@ bool is_read(const Statement& statement) noexcept {
     case Kind::discard:
     case Kind::listen:
     case Kind::unlisten:
-    case Kind::lock_table:  // ACCESS SHARE, else it is a hole
+    case Kind::lock_table:  // ACCESS SHARE; any other lock is a hole
       return true;
     case Kind::begin:
     case Kind::set_transaction:
@@ -1326,7 +1346,7 @@ Classified classify(std::string_view sql, const Settings& settings) noexcept {
   try {
     return classified(sql, settings);
   } catch (...) {
-    // Out of memory: nothing is known of the text, and an empty list would be a read.
+    // Out of memory: nothing is known of the text. An empty list would count as a read.
     Classified nothing;
     nothing.statements.resize(1);
     Statement& statement = nothing.statements.front();

@@ -1,11 +1,11 @@
-// Scope and term, as clients declare them without a statement:
+// Scope and term as clients declare them without a statement:
 //
 //   comment            /*termgate.scope='billing',termgate.term='7'*/    sqlcommenter's form
 //   application_name   …termgate.scope=billing;termgate.term=7;
 //   options            -c termgate.scope=billing --termgate.term=7
 //
-// What looks like a declaration and cannot be read is a problem, never nothing: a session whose declaration was
-// overlooked would write without its check, or be refused without a reason.
+// A declaration that cannot be read is a problem, and not ignored: otherwise a session would write
+// without its check, or be refused for no visible reason.
 #include <termgate/statements/declaration.hpp>
 #include <termgate/text/ascii.hpp>
 #include <termgate/text/hex.hpp>
@@ -31,7 +31,8 @@ bool same_but_case(std::string_view one, std::string_view other) noexcept {
   return true;
 }
 
-// Where one of our keys is in `text` from `at` on, in any case, with only white space between it and a `=`.
+// The next of our keys in `text` from `at` on, in any case, followed by `=` with only white space
+// between them.
 struct Found {
   std::size_t begin = std::string_view::npos;
   std::size_t equals = 0;
@@ -68,7 +69,7 @@ std::optional<Term> term_of(std::string_view text) {
   return Term(value);
 }
 
-// One value on top of what is there. `once`: a different value beside it is malformed rather than later.
+// Adds one value. `once`: a second, different value is malformed instead of replacing the first.
 void put(Declaration& declaration, std::string_view key, std::string_view value, std::string_view where, bool once) {
   if (!declaration.problem.empty()) return;
   if (key == scope_key) {
@@ -93,7 +94,8 @@ void put(Declaration& declaration, std::string_view key, std::string_view value,
 
 constexpr std::string_view in_comment = "a comment";
 
-// key='value', … of one comment without its marks. Comments without a key of ours may say what they like.
+// Parses key='value', … from one comment without its marks. Comments without a key of ours are
+// ignored.
 void read_comment(Declaration& declaration, std::string_view text) {
   if (find_key(text, 0).begin == std::string_view::npos) return;
   std::size_t at = 0;
@@ -120,7 +122,7 @@ void read_comment(Declaration& declaration, std::string_view text) {
     ++at;
     const bool scope = key == scope_key;
     if (scope || key == term_key) {
-      // sqlcommenter writes a space as %20 and keeps + as it is.
+      // sqlcommenter writes a space as %20 and does not encode +.
       const auto decoded = text::percent_decoded(value);
       if (!decoded) return refuse(declaration, in_comment, "a value is not URL-encoded");
       put(declaration, scope ? scope_key : term_key, *decoded, in_comment, true);
@@ -161,7 +163,7 @@ void declared_around(Declaration& declaration, std::string_view sql, const Lexed
     return;
   }
   std::size_t lead = skip_trivia(sql, 0, read);
-  while (lead < sql.size() && sql[lead] == ';') lead = skip_trivia(sql, lead + 1, read);  // empty statements end nothing
+  while (lead < sql.size() && sql[lead] == ';') lead = skip_trivia(sql, lead + 1, read);  // skip empty statements
   if (lexed.problem == Lexed::Problem::none) {
     std::size_t at = lexed.last_token_end;
     if (at == lexed.first_token) return;  // no token at all: everything was read above
@@ -171,7 +173,8 @@ void declared_around(Declaration& declaration, std::string_view sql, const Lexed
     }
     return;
   }
-  // The end of the last token is not known. What looks like a declaration at the end must not be passed over in silence.
+  // The end of the last token is not known. What looks like a declaration at the end must not be
+  // ignored.
   const std::size_t last = sql.rfind("/*");
   if (last != std::string_view::npos && last >= lead && find_key(sql.substr(last), 0).begin != std::string_view::npos) {
     refuse(declaration, in_comment, "the text before it cannot be read");
@@ -193,7 +196,7 @@ void declared_between(Declaration& former, Declaration& latter, std::string_view
 
 Declaration declared_in_comments(std::string_view sql, const Settings& settings) {
   Declaration declaration;
-  // Most texts have none, and this is cheaper than reading them.
+  // Most texts have none, and this is cheaper than parsing them.
   if (find_key(sql, 0).begin == std::string_view::npos) return declaration;
   Lexed& lexed = lexer_of_thread();
   lex(sql, settings, lexed);
@@ -225,13 +228,15 @@ Declaration declared_in_application_name(std::string_view name) {
     if (!declaration.problem.empty()) return declaration;
     at = end + 1;
   }
-  // A key cut short: alone it must at least say `termgate`, after another declaration any beginning of a key counts.
+  // A truncated key. Alone, it must at least contain `termgate`; after another declaration any
+  // beginning of a key counts.
   const std::size_t enough = declaration.empty() ? std::string_view("termgate").size() : 1;
   const std::string_view rest = name.substr(at);
   for (const std::string_view key : {scope_key, term_key}) {
     for (std::size_t length = enough; length <= key.size(); ++length) {
       if (rest.size() < length || !same_but_case(rest.substr(rest.size() - length), key.substr(0, length))) continue;
-      // `at` > 0: the whole rest, else `…t` at the end of a word would count.
+      // With `at` > 0 the whole rest must match, because otherwise a word that ends in `t` would
+      // count.
       if (declaration.empty() || rest.size() == length) {
         refuse(declaration, where, "it ends within a key and may have been cut short");
         return declaration;
@@ -244,7 +249,7 @@ Declaration declared_in_application_name(std::string_view name) {
 Declaration declared_in_options(std::string_view options) {
   constexpr std::string_view where = "options";
   Declaration declaration;
-  // pg_split_opts: white space separates, a backslash takes the next character as it is.
+  // pg_split_opts: white space separates words, a backslash quotes the next character.
   std::vector<std::string> words;
   const auto space = [](char character) { return is_space(character) || character == '\v'; };
   for (std::size_t at = 0;;) {
@@ -270,8 +275,8 @@ Declaration declared_in_options(std::string_view options) {
       declare(declaration, name, assignment.substr(equals + 1), where);
     }
   };
-  // getopt with the server's switches: those with a colon take the rest of the word or the next one; `--name=value` is the
-  // switch `-` with a value.
+  // getopt with the server's switches: those followed by a colon take the rest of the word or the
+  // next word; `--name=value` is the switch `-` with a value.
   constexpr std::string_view with_value = "BCDNSWcdfhkprtv-";
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];

@@ -7,14 +7,16 @@ namespace termgate::statements {
 namespace {
 
 // clang-format off
-// A name that ends in `*` means all that begin so. Left out on purpose, because they change nothing that anybody reads:
-// txid_current and pg_current_xact_id (a number is used up), pg_export_snapshot (pg_dump -j), setseed, pg_sleep, pg_stat_clear_snapshot.
+// A name that ends in `*` means all names with that beginning. Left out on purpose, because nobody
+// reads what they change: txid_current and pg_current_xact_id (use up a number), pg_export_snapshot
+// (pg_dump -j), setseed, pg_sleep, pg_stat_clear_snapshot.
 constexpr std::string_view holes[] = {
-    // Large objects: READ ONLY refuses their writes from 16 on only. Reading ones are distinguished below.
+    // Large objects: READ ONLY refuses to write them only from version 16 on. Functions that only
+    // read are listed below.
     "lo_*", "lowrite",
-    // Sequences: refused by READ ONLY, but they are never a read.
+    // Sequences: READ ONLY refuses these, but they are never a read.
     "nextval", "setval",
-    // Messages to other sessions, and other sessions' ends.
+    // Messages to other sessions, and functions that end other sessions.
     "pg_notify", "pg_terminate_backend", "pg_cancel_backend", "pg_log_backend_memory_contexts",
     // Locks that others wait for, and that outlive the transaction.
     "pg_advisory_*", "pg_try_advisory_*",
@@ -23,16 +25,16 @@ constexpr std::string_view holes[] = {
     // Replication slots and origins; reading changes from a slot consumes them.
     "pg_create_physical_replication_slot", "pg_create_logical_replication_slot", "pg_copy_physical_replication_slot", "pg_copy_logical_replication_slot", "pg_drop_replication_slot",
     "pg_replication_slot_advance", "pg_logical_slot_get_*", "pg_replication_origin_*", "pg_sync_replication_slots",
-    // The server itself, and files beside it.
+    // The server itself, and files.
     "pg_reload_conf", "pg_rotate_logfile*", "pg_file_*", "pg_stat_reset*", "pg_stat_statements_reset", "pg_stat_kcache_reset", "pg_import_system_collations", "pg_nextoid",
     "pg_stop_making_pinned_objects", "pg_restore_relation_stats", "pg_clear_relation_stats", "pg_restore_attribute_stats", "pg_clear_attribute_stats", "binary_upgrade_*", "pg_extension_config_dump",
     // Maintenance below the level of transactions.
     "brin_summarize_*", "brin_desummarize_*", "gin_clean_pending_list", "heap_force_*", "pg_truncate_visibility_map", "pg_buffercache_evict*", "pg_prewarm", "autoprewarm_*",
-    // Other connections, for which our transaction's READ ONLY means nothing.
+    // Other connections, which our transaction's READ ONLY does not cover.
     "dblink*", "postgres_fdw_disconnect*",
-    // TREAT(1 AS name) is a call of pg_catalog.name(1) in the grammar, whatever the name.
+    // In the grammar TREAT(1 AS name) is a call of pg_catalog.name(1), for any name.
     "treat",
-    // SQL given as text: what it calls cannot be seen here.
+    // SQL given as text, whose calls cannot be seen here.
     "query_to_xml*", "cursor_to_xml*", "ts_stat", "ts_rewrite", "crosstab*", "connectby", "xpath_table", "http*",
 };
 // clang-format on
@@ -49,8 +51,8 @@ constexpr std::string_view termgate_writes[] = {
 constexpr std::string_view termgate_reads[] = {"doctor",      "fence",          "follower_behind", "lease",          "outcome",
                                                "read_stream", "schema_version", "server_time",     "verify_findings"};
 
-// Words that no function and no type can have as its name unless it is quoted: reserved, or a column's name only. What the others are, the
-// words around them say (classify.cpp, is_grammar_here).
+// Words that cannot be the name of a function or type unless quoted: reserved ones, or column names
+// only. For all others the surrounding words decide (classify.cpp, is_grammar_here).
 constexpr std::string_view syntax[] = {
     "all",     "and",       "any",       "array",    "as",        "between",  "bigint", "bit",      "boolean", "case",      "cast",
     "char",    "character", "coalesce",  "dec",      "decimal",   "distinct", "else",   "end",      "except",  "exists",    "extract",
@@ -61,7 +63,8 @@ constexpr std::string_view syntax[] = {
 };
 
 // clang-format off
-// SELECT word FROM pg_get_keywords(), of 13 and 18 together, but for those that are values, as NULL is.
+// SELECT word FROM pg_get_keywords(), of versions 13 and 18 together, without words that are
+// values, such as NULL.
 constexpr std::string_view keywords[] = {
     "abort", "absent", "absolute", "access", "action", "add", "admin", "after", "aggregate", "all", "also", "alter", "always", "analyse", "analyze", "and", "any", "array", "as",
     "asc", "asensitive", "assertion", "assignment", "asymmetric", "at", "atomic", "attach", "attribute", "authorization", "backward", "before", "begin", "between", "bigint",
@@ -130,13 +133,14 @@ constexpr std::string_view everyday_types[] = {
     "timestamptz", "timetz",       "tsquery",  "tsvector",     "uuid",    "varbit",  "varchar",  "xml",
 };
 
-// No expression follows these in any query, and columns often have their names.
+// No expression follows these words in a query, and columns often have these names.
 constexpr std::string_view columns[] = {
     "action", "class", "comment",  "data",   "database", "domain", "label",  "language", "level", "location", "method", "mode",
     "name",   "owner", "password", "policy", "role",     "schema", "server", "source",   "text",  "type",     "view",
 };
 
-// Words that a string may follow, and that name no type; any other in front of one is the name of its type, unless is_grammar_here().
+// Words that a string may follow and that are not a type. Any other word before a string is the
+// name of its type, unless is_grammar_here().
 constexpr std::string_view before_a_constant[] = {
     "all",    "and",       "as",    "between", "case",   "distinct", "else", "for",     "from",      "having",
     "in",     "into",      "limit", "not",     "offset", "on",       "or",   "placing", "precision", "returning",
@@ -164,7 +168,7 @@ bool found(const List& sorted, std::string_view name) noexcept {
   return std::binary_search(std::begin(sorted), std::end(sorted), name);
 }
 
-// By first letter, so that the usual call costs a handful of comparisons.
+// Indexed by first letter, so that a typical call costs only a few comparisons.
 const auto holes_by_letter = [] {
   std::array<std::array<std::string_view, 64>, 26> result{};
   std::array<std::size_t, 26> counts{};

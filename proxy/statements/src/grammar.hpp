@@ -1,5 +1,6 @@
-// PostgreSQL's own grammar (libpg_query, that of major 15), asked for nothing but where statements begin and end: the one
-// entry that keeps no tree, and so survives any depth on a small stack (docs in grammar.cpp).
+// PostgreSQL's own grammar (libpg_query, version 15), used only to find where statements begin and
+// end. This is the one entry point that keeps no tree, so any depth is safe on a small stack
+// (grammar.cpp).
 #pragma once
 
 #include <cstddef>
@@ -13,8 +14,8 @@ struct Range {
   std::size_t end;
 };
 
-// False where the grammar refuses the text. The text holds no NUL; standard_conforming_strings is on, or no string of it has a
-// backslash. Any thread.
+// False if the grammar refuses the text. The text must not contain a NUL; and
+// standard_conforming_strings must be on, or no string may contain a backslash. Any thread.
 bool split_by_grammar(std::string_view sql, std::vector<Range>& out);
 
 }  // namespace termgate::statements

@@ -1,6 +1,6 @@
-// PostgreSQL's tokens, as all majors from 13 to 18 read them. Where they differ, or a setting decides and is
-// not known, the text has a problem, and its statements count as writes. Never reads past the end, and takes
-// time linear in the text.
+// PostgreSQL's tokens, as all versions from 13 to 18 read them. If versions differ, or an unknown
+// setting decides, the text has a problem, and its statements count as writes. Never reads past the
+// end, and takes linear time.
 #include "lexer.hpp"
 
 #include <array>
@@ -32,13 +32,14 @@ class Lexer {
  public:
   Lexer(std::string_view sql, const Settings& settings) noexcept : sql_(sql), settings_(settings) {}
 
-  // The token at at_, which is neither white space nor comment nor the end. False: problem() says why.
+  // Reads the token at at_, which is not white space, a comment or the end. False: problem() says
+  // why.
   bool token(Token& out) noexcept {
     const std::size_t begin = at_;
     const char first = sql_[at_];
     TokenType type = TokenType::symbol;
     if (first == '.' && peek(1) == '.') {
-      at_ += 2;  // of PL/pgSQL; no SQL has it
+      at_ += 2;  // a token of PL/pgSQL, not of SQL
     } else if (is(first, name_start)) {
       type = named();
     } else if (is(first, digit) || (first == '.' && is(peek(1), digit))) {
@@ -50,7 +51,7 @@ class Lexer {
     } else if (first == '"') {
       type = TokenType::quoted_name;
       quoted('"', Backslash::plain);
-      if (at_ - begin == 2) problem_ = Lexed::Problem::odd;  // no name has no letter
+      if (at_ - begin == 2) problem_ = Lexed::Problem::odd;  // a name cannot be empty
     } else if (first == '$') {
       type = dollar();
     } else if (is(first, operation)) {
@@ -78,7 +79,8 @@ class Lexer {
   Lexed::Problem problem() const noexcept { return problem_; }
 
  private:
-  // What a string makes of a backslash. In bits a doubled quote is no quote either: it ends one string and begins another.
+  // What a backslash means in a string. In `bits` a doubled quote is not a quote but ends one
+  // string and begins another.
   enum class Backslash { plain, escapes, unclear, bits };
 
   char peek(std::size_t ahead) const noexcept { return at_ + ahead < sql_.size() ? sql_[at_ + ahead] : '\0'; }
@@ -111,7 +113,7 @@ class Lexer {
     if ((first == 'u' || first == 'U') && next == '&' && (peek(2) == '\'' || peek(2) == '"')) {
       const char quote = peek(2);
       at_ += 2;
-      // With standard_conforming_strings off the server refuses U&'', and so may we.
+      // With standard_conforming_strings off the server refuses U&'', so the lexer may too.
       quoted(quote, quote == '"' || settings_.standard_conforming_strings == ConformingStrings::on ? Backslash::plain : Backslash::unclear);
       return quote == '"' ? TokenType::unicode_name : TokenType::unicode_string;
     }
@@ -119,8 +121,8 @@ class Lexer {
     return TokenType::word;
   }
 
-  // From a quote to its end, with the pieces that follow on later lines: they are of the same kind as the first
-  // (scan.l, xqs), so that E'a' ⏎ 'b\'' is one string.
+  // Reads from a quote to its end, with the pieces that follow on later lines: they are of the same
+  // kind as the first (scan.l, xqs), so E'a' ⏎ 'b\'' is one string.
   void quoted(char quote, Backslash backslash) noexcept {
     for (;;) {
       ++at_;
@@ -148,7 +150,8 @@ class Lexer {
     }
   }
 
-  // Where a string goes on after its quote: white space with a line's end, `--` comments allowed, and a quote. 0: nowhere.
+  // Where a string continues after its quote: after white space with a line end, perhaps `--`
+  // comments, and another quote. 0: it does not.
   std::size_t continuation() const noexcept {
     bool line_end = false;
     std::size_t at = at_;
@@ -169,7 +172,7 @@ class Lexer {
     const bool based =
         sql_[at_] == '0' && (peek(1) == 'x' || peek(1) == 'X' || peek(1) == 'o' || peek(1) == 'O' || peek(1) == 'b' || peek(1) == 'B');
     if (based) {
-      // 16 and later. Earlier majors read `0` and a name, and no such name is a keyword.
+      // From 16 on. Earlier versions read `0` and a name, and no such name is a keyword.
       at_ += 2;
       const std::size_t digits = at_;
       while (at_ < sql_.size() && (is(sql_[at_], hex_digit) || sql_[at_] == '_')) ++at_;
@@ -188,7 +191,7 @@ class Lexer {
         digits();
       }
     }
-    // 13 and 14 read `1FOR` as two tokens, later ones as an error.
+    // 13 and 14 read `1FOR` as two tokens, later versions as an error.
     if (at_ < sql_.size() && is(sql_[at_], name_start)) problem_ = Lexed::Problem::odd;
   }
 
@@ -239,7 +242,8 @@ bool encoding_is_ascii_safe(std::string_view client_encoding) noexcept {
   for (const std::string_view family : {"utf8", "unicode", "sqlascii", "latin", "iso8859", "win1", "win866", "win874", "windows", "koi8",
                                         "euc", "abc", "alt", "tcvn", "vscii"}) {
     if (folded.starts_with(family)) {
-      // windows932, windows936, windows949 and windows950 are SJIS, GBK, UHC and BIG5 by other names.
+      // windows932, windows936, windows949 and windows950 are other names for SJIS, GBK, UHC and
+      // BIG5.
       return !folded.starts_with("windows9");
     }
   }
@@ -262,7 +266,7 @@ void lex(std::string_view sql, const Settings& settings, Lexed& out) {
   }
   Lexer lexer(sql, settings);
   const auto ignore = [](std::size_t, std::size_t) {};
-  bool ended = false;  // a `;` was the last token
+  bool ended = false;  // the last token was a `;`
   bool any = false;
   if (!lexer.trivia(ignore)) {
     out.problem = lexer.problem();

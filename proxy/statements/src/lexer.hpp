@@ -1,6 +1,6 @@
-// PostgreSQL's tokens (src/backend/parser/scan.l, majors 13 to 18), for what a decision needs: where strings, comments and
-// statements end, and which words stand outside of them. Where the majors read a text differently it is `odd`, which callers
-// treat as unparsable.
+// PostgreSQL's tokens (src/backend/parser/scan.l, versions 13 to 18), as far as a decision needs
+// them: where strings, comments and statements end, and which words are outside of them. A text
+// that versions read differently is `odd`, which callers treat as unparsable.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace termgate::statements {
 enum class TokenType : std::uint8_t {
   word,            // a keyword or an unquoted name
   quoted_name,     // "…"
-  unicode_name,    // U&"…": may spell anything
+  unicode_name,    // U&"…": may spell any name
   string,          // '…', also in pieces across lines
   escape_string,   // E'…'
   unicode_string,  // U&'…'
@@ -25,13 +25,13 @@ enum class TokenType : std::uint8_t {
   dollar_string,   // $$…$$, $tag$…$tag$
   number,
   parameter,  // $1
-  symbol,     // one character that is no operator: ( ) [ ] , ; : .
+  symbol,     // one character that is not an operator: ( ) [ ] , ; : .
   operation,  // a run of operator characters
 };
 
 struct Token {
   TokenType type;
-  Word word;  // for TokenType::word; else Word::other
+  Word word;  // for TokenType::word; otherwise Word::other
   std::uint32_t offset;
   std::uint32_t length;
 };
@@ -40,25 +40,27 @@ struct Lexed {
   enum class Problem : std::uint8_t { none, too_long, unterminated, odd, ambiguous };
 
   std::vector<Token> tokens;  // at most tokens_max
-  bool complete = true;       // false: there are more tokens than that
-  bool several = false;       // a `;` with a token after it, at any depth
+  bool complete = true;       // false: there are more tokens
+  bool several = false;       // a `;` is followed by a token, at any depth
   Problem problem = Problem::none;
-  std::size_t first_token = 0;     // where leading white space and comments end
-  std::size_t last_token_end = 0;  // where trailing ones begin; a `;` at the end counts as trailing
+  std::size_t first_token = 0;  // where leading white space and comments end
+  // Where trailing white space and comments begin; a `;` at the end counts as trailing.
+  std::size_t last_token_end = 0;
 };
 
-// `out` is reused; its contents are replaced. After a problem, tokens and first_token hold what came before it.
+// Replaces the contents of `out`, which may be reused. After a problem, tokens and first_token hold
+// what came before it.
 void lex(std::string_view sql, const Settings& settings, Lexed& out);
 
 inline std::string_view text_of(std::string_view sql, const Token& token) noexcept { return sql.substr(token.offset, token.length); }
 
-// PostgreSQL's white space up to 15; 16 adds \v, which is odd here.
+// PostgreSQL's white space up to 15. 16 adds \v, which is `odd` here.
 inline bool is_space(char character) noexcept {
   return character == ' ' || character == '\t' || character == '\n' || character == '\r' || character == '\f';
 }
 
-// Past white space and comments from `at`; `sql.size() + 1` where a comment does not end. Calls comment(begin, end) for each
-// /*…*/ comment, its marks included.
+// Skips white space and comments from `at`. Returns `sql.size() + 1` if a comment does not end.
+// Calls comment(begin, end) for each /*…*/ comment, marks included.
 template <class Comment>
 std::size_t skip_trivia(std::string_view sql, std::size_t at, Comment comment) {
   for (;;) {

@@ -1,4 +1,5 @@
-// One set of tokens a thread, so that a text costs no allocation; and the comments around a text that is lexed already.
+// One token buffer for each thread, so that lexing allocates nothing; and the comments around a
+// text that is lexed already.
 #pragma once
 
 #include <string_view>
@@ -9,7 +10,7 @@
 
 namespace termgate::statements {
 
-// Gives back what an unusually long text has left behind.
+// Frees the memory that an unusually long text has used.
 inline Lexed& lexer_of_thread() {
   constexpr std::size_t tokens_kept = 4096;
   thread_local Lexed lexed;
@@ -17,10 +18,11 @@ inline Lexed& lexer_of_thread() {
   return lexed;
 }
 
-// declared_in_comments for tokens that lex() made of `sql`.
+// Like declared_in_comments(), for tokens that lex() made of `sql`.
 void declared_around(Declaration& declaration, std::string_view sql, const Lexed& lexed);
 
-// The comments between two statements, from `begin` to `end` of the text: those before the first `;` are `former`'s, the others `latter`'s.
+// The comments between two statements, from `begin` to `end` of the text: those before the first
+// `;` belong to `former`, the others to `latter`.
 void declared_between(Declaration& former, Declaration& latter, std::string_view sql, std::size_t begin, std::size_t end);
 
 }  // namespace termgate::statements

@@ -1,5 +1,5 @@
-// Recognises a few whole statements by their tokens, to the last one. A shape grants something (no check, or
-// one of its own), so anything unexpected means that the shape is not there.
+// Recognizes a few complete statements by their tokens. A match allows something (no check, or the
+// statement's own), so anything unexpected means no match.
 #include "shapes.hpp"
 
 #include <algorithm>
@@ -21,8 +21,9 @@ bool is_grammars_type(std::string_view word) noexcept {
   return std::find(all.begin(), all.end(), word) != all.end();
 }
 
-// SELECT [* FROM] schema.function(literals and parameters), from the left. Whatever else the statement held would run without a
-// check, so what is not expected ends the reading. That the schema is layer 1's is the caller's to know.
+// Parses SELECT [* FROM] schema.function(literals and parameters) from left to right. Anything else
+// in the statement would run without a check, so an unexpected token ends the parsing. The caller
+// checks that the schema is layer 1's.
 class LoneCallReader {
  public:
   LoneCallReader(std::string_view sql, Tokens tokens) noexcept : sql_(sql), tokens_(tokens) {}
@@ -43,7 +44,7 @@ class LoneCallReader {
   }
 
  private:
-  // A comment may declare a term, and what declares is no lone call.
+  // A comment may declare a term, and a lone call must not declare.
   bool only_space_between() const noexcept {
     for (std::size_t i = 1; i < tokens_.size(); ++i) {
       const std::size_t end = tokens_[i - 1].offset + tokens_[i - 1].length;
@@ -70,7 +71,7 @@ class LoneCallReader {
     return token != nullptr && text(*token) == operation && take(TokenType::operation);
   }
 
-  // A name as the server reads it; empty: there is none, or one that this reader leaves alone.
+  // A name as the server reads it. Empty: there is none, or one that this reader does not accept.
   std::string name(bool& quoted) {
     const Token* token = peek(TokenType::quoted_name);
     quoted = token != nullptr;
@@ -87,13 +88,14 @@ class LoneCallReader {
     return name(quoted) == wanted && !quoted;
   }
 
-  // A string without backslashes, whatever the server makes of them.
+  // A string without backslashes, so that its value depends on no setting.
   bool string() noexcept {
     const Token* token = peek(TokenType::string);
     return token != nullptr && sql_[token->offset] == '\'' && text(*token).find('\\') == std::string_view::npos && take(TokenType::string);
   }
 
-  // One step inside the parentheses: a literal, a parameter, a comma, a cast, the mark of a named argument, or a word such as NULL.
+  // Takes one step inside the parentheses: a literal, a parameter, a comma, a cast, the mark of a
+  // named argument, or a word such as NULL.
   bool argument() {
     if (string() || take(TokenType::parameter) || take(TokenType::number) || symbol(',') || operation("=>")) return true;
     if (operation("-")) return take(TokenType::number);
@@ -104,7 +106,7 @@ class LoneCallReader {
     bool quoted = false;
     const std::string given = name(quoted);
     if (given.empty()) return false;
-    // A type in front of its constant.
+    // A type ahead of its constant.
     return peek(TokenType::string) == nullptr || (!quoted && is_grammars_type(given));
   }
 

@@ -1,4 +1,4 @@
-// Two shapes of a statement that a proxy has to know to the letter, read off its tokens.
+// Two kinds of statement that a proxy has to recognize exactly, by their tokens.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace termgate::statements {
 
-// Notes in `statement` whether it is one call of layer 1 and nothing else, and where it says READ WRITE.
+// Records in `statement` whether it is only a call of layer 1, and where its READ WRITE is.
 void note_shapes(std::string_view sql, std::span<const Token> tokens, Statement& statement);
 
 }  // namespace termgate::statements

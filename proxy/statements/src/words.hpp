@@ -1,4 +1,4 @@
-// The words of SQL that decisions turn on. Any other word is Word::other.
+// The words of SQL that decisions depend on. Any other word is Word::other.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ enum class Word : std::uint8_t {
 #undef TERMGATE_WORD
 };
 
-// In any case of ASCII letters, as the grammar compares its keywords.
+// Ignores the case of ASCII letters, as the grammar does for its keywords.
 Word word_of(std::string_view text) noexcept;
 
 }  // namespace termgate::statements

@@ -1,4 +1,5 @@
-// When the gate is entered and left by calls of our own on the client's session, and what follows from their answers.
+// When our own calls on the client's session enter and leave the gate, and what follows from their
+// answers.
 #include <utility>
 
 #include <termgate/tds/request.hpp>
@@ -10,12 +11,12 @@ namespace {
 
 constexpr std::int64_t nothing_declared = 50002;
 
-// The server found a transaction that we had not seen, and has done nothing.
+// The server has a transaction that the proxy has not seen, and has done nothing.
 bool is_wrong_transaction(std::uint32_t number) noexcept { return number == 3988 || number == 3989; }
 
 }  // namespace
 
-// --- what is sent ---
+// --- calls sent ---
 
 void TdsSession::State::send_call(std::string_view payload, std::uint8_t resets) {
   tds::append_message(channel_.to_server.back(), tds::packet::rpc, payload, channel_.packet_size, resets);
@@ -27,7 +28,7 @@ void TdsSession::State::send_hello(Instant now) {
 }
 
 void TdsSession::State::send_enter(const ScopedTerm& pair, Instant now) {
-  // The call belongs to the transaction that the client's request names: its own headers were read when it was judged.
+  // The call belongs to the transaction that the client's message names in its headers.
   const auto headers = tds::decode_headers(message_.payload, channel_.tds_version);
   const bool names = headers && message_.type != tds::packet::bulk && (resets_ & tds::status::reset) == 0;
   channel_.stage = Stage::entering;
@@ -44,7 +45,7 @@ void TdsSession::State::send_leave(AfterLeave after, Instant now) {
   send_call(gate_.leave(transaction_.descriptor(), now));
 }
 
-// --- what is answered ---
+// --- answers ---
 
 void TdsSession::State::hello_ends(Instant now) {
   const Gate::Answer& answer = gate_.answer();
@@ -58,7 +59,7 @@ void TdsSession::State::hello_ends(Instant now) {
 
 void TdsSession::State::enter_ends(Instant now) {
   const Gate::Answer& answer = gate_.answer();
-  // Otherwise the server was asked for what the session has declared.
+  // If no pair was passed, the gate used what the session has declared.
   const bool given = gate_.pair().complete();
   if (answer.proven) {
     gate_.learn_pair();
@@ -107,7 +108,7 @@ void TdsSession::State::not_entered(Instant now) {
   const Gate::Answer& answer = gate_.answer();
   refusal_code_ = "TG006";
   if (answer.proven) {
-    // A refusal leaves nothing held that was not held before, and before it was open.
+    // A refusal leaves the gate as it was before, which is open.
     gate_.becomes(Gate::Is::open);
     if (answer.code > 50000 && answer.code <= 50006) refusal_code_ = "TG00" + std::to_string(answer.code - 50000);
     refusal_message_ = answer.message.empty() ? "TG006 the gate refused with " + std::to_string(answer.code) : answer.message;
@@ -116,7 +117,7 @@ void TdsSession::State::not_entered(Instant now) {
     refusal_message_ = "TG006 the gate of layer 1 gave no proof, and nothing was run" +
                        (answer.error.empty() ? std::string(" (SET NOEXEC, FMTONLY or SHOWPLAN?)") : ": " + answer.error);
     if (gate_.pair().complete()) return send_leave(AfterLeave::refuse, now);
-    // Without an error nothing ran at all, so no gate can be held.
+    // Without an error nothing ran at all, so the gate cannot be held.
     if (!answer.error.empty() || !claims_.is_silent()) return end(number_of(refusal_code_), refusal_message_);
     gate_.becomes(Gate::Is::open);
   }
@@ -173,7 +174,8 @@ bool TdsSession::State::ends_cancelled(Instant now) {
   return true;
 }
 
-// In the middle of a message that the server has seen nothing of, too: whoever stops there holds nobody up.
+// The gate may also be left while a message has partly arrived and the server has seen nothing of
+// it, so a client that stops there does not block a raise.
 bool TdsSession::State::may_leave() const noexcept {
   return channel_.stage == Stage::ready && gate_.held() && !rows_may_come_ && !transaction_.is_open();
 }
@@ -182,7 +184,7 @@ void TdsSession::State::wanted(bool certain, Instant now) {
   if (channel_.stage == Stage::closing || gate_.is() == Gate::Is::open) return;
   gate_.wanted(certain, now);
   if (may_leave()) return send_leave(AfterLeave::ready, now);
-  // Only as long as it is seen to wait: one that has given up ends nobody.
+  // Only while the raise is seen to wait: a raise that has given up ends no session.
   if (certain && gate_.grace_is_over(now)) end_for_raise();
 }
 

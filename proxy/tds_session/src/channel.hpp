@@ -1,5 +1,5 @@
-// What the parts of a TDS session share: its outboxes and actions, how far it has come, and the protocol that both sides speak.
-// Owner: one session; its thread.
+// What the parts of a TDS session share: outboxes, actions, the stage, and the protocol version of
+// both sides. Owner: one session; its thread.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ enum class Stage : std::uint8_t {
   server_prelogin,
   server_tls,
   server_login,
-  client_sspi,  // the server wants more of an integrated login
+  // The server needs another message of an integrated login.
+  client_sspi,
   hello,
   ready,
   entering,
@@ -44,7 +45,8 @@ struct Channel {
   void speak(std::uint32_t version);
   // Closes both connections once their outboxes are sent.
   void close();
-  // The same with an error for a client in its login, or one that waits for an answer of which it has seen nothing (`awaited`).
+  // The same, with an error for a client that is logging in, or that waits for an answer of which
+  // it has seen nothing (`awaited`).
   void end(std::uint32_t number, std::string_view message, bool awaited);
   // `who`: "client" or "server".
   void malformed_peer(std::string_view who, std::string_view why, bool awaited);
@@ -61,7 +63,7 @@ struct Channel {
   std::size_t packet_size = 4096;
 };
 
-// The number of an error for a code TG00n; anything else is TG006's.
+// The error number for a code TG00n. Any other code gets the number of TG006.
 std::uint32_t number_of(std::string_view code) noexcept;
 
 }  // namespace termgate::tds_session

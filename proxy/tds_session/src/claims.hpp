@@ -1,4 +1,5 @@
-// Which scope and term a session writes under: by the operator's rule, else by what it declares itself.
+// Which scope and term a session writes under: by the operator's rule, else by what the session
+// declares.
 #pragma once
 
 #include <cstdint>
@@ -14,50 +15,53 @@ namespace termgate::tds_session {
 using conversation::ScopedTerm;
 
 struct Claim {
-  // Incomplete and without a code: the server's session knows.
+  // Incomplete and without a code: only the server's session knows the claim.
   ScopedTerm pair;
-  // Why there can be none.
+  // Why there can be no claim.
   std::string code, message;
 };
 
-// The client's message about a term below the fence.
+// The error message for a client whose term is below the fence.
 std::string stale_message(const ScopedTerm& pair, std::int64_t fence);
 
 class Claims {
  public:
   void admit(const conversation::Admission& admission) { admission_ = admission; }
-  // By the application name of the login. What is malformed there is a reason not to let in.
+  // Declared by the application name of the login. A malformed declaration is a reason to refuse
+  // the login.
   void declare_at_login(const statements::Declaration& declaration);
-  // By EXEC termgate.set_term. Lasts until the session is reset.
+  // Declared by EXEC termgate.set_term. Lasts until the session is reset.
   void set(ScopedTerm pair) { set_ = std::move(pair); }
   // SESSION_CONTEXT may hold a scope and a term.
   void server_knows() noexcept { server_ = ServerKnows::a_claim; }
-  // Something ran that can have declared: a procedure, a trigger, a text with a variable in it.
+  // Something ran that may have declared: a procedure, a trigger, a text with a variable in it.
   void server_may_know() noexcept {
     if (server_ == ServerKnows::nothing) server_ = ServerKnows::perhaps;
   }
-  // The gate was called, and nothing is declared.
+  // The gate was called, and the session declares nothing.
   void server_knows_nothing() noexcept { server_ = ServerKnows::nothing; }
   void reset() { set_ = {}; }
 
   const conversation::Admission& admission() const noexcept { return admission_; }
   bool enforces() const noexcept { return admission_.enforce == conversation::Enforce::on; }
   bool final_rule() const noexcept { return admission_.rule != nullptr && !admission_.overridable; }
-  // Whether a session that has declared nothing may write without a term. Whether it has declared, the gate must say.
+  // Whether a session that has declared nothing may write without a term. Only the gate knows
+  // whether it has declared.
   bool allows_silence() const noexcept;
-  // It may, and has declared nothing as far as is known.
+  // The session may write without a term, and is not known to have declared anything.
   bool is_silent() const noexcept { return allows_silence() && server_ != ServerKnows::a_claim; }
-  // It may, and has surely declared nothing: nothing that can declare has run since the gate said so.
+  // The session may write without a term and has declared nothing: since the gate reported that,
+  // nothing has run that may declare.
   bool may_go_without() const noexcept { return allows_silence() && server_ == ServerKnows::nothing; }
 
-  // For a message outside a transaction, or the first one inside.
+  // The claim for a message outside a transaction, or for the first one inside.
   Claim now();
 
  private:
   // Whether SESSION_CONTEXT holds a claim, which only the server knows.
   enum class ServerKnows : std::uint8_t { nothing, perhaps, a_claim };
 
-  // By set_term, else by the login.
+  // Declared by set_term, else at the login.
   const ScopedTerm& declared() const noexcept { return set_.empty() ? at_login_ : set_; }
 
   conversation::Admission admission_;

@@ -1,4 +1,5 @@
-// The client's messages: gathered as far as they are looked at, and forwarded, refused or answered here, as verdict.hpp judges.
+// The client's messages: gathered as far as they are judged, then forwarded, refused or answered
+// here, as verdict.hpp decides.
 #include <utility>
 
 #include <termgate/tds/text.hpp>
@@ -8,7 +9,8 @@
 namespace termgate::tds_session {
 namespace {
 
-constexpr std::size_t status_at = 1;  // of a packet
+// Where a packet's status byte is.
+constexpr std::size_t status_at = 1;
 constexpr std::uint8_t refusal_severity = 16;
 
 std::uint8_t done_token(const Message& message) noexcept {
@@ -25,7 +27,7 @@ void TdsSession::State::take_client(std::string_view bytes, Instant now) {
   pump_client(now);
 }
 
-// Whether the next packet of the client's is looked at now.
+// Whether the client's next packet is processed now.
 bool TdsSession::State::reads_packets() const noexcept {
   switch (channel_.stage) {
     case Stage::client_prelogin:
@@ -56,7 +58,7 @@ void TdsSession::State::pump_client(Instant now) {
       drop();
       return malformed_peer("client", event.problem.reason());
     }
-    // What is called here may lead back here only after `input_` is in order again.
+    // The calls below may lead back to this function, so `input_` must be in order before.
     const std::string raw(event.raw);
     tds::PacketEvent kept = event;
     kept.raw = raw;
@@ -68,7 +70,8 @@ void TdsSession::State::pump_client(Instant now) {
   if (channel_.stage == Stage::closing) std::string().swap(input_);
 }
 
-// While something of the client's runs, or a call of ours, only an attention is for now; anything else waits.
+// While a message of the client's or a call of ours runs, only an attention is processed; anything
+// else waits.
 bool TdsSession::State::take_attention(Instant now) {
   if (input_.empty() || !client_reader_.between_messages()) return false;
   const bool waits = channel_.stage == Stage::entering || channel_.stage == Stage::raising || channel_.stage == Stage::leaving ||
@@ -85,7 +88,7 @@ bool TdsSession::State::take_attention(Instant now) {
     channel_.to_server.back().append(raw);
     ++attentions_;
   } else if (channel_.stage == Stage::leaving && message_.raw.empty()) {
-    // Nothing of the client's runs: it came too late.
+    // Nothing of the client's runs: the attention came too late.
     channel_.acknowledge_attention();
   } else {
     on_the_way_.cancelled = true;
@@ -108,15 +111,15 @@ void TdsSession::State::on_client_event(const tds::PacketEvent& event, Instant n
   const std::size_t most = greets ? tds::prelogin_bytes_max : login ? tds::login7_bytes_max : channel_.options.held_bytes_max;
   if (!message_.complete() && message_.payload.size() <= most) return;
   if (login) return message_.complete() ? on_login_message() : malformed_peer("client", "a message of the login is too long");
-  // The last packet is looked at when its payload is there.
+  // The last packet is processed when its payload is there.
   if (message_.complete() || event.last) return on_message(now);
 }
 
-// More of a message whose beginning is with the server.
+// Forwards more of a message whose beginning the server already has.
 void TdsSession::State::forward_rest(const tds::PacketEvent& event, Instant now) {
   const bool payload = event.kind == tds::PacketEvent::Kind::payload;
   if (rest_ == Rest::judged && (payload || event.ends_message)) {
-    // The server runs a text when all of it is there.
+    // The server runs a text only once all of it has arrived.
     if (const char* problem = classifier_.rest(payload ? event.raw : std::string_view{}, event.ends_message)) return end(50005, problem);
   }
   channel_.to_server.back().append(event.raw);
@@ -145,7 +148,7 @@ void TdsSession::State::on_login_message() {
   const Message message = std::exchange(message_, {});
   switch (channel_.stage) {
     case Stage::client_prelogin:
-      // jTDS in clear text leaves PRELOGIN out, as clients of SQL Server 7 did.
+      // jTDS without TLS sends no PRELOGIN, as clients of SQL Server 7 did.
       if (message.type == tds::packet::login7 && !channel_.peer.encrypted_already) return login_.on_client_login(message.payload);
       if (message.type != tds::packet::prelogin) return malformed_peer("client", "it does not begin with PRELOGIN");
       return login_.on_client_prelogin(message.payload, !input_.empty());
@@ -185,7 +188,8 @@ void TdsSession::State::on_message(Instant now) {
   const bool takes_rows = rows_may_come_ && (gate_.held() || claims_.is_silent() || !claims_.enforces());
   const Verdict verdict = classifier_.verdict_of(message_, channel_.tds_version, takes_rows);
   if (verdict.does == Verdict::Does::resets) {
-    // As by the bit in a packet, which is sent with it: what was open is rolled back, and the gate is open.
+    // A call has the same effect as the reset bit, which is sent with it: open work is rolled back,
+    // and the gate is open.
     claims_.reset();
     rows_may_come_ = false;
     resets_ = tds::status::reset;
@@ -200,7 +204,7 @@ void TdsSession::State::on_message(Instant now) {
     case Verdict::Way::refuse: return refuse(verdict.code, verdict.message, true);
     case Verdict::Way::answer: return answer_locally(verdict);
     case Verdict::Way::pass:
-      // A transaction that has outlived a reset is gone on with only behind the gate.
+      // A transaction that has outlived a reset may continue only through the gate.
       if (gate_.is() == Gate::Is::unsure || resets_ == tds::status::reset_keep_transaction) return through_gate(verdict, now);
       return forward(verdict, now);
     case Verdict::Way::gate: return through_gate(verdict, now);
@@ -210,12 +214,13 @@ void TdsSession::State::on_message(Instant now) {
 // --- what is done with it ---
 
 void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
-  // Where nothing has been declared that we know of, and no gate is there to be asked, nothing is checked.
+  // Nothing is checked if the session is not known to have declared and there is no gate to call.
   if (verdict.does == Verdict::Does::bulk_rows || claims_.may_go_without() || (claims_.is_silent() && !no_layer1_.empty()))
     return forward(verdict, now);
   Claim claim = claims_.now();
   const bool kept = gate_.held() && resets_ == 0;
-  // In a transaction that writes under the gate already its pair stands, unless the session has declared another.
+  // An open transaction that writes under the gate keeps its pair, unless the session has declared
+  // another.
   if (kept && transaction_.is_open() && claims_.final_rule()) claim = Claim{gate_.pair(), {}, {}};
   if (!claim.code.empty()) return refuse(claim.code, claim.message, true);
   if (!no_layer1_.empty()) {
@@ -273,7 +278,7 @@ void TdsSession::State::observe(const Verdict& verdict) {
   channel_.happened(incident);
 }
 
-// The message goes to the server as it came, with the reset that it, or one before it, has asked for.
+// Sends the message unchanged, with the reset that it, or an earlier message, requires.
 void TdsSession::State::forward(const Verdict& verdict, Instant now) {
   message_.raw[status_at] = static_cast<char>(static_cast<std::uint8_t>(message_.raw[status_at]) | resets_);
   if (resets_ != 0) classifier_.forget_prepared();
@@ -295,7 +300,7 @@ void TdsSession::State::forward(const Verdict& verdict, Instant now) {
   const bool passes = verdict.way == Verdict::Way::pass;
   prepares_read_ = passes && verdict.does == Verdict::Does::prepares_read;
   if (passes) return;
-  // What goes through the gate may have prepared a statement under a number that stood for a read.
+  // What goes through the gate may have prepared another statement under the handle of a read.
   classifier_.forget_prepared();
   if (verdict.does != Verdict::Does::reads) claims_.server_may_know();
 }
@@ -343,7 +348,7 @@ void TdsSession::State::answer_refusal() {
   refusal_.clear();
   message_ = {};
   channel_.say_to_client(payload);
-  // Its transaction has outlived a reset that gave the gate away, and may not go on.
+  // The transaction has outlived a reset that released the gate, so it must not continue.
   if (gate_.is() == Gate::Is::unsure || on_the_way_.outlived_reset || resets_ == tds::status::reset_keep_transaction) { channel_.close(); }
 }
 

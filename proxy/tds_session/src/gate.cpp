@@ -6,9 +6,10 @@
 namespace termgate::tds_session {
 namespace {
 
-// A raise that waits is seen again and again; one that is not seen for so long has given up.
+// A waiting raise is reported repeatedly. One that is not reported for this long has given up.
 constexpr std::chrono::milliseconds raise_seen_again{500};
-// The server ends whom it can, and a raise that may end nobody gives up: both with the grace, and before the proxy acts.
+// How much longer than the grace the proxy waits. Before that, the server ends the sessions that it
+// can, or the raise gives up.
 constexpr std::chrono::milliseconds server_first{250};
 
 std::string bracketed(std::string_view name) {

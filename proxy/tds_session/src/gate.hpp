@@ -1,7 +1,8 @@
-// The gate of layer 1 in front of this session's writes: whether it is held, and our own calls that enter it and leave it. When to call is
-// the session's decision (calls.cpp). Owner: one session; its thread.
+// Layer 1's gate for this session's writes: whether it is held, and our own calls that enter and
+// leave it. calls.cpp decides when to call. Owner: one session; its thread.
 //
-// Invariant: the host is notified of every change, and the gate counts as held only after an answer that proves it.
+// Invariant: the host is notified of every change, and the gate counts as held only after an answer
+// that proves it.
 #pragma once
 
 #include <chrono>
@@ -19,21 +20,22 @@ namespace termgate::tds_session {
 
 class Gate {
  public:
-  // `unsure`: something has run, or is under way, that can have entered it or given it back.
+  // `unsure`: something that may have entered or released the gate has run, or is under way.
   enum class Is : std::uint8_t { open, held, unsure };
 
-  // What a call of ours has answered so far.
+  // What a call of ours has returned so far.
   struct Answer {
-    // The procedure of layer 1 has run: it returned what it computes from the call's number.
+    // The procedure of layer 1 has run: it returned the value that it computes from the call's
+    // number.
     bool proven = false;
-    // The fence is to be raised first.
+    // The fence must be raised first.
     bool raise = false;
     std::int64_t code = -1;
     std::int64_t trancount = 0;
     std::int64_t fence = 0;
     std::int64_t declared = 0, term = 0, grace_ms = 0;
     std::string scope, message;
-    // The first error that the server has sent.
+    // The first error from the server.
     std::string error;
     std::uint32_t error_number = 0;
   };
@@ -43,7 +45,7 @@ class Gate {
   Is is() const noexcept { return is_; }
   bool held() const noexcept { return is_ == Is::held; }
   void becomes(Is is);
-  // What it was entered with, or is being entered with.
+  // The pair that the gate is held with, or is being entered with.
   const ScopedTerm& pair() const noexcept { return pair_; }
 
   // --- our calls ---
@@ -51,21 +53,22 @@ class Gate {
   std::string enter(const ScopedTerm& pair, std::uint64_t transaction, Instant now);
   std::string leave(std::uint64_t transaction, Instant now);
   Instant called_at() const noexcept { return called_at_; }
-  // Their answers.
+  // --- the answers to our calls ---
   void take(const tds::ReturnValue& value);
   void failed(const tds::Report& report);
   const Answer& answer() const noexcept { return answer_; }
-  // The server has said which claim the session has declared.
+  // The server has reported which claim the session has declared.
   void learn_pair();
 
   // --- how long it is held ---
   void used(Instant now) noexcept { used_at_ = now; }
   Instant used_at() const noexcept { return used_at_; }
   void set_grace(std::chrono::milliseconds grace) noexcept { grace_ = grace; }
-  // A raise waits for it, or may: it is to be given back as soon as possible.
+  // A raise waits for the gate, or may (`certain` is false): the gate is to be left as soon as
+  // possible.
   void wanted(bool certain, Instant now);
   bool is_wanted() const noexcept { return wanted_; }
-  // A raise has surely waited for longer than the grace of the database.
+  // A raise is known to have waited for longer than the grace of the database.
   bool grace_is_over(Instant now) const noexcept;
 
  private:
@@ -79,10 +82,10 @@ class Gate {
   Answer answer_;
   Instant called_at_{}, used_at_{};
   bool wanted_ = false;
-  // Since when a raise surely waits, and when it was last seen to.
+  // Since when a raise is known to wait, and when it was last reported.
   std::optional<Instant> raise_waits_;
   Instant raise_seen_{};
-  // As the database had it at the login.
+  // The eviction grace that the database reported at the login.
   std::chrono::milliseconds grace_{1000};
 };
 

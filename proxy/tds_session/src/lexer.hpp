@@ -28,11 +28,13 @@ bool contains(const List& list, std::string_view word) noexcept {
 struct Token {
   enum class Kind : std::uint8_t { word, name, string, either, number, sign, strange };
   Kind kind = Kind::strange;
-  std::string text;  // a word in small letters; a name, a string, or what QUOTED_IDENTIFIER makes of it (`either`), without its quotes
+  // A word in lower case; or a name, a string, or what is one of the two depending on
+  // QUOTED_IDENTIFIER (`either`), without its quotes.
+  std::string text;
 };
 
-// Cuts a text as SQL Server does, as far as the two agree for certain; whatever may be read in two ways becomes `strange`, which no
-// statement of the allow-list has.
+// Splits a text into tokens as SQL Server does. Anything that could be read in two ways becomes
+// `strange`, which no statement of the allow-list contains.
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}
@@ -50,7 +52,7 @@ class Lexer {
  private:
   bool at(std::string_view what) const noexcept { return text_.substr(at_).starts_with(what); }
 
-  // False: the end.
+  // False: the text has ended.
   bool skip_blanks() {
     for (;;) {
       if (at_ >= text_.size()) return false;
@@ -59,7 +61,7 @@ class Lexer {
         ++at_;
       } else if (at("--")) {
         const std::size_t end = std::min(text_.find('\n', at_), text_.size());
-        // What else ends a line there is not documented.
+        // Whether other characters end the line is not documented.
         const std::string_view line = text_.substr(at_, end - at_);
         const std::size_t odd = line.find_first_of("\r\v\f");
         if (odd != std::string_view::npos && !(odd + 1 == line.size() && end < text_.size())) return true;
@@ -110,8 +112,8 @@ class Lexer {
     return {};
   }
 
-  // SQL Server ends a number where no more of it can follow and reads on: 0EXEC is a number and a word. Whatever stands so close is
-  // strange.
+  // SQL Server ends a number at the first character that cannot belong to it and continues: 0EXEC
+  // is a number and a word. A number directly before such a character is `strange`.
   Token number() {
     const std::size_t begin = at_;
     const auto digits = [&](auto in) {
@@ -143,7 +145,7 @@ class Lexer {
   Token run(Token::Kind kind, In in) {
     const std::size_t begin = at_;
     while (at_ < text_.size() && in(text_[at_])) ++at_;
-    // A letter beyond ASCII would be part of it.
+    // A non-ASCII letter would be part of the word.
     if (at_ < text_.size() && static_cast<unsigned char>(text_[at_]) >= 0x80) return {};
     return {kind, lower(text_.substr(begin, at_ - begin))};
   }

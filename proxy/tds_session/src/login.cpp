@@ -9,15 +9,15 @@ namespace {
 
 using conversation::Action;
 
-// The proxy's own version in PRELOGIN: that of SQL Server 2022, 16.0.1000.
+// The version that the proxy reports in PRELOGIN: that of SQL Server 2022, 16.0.1000.
 constexpr std::string_view our_version{"\x10\x00\x03\xE8\x00\x00", 6};
 constexpr std::size_t login_answer_max = 64u << 10;
 constexpr std::size_t prelogin_answer_max = 4096;
 constexpr std::uint32_t login_failed = 18456;
 constexpr std::size_t login7_version_at = 4;
-constexpr std::size_t ack_version_at = 1;  // of LOGINACK's body, the most significant byte first
+constexpr std::size_t ack_version_at = 1;  // in LOGINACK's body, the most significant byte first
 constexpr std::uint8_t login_severity = 14;
-// What the server's own message cannot know: there is a proxy in the way.
+// Appended to the server's own message, which cannot know that there is a proxy.
 constexpr std::string_view integrated_advice =
     "This Windows login came through a proxy. Kerberos needs a service principal name for the proxy's name and port (MSSQLSvc/NAME:PORT) "
     "on "
@@ -30,12 +30,13 @@ void Login::on_client_prelogin(std::string_view greeting, bool more_came) {
   if (!prelogin) return malformed_peer("client", prelogin.problem().reason());
   tds::Prelogin answer;
   answer.version = our_version;
-  // Always there: without it some clients fall back to an older protocol, or keep their multiplexing on.
+  // Always sent: without it some clients fall back to an older protocol, or keep MARS on.
   answer.mars = 0;
   const tds::Encryption asked = prelogin->encryption.value_or(tds::Encryption::not_supported);
-  // Under TDS 8.0 nothing is to be agreed on: the client passes over the answer.
+  // Under TDS 8.0 there is nothing to negotiate: the client ignores the answer.
   const bool tls = !channel_.peer.encrypted_already && channel_.options.client_tls && asked != tds::Encryption::not_supported;
-  // OFF would mean TLS for the login only, and clear text behind it on the same socket: never said.
+  // OFF would mean TLS for the login only, and clear text after it on the same socket, so the proxy
+  // never answers with it.
   answer.encryption = !tls                            ? tds::Encryption::not_supported
                       : asked == tds::Encryption::off ? tds::Encryption::required
                                                       : tds::Encryption::on;
@@ -46,7 +47,7 @@ void Login::on_client_prelogin(std::string_view greeting, bool more_came) {
   channel_.say_to_client(payload);
   channel_.stage = Stage::client_login;
   if (!tls) return;
-  // What has come in clear text behind it would be taken for what TLS protects.
+  // Clear text that has arrived after it would be taken for data under TLS.
   if (more_came) return malformed_peer("client", "it sends on before TLS has begun");
   channel_.stage = Stage::client_tls;
   channel_.act(Action::Kind::start_wrapped_client_tls);
@@ -56,7 +57,7 @@ void Login::on_client_login(std::string_view payload) {
   const auto login = tds::decode_login7(payload);
   if (!login) return malformed_peer("client", login.problem().reason());
   channel_.speak(login->tds_version);
-  // It was told so with PRELOGIN, and has gone on in clear text.
+  // PRELOGIN required TLS, and the client has continued in clear text.
   if (channel_.options.client_tls_required && !encrypted_) return refuse("28000", "this proxy requires TLS: Encrypt=yes");
   if (!speaks_known_version(*login)) return;
   for (const tds::Feature& one : login->features) {
@@ -64,8 +65,9 @@ void Login::on_client_login(std::string_view payload) {
       return refuse("0A000", "federated authentication (Microsoft Entra) does not go through this proxy: use a SQL Server login");
     }
   }
-  // A session that is recovered behind our back would go on without its gate; a classified result cannot be walked, nor can the types of
-  // JSON and vectors. Azure's gateway finds a server by its name in the login.
+  // A session that the client library restores on its own would continue without its gate. A
+  // classified result cannot be parsed, nor can the types JSON and vector. Azure's gateway finds a
+  // server by its name in the login.
   using namespace tds::feature;
   constexpr char unwanted[] = {static_cast<char>(session_recovery), static_cast<char>(data_classification), static_cast<char>(json),
                                static_cast<char>(vector)};
@@ -80,7 +82,7 @@ void Login::on_client_login(std::string_view payload) {
   if (!declaration.problem.empty()) return refuse("TG005", declaration.problem);
   claims_.declare_at_login(declaration);
   login7_ = *sent_on;
-  // What comes after the login is the same in 8.0 as in 7.4: each side may speak one of the two.
+  // After the login, 8.0 and 7.4 are the same, so each side may use either.
   if (channel_.tds_version == tds::version::v8_0) {
     speaks_8_0_ = true;
     channel_.speak(tds::version::v7_4);
@@ -110,7 +112,7 @@ void Login::on_admitted(const conversation::Admission& admission) {
   if (channel_.stage != Stage::admission) return;
   if (!admission.refused_sqlstate.empty()) return end(admission.refused_message);
   claims_.admit(admission);
-  // The login itself would write, and no gate is entered before it.
+  // The login itself would write, before the session can enter a gate.
   if (claims_.enforces() && admission.without_term != conversation::WithoutTerm::allow && writes_ != Writes::nothing) {
     return refuse("TG005", writes_ == Writes::attached_file
                                ? "TG005 a login that attaches a database file (AttachDBFilename) is refused in a fenced session"
@@ -123,7 +125,7 @@ void Login::on_admitted(const conversation::Admission& admission) {
 void Login::send_prelogin() {
   tds::Prelogin prelogin;
   prelogin.version = our_version;
-  // Under TDS 8.0 the server passes over it.
+  // Under TDS 8.0 the server ignores it.
   prelogin.encryption = channel_.options.server_tls == Options::ServerTls::disable ? tds::Encryption::not_supported : tds::Encryption::on;
   prelogin.instance = std::string_view("\0", 1);
   prelogin.mars = 0;
@@ -197,7 +199,7 @@ void Login::on_token(const tds::TokenEvent& event) {
   append_answer(event);
 }
 
-// Routing and the like would lead the client past the proxy.
+// Routing and similar changes would make the client bypass the proxy.
 void Login::on_environment_change(const tds::EnvironmentChange& change) {
   if (change.type != tds::environment::routing && change.type != tds::environment::enhanced_routing &&
       change.type != tds::environment::user_instance)

@@ -1,4 +1,5 @@
-// The login, from the client's PRELOGIN to the server's answer that lets it in. Owner: one session; its thread.
+// The login, from the client's PRELOGIN to the server's answer that admits it. Owner: one session;
+// its thread.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ class Login {
   Login(Channel& channel, Claims& claims) : channel_(channel), claims_(claims), encrypted_(channel.peer.encrypted_already) {}
 
   // --- the client ---
-  // `more_came`: the client has sent on already.
+  // `more_came`: bytes of the client's follow already.
   void on_client_prelogin(std::string_view payload, bool more_came);
   void client_has_tls() noexcept { encrypted_ = true; }
   void on_client_login(std::string_view payload);
@@ -32,8 +33,8 @@ class Login {
   void take_server_prelogin(std::string_view bytes, bool ends);
   void send_login();
   void on_token(const tds::TokenEvent& event);
-  // The server's message has ended. Whether it lets the client in, who hears of that by pass_answer_on(); if not, the client has the
-  // answer.
+  // The server's message has ended. True: the server admits the client, and pass_answer_on() gives
+  // the client its answer. False: the client has been given the answer.
   [[nodiscard]] bool lets_in();
   void pass_answer_on();
 
@@ -57,19 +58,19 @@ class Login {
   conversation::LoginRequest request_;
   Writes writes_ = Writes::nothing;
   Outcome outcome_ = Outcome::open;
-  // The client's connection is under TLS.
+  // The client's connection uses TLS.
   bool encrypted_;
-  // The client speaks TDS 8.0, which after the login is 7.4.
+  // The client uses TDS 8.0, which is the same as 7.4 after the login.
   bool speaks_8_0_ = false;
-  // NTLM or Kerberos: its messages pass as they are.
+  // NTLM or Kerberos: the messages pass unchanged.
   bool integrated_ = false;
   std::string server_prelogin_;
-  // What the server is sent.
+  // The login message for the server.
   std::string login7_;
-  // Tokens for the client, and where the last error among them ends.
+  // Tokens for the client, and the offset after the last error among them.
   std::string answer_;
   std::size_t behind_errors_ = 0;
-  // Where the server sends its clients; empty: nowhere.
+  // Where the server redirects its clients to. Empty: nowhere.
   std::string routed_to_;
 };
 

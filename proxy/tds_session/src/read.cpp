@@ -1,10 +1,11 @@
-// T-SQL needs nothing between two statements: SELECT 1 UPDATE t SET a = 1 are two. So every bare word is looked at, wherever it is:
+// T-SQL needs no separator between two statements: SELECT 1 UPDATE t SET a = 1 are two. So every bare
+// word is checked, wherever it is. A text only reads if
 //
-//   a reserved word          on the allow-list below, or the text is none. Each statement that writes begins with a reserved word, but for
-//   a few others             which are on a list of their own
-//   any word in front of (   a function of the server that has no side effect, or a type. A function with a dot in its name is a user's,
-//                            which may be an assembly's, and does what it likes
-//   a name of four parts     another server's
+//   every reserved word      is on the allow-list below. Each statement that writes begins with a
+//                            reserved word, except for a few, whose words are on a list of their own
+//   every word before a (    is a function of the server without side effects, or a type. A function
+//                            with a dot in its name is a user's, which may do anything
+//   no name has four parts   because that would be on another server
 #include "read.hpp"
 
 #include <algorithm>
@@ -204,7 +205,7 @@ constexpr std::array reserved{
     "within",
     "writetext",
 };
-// Those of them that a read may have.
+// The reserved words that a read may have.
 constexpr std::array of_reads{
     "all",
     "and",
@@ -285,12 +286,13 @@ constexpr std::array of_reads{
     "with",
     "within",
 };
-// Not reserved, and yet they begin a statement that does more than read, or are hints that lock others out.
+// Words that are not reserved but begin a statement that does more than read, or are hints that
+// take locks.
 constexpr std::array never{
     "conversation", "dialog",       "disable", "enable",   "modify", "receive", "rename", "repeatableread",
     "send",         "serializable", "tablock", "tablockx", "throw",  "updlock", "xlock",
 };
-// Functions without side effects that need no schema's name, and types, which are written the same way.
+// Functions without side effects that need no schema name, and types that are written the same way.
 constexpr std::array functions{
     "abs",
     "acos",
@@ -470,7 +472,8 @@ constexpr std::array functions{
     "year",
 };
 
-// The server's own. A type of a user's may be an assembly's, whose code runs when a value of it is made.
+// Built-in types. A user-defined type may come from an assembly, whose code runs when a value of it
+// is created.
 constexpr std::array types{
     "bigint",
     "binary",
@@ -529,7 +532,7 @@ bool is_own_type(std::span<const Token> tokens, std::size_t at) noexcept {
   return !is_sign(tokens, at + 1, '.');
 }
 
-// The place behind the parenthesis that closes the one at `at`.
+// The index after the parenthesis that closes the one at `at`.
 std::size_t behind_parentheses(std::span<const Token> tokens, std::size_t at) noexcept {
   std::size_t depth = 0;
   do {
@@ -540,7 +543,7 @@ std::size_t behind_parentheses(std::span<const Token> tokens, std::size_t at) no
   return at;
 }
 
-// CAST(x AS type), CONVERT(type, x): whether the type is the server's own.
+// Whether the target type of CAST(x AS type) or CONVERT(type, x) is built in.
 bool converts_to_own_type(std::span<const Token> tokens, std::size_t at) noexcept {
   if (tokens[at].kind != Kind::word || !is_sign(tokens, at + 1, '(')) return true;
   const std::string_view word = tokens[at].text;
@@ -553,13 +556,14 @@ bool converts_to_own_type(std::span<const Token> tokens, std::size_t at) noexcep
   return false;
 }
 
-// From a variable's name: whether it and those that follow it with a comma are of the server's own types. `at` ends behind them.
+// Whether the variable at `at`, and those that follow after commas, have built-in types. Moves `at`
+// past them.
 bool own_variables(std::span<const Token> tokens, std::size_t& at) noexcept {
   for (;;) {
     if (at >= tokens.size() || tokens[at].kind != Kind::word || !tokens[at].text.starts_with('@')) return false;
     if (is_word(tokens, ++at, "as")) ++at;
     if (!is_own_type(tokens, at)) return false;
-    // Its value, if it has one, to the next comma that is not within parentheses.
+    // Skips its value, if it has one, to the next comma that is not within parentheses.
     for (++at; at < tokens.size() && !is_sign(tokens, at, ','); ++at) {
       if (is_sign(tokens, at, '(')) at = behind_parentheses(tokens, at) - 1;
       else if (is_sign(tokens, at, ';') || is_word(tokens, at, "select") || is_word(tokens, at, "with") || is_word(tokens, at, "declare"))
@@ -570,7 +574,7 @@ bool own_variables(std::span<const Token> tokens, std::size_t& at) noexcept {
   }
 }
 
-// Behind a name: whether it is called, and a reader may call it.
+// `at` is after a name: whether the name is not called, or is a function that a read may call.
 bool may_be_called(std::span<const Token> tokens, std::size_t at) noexcept {
   const Token& name = tokens[at];
   if (!is_sign(tokens, at + 1, '(')) return true;
@@ -583,14 +587,15 @@ bool word_may_stand(std::span<const Token> tokens, std::size_t at) noexcept {
   const std::string_view word = tokens[at].text;
   if (contains(never, word)) return false;
   if (contains(reserved, word) && !contains(of_reads, word)) return false;
-  // Of OFFSET … FETCH NEXT … only; a cursor's has other words in front of it.
+  // Only the FETCH of OFFSET … FETCH NEXT; other words precede that of a cursor.
   if (word == "fetch") {
     const bool of_offset = at > 0 && (is_word(tokens, at - 1, "rows") || is_word(tokens, at - 1, "row"));
     if (!of_offset || !(is_word(tokens, at + 1, "next") || is_word(tokens, at + 1, "first"))) return false;
   }
-  // NEXT VALUE FOR takes a number out of a sequence.
+  // NEXT VALUE FOR takes a number from a sequence.
   if (word == "next" && is_word(tokens, at + 1, "value")) return false;
-  // FOR UPDATE is refused by its second word; FOR SYSTEM_TIME, FOR XML and FOR JSON read.
+  // FOR UPDATE is refused because of its second word; FOR SYSTEM_TIME, FOR XML and FOR JSON only
+  // read.
   return true;
 }
 
@@ -609,7 +614,8 @@ bool surely_reads(std::span<const Token> tokens) noexcept {
     if (std::size_t behind = at + 1; is_word(tokens, at, "declare") && !own_variables(tokens, behind)) return false;
     selects = selects || is_word(tokens, at, "select");
     if (!is_sign(tokens, at, '.')) continue;
-    // Of a name: database..table has two in a row, server.database.schema.table three.
+    // Counts the dots of a name: database..table has two in a row, server.database.schema.table
+    // three.
     std::size_t dots = 0;
     for (std::size_t back = at + 1; back-- > 0;) {
       if (is_sign(tokens, back, '.')) ++dots;

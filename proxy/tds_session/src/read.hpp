@@ -1,5 +1,6 @@
-// Whether a T-SQL text surely only reads (--without-term read-only). SQL Server has no read-only transaction that would stop what is
-// wrongly taken for a read, so every rule here refuses what it does not know.
+// Whether a T-SQL text certainly only reads (--without-term read-only). SQL Server has no read-only
+// transaction that would stop a write taken for a read, so every rule here refuses what it does not
+// know.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +11,14 @@
 
 namespace termgate::tds_session {
 
-// `tokens`: from the first word that is no setting to the end. They are one or more SELECTs, each perhaps behind DECLARE or WITH.
+// `tokens`: from the first word that does not belong to a setting to the end. True: they are one or
+// more SELECTs, each perhaps after DECLARE or WITH.
 bool surely_reads(std::span<const Token> tokens) noexcept;
-// Whether they are variables of the server's own types, with a comma between two, and perhaps with values that are no calls.
+// Whether the tokens declare variables of built-in types, separated by commas, perhaps with values
+// that call nothing.
 bool declares_values(std::span<const Token> tokens) noexcept;
 
-// Whether a word, in small letters, is reserved in T-SQL.
+// Whether a word, in lower case, is reserved in T-SQL.
 bool is_reserved(std::string_view word) noexcept;
 
 }  // namespace termgate::tds_session

@@ -1,4 +1,5 @@
-// The server's answers: relayed as they come, and walked for what they say of the transaction and of our own calls.
+// The server's answers: relayed unchanged, and parsed for the state of the transaction and the
+// answers to our own calls.
 #include <charconv>
 #include <utility>
 
@@ -9,7 +10,7 @@
 namespace termgate::tds_session {
 namespace {
 
-// As it came: the token's byte, its length in two bytes, its body.
+// Appends a token in its wire format: its byte, its length in two bytes, its body.
 void append_token(std::string& out, std::uint8_t token, std::string_view body) {
   out += static_cast<char>(token);
   out += static_cast<char>(body.size() & 0xFF);
@@ -29,7 +30,7 @@ void TdsSession::State::take_server(std::string_view bytes, Instant now) {
     if (event.kind == tds::PacketEvent::Kind::malformed) return malformed_peer("server", event.problem.reason());
     on_server_event(event, now);
   }
-  // The rest of a message whose beginning has just been let through.
+  // The rest of a message whose beginning has just been forwarded.
   if (!input_.empty()) pump_client(now);
 }
 
@@ -51,7 +52,7 @@ void TdsSession::State::on_server_event(const tds::PacketEvent& event, Instant n
 
 void TdsSession::State::relay(const tds::PacketEvent& event) {
   if (event.kind == tds::PacketEvent::Kind::header && !carry_.empty()) {
-    // In front of the server's own answer, in a packet that does not end it.
+    // Goes ahead of the server's own answer, in a packet that does not end it.
     std::string packet;
     tds::append_message(packet, tds::packet::reply, carry_, tds::packet_bytes_max);
     packet[1] = 0;
@@ -77,14 +78,15 @@ void TdsSession::State::on_token(const tds::TokenEvent& event) {
   switch (event.kind) {
     case tds::TokenEvent::Kind::return_value:
       if (ours) gate_.take(event.value);
-      // The call's first parameter is the handle. What the statement itself gives back could be any number.
+      // The call's first parameter is the handle. What the statement itself returns could be any
+      // number.
       if (channel_.stage == Stage::relaying && prepares_read_ && event.value.ordinal == 0) {
         prepares_read_ = false;
         if (const auto handle = event.value.integer()) classifier_.prepared_read(*handle);
       }
       return;
     case tds::TokenEvent::Kind::lost:
-      // What came behind it may have begun a transaction.
+      // What followed may have begun a transaction.
       if (channel_.stage == Stage::relaying) transaction_.may_be_open();
       return;
     case tds::TokenEvent::Kind::need_more: return;
@@ -119,7 +121,7 @@ void TdsSession::State::on_environment_change(std::string_view body) {
       break;
     }
     case tds::environment::reset_acknowledged:
-      // That nobody has asked for by a packet's bit: by then the gate would not be held.
+      // A reset that no packet's bit has requested: if one had, the gate would not be held now.
       if (channel_.stage == Stage::relaying && gate_.held()) gate_.becomes(Gate::Is::unsure);
       transaction_.ended();
       for_client = true;
@@ -154,7 +156,7 @@ void TdsSession::State::server_message_ends(Instant now) {
 
 void TdsSession::State::relayed_message_ends(std::optional<tds::Done> last, Instant now) {
   if (attentions_ > 0) {
-    // Each attention is acknowledged once, perhaps behind the end of an answer that was on its way.
+    // Each attention is acknowledged once, perhaps after the end of an answer that was on its way.
     if (last && (last->status & tds::done_status::attention) != 0) --attentions_;
     if (attentions_ > 0) return;
   }
@@ -168,7 +170,7 @@ void TdsSession::State::back_to_ready(Instant now) {
   does_ = Verdict::Does::other;
   gate_.used(now);
   message_ = {};
-  // The next leave asks.
+  // The next leave reads the count again.
   transaction_.forget_count();
   if (may_leave() && (draining_ || gate_.is_wanted())) return send_leave(AfterLeave::ready, now);
   if (drain_ends()) return;

@@ -29,7 +29,8 @@ bool TdsSession::State::drain_ends() {
   return true;
 }
 
-// Behind a result that nobody reads, in the middle of a message, in a transaction: the server rolls it back with its session.
+// Ends a session that cannot leave the gate: it is in a transaction, in the middle of a message, or
+// its client does not read a result. The server rolls its transaction back.
 void TdsSession::State::end_for_raise() {
   const std::string message = "TG006 a takeover of scope \"" + gate_.pair().scope +
                               "\" has waited for this session for the eviction grace: its open transaction is rolled back. Connect again";
@@ -40,7 +41,7 @@ void TdsSession::State::end_for_raise() {
   incident.code = "TG006";
   incident.message = message;
   channel_.happened(incident);
-  // What is on its way to a server that does not read must not put off its end.
+  // Unsent bytes for a server that does not read must not delay the end.
   channel_.to_server.sent(channel_.to_server.size());
   end(50006, message);
 }
@@ -65,7 +66,8 @@ void TdsSession::State::tick(Instant now) {
 
 void TdsSession::State::fence_seen(const conversation::FenceSeen& event) {
   if (!gate_.held() || gate_.pair().scope != event.scope || event.fence <= gate_.pair().term) return;
-  // Nobody raises while the gate is held: the server has taken it away, and is ending this session.
+  // No fence is raised while the gate is held, so the server has released it, and is ending this
+  // session.
   conversation::Incident incident;
   incident.kind = conversation::Incident::Kind::evicted;
   incident.scope = event.scope;
@@ -88,7 +90,7 @@ void TdsSession::resume(const conversation::ClientBytes& event, Instant now) { s
 void TdsSession::resume(const conversation::ServerBytes& event, Instant now) { state_->take_server(event.bytes, now); }
 
 void TdsSession::resume(const conversation::ClientGone&, Instant) {
-  // With its session the server gives back the gate, and rolls back what was open.
+  // When its session ends, the server releases the gate and rolls back open work.
   if (state_->channel_.stage != Stage::closing) state_->channel_.close();
 }
 

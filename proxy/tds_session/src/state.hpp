@@ -1,7 +1,7 @@
-// The inside of TdsSession: the parts that it consists of, and who calls which of them when.
+// The inside of TdsSession: its parts, and who calls which of them when.
 //
 //   channel.hpp      what the parts share: outboxes, actions, the stage, the protocol's version
-//   login.hpp        to the server's answer that lets the client in
+//   login.hpp        to the server's answer that admits the client
 //   verdict.hpp      which way a message of the client's goes
 //   gate.hpp         whether the gate is held, and our own calls
 //   transaction.hpp  whether a transaction is open
@@ -9,13 +9,13 @@
 //
 //   client.cpp       the client's messages: gathered, forwarded, refused
 //   calls.cpp        when the gate is entered and left, and what follows from the answers
-//   server.cpp       the server's answers: relayed and walked
-//   session.cpp      the outside: ends, deadlines, evictions
+//   server.cpp       the server's answers: relayed and parsed
+//   session.cpp      the public interface: ends, deadlines, evictions
 //
-//   READY ──▶ ENTERING ──▶ RELAYING ──▶ READY        the gate is not held: it is entered first
-//   READY ──────────────▶ RELAYING ──▶ READY         it is held, or the message needs none
-//   READY ──▶ LEAVING ──▶ READY                      a raise wants it, or nobody has used it for a while
-//   any   ──▶ CLOSING                                a raise has waited for it for the grace period
+//   READY ──▶ ENTERING ──▶ RELAYING ──▶ READY   the gate is not held, and is entered first
+//   READY ──────────────▶ RELAYING ──▶ READY    the gate is held, or the message needs none
+//   READY ──▶ LEAVING ──▶ READY                 a raise wants the gate, or it was not used for a while
+//   any   ──▶ CLOSING                           a raise has waited for the grace period
 #pragma once
 
 #include <cstdint>
@@ -70,7 +70,8 @@ class TdsSession::State {
   void not_entered(Instant now);
   void leave_ends(Instant now);
   void raised(const conversation::Raised& event, Instant now);
-  // Whether the client has cancelled its message while a call of ours was under way: it is answered.
+  // Whether the client has cancelled its message while a call of ours was under way. The
+  // cancellation is answered here.
   bool ends_cancelled(Instant now);
   bool may_leave() const noexcept;
   void wanted(bool certain, Instant now);
@@ -91,7 +92,7 @@ class TdsSession::State {
   void malformed_peer(std::string_view who, std::string_view why) { channel_.malformed_peer(who, why, awaited()); }
   // Whether the client waits for an answer of which it has seen nothing yet.
   bool awaited() const noexcept;
-  // Whether it was, for the proxy drains and nothing is under way.
+  // Ends the session if the proxy drains and nothing is under way. True: it has ended.
   bool drain_ends();
   void end_for_raise();
   void fence_seen(const conversation::FenceSeen& event);
@@ -99,7 +100,7 @@ class TdsSession::State {
 
   Channel channel_;
   const Instant started_;
-  // The client's last message, or the server's last answer.
+  // When the client's last message or the server's last answer came.
   Instant latest_;
   Claims claims_;
   Login login_{channel_, claims_};
@@ -108,43 +109,43 @@ class TdsSession::State {
   Transaction transaction_;
   tds::PacketReader client_reader_{tds::Direction::from_client}, server_reader_{tds::Direction::from_server};
   bool draining_ = false;
-  // Why the gate cannot be called here; empty: it can.
+  // Why the gate cannot be called here. Empty: it can.
   std::string no_layer1_;
 
   // --- the client's message ---
-  // What happens with the packets that follow those in `message_`: gathered too, forwarded as they come (after a look at them), or dropped
-  // with a message that is refused.
+  // What happens to the packets that follow those in `message_`: gathered too, forwarded as they
+  // come (`judged`: once they have been judged), or dropped with a refused message.
   enum class Rest : std::uint8_t { gathered, judged, forwarded, dropped };
-  // Not looked at yet.
+  // Bytes of the client that are not processed yet.
   std::string input_;
   Message message_;
   Rest rest_ = Rest::gathered;
   // What the message does that is on its way to the gate or to the server.
   Verdict::Does does_ = Verdict::Does::other;
-  // To be sent when a refused message has ended.
+  // The error to send when a refused message has ended.
   std::string refusal_;
   // Status bits of a reset that the server has not been sent yet.
   std::uint8_t resets_ = 0;
-  // For this message a call of ours is under way, or was.
+  // What happened while a call of ours for this message was under way.
   struct OnTheWay {
-    // By an attention.
+    // The client has cancelled the message with an attention.
     bool cancelled = false;
     bool raised = false;
-    // Its transaction is older than a reset, and may not go on without the gate.
+    // Its transaction is older than a reset, and must not continue without the gate.
     bool outlived_reset = false;
   } on_the_way_;
 
-  // --- its answer ---
+  // --- the answer to that message ---
   enum class Relayed : std::uint8_t { nothing, some, all };
   Relayed relayed_ = Relayed::nothing;
   bool failed_ = false;
-  // It returns the handle of a statement that only reads.
+  // The answer returns the handle of a statement that only reads.
   bool prepares_read_ = false;
   // Rows that an INSERT BULK has announced may come.
   bool rows_may_come_ = false;
-  // Attentions that were sent on and are not acknowledged.
+  // How many attentions were sent on and are not acknowledged yet.
   int attentions_ = 0;
-  // Tokens of our own calls' answers that the client must see.
+  // Tokens from the answers to our own calls that the client must see.
   std::string carry_;
 
   // --- after a call that leaves the gate ---

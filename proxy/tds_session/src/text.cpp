@@ -17,7 +17,7 @@
 namespace termgate::tds_session {
 namespace {
 
-// Of SET: each takes one value, or ON or OFF.
+// Options of SET that take one value, or ON or OFF.
 constexpr std::array options_of_one_value{
     "ansi_defaults",
     "ansi_nulls",
@@ -66,7 +66,8 @@ constexpr std::array functions_of_the_server{"serverproperty",
                                              "is_srvrolemember"};
 constexpr std::array procedures_of_the_server{"sp_datatype_info", "sp_datatype_info_90", "sp_datatype_info_100", "sp_server_info"};
 
-// They read the catalogue. A name that begins with sp_ is looked up among the server's own procedures first.
+// Procedures that read the catalogue. SQL Server looks up a name that begins with sp_ among its own
+// procedures first.
 constexpr std::array procedures_of_the_catalogue{"sp_tables",
                                                  "sp_columns",
                                                  "sp_columns_90",
@@ -86,12 +87,12 @@ constexpr std::array procedures_of_the_catalogue{"sp_tables",
                                                  "sp_describe_first_result_set",
                                                  "sp_describe_undeclared_parameters"};
 
-// Statements of the allow-list, one after the other.
+// Parses statements of the allow-list, one after the other.
 class Parser {
  public:
   Parser(const std::vector<Token>& tokens, std::string_view schema) : tokens_(tokens), schema_(schema) {}
 
-  // Whether all of it is harmless. `declares` says besides whether something is declared.
+  // Whether the whole text is harmless. declares() returns whether it also declares something.
   bool harmless() {
     while (take_sign(';')) {}
     if (done()) return true;
@@ -103,7 +104,7 @@ class Parser {
   }
   bool declares() const noexcept { return declares_; }
 
-  // What follows the settings, from the first word that may begin a read.
+  // The tokens after the settings, from the first word that may begin a read.
   std::span<const Token> behind_settings() {
     for (;;) {
       while (take_sign(';')) {}
@@ -113,7 +114,7 @@ class Parser {
     return std::span(tokens_).subspan(std::min(at_, tokens_.size()));
   }
 
-  // EXEC termgate.set_term 'scope', term, alone.
+  // Parses EXEC termgate.set_term 'scope', term, as the only statement.
   std::optional<TextVerdict> set_term() {
     if (!take_word("exec") && !take_word("execute")) return std::nullopt;
     const auto name = dotted();
@@ -224,7 +225,7 @@ class Parser {
                     word);
   }
 
-  // Values of the server and of the session, and nothing FROM anywhere.
+  // A SELECT of values of the server and the session, without FROM.
   bool select() {
     do {
       if (!value()) return false;
@@ -317,7 +318,7 @@ bool is_harmless_procedure(std::string_view name, bool reads) {
          (reads && std::any_of(procedures_of_the_catalogue.begin(), procedures_of_the_catalogue.end(), is_named));
 }
 
-// [a.b] is one part, which the server looks for under just that name.
+// [a.b] is one part, and the server looks for a procedure of exactly that name.
 std::vector<std::string> parts_of_name(std::string_view name) {
   std::vector<std::string> parts;
   for (std::size_t at = 0;;) {

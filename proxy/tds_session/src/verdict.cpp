@@ -44,13 +44,14 @@ std::int64_t number_in(const tds::Parameter& parameter) {
   return failure == std::errc{} && end == text.data() + text.size() && !text.empty() ? number : 0;
 }
 
-// A text of a code page is none here: it may have letters that look like others.
+// The text of a UTF-16 parameter. A text in a code page is not used: it may have letters that look
+// like others.
 std::optional<std::string> text_that_is_plain(const tds::Parameter& parameter) {
   if (!parameter.is_wide() || !tds::is_utf16(parameter.data)) return std::nullopt;
   return tds::utf8_of(parameter.data);
 }
 
-// The one that is named, or that stands at this place.
+// The parameter of this name, or else the one at this position.
 const tds::Parameter* parameter_of(const tds::Call& call, std::string_view name, std::size_t place) {
   for (const tds::Parameter& one : call.parameters) {
     if (tds::utf8_of(one.name) == name) return &one;
@@ -59,7 +60,7 @@ const tds::Parameter* parameter_of(const tds::Call& call, std::string_view name,
   return &call.parameters[place];
 }
 
-// What set_term is called with.
+// The verdict on a call of set_term with these values.
 Verdict set_term(std::string scope, std::int64_t term, std::string statement) {
   if (const char* problem = name_problem(scope)) return refused(std::string("TG005 the scope ") + problem, std::move(statement));
   if (term < 1 || term > Term::max_value)
@@ -71,7 +72,7 @@ Verdict set_term(std::string scope, std::int64_t term, std::string statement) {
   return verdict;
 }
 
-// Ungated by their numbers: they end something, and write nothing.
+// These procedures need no gate: they end something, and write nothing.
 bool is_harmless(std::uint16_t procedure) noexcept {
   return procedure == tds::procedure::unprepare || procedure == tds::procedure::cursor_unprepare ||
          procedure == tds::procedure::cursor_close;
@@ -110,7 +111,7 @@ Verdict MessageClassifier::batch(std::string_view body, bool complete) const {
   if (found.kind == TextVerdict::Kind::forbidden) return refused(std::move(found.problem), std::move(verdict.statement));
   if (found.kind == TextVerdict::Kind::bulk_insert) verdict.does = Does::announces_bulk;
   if (found.kind == TextVerdict::Kind::declares) verdict.does = Does::declares;
-  // What follows is not known yet.
+  // The rest of the message is not known yet.
   if (!complete) return verdict;
   switch (found.kind) {
     case TextVerdict::Kind::declares:
@@ -149,7 +150,7 @@ Verdict MessageClassifier::calls(std::string_view body, bool complete, std::uint
     } else if (names_procedure(name, "sys", "sp_set_session_context")) {
       const tds::Parameter* key = parameter_of(call, "@key", 0);
       const std::string text = key == nullptr ? "" : text_in(*key);
-      // Whatever the case of its letters: a key that is taken for ours without need costs a question.
+      // Ignores case: a key that is taken for ours by mistake only costs a call.
       if (verdict.does != Does::resets && lower(text).find("termgate.") != std::string::npos) verdict.does = Does::declares;
     } else {
       harmless = harmless && (is_harmless_procedure(name, reads_pass()) || call_reads(call));
@@ -159,7 +160,7 @@ Verdict MessageClassifier::calls(std::string_view body, bool complete, std::uint
   return verdict;
 }
 
-// Whether a call only reads, where reads may pass: by its text, or by the handle of such a text.
+// Whether a call only reads, if reads may pass: by its text, or by the handle of such a text.
 bool MessageClassifier::call_reads(const tds::Call& call) const {
   if (!reads_pass()) return false;
   std::size_t place = 0;
@@ -184,8 +185,8 @@ bool MessageClassifier::call_reads(const tds::Call& call) const {
     }
     default: return false;
   }
-  // The text is at its place, and no other parameter says by its name that it is the text. The server compares names without regard to
-  // case.
+  // The text must be at its position, and no other parameter may be named like the text. The server
+  // compares names without regard to case.
   if (place >= call.parameters.size()) return false;
   for (std::size_t i = 0; i < call.parameters.size(); ++i) {
     const std::string name = tds::utf8_of(call.parameters[i].name);

@@ -1,5 +1,6 @@
-// Which way a message of the client's goes: forwarded as it is, through the gate, refused, or answered here. Judged by its type, its text
-// and the procedures that it calls. Owner: one session; its thread.
+// Which way a message of the client's goes: forwarded unchanged, through the gate, refused, or
+// answered here. Decided from its type, its text and the procedures that it calls. Owner: one
+// session; its thread.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +18,18 @@
 
 namespace termgate::tds_session {
 
-// A message of the client's, whole or as far as it is looked at before it goes on.
+// A message of the client's: complete, or the part that is judged before the rest is forwarded.
 struct Message {
   enum class Extent : std::uint8_t { begun, whole, given_up };
 
   bool complete() const noexcept { return extent != Extent::begun; }
 
   std::uint8_t type = 0;
-  // `begun`: more packets follow. `given_up`: its last packet says that the client does not want it any more.
+  // `begun`: more packets follow. `given_up`: in its last packet the client has withdrawn it.
   Extent extent = Extent::begun;
-  // Status bits of its first packet, taken out of `raw`.
+  // Status bits of its first packet, removed from `raw`.
   std::uint8_t resets = 0;
-  // Its packets, and what is in them.
+  // Its packets, and their payload.
   std::string raw;
   std::string payload;
 };
@@ -39,11 +40,12 @@ struct Verdict {
     other,
     // It only reads, so it cannot have declared anything.
     reads,
-    // It prepares a statement that only reads: the handle that comes back is for that statement.
+    // It prepares a statement that only reads: the handle that the server returns is for that
+    // statement.
     prepares_read,
     // It sets the scope or the term in SESSION_CONTEXT.
     declares,
-    // INSERT BULK: rows follow in a message of their own.
+    // INSERT BULK: the rows follow in a separate message.
     announces_bulk,
     bulk_rows,
     // It resets the session by a call.
@@ -52,10 +54,10 @@ struct Verdict {
 
   Way way = Way::gate;
   Does does = Does::other;
-  // By set_term.
+  // The pair that a call of set_term declares.
   std::optional<ScopedTerm> sets;
   std::string code, message;
-  // For the log.
+  // The text for the log.
   std::string statement;
 };
 
@@ -65,12 +67,12 @@ class MessageClassifier {
 
   // `takes_rows`: an INSERT BULK has announced rows, and they may pass.
   Verdict verdict_of(const Message& message, std::uint32_t tds_version, bool takes_rows);
-  // More of a message that goes on as it comes: why it is refused, or null.
+  // For more of a message that is forwarded while it arrives. Returns why it is refused, or null.
   const char* rest(std::string_view bytes, bool ends) { return judge_.take(bytes, ends); }
 
   // The server has prepared, under this handle, a statement that only reads.
   void prepared_read(std::int64_t handle);
-  // Something was sent that can have prepared another statement under the same number.
+  // Something was sent that may have prepared another statement under the same handle.
   void forget_prepared() noexcept { read_handles_.clear(); }
 
  private:

@@ -16,9 +16,10 @@
 namespace termgate::tds_session {
 namespace {
 
-constexpr std::size_t name_max = 140;  // SQL Server's names have 128 letters
+constexpr std::size_t name_max = 140;  // SQL Server's names have at most 128 characters
 constexpr std::size_t parentheses_max = 4000;
-// In a name that is being read: letters that a collation may take for others, and those that it takes for none of ours.
+// Stand-ins in the name being read: for letters that a collation may take for ASCII letters, and
+// for letters that it takes for none.
 constexpr char some_letters = '\x01', other_letter = '\x02';
 
 constexpr const char* release_problem = "TG005 sp_releaseapplock is refused in a fenced session: it could give the gate away";
@@ -46,7 +47,7 @@ constexpr std::array<std::pair<std::string_view, const char*>, 5> refused_names{
                                                                                  {"sp_getbindtoken", bound_problem}}};
 constexpr std::array table_words{"from", "join", "apply"};
 constexpr std::array object_words{"insert", "update", "delete", "merge", "into", "using", "exec", "execute"};
-// They end a list of tables.
+// Words that end a list of tables.
 constexpr std::array ending_words{"select", "where",     "having",  "group",  "order", "set",    "values", "output", "union",
                                   "except", "intersect", "declare", "return", "print", "create", "alter",  "drop",   "while"};
 constexpr std::array other_keywords{"top",        "percent", "synonym", "begin", "distributed", "openquery",
@@ -58,22 +59,24 @@ bool is_blank(std::uint32_t c) noexcept {
   return c <= ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || is_in(c, 0x2000, 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
          c == 0x205F || c == 0x3000;
 }
-// A comparison passes over them.
+// Characters that a comparison ignores.
 bool is_nothing(std::uint32_t c) noexcept {
   return c == 0xAD || is_in(c, 0x0300, 0x036F) || is_in(c, 0x200B, 0x200F) || is_in(c, 0x202A, 0x202E) || is_in(c, 0x2060, 0x2064) ||
          is_in(c, 0xFE00, 0xFE0F) || c == 0xFEFF;
 }
-// Letters with accents, in circles, two in one: what a collation may compare as equal to one or more of a to z.
+// Letters that a collation may compare as equal to one or more of a to z: with accents, in circles,
+// ligatures.
 bool is_like_latin(std::uint32_t c) noexcept {
   return is_in(c, 0xA1, 0x24F) || is_in(c, 0x1D00, 0x1EFF) || is_in(c, 0x2070, 0x218F) || is_in(c, 0x2460, 0x24FF) ||
          is_in(c, 0xFB00, 0xFB06) || c == 0xD835 || is_in(c, 0xDC00, 0xDFFF);
 }
-// Letters as wide as a Chinese one.
+// Full-width forms of ASCII characters.
 bool is_full_width(std::uint32_t c) noexcept { return is_in(c, 0xFF01, 0xFF5E); }
 bool is_ascii(std::uint32_t c) noexcept { return c < 0x80; }
 bool is_ascii_word(std::uint32_t c) noexcept { return is_ascii(c) && in_word(static_cast<char>(c)); }
 
-// Whether a name may be compared as equal to the target; `reached`: the places in the target that its letters so far may have come to.
+// Whether a name may compare as equal to the target. `reached`: bit n is set if its letters so far
+// may match the first n of the target.
 bool may_be(std::string_view name, std::string_view target) noexcept {
   std::uint32_t reached = 1;
   const auto step = [&](std::uint32_t from, auto fits) {
@@ -130,7 +133,7 @@ Watch& Watch::inner() {
   return *inner_;
 }
 
-// --- letters ---
+// --- characters ---
 
 void Watch::text(std::string_view bytes, Letters letters) {
   for (const char one : bytes) {
@@ -172,7 +175,7 @@ void Watch::text_ends() {
   loose_ = loose_for_good_;
 }
 
-// Of a value its words count, not where they stand.
+// In a value its words count, wherever they are.
 void Watch::value(std::string_view bytes, Letters letters) { inner().text(bytes, letters); }
 
 void Watch::value_ends() {
@@ -256,7 +259,7 @@ void Watch::add(std::uint32_t c) {
   else name_ += folded;
 }
 
-// What QUOTED_IDENTIFIER makes of "…" is not known: it is a name, and a string.
+// Whether "…" is a name or a string depends on QUOTED_IDENTIFIER, so it is treated as both.
 void Watch::in_string(std::uint32_t c, std::uint32_t close) {
   const bool quoted = in_ == In::quoted;
   if (closing_) {
@@ -275,7 +278,8 @@ void Watch::in_string(std::uint32_t c, std::uint32_t close) {
     closing_ = true;
     return;
   }
-  // A backslash at the end of a line goes on with the string on the next one, and neither of the two is in it.
+  // A backslash at the end of a line continues the string on the next line; neither the backslash
+  // nor the line end belongs to it.
   if (c == '\\' || (c == '\r' && held_ == "\\")) {
     held_ += static_cast<char>(c);
     return;
@@ -316,7 +320,8 @@ void Watch::literal(Kind kind) {
   last_ = {kind, {}};
 }
 
-// What else than a line feed ends such a comment is not documented: from there on every word counts.
+// Whether anything other than a line feed ends such a comment is not documented: after such a
+// character every word counts.
 void Watch::in_line_comment(std::uint32_t c) {
   if (c == '\n') {
     in_ = In::plain;
@@ -343,7 +348,8 @@ void Watch::in_comment(std::uint32_t c) {
 
 void Watch::word_ends() { name(Kind::word); }
 
-// SQL Server ends a number where no more of it can follow and reads on: 1BEGIN is a number and a word.
+// SQL Server ends a number at the first character that cannot belong to it and continues: 1BEGIN is
+// a number and a word.
 void Watch::number_ends() {
   std::string_view glued;
   const auto look = [&](const auto& words) {
@@ -453,7 +459,8 @@ void Watch::chain_ends() {
   if (clause() == 'o') clause() = 'e';
 }
 
-// Whether the name that has just been read is an object's. A column's may have four parts, too.
+// Whether the name that has just been read can be that of an object. A column's name may have four
+// parts, too.
 bool Watch::object_may_stand() const noexcept {
   const Last& before = before_chain_;
   if (before.kind == Kind::none || clauses_.back() == 'o' || (synonym_ && before.is("for"))) return true;
@@ -519,14 +526,14 @@ const char* Judge::take(std::string_view body, bool ends) {
   } else if (packet_type_ == tds::packet::rpc) {
     const bool read = reader_.take(body, *this) && (!ends || reader_.may_end());
     if (problem_ == nullptr && watch_.problem() == nullptr && !read) problem_ = unreadable_problem;
-    // Alone and whole it is done by the bit in a packet.
+    // A reset call that is alone and complete is carried out by a packet's reset bit.
     if (problem_ == nullptr && resets_ && !ends) problem_ = reset_beside_problem;
   }
   return problem_ != nullptr ? problem_ : watch_.problem();
 }
 
 void Judge::call(std::uint16_t id, std::string_view name, std::uint16_t) {
-  // What the last call's values have said counts no more.
+  // The values of the previous call do not count for this one.
   if (problem_ == nullptr) problem_ = watch_.problem();
   watch_.begin();
   ++calls_;
@@ -559,12 +566,13 @@ void Judge::parameter(std::string_view name, std::uint8_t, const tds::TypeInfo& 
   const bool strange = std::any_of(called.begin(), called.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   const bool is_text = at == text_at_ || (text_at_ >= 0 && (strange || text::same(called, "@stmt") || text::same(called, "@statement")));
   if (is_text && !wide && !narrow && at == text_at_) {
-    // The server takes no text of another type, but says so itself where this is a handle that has come too early.
+    // The server accepts no text of another type. It reports that itself if this is a handle that
+    // has come too early.
     const bool number = type.form == tds::ValueForm::fixed || type.form == tds::ValueForm::length_1;
     if (!number && problem_ == nullptr) problem_ = unreadable_problem;
     return;
   }
-  // At its place, but by another's name: the text is still to come.
+  // A parameter at the text's position but with another name: the text is still to come.
   reads_text_ = is_text && (called.empty() || at != text_at_ || text::same(called, "@stmt") || text::same(called, "@statement"));
   if ((is_text || at == declared_at_) && (wide || narrow)) as_ = As::text;
   else if ((wide || narrow || type.form == tds::ValueForm::variant || type.type == tds::type::xml) &&

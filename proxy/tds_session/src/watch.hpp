@@ -1,6 +1,7 @@
-// What is refused in every fenced session, whoever sends it and however: calls that could give the gate away, and transactions that can be
-// committed after their session has ended, with its gate. One reading of a text, whether it comes as a batch, as a parameter of an RPC, in
-// one chunk or in many. Nothing is kept of a text but the word that it is in, so it may have any length.
+// What is refused in every fenced session, whoever sends it and in whatever form: calls that could
+// release the gate, and transactions that could be committed after their session has ended and its
+// gate is released. Texts are read in the same way whether they come as a batch or as a parameter
+// of an RPC, in one chunk or many. Only the current word is stored, so a text may have any length.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +13,27 @@
 
 namespace termgate::tds_session {
 
-// One request's texts, one after the other. A text is read by words, as SQL Server cuts them. What stands in a string is no text, unless
-// something in the request runs texts (EXEC, sp_executesql, a procedure): then its words count as well, whatever quotes are within.
-// From where a text may be cut in two ways all of its words count, in strings and comments too.
+// Reads the texts of one request, one after the other, word by word as SQL Server splits them. A
+// string is not read as a text unless something in the request runs texts (EXEC, sp_executesql, a
+// procedure): then its words count as well, whatever quotes it contains. From a point where a text
+// could be split in two ways all its words count, even in strings and comments.
 class Watch {
  public:
-  enum class Letters : std::uint8_t { wide, narrow };  // UTF-16, or a byte each; a byte above 127 is of a code page that nobody names here
+  // UTF-16, or one byte each. A byte above 127 belongs to a code page that is not known here.
+  enum class Letters : std::uint8_t { wide, narrow };
 
-  void text(std::string_view bytes, Letters letters);  // more of a text that runs
+  void text(std::string_view bytes, Letters letters);  // for more of a text that runs
   void text_ends();
-  void value(std::string_view bytes, Letters letters);  // more of a value, which a text may run
+  void value(std::string_view bytes, Letters letters);  // for more of a value, which a text may run
   void value_ends();
-  void runs_values() noexcept { dynamic_ = true; }  // values are texts for all that is known here
+  // From here on values may be texts that are run.
+  void runs_values() noexcept { dynamic_ = true; }
   bool runs() const noexcept { return dynamic_; }
-  bool prepares() const noexcept { return prepares_; }  // a text, which a later call runs by its number
-  void begin();                                         // another call: what its values say is no concern of the last one's text
+  bool prepares() const noexcept { return prepares_; }  // prepares a text, which a later call runs by its handle
+  // Begins another call: its values do not matter for the text of the one before.
+  void begin();
 
-  // What is refused, or null. A call's values may count only when its text has been read.
+  // What is refused, or null. The values of a call may count only once its text has been read.
   const char* problem() const noexcept;
 
  private:
@@ -36,7 +41,7 @@ class Watch {
   enum class Kind : std::uint8_t { none, word, name, string, number, sign, executed };
   struct Last {
     Kind kind = Kind::none;
-    std::string text;  // a word in small letters, a sign
+    std::string text;  // a word in lower case, or a sign
     bool is(std::string_view word) const noexcept { return (kind == Kind::word || kind == Kind::sign) && text == word; }
   };
 
@@ -60,25 +65,27 @@ class Watch {
   char& clause();
   Watch& inner();
 
-  bool loose_ = false, loose_for_good_ = false;  // quotes and brackets are blanks, and nothing is a comment
+  // Quotes and brackets count as blanks, and nothing is a comment.
+  bool loose_ = false, loose_for_good_ = false;
   In in_ = In::plain;
-  std::string name_;      // of the word or name that is being read, folded
-  int half_ = -1;         // the first byte of a letter of two
+  std::string name_;      // the word or name that is being read, folded
+  int half_ = -1;         // the first byte of a character of two
   char sign_ = 0;         // - or /, which may begin a comment
   bool closing_ = false;  // a quote or bracket that may be doubled
-  bool return_ = false;   // a carriage return in a line's comment
-  std::string held_;      // of a string: a backslash, which may continue its line
-  unsigned depth_ = 0;    // of comments
-  char edge_ = 0;         // of a comment: the / or * before
+  bool return_ = false;   // a carriage return in a line comment
+  std::string held_;      // in a string: a backslash, which may continue its line
+  unsigned depth_ = 0;    // how deeply comments are nested
+  char edge_ = 0;         // in a comment: the / or * before
   bool runs_ = false;     // the string that is being read is run
 
   Last last_, before_chain_;
   bool chain_ = false;  // a name is being read, perhaps of several parts
-  unsigned dots_ = 0;   // in it
+  unsigned dots_ = 0;   // how many dots it has
   bool ends_in_nodes_ = false;
-  std::string clauses_ =
-      "e";               // f: a list of tables, o: an object's name is next, x: what EXEC runs, e: else; one for each open parenthesis
-  unsigned rowset_ = 0;  // 1: OPENROWSET, 2: and its parenthesis
+  // One letter for the text itself, then one for each open parenthesis. f: a list of tables; o: an
+  // object's name is next; x: what EXEC runs; e: anything else.
+  std::string clauses_ = "e";
+  unsigned rowset_ = 0;  // 1: after OPENROWSET, 2: after its parenthesis
   bool synonym_ = false, begun_ = false, run_next_ = false;
   bool dynamic_ = false, prepares_ = false;
   const char *named_ = nullptr, *linked_ = nullptr;
@@ -87,12 +94,12 @@ class Watch {
   std::unique_ptr<Watch> inner_;
 };
 
-// A whole request, as its bytes come.
+// Judges a whole request while its bytes arrive.
 class Judge final : private tds::CallSink {
  public:
-  // `packet_type`: a batch or an RPC. Of anything else nothing is said.
+  // `packet_type`: a batch or an RPC. Requests of other types are not judged.
   void begin(std::uint8_t packet_type, std::uint32_t tds_version);
-  // More of the body, behind the headers. What is refused, or null.
+  // Takes more of the body, without the headers. Returns what is refused, or null.
   const char* take(std::string_view body, bool ends);
 
  private:
@@ -109,13 +116,14 @@ class Judge final : private tds::CallSink {
   std::size_t calls_ = 0, parameter_ = 0;
   int text_at_ = -1, declared_at_ = -1;
   bool resets_ = false;
-  bool reads_text_ = false, text_read_ = false;  // this parameter is the call's text; it has come
-  bool prepared_runs_ = false;                   // for the session: a prepared statement may run what it is given
+  bool reads_text_ = false, text_read_ = false;  // this parameter is the call's text; that text has come
+  // For the rest of the session: a prepared statement may run the values that it is given.
+  bool prepared_runs_ = false;
   As as_ = As::nothing;
   Watch::Letters letters_ = Watch::Letters::wide;
 };
 
-// Where the text is that a procedure runs, and what declares its parameters; -1: nowhere, and none is known of its parameters.
+// Positions of the text that a procedure runs, and of the declaration of its parameters; -1: none.
 struct TextPlaces {
   int text = -1, declared = -1;
   bool known = false;  // its other parameters are values

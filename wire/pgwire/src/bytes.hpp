@@ -1,4 +1,4 @@
-// Integers of the wire, most significant byte first, and a cursor over a body that cannot leave it.
+// Integers in network byte order, and a cursor over a body that cannot read past its end.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ inline void append_u32(std::string& out, std::uint32_t value) {
   append_u16(out, static_cast<std::uint16_t>(value & 0xffff));
 }
 
-// Once a read has asked for more than is there, every later one gives nothing and `good()` stays false: a decoder reads
-// all its fields and asks once.
+// Once a read needs more bytes than are left, every later one returns nothing and `good()` stays
+// false: a decoder reads all its fields and checks once.
 class Cursor {
  public:
   explicit Cursor(std::string_view body) noexcept : left_(body) {}
@@ -57,7 +57,7 @@ class Cursor {
     return taken.empty() ? 0 : read_u32(taken.data());
   }
 
-  // Up to the next NUL, which is taken too.
+  // Reads up to the next NUL, and skips that.
   std::string_view text() noexcept {
     const std::size_t end = good_ ? left_.find('\0') : std::string_view::npos;
     if (end == std::string_view::npos) return fail();

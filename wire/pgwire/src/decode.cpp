@@ -1,6 +1,6 @@
-// Bodies of messages to structs. The layouts are drawn in encode.cpp, beside the code that writes them.
-// Pure: no state, any thread. What is returned are views into the body. A body must hold its fields and
-// nothing after them: a message that PostgreSQL and the proxy read differently could carry something past the
+// Decodes bodies of messages into structs. encode.cpp draws the layouts. Pure: no state, any
+// thread. Returned views point into the body. A body must contain its fields and nothing after
+// them: a message that PostgreSQL and the proxy read differently could get something past the
 // check.
 #include <termgate/pgwire/decode.hpp>
 
@@ -14,7 +14,7 @@ namespace {
 Malformed cut_short(const char* message) noexcept { return malformed("invalid message format: %s ends too early", message); }
 Malformed too_long(const char* message) noexcept { return malformed("invalid message format: %s goes on after its end", message); }
 
-// For a cursor that has read all fields.
+// The problem of a body that has been read, but not to its end.
 Malformed not_done(const Cursor& cursor, const char* message) noexcept { return cursor.good() ? too_long(message) : cut_short(message); }
 
 Decoded<Named> decode_named(std::string_view body, const char* message) noexcept {
@@ -66,7 +66,7 @@ Decoded<Bind> decode_bind(std::string_view body) noexcept {
   bind.parameter_formats = cursor.u16();
   cursor.bytes(std::size_t{2} * bind.parameter_formats);
   bind.parameters = cursor.u16();
-  // The values are passed over, however large they are; nobody here needs them.
+  // Skips the values, whatever their size, because nothing here needs them.
   for (unsigned i = 0; i < bind.parameters && cursor.good(); ++i) {
     const std::uint32_t length = cursor.u32();
     if (length == 0xffffffff) continue;  // NULL
@@ -81,7 +81,7 @@ Decoded<Bind> decode_bind(std::string_view body) noexcept {
   return bind;
 }
 
-// For a Bind that comes in parts: its first bytes must hold both names.
+// For a Bind that is streamed: its first bytes must contain both names.
 Decoded<BindNames> decode_bind_names(std::string_view head) noexcept {
   Cursor cursor(head);
   BindNames names;
@@ -128,7 +128,7 @@ void ReportFields::set(char letter, std::string_view text) noexcept {
 }
 
 bool ReportFields::ends_connection() const noexcept {
-  // V is never translated, and there since 9.6; S may be in any language.
+  // V is never translated, and is sent from 9.6 on; S may be in any language.
   const std::string_view severity = (*this)['V'].empty() ? (*this)['S'] : (*this)['V'];
   return severity == "FATAL" || severity == "PANIC";
 }
@@ -209,7 +209,7 @@ Decoded<Authentication> decode_authentication(std::string_view body) noexcept {
       if (payload.size() != 4) return malformed("md5 authentication with %zu bytes of salt: 4 are needed", payload.size());
       return authentication;
     case Authentication::Type::sasl: {
-      // Names, each ended by a NUL, and a NUL after the last: at least one name.
+      // Names, each with a NUL at its end, and a NUL after the last: at least one name.
       Cursor names(payload);
       unsigned count = 0;
       for (std::string_view name = names.text(); names.good() && !name.empty(); name = names.text()) ++count;
@@ -226,7 +226,8 @@ Decoded<Authentication> decode_authentication(std::string_view body) noexcept {
 Decoded<NegotiateProtocolVersion> decode_negotiate_protocol_version(std::string_view body) noexcept {
   Cursor cursor(body);
   NegotiateProtocolVersion negotiate;
-  // The documentation says the minor version alone; servers have always sent 3 << 16 | minor.
+  // By the documentation this is only the minor version, but servers have always sent 3 << 16 |
+  // minor.
   const std::uint32_t version = cursor.u32();
   negotiate.refused = cursor.u32();
   negotiate.extensions = cursor.rest();

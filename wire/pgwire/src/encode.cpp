@@ -1,6 +1,7 @@
-// What follows type and length (drawn in reader.cpp), after PostgreSQL documentation, "Message Formats"
-// (protocol-message-formats.html) and "Error and Notice Message Fields" (protocol-error-fields.html). text: bytes, then a NUL;
-// field: int32 length, then the bytes, or -1 for NULL; integers big-endian; [n]x: an int16 count n, then n times x.
+// What follows type and length (drawn in reader.cpp), after PostgreSQL documentation, "Message
+// Formats" (protocol-message-formats.html) and "Error and Notice Message Fields"
+// (protocol-error-fields.html). text: bytes, then a NUL; field: int32 length, then the bytes, or -1
+// for NULL; integers big-endian; [n]x: an int16 count n, then n times x.
 //
 //   from a client                                          from a server
 //   Q Query     text sql                                   E Error, N Notice  (letter, text)* NUL

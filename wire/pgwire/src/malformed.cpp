@@ -1,5 +1,5 @@
-// Reasons of refused messages, in a buffer of their own size: to say no allocates nothing, so a hostile peer
-// cannot make it fail.
+// Reasons for refused messages, in a buffer of fixed size: a refusal allocates nothing, so a
+// hostile peer cannot make it fail.
 #include <termgate/pgwire/malformed.hpp>
 
 #include <cstdarg>

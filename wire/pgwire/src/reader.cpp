@@ -1,5 +1,5 @@
-// Every message after a client's start-up packets, in both directions
-// (PostgreSQL documentation, "Message Formats", protocol-message-formats.html; integers big-endian):
+// Every message after a client's start-up packets, in both directions (PostgreSQL documentation,
+// "Message Formats", protocol-message-formats.html; integers big-endian):
 //
 //   0      1                5                        1 + length
 //   +------+----------------+------------------------+
@@ -18,11 +18,13 @@ namespace termgate::pgwire {
 namespace {
 
 constexpr std::size_t header_bytes = 5;
-// A buffer that grew beyond this is given back after its message, so that one long statement is not paid for ever.
+// A buffer that grew beyond this is freed after its message, so that one long statement does not
+// use memory for ever.
 constexpr std::size_t buffer_kept_bytes = 16u << 10;
-// What the server itself allows a message that has no business being long (PQ_SMALL_MESSAGE_LIMIT, libpq/pqcomm.h).
+// The server's own limit for messages that are never long (PQ_SMALL_MESSAGE_LIMIT, libpq/pqcomm.h).
 constexpr std::uint32_t small_bytes_max = 10'000;
-// A message of an authentication exchange (PG_MAX_AUTH_TOKEN_LENGTH, libpq/auth.h).
+// The server's own limit for messages of an authentication exchange (PG_MAX_AUTH_TOKEN_LENGTH,
+// libpq/auth.h).
 constexpr std::uint32_t authentication_bytes_max = 65'535;
 
 Rule empty() noexcept { return {true, 0, 0, 0, 0}; }
@@ -35,7 +37,7 @@ Rules Rules::frontend(const Limits& limits) noexcept {
   Rules rules;
   rules[type::query] = whole(1, limits.statement_bytes_max);
   rules[type::parse] = whole(4, limits.statement_bytes_max);
-  // A Bind's names come first; 8 kB hold any two that make sense.
+  // A Bind's names come first; 8 kB are enough for any two reasonable names.
   rules[type::bind] = {true, 8, limits.message_bytes_max, limits.bind_whole_bytes_max, 8u << 10};
   rules[type::function_call] = {true, 10, limits.message_bytes_max, limits.bind_whole_bytes_max, 4};
   rules[type::copy_data] = {true, 0, limits.message_bytes_max, -1, 0};
@@ -65,7 +67,7 @@ Rules Rules::backend(const Limits& limits) noexcept {
   for (const char type : {type::error_response, type::notice_response})
     rules[type] = {true, 1, limits.message_bytes_max, limits.report_whole_bytes_max, 0};
   rules[type::row_description] = {true, 2, limits.message_bytes_max, -1, 2};
-  // The count wraps at 65,535, and the server sends the parameters beyond it all the same.
+  // The count wraps at 65,535, but the server still sends all parameters.
   rules[type::parameter_description] = {true, 2, limits.message_bytes_max, -1, 2};
   rules[type::data_row] = {true, 2, limits.message_bytes_max, -1, 0};
   rules[type::copy_data] = {true, 0, limits.message_bytes_max, -1, 0};
@@ -183,7 +185,7 @@ Event Reader::gather(std::string_view input) noexcept {
   event.body_bytes = body_bytes_;
   const std::size_t taken = std::min(target_ - buffer_.size(), input.size());
   try {
-    // Grows with what has come, never with what a length promises.
+    // Grows with the bytes that have arrived, never with what a length field promises.
     buffer_.append(input.data(), taken);
   } catch (const std::bad_alloc&) { return refuse(malformed_as("53200", "out of memory"), 0); }
   event.used = taken;

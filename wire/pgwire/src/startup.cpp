@@ -1,5 +1,6 @@
-// PostgreSQL documentation, "Message Formats" (protocol-message-formats.html: StartupMessage, SSLRequest, GSSENCRequest,
-// CancelRequest) and "Message Flow" (protocol-flow.html); integers big-endian:
+// PostgreSQL documentation, "Message Formats" (protocol-message-formats.html: StartupMessage,
+// SSLRequest, GSSENCRequest, CancelRequest) and "Message Flow" (protocol-flow.html); integers
+// big-endian:
 //
 //   0                4              8
 //   +----------------+--------------+------------------------------------------+
@@ -10,8 +11,8 @@
 //                      1234 << 16 | 5680                                  GSSENCRequest, length 8
 //                      1234 << 16 | 5678  pid : int32, key : 4 … 256 bytes  CancelRequest
 //
-// The length counts itself. TLS without SSLRequest (PostgreSQL 17) begins with the byte 0x16, which as the first byte of a
-// length would be far beyond the bound.
+// The length includes itself. TLS without SSLRequest (PostgreSQL 17) begins with the byte 0x16,
+// which as the first byte of a length would be far beyond the limit.
 #include <termgate/pgwire/startup.hpp>
 
 #include <algorithm>
@@ -42,7 +43,7 @@ StartupEvent no_packet(const Malformed& why, std::size_t used) noexcept {
   return event;
 }
 
-// Words that other protocols begin with, to say what came rather than how long it would have been.
+// Words that other protocols begin with, so that the error can name the protocol.
 const char* other_protocol(std::string_view four) noexcept {
   for (const char* word : {"GET ", "POST", "PUT ", "HEAD", "OPTI", "DELE", "CONN", "PRI ", "PATC", "TRAC"}) {
     if (four == word) return "HTTP";
@@ -77,8 +78,8 @@ StartupEvent StartupReader::next(std::string_view input) noexcept try {
   }
   first_byte_may_be_tls_ = false;
 
-  // A packet is small and comes once a connection: it is always copied, and every check sees it in one piece. No byte beyond
-  // it is taken, which is how a caller sees what followed.
+  // A packet is small and comes once for each connection, so it is always copied, and every check
+  // sees it in one piece. No byte beyond it is taken, so that the caller sees what follows.
   const auto take_up_to = [&](std::size_t wanted) {
     const std::size_t taken = std::min(wanted - std::min(wanted, buffer_.size()), input.size() - event.used);
     buffer_.append(input.data() + event.used, taken);
@@ -86,7 +87,8 @@ StartupEvent StartupReader::next(std::string_view input) noexcept try {
     return buffer_.size() >= wanted;
   };
   if (!take_up_to(4)) {
-    // A length's first byte is 0; anything else is another protocol, and waiting for more of it could be for ever.
+    // The first byte of a length is 0. Anything else is another protocol, and waiting for more of
+    // it might never end.
     if (buffer_[0] != 0)
       return no_packet(malformed("invalid length of startup packet: its first byte is 0x%02x", static_cast<unsigned char>(buffer_[0])),
                        event.used);

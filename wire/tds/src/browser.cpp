@@ -1,6 +1,12 @@
-// Asked ([MC-SQLR] 2.2): 0x02, 0x03: which instances are there?   0x04 name NUL: where is this one?   0x0F 0x01 name NUL: its
-// administrator's port? Answered:              0x05  length:2  ServerName;S;InstanceName;I;IsClustered;No;Version;V;tcp;PORT;;  once for
-// each instance
+// [MC-SQLR] 2.2. Requests:
+//
+//   0x02, 0x03          which instances are there?
+//   0x04 name NUL       where is this instance?
+//   0x0F 0x01 name NUL  which port has its administrator connection?
+//
+// Answer, with the text once for each instance:
+//
+//   0x05 length:2  ServerName;S;InstanceName;I;IsClustered;No;Version;V;tcp;PORT;;
 #include <termgate/tds/browser.hpp>
 
 #include <algorithm>
@@ -17,7 +23,7 @@ constexpr unsigned char asked_of_all = 0x02, asked_of_this_machine = 0x03, asked
 constexpr std::size_t instance_name_bytes_max = 32;
 constexpr std::size_t server_name_bytes_max = 255;
 constexpr std::size_t head_bytes = 3;
-constexpr std::string_view version = "16.0.1000.6";  // that PRELOGIN has, too
+constexpr std::string_view version = "16.0.1000.6";  // the same as in PRELOGIN
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Integers of TDS, least significant byte first unless a name says otherwise, and a cursor over bytes that cannot leave them.
+// Integers of TDS, little-endian unless a name says otherwise, and a cursor over bytes that cannot
+// read past their end.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +28,9 @@ inline void append_big_u16(std::string& out, std::size_t value) {
   out += static_cast<char>(value & 0xff);
 }
 
-// Once a read has asked for more than is there, every later one gives nothing and `good()` stays false: a decoder reads all its fields
-// and asks once. `missing()` says how many bytes the first such read lacked.
+// Once a read needs more bytes than are left, every later one returns nothing and `good()` stays
+// false: a decoder reads all its fields and checks once. `missing()`: how many bytes the first such
+// read lacked.
 class Cursor {
  public:
   explicit Cursor(std::string_view bytes) noexcept : all_(bytes) {}
@@ -59,7 +61,7 @@ class Cursor {
   std::uint16_t u16() noexcept { return static_cast<std::uint16_t>(number(2)); }
   std::uint32_t u32() noexcept { return static_cast<std::uint32_t>(number(4)); }
 
-  // UTF-16 with its number of units in front, in one byte or in two.
+  // UTF-16 after its number of units, in one byte or in two.
   std::string_view short_text() noexcept { return bytes(std::size_t{2} * u8()); }
   std::string_view long_text() noexcept { return bytes(std::size_t{2} * u16()); }
 

@@ -1,11 +1,13 @@
-// PRELOGIN ([MS-TDS] 2.2.6.5; a client's packet has type 18, a server's answer type 4; most significant byte first):
+// PRELOGIN ([MS-TDS] 2.2.6.5; a client's packet has type 18, a server's answer type 4; most
+// significant byte first):
 //
 //   +------------------------------------------------+------+----------------------------+
 //   | option (5 bytes each): id, offset : 2, size : 2 | 0xFF | the options' values        |
 //   +------------------------------------------------+------+----------------------------+
 //   0 version (6)  1 encryption (1)  2 instance (text and NUL)  3 thread (0 or 4)  4 MARS (1)  5 trace (36)  6 federated (1)  7 nonce (32)
 //
-// LOGIN7 ([MS-TDS] 2.2.6.4; least significant byte first). ib…: offset from the beginning of the payload; cch…: UTF-16 units, cb…: bytes.
+// LOGIN7 ([MS-TDS] 2.2.6.4; least significant byte first). ib…: offset from the beginning of the
+// payload; cch…: UTF-16 units, cb…: bytes.
 //
 //    0 length:4    4 TDS version:4   8 packet size:4  12 client version:4  16 PID:4  20 connection:4
 //   24 flags 1:1  25 flags 2:1      26 type flags:1   27 flags 3:1         28 time zone:4  32 LCID:4
@@ -13,7 +15,8 @@
 //   60 library (ib:2 cch:2)     64 language   68 database    72 client id:6  78 SSPI (ib:2 cb:2)
 //   82 attach file (ib:2 cch:2) 86 new password (ib:2 cch:2) 90 long SSPI cb:4  94 (7.1: 86 is the end of the fixed part)
 //
-// The extension, where flags 3 has 0x10, is 4 bytes: the offset of the features, each id:1 size:4 data, and 0xFF at the end.
+// The extension, where flags 3 has 0x10, is 4 bytes: the offset of the features, each id:1 size:4
+// data, and 0xFF at the end.
 #include <termgate/tds/login.hpp>
 
 #include <termgate/tds/text.hpp>
@@ -31,7 +34,8 @@ std::uint16_t big_at(std::string_view payload, std::size_t at) noexcept { return
 
 Decoded<Prelogin> bad_option(std::uint8_t id) { return malformed("PRELOGIN: option %u is malformed", id); }
 
-// A field of LOGIN7 whose offset and size are at `at`; `unit`: bytes of what the size counts.
+// Reads a field of LOGIN7 whose offset and size are at `at`. `unit`: the size counts units of this
+// many bytes.
 bool field(std::string_view payload, std::size_t fixed, std::size_t at, std::size_t unit, std::string_view& value) noexcept {
   const std::size_t offset = read_little(payload.data() + at, 2), bytes = unit * read_little(payload.data() + at + 2, 2);
   if (bytes == 0) return true;
@@ -78,7 +82,7 @@ Decoded<Prelogin> decode_prelogin(std::string_view payload) {
         has_version = true;
         break;
       case prelogin_option::encryption:
-        // With 0x80 a client asks for TLS by a certificate of its own.
+        // 0x80 means that the client wants to authenticate with a TLS certificate of its own.
         if (size != 1 || (first & 0x7f) > static_cast<std::uint8_t>(Encryption::required)) return bad_option(id);
         prelogin.encryption = static_cast<Encryption>(first & 0x7f);
         break;
@@ -188,7 +192,7 @@ Decoded<std::string> changed_login7(std::string_view payload, const Login7& logi
   field(64, login.language, 2);
   field(68, login.database, 2);
   static_assert(client_id_at + client_id_bytes == 78);
-  // A longer one has its length in a field of its own.
+  // A longer one has its length in another field.
   const bool long_sspi = login.sspi.size() >= field_units_max;
   field(78, long_sspi ? std::string_view{} : login.sspi, 1);
   if (long_sspi) {

@@ -1,4 +1,4 @@
-// The reason of a refused message, in a buffer of its own size. A longer one is cut.
+// Reasons for refused messages, in a buffer of fixed size. A longer reason is cut.
 #include <termgate/tds/malformed.hpp>
 
 #include <cstdarg>

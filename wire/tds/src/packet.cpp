@@ -1,11 +1,13 @@
-// Every packet, in both directions ([MS-TDS] 2.2.3.1; length and SPID have their most significant byte first):
+// Every packet, in both directions ([MS-TDS] 2.2.3.1; length and SPID have their most significant
+// byte first):
 //
 //   0      1        2                 4          6    7        8            length
 //   +------+--------+-----------------+----------+----+--------+--------------+
 //   | type | status | length : uint16 | SPID : 2 | id | window | payload      |
 //   +------+--------+-----------------+----------+----+--------+--------------+
 //
-// A message is one packet or several of one type; the last one has status bit 0x01. An attention (type 6) has no payload.
+// A message is one packet or several of one type; the last one has status bit 0x01. An attention
+// (type 6) has no payload.
 #include <termgate/tds/packet.hpp>
 
 #include <algorithm>

@@ -1,7 +1,8 @@
-// ALL_HEADERS ([MS-TDS] 2.2.5.3): total length:4, then headers of length:4, type:2, data. Type 2: descriptor:8, outstanding requests:4.
+// ALL_HEADERS ([MS-TDS] 2.2.5.3): total length:4, then headers of length:4, type:2, data. Type 2:
+// descriptor:8, outstanding requests:4.
 //
-// Batch (type 1):   ALL_HEADERS  text as UTF-16
-// RPC (type 3):     ALL_HEADERS  call (0xFF call)*          0x80 in place of 0xFF in TDS 7.1; 0xFE: the rest is not to be executed
+// Batch (type 1):   ALL_HEADERS  text as UTF-16 RPC (type 3):     ALL_HEADERS  call (0xFF call)*
+// 0x80 in place of 0xFF in TDS 7.1; 0xFE: the rest is not to be executed
 //   call:           name length:2  name as UTF-16 | 0xFFFF id:2     options:2     parameter*
 //   parameter:      name: 1 + UTF-16   status:1 (1: OUTPUT, 2: default, 8: encrypted)   TYPE_INFO   value   (cipher, where encrypted)
 //   cipher:         TYPE_INFO  algorithm:1  (its name: 1 + UTF-16, where it is 0)  kind:1  database:4  key:4  version:4  metadata:8  rule:1
@@ -37,11 +38,11 @@ bool is_separator(std::uint8_t byte, std::uint32_t tds_version) noexcept {
   return is_7_2(tds_version) ? byte == 0xFF || byte == 0xFE : byte == 0x80;
 }
 
-constexpr std::size_t head_bytes_max = std::size_t{256} << 10;  // the longest name of a procedure has half of it
+constexpr std::size_t head_bytes_max = std::size_t{256} << 10;  // enough for twice the longest name of a procedure
 constexpr std::uint64_t unknown_total = ~std::uint64_t{0} - 1;
 constexpr std::uint16_t column_default = 0x0200;
 
-// Keeps what a CallReader tells, up to a number of parameters.
+// Collects the parts that a CallReader reports, up to a number of parameters.
 class Collector final : public CallSink {
  public:
   void call(std::uint16_t id, std::string_view name, std::uint16_t options) override {
@@ -191,7 +192,8 @@ std::size_t CallReader::read_parameter(CallSink& sink) {
   return begin_value(type.info, cursor.at() + type.info.bytes, true, sink, name, status);
 }
 
-// `at`: of head_, behind the type. `tells`: it is a parameter's value, and none of a table's.
+// `at`: the offset in head_ after the type. `tells`: it is a parameter's own value, and not one in
+// a table.
 std::size_t CallReader::begin_value(const TypeInfo& type, std::size_t at, bool tells, CallSink& sink, std::string_view name,
                                     std::uint8_t status) {
   constexpr std::uint64_t null_total = ~std::uint64_t{0};
@@ -315,7 +317,7 @@ std::size_t CallReader::read_table_option() {
   return cursor.missing();
 }
 
-// The next value of a row, or the next row.
+// Begins the next value of a row, or the next row.
 std::size_t CallReader::read_row(CallSink& sink) {
   if (column_ < columns_.size()) return begin_value(columns_[column_], 0, false, sink, {}, 0);
   constexpr std::uint8_t end = 0, row = 1;

@@ -1,5 +1,5 @@
-// UTF-16, little-endian, to UTF-8 and back, as TDS writes texts. Neither direction fails: what is malformed
-// becomes U+FFFD. Where that would matter, callers ask is_utf16() first.
+// Converts UTF-16, little-endian, to UTF-8 and back, as TDS encodes texts. Neither direction fails:
+// malformed input becomes U+FFFD. If that would matter, callers check is_utf16() first.
 #include <termgate/tds/text.hpp>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ void append_utf8(std::string& out, std::uint32_t point) {
   }
 }
 
-// The character at `at`, which moves on to the next.
+// Returns the character at `at`, and moves `at` to the next.
 std::uint32_t take_utf8(std::string_view text, std::size_t& at) noexcept {
   const auto first = static_cast<unsigned char>(text[at++]);
   if (first < 0x80) return first;

@@ -24,16 +24,17 @@
 namespace termgate::tds {
 namespace {
 
-constexpr std::size_t part_bytes_max = 64u << 10;  // of a token's body, or of the beginning of one, that is gathered
-constexpr std::size_t value_kept_max = 8000;       // of a RETURNVALUE
-constexpr std::size_t columns_max = 8192;          // a result has 4,096 at most
+// How much is gathered of a token's body, or of the beginning of one.
+constexpr std::size_t part_bytes_max = 64u << 10;
+constexpr std::size_t value_kept_max = 8000;  // for a RETURNVALUE
+constexpr std::size_t columns_max = 8192;     // a result has at most 4,096
 constexpr std::size_t done_bytes_max = 13;
 constexpr std::size_t kept_bytes = 4096;
 
 bool is_done(std::uint8_t byte) noexcept { return byte >= token::done; }
 std::size_t done_body_bytes(std::uint32_t tds_version) noexcept { return is_7_2(tds_version) ? 12 : 8; }
 
-// The parts of a column behind its TYPE_INFO.
+// Reads the parts of a column after its TYPE_INFO.
 void read_column_names(Cursor& cursor, const TypeInfo& type, std::uint32_t tds_version) noexcept {
   if (type.is_text()) {
     const int parts = is_7_2(tds_version) ? cursor.u8() : 1;
@@ -117,7 +118,7 @@ Decoded<LoginAck> decode_login_ack(std::string_view body) noexcept {
 
 std::uint64_t transaction_of(std::string_view value) noexcept { return value.size() == 8 ? read_little(value.data(), 8) : 0; }
 
-// --- the walker ---
+// --- the reader ---
 
 TokenEvent TokenReader::next(std::string_view input) {
   TokenEvent event;
@@ -198,7 +199,7 @@ bool TokenReader::give(TokenEvent& event) {
   return true;
 }
 
-// What was wanted is there. True: an event is to be handed out.
+// Handles the bytes that the step needed. True: an event is to be returned.
 bool TokenReader::step(TokenEvent& event) {
   switch (step_) {
     case Step::token: return on_token(event);
@@ -218,7 +219,7 @@ bool TokenReader::step(TokenEvent& event) {
       return give(event);
     case Step::body: return give(event);
     case Step::feature_id: {
-      // Gathered whole: ids, sizes and data, as far as they have come.
+      // Gathered as a whole: the ids, sizes and data that have arrived.
       if (static_cast<std::uint8_t>(buffer_.back()) == feature::terminator) return give(event);
       want(Step::feature_size, buffer_.size() + 4);
       return false;
@@ -364,7 +365,7 @@ void TokenReader::begin_value() noexcept {
   }
 }
 
-// The next column of a row that has a value.
+// Moves to the next column of a row that has a value.
 void TokenReader::next_column(TokenEvent& event) {
   keep_ = false;
   const auto is_null = [&](std::size_t column) {
@@ -382,7 +383,7 @@ void TokenReader::next_column(TokenEvent& event) {
   begin_value();
 }
 
-// A value of `length` bytes follows, and nothing else of it.
+// A value of `length` bytes follows, without chunks.
 void TokenReader::take_length(std::uint64_t length, bool null) noexcept {
   buffer_.clear();
   value_.null = null;
@@ -432,7 +433,8 @@ bool TokenReader::on_value(TokenEvent& event) {
         return event.kind != TokenEvent::Kind::need_more;
       }
       buffer_.clear();
-      // Chunks are not put together: what comes in them is long, and nothing that we ask for does.
+      // Chunks are not joined, because values in chunks are long, and nothing that the proxy needs
+      // is.
       value_.kept = false;
       skip_ = number;
       want_ = 4;
@@ -456,7 +458,7 @@ void TokenReader::value_ends(TokenEvent& event) {
   want(Step::token, 1);
 }
 
-// --- what a proxy says ---
+// --- tokens that a proxy sends itself ---
 
 void append_done(std::string& out, const Done& done, std::uint32_t tds_version) {
   out += static_cast<char>(done.token);

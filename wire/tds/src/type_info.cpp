@@ -41,7 +41,7 @@ std::optional<std::uint32_t> fixed_size(std::uint8_t of) noexcept {
   }
 }
 
-// What follows the type's byte. False: unknown.
+// Reads what follows the type's byte. False: the type is unknown.
 bool read_rest(Cursor& cursor, TypePlace place, TypeInfo& info) noexcept {
   if (const auto size = fixed_size(info.type)) {
     info.form = ValueForm::fixed;

@@ -1,4 +1,4 @@
-// A client's address, and ranges of them (CIDR), as the rules compare them. Values; any thread.
+// A client's address, and address ranges (CIDR), as the rules compare them. Values; any thread.
 #pragma once
 
 #include <array>
@@ -9,15 +9,16 @@
 
 namespace termgate::authority {
 
-// IPv4, or IPv6; an IPv4 address inside IPv6 (::ffff:192.0.2.7) is the IPv4 one. A zone (fe80::1%eth0) is left out.
+// IPv4 or IPv6. An IPv4 address inside IPv6 (::ffff:192.0.2.7) equals the IPv4 one. A zone
+// (fe80::1%eth0) is dropped.
 class Address {
  public:
-  // None: not an address ("local", a host's name).
+  // Empty: not an address ("local", a host's name).
   static std::optional<Address> parse(std::string_view text);
 
   bool v6() const noexcept { return v6_; }
-  const std::array<std::uint8_t, 16>& bytes() const noexcept { return bytes_; }  // IPv4 in the first four
-  // Means another machine on every machine: loopback and link-local addresses.
+  const std::array<std::uint8_t, 16>& bytes() const noexcept { return bytes_; }  // IPv4 uses the first four
+  // Whether it stands for a different machine on each machine: loopback and link-local addresses.
   bool of_this_machine() const noexcept;
   std::string text() const;
 
@@ -29,9 +30,9 @@ class Address {
 // `192.0.2.0/24`, `2001:db8::/32`, a single address, or `local` (a Unix socket).
 class AddressRange {
  public:
-  // None, and `problem` says why.
+  // Empty: malformed, and `problem` says why.
   static std::optional<AddressRange> parse(std::string_view text, std::string& problem);
-  // `client`: an address or "local"; what is neither is in no range.
+  // `client`: an address or "local". Anything else is in no range.
   bool contains(std::string_view client) const;
 
  private:

@@ -1,7 +1,9 @@
-// conversation::Authority as it is: the operator's rules, the leases that stand for applications, the watched files and the fences that
-// other processes raise, in one object for the whole proxy. Any thread may call any member.
+// The implementation of conversation::Authority: the operator's rules, the leases held for
+// applications, the watched files, and the fences that other processes raise, in one object for the
+// whole proxy. Any thread may call any member.
 //
-// The database may be unreachable or unknown: fixed terms and files work all the same, leases say why there is no term.
+// The database may be unreachable or not configured: fixed terms and files still work, and leases
+// report why there is no term.
 #pragma once
 
 #include <chrono>
@@ -21,34 +23,43 @@ using conversation::ConnectRequest;
 using conversation::PeerLiveness;
 
 struct Settings {
-  std::string rules_path;    // empty: no rules
-  std::string database_url;  // of the proxy's own connections, with its own credentials; empty: none
+  std::string rules_path;  // empty: no rules
+  // For the proxy's own connections, with its own credentials. Empty: no database.
+  std::string database_url;
   std::string schema = "termgate";
-  std::string machine;                             // this machine's name among holders; empty: its host name
-  std::chrono::milliseconds file_pause{200};       // between two looks at the watched files
+  // This machine's name in names of lease holders. Empty: its host name.
+  std::string machine;
+  std::chrono::milliseconds file_pause{200};       // between two checks of the watched files
   std::chrono::milliseconds fences_pause{30'000};  // between two readings of all fences
-  std::chrono::milliseconds settle_wait{10'000};   // how long `settled` may be put off
-  // What holds where no rule says otherwise.
+  std::chrono::milliseconds settle_wait{10'000};   // how long `settled` may be delayed
+  // What applies where no rule says otherwise.
   conversation::WithoutTerm without_term = conversation::WithoutTerm::read_only;
   conversation::Enforce enforce = conversation::Enforce::on;
   bool replication = false;
-  int seat_checks = conversation::SeatOffer().checks;  // on PostgreSQL: see there; 0: no seats
-  std::size_t watched_databases_max = 20;              // beside that of database_url, watched at once; see docs/use/proxy.md
-  std::chrono::milliseconds watch_idle_pause{2'000};   // without a session there, until such a watch ends
-  std::chrono::milliseconds watch_keep_pause{10'000};  // after a session's last word, until such a watch may end for another database's
-  // Opens the lock service of a rule's `source`; throws InvalidInput for a URL that means nothing. Empty: no rule may have a source.
+  // See SeatOffer; for PostgreSQL. 0: no seats.
+  int seat_checks = conversation::SeatOffer().checks;
+  // How many databases are watched at once besides that of database_url; see docs/use/proxy.md.
+  std::size_t watched_databases_max = 20;
+  // How long such a watch continues without a session in its database.
+  std::chrono::milliseconds watch_idle_pause{2'000};
+  // How long after a session's last use such a watch is safe from being replaced by another
+  // database's.
+  std::chrono::milliseconds watch_keep_pause{10'000};
+  // Opens the lock service of a rule's `source`. Throws InvalidInput for a URL that it does not
+  // know. Empty: no rule may have a source.
   std::function<std::shared_ptr<LeaseSource>(const std::string& url)> open_source;
-  // What an operator should read in the log: leases taken, lost, given back (info); another database that is not watched (warning); that of
-  // database_url not being watched (error). Any thread; must not block.
+  // Messages for the operator's log: leases taken, lost, given back (info); another database that
+  // cannot be watched (warning); the database of database_url that cannot be watched (error). Any
+  // thread; must not block.
   enum class Weight : std::uint8_t { info, warning, error };
   std::function<void(Weight, std::string_view)> log;
 };
 
 class Authority final : public conversation::Authority {
  public:
-  // Throws InvalidInput where the rules or the URL are wrong. Connects to nothing yet.
+  // Throws InvalidInput if the rules or the URL are wrong. Does not connect to anything yet.
   explicit Authority(Settings settings);
-  // Gives back the leases that it holds; may block for as long as the database takes to answer.
+  // Gives its leases back; may block until the database answers.
   ~Authority() override;
   Authority(const Authority&) = delete;
   Authority& operator=(const Authority&) = delete;
@@ -57,9 +68,11 @@ class Authority final : public conversation::Authority {
   void established(std::uint64_t session, std::function<void()> settled) override;
   void ended(std::uint64_t session) override;
 
-  // Those of one database for all sessions there. What they are held by must be gone before this object.
+  // The fences of one database, shared by all sessions there. Their holders must be gone before
+  // this object.
   std::shared_ptr<conversation::Fences> fences(std::string_view database) override;
-  // A write that was refused as stale is written to the audit, at most once a second a scope; of the database of database_url only.
+  // Writes a write that was refused as stale to the audit, at most once a second for each scope,
+  // and only for the database of database_url.
   void happened(std::string_view database, const conversation::Incident& incident) override;
   void subscribe(std::function<void(std::uint64_t fences, std::string_view scope, std::int64_t fence)> callback) override;
 

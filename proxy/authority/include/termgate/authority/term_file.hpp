@@ -1,8 +1,10 @@
-// A file that an elector writes: one line `scope=… term=…`, values URL-encoded, replaced by rename (docs/contract.md, section 5.1).
+// A file that an elector writes: one line `scope=… term=…`, values URL-encoded, replaced by rename
+// (docs/contract.md, section 5.1).
 //
-// Missing: no term. Malformed: TG005, never "no term". A term lower than one that a file has shown before for the same scope: TG001.
-// It is looked at by stat, not inotify: a ConfigMap's or NFS's swap of a folder above it raises no event on the file's own folder, a folder
-// that is not there yet cannot be watched, and one stat each 200 ms costs nothing.
+// Missing: no term. Malformed: TG005, never "no term". A term lower than an earlier one of any file
+// for the same scope: TG001. The file is checked with stat, not inotify: replacing a parent folder,
+// as a ConfigMap or NFS does, raises no event in the file's own folder; a folder that does not
+// exist yet cannot be watched; and one stat every 200 ms costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +23,10 @@ namespace termgate::authority {
 using FileDeclaration = detail::TermDeclaration;
 inline FileDeclaration read_declaration(std::string_view text) { return detail::read_term_declaration(text); }
 
-// The highest term that any file has shown for a scope, for the life of the process. Any thread.
+// The highest term that any file has shown for a scope since the process started. Any thread.
 class HighestTerms {
  public:
-  // The highest so far, this one included.
+  // Returns the highest term so far, this one included.
   std::int64_t saw(const std::string& scope, std::int64_t term);
   std::int64_t of(const std::string& scope) const;  // 0: none
 
@@ -40,7 +42,8 @@ class TermFile final : public conversation::TermSource {
   // `highest` is shared by all files of the process. Reads the file at once.
   TermFile(std::string path, std::shared_ptr<HighestTerms> highest);
 
-  // Reads the file again where it has changed since. One thread at a time; may block as long as the file system does.
+  // Reads the file again if it has changed. One thread at a time; may block as long as the file
+  // system does.
   void look();
   Standing now() const override;
   const std::string& path() const noexcept { return path_; }
@@ -51,7 +54,7 @@ class TermFile final : public conversation::TermSource {
 
   const std::string path_;
   const std::shared_ptr<HighestTerms> highest_;
-  std::string seen_;          // what stat said last; look() alone uses it
+  std::string seen_;          // the result of the last stat; only look() uses it
   mutable std::mutex mutex_;  // guards standing_
   Standing standing_;
 };

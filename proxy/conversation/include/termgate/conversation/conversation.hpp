@@ -1,12 +1,15 @@
-// One client and its one server session, as bytes in and bytes out, whatever protocol they speak: what net/ knows of a session. No
-// socket, no clock, no log. The caller (net/) owns the two connections and does what the actions say. One thread at a time.
+// One client and its one server session, as bytes in and bytes out, whatever their protocol: all
+// that net/ knows of a session. No socket, no clock, no log. The caller (net/) owns the two
+// connections and does what the actions say. One thread at a time.
 //
-//   client bytes ->  resume(ClientBytes)  -> to_client(), to_server(), actions()
+//   client bytes ->  resume(ClientBytes)  -> to_client(), to_server(), take_actions()
 //   server bytes ->  resume(ServerBytes)
 //
-// After each resume: send what the two outboxes hold (their owner is the session; take bytes away with sent_…), and carry
-// out every action, in order. Backpressure: the caller reads from the client only while wants_client(), from the server only while
-// wants_server(); what it gives in spite of that is kept. Both turn false where the outbox of the other side is full.
+// After each resume: send what the two outboxes hold (the session owns them; remove the bytes with
+// sent_to_client() and sent_to_server()), and carry out every action, in order. Backpressure: the
+// caller reads from the client only while wants_client(), and from the server only while
+// wants_server(). Both turn false while the outbox of the other side is full; bytes given all the
+// same are kept.
 #pragma once
 
 #include <cstddef>
@@ -24,55 +27,69 @@ namespace termgate::conversation {
 struct Action {
   enum class Kind : std::uint8_t {
     start_client_tls,  // once to_client() is sent; then resume(ClientTls)
-    admit,             // then resume(Admission): login() says who
+    admit,             // then resume(Admitted); login() identifies the client
     connect_server,    // then resume(ServerConnected) or resume(ServerLost)
     start_server_tls,  // then resume(ServerTls) or ServerLost
-    registered,        // the server's key is known (server_pid(), server_key()): cancel requests may be let through
-    cancel_server,     // send a CancelRequest of our own for the server session
-    forward_cancel,    // this connection is a cancel request: cancel_pid(), cancel_key(); then close it
-    close_server,      // once to_server() is sent
-    close_client,      // once to_client() is sent
-    // TDS: the handshake goes in packets of the protocol; else as the two above.
+    // The server's key is known (server_pid(), server_key()): cancel requests may be admitted.
+    registered,
+    cancel_server,  // send a CancelRequest of our own for the server session
+    // This connection is a cancel request: forward it (cancel_pid(), cancel_key()), then close the
+    // connection.
+    forward_cancel,
+    close_server,  // once to_server() is sent
+    close_client,  // once to_client() is sent
+    // The same for TDS, whose handshake is sent in packets of the protocol.
     start_wrapped_client_tls,
     start_wrapped_server_tls,
-    raise,  // the fence of raise_scope() to raise_term(), on a connection of the proxy's own; then resume(Raised)
+    // Raise the fence of raise_scope() to raise_term(), on a connection of the proxy's own; then
+    // resume(Raised).
+    raise,
   };
   Kind kind;
 };
 
-// Events. Bytes need only live during the call.
+// Events. Bytes must be valid only during the call.
 struct ClientBytes {
   std::string_view bytes;
 };
 struct ServerBytes {
   std::string_view bytes;
 };
-struct ClientGone {};  // end of stream, or an error of its connection
+// End of stream, or an error of the client's connection.
+struct ClientGone {};
+// Connecting failed, or the connection has ended or failed. An empty reason means end of stream.
 struct ServerLost {
   std::string_view why;
-};                    // connecting failed, or the same; empty: end of stream
-struct ClientTls {};  // the handshake is done
+};
+// The handshake is done.
+struct ClientTls {};
 struct ServerConnected {};
 struct ServerTls {};
 struct Admitted {
   Admission admission;
 };
+// A fence was raised, as seen elsewhere in this process. A stale open transaction ends (F4).
 struct FenceSeen {
   std::string_view scope;
   std::int64_t fence;
-};                // elsewhere in this process; ends a stale open transaction (F4)
-struct Drain {};  // SIGTERM: end as soon as no transaction is open
+};
+// SIGTERM: end as soon as no transaction is open.
+struct Drain {};
+// End now, with this report (after the drain timeout, or when an operator wants it).
 struct Cut {
   std::string_view sqlstate, message;
-};               // end now, with this report (drain timeout, an operator's word)
-struct Tick {};  // deadline() has come
-struct Raised {
-  std::string_view code, message;  // why it was not; empty: it was
 };
+// The time of deadline() has come.
+struct Tick {};
+struct Raised {
+  std::string_view code, message;  // why the raise failed; empty: it succeeded
+};
+// A raise waits for the gate of this scope: the session gives it back as soon as nothing runs in
+// it.
 struct GateWanted {
   std::string_view scope;
-  bool certain = true;  // else a raise may wait, and nobody knows
-};                      // a raise waits for the gate of this scope: the session gives it back as soon as nothing runs in it
+  bool certain = true;  // false: it is not known whether a raise waits
+};
 
 class Conversation {
  public:
@@ -101,29 +118,29 @@ class Conversation {
   virtual void sent_to_client(std::size_t bytes) noexcept = 0;
   virtual void sent_to_server(std::size_t bytes) noexcept = 0;
 
-  // Those since the last call, in order.
+  // The actions since the last call, in order.
   virtual std::vector<Action> take_actions() = 0;
 
   virtual bool wants_client() const noexcept = 0;
   virtual bool wants_server() const noexcept = 0;
 
-  // When to resume(Tick) unless something else happens before; changes with every event.
+  // When to call resume(Tick) unless something else happens earlier. Changes with every event.
   virtual std::optional<Instant> deadline() const noexcept = 0;
 
   virtual const LoginRequest& login() const noexcept = 0;
   virtual std::uint32_t server_pid() const noexcept { return {}; }
-  virtual std::string_view server_key() const noexcept { return {}; }  // BackendKeyData's, 4 to 256 bytes
+  virtual std::string_view server_key() const noexcept { return {}; }  // from BackendKeyData, 4 to 256 bytes
   virtual std::uint32_t cancel_pid() const noexcept { return {}; }     // of a cancel request
   virtual std::string_view cancel_key() const noexcept { return {}; }
 
-  // What an action `raise` is about.
+  // The scope and term of the action `raise`.
   virtual std::string_view raise_scope() const noexcept { return {}; }
   virtual std::int64_t raise_term() const noexcept { return 0; }
 
   // For `admin`, drain and metrics.
   enum class Phase : std::uint8_t { greeting, connecting, login, idle, active, in_transaction, closing };
   virtual Phase phase() const noexcept = 0;
-  // What its buffers hold.
+  // The size of its buffers.
   virtual std::size_t memory_bytes() const noexcept = 0;
 };
 

@@ -1,4 +1,5 @@
-// Bytes on their way to one socket. Owner: one session, its thread. Invariant: what was sent is never more than what is there.
+// Bytes on their way to one socket. Owner: one session, its thread. Invariant: no more bytes are
+// sent than are there.
 #pragma once
 
 #include <cassert>
@@ -22,14 +23,14 @@ class Outbox {
       bytes_.clear();
       if (bytes_.capacity() > kept) std::string().swap(bytes_);
     } else if (sent_ >= compacted && sent_ >= bytes_.size() / 2) {
-      // A reader that never quite catches up must not make us keep all that it has read.
+      // A reader that never quite catches up must not make us keep everything that it has read.
       bytes_.erase(0, sent_);
       sent_ = 0;
     }
   }
 
  private:
-  // An idle connection holds next to nothing; one that is busy does not allocate for every message.
+  // An idle connection keeps almost no memory, and a busy one does not allocate for every message.
   static constexpr std::size_t kept = 4096;
   static constexpr std::size_t compacted = 64u << 10;
   std::string bytes_;

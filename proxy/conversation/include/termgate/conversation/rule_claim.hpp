@@ -1,4 +1,5 @@
-// The scope and term that a session has by the operator's rule. Owner: the session's claims; its thread.
+// The scope and term that an operator's rule gives a session. Owner: the session's claims; its
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace termgate::conversation {
 
-// A scope and a term that are known for certain; either may be missing.
+// A scope and a term that are certain. Either may be missing.
 struct ScopedTerm {
   std::string scope;
   std::int64_t term = 0;
@@ -17,17 +18,19 @@ struct ScopedTerm {
   bool operator==(const ScopedTerm&) const = default;
 };
 
-// The first pair that the rule answers is the session's for good. When the rule has none any more, or another one, the session has none.
+// The session keeps the first pair that the rule returns. If the rule later has no pair, or another
+// one, the session has none.
 class RuleClaim {
  public:
-  // Asks the rule anew. A session does so when a transaction begins.
+  // Queries the rule again. A session does so when a transaction begins.
   void ask(const TermSource& rule);
 
-  // Whether the rule gives the session's pair now.
+  // Whether the rule still gives the session's pair.
   bool stands() const noexcept { return code_.empty(); }
-  // The session's pair, also where it no longer stands; empty: the rule has not had one yet.
+  // The session's pair, even if the rule no longer gives it. Empty: the rule has not had one yet.
   const ScopedTerm& bound() const noexcept { return bound_; }
-  // Where it does not stand: TG001, TG002 or what the rule says, and the client's message, which begins with it.
+  // If the rule does not give it: TG001, TG002 or the rule's own code; problem() is the client's
+  // message, which begins with it.
   const std::string& code() const noexcept { return code_; }
   const std::string& problem() const noexcept { return problem_; }
 

@@ -1,5 +1,5 @@
-// Which server session a cancel request means: the server's process id, as sent to the client, and a secret of our own.
-// Any thread.
+// Which server session a cancel request is for, found by the server's process id, as sent to the
+// client, and a secret of the proxy's own. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +16,23 @@ namespace termgate::net {
 
 class CancelRegistry {
  public:
-  // Where a cancel request goes, and in what dress.
+  // Where a cancel request goes, and what it must contain.
   struct Target {
     http::Endpoint server;
-    std::string server_name;  // for the certificate's check
+    std::string server_name;  // for the check of the certificate
     bool tls = false;
     std::uint32_t pid = 0;
-    std::string key;  // the server's own
+    std::string key;  // the server's own cancel key
   };
 
   using Ticket = std::uint64_t;
 
-  // `client_key`: the 32 bytes that the client may have been given. One of protocol 3.0 got the first 4 of them, which is so where
-  // the server's own key has 4 bytes.
+  // `client_key`: 32 bytes. A client of protocol 3.0, recognized by a server key of 4 bytes, was
+  // given only the first 4 of them.
   Ticket add(const Target& target, std::string_view client_key);
   void remove(Ticket ticket);
 
-  // Takes as long for a key that is wrong as for a process that is not there.
+  // Takes the same time for a wrong key as for an unknown process.
   std::optional<Target> find(std::uint32_t pid, std::string_view key) const;
   std::size_t size() const;
 

@@ -1,4 +1,5 @@
-// Who is in, against the limits on how many may be: in all, of a user, of a database, of an address. Any thread.
+// Counts connections against their limits: in total, for each user, each database, each address.
+// Any thread.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +19,14 @@ class LimitBook {
 
   explicit LimitBook(const Limits& limits) : limits_(limits) {}
 
-  // `in` takes a place, which leave() with the same names gives back.
+  // `in` means that a place was taken. leave() with the same names gives it back.
   Verdict enter(const std::string& user, const std::string& database, const std::string& address);
   void leave(const std::string& user, const std::string& database, const std::string& address);
 
-  // The error for the client; the limit's name and number.
+  // The error for the client, with the name and value of the limit.
   std::string message(Verdict verdict) const;
 
-  // After a reload. Those who are in stay.
+  // Called after a reload. Open connections keep their places.
   void set(const Limits& limits);
 
   std::size_t connections() const;

@@ -1,5 +1,6 @@
-// One line an event, as text or JSON, written to a descriptor by a thread of its own: a reader of the log that is slow holds up no
-// session. Any thread. What is logged comes from peers in part: controls are escaped, long values are cut.
+// Writes one line for each event, as text or JSON. A separate thread writes to the descriptor, so a
+// slow reader of the log does not delay a session. Any thread. Values may come from peers: control
+// characters are escaped, long values are cut.
 #pragma once
 
 #include <chrono>
@@ -32,27 +33,30 @@ struct LogField {
   LogField(std::string_view n, Integer v) : name(n), value(static_cast<std::int64_t>(v)) {}
 };
 
-// One line, with its newline. Values longer than 512 bytes are cut.
+// Returns one line, with its newline. Values longer than 512 bytes are cut.
 std::string log_line(LogFormat format, LogLevel level, std::chrono::system_clock::time_point at, std::string_view event,
                      std::initializer_list<LogField> fields);
 
-// What kind of statement it is: its first three words, up to the first thing that is none. Comments are passed over, and no value is among
-// them.
+// The kind of a statement: its first three words, up to the first token that is not a word.
+// Comments are skipped, and no value is included.
 std::string statement_words(std::string_view sql);
 
 class Log {
  public:
-  static constexpr std::size_t waiting_bytes_max = 1u << 20;  // beyond it lines are dropped, and the next one says how many
+  // When more than this waits to be written, lines are dropped, and the next line reports how many.
+  static constexpr std::size_t waiting_bytes_max = 1u << 20;
   static constexpr std::size_t subjects_max = 4096;
 
   Log(int descriptor, LogFormat format, LogLevel level);
-  ~Log();  // once all that was said is written, or five seconds are over
+  // Waits until all lines are written, but at most five seconds.
+  ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
   bool wanted(LogLevel level) const noexcept { return level >= level_; }
   void say(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
-  // The same for what may come a thousand times a second: at most once a second for `subject`; true where it was said.
+  // The same for an event that may come a thousand times a second: logs at most once a second for
+  // each `subject`. True: it was logged.
   bool say_seldom(std::string_view subject, LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
 
  private:

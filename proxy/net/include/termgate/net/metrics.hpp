@@ -1,4 +1,5 @@
-// What the proxy counts, and the Prometheus text of it. One Counters a thread, written by that thread and read by any.
+// What the proxy counts, and its Prometheus text. Each thread has its own Counters, which any
+// thread may read.
 #pragma once
 
 #include <array>
@@ -20,7 +21,8 @@
 
 namespace termgate::net {
 
-// A number that one thread adds to. No locked instruction: the hot path counts every transaction.
+// A number that only one thread adds to. It needs no locked instruction, which matters because the
+// hot path counts every transaction.
 class Counter {
  public:
   void add(std::int64_t n = 1) noexcept { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
@@ -30,14 +32,14 @@ class Counter {
   std::atomic<std::int64_t> value_{0};
 };
 
-// The class of a scope: its letters up to the first character that is none, so that "order-7" and "order-8" are both "order". Scopes
-// themselves are without number, and no label of a metric may be.
+// The class of a scope: its leading letters, so that "order-7" and "order-8" are both "order". The
+// number of scopes is unlimited, and that of a metric's labels must not be.
 std::string_view scope_class(std::string_view scope) noexcept;
 
 class Counters {
  public:
   static constexpr std::array<double, 12> bounds_seconds{0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1, 5};
-  static constexpr std::size_t classes_max = 50;  // later ones are counted as "other"
+  static constexpr std::size_t classes_max = 50;  // later classes are counted as "other"
 
   Counter accepted, opened, closed, transactions, fenced, evicted, malformed, bytes_from_clients, bytes_from_servers;
   Counter refused_limit_connections, refused_limit_greeting, refused_limit_user, refused_limit_database, refused_limit_address;
@@ -45,7 +47,7 @@ class Counters {
   std::array<Counter, bounds_seconds.size() + 1> check_buckets;
   Counter check_nanoseconds;
 
-  // Called by the thread that owns this.
+  // Called by the thread that owns these counters.
   void note(const conversation::Incident& incident);
 
   struct Refusals {
@@ -53,15 +55,15 @@ class Counters {
     std::int64_t from_database = 0;
     std::int64_t let_pass = 0;  // by --enforce observe
   };
-  // By class of scope and code.
+  // The refusals by class of scope and code.
   std::map<std::pair<std::string, std::string>, Refusals> refusals() const;
 
  private:
-  mutable std::mutex mutex_;  // guards refusals_: refusals are rare beside everything else
+  mutable std::mutex mutex_;  // guards refusals_; refusals are rare
   std::map<std::pair<std::string, std::string>, Refusals> refusals_;
 };
 
-// Of the whole process; what is no counter of one thread.
+// Values of the whole process that are not a counter of one thread.
 struct Gauges {
   std::int64_t connections = 0;
   std::int64_t connections_peak = 0;
@@ -73,7 +75,7 @@ struct Gauges {
   bool draining = false;
   std::int64_t leases_held = 0;
   bool enforcing = true;
-  std::int64_t needs_restart = 0;  // options that were changed and wait for it
+  std::int64_t needs_restart = 0;  // number of changed options that wait for a restart
   conversation::Watching watching;
 };
 

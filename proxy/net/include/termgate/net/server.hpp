@@ -1,4 +1,5 @@
-// The proxy as a running thing: listeners, threads, connections, drain. One a process is usual; nothing forbids more.
+// The running proxy: listeners, threads, connections, drain. A process usually has one, and may
+// have more.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ namespace termgate::net {
 
 struct HttpOptions {
   HostPort address;
-  std::vector<std::string> hosts;  // names that a Host header may have beside the loopback's; "*": any
+  // Names that a Host header may contain besides the loopback names. "*": any.
+  std::vector<std::string> hosts;
   std::string version;
 };
 
@@ -30,33 +32,37 @@ struct HttpReply {
 
 class Server {
  public:
-  // Opens the listeners and reads certificates. Throws std::runtime_error, which says what could not be opened and why.
-  // `authority` and `log` must outlive it. No connection is taken before start().
+  // Opens the listeners and reads certificates. Throws std::runtime_error with what could not be
+  // opened and why. `authority` and `log` must outlive the server. No connection is accepted before
+  // start().
   Server(const Options& options, conversation::Authority& authority, Log& log);
-  ~Server();  // ends what is still there
+  ~Server();  // closes every connection that is left
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // As above; throws where its address cannot be had. Before start().
+  // Opens the HTTP port; throws std::runtime_error if that fails. Call before start().
   void serve_http(const HttpOptions& options);
 
-  // For who serves HTTP in its place: what the paths of serve_http answer, `options` as there. None: another path. Any thread.
+  // For a caller that serves HTTP itself: the answer of a path of serve_http(), with the same
+  // `options`. Empty: not one of these paths. Any thread.
   std::optional<HttpReply> answer(std::string_view method, std::string_view target, std::string_view host, const HttpOptions& options);
 
   void start();
 
-  // Any thread, all of them at once.
-  void drain();        // no new clients; transactions end or are cut at the drain timeout
-  void stop();         // now
-  bool ended() const;  // no connection is left, after drain() or stop()
+  // The following functions may be called by any thread, even at once.
+  // Admits no new clients. Open transactions end, or are cut at the drain timeout.
+  void drain();
+  void stop();         // cuts every connection now
+  bool ended() const;  // after drain() or stop(): no connection is left
 
-  // Certificates, limits, time-outs for sessions to come. `rest` reloads what is not the server's, and is called once these are found right
-  // and before they count. Returns what was wrong, with either; then nothing changed.
+  // Applies certificates, limits and time-outs to future sessions. `rest` reloads what is not the
+  // server's own; it is called when these have been found valid and before they are applied.
+  // Returns what was wrong with either, and then nothing has changed.
   std::string reload(const Options& options, const std::function<std::string()>& rest);
-  // How many options were changed that come into force with the next start only: for the metrics. Any thread.
+  // How many changed options take effect only with the next start, for the metrics. Any thread.
   void needs_restart(std::size_t options);
 
-  // Where it listens, as text; with the port that was chosen if 0 was given.
+  // The listening addresses as text, with the chosen port if 0 was given.
   std::vector<std::string> addresses() const;
   std::string http_address() const;     // empty: no HTTP
   std::string browser_address() const;  // empty: no Browser
@@ -66,12 +72,13 @@ class Server {
   std::unique_ptr<Inside> inside_;
 };
 
-// SIGTERM, SIGINT and SIGHUP come to wait_for_signal() alone, SIGPIPE to nobody. Before any thread is started.
+// Reserves SIGTERM, SIGINT and SIGHUP for wait_for_signal() and ignores SIGPIPE. Call before any
+// thread is started.
 void take_signals();
-// The number of the signal, or 0 after `milliseconds`.
+// Returns the number of the signal, or 0 after `milliseconds`.
 int wait_for_signal(int milliseconds);
 
-// As many descriptors as this process may have; returns how many that are.
+// Raises the limit of open descriptors as far as this process may; returns the new limit.
 std::uint64_t raise_descriptor_limit();
 
 }  // namespace termgate::net

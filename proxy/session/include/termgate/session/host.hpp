@@ -1,4 +1,4 @@
-// What a session is to its host (proxy/conversation/), under names that this folder uses without the other's namespace.
+// The names of proxy/conversation/ that this folder uses, without the namespace.
 #pragma once
 
 #include <termgate/conversation/admission.hpp>
@@ -22,7 +22,6 @@ using conversation::SessionHost;
 using conversation::TermSource;
 using conversation::WithoutTerm;
 
-// The events.
 using conversation::Admitted;
 using conversation::ClientBytes;
 using conversation::ClientGone;

@@ -1,4 +1,5 @@
-// The conversation of a PostgreSQL client with its server (docs/decisions/0006): conversation.hpp says how it is driven.
+// The session of one PostgreSQL client and its server connection (docs/decisions/0006).
+// conversation.hpp describes how a caller drives it.
 #pragma once
 
 #include <chrono>
@@ -18,35 +19,47 @@ namespace termgate::session {
 // What the operator chose, the same for all sessions of a listener. Must outlive them.
 struct Options {
   pgwire::Limits limits;
-  pgwire::Rules client_rules = pgwire::Rules::frontend(limits);  // to be made anew where the limits are changed
-  std::size_t outbox_bytes_max = 256u << 10;                     // past this the other side is not read
-  std::size_t held_bytes_max = 64u << 10;                        // of a client's unfinished pipeline that is looked at before it is sent on
-  std::chrono::milliseconds held_quiet_max{100};                 // … and for how long after the client's last message
+  // Must be built again after a change of `limits`.
+  pgwire::Rules client_rules = pgwire::Rules::frontend(limits);
+  // While an outbox holds more than this, the session reads nothing from the other side.
+  std::size_t outbox_bytes_max = 256u << 10;
+  // How much of an unfinished pipeline is held back until it is known whether it writes.
+  std::size_t held_bytes_max = 64u << 10;
+  // How long it is held back after the client's last message.
+  std::chrono::milliseconds held_quiet_max{100};
 
-  bool client_tls = false;           // a certificate is there: SSLRequest is answered S
-  bool client_tls_required = false;  // a start-up in clear text is refused
-  enum class ServerTls : std::uint8_t { disable, prefer, require } server_tls = ServerTls::prefer;  // verify-* is the caller's
-  bool server_is_local = false;                                                                     // a Unix socket: without TLS
+  // The proxy has a certificate: it answers SSLRequest with S.
+  bool client_tls = false;
+  // A start-up message in clear text is refused.
+  bool client_tls_required = false;
+  // The caller verifies the server's certificate (verify-ca, verify-full).
+  enum class ServerTls : std::uint8_t { disable, prefer, require } server_tls = ServerTls::prefer;
+  // A Unix socket, which is used without TLS.
+  bool server_is_local = false;
 
-  std::string schema = "termgate";  // of layer 1
-  // Whether the guard inside the server (docs/use/guard.md) does the work where it is installed: not at all, where a login finds it, or
-  // else the login is refused.
+  // The schema of layer 1.
+  std::string schema = "termgate";
+  // Whether the guard inside the server (docs/use/guard.md) checks the writes: never; where the
+  // login finds it; or always, so that a login without it is refused.
   enum class ServerGuard : std::uint8_t { off, when_there, required } server_guard = ServerGuard::off;
-  // A pooler in session mode is between the proxy and the server; one that is not announced is refused.
+  // A pooler in session mode is between the proxy and the server. A pooler that is not announced
+  // here is refused.
   bool server_pooler = false;
-  // A server that lets in without asking for a credential is refused to a client that is not local, unless this says otherwise.
+  // Lets clients that are not local use a server that requires no credential.
   bool trust_backend = false;
 
-  std::chrono::milliseconds login_timeout{std::chrono::seconds{60}};  // from the first byte wanted to the first ReadyForQuery
-  std::chrono::milliseconds idle_timeout{0};                          // 0: none
+  // From the first byte expected to the first ReadyForQuery.
+  std::chrono::milliseconds login_timeout{std::chrono::seconds{60}};
+  std::chrono::milliseconds idle_timeout{0};  // 0: no limit
   std::chrono::milliseconds idle_in_transaction_timeout{0};
 };
 
-// About this connection.
+// What the listener knows of this connection.
 struct Peer {
   bool local = false;              // loopback or Unix socket
   bool encrypted_already = false;  // direct TLS: the handshake is done
-  // Handed to the client in place of the server's own key; must be unguessable. 32 bytes; a 3.0 client gets the first 4.
+  // Handed to the client in place of the server's own key; must be unguessable. 32 bytes; a 3.0
+  // client gets the first 4.
   std::string cancel_key;
 };
 

@@ -1,5 +1,5 @@
-// classify() with a memory of texts that cost the grammar. One a thread, without a lock: a session lives on one thread, and a
-// lock would cost as much as a plain statement does.
+// classify() with a cache of texts that need the grammar. One for each thread, without a lock: a
+// session stays on one thread, and a lock would cost as much as classifying a plain statement.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,15 @@ class Cache {
  public:
   struct Limits {
     std::size_t entries_max = 1024;
-    std::size_t bytes_max = 4u << 20;        // of texts
+    std::size_t bytes_max = 4u << 20;        // total of all texts
     std::size_t text_bytes_max = 16u << 10;  // longer texts are not kept
   };
 
   Cache() = default;
   explicit Cache(Limits limits) : limits_(limits) {}
 
-  // The answer stays valid for as long as it is held. Never nullptr. Settings count as part of the text.
+  // Never nullptr. The result stays valid as long as the caller holds it. Settings count as part of
+  // the text.
   std::shared_ptr<const Classified> classify(std::string_view sql, const Settings& settings = {});
 
   std::size_t entries() const noexcept { return recent_.size(); }

@@ -1,4 +1,5 @@
-// The conversation of a TDS client with its SQL Server. conversation.hpp says how it is driven; README.md tells the whole.
+// The session of one TDS client and its SQL Server connection. conversation.hpp describes how a
+// caller drives it; README.md has an overview.
 #pragma once
 
 #include <chrono>
@@ -18,36 +19,50 @@ using conversation::Instant;
 
 // What the operator chose, the same for all sessions of a listener. Must outlive them.
 struct Options {
-  std::size_t outbox_bytes_max = 256u << 10;  // past this the other side is not read
-  std::size_t held_bytes_max = 64u << 10;     // of a message that is looked at before it is sent on; what is longer goes through the gate
-  std::size_t waiting_bytes_max = 64u << 10;  // of what a client sends while it waits for an answer
+  // While an outbox holds more than this, the session reads nothing from the other side.
+  std::size_t outbox_bytes_max = 256u << 10;
+  // How much of a message is gathered and judged before it is sent on. A longer message goes
+  // through the gate.
+  std::size_t held_bytes_max = 64u << 10;
+  // How much a client may send while it waits for an answer.
+  std::size_t waiting_bytes_max = 64u << 10;
 
-  bool client_tls = false;           // a certificate is there
-  bool client_tls_required = false;  // a client in clear text is refused
-  // strict: TDS 8.0, whose TLS comes first and not in PRELOGIN. To verify the certificate is the caller's part.
+  // The proxy has a certificate.
+  bool client_tls = false;
+  // A client without TLS is refused.
+  bool client_tls_required = false;
+  // strict: TDS 8.0, whose TLS starts before PRELOGIN. The caller verifies the certificate.
   enum class ServerTls : std::uint8_t { disable, prefer, require, strict } server_tls = ServerTls::prefer;
 
-  std::string server_name;  // that logins name to the server, in place of what the client has called the proxy; empty: as it came
+  // The server name that logins carry, in place of the one that the client used for the proxy.
+  // Empty: unchanged.
+  std::string server_name;
 
-  std::string schema = "termgate";  // of layer 1
-  std::string database;             // where layer 1 is: the gate is called by its name in three parts
+  // The schema of layer 1.
+  std::string schema = "termgate";
+  // The database of layer 1: calls of the gate use its three-part name.
+  std::string database;
   std::string install_hint = "termgate init --db sqlserver://…";
 
-  // A session keeps the gate until a raise wants it (GateWanted). One that has not used it for so long, and is in no transaction, gives it
-  // back by itself: a proxy whose machine is lost can give nothing back.
+  // A session keeps the gate until a raise wants it (GateWanted). A session that has not used it
+  // for this long, and is in no transaction, gives it back, because a proxy on a lost machine could
+  // not.
   std::chrono::milliseconds gate_idle_max{std::chrono::seconds{10}};
-  std::chrono::milliseconds gate_answer_timeout{std::chrono::seconds{60}};  // then both connections are closed
+  // After this time both connections are closed.
+  std::chrono::milliseconds gate_answer_timeout{std::chrono::seconds{60}};
 
   std::chrono::milliseconds login_timeout{std::chrono::seconds{60}};
-  std::chrono::milliseconds idle_timeout{0};  // 0: none
+  std::chrono::milliseconds idle_timeout{0};  // 0: no limit
   std::chrono::milliseconds idle_in_transaction_timeout{0};
 };
 
-// About this connection.
+// What the listener knows of this connection.
 struct Peer {
   bool local = false;
-  bool encrypted_already = false;  // TLS came first, before PRELOGIN: TDS 8.0
-  std::string secret;              // unguessable: who knows it can open and close the gate of this session. At most 64 bytes
+  // TLS started before PRELOGIN: TDS 8.0.
+  bool encrypted_already = false;
+  // At most 64 bytes. Must be unguessable: whoever knows it can open and close this session's gate.
+  std::string secret;
 };
 
 class TdsSession final : public conversation::Conversation {

@@ -1,6 +1,7 @@
-// Bodies of messages -> what a decision needs of them. Every function takes the body of one whole message (Event::body), checks
-// all of it and returns views into it, or why it is malformed. None allocates, throws or keeps anything; any thread.
-// What a proxy only passes on (rows, values, passwords, SASL data) is not decoded.
+// Decodes bodies of messages, as far as a decision needs them. Every function takes the body of one
+// whole message (Event::body), checks all of it, and returns views into it, or why it is malformed.
+// Except for decode_parse_types(), none allocates or throws. Any thread. What a proxy only passes
+// on (rows, values, passwords, SASL data) is not decoded.
 #pragma once
 
 #include <array>
@@ -27,10 +28,10 @@ struct Parse {
   std::uint16_t parameter_types = 0;
 };
 Decoded<Parse> decode_parse(std::string_view body) noexcept;
-// The OIDs of its parameters' types, 0 for one that is left open. Of a body that decode_parse() takes.
+// The OIDs of its parameters' types; 0: unspecified. Takes a body that decode_parse() has accepted.
 std::vector<std::uint32_t> decode_parse_types(std::string_view body);
 
-// Names and counts; the lengths of all values are checked, the values are not looked at.
+// Names and counts. The lengths of all values are checked, the values are not read.
 struct Bind {
   std::string_view portal;
   std::string_view statement;
@@ -40,8 +41,9 @@ struct Bind {
 };
 Decoded<Bind> decode_bind(std::string_view body) noexcept;
 
-// The names alone, from the first bytes of a Bind that is streamed. Names that do not end within `head` are malformed: no
-// reasonable client has names of kilobytes, and no server keeps more than 63 bytes of one.
+// Only the names, from the first bytes of a Bind that is streamed. Names that do not end within
+// `head` are malformed: no reasonable client has names of kilobytes, and no server keeps more than
+// 63 bytes of one.
 struct BindNames {
   std::string_view portal;
   std::string_view statement;
@@ -50,7 +52,7 @@ Decoded<BindNames> decode_bind_names(std::string_view head) noexcept;
 
 // Describe and Close.
 struct Named {
-  bool portal = false;  // else a prepared statement
+  bool portal = false;  // false: a prepared statement
   std::string_view name;
 };
 Decoded<Named> decode_describe(std::string_view body) noexcept;
@@ -75,22 +77,24 @@ Decoded<CopyFail> decode_copy_fail(std::string_view body) noexcept;
 
 // --- from a server ---
 
-// The fields of an ErrorResponse or NoticeResponse by their letter ("Error and Notice Message Fields",
-// protocol-error-fields.html). One that is missing, be it the SQLSTATE, is an empty view. Also what append_error_response takes,
-// so that a relayed report can be changed in one field: decode, set, append.
+// The fields of an ErrorResponse or NoticeResponse by their letter ("Error and Notice Message
+// Fields", protocol-error-fields.html). A missing field is an empty view, even the SQLSTATE.
+// append_error_response() takes the same type, so a relayed report can be changed in one field:
+// decode, set, append.
 class ReportFields {
  public:
-  // S severity · V severity, never translated · C SQLSTATE · M message · D detail · H hint · P position · p internal position
-  // q internal query · W where · s schema · t table · c column · d data type · n constraint · F file · L line · R routine
+  // S severity · V severity, never translated · C SQLSTATE · M message · D detail · H hint · P
+  // position · p internal position q internal query · W where · s schema · t table · c column · d
+  // data type · n constraint · F file · L line · R routine
   static constexpr std::string_view letters = "SVCMDHPpqWstcdnFLR";
 
   std::string_view operator[](char letter) const noexcept;
-  // A letter that is none of `letters` is ignored, as the protocol wants it.
+  // Ignores a letter that is not one of `letters`, as the protocol requires.
   void set(char letter, std::string_view text) noexcept;
 
   std::string_view sqlstate() const noexcept { return (*this)['C']; }
   std::string_view message() const noexcept { return (*this)['M']; }
-  // FATAL and PANIC: the server ends the connection after it.
+  // FATAL or PANIC: the server closes the connection after it.
   bool ends_connection() const noexcept;
 
  private:
@@ -103,7 +107,7 @@ enum class TransactionStatus : char { idle = 'I', in_block = 'T', failed = 'E' }
 Decoded<TransactionStatus> decode_ready_for_query(std::string_view body) noexcept;
 
 struct CommandComplete {
-  std::string_view tag;  // "INSERT 0 1", "ROLLBACK", …
+  std::string_view tag;  // "INSERT 0 1", "ROLLBACK" and the like
 };
 Decoded<CommandComplete> decode_command_complete(std::string_view body) noexcept;
 
@@ -136,10 +140,11 @@ struct Authentication {
   Type type = Type::ok;
   std::string_view payload;  // md5: the 4 bytes of salt; sasl: the names of mechanisms; *_continue, *_final: opaque
 
-  // Whether the server's list of mechanisms has this one.
+  // Whether the server's list of mechanisms contains this one.
   bool offers(std::string_view mechanism) const noexcept;
 };
-// An authentication of a kind that is not listed above is malformed: a proxy could not tell whose turn it is.
+// An authentication of a kind that is not listed above is malformed, because a proxy would not know
+// which side sends next.
 Decoded<Authentication> decode_authentication(std::string_view body) noexcept;
 
 struct NegotiateProtocolVersion {
@@ -163,7 +168,8 @@ struct CopyResponse {
 };
 Decoded<CopyResponse> decode_copy_response(std::string_view body) noexcept;
 
-// RowDescription and ParameterDescription: how many follow. `head`: at least the first 2 bytes of the body.
+// The number of columns or parameters in a RowDescription or ParameterDescription. `head`: at least
+// the first 2 bytes of the body.
 Decoded<std::uint16_t> decode_count(std::string_view head) noexcept;
 
 }  // namespace termgate::pgwire

@@ -1,6 +1,7 @@
-// The messages that a proxy makes itself, appended to a buffer. A text ends at its first NUL, so that no value can put a
-// message of its own into the stream. Throws std::length_error where a message would not fit its own length field (2 GB), with
-// `out` as it was, and std::bad_alloc; otherwise nothing. Any thread.
+// Appends the messages that a proxy makes itself to a buffer. A text ends at its first NUL, so that
+// a value cannot insert a message of its own into the stream. Throws only std::bad_alloc, and
+// std::length_error for a message that exceeds its own length field (2 GB); then `out` is
+// unchanged. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +19,17 @@ using Field = std::optional<std::string_view>;
 
 // --- to a client ---
 
-// `fields` that are empty are left out; S, V, C and M should be there.
+// Empty `fields` are left out. S, V, C and M should be present.
 void append_error_response(std::string& out, const ReportFields& fields);
 void append_notice_response(std::string& out, const ReportFields& fields);
-// The usual report: severity ("ERROR", "FATAL") in S and V, SQLSTATE, message.
+// An ordinary report: severity ("ERROR", "FATAL") in S and V, SQLSTATE, message.
 ReportFields report(std::string_view severity, std::string_view sqlstate, std::string_view message) noexcept;
 
 void append_ready_for_query(std::string& out, TransactionStatus status);
 void append_parameter_status(std::string& out, std::string_view name, std::string_view value);
 void append_backend_key_data(std::string& out, std::uint32_t pid, std::string_view key);
-// `payload` as in Authentication; for sasl the names of mechanisms with their NULs, see append_authentication_sasl.
+// `payload` as in Authentication; for sasl, append_authentication_sasl() adds the NULs of the
+// mechanisms' names.
 void append_authentication(std::string& out, Authentication::Type type, std::string_view payload = {});
 void append_authentication_sasl(std::string& out, std::span<const std::string_view> mechanisms);
 void append_negotiate_protocol_version(std::string& out, std::uint16_t minor, std::span<const std::string_view> refused_extensions);
@@ -46,17 +48,18 @@ struct Column {
 void append_row_description(std::string& out, std::span<const Column> columns);
 void append_data_row(std::string& out, std::span<const Field> values);
 
-// Messages without a body, to either side: ParseComplete, BindComplete, CloseComplete, NoData, EmptyQueryResponse,
-// PortalSuspended, CopyDone; Sync, Flush, Terminate. The type as in types.hpp.
+// Messages without a body, to either side: ParseComplete, BindComplete, CloseComplete, NoData,
+// EmptyQueryResponse, PortalSuspended, CopyDone; Sync, Flush, Terminate. `type` is one of
+// types.hpp.
 void append_bare(std::string& out, char type);
-// CopyData, and anything whose body is opaque: PasswordMessage, SASLResponse, …
+// CopyData, and messages with an opaque body: PasswordMessage, SASLResponse and the like.
 void append_opaque(std::string& out, char type, std::string_view body);
 
 // --- to a server ---
 
 void append_query(std::string& out, std::string_view sql);
 void append_parse(std::string& out, std::string_view statement, std::string_view sql, std::span<const std::uint32_t> parameter_types = {});
-// Formats: none (all text), one for all, or one each; 0 text, 1 binary.
+// Formats: none (all text), one for all, or one for each; 0: text, 1: binary.
 void append_bind(std::string& out, std::string_view portal, std::string_view statement, std::span<const Field> values,
                  std::span<const std::uint16_t> parameter_formats = {}, std::span<const std::uint16_t> result_formats = {});
 void append_describe_statement(std::string& out, std::string_view statement);

@@ -1,5 +1,6 @@
-// The one-byte message types of PostgreSQL's protocol 3, by direction: a byte means another message on the way back
-// ('D' is Describe or DataRow). PostgreSQL documentation, "Message Formats" (protocol-message-formats.html).
+// The one-byte message types of PostgreSQL's protocol 3, by direction, because a byte can mean
+// another message in the other direction ('D' is Describe or DataRow). PostgreSQL documentation,
+// "Message Formats" (protocol-message-formats.html).
 #pragma once
 
 namespace termgate::pgwire {
@@ -15,7 +16,7 @@ inline constexpr char execute = 'E';
 inline constexpr char flush = 'H';
 inline constexpr char function_call = 'F';
 inline constexpr char parse = 'P';
-inline constexpr char password = 'p';  // also SASLInitialResponse, SASLResponse, GSSResponse: which one, the phase says
+inline constexpr char password = 'p';  // also SASLInitialResponse, SASLResponse, GSSResponse, depending on the phase
 inline constexpr char query = 'Q';
 inline constexpr char sync = 'S';
 inline constexpr char terminate = 'X';

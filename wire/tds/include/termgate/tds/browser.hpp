@@ -1,4 +1,5 @@
-// SQL Server's Browser, which tells a client the TCP port of a named instance: one datagram to UDP 1434, one back ([MC-SQLR]). Any thread.
+// SQL Server's Browser protocol, which tells a client the TCP port of a named instance: one
+// datagram to UDP 1434, one back ([MC-SQLR]). Any thread.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +11,20 @@
 namespace termgate::tds {
 
 struct BrowsedInstance {
-  std::string name;  // at most 32 bytes, without ; and NUL
+  std::string name;  // at most 32 bytes, without `;` and NUL
   std::uint16_t port = 0;
 };
 
 inline constexpr std::uint16_t browser_port = 1434;
-inline constexpr std::size_t browser_request_bytes_max = 34;  // the longest that means something
+inline constexpr std::size_t browser_request_bytes_max = 34;  // the longest request that is valid
 inline constexpr std::size_t browser_answer_bytes_max = 1027;
 
-// Whether an instance can have this name: 1 to 32 letters, digits, _, $ or #, all of them ASCII.
+// Whether an instance can have this name: 1 to 32 ASCII letters, digits, _, $ or #.
 bool is_instance_name(std::string_view name) noexcept;
 
-// What is sent back for one datagram; empty: nothing, as for an instance that is not there, and for the port of the dedicated administrator
-// connection, which would lead past a proxy. Names are compared without regard to case. At most browser_answer_bytes_max bytes.
+// The answer to one datagram. Empty: none is sent, for example for an unknown instance, or for the
+// port of the dedicated administrator connection, which would bypass the proxy. Names are compared
+// without regard to case. At most browser_answer_bytes_max bytes.
 std::string browser_answer(std::string_view request, std::string_view server_name, std::span<const BrowsedInstance> instances);
 
 }  // namespace termgate::tds

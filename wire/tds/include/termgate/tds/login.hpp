@@ -1,4 +1,5 @@
-// How a session begins: PRELOGIN of both sides and LOGIN7 of the client. Views point into the payload that was decoded.
+// How a session begins: PRELOGIN of both sides and LOGIN7 of the client. Views point into the
+// decoded payload.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +13,18 @@
 
 namespace termgate::tds {
 
-// What one side says before a login. Options that are not asked about here are read and not kept.
+// What one side sends before a login. Options without a member here are checked and dropped.
 struct Prelogin {
   std::string_view version;  // 6 bytes: major, minor, build (most significant byte first), sub-build
   std::optional<Encryption> encryption;
-  std::string_view instance;  // with its NUL
+  std::string_view instance;  // includes its NUL
   std::optional<std::uint8_t> mars;
   std::optional<std::uint8_t> federated_required;
 };
-// Refused: no version first, an option outside the payload, one that comes twice, a value of the wrong size, more than 64 options.
+// Malformed: the version is not first, an option is outside the payload or occurs twice, a value
+// has the wrong size, or there are more than 64 options.
 Decoded<Prelogin> decode_prelogin(std::string_view payload);
-// In the order of the options' numbers, those that are there; the version always.
+// Appends the options that are set, in the order of their numbers, and always the version.
 void append_prelogin(std::string& out, const Prelogin& prelogin);
 
 struct Feature {
@@ -34,10 +36,10 @@ struct Login7 {
   std::uint32_t tds_version = 0;
   std::uint32_t packet_size = 0;
   std::uint8_t option_flags_1 = 0, option_flags_2 = 0, type_flags = 0, option_flags_3 = 0;
-  // As UTF-16.
+  // These are UTF-16.
   std::string_view host, user, application, server, library, language, database, attach_file;
-  std::string_view password;         // scrambled, as it came
-  std::string_view change_password;  // the same
+  std::string_view password;         // scrambled, as received
+  std::string_view change_password;  // likewise
   std::string_view sspi;
   std::vector<Feature> features;
 
@@ -45,17 +47,20 @@ struct Login7 {
   bool read_only_intent() const noexcept { return (type_flags & 0x20) != 0; }
   bool user_instance() const noexcept { return (option_flags_3 & 0x02) != 0; }
 };
-// The length that the payload says of itself is its size; every field lies within it, behind the fixed part.
+// The payload's own length field must be its size, and every field must lie within it, after the
+// fixed part.
 Decoded<Login7> decode_login7(std::string_view payload);
-// What a proxy changes in a login: the features that it takes out (their numbers), and the server's name where `server` is given (UTF-8).
+// What a proxy changes in a login: the features (their numbers) that it removes, and the server's
+// name if `server` is given (UTF-8).
 struct Login7Changes {
   std::string_view without_features;
   std::string_view server;
 };
-// The same login with these changes, its fields in the order of the fixed part. Refused: what would no longer fit the lengths.
+// The same login with these changes, its fields in the order of the fixed part. Malformed if the
+// result does not fit the length fields.
 Decoded<std::string> changed_login7(std::string_view payload, const Login7& login, const Login7Changes& changes);
 
-// Where a server sends its client on to (ENVCHANGE 20): `value` is the new value.
+// Where a server redirects its client (ENVCHANGE 20). `value`: the new value.
 struct Routing {
   std::string server;  // UTF-8
   std::uint16_t port = 0;

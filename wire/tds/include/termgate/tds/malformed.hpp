@@ -1,4 +1,5 @@
-// A peer's bytes that cannot be what they should be: an ordinary answer of every decoder here, never an exception.
+// Bytes from a peer that violate the protocol. Every decoder here returns this as an ordinary
+// result, never as an exception.
 #pragma once
 
 #include <array>
@@ -10,17 +11,18 @@
 
 namespace termgate::tds {
 
-// What to tell the peer before its connection is closed. Holds no byte of the peer's, so it is fit for a log.
+// The error for the peer before its connection is closed. Contains no byte from the peer, so it is
+// safe to log.
 struct Malformed {
-  std::array<char, 160> text{};  // ends in a NUL
+  std::array<char, 160> text{};  // ends with a NUL
 
   std::string_view reason() const noexcept { return text.data(); }
 };
 
-// As printf; what does not fit is cut off.
+// Like printf; what does not fit is cut off.
 [[gnu::format(printf, 1, 2)]] Malformed malformed(const char* format, ...) noexcept;
 
-// A value or why there is none (g++ 12 has no std::expected).
+// A value, or why there is none (g++ 12 has no std::expected).
 template <class T>
 class [[nodiscard]] Decoded {
  public:
@@ -28,10 +30,10 @@ class [[nodiscard]] Decoded {
   Decoded(Malformed why) noexcept : held_(std::in_place_index<1>, why) {}         // NOLINT(google-explicit-constructor)
 
   explicit operator bool() const noexcept { return held_.index() == 0; }
-  // Only where operator bool says so.
+  // Only if operator bool is true.
   const T& operator*() const noexcept { return *held<0>(); }
   const T* operator->() const noexcept { return held<0>(); }
-  // Only where it does not.
+  // Only if operator bool is false.
   const Malformed& problem() const noexcept { return *held<1>(); }
 
  private:

@@ -1,5 +1,5 @@
-// One direction's bytes, in pieces of any size, cut into packets, and messages into packets. No body is kept here: a piece of a packet is
-// handed on as it comes.
+// Reads the packets of one direction from pieces of any size, and writes messages as packets. No
+// body is stored here: each piece of a packet is passed on as it arrives.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ inline constexpr std::size_t packet_bytes_max = 32767;
 struct PacketHeader {
   std::uint8_t type = 0;
   std::uint8_t status = 0;
-  std::uint16_t length = 0;  // of the packet, these 8 bytes included
+  std::uint16_t length = 0;  // of the packet, including these 8 bytes
   std::uint16_t spid = 0;
   std::uint8_t id = 0;
   std::uint8_t window = 0;
@@ -27,30 +27,32 @@ struct PacketHeader {
 
 void append_packet_header(std::string& out, const PacketHeader& header);
 
-// What a reader has to say of some bytes. `used` is how many of the input it took; views are valid until the input goes, `raw` of a
-// header until the next call.
+// The next event in some bytes. `used`: how many bytes of the input it took. Views are valid as
+// long as the input is; `raw` of a header until the next call.
 struct PacketEvent {
   enum class Kind : std::uint8_t { need_more, header, payload, malformed };
   Kind kind = Kind::need_more;
   std::size_t used = 0;
-  PacketHeader header{};      // of the packet that the event is about
+  PacketHeader header{};      // of the event's packet
   bool first = false;         // the packet begins a message
   bool last = false;          // this event ends the packet
-  bool ends_message = false;  // and its message with it
-  std::string_view raw{};     // what is to be passed on
+  bool ends_message = false;  // this event also ends the message
+  std::string_view raw{};     // what to pass on
   Malformed problem{};
 };
 
-// Which way: what a client may send and what a server may. A server's TLS handshake inside packets has the type of PRELOGIN.
+// A client and a server may send different types. A server's TLS handshake inside packets has the
+// type of PRELOGIN.
 enum class Direction : std::uint8_t { from_client, from_server };
 
 class PacketReader {
  public:
   explicit PacketReader(Direction direction) noexcept : direction_(direction) {}
 
-  // Call again with what is left of the input until it says need_more. After `malformed` it says nothing else any more.
-  // Malformed: a length below 8 or above 32767, a type that this side does not send, a packet of another type within a message,
-  // status bits that mean nothing, a reset anywhere but in the first packet of a batch, an RPC or a transaction request.
+  // Call again with the rest of the input until it returns need_more. After `malformed` it returns
+  // nothing else. Malformed: a length below 8 or above 32767, a type that this side does not send,
+  // a packet of another type within a message, undefined status bits, a reset anywhere but in the
+  // first packet of a batch, an RPC or a transaction request.
   PacketEvent next(std::string_view input) noexcept;
 
   bool between_messages() const noexcept { return held_ == 0 && left_ == 0 && !in_message_ && !broken_; }
@@ -61,8 +63,8 @@ class PacketReader {
 
   Direction direction_;
   std::array<char, packet_header_bytes> head_{};
-  std::size_t held_ = 0;  // of head_
-  std::size_t left_ = 0;  // of the packet's payload
+  std::size_t held_ = 0;  // bytes in head_
+  std::size_t left_ = 0;  // left of the packet's payload
   PacketHeader header_{};
   bool first_ = false;
   bool in_message_ = false;  // the last packet did not end its message
@@ -70,8 +72,8 @@ class PacketReader {
   Malformed problem_{};
 };
 
-// A whole message as packets of at most `packet_size` bytes. `first_status`: bits for the first packet. `next_id`: of the first; returns
-// the one after the last.
+// Appends a whole message as packets of at most `packet_size` bytes. `first_status`: status bits
+// for the first packet. `next_id`: the id of the first. Returns the id after the last.
 std::uint8_t append_message(std::string& out, std::uint8_t type, std::string_view payload, std::size_t packet_size,
                             std::uint8_t first_status = 0, std::uint16_t spid = 0, std::uint8_t next_id = 1);
 

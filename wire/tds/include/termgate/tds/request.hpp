@@ -1,5 +1,5 @@
-// What a client asks for: the payload of a batch, an RPC or a request to the transaction manager. Views point into that payload, what is
-// owned does not.
+// What a client requests: the payload of a batch, an RPC or a request to the transaction manager.
+// Views point into that payload; std::string members own their bytes.
 #pragma once
 
 #include <cstdint>
@@ -13,42 +13,45 @@
 
 namespace termgate::tds {
 
-// In front of every batch, RPC and transaction request from TDS 7.2 on.
+// ALL_HEADERS, which from TDS 7.2 on precedes every batch, RPC and transaction request.
 struct Headers {
-  std::uint64_t transaction = 0;  // its descriptor, as a number of the 8 bytes; 0: none is open
+  // The transaction's descriptor, its 8 bytes read as a number. 0: none is open.
+  std::uint64_t transaction = 0;
   std::uint32_t outstanding = 1;
-  bool has_transaction = false;  // without that header a request belongs to no transaction
-  std::size_t bytes = 0;         // of the payload; 0: there are no headers (TDS 7.1)
+  bool has_transaction = false;  // without this header a request belongs to no transaction
+  std::size_t bytes = 0;         // how long they are; 0: there are none (TDS 7.1)
 };
-// `payload`: at least its first bytes; what lies behind the headers does not matter. Malformed: lengths that do not fit, a header that is
-// there twice, more than 4096 bytes of them.
+// `payload`: at least its first bytes; what follows the headers does not matter. Malformed: lengths
+// that do not fit, a header that occurs twice, more than 4096 bytes of headers.
 Decoded<Headers> decode_headers(std::string_view payload, std::uint32_t tds_version);
-// The headers of a request of our own in the transaction that `transaction` names.
+// Appends the headers of a request of our own, in the transaction `transaction`.
 void append_headers(std::string& out, std::uint64_t transaction);
 
-// What an RPC message holds, told in the order of its bytes.
+// Receives the parts of an RPC message, in the order of its bytes.
 class CallSink {
  public:
   virtual ~CallSink() = default;
-  virtual void call(std::uint16_t id, std::string_view name, std::uint16_t options) = 0;  // UTF-16; empty where there is an id
+  virtual void call(std::uint16_t id, std::string_view name, std::uint16_t options) = 0;  // UTF-16; empty if there is an id
   virtual void parameter(std::string_view name, std::uint8_t status, const TypeInfo& type, bool null) = 0;
-  virtual void data(std::string_view bytes) = 0;  // more of the parameter's value; of a table nothing
+  virtual void data(std::string_view bytes) = 0;  // more of the parameter's value; not called for a table
   virtual void parameter_ends() = 0;
 };
 
-// Reads an RPC message as it comes, in pieces of any size. It keeps the head that it is in and no value, so a value may have any length.
+// Reads an RPC message as it arrives, in pieces of any size. It stores only the head that it is
+// reading and no value, so a value may have any length.
 class CallReader {
  public:
   explicit CallReader(std::uint32_t tds_version = version::v7_4) noexcept : tds_version_(tds_version) {}
 
-  // False, from then on: it is malformed, or has a type that is not known here. What came before it was reported.
+  // False: it is malformed, or has a type that is not known here, and so is every later call. What
+  // came before was reported.
   bool take(std::string_view bytes, CallSink& sink);
-  // Whether the message may end here. A separator behind the last call separates it from nothing; drivers send that.
+  // Whether the message may end here. Drivers send a separator even after the last call.
   bool may_end() const noexcept { return good_ && head_.empty() && (in_ == In::between || (in_ == In::call && any_)); }
 
  private:
   enum class In : std::uint8_t { call, between, parameter, value, chunk, cipher, table, column, table_option, row };
-  std::size_t step(CallSink& sink);  // how many bytes its head lacks; 0: it was read
+  std::size_t step(CallSink& sink);  // how many bytes its head still needs; 0: it was read
   std::size_t begin_value(const TypeInfo& type, std::size_t at, bool tells, CallSink& sink, std::string_view name, std::uint8_t status);
   std::size_t read_call(CallSink& sink);
   std::size_t read_parameter(CallSink& sink);
@@ -65,52 +68,53 @@ class CallReader {
   In in_ = In::call;
   bool good_ = true, any_ = false;
   std::string head_;
-  std::uint64_t left_ = 0;   // of a value, or of one of its chunks
-  std::uint64_t total_ = 0;  // of all chunks, as the value says
-  std::uint64_t sum_ = 0;    // of the chunks so far
+  std::uint64_t left_ = 0;   // bytes left of a value, or of one of its chunks
+  std::uint64_t total_ = 0;  // size of all chunks, as the value declares
+  std::uint64_t sum_ = 0;    // size of the chunks so far
   bool tells_ = false, in_chunks_ = false, encrypted_ = false;
   std::size_t columns_left_ = 0, column_ = 0;
-  std::vector<TypeInfo> columns_;  // of a table, those that its rows have
+  std::vector<TypeInfo> columns_;  // of a table: the columns that its rows have
 };
 
 struct Parameter {
-  std::string name;  // UTF-16, with its @
+  std::string name;  // UTF-16, including its @
   std::uint8_t status = 0;
   TypeInfo type;
   bool null = false;
-  std::string data;  // all of it, from however many chunks; of a table nothing
+  std::string data;  // complete, even if it came in chunks; empty for a table
 
   bool is_wide() const noexcept { return type.type == type::nvarchar || type.type == type::nchar || type.type == type::ntext; }
 };
 
 struct Call {
   std::uint16_t id = procedure::none;
-  std::string name;  // UTF-16; empty where there is an id
+  std::string name;  // UTF-16; empty if there is an id
   std::uint16_t options = 0;
   std::vector<Parameter> parameters;
 };
 
-// All calls of one RPC message, and how far it could be read.
+// All calls of one RPC message, as far as it could be read.
 struct Calls {
   std::vector<Call> all;
-  // To the end. False: it is malformed, cut, or has a type that is not known here; `all` is what came before it.
+  // The message was read to its end. False: it is malformed, incomplete, or has a type that is not
+  // known here; `all` has what came before that.
   bool whole = false;
 };
-// `body`: behind the headers. At most 10,000 parameters are read in all.
+// `body`: without the headers. At most 10,000 parameters are read in total.
 Calls decode_rpc(std::string_view body, std::uint32_t tds_version);
 
 struct TransactionRequest {
   std::uint16_t kind = 0;
-  std::uint8_t isolation = 0;  // of begin; 5: SNAPSHOT
-  bool begins_next = false;    // of commit and rollback
-  std::string_view name;       // UTF-16; of rollback: a savepoint
+  std::uint8_t isolation = 0;  // for begin; 5: SNAPSHOT
+  bool begins_next = false;    // for commit and rollback
+  std::string_view name;       // UTF-16; for rollback: a savepoint
 };
 Decoded<TransactionRequest> decode_transaction_request(std::string_view body);
 
-// A call of our own, parameter by parameter; named, so that their order does not matter.
+// Writes a call of our own. Its parameters are named, so that their order does not matter.
 class CallWriter {
  public:
-  // `name` as UTF-8, in as many parts as it needs, brackets included.
+  // `name`: UTF-8, with as many parts as needed, including brackets.
   CallWriter(std::string& out, std::uint32_t tds_version, std::uint64_t transaction, std::string_view name);
 
   void text(std::string_view name, const std::string_view* value, bool output = false);  // nvarchar(4000); nullptr: NULL

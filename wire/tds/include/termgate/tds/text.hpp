@@ -1,4 +1,4 @@
-// Between the wire's UTF-16, least significant byte first, and UTF-8; names without case.
+// Converts between the protocol's UTF-16 (little-endian) and UTF-8.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace termgate::tds {
 
-// A unit that stands alone of its pair, and an odd byte at the end, become U+FFFD.
+// An unpaired surrogate, and an odd byte at the end, become U+FFFD.
 std::string utf8_of(std::string_view utf16);
-// What is not UTF-8 becomes U+FFFD, byte by byte.
+// Each byte that is not valid UTF-8 becomes U+FFFD.
 std::string utf16_of(std::string_view utf8);
-// Whether `utf16` is whole units and every pair is whole.
+// Whether `utf16` has an even number of bytes and no unpaired surrogate.
 bool is_utf16(std::string_view utf16) noexcept;
 
 }  // namespace termgate::tds

@@ -1,4 +1,5 @@
-// A server's answer as tokens: walked without keeping rows, in pieces of any size, and written where a proxy answers itself.
+// The tokens of a server's answer: reads them in pieces of any size without storing rows, and
+// writes those that a proxy sends itself.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +35,7 @@ struct Report {
 
 struct EnvironmentChange {
   std::uint8_t type = 0;
-  std::string_view now, before;  // UTF-16, or bytes, as the type has it
+  std::string_view now, before;  // UTF-16 or bytes, depending on the type
 };
 
 struct LoginAck {
@@ -46,16 +47,16 @@ struct LoginAck {
 
 struct ReturnValue {
   std::uint16_t ordinal = 0;
-  std::string_view name;  // UTF-16, with its @
+  std::string_view name;  // UTF-16, including its @
   std::uint8_t type = 0;
   bool null = true;
-  bool kept = true;  // the value was short enough to be kept
+  bool kept = true;  // false: the value was too long to be stored
   std::string_view data;
-  // An integer of any width. None: NULL, or no integer.
+  // The value as an integer, of any width. Empty: NULL, or not an integer.
   std::optional<std::int64_t> integer() const noexcept;
 };
 
-// The body of a token, as the walker hands it out. Malformed where something in it lies outside of it.
+// Decode the body of a token, as the reader returns it. Malformed if a field exceeds the body.
 Decoded<Done> decode_done(std::uint8_t token, std::string_view body) noexcept;
 Decoded<Report> decode_report(std::uint8_t token, std::string_view body, std::uint32_t tds_version) noexcept;
 Decoded<EnvironmentChange> decode_environment_change(std::string_view body) noexcept;
@@ -67,32 +68,38 @@ std::uint64_t transaction_of(std::string_view value) noexcept;
 struct TokenEvent {
   enum class Kind : std::uint8_t {
     need_more,
-    token,         // whole: `token` and `body`, without the token's byte and its length. Rows and their metadata come without a body
+    // A whole token: `token` and `body`, without the token's byte and its length. Rows and their
+    // metadata have no body.
+    token,
     return_value,  // `value`
-    lost,          // once: from here on only the end of the message can be found
+    // Returned once: from here on only the end of the message can be found.
+    lost,
   };
   Kind kind = Kind::need_more;
   std::size_t used = 0;
   std::uint8_t token = 0;
   std::string_view body{};  // valid until the next call
   ReturnValue value{};
-  const char* why = "";  // lost
+  const char* why = "";  // the reason, for `lost`
 };
 
-// Walks the payload of one message after another. Where it meets what it does not know it is lost up to the message's end, and says so; it
-// keeps no more than one token, or the beginning of one, of 64 kB at most.
+// Reads the payload of one message after another. At a token or type that it does not know it
+// returns `lost` and skips to the end of the message. It stores at most one token, or the beginning
+// of one, up to 64 kB.
 class TokenReader {
  public:
   explicit TokenReader(std::uint32_t tds_version) noexcept : version_(tds_version) {}
 
   void set_version(std::uint32_t tds_version) noexcept { version_ = tds_version; }
-  // Columns are described in a way that is not read here (column encryption, data classification): results lose the walker.
+  // Columns are described in a way that is not supported here (column encryption, data
+  // classification), so results make the reader lose its place.
   void distrust_results() noexcept { results_unknown_ = true; }
 
   TokenEvent next(std::string_view input);
-  // The message has ended. The last token of it, where that is one of the DONE family, walked or lost; then begins anew.
+  // Call when the message has ended. Returns its last token if that is one of the DONE family, even
+  // after `lost`; then starts anew.
   std::optional<Done> end_of_message();
-  // Whether the message ended between two tokens, as far as is known.
+  // Whether the reader has lost its place in this message.
   bool is_lost() const noexcept { return step_ == Step::lost; }
   std::size_t buffered() const noexcept { return buffer_.capacity(); }
 
@@ -134,31 +141,31 @@ class TokenReader {
   Step step_ = Step::token;
   std::uint8_t token_ = 0;
   std::size_t want_ = 1;    // bytes that the step needs in buffer_
-  std::uint64_t skip_ = 0;  // bytes that nobody reads
+  std::uint64_t skip_ = 0;  // bytes to skip
   std::string buffer_;
-  bool given_ = false;        // buffer_ was handed out and goes with the next call
-  std::string tail_;          // while lost: the last bytes
-  std::optional<Done> last_;  // of the DONE family, if it was the last token
-  // --- of a result ---
+  bool given_ = false;        // buffer_ was returned and is cleared by the next call
+  std::string tail_;          // the last bytes, after `lost`
+  std::optional<Done> last_;  // the last token, if it is of the DONE family
+  // --- the current result ---
   std::vector<TypeInfo> columns_;
   std::size_t columns_left_ = 0;
   std::size_t column_ = 0;
-  std::string nulls_;  // of NBCROW
-  // --- of a value ---
+  std::string nulls_;  // the null bitmap of an NBCROW
+  // --- the current value ---
   TypeInfo type_;
   ValueStep value_step_ = ValueStep::begin;
-  bool keep_ = false;  // it is that of a RETURNVALUE
+  bool keep_ = false;  // it is the value of a RETURNVALUE
   ReturnValue value_;
   std::string value_name_, value_data_;
 };
 
-// --- what a proxy says itself; each appends one token to a payload ---
+// --- tokens that a proxy sends itself; each function appends one to a payload ---
 
 void append_done(std::string& out, const Done& done, std::uint32_t tds_version);
-// Texts as UTF-8; they are cut where they are longer than the token can hold.
+// Texts are UTF-8, and are cut if they are longer than the token allows.
 void append_report(std::string& out, std::uint8_t token, std::uint32_t number, std::uint8_t severity, std::string_view text,
                    std::string_view server, std::uint32_t tds_version);
-// `now`, `before`: bytes with their number in front of them in one byte (types 8 to 12, 17 and 18).
+// `now`, `before`: bytes, each preceded by its length in one byte (types 8 to 12, 17 and 18).
 void append_environment_change(std::string& out, std::uint8_t type, std::string_view now, std::string_view before);
 
 }  // namespace termgate::tds

@@ -1,12 +1,13 @@
-// The numbers of TDS: packet types and their status bits, tokens of a server's answer, types of environment changes, procedures that an RPC
-// names by a number ([MS-TDS] 2.2.3.1.1, 2.2.4, 2.2.6.6, 2.2.7).
+// The numeric constants of TDS: packet types and their status bits, tokens of a server's answer,
+// types of environment changes, procedures that an RPC identifies by number ([MS-TDS] 2.2.3.1.1,
+// 2.2.4, 2.2.6.6, 2.2.7).
 #pragma once
 
 #include <cstdint>
 
 namespace termgate::tds {
 
-// The protocol versions as LOGIN7 and LOGINACK write them, read as one number.
+// The protocol versions as in LOGIN7 and LOGINACK, read as one number.
 namespace version {
 inline constexpr std::uint32_t v7_0 = 0x70000000;
 inline constexpr std::uint32_t v7_1 = 0x71000000;
@@ -18,7 +19,8 @@ inline constexpr std::uint32_t v7_4 = 0x74000004;
 inline constexpr std::uint32_t v8_0 = 0x08000000;
 }  // namespace version
 
-// What the layouts depend on: from 7.2 on requests have ALL_HEADERS, DONE counts 64 bits, a user type has 32.
+// Layouts changed with 7.2: from then on requests have ALL_HEADERS, counts in DONE have 64 bits,
+// user types 32.
 constexpr bool is_7_2(std::uint32_t tds_version) noexcept { return tds_version >= 0x72000000 || tds_version == version::v8_0; }
 
 namespace packet {
@@ -37,7 +39,7 @@ inline constexpr std::uint8_t prelogin = 18;
 
 namespace status {
 inline constexpr std::uint8_t end_of_message = 0x01;
-inline constexpr std::uint8_t ignore = 0x02;  // with the end: the client gives its own message up
+inline constexpr std::uint8_t ignore = 0x02;  // together with end_of_message: the client withdraws its own message
 inline constexpr std::uint8_t reset = 0x08;
 inline constexpr std::uint8_t reset_keep_transaction = 0x10;
 inline constexpr std::uint8_t any_reset = reset | reset_keep_transaction;
@@ -137,7 +139,7 @@ inline constexpr std::uint16_t rollback = 8;
 inline constexpr std::uint16_t save = 9;
 }  // namespace transaction_request
 
-// Procedures that an RPC may name by a number.
+// Procedures that an RPC may identify by number.
 namespace procedure {
 inline constexpr std::uint16_t none = 0;
 inline constexpr std::uint16_t cursor = 1;
