@@ -424,9 +424,8 @@ for path in tracked("*.cpp", "*.hpp", "*.c", "*.h"):
             known = name in names or ("/" in name and any(one.endswith("/" + name) for one in repository))
             if not known and not name.startswith(foreign):
                 breach(path, f"line {line}: names {name}, which is not there")
-        spoken = next(
-            (word for word in spoken_words if re.search(rf"\b(?:{word})\b", re.sub(r"`[^`]*`|\"[^\"]*\"", " ", text), re.I)), None
-        )
+        unquoted = re.sub(r"`[^`]*`|\"[^\"]*\"", " ", text)
+        spoken = re.search(rf"\b(?:{'|'.join(spoken_words)})\b", unquoted, re.I)
         if spoken and home.startswith(plain_rooms):
             breach(path, f"line {line}: a comment says \"{spoken.group()}\"; say who requests, reports or is where")
 for home, left in openings_left.items():
