@@ -72,7 +72,8 @@ struct Command {
   std::string summary;  // one line
   std::string help;     // what it does, an example, what to do about its errors
   std::function<void(boost::program_options::options_description&)> options;
-  std::vector<std::string> positional;  // option names that take the bare arguments; the last may be many
+  // Names of the options that take the bare arguments; the last one may take many.
+  std::vector<std::string> positional;
   std::function<int(const Arguments&)> run;
   bool hidden = false;
   // The command has options of its own that name its server, so it does not take --db.

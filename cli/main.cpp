@@ -1,4 +1,5 @@
-// termgate: finds the command, parses its options, runs it, and turns errors into messages and exit codes.
+// termgate: finds the command, parses its options, runs it, and turns errors into messages and exit
+// statuses.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -45,7 +45,8 @@ namespace termgate::cli {
 namespace bench {
 
 namespace {
-std::atomic<bool> stop_wanted{false};  // lock-free, so a signal handler may set it; many threads read it
+// Lock-free, so a signal handler may set it. Many threads read it.
+std::atomic<bool> stop_wanted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 }  // namespace
 
@@ -116,8 +117,9 @@ struct Plan {
 struct Result {
   Load load;
   std::string scenario;
-  std::vector<double> rates;                  // rows a second, one a round
-  std::vector<double> ratios, textbook, one;  // to the same round's unfenced, textbook and unfenced-one runs
+  std::vector<double> rates;  // rows a second, one a round
+  // Relative to the same round's unfenced, textbook and unfenced-one runs.
+  std::vector<double> ratios, textbook, one;
   Latencies latencies;
 };
 
@@ -211,7 +213,8 @@ std::vector<Load> loads_of(const Plan& plan, const Bench& bench) {
   return loads;
 }
 
-using Warm = std::set<std::tuple<std::string, int, int>>;  // scenario, writers and batch of what has run before
+// Scenario, writers and batch of what has run before.
+using Warm = std::set<std::tuple<std::string, int, int>>;
 
 // Runs one load with all scenarios and rounds.
 std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& load, Warm& warm,
@@ -379,7 +382,8 @@ std::unique_ptr<Target> target_of(const Database& database, const std::string& u
 int run_bench(const Arguments& arguments) {
   struct sigaction action {};
   action.sa_handler = [](int) { stop_wanted = true; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends at once and leaves the tables
+  // A second Ctrl-C ends at once and leaves the tables.
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 

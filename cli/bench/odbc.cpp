@@ -241,7 +241,8 @@ class OdbcTarget final : public Target {
   }
 
   std::shared_ptr<void> frozen_writer(const Scope& scope, Term term) override {
-    if (tsql_ && !sees_locks_) return nullptr;  // nobody can see there who holds a lock, so nobody can evict the holder
+    // Nobody can see there who holds a lock, so nobody can evict the holder.
+    if (tsql_ && !sees_locks_) return nullptr;
     auto frozen = std::make_shared<Connection>(url_);
     frozen->run(tsql_ ? "BEGIN TRANSACTION" : "BEGIN");
     const odbc::Dialect& dialect = odbc::dialect_of(control_.family());
@@ -296,7 +297,8 @@ class OdbcTarget final : public Target {
   const bool tsql_;
   bool honours_hints_ = false, sees_locks_ = false;
   std::string plain_, textbook_, fence_, writes_, call_;
-  std::vector<std::shared_ptr<Connection>> connections_;  // one for each writer, shared by all scenarios
+  // One for each writer, shared by all scenarios.
+  std::vector<std::shared_ptr<Connection>> connections_;
   std::optional<Database> library_;
   int pool_ = 0;
   std::set<std::pair<std::string, int>> fences_made_;

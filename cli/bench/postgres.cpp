@@ -353,7 +353,8 @@ class PostgresTarget final : public Target {
   const std::string schema_name_;
   Connection control_;
   std::string schema_, plain_, textbook_, fence_, writes_;
-  std::vector<std::shared_ptr<Connection>> connections_;  // one for each writer, shared by all scenarios
+  // One for each writer, shared by all scenarios.
+  std::vector<std::shared_ptr<Connection>> connections_;
   std::optional<Database> library_;
   std::set<std::pair<std::string, int>> fences_made_;
   int writers_made_ = 0;

@@ -87,7 +87,8 @@ std::string postgres_url(const std::string& url, bool durable);
 std::unique_ptr<Target> odbc_target(const std::string& url, const std::string& schema, const std::string& suffix);
 std::unique_ptr<Target> sqlite_target(const std::string& url, const std::string& suffix);
 std::string sqlite_url(const std::string& url, bool durable);
-std::string sqlite_path(const std::string& url);  // the path of sqlite:PATH?options, with %XX decoded
+// The path of sqlite:PATH?options, with %XX decoded.
+std::string sqlite_path(const std::string& url);
 
 // Opens `url` again with flushed or unflushed commits. Raises require flushed ones.
 Database open_with_durability(const std::string& url, const OpenOptions& options, bool durable);

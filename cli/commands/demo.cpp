@@ -115,7 +115,8 @@ class Child {
     pid_ = fork();
     if (pid_ < 0) throw Error("no process for a leader");
     if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);  // if the demo is killed no leader may survive, least of all the stopped one
+      // If the demo is killed no leader may survive, least of all the stopped one.
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != player) _exit(127);
       dup2(ends[1], STDOUT_FILENO);
       std::vector<char*> pointers;
@@ -202,7 +203,8 @@ int play(const Arguments& arguments) {
   std::optional<Folder> folder;
   if (arguments.maybe("db") || arguments.maybe("db-file") || std::getenv("TERMGATE_DB")) {
     url = arguments.database_url();
-    scope_name = "termgate-demo";  // always the same, so that repeated demos leave only one scope in a database
+    // Always the same, so that repeated demos leave only one scope in a database.
+    scope_name = "termgate-demo";
   } else {
     folder.emplace();
     url = "sqlite:" + folder->database();

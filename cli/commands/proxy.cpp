@@ -302,7 +302,8 @@ int run_proxy(const Arguments& arguments) {
           const Given now(arguments);
           net::Options next = net_options(now, inherited);
           fit_to_descriptors(next, net::raise_descriptor_limit(), log);
-          next.session.schema = options.session.schema;  // the fence memory belongs to the schema that the proxy started with
+          // The fence memory belongs to the schema that the proxy started with.
+          next.session.schema = options.session.schema;
           // The rules are read last, when everything else is known to be valid; only then does the
           // reload take effect.
           std::optional<http::Tokens> read;

@@ -169,7 +169,8 @@ std::optional<JobTaken> await_request(std::optional<Database>& database, const P
       if (signal != 0) return std::nullopt;
       if (held) {
         if (auto taken = Jobs(*database).take(*plan.job, plan.scope, held->term(), held->owner())) return taken;
-        std::exchange(held, nullptr)->release();  // the request was cancelled, or another process has answered it
+        // The request was cancelled, or another process has answered it.
+        std::exchange(held, nullptr)->release();
       }
     }
     pollfd watched[] = {{signals.descriptor(), POLLIN, 0}};

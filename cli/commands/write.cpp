@@ -160,7 +160,8 @@ boost::json::value json_of(const Value& value) {
     boost::json::value operator()(std::int64_t held) const { return held; }
     boost::json::value operator()(double held) const {
       if (std::isfinite(held)) return held;
-      return std::isnan(held) ? "NaN" : held > 0 ? "Infinity" : "-Infinity";  // JSON has no numbers for them
+      // JSON has no numbers for these.
+      return std::isnan(held) ? "NaN" : held > 0 ? "Infinity" : "-Infinity";
     }
     // SQLite may store any bytes as text.
     boost::json::value operator()(const std::string& held) const {

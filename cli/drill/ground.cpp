@@ -108,7 +108,8 @@ bool Ground::locked() {
   if (!storm::is_sqlite(plan_.url)) return false;
   try {
     const auto sql = storm::connect(plan_.url);
-    sql->run("PRAGMA busy_timeout = 100");  // short, because an instance that stays stopped for long here loses its lease
+    // Short, because an instance that stays stopped for long here loses its lease.
+    sql->run("PRAGMA busy_timeout = 100");
     sql->run("BEGIN IMMEDIATE");
     sql->roll_back();
     return false;

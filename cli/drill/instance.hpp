@@ -1,4 +1,5 @@
-// drill: the user's command as a process tree that can be stopped, resumed and ended as one, and that never outlives the drill.
+// drill: the user's command as a process tree that can be stopped, resumed and ended as a whole,
+// and that never outlives the drill.
 //
 //   termgate drill ──socket──▶ termgate drill-keeper ──▶ COMMAND, a process group of its own, and whatever it starts
 //

@@ -148,7 +148,8 @@ void Relay::gather(Pair& pair) {
   std::move(pair.tds.refusals.begin(), pair.tds.refusals.end(), std::back_inserter(talk.refusals));
   pair.tds.refusals.clear();
   if (talk.refusals.empty() && talk.writes.empty() && talk.endings.empty()) return;
-  constexpr std::size_t facts_max = 10'000;  // the drill takes them many times a second, so this many means it has stopped
+  // High enough, because the drill takes them many times a second.
+  constexpr std::size_t facts_max = 10'000;
   const std::lock_guard lock(mutex_);
   const auto move_all = [](auto& from, auto& to) {
     for (auto& one : from) {

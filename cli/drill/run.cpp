@@ -1,5 +1,5 @@
 // Long: one run of the drill, from its start to its verdict.
-// Only a refusal that was seen counts. Who sees it, the best there is first:
+// Only a refusal that was seen counts. These witnesses can see it, the best one first:
 //
 //   wire     the relay between instance and server: what the server answered, statement by statement (PostgreSQL and SQL Server,
 //            unencrypted)
@@ -163,7 +163,8 @@ class Run {
   std::optional<RelayTarget> target_;
   std::unique_ptr<Relay> relays_[2];
 #endif
-  std::array<std::unique_ptr<Instance>, 2> instances_;  // after the relays, so that the instances end first
+  // After the relays, so that the instances end first.
+  std::array<std::unique_ptr<Instance>, 2> instances_;
   std::size_t connections_ = 0;
   std::map<std::string, std::int64_t> rows_before_;
   std::int64_t audited_before_ = 0, lines_before_ = 0, lines_seen_ = 0;

@@ -1,5 +1,6 @@
-// drill: reads along what a SQL Server refuses. Bytes in, facts out; no I/O and no clock. Of TDS ([MS-TDS] 2.2.3.1 and 2.2.7.10) it knows
-// packets and the ERROR token:
+// drill: reads a conversation with a SQL Server and reports what the server refuses. Bytes in,
+// facts out; no I/O and no clock. It knows only packets and the ERROR token of TDS ([MS-TDS]
+// 2.2.3.1 and 2.2.7.10):
 //
 //   packet: type(1) status(1, bit 0: the message ends) length(2, big endian, with these 8) spid(2) id(1) window(1) payload
 //   ERROR:  0xAA length(2) number(4) state(1) class(1) text(2 + UTF-16) server(1 + UTF-16) procedure(1 + UTF-16) line(4), little endian

@@ -18,7 +18,8 @@ class Beats {
   Beats(const Beats&) = delete;
   Beats& operator=(const Beats&) = delete;
 
-  int descriptor() const noexcept { return cancelled_; }  // becomes readable when the run is cancelled
+  // Becomes readable when the run is cancelled.
+  int descriptor() const noexcept { return cancelled_; }
   // Stops the beats and returns when none is under way.
   void stop();
 

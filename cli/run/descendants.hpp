@@ -36,7 +36,8 @@ class Descendants {
   // empty.
   std::optional<Obstacle> rehearse();
 
-  // Lists the descendants, without zombies. Returns false if one could not be read; then look again.
+  // Lists the descendants, without zombies. Returns false if one could not be read; then look
+  // again.
   bool look(std::vector<Descendant>& found);
   // Returns true if the signal was sent, or the process is gone.
   bool signal(const Descendant& one, int signal) const;

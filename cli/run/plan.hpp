@@ -25,7 +25,8 @@ struct Plan {
   bool on_request = false;  // wait for a request of the job before each run of COMMAND
   bool pgoptions = true;
   std::chrono::milliseconds kill_after{};
-  int leave_signal = 0;                      // the signal for COMMAND when somebody requests the lease; 0: none
+  // The signal for COMMAND when somebody requests the lease; 0: none.
+  int leave_signal = 0;
   int shards = 0;                            // 0: no shards
   bool keep = false;                         // with shards: restart those that have ended
   std::shared_ptr<LeaseSource> source = {};  // null: the database's own leases

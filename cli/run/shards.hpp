@@ -8,7 +8,8 @@
 //   S/shard/0 … S/shard/N-1            the shards' leases
 //   S/shard/runner/0 … runner/N-1      one for each host that takes part. Who holds none waits: there are more hosts than shards
 //
-// With M hosts, each takes N / M shards; those of the lowest numbers one more. With --keep, a host that has too many gives one up.
+// With M hosts, each takes N / M shards, and the first N % M hosts one more. With --keep, a host
+// that has too many gives one up.
 #pragma once
 
 #include <string>

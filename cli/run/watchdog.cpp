@@ -362,7 +362,8 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::end_all() {
-  if (socket_ >= 0) close(std::exchange(socket_, -1));  // this ends the watchdog once no process is left
+  // This ends the watchdog once no process is left.
+  if (socket_ >= 0) close(std::exchange(socket_, -1));
   while (watchdog_ > 0) {
     const pid_t ended = waitpid(watchdog_, nullptr, WNOHANG);
     if (ended == watchdog_ || (ended < 0 && errno != EINTR)) watchdog_ = -1;

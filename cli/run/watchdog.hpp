@@ -32,7 +32,7 @@ struct Deadlines {
   std::atomic<std::int64_t> watched_at{0};  // when the watchdog last looked at its clock
 };
 
-// A message from the watchdog to `termgate`. They arrive in the order of the kinds.
+// A message from the watchdog to `termgate`. Messages arrive in the order in which they were sent.
 struct Report {
   enum class Kind : std::int32_t {
     ready,      // it has tested that it can end a descendant
@@ -82,7 +82,8 @@ class Watchdog {
   // Kills a watchdog that does not respond, and all its descendants. next() then returns nothing.
   void replace();
 
-  int descriptor() const noexcept { return socket_; }  // readable: a report, or the watchdog has ended
+  // Readable when there is a report, or the watchdog has ended.
+  int descriptor() const noexcept { return socket_; }
   // Empty if the watchdog has ended; its descendants were killed then.
   std::optional<Report> next();
 

@@ -449,7 +449,8 @@ void Faults::prepare(Choice& choice) {
   const auto fence = Info(*database_).fence(Scope(scope));
   if (!fence) throw Error("nobody has led yet");
   const std::string id = fmt::format("prepared.{}", choice.number(0, INT64_MAX - 1));
-  const std::string gid = plan_.names.application() + "-" + scope + "." + id;  // hold.cpp looks for the scope in it
+  // hold.cpp looks for the scope in it.
+  const std::string gid = plan_.names.application() + "-" + scope + "." + id;
   const std::int64_t number = log_.begin('w', scope, fence->term, id, 1);
   Outcome outcome = Outcome::refused;
   std::string code;
@@ -481,7 +482,8 @@ void Faults::prepare(Choice& choice) {
         connect(plan_.url)->run("ROLLBACK PREPARED '" + gid + "'");
         again = false;
       } catch (const Unavailable&) {
-        again = std::chrono::steady_clock::now() < end;  // if it is not rolled back here, finish() finds it
+        // If it is not rolled back here, finish() finds it.
+        again = std::chrono::steady_clock::now() < end;
         if (again) std::this_thread::sleep_for(milliseconds(100));
       } catch (const Error&) {
         again = false;  // it was never prepared, or is gone

@@ -33,8 +33,9 @@ struct Fault {
   // Whether it also runs against naive boundaries. False for faults that need layer 1, or that
   // would be no fair test of a naive boundary.
   bool on_naive;
-  int weight;                                // how often it happens, relative to the others
-  bool on_direct = true, on_proxies = true;  // without and with proxies between the leaders and the server
+  int weight;  // how often it happens, relative to the others
+  // Whether it runs without proxies and with proxies between the leaders and the server.
+  bool on_direct = true, on_proxies = true;
 };
 const std::vector<Fault>& all_faults();
 // Whether a leader freezes in the middle of a transaction in this fault: hold-….
@@ -127,7 +128,8 @@ class Faults {
 
   std::map<std::string, int> done() const;                        // by name
   std::int64_t pieces_delayed() const, pieces_overtaken() const;  // by the relays
-  std::vector<testkit::Row> pruned() const;                       // what was in the streams before it was pruned
+  // What was in the streams before it was pruned.
+  std::vector<testkit::Row> pruned() const;
   // Takeovers that a frozen session kept waiting although it held nothing of the scope, or that
   // ended such a session (F4). Takeovers that took too long are in the history.
   struct Hostage {
@@ -211,7 +213,8 @@ class Faults {
   mutable std::mutex mutex_;  // guards what follows up to hands_
   // When to restart the server next. Empty during a restart, or without restarts.
   std::optional<std::chrono::steady_clock::time_point> next_restart_;
-  std::optional<std::chrono::steady_clock::time_point> next_step_;  // likewise for steps of the server's clock
+  // The same for the next step of the server's clock.
+  std::optional<std::chrono::steady_clock::time_point> next_step_;
   std::vector<std::string> problems_;
   std::map<std::string, int> done_;
   std::vector<Hostage> hostages_;

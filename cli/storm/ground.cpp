@@ -111,7 +111,8 @@ testkit::State Ground::state(std::vector<testkit::Row> pruned) {
         const auto page = Info(*database_).read_stream(stream, SequenceNo(after), 1000);
         for (const StreamWrite& write : page) {
           after = write.sequence_no.value();
-          if (known.count({stream.name(), after}) != 0) continue;  // already read for pruning, but not pruned after all
+          // Already read for pruning, but not pruned after all.
+          if (known.count({stream.name(), after}) != 0) continue;
           state.rows.push_back({write.scope, write.term.value(), write.payload.substr(0, write.payload.find('/')), stream.name(), after});
         }
         if (page.size() < 1000) break;

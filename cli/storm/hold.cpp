@@ -53,8 +53,8 @@ class Process final : public HeldSession {
     }
     std::string word = "storm-holder", self = program;
     char* const argv[] = {self.data(), word.data(), nullptr};
-    std::vector<std::string> settings =
-        environment_with({"TERMGATE_DB=" + url});  // it may hold a password, and arguments are for everybody to read
+    // In the environment, because the URL may contain a password and everybody can read arguments.
+    std::vector<std::string> settings = environment_with({"TERMGATE_DB=" + url});
     std::vector<char*> envp;
     for (std::string& setting : settings) envp.push_back(setting.data());
     envp.push_back(nullptr);

@@ -24,7 +24,8 @@ class HeldSession {
 std::unique_ptr<HeldSession> held_session(const std::string& url);
 std::unique_ptr<HeldSession> held_process(const std::string& program, const std::string& url);
 
-int hold(
-    const Arguments& arguments);  // the hidden command `storm-holder`: runs what it reads, a statement a line, and answers each with a line
+// The hidden command `storm-holder`: runs what it reads, one statement a line, and answers each
+// with a line.
+int hold(const Arguments& arguments);
 
 }  // namespace termgate::cli::storm

@@ -173,7 +173,8 @@ void elect(const Setting& setting, Log& log, const std::optional<Database>& data
       if (!held) break;  // a writer was refused
       if (std::chrono::steady_clock::now() >= over) {
         const std::int64_t way = choice.number(1, 10);
-        if (way <= (boundary->breaks_on_release() ? 8 : 2)) {  // hands over; writes that were admitted before may still be on their way
+        // Hands over; writes that were admitted before may still be under way.
+        if (way <= (boundary->breaks_on_release() ? 8 : 2)) {
           belief.drop(held->term);
           try {
             boundary->release(scope, setting.who, *held);
@@ -183,8 +184,9 @@ void elect(const Setting& setting, Log& log, const std::optional<Database>& data
           nap(choice.span(ttl / 4, ttl));
           break;
         }
-        if (way <= 4 && !boundary->watches_its_lease()) {  // once more, with a new term, although it still leads: what was admitted under
-                                                           // the old one must not ride on the new one
+        // Acquires once more although it still leads, for a new term. Writes that were admitted under
+        // the old term must not use the new one.
+        if (way <= 4 && !boundary->watches_its_lease()) {
           acquire();
           over = std::chrono::steady_clock::now() + choice.span(ttl / 2, 4 * ttl);
           continue;
@@ -607,7 +609,8 @@ class Writer {
 
 int lead(const Arguments& arguments) {
   std::signal(SIGTERM, [](int) { stopping = true; });
-  std::signal(SIGINT, SIG_IGN);  // the terminal's SIGINT is for the director, which ends the storm in order
+  // The terminal's SIGINT is for the director, which ends the storm in order.
+  std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   Setting setting;
   setting.url = arguments.database_url();

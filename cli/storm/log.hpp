@@ -1,7 +1,8 @@
 // storm: the log of what a process does and sees. Each step is on disk before it begins and after
 // it ends, so that kill -9 loses only the answer.
 //
-// One file a process, one line a fact, each written by one write(2) on an O_APPEND file; moments are nanoseconds of CLOCK_MONOTONIC.
+// Each process has a file, each fact a line, written by one write(2) with O_APPEND. Moments are
+// nanoseconds of CLOCK_MONOTONIC.
 //   B number moment kind scope term id rows    before the first byte is sent; kind: w(rite), a(cquisition), t(akeover, an acquisition that
 //                                            must be answered within `rows` milliseconds), l(ook); "-": no id
 //   E number moment outcome term place code    after the answer; outcome: c(ommitted), r(efused), u(nknown); place "-": none

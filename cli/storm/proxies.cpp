@@ -67,7 +67,8 @@ Proxies::Proxies(Plan& plan) : plan_(plan), proxies_(static_cast<std::size_t>(pl
 Proxies::~Proxies() {
   for (std::size_t index = 0; index < proxies_.size(); ++index) {
     std::error_code ignored;
-    std::filesystem::remove(backend_file(plan_, index), ignored);  // holds the URL, so it is not kept with the logs
+    // It contains the URL, so it is not kept with the logs.
+    std::filesystem::remove(backend_file(plan_, index), ignored);
     if (proxies_[index].pid <= 0) continue;
     kill(proxies_[index].pid, SIGKILL);
     while (waitpid(proxies_[index].pid, nullptr, 0) < 0 && errno == EINTR) {}

@@ -161,7 +161,8 @@ Between between_of([[maybe_unused]] const Arguments& arguments, [[maybe_unused]]
   return between;
 }
 
-// One storm: rounds of faults, each judged at its end, until the time is up or a round shows something.
+// One storm: rounds of faults, each judged at its end, until the time is up or a round shows a
+// breach.
 class Storm {
  public:
   Storm(const Arguments& arguments, Plan& plan, Ground& ground, History& history, Folder& folder, Between& between)

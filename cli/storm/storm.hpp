@@ -44,11 +44,11 @@ struct Names {
     return "storm-" + run + "-of-" + leader + "-" + std::to_string(scope_index) + "-" + std::to_string(writer);
   }
   std::string stream(const std::string& scope, int index) const { return scope + "-stream-" + std::to_string(index); }
-  std::string rows() const { return "storm_" + run + "_rows"; }        // guarded by the check only
-  std::string guarded() const { return "storm_" + run + "_guarded"; }  // the same columns, under `protect`
-  std::string adopted() const {
-    return "storm_" + run + "_adopted";
-  }  // the same, adopted and behind `protect` for any scope: for the faults `hold-…`
+  std::string rows() const { return "storm_" + run + "_rows"; }  // guarded by the check only
+  // Has the same columns as rows(), under `protect`.
+  std::string guarded() const { return "storm_" + run + "_guarded"; }
+  // The same columns, adopted and under `protect` for any scope: for the faults `hold-…`.
+  std::string adopted() const { return "storm_" + run + "_adopted"; }
   std::string counters() const { return "storm_" + run + "_counters"; }
   // The counter whose numbers are taken on another connection, beside the transaction that writes;
   // its rows have these numbers negated.

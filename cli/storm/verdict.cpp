@@ -67,7 +67,8 @@ Figures figures_of(const History& history, const std::vector<Crew::Stop>& stops)
   const auto& operations = history.operations();
   // By write id: writes that once got no answer, and whether their outcome became known later.
   std::map<std::string_view, bool> open;
-  std::map<std::pair<std::string_view, std::int64_t>, std::size_t> acquired;  // by scope and term: the operation that acquired it
+  // By scope and term: the operation that acquired it.
+  std::map<std::pair<std::string_view, std::int64_t>, std::size_t> acquired;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& one = operations[i];
     if (one.kind == Operation::Kind::look) ++figures.looks;
@@ -135,7 +136,8 @@ Judgement judge(const Plan& plan, Ground& ground, const History& history, const 
     testkit::State state;
     for (int index = 0; index < plan.scopes; ++index) state.fences[plan.names.scope(index)] = Term::max_value;
     judgement.verdict = testkit::check(seen, state);
-    for (testkit::Breach& breach : judgement.verdict.breaches) breach.operations.clear();  // they index another history
+    // The indices belong to another history.
+    for (testkit::Breach& breach : judgement.verdict.breaches) breach.operations.clear();
   }
   sort_breaches(judgement.verdict.breaches);
   if (judgement.unjudged.empty()) add_acquisitions(judgement.verdict.breaches, history.operations());

@@ -33,7 +33,8 @@ struct HranaRows {
 // One stream of the server. One thread at a time.
 class HranaClient {
  public:
-  static constexpr std::size_t answer_bytes_max = 80 * 1024 * 1024;  // the server's limit of 64 MiB, with room for JSON's escapes
+  // The server's limit of 64 MiB, with room for JSON's escapes.
+  static constexpr std::size_t answer_bytes_max = 80 * 1024 * 1024;
 
   struct Options {
     std::string url = {};      // http://HOST[:PORT] or https://; libsql:// is https://
@@ -59,7 +60,8 @@ class HranaClient {
 
   // Whether the server keeps state for this stream: a transaction or a setting.
   bool open() const noexcept { return !baton_.empty(); }
-  // Ends the stream, and so rolls back what is open. Never throws: if the request does not arrive, the server ends the stream by itself.
+  // Ends the stream, which rolls back an open transaction. Never throws: if the request does not
+  // arrive, the server ends the stream by itself.
   void close() noexcept;
 
  private:

@@ -119,7 +119,8 @@ class Service {
       return {400, "not a number"};
     } catch (const InvalidInput& wrong) { return {400, wrong.what()}; } catch (const StaleTerm& stale) {
       ++refused_;
-      return {409, stale.what()};  // the worker lost its lease, and another has the task: discard the work
+      // The worker lost its lease, and another has the task: discard the work.
+      return {409, stale.what()};
     } catch (const LeaseLost& lost) { return {409, lost.what()}; } catch (const Error& busy) {
       return {503, busy.what()};
     }
@@ -228,7 +229,8 @@ class Service {
     for (std::size_t i = 0; i < open.rows.size(); ++i) {
       const std::int64_t task = open.rows[(start + i) % open.rows.size()][0].as_int();
       LeaseOptions options;
-      options.owner = worker + "/" + std::to_string(next_++);  // each attempt has an owner name of its own
+      // Each attempt has an owner name of its own.
+      options.owner = worker + "/" + std::to_string(next_++);
       const auto lease = db_.try_acquire_lease(scope_of(task), lease_lasts, options);
       if (!lease) continue;
       bool mine = false;
@@ -279,7 +281,8 @@ class Service {
       if (first)
         tx.exec("INSERT INTO results (task, term, worker, output) VALUES ($1, $2, $3, $4)", task, held, rows.one()[0].as_text(), output);
     });
-    return {200, first ? "completed" : "was completed before"};  // the same worker sent it again because the first answer was lost
+    // If not first, the same worker sent it again because the first answer was lost.
+    return {200, first ? "completed" : "was completed before"};
   }
 
   Database db_;
@@ -307,13 +310,16 @@ int work(std::uint16_t port, const std::string& name, int crash, int stall, unsi
     std::this_thread::sleep_for(takes / 2);
     const std::string output = json::serialize(json::object{{"took_us", takes.count()}});
     const int fate = percent();
-    if (fate < crash / 2) _exit(crashed);                                                 // it crashes before it completes the task
-    if (fate >= 100 - stall) std::this_thread::sleep_for(lease_lasts + lease_lasts / 2);  // a long pause, in which its lease expires
+    // It crashes before it completes the task.
+    if (fate < crash / 2) _exit(crashed);
+    // A long pause, in which its lease expires.
+    if (fate >= 100 - stall) std::this_thread::sleep_for(lease_lasts + lease_lasts / 2);
     if (fate < crash) {
       client.send("POST", "/complete/" + task, output, term);
       _exit(crashed);  // the task is completed, but the worker crashes
     }
-    client.send("POST", "/complete/" + task, output, term);  // 409: it was refused, and the work is discarded
+    // On a 409 the completion was refused, and the work is discarded.
+    client.send("POST", "/complete/" + task, output, term);
   }
 }
 
