@@ -240,7 +240,7 @@ int play(const Arguments& arguments) {
       try {
         const auto lease = Info(database).lease(scope);
         if (lease && !lease->released_at_ms) database.release_lease(scope, Term(lease->term), lease->owner);
-      } catch (const Error&) {}  // it expires by itself
+      } catch (const Error&) {}  // the lease expires by itself
     }
   } give_back{database, scope};
   const auto stream = Info(database).stream(events(scope));

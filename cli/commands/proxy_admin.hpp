@@ -14,7 +14,7 @@ namespace termgate::cli {
 struct ProxyAdminSettings {
   net::HttpOptions http;
   std::string tokens_path;
-  std::string backend_url;  // with the proxy's own credentials
+  std::string backend_url;  // has the proxy's own credentials
   std::string schema;
 };
 

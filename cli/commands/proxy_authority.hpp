@@ -12,7 +12,7 @@ namespace termgate::cli {
 
 struct AuthoritySettings {
   std::string rules_path;   // empty: no rules
-  std::string backend_url;  // with the proxy's own credentials
+  std::string backend_url;  // has the proxy's own credentials
   std::string schema;
   conversation::WithoutTerm without_term = conversation::WithoutTerm::read_only;
   conversation::Enforce enforce = conversation::Enforce::on;

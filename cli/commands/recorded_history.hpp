@@ -43,7 +43,7 @@ class RecordedHistory {
 
  private:
   struct Known {
-    std::size_t line = 0;  // of its first line
+    std::size_t line = 0;  // the operation's first line
     bool kind = false, scope = false, term = false, id = false, begun = false, ended = false, outcome = false;
   };
   void put(testkit::Operation& one, Known& known, std::string_view name, const boost::json::value& value) const;
@@ -51,8 +51,8 @@ class RecordedHistory {
 
   std::size_t line_ = 0;
   std::vector<testkit::Operation> operations_;
-  std::vector<Known> known_;                                            // by the same indices as operations_
-  std::map<std::pair<std::string, std::string>, std::size_t> by_name_;  // by client and op
+  std::vector<Known> known_;                                            // known_[i] belongs to operations_[i]
+  std::map<std::pair<std::string, std::string>, std::size_t> by_name_;  // index of an operation, by client and op
   std::set<std::string> streams_;
 };
 

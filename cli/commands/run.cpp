@@ -133,7 +133,7 @@ std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& pla
       }
     } catch (...) { failed = std::current_exception(); }
     const std::uint64_t one = 1;
-    if (write(done, &one, sizeof one) < 0) std::abort();  // it cannot be full
+    if (write(done, &one, sizeof one) < 0) std::abort();  // the counter cannot be full
   });
   for (;;) {
     pollfd watched[] = {{done, POLLIN, 0}, {signals.descriptor(), POLLIN, 0}};
@@ -203,7 +203,7 @@ class Supervision {
     watchdog_.start(plan_.command, environment, foreground_);
     asked_.emplace(held_.asked_to_leave(), [this] {
       const std::uint64_t one = 1;
-      if (write(leave_, &one, sizeof one) < 0) std::abort();  // it cannot be full
+      if (write(leave_, &one, sizeof one) < 0) std::abort();  // the counter cannot be full
     });
   }
 

@@ -22,7 +22,7 @@ struct Seen {
   std::vector<Refusal> refusals;
   std::vector<Write> writes;
   std::vector<std::string> endings;
-  std::size_t connections = 0;  // so far
+  std::size_t connections = 0;  // how many have been accepted so far
 };
 
 // The public calls may come from any thread.

@@ -178,7 +178,7 @@ class Run {
   Clock::time_point resumed_{};
   std::vector<Write> writes_;
   std::vector<std::string> endings_, other_refusals_;
-  std::vector<std::string> refused_;  // by either instance, with hints
+  std::vector<std::string> refused_;  // refusals of either instance, with their hints
   // Whether instance 1 had ended before the drill ended both.
   std::optional<bool> first_ended_;
 };

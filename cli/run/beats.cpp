@@ -51,7 +51,7 @@ void Beats::beat(const std::stop_token& stop, milliseconds every) {
       const auto runs = Jobs(database_).list({.run_id = run_id_}, 1);
       if (runs.empty() || runs.front().status != "cancelled") return;
       const std::uint64_t one = 1;
-      if (write(cancelled_, &one, sizeof one) < 0) std::abort();  // it cannot be full
+      if (write(cancelled_, &one, sizeof one) < 0) std::abort();  // the counter cannot be full
       return;
     } catch (const StaleTerm&) {
       return;                  // the lease reports that

@@ -28,7 +28,7 @@ struct Plan {
   // The signal for COMMAND when somebody requests the lease; 0: none.
   int leave_signal = 0;
   int shards = 0;                            // 0: no shards
-  bool keep = false;                         // with shards: restart those that have ended
+  bool keep = false;                         // shards only: restart those that have ended
   std::shared_ptr<LeaseSource> source = {};  // null: the database's own leases
   bool seals = true;
   // The library that fences COMMAND's writes to SQLite files; empty: none.

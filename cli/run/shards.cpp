@@ -71,7 +71,7 @@ struct Child {
 struct Shard {
   Child child;           // pid 0: the shard does not run here
   bool over = false;     // nothing is left to do here: it is completed, or failed on this host
-  milliseconds pause{};  // before the next start, after a failure
+  milliseconds pause{};  // how long to wait before the next start, after a failure
   BootClock::time_point not_before{};
 };
 

@@ -36,7 +36,7 @@ struct Deadlines {
 struct Report {
   enum class Kind : std::int32_t {
     ready,      // it has tested that it can end a descendant
-    refused,    // it cannot; value is the Obstacle
+    refused,    // it cannot end a descendant; value is the Obstacle
     started,    // value: COMMAND's process id, which is also its process group's
     not_run,    // value: errno of exec
     stopped,    // COMMAND was stopped by a signal (value): job control

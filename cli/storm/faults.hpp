@@ -55,14 +55,14 @@ struct Plan {
   // The history is judged after each `round`, and the storm ends at the first breach.
   std::chrono::nanoseconds time{0}, round{0};
   milliseconds ttl{0};
-  std::string pace;  // of the writers; empty: the usual one
+  std::string pace;  // the writers' pace; empty: the usual one
   std::vector<std::string> faults;
   std::string server_restart;  // a command; empty: the server is not restarted
   // The file that says how far the server's clock is off; empty: that clock is not stepped.
   std::string server_clock;
   // Clocks of leaders and proxies; null: they use the machine's. Must outlive the plan.
   Clocks* clocks = nullptr;
-  std::string folder;   // for the logs
+  std::string folder;   // where the logs are
   std::string program;  // this program's path
 };
 
@@ -126,8 +126,8 @@ class Faults {
   // Ends all delays and sets clocks right, so that nobody has to wait for them.
   void calm();
 
-  std::map<std::string, int> done() const;                        // by name
-  std::int64_t pieces_delayed() const, pieces_overtaken() const;  // by the relays
+  std::map<std::string, int> done() const;                        // how often each fault has happened, by name
+  std::int64_t pieces_delayed() const, pieces_overtaken() const;  // counted by the relays
   // What was in the streams before it was pruned.
   std::vector<testkit::Row> pruned() const;
   // Takeovers that a frozen session kept waiting although it held nothing of the scope, or that
@@ -155,7 +155,7 @@ class Faults {
     // evicted.
     bool beside = false;
     bool on_table = false;   // it holds the adopted table
-    bool exclusive = false;  // with a lock of mode EXCLUSIVE instead of ACCESS EXCLUSIVE
+    bool exclusive = false;  // it holds it in mode EXCLUSIVE instead of ACCESS EXCLUSIVE
     milliseconds wait{};     // how long a takeover may take
     LeaseOptions mine;
     std::string url, pid, since;

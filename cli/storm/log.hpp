@@ -63,7 +63,7 @@ class History {
   void read_on();
 
   const std::vector<Operation>& operations() const { return operations_; }
-  const std::vector<Answer>& answers() const { return answers_; }  // by the same indices
+  const std::vector<Answer>& answers() const { return answers_; }  // answers()[i] belongs to operations()[i]
 
  private:
   struct File {

@@ -22,7 +22,7 @@ namespace termgate::cli::storm {
 namespace {
 
 constexpr std::size_t pairs_max = 1000;
-// For one direction of a connection; one read may exceed it.
+// Bytes held in one direction of a connection; one read may exceed the limit.
 constexpr std::size_t held_max = 64 * 1024;
 constexpr std::size_t read_max = 16 * 1024;
 constexpr int pieces_of_a_read = 6;

@@ -92,8 +92,8 @@ class Relay {
   };
   struct Way {
     std::deque<Piece> pieces;
-    std::size_t bytes = 0;   // of all pieces
-    bool swallowed = false;  // for good
+    std::size_t bytes = 0;   // total size of the pieces
+    bool swallowed = false;  // all further bytes are dropped
     // Its sender has disconnected; once everything is delivered, both ends are closed.
     bool ended = false;
     bool full = false;  // its receiver accepts no more for now

@@ -53,7 +53,7 @@ struct Names {
   // The counter whose numbers are taken on another connection, beside the transaction that writes;
   // its rows have these numbers negated.
   std::string beside(const std::string& scope) const { return scope + " beside"; }
-  std::string leases() const { return "storm_" + run + "_leases"; }  // for naive boundaries
+  std::string leases() const { return "storm_" + run + "_leases"; }  // the naive boundaries' own table of leases
   std::string application() const { return "storm-" + run; }
 };
 constexpr int streams_a_scope = 2;

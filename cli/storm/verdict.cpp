@@ -67,7 +67,7 @@ Figures figures_of(const History& history, const std::vector<Crew::Stop>& stops)
   const auto& operations = history.operations();
   // By write id: writes that once got no answer, and whether their outcome became known later.
   std::map<std::string_view, bool> open;
-  // By scope and term: the operation that acquired it.
+  // The operation that acquired a term, by scope and term.
   std::map<std::pair<std::string_view, std::int64_t>, std::size_t> acquired;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& one = operations[i];

@@ -28,7 +28,7 @@ constexpr std::chrono::seconds idle_max{60};
 constexpr std::chrono::seconds close_wait{2};
 
 struct Place {
-  std::string host;  // with its port
+  std::string host;  // host and port
   sources::HostPort address;
   bool tls = false;
 };

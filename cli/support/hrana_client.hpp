@@ -41,7 +41,7 @@ class HranaClient {
     std::string token = {};    // empty: none
     std::string scope = {};    // either with `term`, or empty
     std::int64_t term = 0;     // 0: none is sent
-    std::string ca_file = {};  // for https://; empty: the system's certificates
+    std::string ca_file = {};  // used for https://; empty: the system's certificates
     std::chrono::milliseconds timeout{30'000};
   };
   // Connects at the first statement. Throws InvalidInput if the URL is not valid or the CA file
@@ -73,7 +73,7 @@ class HranaClient {
   Answer post(const std::string& body, bool may_commit, std::chrono::milliseconds timeout);
 
   const Options options_;
-  const std::string host_;  // with its port, as in the URL
+  const std::string host_;  // host and port, as in the URL
   sources::Connection connection_;
   std::chrono::steady_clock::time_point used_{};
   std::string baton_;  // empty: the server keeps nothing
