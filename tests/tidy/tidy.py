@@ -432,7 +432,8 @@ for home, left in openings_left.items():
     if openings[home] > left:
         breach(root / home, f"{openings[home]} comments begin with \"…\" or \"Of\"; {left} at most, and fewer is better")
 
-# A class has one purpose and at most 40 functions. Those that had more when this was written may not grow; who shrinks one lowers its number.
+# A class has one purpose and at most 40 functions. Those that had more when this was written may not grow; lower the number of one
+# that shrinks.
 functions_max = 40
 large_classes = {
     "proxy/net/src/connection.hpp:Connection": 67,
