@@ -95,7 +95,7 @@ std::string url_in_file(std::string_view option, const std::string& path) {
 
 std::string place_of(std::string_view given) {
   if (given.starts_with("odbc:")) return "odbc";
-  // A password may hold what ends a host's name elsewhere.
+  // Hide the password first: it may contain characters that end a host name.
   const std::string shown = without_passwords(std::string(given), {std::string(given)});
   std::string_view url = shown;
   url = url.substr(0, url.find('?'));
@@ -125,7 +125,7 @@ std::chrono::milliseconds parse_duration(std::string_view text) {
     std::string_view name;
     std::int64_t ms;
   };
-  // "ms" before "m" and "s": the longest suffix that fits is the unit.
+  // "ms" comes before "m" and "s", so that the longest matching suffix is the unit.
   for (const Unit& unit : {Unit{"ms", 1}, Unit{"s", 1000}, Unit{"m", 60'000}, Unit{"h", 3'600'000}, Unit{"d", 86'400'000}}) {
     if (!text.ends_with(unit.name)) continue;
     const auto number = parse_integer(text.substr(0, text.size() - unit.name.size()));
@@ -142,7 +142,7 @@ std::string default_actor() {
   for (const char* name : {"SUDO_USER", "USER", "LOGNAME"}) {
     if (const char* user = std::getenv(name); user != nullptr && *user != '\0') return fmt::format("{}@{}", user, host.data());
   }
-  // cron and services set none of them.
+  // cron and services set neither SUDO_USER nor USER.
   passwd entry{};
   passwd* found = nullptr;
   std::array<char, 4096> names{};

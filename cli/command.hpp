@@ -1,4 +1,5 @@
-// What every command of `termgate` shares: its options, the database, and how arguments become values.
+// What all commands of `termgate` share: their options, access to the database, and the parsing of
+// arguments.
 #pragma once
 
 #include <chrono>
@@ -44,16 +45,19 @@ class Arguments {
   std::string text_or(const char* name, std::string fallback) const;
   std::optional<std::string> maybe(const char* name) const;
   std::vector<std::string> list(const char* name) const;
-  std::string written(const char* name) const;  // any option's value as text, to be compared; empty: it is not given
+  // The option's value as text, for comparisons; empty if the option was not given.
+  std::string written(const char* name) const;
   std::int64_t integer(const char* name, std::int64_t low, std::int64_t high) const;
   std::int64_t integer_or(const char* name, std::int64_t fallback, std::int64_t low, std::int64_t high) const;
   std::chrono::milliseconds duration_or(const char* name, std::chrono::milliseconds fallback) const;
   std::optional<std::chrono::milliseconds> maybe_duration(const char* name) const;
 
   Scope scope() const { return Scope(text("scope")); }
-  Term term(const char* name = "term") const;  // InvalidInput (TG005) for what is no term
+  // Throws InvalidInput (TG005) if the text is not a term.
+  Term term(const char* name = "term") const;
   bool json() const { return flag("json"); }
-  const std::string& program() const { return program_; }  // how this process was called, to start it again
+  // The name under which this process was called, for starting it again.
+  const std::string& program() const { return program_; }
 
   std::string database_url() const;  // --db, --db-file or TERMGATE_DB
   Database open() const;
@@ -68,21 +72,25 @@ struct Command {
   std::string summary;  // one line
   std::string help;     // what it does, an example, what to do about its errors
   std::function<void(boost::program_options::options_description&)> options;
-  std::vector<std::string> positional;  // option names that take the bare arguments; the last may be many
+  // Names of the options that take the bare arguments; the last one may take many.
+  std::vector<std::string> positional;
   std::function<int(const Arguments&)> run;
   bool hidden = false;
-  bool own_database = false;  // names its server by options of its own: --db is none of them
-  int exit_base = 0;          // added to the statuses of its own failures: `run` passes COMMAND's through
+  // The command has options of its own that name its server, so it does not take --db.
+  bool own_database = false;
+  // Added to the exit statuses of Termgate's own failures, because `run` returns COMMAND's status.
+  int exit_base = 0;
 };
 
 // "500ms", "10s", "5m", "2h", "1d". Throws UsageError.
 std::chrono::milliseconds parse_duration(std::string_view text);
-// The first line of the file that --OPTION names; its password, or the token that it is, is known from then on (secrets.hpp).
+// The first line of the file that --OPTION names. The password in it (or the line itself, where it
+// is a token) is hidden from all output from then on (secrets.hpp).
 std::string url_in_file(std::string_view option, const std::string& path);
-// Host and database of a URL, for people: without user, password and parameters.
+// Host and database of a URL, for messages: without user, password and parameters.
 std::string place_of(std::string_view url);
 
-// The families; each adds its commands.
+// Each of these adds the commands of one family.
 void add_database_commands(std::vector<Command>& commands);
 void add_write_commands(std::vector<Command>& commands);
 void add_admin_command(std::vector<Command>& commands);
@@ -100,9 +108,9 @@ void add_proxy_command(std::vector<Command>& commands);
 void add_sql_command(std::vector<Command>& commands);
 #endif
 
-// The user who acts, for audited actions: SUDO_USER or USER, and the host.
+// The name that the audit records as the actor of an action: SUDO_USER or USER, and the host.
 std::string default_actor();
-// What the audit keeps where --reason was left out.
+// What the audit records where --reason was left out.
 inline constexpr const char* no_reason = "no reason given";
 
 }  // namespace termgate::cli

@@ -1,4 +1,5 @@
-// The commands as one JSON document: what `termgate --help --json` prints, and what man pages and completions are made from.
+// The commands as one JSON document. `termgate --help --json` prints it, and man pages and
+// completions are generated from it.
 #pragma once
 
 #include <string_view>
@@ -9,7 +10,8 @@
 
 namespace termgate::cli {
 
-// {"name", "group", "summary", "help", "own_database", "arguments", "options": [{"name", "value", "many", "meaning"}]} of one command.
+// Describes one command: {"name", "group", "summary", "help", "own_database", "arguments",
+// "options": [{"name", "value", "many", "meaning"}]}.
 boost::json::object description(const Command& command, std::string_view group);
 boost::json::array description(const boost::program_options::options_description& options);
 

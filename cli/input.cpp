@@ -28,14 +28,15 @@ int wake_pipe[2] = {-1, -1};
 void note_interrupt(int) {
   const int kept = errno;
   interrupted = 1;
-  // A full pipe has been written to already.
+  // If the pipe is full, an earlier write will wake the reader.
   [[maybe_unused]] const auto written = write(wake_pipe[1], "", 1);
   errno = kept;
 }
 
-// For `more` bytes behind those that are there. A large buffer would be copied again and again as it grows, old and new side by side: it
-// takes room for the largest that it may become. Of that the system gives only what is written to; where it gives no such room at all, the
-// buffer grows as usual.
+// Makes room for `more` bytes at the end. A vector that grows by doubling is copied each time, with
+// old and new buffer in memory together. So a large buffer gets the largest capacity at once; the
+// system provides only the pages that are written to. If the allocation fails, the buffer grows as
+// usual.
 void make_room(std::string& bytes, std::size_t more, std::size_t most) {
   if (bytes.size() + more <= bytes.capacity() || bytes.size() <= (std::size_t{4} << 20)) return;
   try {
@@ -84,7 +85,7 @@ std::size_t Input::read_some(char* bytes, std::size_t size) {
   for (;;) {
     const auto count = read(file_, bytes, size);
     if (count >= 0) return static_cast<std::size_t>(count);
-    // Standard input may have been set to non-blocking by whoever shares it.
+    // Another process that shares standard input may have made it non-blocking.
     if (errno == EAGAIN) {
       pollfd descriptor{file_, POLLIN, 0};
       poll(&descriptor, 1, -1);
@@ -102,7 +103,7 @@ std::string Input::all(std::size_t bytes_max) {
     if (left > 0 && static_cast<std::uintmax_t>(left) > bytes_max) {
       throw InvalidInput(fmt::format("TG005 a payload of {} bytes is over the limit of {} (setting payload_bytes_max)", left, bytes_max));
     }
-    // Another part, because a file may grow meanwhile and one in /proc has no size.
+    // Reserve one part more, because a file may grow meanwhile and one in /proc has size 0.
     if (left > 0) bytes.reserve(static_cast<std::size_t>(left) + part_bytes);
   }
   for (;;) {

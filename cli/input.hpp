@@ -1,5 +1,6 @@
-// What `append` reads: a file or standard input, by read(2), so that an error is never taken for the end, nor the end for
-// an error. What is held in memory is bounded by the largest payload, whatever comes.
+// The input of `append`: a file or standard input. It is read with read(2), so that an error is
+// never taken for the end of the input or the end for an error. It holds at most one payload of the
+// largest size in memory.
 #pragma once
 
 #include <chrono>
@@ -9,8 +10,8 @@
 
 namespace termgate::cli {
 
-// Until destroyed, SIGINT only sets a flag and wakes whoever waits in Input::line(); a second one ends the process.
-// One at a time.
+// While an object of this class exists, the first SIGINT only sets a flag and wakes whoever waits
+// in Input::line(); the second one ends the process. At most one object at a time.
 class Interrupts {
  public:
   Interrupts();
@@ -18,37 +19,41 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
   bool seen() const;
-  int wake() const;  // a descriptor that can be read from once SIGINT has come
+  // A descriptor that becomes readable when SIGINT arrives.
+  int wake() const;
 };
 
 class Input {
  public:
-  // "-": standard input. Throws UsageError where the file cannot be opened or is a directory.
+  // "-" is standard input. Throws UsageError if the file cannot be opened or is a directory.
   explicit Input(std::string path);
   ~Input();
   Input(const Input&) = delete;
   Input& operator=(const Input&) = delete;
 
-  // All that is left, in one buffer that is never copied. Throws InvalidInput (TG005) for more than `bytes_max`, without reading the rest
-  // (a file: any of it); Error where reading fails.
+  // The rest of the input, in one buffer that is never copied. Throws InvalidInput (TG005) if there
+  // are more than `bytes_max` bytes: it then stops reading, and of a file whose size is known it
+  // reads nothing. Throws Error if reading fails.
   std::string all(std::size_t bytes_max);
 
   enum class Next { line, end, quiet, interrupted };
-  // The next line, without its newline; the last one may lack it. quiet: none has come within `wait` (negative: for ever).
-  // Throws as all() does, for a line of more than `bytes_max`; the error names the line.
+  // Reads the next line, without its newline; the last line may lack one. Returns `quiet` if no
+  // line has come within `wait` (negative: wait for ever). Throws like all(), here for a line of
+  // more than `bytes_max`; the error names the line.
   Next line(std::string& line, std::size_t bytes_max, std::chrono::milliseconds wait, const Interrupts& interrupts);
 
  private:
-  std::size_t read_some(char* bytes, std::size_t size);  // 0: the end
+  std::size_t read_some(char* bytes, std::size_t size);  // returns 0 at the end
   std::string name() const;
 
   std::string path_;
   int file_;
   bool ended_ = false;
-  std::string buffer_;  // read and not yet handed out, from at_ on
+  // Bytes that were read and not yet returned; they begin at at_.
+  std::string buffer_;
   std::size_t at_ = 0;
-  std::string line_;        // the beginning of a line whose end has not come yet
-  std::int64_t lines_ = 0;  // handed out so far
+  std::string line_;        // the start of a line whose newline has not been read yet
+  std::int64_t lines_ = 0;  // lines returned so far
 };
 
 }  // namespace termgate::cli

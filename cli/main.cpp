@@ -1,4 +1,5 @@
-// termgate: finds the command, parses its options, runs it, and turns errors into messages and exit codes.
+// termgate: finds the command, parses its options, runs it, and turns errors into messages and exit
+// statuses.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -32,8 +33,9 @@ int exit_code(const Error& error) {
   return Exit::failed;
 }
 
-// A message for a terminal. Names and bytes in it may be anybody's: controls are escaped, and a line break begins no line
-// that could pass for one of ours.
+// A message that is safe on a terminal. Names and bytes in it may come from anybody: control
+// characters are escaped, and the text after a line break is indented, so that it cannot pass for a
+// message of ours.
 std::string shown(std::string_view message) {
   std::string text;
   while (!message.empty() && message.back() == '\n') message.remove_suffix(1);
@@ -51,7 +53,7 @@ std::string shown(std::string_view message) {
   }
 }
 
-// Every message of an error goes through here, and none with a password.
+// All error messages go through here, so that none shows a password.
 void complain(bool json, std::string_view code, const std::string& text, int status, std::vector<std::string> given) {
   if (const char* url = std::getenv("TERMGATE_DB")) given.emplace_back(url);
   const std::string message = without_passwords(text, given);
@@ -59,7 +61,8 @@ void complain(bool json, std::string_view code, const std::string& text, int sta
   else print_message(shown(message));
 }
 
-// Where a command is listed, by its first word. Commands that no group names are listed last.
+// The groups of the help text; a command is in the group that names its first word. Commands that
+// are in no group are listed last.
 struct Group {
   const char* title;
   std::vector<std::string_view> words;
@@ -133,7 +136,7 @@ void print_description(const std::vector<Command>& commands) {
               {"own_database", description(common_options(true))}});
 }
 
-// How many letters to insert, remove or replace to make one word of the other.
+// The edit distance: how many letters to insert, remove or replace to turn one word into the other.
 std::size_t edits(std::string_view one, std::string_view other) {
   std::vector<std::size_t> row(other.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -147,7 +150,8 @@ std::size_t edits(std::string_view one, std::string_view other) {
   return row.back();
 }
 
-// What joins an error to its next step: ". Did you mean X?" where one of the names is at most two letters away, else ";".
+// The separator between an error and its next step: ". Did you mean X?" if one of the names is at
+// most two letters away, otherwise ";".
 std::string meant(std::string_view prefix, std::string_view word, const std::vector<std::string>& names) {
   const auto nearest =
       std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) { return edits(word, a) < edits(word, b); });
@@ -170,7 +174,8 @@ int parse_and_run(const Command& command, const std::vector<std::string>& words,
     positional.add(command.positional[i].c_str(), many ? -1 : 1);
   }
   po::variables_map values;
-  // Numbers may be negative (a term of -1 deserves its own error), so "-1" is never taken for an option.
+  // A number may be negative (a term of -1 deserves its own error), so "-1" must not be parsed as
+  // an option.
   using namespace po::command_line_style;
   try {
     po::store(
@@ -289,7 +294,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) { complain(json, "", "out of memory", status, words); } catch (const std::exception& error) {
     complain(json, "", error.what(), status, words);
   }
-  // A full disk or a closed pipe must not pass for success.
+  // A full disk or a closed pipe must not look like success.
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
     std::fputs("termgate: standard output could not be written\n", stderr);
     return Exit::failed;

@@ -96,7 +96,7 @@ void print_json_with_payload(const boost::json::object& before, std::string_view
     for (serializer.reset(payload); !serializer.done();) write_out(serializer.read(part.data(), part.size()));
   } else {
     write_out(text += "\"payload_base64\":\"");
-    constexpr std::size_t group = 3 * 4096;  // a multiple of three bytes is padded by nothing
+    constexpr std::size_t group = 3 * 4096;  // a multiple of three bytes needs no padding
     for (std::size_t at = 0; at < payload.size(); at += group) write_out(base64(payload.substr(at, group)));
     std::fputc('"', stdout);
   }
@@ -106,12 +106,13 @@ void print_json_with_payload(const boost::json::object& before, std::string_view
 }
 
 void print_table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows) {
-  auto width = [](const std::string& text) {  // code points, near enough to columns
+  auto width = [](const std::string& text) {  // code points, which nearly equal columns
     std::size_t count = 0;
     for (const char byte : text) count += (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
     return count;
   };
-  // One name of 200 characters does not push the others' columns out of sight: its own row alone is longer.
+  // A column is at most this wide, so that one name of 200 characters does not push the other
+  // columns off the screen.
   constexpr std::size_t widest = 48;
   std::vector<std::size_t> widths;
   for (const auto& cell : head) widths.push_back(width(cell));

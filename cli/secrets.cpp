@@ -22,7 +22,8 @@ std::size_t find_key(std::string_view text, std::string_view key, std::size_t fr
   return found == text.end() ? std::string_view::npos : static_cast<std::size_t>(found - text.begin());
 }
 
-// Where the value that begins at `at` ends. Values may be quoted, as in libpq's key words and in ODBC's strings.
+// Where the value that begins at `at` ends. A value may be quoted, as in libpq's keyword=value
+// strings and in ODBC's connection strings.
 std::size_t value_end(std::string_view text, std::size_t at, bool alone) {
   if (at < text.size() && (text[at] == '\'' || text[at] == '{')) {
     const auto end = text.find(text[at] == '{' ? '}' : '\'', at + 1);
@@ -31,8 +32,9 @@ std::size_t value_end(std::string_view text, std::size_t at, bool alone) {
   return std::min(text.size(), text.find_first_of(alone ? "&;" : "&; \t\r\n\"'", at));
 }
 
-// `alone`: the text is one URL or argument, in which a password may hold whatever it likes. Else it is a sentence, and only what a URL must
-// be in it is one: its user and password end in front of the first blank, quote or slash, so that an @ further on belongs to the sentence.
+// Finds passwords. With `alone`, the text is one URL or argument, and the password may contain
+// anything. Otherwise the text is a sentence with a URL in it: user and password end before the
+// first blank, quote or slash, so that an @ further on is not taken for theirs.
 std::vector<Stretch> passwords_in(std::string_view text, bool alone) {
   std::vector<Stretch> found;
   std::size_t next = 0;
@@ -42,7 +44,7 @@ std::vector<Stretch> passwords_in(std::string_view text, bool alone) {
     const auto end = alone ? text.size() : std::min(text.size(), text.find_first_of(" \t\r\n\"'/?#", start));
     const auto colon = text.substr(0, end).find(':', start), at = text.substr(0, end).rfind('@');
     if (colon == std::string_view::npos || at == std::string_view::npos || at < colon) continue;
-    // As the usage has it.
+    // The usage text says user:password@, which is no secret.
     if (!alone && find_key(text.substr(colon + 1, at - colon - 1), "password", 0) == 0 && at - colon - 1 == 8) continue;
     found.push_back({colon + 1, at - colon - 1});
     next = at;
@@ -77,13 +79,14 @@ std::string without_passwords(std::string message, std::vector<std::string> give
   }
   for (const std::string& text : given) {
     for (const auto& [at, size] : passwords_in(text, true)) {
-      // With the characters around it, so that a password of one letter does not take that letter out of every word.
+      // Replace it together with the characters around it, so that a password of one letter does
+      // not remove that letter from every word.
       if (size == 0) continue;
       const char before = text[at - 1];
       const std::string secret = text.substr(at, size);
       if (at + size < text.size()) replace_all(message, before + secret + text[at + size], before + std::string(hidden) + text[at + size]);
       replace_all(message, before + secret, before + std::string(hidden));
-      // A reader of the URL may quote what it has decoded.
+      // A library that parsed the URL may quote the decoded password.
       if (const std::string decoded = text::percent_decoded_where_it_can(secret); decoded != secret && decoded.size() > 3)
         replace_all(message, decoded, std::string(hidden));
     }
@@ -93,7 +96,7 @@ std::string without_passwords(std::string message, std::vector<std::string> give
   std::string shown;
   std::size_t done = 0;
   for (const auto& [at, size] : stretches) {
-    // One that begins within another belongs to it.
+    // A stretch that begins inside another one is part of it.
     if (size == 0) continue;
     if (at >= done) shown.append(message, done, at - done).append(hidden);
     done = std::max(done, at + size);

@@ -1,5 +1,5 @@
-// No output, log or error ever shows a password (docs/contract.md, section 6): not even where a URL was given in the
-// wrong place, where a message would quote it.
+// Keeps passwords out of all output, logs and errors (docs/contract.md, section 6), also where a
+// URL was given in the wrong place and a message quotes it.
 #pragma once
 
 #include <string>
@@ -8,11 +8,13 @@
 
 namespace termgate::cli {
 
-// `message` with *** for each password in it. `given` are texts that a message may quote, such as the command's arguments: their passwords
-// (scheme://user:…@, password=…, pwd=…) are known to the letter, whatever they hold, blanks and @ included. Of a URL that nobody knew of,
-// what must be its password is hidden; all else that has an @ in it stays, for it is the error.
+// Returns `message` with each password replaced by ***. `given` are texts that the message may
+// quote, such as the command's arguments. Passwords in them (scheme://user:…@, password=…, pwd=…)
+// are known exactly, even if they contain blanks or @. In a URL that is not among them, only what
+// must be a password is hidden; other text with an @ stays, because the reader needs it.
 std::string without_passwords(std::string message, std::vector<std::string> given);
-// From now on, as if it were given each time: a URL that was read from a file or the environment. Any thread.
+// Adds a text to `given` of all later calls, for a URL that was read from a file or the
+// environment. Any thread.
 void know_secrets_of(std::string text);
 
 }  // namespace termgate::cli

@@ -1,8 +1,10 @@
-// bench: measures the write boundary against the same writes without it, on the given database, in turns.
+// bench: compares writes through the boundary with the same writes without it, on the given
+// database, in alternation.
 //
-// Every round runs each scenario once, in an order that moves on from round to round, and each round's ratio is
-// taken against that round's own unfenced run: what drifts (checkpoints, a neighbour, a warm cache) hits all
-// alike. What is printed is the median over the rounds, and how far they lay apart.
+// Every round runs each scenario once, in an order that changes from round to round. A round's
+// ratios are relative to that round's own unfenced run, so that drift (checkpoints, other load, a
+// warm cache) affects all scenarios alike. The output is the median over the rounds and their
+// spread.
 //
 //   unfenced       the plain INSERT, autocommit: the base of every ratio; of a batch, all its rows in one statement
 //   unfenced-one   beside batches: the plain INSERT of one row, as programs do that do not batch
@@ -43,7 +45,8 @@ namespace termgate::cli {
 namespace bench {
 
 namespace {
-std::atomic<bool> stop_wanted{false};  // lock-free, so a signal handler may set it; many threads read it
+// Lock-free, so a signal handler may set it. Many threads read it.
+std::atomic<bool> stop_wanted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 }  // namespace
 
@@ -80,7 +83,8 @@ void prune_streams(Database& database, const std::string& names, bool wanted_pro
   Progress progress(wanted_progress);
   std::atomic<std::size_t> next{0};
   std::vector<std::jthread> threads;
-  // Many at once, for each prune is a commit of its own. What cannot be pruned stays; it says so in the stream list.
+  // Many threads, because each prune is a separate commit. Streams that cannot be pruned stay, and
+  // `stream list` shows them.
   for (int i = 0; i < 16; ++i) {
     threads.emplace_back([&] {
       for (std::size_t at = next++; at < streams.size(); at = next++) {
@@ -113,8 +117,9 @@ struct Plan {
 struct Result {
   Load load;
   std::string scenario;
-  std::vector<double> rates;                  // rows a second, one a round
-  std::vector<double> ratios, textbook, one;  // to the same round's unfenced, textbook and unfenced-one runs
+  std::vector<double> rates;  // rows a second, one a round
+  // Relative to the same round's unfenced, textbook and unfenced-one runs.
+  std::vector<double> ratios, textbook, one;
   Latencies latencies;
 };
 
@@ -197,7 +202,8 @@ std::vector<Load> loads_of(const Plan& plan, const Bench& bench) {
     for (const int writers : plan.writers) {
       for (const int batch : plan.batches) {
         for (const int scopes : scope_counts) {
-          // Many scopes matter to how writes contend, and a batch hides that: one row at a time is enough.
+          // Many scopes affect contention between writes, which batches would hide, so they are
+          // measured one row at a time.
           if (scopes > 1 && batch > 1) continue;
           loads.push_back({durable, writers, batch, scopes, bench.payload_bytes, "bench-" + bench.suffix});
         }
@@ -207,9 +213,10 @@ std::vector<Load> loads_of(const Plan& plan, const Bench& bench) {
   return loads;
 }
 
-using Warm = std::set<std::tuple<std::string, int, int>>;  // scenario, writers, batch: what has run before
+// Scenario, writers and batch of what has run before.
+using Warm = std::set<std::tuple<std::string, int, int>>;
 
-// One load, all scenarios, all rounds.
+// Runs one load with all scenarios and rounds.
 std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& load, Warm& warm,
                              const std::function<void(const std::string&)>& report) {
   std::vector<Result> results;
@@ -229,13 +236,14 @@ std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& l
       bench.target.prepare(scenario, result.load);
       std::vector<std::unique_ptr<Writer>> writers;
       for (int index = 0; index < load.writers; ++index) writers.push_back(bench.target.writer(scenario, result.load, index, bench.seed));
-      // A connection's first calls compile functions, and five are planned each by itself before a plan is kept.
+      // PostgreSQL compiles functions on a connection's first calls, and plans a statement five
+      // times before it keeps the plan.
       const int warm_up = warm.insert({scenario, load.writers, result.load.batch}).second ? 8 : 1;
       const Slice slice = run_slice(writers, bench.slice, 0, warm_up, interrupted);
       rates[at] = slice.per_second() * result.load.batch;
       result.latencies.add(slice.latencies);
     }
-    if (interrupted()) break;  // half a round compares nothing
+    if (interrupted()) break;  // half a round allows no comparison
     double textbook = 0, one = 0;
     for (std::size_t at = 0; at < results.size(); ++at) {
       if (results[at].scenario == "textbook") textbook = rates[at];
@@ -290,7 +298,8 @@ boost::json::object json_of(const Result& result) {
   return object;
 }
 
-// Fences of the run's scopes are raised before anything is timed, by a session whose commits are flushed.
+// Raises the fences of the run's scopes before anything is timed, in a session whose commits are
+// flushed.
 void seal_scopes(Database& database, const std::vector<Load>& loads, bool json) {
   std::set<std::string> scopes;
   for (const Load& load : loads) {
@@ -373,7 +382,8 @@ std::unique_ptr<Target> target_of(const Database& database, const std::string& u
 int run_bench(const Arguments& arguments) {
   struct sigaction action {};
   action.sa_handler = [](int) { stop_wanted = true; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends at once, and leaves the tables
+  // A second Ctrl-C ends at once and leaves the tables.
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 
@@ -381,7 +391,8 @@ int run_bench(const Arguments& arguments) {
   std::string url = arguments.database_url();
   OpenOptions open_options;
   open_options.schema = arguments.text_or("schema", open_options.schema);
-  // Raises are refused where the session's commits are not flushed, so this one's are, whatever the URL says.
+  // Raises are refused if the session's commits are not flushed, so this session's are, whatever
+  // the URL says.
   Database plain = Database::open(url, open_options);
   need_owner(plain, open_options.schema, "bench");
   const std::uint64_t seed =
@@ -394,7 +405,7 @@ int run_bench(const Arguments& arguments) {
     const std::string url;
     ~RemovePlace() { workspace.remove(url); }
   };
-  const RemovePlace remove_place{workspace, url};  // after the target, which drops its tables
+  const RemovePlace remove_place{workspace, url};  // runs after the target has dropped its tables
   url = workspace.url(url);
   Database database = open_with_durability(url, open_options, true);
   std::unique_ptr<Target> target = target_of(database, url, open_options.schema, suffix);
@@ -412,7 +423,7 @@ int run_bench(const Arguments& arguments) {
 
   boost::json::object document{
       {"database", database.kind()}, {"seed", seed}, {"cpus", std::thread::hardware_concurrency()}, {"kernel", kernel()}, {"facts", facts}};
-  // What was written is cleared away however this ends.
+  // Removes what was written, however the benchmark ends.
   struct Clear {
     Bench& bench;
     ~Clear() {
@@ -420,7 +431,7 @@ int run_bench(const Arguments& arguments) {
       try {
         prune_streams(bench.database, "bench-" + bench.suffix, !bench.json);
       } catch (...) {
-        // An error on the way out would hide the one that led here.
+        // An error here would hide the one that led here.
       }
     }
   };

@@ -1,5 +1,5 @@
-// Runs writers side by side for a time and counts what they did. Times are counted in buckets whose width
-// grows with the time, so a percentile is known to a fixed part of its value without keeping every time.
+// Runs writers for a time and counts what they did. Buckets get wider as times grow, so a
+// percentile has a fixed relative precision without storing every time.
 #include "bench/measure.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::unique_ptr<Writer> writer_of(std::function<void()> write) {
   return std::make_unique<FunctionWriter>(std::move(write));
 }
 
-// Below 2^detail_bits ns a bucket is 1 ns wide; above, each power of two is cut in 2^detail_bits parts.
+// Below 2^detail_bits ns a bucket is 1 ns wide; above, each power of two has 2^detail_bits buckets.
 void Latencies::count(std::chrono::nanoseconds time) noexcept {
   const auto value = static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0));
   const int shift = std::max(0, static_cast<int>(std::bit_width(value)) - detail_bits - 1);
@@ -45,7 +45,8 @@ std::chrono::nanoseconds Latencies::percentile(double part) const noexcept {
   for (std::size_t at = 0; at < buckets; ++at) {
     seen += counts_[at];
     if (seen == 0 || seen < wanted) continue;
-    // The shift is one less than the place's high part says, except for the first two stretches.
+    // The inverse of count(): the index's high part is the shift plus one, except in the first two
+    // ranges, where the shift is 0.
     const std::size_t high = at >> detail_bits;
     const std::size_t shift = high == 0 ? 0 : high - 1;
     const std::uint64_t low = static_cast<std::uint64_t>(at - (shift << detail_bits)) << shift;

@@ -1,5 +1,5 @@
-// bench: how a scenario is measured. A Writer does one write after the other; run_slice lets a number of
-// them run side by side for a while and counts. No database is known here.
+// bench: how a scenario is measured. A Writer does one write after the other; run_slice() runs
+// several of them concurrently for a while and counts. Nothing here knows about databases.
 #pragma once
 
 #include <chrono>
@@ -10,14 +10,14 @@
 
 namespace termgate::cli::bench {
 
-// How long each write took: counts in buckets less than 1 % wide, so that a long run needs no more memory
-// than a short one. One thread at a time; add() puts another thread's counts in.
+// The latencies of writes. They are counted in buckets less than 1 % wide, so that a long run needs
+// no more memory than a short one. One thread at a time; add() merges the counts of another thread.
 class Latencies {
  public:
   void count(std::chrono::nanoseconds time) noexcept;
   void add(const Latencies& other) noexcept;
   std::int64_t total() const noexcept { return total_; }
-  // The time that `part` (0 … 1) of the writes did not exceed; 0 when there are none.
+  // The time that a fraction `part` (0 … 1) of the writes did not exceed; 0 if there are none.
   std::chrono::nanoseconds percentile(double part) const noexcept;
 
  private:
@@ -27,11 +27,12 @@ class Latencies {
   std::int64_t total_ = 0;
 };
 
-// One writer: a connection or a thread's share of one. Used by one thread.
+// One writer: a connection, or one thread's share of a connection. Used by one thread.
 class Writer {
  public:
   virtual ~Writer() = default;
-  virtual void write() = 0;  // one operation, committed when it returns; throws termgate::Error
+  // Does one operation, which is committed when this returns. Throws termgate::Error.
+  virtual void write() = 0;
 };
 
 std::unique_ptr<Writer> writer_of(std::function<void()> write);
@@ -43,12 +44,13 @@ struct Slice {
   double per_second() const { return seconds > 0 ? static_cast<double>(operations) / seconds : 0; }
 };
 
-// Runs the writers side by side, each on a thread of its own, for `time` and at most `operations_max` writes
-// each (0: no limit). Each first makes `warm_up` writes that are not counted: they connect and prepare.
-// `stopped` is called between writes. The first error of a writer stops all and is thrown.
+// Runs the writers concurrently, each on its own thread, for `time` and at most `operations_max`
+// writes each (0: no limit). Each first makes `warm_up` writes that are not counted, so that
+// connections and prepared statements exist. `stopped` is called between writes. The first error of
+// a writer stops all and is thrown.
 Slice run_slice(std::vector<std::unique_ptr<Writer>>& writers, std::chrono::nanoseconds time, std::int64_t operations_max, int warm_up,
                 const std::function<bool()>& stopped);
 
-double median(std::vector<double> values);  // 0 of none
+double median(std::vector<double> values);  // 0 if there are none
 
 }  // namespace termgate::cli::bench

@@ -1,5 +1,6 @@
-// bench through ODBC: SQL Server, and PostgreSQL by its ODBC driver. Each writer has a connection of its own and prepared statements;
-// append and library-write go through the library, whose driver prepares the same way.
+// bench through ODBC: SQL Server, and PostgreSQL by its ODBC driver. Each writer has its own
+// connection and prepared statements; append and library-write use the library, whose driver
+// prepares statements the same way.
 #include <algorithm>
 #include <set>
 
@@ -37,7 +38,7 @@ class OdbcTarget final : public Target {
     fence_ = "bench_" + suffix + "_fence";
     writes_ = "bench_" + suffix + "_writes";
     call_ = "bench_" + suffix + "_call";
-    // Babelfish parses a locking hint and takes no lock; a row that is written to itself is locked everywhere.
+    // Babelfish ignores locking hints. There, an UPDATE that changes nothing locks the row.
     honours_hints_ = tsql_ && control_.one("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 1 ELSE 0 END") == "1";
     sees_locks_ = tsql_ && control_.one("SELECT CASE WHEN OBJECT_ID(N'sys.dm_tran_locks') IS NULL THEN 0 ELSE 1 END") == "1";
     const std::string name = tsql_ ? "nvarchar(200)" : "text", bytes = tsql_ ? "varbinary(max)" : "bytea",
@@ -48,7 +49,7 @@ class OdbcTarget final : public Target {
       control_.run("CREATE TABLE " + textbook_ + " (id " + id + " PRIMARY KEY, " + columns + ")");
       control_.run("CREATE INDEX " + textbook_ + "_by_term ON " + textbook_ + " (scope, term)");
       control_.run("CREATE TABLE " + fence_ + " (scope " + name + " NOT NULL PRIMARY KEY, term bigint NOT NULL)");
-      // What append stores, without the fence: the columns and indexes of stream_writes.
+      // A table like stream_writes, with its columns and indexes, but without the fence.
       control_.run("CREATE TABLE " + writes_ + " (stream_id " + name + " NOT NULL, sequence_no bigint NOT NULL, scope " + name +
                    " NOT NULL, term bigint NOT NULL, payload " + bytes + " NOT NULL, created_at " +
                    (tsql_ ? "datetime2(6)" : "timestamptz") + " NOT NULL, write_id " + (tsql_ ? "uniqueidentifier" : "uuid") +
@@ -85,7 +86,7 @@ class OdbcTarget final : public Target {
 
   void prepare(std::string_view scenario, const Load& load) override {
     if (scenario.starts_with("append") || scenario == "library-write") {
-      // The pool of the library and these connections together could be more than a PostgreSQL server takes.
+      // The library's pool and these connections together could exceed the server's limit.
       if (!tsql_) connections_.clear();
       if (!library_ || pool_ < load.writers) {
         OpenOptions options;
@@ -110,7 +111,7 @@ class OdbcTarget final : public Target {
     const std::vector<std::string> payloads(static_cast<std::size_t>(load.batch), payload(load, seed, index));
     if (load.batch > 300) throw UsageError("--batches: at most 300 rows through ODBC, because of its limit of parameters");
     if (scenario.starts_with("append")) return append_writer(load, index, choice, scenario == "append-each", payloads);
-    // $1 scope, $2 term, $3 … the payloads.
+    // Parameters: $1 scope, $2 term, $3 … payloads.
     std::vector<Value> rows{Value(std::string()), Value(std::int64_t{1})};
     for (const std::string& one : payloads) rows.emplace_back(Bytes{one});
     const auto insert_into = [&](const std::string& table) {
@@ -144,7 +145,7 @@ class OdbcTarget final : public Target {
           [=, call = marked(text + "SELECT @id AS id", rows.size())]() mutable { connection->run_prepared(call, with_scope(choice)); });
     }
     if (scenario == "unfenced-begin") {
-      // The INSERT is the user's own statement, which the library does not keep prepared; here it is.
+      // In the library the INSERT is the user's own statement and is not kept prepared; here it is.
       return writer_of([=, insert = marked(insert_into(plain_), rows.size())]() mutable {
         connection->run(begin);
         connection->run_prepared(insert, with_scope(choice));
@@ -240,7 +241,8 @@ class OdbcTarget final : public Target {
   }
 
   std::shared_ptr<void> frozen_writer(const Scope& scope, Term term) override {
-    if (tsql_ && !sees_locks_) return nullptr;  // nobody can see who holds a lock there, and end him
+    // Nobody can see there who holds a lock, so nobody can evict the holder.
+    if (tsql_ && !sees_locks_) return nullptr;
     auto frozen = std::make_shared<Connection>(url_);
     frozen->run(tsql_ ? "BEGIN TRANSACTION" : "BEGIN");
     const odbc::Dialect& dialect = odbc::dialect_of(control_.family());
@@ -258,7 +260,7 @@ class OdbcTarget final : public Target {
       if (tsql_) control_.run("DROP PROCEDURE IF EXISTS " + call_);
       for (const std::string& table : {plain_, textbook_, fence_, writes_}) control_.run("DROP TABLE IF EXISTS " + table);
     } catch (...) {
-      // The caller is ending, perhaps because of an error that says more than this one.
+      // The caller is ending, perhaps because of an error that is more useful than this one.
     }
   }
 
@@ -283,7 +285,7 @@ class OdbcTarget final : public Target {
   }
 
   static std::string payload(const Load& load, std::uint64_t seed, int index) {
-    // Random bytes: the server would store compressible ones smaller than they are.
+    // Random bytes, because the server would compress others.
     std::minstd_rand random(static_cast<std::uint32_t>(seed) + static_cast<std::uint32_t>(index));
     std::string bytes(load.payload_bytes, '\0');
     for (char& byte : bytes) byte = static_cast<char>(random() >> 8);
@@ -295,7 +297,8 @@ class OdbcTarget final : public Target {
   const bool tsql_;
   bool honours_hints_ = false, sees_locks_ = false;
   std::string plain_, textbook_, fence_, writes_, call_;
-  std::vector<std::shared_ptr<Connection>> connections_;  // one a writer, used by every scenario in turn
+  // One for each writer, shared by all scenarios.
+  std::vector<std::shared_ptr<Connection>> connections_;
   std::optional<Database> library_;
   int pool_ = 0;
   std::set<std::pair<std::string, int>> fences_made_;

@@ -1,5 +1,5 @@
-// bench on PostgreSQL: every scenario is a handful of prepared statements on libpq itself, one connection a
-// writer, so that client and round trips cost each of them the same.
+// bench on PostgreSQL: every scenario is a few prepared statements on libpq itself, with one
+// connection for each writer, so that client and round trips cost the same in all of them.
 #include <libpq-fe.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class Connection {
     return PQntuples(result.get()) > 0 ? PQgetvalue(result.get(), 0, 0) : "";
   }
 
-  // The prepared statement's name, valid as long as the connection.
+  // Prepares a statement and returns its name, which is valid as long as the connection.
   const char* prepare(const std::string& sql) {
     std::string& name = prepared_[sql];
     if (name.empty()) {
@@ -55,7 +55,8 @@ class Connection {
     return name.c_str();
   }
 
-  // `binary`, where given, is one more parameter behind the texts, sent as it is (a bytea or an array of them).
+  // `binary`, if given, is one more parameter after the texts, in binary format (a bytea or an
+  // array of them).
   Result run_prepared(const char* name, std::initializer_list<const char*> texts, const std::string* binary = nullptr) {
     std::array<const char*, 8> values{};
     std::array<int, 8> lengths{};
@@ -91,8 +92,8 @@ class Connection {
   std::optional<bool> durable_;
 };
 
-// PostgreSQL's binary form of a bytea[]: dimensions, "has NULLs", element type, length, lower bound; then for
-// each element its length and bytes. All integers are 4 bytes, the highest first.
+// PostgreSQL's binary format of a bytea[]: dimensions, "has NULLs", element type, length, lower
+// bound; then each element's length and bytes. Integers have 4 bytes, big endian.
 std::string bytea_array(const std::vector<std::string>& items) {
   std::string bytes;
   auto put = [&](std::uint32_t value) {
@@ -111,7 +112,7 @@ std::string bytea_array(const std::vector<std::string>& items) {
   return bytes;
 }
 
-// Adds to the URL's start-up options, keeping those that it has.
+// Adds an option to the URL's start-up options and keeps the others.
 std::string with_option(const std::string& url, const std::string& option) {
   std::string options;
   if (PQconninfoOption* parsed = PQconninfoParse(url.c_str(), nullptr)) {
@@ -120,7 +121,7 @@ std::string with_option(const std::string& url, const std::string& option) {
     }
     PQconninfoFree(parsed);
   }
-  // The last one counts.
+  // If a parameter occurs twice, the last one counts.
   return url + (url.find('?') == std::string::npos ? "?" : "&") + "options=" + text::percent_encoded(options + option);
 }
 
@@ -136,11 +137,12 @@ class PostgresTarget final : public Target {
     try {
       const std::string columns = "scope text NOT NULL, term bigint NOT NULL, payload bytea NOT NULL";
       control_.run("CREATE TABLE " + plain_ + " (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, " + columns + ")");
-      // The textbook asks for MAX(term) of the scope: without this index that would be a scan.
+      // The textbook scenario reads MAX(term) of the scope, which would scan the table without this
+      // index.
       control_.run("CREATE TABLE " + textbook_ + " (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, " + columns + ")");
       control_.run("CREATE INDEX ON " + textbook_ + " (scope, term)");
       control_.run("CREATE TABLE " + fence_ + " (scope text PRIMARY KEY, term bigint NOT NULL)");
-      // What append stores, without the fence: the columns and indexes of stream_writes.
+      // A table like stream_writes, with its columns and indexes, but without the fence.
       control_.run("CREATE TABLE " + writes_ +
                    " (stream_id text COLLATE \"C\", sequence_no bigint, scope text COLLATE \"C\" NOT NULL, term bigint NOT NULL, payload "
                    "bytea NOT NULL, "
@@ -168,7 +170,7 @@ class PostgresTarget final : public Target {
   void prepare(std::string_view scenario, const Load& load) override {
     const bool library = scenario.starts_with("library-");
     if (library) {
-      // The pool of the library and these connections together could be more than the server takes.
+      // The library's pool and these connections together could exceed the server's limit.
       connections_.clear();
       OpenOptions options;
       options.schema = schema_name_;
@@ -229,8 +231,9 @@ class PostgresTarget final : public Target {
       });
     }
     if (scenario == "check-insert") {
-      // The check answers with the fence, which is the row's term: no shorter way to say it, and none that costs
-      // less. For a batch it is in a subquery, so that it runs once and before the first row.
+      // check_term() returns the fence, which is the row's term, so this INSERT is the shortest and
+      // cheapest form. For a batch the check is in a subquery, so that it runs once and before the
+      // first row.
       const std::string sql = "INSERT INTO " + plain_ + " (scope, term, payload) " +
                               (one ? "VALUES ($1::text, " + schema_ + ".check_term($1::text, $2::bigint), $3::bytea)"
                                    : "SELECT $1::text, c.term, p FROM (SELECT " + schema_ +
@@ -299,7 +302,7 @@ class PostgresTarget final : public Target {
       library_.reset();
       control_.run("DROP TABLE IF EXISTS " + plain_ + ", " + textbook_ + ", " + fence_ + ", " + writes_);
     } catch (...) {
-      // The caller is ending, perhaps because of an error that says more than this one.
+      // The caller is ending, perhaps because of an error that is more useful than this one.
     }
   }
 
@@ -339,7 +342,7 @@ class PostgresTarget final : public Target {
   }
 
   static std::string payload(const Load& load, std::uint64_t seed, int index) {
-    // Random bytes: the server would store compressible ones smaller than they are.
+    // Random bytes, because the server would compress others.
     std::minstd_rand random(static_cast<std::uint32_t>(seed) + static_cast<std::uint32_t>(index));
     std::string bytes(load.payload_bytes, '\0');
     for (char& byte : bytes) byte = static_cast<char>(random() >> 8);
@@ -350,7 +353,8 @@ class PostgresTarget final : public Target {
   const std::string schema_name_;
   Connection control_;
   std::string schema_, plain_, textbook_, fence_, writes_;
-  std::vector<std::shared_ptr<Connection>> connections_;  // one a writer, used by every scenario in turn
+  // One for each writer, shared by all scenarios.
+  std::vector<std::shared_ptr<Connection>> connections_;
   std::optional<Database> library_;
   std::set<std::pair<std::string, int>> fences_made_;
   int writers_made_ = 0;

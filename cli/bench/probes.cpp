@@ -1,6 +1,6 @@
-// bench: two questions that no writes a second answer. takeover: how long is a new leader kept waiting by a
-// writer frozen inside its open transaction (F4)? growth: does an append cost more when its stream is long, or
-// when there are many scopes?
+// bench: questions that writes per second do not answer. takeover: how long does a writer that is
+// frozen in its transaction delay a new leader (F4)? growth: does an append cost more when its
+// stream is long, or when there are many scopes? lease: how long do a lease's calls take?
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -23,17 +23,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr int probe_writes = 500;  // timed in one turn; few, so that the stream hardly grows by them
+// Writes that one probe times; few, so that the stream hardly grows meanwhile.
+constexpr int probe_writes = 500;
 constexpr std::size_t fill_batch = 1000;
 
 double ms_of(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
 
 struct Level {
   std::int64_t size;
-  std::vector<double> append_us, unfenced_us, relative;  // p50 of each turn
+  std::vector<double> append_us, unfenced_us, relative;  // the p50 of each round
 };
 
-// The p50 of appends that take one of `load`'s streams at random, and of unfenced writes, in turns.
+// Measures, alternately, the p50 of appends to randomly chosen streams of `load` and of unfenced
+// writes.
 void probe(const Bench& bench, const Load& load, Level& level) {
   const int rounds = std::max(bench.rounds, 5);
   for (int round = 0; round < rounds && !interrupted(); ++round) {
@@ -110,7 +112,7 @@ boost::json::array grow_scopes(const Bench& bench, int scopes_max) {
     std::exception_ptr failure;
     std::mutex mutex;  // guards failure
     {
-      // Each first append raises a fence and is flushed: many threads share the flushes.
+      // Each first append raises a fence and is flushed; many threads share the flushes.
       std::vector<std::jthread> threads;
       for (int i = 0; i < 32; ++i) {
         threads.emplace_back([&] {
@@ -191,8 +193,9 @@ boost::json::value measure_growth(const Bench& bench, const GrowthOptions& optio
   return document;
 }
 
-// Each holder acquires, renews thirty times and gives back, one call after the other: what a holder's calls take on this database while
-// others make theirs. A lease survives as long as one renewal in its time gets through, so its TTL is a multiple of the slowest.
+// Each holder acquires, renews thirty times and releases, one call after the other, while other
+// holders do the same. A lease survives if one renewal within its TTL succeeds, so the suggested
+// TTL is a multiple of the slowest call.
 boost::json::value measure_leases(const Bench& bench, const LeaseOptionsOfBench& options) {
   constexpr int renewals = 30, ttl_factor = 10;
   constexpr const char* names[] = {"acquire", "renew", "release"};

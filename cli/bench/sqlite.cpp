@@ -1,5 +1,6 @@
-// bench on an SQLite file. The unfenced and the textbook writer are what people have: one connection behind
-// a mutex, each write a commit of its own. Ours are Database's, whose threads commit together.
+// bench on an SQLite file. The unfenced and the textbook writer are what programs usually have: one
+// connection behind a mutex, each write a commit of its own. Termgate's writers are Database's,
+// whose threads commit together.
 #include <sqlite3.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -19,7 +20,7 @@
 namespace termgate::cli::bench {
 namespace {
 
-// One connection and its prepared statements. run() is for one thread at a time.
+// One connection and its prepared statements. One thread at a time may call run().
 class FileConnection {
  public:
   FileConnection(const std::string& path, bool durable) {
@@ -38,7 +39,7 @@ class FileConnection {
   FileConnection(const FileConnection&) = delete;
   FileConnection& operator=(const FileConnection&) = delete;
 
-  // Valid as long as the connection.
+  // Prepares a statement, which is valid as long as the connection.
   sqlite3_stmt* prepare(const std::string& sql) {
     sqlite3_stmt*& statement = statements_[sql];
     if (statement == nullptr && sqlite3_prepare_v3(db_, sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr) != SQLITE_OK)
@@ -46,7 +47,8 @@ class FileConnection {
     return statement;
   }
 
-  // Texts and blobs are bound in place; the first column of the first row, or 0.
+  // Runs a statement. Texts and blobs are bound without a copy. Returns the first column of the
+  // first row, or 0.
   std::int64_t run(sqlite3_stmt* statement, const std::string* scope = nullptr, const std::string* payload = nullptr, int payloads = 0) {
     if (scope != nullptr) sqlite3_bind_text(statement, 1, scope->data(), static_cast<int>(scope->size()), SQLITE_STATIC);
     for (int at = 0; at < payloads; ++at)
@@ -89,7 +91,8 @@ class SqliteTarget final : public Target {
       connection.run("BEGIN IMMEDIATE");
       const std::string columns = "(id INTEGER PRIMARY KEY, scope TEXT NOT NULL, term INTEGER NOT NULL, payload BLOB NOT NULL)";
       connection.run("CREATE TABLE " + plain_ + " " + columns);
-      // The textbook asks for MAX(term) of the scope: without this index that would be a scan.
+      // The textbook scenario reads MAX(term) of the scope, which would scan the table without this
+      // index.
       connection.run("CREATE TABLE " + textbook_ + " " + columns);
       connection.run("CREATE INDEX " + textbook_ + "_by_scope ON " + textbook_ + " (scope, term)");
       connection.run("CREATE TABLE " + fence_ + " (scope TEXT PRIMARY KEY, term INTEGER NOT NULL) WITHOUT ROWID");
@@ -219,7 +222,8 @@ class SqliteTarget final : public Target {
     return {{"sqlite_version", sqlite3_libversion()}, {"journal_mode", mode}, {"synchronous", "FULL where durable, else OFF"}};
   }
 
-  // A frozen transaction on SQLite is the application's own lock on the file, and not there to be evicted.
+  // On SQLite a frozen transaction holds the application's own lock on the file, and cannot be
+  // evicted.
   std::shared_ptr<void> frozen_writer(const Scope&, Term) override { return nullptr; }
 
   void drop_tables() noexcept override {
@@ -229,7 +233,7 @@ class SqliteTarget final : public Target {
       FileConnection connection(path_, false);
       for (const std::string& table : {plain_, textbook_, fence_}) connection.run("DROP TABLE IF EXISTS " + table);
     } catch (...) {
-      // The caller is ending, perhaps because of an error that says more than this one.
+      // The caller is ending, perhaps because of an error that is more useful than this one.
     }
   }
 

@@ -1,6 +1,7 @@
-// bench: the database under measurement. A target makes the writers of each scenario; how they are run and
-// compared is bench.cpp's. PostgreSQL's writers speak libpq directly (postgres.cpp) and SQLite's
-// unfenced ones sqlite3 (sqlite.cpp), so that the base of every ratio is the thinnest client there is.
+// bench: the database that is measured. A target creates the writers of each scenario; bench.cpp
+// runs and compares them. PostgreSQL's writers use libpq directly (postgres.cpp) and SQLite's
+// unfenced ones use sqlite3 (sqlite.cpp), so that the base of every ratio is the thinnest possible
+// client.
 #pragma once
 
 #include <chrono>
@@ -24,16 +25,16 @@ struct Load {
   bool durable = true;
   int writers = 1;
   int batch = 1;   // rows that one operation writes
-  int scopes = 1;  // each operation takes one of them at random
+  int scopes = 1;  // each operation chooses one at random
   std::size_t payload_bytes = 100;
-  std::string names;  // what the scopes' names begin with
+  std::string names;  // prefix of the scopes' names
 
   std::string scope(int index) const;
   // A stream's name: one for each scope, or with `writer` one for each scope and writer.
   std::string stream(int scope_index, std::optional<int> writer = {}) const;
 };
 
-// One writer's choices, repeatable from the seed.
+// One writer's random choices, repeatable from the seed.
 class Choice {
  public:
   Choice(const Load& load, std::uint64_t seed, int writer)
@@ -60,35 +61,39 @@ class Target {
  public:
   virtual ~Target() = default;
 
-  // The first is always "unfenced", the base of the ratios.
+  // The scenarios of this database. The first is always "unfenced", the base of the ratios.
   virtual std::vector<Scenario> scenarios() const = 0;
   virtual std::unique_ptr<Writer> writer(std::string_view scenario, const Load& load, int index, std::uint64_t seed) = 0;
-  // Called before the writers of a slice are made.
+  // Called before the writers of a measurement are created.
   virtual void prepare(std::string_view scenario, const Load& load) = 0;
   virtual Flush flush_time() = 0;
-  // False where the server flushes nothing (fsync off): there are no durable runs to measure then.
+  // False if the server flushes nothing (fsync off), so that durable runs cannot be measured.
   virtual bool can_be_durable() const = 0;
   virtual bool can_be_not_durable() const { return true; }
-  virtual boost::json::object facts() = 0;  // version and settings that bear on the numbers
-  // The session that blocks a raise: it has passed the check for (scope, term), has written, and neither
-  // goes on nor ends until the result is destroyed. Null where the database has no such sessions.
+  // The version, and settings that affect the numbers.
+  virtual boost::json::object facts() = 0;
+  // A session that a raise must evict: it has passed the check for (scope, term), has written, and
+  // stays idle in its transaction until the result is destroyed. Null for databases without such
+  // sessions.
   virtual std::shared_ptr<void> frozen_writer(const Scope& scope, Term term) = 0;
   virtual void drop_tables() noexcept = 0;
 };
 
-// `suffix` makes the names of this run's tables its own. The URL's session options gain what makes commits
-// flush, or not. A build without the driver has neither (bench.cpp asks by TERMGATE_WITH_…).
+// `suffix` makes the table names of this run unique. The …_url() functions add the session option
+// that makes commits flush or not. A build without a driver lacks its functions (bench.cpp checks
+// TERMGATE_WITH_…).
 std::unique_ptr<Target> postgres_target(const std::string& url, const std::string& schema, const std::string& suffix);
 std::string postgres_url(const std::string& url, bool durable);
 std::unique_ptr<Target> odbc_target(const std::string& url, const std::string& schema, const std::string& suffix);
 std::unique_ptr<Target> sqlite_target(const std::string& url, const std::string& suffix);
 std::string sqlite_url(const std::string& url, bool durable);
-std::string sqlite_path(const std::string& url);  // the path of sqlite:PATH?options, its %XX undone
+// The path of sqlite:PATH?options, with %XX decoded.
+std::string sqlite_path(const std::string& url);
 
-// Opens `url` again with the session's commits flushed or not; raises need them flushed.
+// Opens `url` again with flushed or unflushed commits. Raises require flushed ones.
 Database open_with_durability(const std::string& url, const OpenOptions& options, bool durable);
 
-// What several parts of bench share.
+// What the parts of bench share.
 struct Bench {
   Target& target;
   Database& database;
@@ -106,7 +111,8 @@ struct TakeoverOptions {
   int takeovers;
   std::chrono::milliseconds grace;
 };
-// Each prints its table (or nothing with --json) and returns its part of the JSON document.
+// Each measurement prints its table (nothing with --json) and returns its part of the JSON
+// document.
 boost::json::value measure_takeovers(const Bench& bench, const TakeoverOptions& options);
 struct GrowthOptions {
   std::int64_t writes;

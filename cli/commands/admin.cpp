@@ -1,4 +1,4 @@
-// admin: leases, fences, jobs and the audit over HTTP, and a page to look at them.
+// admin: serves leases, fences, jobs and the audit over HTTP, with a page that shows them.
 
 #include <sys/socket.h>
 
@@ -21,7 +21,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// systemd's socket takes the place of --http's. What it listens on is held to the same rule as --http.
+// A socket from systemd replaces the one of --http. Its address must satisfy the same rule as
+// --http.
 void take_inherited(http::ListenerOptions& listener) {
   const auto sockets = http::take_inherited_sockets();
   if (sockets.empty()) return;

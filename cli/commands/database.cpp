@@ -18,7 +18,7 @@ namespace po = boost::program_options;
 namespace termgate::cli {
 namespace {
 
-// How SQL's PUBLIC is named in grant_level(): no role can have that name.
+// The name of SQL's PUBLIC in grant_level(); no role can have that name.
 constexpr const char* everybody = "public";
 
 std::string role_of(const std::string& given) { return given == "PUBLIC" || given == "public" ? everybody : given; }
@@ -32,7 +32,8 @@ const char* meaning_of(const std::string& level) {
   return "it reads, writes, leads, ends others' leases, resets fences and prunes";
 }
 
-// The encoding, and whose layer 1 it is: both are better said here than by the statement that fails.
+// Checks the encoding and who owns layer 1, because its own error is clearer than that of the
+// statement that would fail.
 void need_own_layer(Database& database, const std::string& schema) {
   const std::string encoding = database.query("SELECT current_setting('server_encoding')").rows.at(0)[0].as_text();
   if (encoding != "UTF8")
@@ -47,7 +48,8 @@ void need_own_layer(Database& database, const std::string& schema) {
         schema, access->owner, access->role, access->owner));
 }
 
-// What `doctor` warns of as well, where it still costs nothing to begin anew. Empty: the owner is an ordinary role.
+// A warning that `doctor` gives as well, shown while starting over is still easy. Empty if the
+// owner is an ordinary role.
 std::string owner_warning(Database& database, const std::string& schema) {
   const Rows owner = database.query(
       "SELECT r.rolname::text FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = $1 AND "
@@ -60,7 +62,8 @@ std::string owner_warning(Database& database, const std::string& schema) {
       printable(owner.rows[0][0].as_text()));
 }
 
-// The owner of the database could dump it before layer 1 was there. Its name where it needed the grant.
+// Lets the database's owner dump it, as it could before layer 1 was installed. Returns the owner's
+// name if that needed a grant.
 std::string keep_dumps_working(Database& database) {
   const Rows owner = database.query(
       "SELECT pg_catalog.pg_get_userbyid(d.datdba)::text FROM pg_catalog.pg_database d WHERE d.datname = current_database() AND NOT "
@@ -77,7 +80,8 @@ struct Wanted {
   std::string failover;
 };
 
-// All arguments are read before anything is done: one that is mistyped must not leave half a job.
+// Parses all arguments before anything is done, so that a mistyped one does not leave a job half
+// done.
 Wanted wanted_of(const Arguments& arguments) {
   Wanted wanted;
   for (const std::string& grant : arguments.list("grant")) {
@@ -105,7 +109,8 @@ void need_no_roles(const Wanted& wanted) {
   if (!wanted.failover.empty()) throw InvalidInput("TG005 an SQLite file has no failover: leave --failover out; nothing was installed");
 }
 
-// Opens no database: what is not said is taken from the scheme of the URL, where one is given, or PostgreSQL.
+// Opens no database: the kind comes from --db-kind, else from the scheme of a given URL, else it is
+// PostgreSQL.
 int print_init(const Arguments& arguments, const Wanted& wanted) {
   std::string kind = arguments.text_or("db-kind", "");
   const char* variable = std::getenv("TERMGATE_DB");
@@ -125,7 +130,7 @@ int print_init(const Arguments& arguments, const Wanted& wanted) {
   if (kind != "postgresql" && arguments.flag("no-transaction")) throw UsageError("--no-transaction is for PostgreSQL alone");
   std::string script = detail::install_script(
       {kind, arguments.text_or("schema", "termgate"), wanted.revokes, wanted.grants, wanted.failover, !arguments.flag("no-transaction")});
-  script.pop_back();  // print_line() ends it
+  script.pop_back();  // print_line() adds the newline
   print_line(script);
   return Exit::done;
 }
@@ -158,7 +163,7 @@ int run_init(const Arguments& arguments) {
   }
   const auto installed = Operator(database).install();
   const std::string dumper = database.kind() == "postgresql" ? keep_dumps_working(database) : "";
-  // Revoked first, so that `--revoke app --grant app=read` leaves it with read alone.
+  // Revokes come first, so that `--revoke app --grant app=read` leaves only read.
   std::vector<std::pair<std::string, Rows>> kept;
   for (const std::string& role : revokes) kept.emplace_back(role, Operator(database).revoke(role));
   for (const auto& [role, level] : grants) Operator(database).grant(role, level);
@@ -342,7 +347,7 @@ void print_judgement(const HistoryJudgement& judged) {
                   "{} that had not; {} terms; rows of others {}",
                   judged.recorded, judged.clients, verdict.committed, verdict.refused, verdict.unknown_committed, verdict.unknown_absent,
                   verdict.raises, judged.others));
-  // Its first line is the breach; names in it are other people's text.
+  // The first line is the breach. Names in it may come from anybody.
   for (const testkit::Breach& breach : verdict.breaches) {
     const std::string text = testkit::describe(breach, judged.operations);
     for (std::size_t at = 0; at < text.size();) {
@@ -353,7 +358,7 @@ void print_judgement(const HistoryJudgement& judged) {
   }
 }
 
-// Their names. A role that may not read the list has none.
+// Names of adopted tables; empty if the role may not read the list.
 std::vector<std::string> adopted_tables(Database& database, const std::string& schema) {
   const auto quoted = [&](char open, char close) {
     std::string all(1, open);

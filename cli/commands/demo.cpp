@@ -1,6 +1,7 @@
-// demo: the classic test of a fence, with real processes. Two leaders share a scope; the first is stopped
-// (SIGSTOP) past its lease; the second takes over; the first is resumed and writes; the write is refused;
-// verify finds all guarantees kept. The leaders are this same program, started again with --as.
+// demo: the classic test of a fence, with real processes. Two leaders share a scope. The first is
+// stopped (SIGSTOP) until its lease has expired, and the second takes over. The first is resumed
+// and writes, and the write is refused. verify finds all guarantees kept. The leaders are this
+// program, started again with --as.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -33,7 +34,8 @@ using std::chrono::milliseconds;
 
 volatile std::sig_atomic_t stopped = 0;
 
-// The first signal ends the play in order, leaders and folder included; a second one at once.
+// The first signal ends the demo in order, including leaders and folder; a second one ends it at
+// once.
 void stop_in_order() {
   struct sigaction action {};
   action.sa_handler = [](int) { stopped = 1; };
@@ -41,7 +43,7 @@ void stop_in_order() {
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
 }
 
-// The throw-away database's folder; removed however the play ends.
+// The folder of the temporary database; removed however the demo ends.
 class Folder {
  public:
   Folder() : path_((std::filesystem::temp_directory_path() / "termgate-demo-XXXXXX").string()) {
@@ -62,7 +64,7 @@ class Folder {
 constexpr milliseconds ttl{2000};
 constexpr milliseconds between_writes{400};
 
-// A stream of this run's own: an earlier demo on the same server may have left one.
+// A stream for this run only, because an earlier demo on the same server may have left one.
 Stream events(const Scope& scope) { return Stream(scope.name() + "-events"); }
 
 // ---- a leader --------------------------------------------------------------------------------------
@@ -72,8 +74,8 @@ void say(std::string_view line) {
   std::fflush(stdout);
 }
 
-// Writes under its lease until it is refused. It renews after each write, as a careless leader would: the
-// fence, not its own good manners, is what stops it.
+// Writes under its lease until it is refused. It renews only after each write, like a careless
+// leader: the fence must stop it.
 int lead(const Arguments& arguments) {
   const std::string name = arguments.text("as");
   const Scope scope = arguments.scope();
@@ -113,7 +115,8 @@ class Child {
     pid_ = fork();
     if (pid_ < 0) throw Error("no process for a leader");
     if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);  // of a play that was killed nothing stays, the stopped leader least of all
+      // If the demo is killed no leader may survive, least of all the stopped one.
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != player) _exit(127);
       dup2(ends[1], STDOUT_FILENO);
       std::vector<char*> pointers;
@@ -138,7 +141,8 @@ class Child {
   pid_t pid() const { return pid_; }
   void send(int signal) const { kill(pid_, signal); }
 
-  // The rest of the first line that starts with `word`, within `limit`; other lines are passed over.
+  // Waits up to `limit` for a line that starts with `word` and returns the rest of it; ignores
+  // other lines.
   std::string wait_for(const std::string& word, milliseconds limit) {
     const auto end = std::chrono::steady_clock::now() + limit;
     for (;;) {
@@ -151,7 +155,7 @@ class Child {
       const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now()).count();
       if (stopped != 0) throw Error("interrupted");
       if (left <= 0) throw Error(fmt::format("a leader did not report \"{}\" within {}", word, length(limit.count())));
-      // In short steps, because a signal may come just before the wait.
+      // Polls in short steps, because a signal may arrive just before poll().
       pollfd descriptor{out_, POLLIN, 0};
       if (poll(&descriptor, 1, static_cast<int>(std::min<std::int64_t>(left, 100))) <= 0) continue;
       char bytes[512];
@@ -174,7 +178,8 @@ class Child {
   std::string buffer_;
 };
 
-// Installs layer 1 where it is missing, and upgrades it for its owner. Any other role needs level lead.
+// Installs layer 1 if it is missing; upgrades it if the role owns it. Any other role needs level
+// lead.
 void prepare_layer(Database& database, const std::string& schema, bool says) {
   const auto access = access_of(database, schema);
   if (access && access->installed && !access->owns) return need_level(database, schema, "lead", "demo");
@@ -198,7 +203,8 @@ int play(const Arguments& arguments) {
   std::optional<Folder> folder;
   if (arguments.maybe("db") || arguments.maybe("db-file") || std::getenv("TERMGATE_DB")) {
     url = arguments.database_url();
-    scope_name = "termgate-demo";  // always the same, so that a database keeps one
+    // Always the same, so that repeated demos leave only one scope in a database.
+    scope_name = "termgate-demo";
   } else {
     folder.emplace();
     url = "sqlite:" + folder->database();
@@ -208,7 +214,7 @@ int play(const Arguments& arguments) {
   const Scope scope(scope_name);
   Database database = Database::open(url, options);
   prepare_layer(database, options.schema, !folder);
-  // A role that can create no table of its own plays it with the stream alone.
+  // A role that cannot create tables runs the demo with the stream alone.
   const bool with_table = may_create_tables(database, options.schema);
   if (with_table)
     database.write(Scope(scope.name() + "-setup"), Term(1), [](Transaction& transaction) {
@@ -216,7 +222,7 @@ int play(const Arguments& arguments) {
       transaction.exec("CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)");
       transaction.exec("INSERT INTO demo_accounts (id, balance) VALUES ($1, $2)", 42, 1000);
     });
-  // The URL travels in the environment, where a process list does not show it.
+  // The URL is passed in the environment, because a process list shows arguments.
   setenv("TERMGATE_DB", url.c_str(), 1);
   const auto leader = [&](const char* name) {
     std::vector<std::string> words{"termgate", "demo", "--as", name, "--scope", scope.name(), "--schema", options.schema};
@@ -225,7 +231,8 @@ int play(const Arguments& arguments) {
   };
 
   print_line(fmt::format("A stale leader meets the fence, on a {} database. Lease: {}.\n", database.kind(), length(ttl.count())));
-  // After the leaders have ended, however the play ends: nobody is to wait for their lease, and no alert is to speak of it.
+  // Runs after the leaders have ended, however the demo ends, so that nobody has to wait for their
+  // lease and no alert fires.
   struct GiveBack {
     Database& database;
     const Scope& scope;
@@ -233,7 +240,7 @@ int play(const Arguments& arguments) {
       try {
         const auto lease = Info(database).lease(scope);
         if (lease && !lease->released_at_ms) database.release_lease(scope, Term(lease->term), lease->owner);
-      } catch (const Error&) {}  // it runs out
+      } catch (const Error&) {}  // the lease expires by itself
     }
   } give_back{database, scope};
   const auto stream = Info(database).stream(events(scope));

@@ -1,4 +1,4 @@
-// seal, fence …, status, explain: reading and raising fences, and the audited ways down.
+// seal, fence …, status, explain: read and raise fences, and lower them with an audit entry.
 #include <chrono>
 #include <map>
 #include <thread>
@@ -22,7 +22,7 @@ boost::json::object json_of(const FenceInfo& fence) {
           {"raised_by", fence.raised_by}, {"raise_by", fence.raise_by}, {"untrusted", fence.untrusted}};
 }
 
-// What the audit keeps of an event: JSON where layer 1 wrote JSON, else its text under a name.
+// The detail of an audit event as JSON. Where layer 1 wrote plain text, the text becomes a member.
 boost::json::object detail_of(const std::string& text) {
   boost::system::error_code failure;
   const boost::json::value value = boost::json::parse(text, failure);
@@ -31,7 +31,7 @@ boost::json::object detail_of(const std::string& text) {
   return {{"text", is_utf8(text) ? text : printable(text)}};
 }
 
-// All pages of a listing in scope order.
+// Calls `use` for all pages of a listing, in scope order.
 template <class Page, class Use>
 void for_each_page(Page page, Use use) {
   std::string after;

@@ -1,4 +1,5 @@
-// follow, follower …: the writes of a stream or of a scope's streams as they come, with the position kept in the database.
+// follow, follower …: prints the writes of a stream or of a scope's streams as they come, and keeps
+// the position in the database.
 #include <poll.h>
 
 #include <atomic>
@@ -25,7 +26,8 @@ struct Ended {
   std::atomic<bool> taken{false}, pruned{false}, output_failed{false};
 };
 
-// Printed and flushed before the position moves past it: a full disk or a closed pipe loses nothing.
+// Each write is printed and flushed before the position moves past it, so that a full disk or a
+// closed pipe loses nothing.
 void print_followed(const Arguments& arguments, const Stream& stream, const StreamWrite& write, Ended& ended) {
   if (arguments.json()) {
     print_json_with_payload(

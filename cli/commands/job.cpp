@@ -1,4 +1,4 @@
-// job …: the history of jobs, and its calls for scripts.
+// job …: shows the history of jobs, and records runs for scripts.
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ boost::json::object json_of(const JobRunInfo& run) {
           {"request", or_null(run.request)}};
 }
 
-// --run, or the run that `termgate run` has started this process in.
+// The run that --run names, or else the one in which `termgate run` started this process.
 std::string run_of(const Arguments& arguments) {
   if (auto run = arguments.maybe("run")) return *run;
   if (const char* run = std::getenv("TERMGATE_RUN_ID"); run != nullptr && *run != '\0') return run;
@@ -152,7 +152,7 @@ int run_finish(const Arguments& arguments) {
   return Exit::done;
 }
 
-// Its holder hears of it with the next beat, which finds the run no longer open. Who holds no lease of it may say so.
+// Cancels a run. Its holder notices at its next beat. The caller needs no lease of the scope.
 int run_cancel(const Arguments& arguments) {
   const std::string run = arguments.text("run");
   const std::string why =

@@ -35,7 +35,8 @@ boost::json::object json_of(const LeaseInfo& lease) {
 }
 
 std::string owner_of(const Arguments& arguments) {
-  // Each shell command is a process of its own, so renew and release need the owner that acquire printed.
+  // Each shell command is a process of its own, so renew and release need the owner name that
+  // acquire printed.
   if (auto owner = arguments.maybe("owner")) return *owner;
   throw UsageError("--owner is missing: the owner that `lease acquire` printed");
 }
@@ -54,7 +55,8 @@ int run_acquire(const Arguments& arguments) {
     try {
       lease = database.acquire_lease(scope, ttl, options);
     } catch (const Blocked&) {
-      // Another's live lease is status 4; a session that could not be evicted stays status 8.
+      // If another owner holds a live lease, the status is 4. If a session could not be evicted, it
+      // stays 8.
       const auto info = Info(database).lease(scope);
       if (!info || info->remaining_ms <= 0 || info->owner == options.owner) throw;
     }
@@ -163,7 +165,7 @@ int run_watch(const Arguments& arguments) {
 
 int run_force_release(const Arguments& arguments) {
   const Scope scope = arguments.scope();
-  // An operator who ends somebody's lead says why; the audit keeps it.
+  // An operator who ends somebody's lead must give a reason, which the audit stores.
   const std::string reason = arguments.text("reason");
   if (reason.find_first_not_of(" \t\n") == std::string::npos) throw UsageError("--reason is empty: give a reason; the audit stores it");
   const bool released = Operator(arguments.open()).force_release(scope, arguments.text_or("actor", default_actor()), reason);
@@ -201,7 +203,7 @@ std::string how_it_went(const HandOverInfo& one) {
   return fmt::format("{} has not left: its lease is renewed no more, and is free when it ends", who);
 }
 
-// Until the lease is taken, or the drain is over.
+// Waits until the lease is taken, or the drain is over.
 int run_hand_over(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   HandOverOptions options;

@@ -1,4 +1,4 @@
-// proxy, in a build that has none: says how to get it.
+// proxy, in a build without it: says how to get it.
 #include <fmt/format.h>
 
 #include "command.hpp"

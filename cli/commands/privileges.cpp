@@ -16,7 +16,7 @@
 namespace termgate::cli {
 namespace {
 
-// A level is recognised by one function that it adds.
+// A level is recognised by a function that the level may call and lower ones may not.
 constexpr const char* access_sql = R"(
 SELECT r.rolname::text AS role,
        m.oid IS NOT NULL AS installed,
@@ -136,7 +136,7 @@ void Workspace::remove(const std::string& url) const noexcept {
   try {
     storm::connect(url)->run("DROP SCHEMA IF EXISTS " + schema_);
   } catch (const std::exception&) {
-    // The caller is ending, perhaps because of an error that says more than this one.
+    // The caller is ending, perhaps because of an error that is more useful than this one.
   }
 }
 
@@ -154,7 +154,8 @@ std::string Workspace::url(const std::string& url) const {
     PQconninfoFree(parsed);
   }
   options += "-csearch_path=" + schema_;
-  // A '?' in front of the '@' belongs to the password; of two parameters of one name libpq takes the last.
+  // A '?' before the '@' belongs to the password. If a parameter occurs twice, libpq uses the last
+  // one.
   const auto at = url.find('@');
   return url + (url.find('?', at == std::string::npos ? 0 : at) != std::string::npos ? "&" : "?") +
          "options=" + text::percent_encoded(options);

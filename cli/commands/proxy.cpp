@@ -1,4 +1,5 @@
-// proxy: reads its options from the command line and a file, wires rules, sockets and HTTP together, and minds the signals.
+// proxy: reads its options from the command line and a file, connects rules, sockets and HTTP, and
+// handles signals.
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
@@ -108,7 +109,7 @@ void proxy_options(po::options_description& o) {
 
 namespace {
 
-// What a reload does not change: it says so of each that differs.
+// Options that a reload does not apply. It reports each that has changed.
 constexpr std::initializer_list<const char*> not_reloaded{
     "listen",  "backend",    "schema",    "http",  "http-host",         "tokens", "http-behind-tls",       "threads",
     "browser", "reuse-port", "unix-mode", "rules", "allow-replication", "seats",  "max-watched-databases", "without-term",
@@ -215,7 +216,7 @@ std::optional<net::HttpOptions> http_options(const Given& given) {
   return net::HttpOptions{*parsed, given.list("http-host"), TERMGATE_VERSION};
 }
 
-// Each client takes two descriptors, its own and its server's.
+// Reduces the limits to the descriptors: each client needs two, its own and its server's.
 void fit_to_descriptors(net::Options& options, std::uint64_t descriptors, net::Log& log) {
   constexpr std::uint64_t own = 128;
   const std::uint64_t wanted = 2 * options.limits.connections + options.limits.greeting + options.limits.cancels + own;
@@ -231,7 +232,7 @@ void fit_to_descriptors(net::Options& options, std::uint64_t descriptors, net::L
            {"max_greeting", options.limits.greeting}});
 }
 
-// --backend sqlite:PATH. Runs until a signal ends it; the answer is the exit status.
+// Serves --backend sqlite:PATH until a signal ends it; returns the exit status.
 int serve_file([[maybe_unused]] const Arguments& arguments, [[maybe_unused]] const Given& given,
                [[maybe_unused]] const std::vector<http::InheritedSocket>& inherited) {
 #ifdef TERMGATE_WITH_SQLITE_FRONT
@@ -241,11 +242,12 @@ int serve_file([[maybe_unused]] const Arguments& arguments, [[maybe_unused]] con
 #endif
 }
 
-// Long: each option is handed on once, and what a signal does follows them.
+// Long: each option is handed on once; after that it handles signals.
 int run_proxy(const Arguments& arguments) {
   const auto given = std::make_unique<Given>(arguments);
   const auto inherited = http::take_inherited_sockets();
-  // Before the first thread: one that does not block them would be ended by a SIGTERM that comes while this one does not wait for it.
+  // Block signals before the first thread starts: if any thread did not block them, a SIGTERM could
+  // end the process while this thread is not waiting for it.
   net::take_signals();
   if (is_sqlite(backend_url(*given))) return serve_file(arguments, *given, inherited);
   for (const char* name : {"jwt-key", "trust-network", "transaction-idle-timeout", "idle-holder-timeout", "statement-timeout",
@@ -266,7 +268,8 @@ int run_proxy(const Arguments& arguments) {
   settings.seat_checks = given->one_of<int>("seats", {{"on", checks}, {"eager", 1}, {"off", 0}}, checks);
   settings.watched_databases_max = given->size("max-watched-databases", 20, 0, 1000);
   settings.without_term = given->without_term();
-  // SQL Server has no read-only transaction: what a read is, only the proxy decides there, and nobody gets that without asking for it.
+  // SQL Server has no read-only transactions, so only the proxy's own judgement would separate
+  // reads from writes. Nobody gets that without requesting it.
   if (options.backend.protocol == net::Backend::Protocol::tds && !given->has("without-term"))
     settings.without_term = conversation::WithoutTerm::reject;
   settings.enforce = given->enforce();
@@ -299,8 +302,10 @@ int run_proxy(const Arguments& arguments) {
           const Given now(arguments);
           net::Options next = net_options(now, inherited);
           fit_to_descriptors(next, net::raise_descriptor_limit(), log);
-          next.session.schema = options.session.schema;  // the fence memory is of the one that it began with
-          // The rules are read once all else is known to be right, and it comes into force once they are.
+          // The fence memory belongs to the schema that the proxy started with.
+          next.session.schema = options.session.schema;
+          // The rules are read last, when everything else is known to be valid; only then does the
+          // reload take effect.
           std::optional<http::Tokens> read;
           if (admin) read = admin->read_tokens();
           problem = server.reload(next, [&] { return authority->reload(); });
@@ -326,7 +331,7 @@ int run_proxy(const Arguments& arguments) {
         }
         draining = true;
         http::notify_service_manager("STOPPING=1");
-        // Before it is logged: whoever has read the line may rely on it.
+        // Drain before logging it, so that whoever has read the line may rely on it.
         server.drain();
         log.say(net::LogLevel::info, "draining", {{"signal", signal}, {"timeout_ms", options.drain_timeout.count()}});
       }

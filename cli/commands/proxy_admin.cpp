@@ -47,7 +47,8 @@ class ProxyAdmin::Inside {
     options.hosts = settings.http.hosts;
     options.hide = [this](std::string text) { return without_passwords(std::move(text), {settings.backend_url}); };
     options.where = place_of(settings.backend_url);
-    // The proxy's own paths are open, as without tokens. With a token /leader answers from the database, for every holder.
+    // The proxy's own paths need no token. A request for /leader with a token goes to the API,
+    // which answers from the database, for every holder.
     options.first = [this, &server](const admin::Request& request) -> std::optional<admin::Reply> {
       if (!request.authorization.empty() && request.target.starts_with("/leader")) return std::nullopt;
       auto reply = server.answer(request.method, request.target, request.host, settings.http);

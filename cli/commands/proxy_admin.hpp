@@ -1,4 +1,5 @@
-// The API and page of `termgate admin`, served by the proxy at its --http address: with --tokens.
+// The API and page of `termgate admin`, which the proxy serves at its --http address if it has
+// --tokens.
 #pragma once
 
 #include <memory>
@@ -13,19 +14,21 @@ namespace termgate::cli {
 struct ProxyAdminSettings {
   net::HttpOptions http;
   std::string tokens_path;
-  std::string backend_url;  // with the proxy's own credentials
+  std::string backend_url;  // has the proxy's own credentials
   std::string schema;
 };
 
 class ProxyAdmin {
  public:
-  // Reads the tokens and listens. `server` and `log` outlive it. Throws UsageError, std::runtime_error.
+  // Reads the tokens and listens. `server` and `log` must outlive it. Throws UsageError and
+  // std::runtime_error.
   ProxyAdmin(ProxyAdminSettings settings, net::Server& server, net::Log& log);
   ~ProxyAdmin();
   ProxyAdmin(const ProxyAdmin&) = delete;
   ProxyAdmin& operator=(const ProxyAdmin&) = delete;
 
-  // The tokens in two steps, for a reload that takes all or nothing. The first throws UsageError.
+  // A reload replaces the tokens in two steps, so that it applies everything or nothing. The first
+  // step throws UsageError.
   http::Tokens read_tokens() const;
   void use(http::Tokens tokens);
   std::string address() const;

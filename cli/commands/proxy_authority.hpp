@@ -1,4 +1,4 @@
-// The proxy's rules and fences, as its sockets ask for them.
+// Creates the proxy's authority: its rules and its knowledge of fences.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,17 @@ namespace termgate::cli {
 
 struct AuthoritySettings {
   std::string rules_path;   // empty: no rules
-  std::string backend_url;  // with the proxy's own credentials
+  std::string backend_url;  // has the proxy's own credentials
   std::string schema;
   conversation::WithoutTerm without_term = conversation::WithoutTerm::read_only;
   conversation::Enforce enforce = conversation::Enforce::on;
   bool replication = false;
   int seat_checks = conversation::SeatOffer().checks;
-  std::size_t watched_databases_max = 20;  // beside the one that backend_url names
+  // Databases watched in addition to the one in backend_url.
+  std::size_t watched_databases_max = 20;
 };
 
-// Throws InvalidInput where the rules are wrong. `log` must outlive it.
+// Throws InvalidInput if the rules are invalid. `log` must outlive the result.
 std::unique_ptr<conversation::Authority> make_authority(const AuthoritySettings& settings, net::Log& log);
 
 }  // namespace termgate::cli

@@ -23,7 +23,7 @@ Given::Given(const Arguments& line) : line_(line) {
   } catch (const po::unknown_option& unknown) {
     throw UsageError(fmt::format("--config {}: there is no option {}", *path, unknown.get_option_name()));
   } catch (const po::error&) {
-    // Boost's own message quotes the line, and with it perhaps a password.
+    // Boost's own message quotes the line, which may contain a password.
     throw UsageError(fmt::format("--config {}: every line is `name = value`, `# comment` or empty, and only lists may come twice", *path));
   }
   file_.emplace(std::move(values), line.program());

@@ -1,4 +1,4 @@
-// The options of `termgate proxy`, from the command line and the file of --config. Values; one thread.
+// The options of `termgate proxy`, from the command line and the file of --config. One thread.
 #pragma once
 
 #include <chrono>
@@ -24,16 +24,15 @@ namespace termgate::cli {
 
 void proxy_options(boost::program_options::options_description& options);
 
-// The command line, and after it the file.
+// An option from the command line, or else from the file.
 class Given {
  public:
-  // Throws UsageError.
   explicit Given(const Arguments& line);
 
   bool has(const char* name) const { return line_.has(name) || (file_ && file_->has(name)); }
   bool flag(const char* name) const { return from(name).flag(name); }
 
-  // Those of `names` that `other` gives another value.
+  // The options among `names` whose values differ in `other`.
   std::vector<std::string> changed(const Given& other, std::initializer_list<const char*> names) const {
     std::vector<std::string> all;
     for (const char* name : names) {
@@ -62,7 +61,7 @@ class Given {
     throw UsageError(fmt::format("--{} {}: must be one of {}", name, *given, all));
   }
 
-  // What more than one backend has.
+  // Options that several kinds of backend have.
   http::ClientTls client_tls() const;
   std::vector<http::Network> trusted_proxies() const;
   conversation::WithoutTerm without_term() const;
@@ -77,7 +76,7 @@ class Given {
   std::optional<Arguments> file_;
 };
 
-// Throws UsageError where there is none.
+// Throws UsageError if there is no backend.
 std::string backend_url(const Given& given);
 inline bool is_sqlite(std::string_view url) { return url.starts_with("sqlite:"); }
 bool is_loopback(const std::string& host);

@@ -23,7 +23,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Options of the proxy that mean something here; every other one is refused, for its user believes that it counts.
+// Options that apply to this backend. Every other one is refused, because its user would believe
+// that it has an effect.
 constexpr std::string_view known[]{"listen",
                                    "backend",
                                    "backend-file",
@@ -78,7 +79,8 @@ std::string path_of(const Given& given) {
   return path;
 }
 
-// Without tokens and client certificates whoever reaches the port may write.
+// Refuses to start on an open network without tokens or client certificates, because whoever
+// reaches the port could write.
 void refuse_open_network(const Given& given, const sqlite_front::Options& options) {
   const bool certificates = !options.http.tls.client_ca.empty() && options.http.tls.client_certificate_required;
   if (!options.tokens_path.empty() || !options.jwt_key_paths.empty() || certificates || given.flag("trust-network")) return;
@@ -146,7 +148,8 @@ sqlite_front::Options front_options(const Given& given, const std::vector<http::
   return options;
 }
 
-// A client takes one descriptor; the file some for each reader.
+// Reduces the limits to the descriptors: a client needs one, and each reader of the file needs
+// several.
 void fit_to_descriptors(sqlite_front::Options& options, std::uint64_t descriptors, net::Log& log) {
   const std::uint64_t own = 128 + 4 * (options.transactions_max + 32), wanted = options.http.limits.connections + own;
   if (wanted <= descriptors) return;
@@ -168,7 +171,7 @@ void say(net::Log& log, const sqlite_front::Event& event) {
   else log.say(level, event.name, {field(0), field(1), field(2), field(3)});
 }
 
-// What was wrong, or empty; then all that a reload changes is in force.
+// Applies a reload. Returns what was wrong, or an empty text if all is in force.
 std::string reload(const Arguments& line, sqlite_front::Front& front, conversation::Authority* authority) {
   try {
     const Given now(line);
@@ -180,7 +183,7 @@ std::string reload(const Arguments& line, sqlite_front::Front& front, conversati
   } catch (const std::exception& error) { return error.what(); }
 }
 
-// Until a second signal, or the end of a drain.
+// Handles signals until a second one to end, or until the drain is over.
 void mind_signals(const Arguments& line, sqlite_front::Front& front, conversation::Authority* authority, net::Log& log) {
   for (bool draining = false;;) {
     const int signal = net::wait_for_signal(draining ? 50 : 3'600'000);
@@ -197,7 +200,7 @@ void mind_signals(const Arguments& line, sqlite_front::Front& front, conversatio
     } else if (signal != 0) {
       draining = true;
       http::notify_service_manager("STOPPING=1");
-      // Before it is logged: whoever has read the line may rely on it.
+      // Drain before logging it, so that whoever has read the line may rely on it.
       front.drain();
       log.say(net::LogLevel::info, "draining", {{"signal", signal}});
     }
@@ -222,10 +225,11 @@ std::unique_ptr<conversation::Authority> rules_of(const Given& given, const sqli
 
 int serve_sqlite_file(const Arguments& line, const Given& given, const std::vector<http::InheritedSocket>& inherited) {
   sqlite_front::Options options = front_options(given, inherited);
-  // A large answer's memory goes back to the system when it is sent. By itself glibc keeps it for each thread that has made one.
+  // Return the memory of a large answer to the system once it is sent. By default glibc keeps it
+  // for each thread.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   mallopt(M_TRIM_THRESHOLD, 1 << 20);
-  // SQLite's count of all memory is one lock for all threads, and nobody here asks for it.
+  // SQLite's memory statistics need one lock for all threads, and nothing here reads them.
   sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
   net::Log log(STDERR_FILENO, given.log_format(), given.log_level());
   fit_to_descriptors(options, net::raise_descriptor_limit(), log);
@@ -244,7 +248,7 @@ int serve_sqlite_file(const Arguments& line, const Given& given, const std::vect
   http::notify_service_manager("READY=1");
   mind_signals(line, *front, authority.get(), log);
   log.say(net::LogLevel::info, "ended");
-  // A statement that cannot be stopped ends with the process, and what it has not committed is rolled back.
+  // A statement that cannot be interrupted ends with the process; its transaction is rolled back.
   if (!front->stop(1s)) std::_Exit(Exit::done);
   return Exit::done;
 }

@@ -135,7 +135,8 @@ void RecordedHistory::end() const {
     wanted(known.scope, "scope");
     wanted(known.begun, "begun_ns");
     if (one.kind == Operation::Kind::write) wanted(known.id, "id");
-    // What a look or an acquisition without an answer would have shown, nobody knows.
+    // The term is required only where it is known: a look or an acquisition without an answer has
+    // none.
     if (one.kind == Operation::Kind::write || one.outcome == Outcome::committed) wanted(known.term, "term");
     if (known.outcome && one.outcome != Outcome::unknown) wanted(known.ended, "ended_ns");
     if (known.ended) wanted(known.outcome, "outcome");

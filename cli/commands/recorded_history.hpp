@@ -1,7 +1,9 @@
-// What clients wrote down of their operations, as JSON Lines (docs/evidence/correctness.md, "Your own history"): for `verify --history`.
+// A history that clients recorded of their operations, as JSON Lines (docs/evidence/correctness.md,
+// "Your own history"); `verify --history` reads it.
 //
-// One object a line. `client` and `op` name an operation; the lines of one operation are put together, so that a client can write what it
-// is about to do before it sends it, and how that ended afterwards: kill -9 then loses an answer and nothing else.
+// Each line is one object. `client` and `op` identify an operation, and all its lines are merged.
+// So a client can record what it is about to do before it sends it, and the outcome afterwards;
+// kill -9 then loses only an answer.
 #pragma once
 
 #include <cstddef>
@@ -19,29 +21,29 @@
 
 namespace termgate::cli {
 
-// A line that is none; what() names it by its number.
+// A line that is not valid; what() begins with its number.
 struct BadHistory : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// One thread.
+// The operations so far. One thread.
 class RecordedHistory {
  public:
   static constexpr std::size_t line_bytes_max = std::size_t{1} << 20;
 
-  // The next line, without its newline; an empty one is passed over. Throws BadHistory.
+  // Takes the next line, without its newline; ignores an empty one. Throws BadHistory.
   void take(std::string_view line);
-  // After the last line: every operation must be whole. Throws BadHistory.
+  // Call it after the last line. Throws BadHistory if an operation is incomplete.
   void end() const;
 
   const std::vector<testkit::Operation>& operations() const { return operations_; }
   std::vector<testkit::Operation>& operations() { return operations_; }
-  // Streams that operations say they wrote to.
+  // Streams to which the recorded operations wrote.
   const std::set<std::string>& streams() const { return streams_; }
 
  private:
   struct Known {
-    std::size_t line = 0;  // of its first one
+    std::size_t line = 0;  // the operation's first line
     bool kind = false, scope = false, term = false, id = false, begun = false, ended = false, outcome = false;
   };
   void put(testkit::Operation& one, Known& known, std::string_view name, const boost::json::value& value) const;
@@ -49,8 +51,8 @@ class RecordedHistory {
 
   std::size_t line_ = 0;
   std::vector<testkit::Operation> operations_;
-  std::vector<Known> known_;                                            // by the same indices
-  std::map<std::pair<std::string, std::string>, std::size_t> by_name_;  // client, op
+  std::vector<Known> known_;                                            // known_[i] belongs to operations_[i]
+  std::map<std::pair<std::string, std::string>, std::size_t> by_name_;  // index of an operation, by client and op
   std::set<std::string> streams_;
 };
 

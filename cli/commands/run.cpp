@@ -1,4 +1,4 @@
-// run …: COMMAND, on one host at a time, for as long as the lease is held.
+// run …: runs COMMAND on one host at a time, for as long as the lease is held.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -48,10 +48,11 @@ using std::chrono::milliseconds;
 
 using run::own_outcomes;
 constexpr milliseconds lost_grace{50};
-// The watchdog runs every 50 ms at least, so one that has not run for so long may be stopped.
+// The watchdog runs at least every 50 ms, so after this silence it may be stopped.
 constexpr milliseconds unheard{200};
 
-// One value of PGOPTIONS: spaces separate, a backslash keeps what follows it.
+// Quotes one value for PGOPTIONS, where spaces separate values and a backslash quotes the next
+// character.
 std::string pgoption(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -61,7 +62,8 @@ std::string pgoption(std::string_view text) {
   return escaped;
 }
 
-// What an outer run has declared is not this one's: its scope and term must not be found by our own sessions, nor by COMMAND.
+// Removes the scope and term that an outer run declared, so that neither our own sessions nor
+// COMMAND use them.
 void leave_outer_run() {
   for (const char* name : {"TERMGATE_SCOPE", "TERMGATE_TERM", "TERMGATE_RUN_ID", "TERMGATE_CHECKPOINT", "TERMGATE_REQUEST"}) unsetenv(name);
   const char* given = std::getenv("PGOPTIONS");
@@ -85,7 +87,7 @@ void leave_outer_run() {
   else setenv("PGOPTIONS", kept.c_str(), 1);
 }
 
-// What COMMAND learns of its run in the job history.
+// What COMMAND gets from the job history about its run.
 struct Recorded {
   std::optional<std::string> id, checkpoint, request;
 };
@@ -111,7 +113,7 @@ std::vector<std::string> environment_of(const Plan& plan, Term term, const Recor
   return environment;
 }
 
-// Waits for the lease on a thread of its own, so that a signal ends the wait.
+// Waits for the lease on a separate thread, so that a signal can end the wait.
 std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& plan, const Signals& signals, int& signal) {
   std::stop_source stop;
   HoldOptions options = plan.hold;
@@ -131,7 +133,7 @@ std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& pla
       }
     } catch (...) { failed = std::current_exception(); }
     const std::uint64_t one = 1;
-    if (write(done, &one, sizeof one) < 0) std::abort();  // it cannot be full
+    if (write(done, &one, sizeof one) < 0) std::abort();  // the counter cannot be full
   });
   for (;;) {
     pollfd watched[] = {{done, POLLIN, 0}, {signals.descriptor(), POLLIN, 0}};
@@ -148,14 +150,16 @@ std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& pla
   try {
     std::rethrow_exception(failed);
   } catch (const Blocked&) {
-    // Another's lease to the end of the wait is status 104; before that, it is a session that could not be evicted, which stays 108.
+    // Status 104 means that another owner kept the lease until the end of the wait. Blocked before
+    // that is a session that could not be evicted, which stays 108.
     if (!plan.waits || BootClock::now() - begun < plan.hold.wait) throw;
     return nullptr;
   }
 }
 
-// Waits until somebody asks for the job, and begins the run under the lease. Who holds no lease looks; who gets it begins the run, so one
-// of many does. None: a signal has ended the wait.
+// Waits until somebody requests the job, and begins the run under the lease. It looks for a request
+// without a lease and begins the run only after it has acquired one, so only one of many processes
+// does. Returns nothing if a signal ended the wait.
 std::optional<JobTaken> await_request(std::optional<Database>& database, const Plan& plan, const Signals& signals, int& signal,
                                       std::unique_ptr<Holding>& held) {
   std::minstd_rand random(std::random_device{}());
@@ -165,7 +169,8 @@ std::optional<JobTaken> await_request(std::optional<Database>& database, const P
       if (signal != 0) return std::nullopt;
       if (held) {
         if (auto taken = Jobs(*database).take(*plan.job, plan.scope, held->term(), held->owner())) return taken;
-        std::exchange(held, nullptr)->release();  // it was cancelled, or another has answered it
+        // The request was cancelled, or another process has answered it.
+        std::exchange(held, nullptr)->release();
       }
     }
     pollfd watched[] = {{signals.descriptor(), POLLIN, 0}};
@@ -177,13 +182,13 @@ std::optional<JobTaken> await_request(std::optional<Database>& database, const P
   }
 }
 
-// COMMAND from its start until nothing is left of it.
+// Supervises COMMAND from its start until no process of it is left.
 class Supervision {
  public:
   Supervision(const Plan& plan, Watchdog& watchdog, const Signals& signals, Holding& held, run::Beats* beats)
       : plan_(plan), watchdog_(watchdog), signals_(signals), held_(held), beats_(beats) {}
 
-  // Whatever happens here: nothing of COMMAND is left when the lease is given back.
+  // Whatever happens, no process of COMMAND is left when the lease is released.
   ~Supervision() {
     if (!empty_) watchdog_.end_all();
     asked_.reset();
@@ -198,7 +203,7 @@ class Supervision {
     watchdog_.start(plan_.command, environment, foreground_);
     asked_.emplace(held_.asked_to_leave(), [this] {
       const std::uint64_t one = 1;
-      if (write(leave_, &one, sizeof one) < 0) std::abort();  // it cannot be full
+      if (write(leave_, &one, sizeof one) < 0) std::abort();  // the counter cannot be full
     });
   }
 
@@ -206,7 +211,7 @@ class Supervision {
     while (!empty_) {
       move_deadlines();
       const bool beating = beats_ != nullptr && !cancelled_;
-      // What comes before COMMAND is known to run waits until it does.
+      // Signals and requests that arrive before COMMAND is known to run wait until it does.
       pollfd watched[] = {{watchdog_.descriptor(), POLLIN, 0},
                           {begun_ ? signals_.descriptor() : -1, POLLIN, 0},
                           {beating ? beats_->descriptor() : -1, POLLIN, 0},
@@ -252,7 +257,8 @@ class Supervision {
     watchdog_.set_deadlines(stop_at, over_at_);
   }
 
-  // One that was stopped goes on. One that does not run all the same (somebody traces it) is not needed to end COMMAND.
+  // Resumes a watchdog that was stopped. One that does not run even then (a debugger traces it) is
+  // replaced; COMMAND can be ended without it.
   void look_after_the_watchdog() {
     watchdog_.wake();
     const bool late = BootClock::now() >= over_at_ && watchdog_.silence() > unheard;
@@ -279,7 +285,7 @@ class Supervision {
         watchdog_.clear(plan_.kill_after);
         break;
       case Report::Kind::ready:
-      case Report::Kind::refused: break;  // before COMMAND
+      case Report::Kind::refused: break;  // these come before COMMAND starts
       case Report::Kind::empty:
         timed_out_ = report->value != 0;
         empty_ = true;
@@ -287,7 +293,8 @@ class Supervision {
     }
   }
 
-  // Job control: the shell that started us shall see us stopped too. Nobody renews meanwhile, and the watchdog goes on.
+  // Job control: if COMMAND was stopped we stop too, for the shell that started us. Nobody renews
+  // the lease meanwhile, but the watchdog keeps running.
   void stop_with_it() {
     if (!foreground_ || group_ <= 0) return;
     tcsetpgrp(STDIN_FILENO, getpgrp());
@@ -301,16 +308,16 @@ class Supervision {
   const Signals& signals_;
   Holding& held_;
   run::Beats* beats_;                          // nullptr: no run is recorded
-  const int leave_ = eventfd(0, EFD_CLOEXEC);  // readable: somebody asks for the lease
+  const int leave_ = eventfd(0, EFD_CLOEXEC);  // readable: somebody requests the lease
   std::optional<std::stop_callback<std::function<void()>>> asked_;
   bool leaving_ = false;
   bool foreground_ = false, lost_ = false, timed_out_ = false, abandoned_ = false, cancelled_ = false, empty_ = false, begun_ = false;
-  BootClock::time_point over_at_{};  // nothing of COMMAND may be left
+  BootClock::time_point over_at_{};  // no process of COMMAND may be left after it
   int not_run_ = 0, status_ = 0;
   pid_t group_ = 0;
 };
 
-// Several tries: a run that was completed and is not recorded as such runs again.
+// Tries several times, because a completed run that is not recorded as such would run again.
 template <class Call>
 void insist(Call call) {
   for (int attempt = 0;; ++attempt) {
@@ -326,10 +333,11 @@ void insist(Call call) {
   }
 }
 
-// Says what became of it, records it, and gives the lease back.
+// Prints the outcome, records it, and releases the lease.
 int settle(std::optional<Database>& database, const Plan& plan, const Supervision& command, Holding& held,
            const std::optional<std::string>& run_id) {
-  // Empty: it is recorded, here or by COMMAND itself. Else how somebody else has ended the run.
+  // Returns an empty text if the run is recorded, here or by COMMAND itself; otherwise the status
+  // with which somebody else ended it.
   const auto record = [&](std::string_view status, std::optional<std::int64_t> code, const std::optional<std::string>& detail) {
     std::string ended;
     if (run_id) {
@@ -368,7 +376,7 @@ int settle(std::optional<Database>& database, const Plan& plan, const Supervisio
     return own_outcomes + Exit::lease_lost;
   };
   if (command.cancelled()) return cancelled();
-  // Recorded while the lease is held: nobody else starts before it is.
+  // Record it while the lease is held, so that nobody else starts before.
   try {
     const std::string ended = record(command.status() == 0 ? "completed" : "failed", command.status(), std::nullopt);
     if (ended == "cancelled") return cancelled();
@@ -397,18 +405,19 @@ int run_run(const Arguments& arguments) {
     return run::dry_run(database, plan, arguments.json());
   }
   if (plan.shards > 0) return run::run_shards(arguments, plan);
-  bool* begun = nullptr;  // an answer to a request tells its parent
+  bool* begun = nullptr;  // set by a child that answers a request, for its parent
   if (plan.on_request) {
     if (const auto status = run::answer_requests(begun)) return *status;
   }
-  Watchdog watchdog;  // before any thread
+  Watchdog watchdog;  // created before any thread
   const Signals signals;
   std::optional<Database> database;
   if (!plan.source || plan.seals) database = arguments.open();
   if (plan.source) {
     for (const std::string& warning : plan.source->warnings()) print_message("warning: " + warning);
   }
-  // Without a new term for nothing; asked again once the lease is held.
+  // Check before acquiring, so that no term is used up for nothing; check again once the lease is
+  // held.
   if (plan.once_per) {
     const run::Due due = run::due(*database, plan);
     if (const std::string warning = clock_warning(due, plan); !warning.empty()) print_message(warning);
@@ -430,7 +439,8 @@ int run_run(const Arguments& arguments) {
     return 128 + signal;
   }
   if (!held) {
-    // The crontab line on three hosts: that one of them is at it is no failure of the others.
+    // If the same crontab line runs on three hosts, it is not a failure of two of them that the
+    // third has the lease.
     if (plan.once_per && !plan.waits) return Exit::done;
     if (plan.source) {
       print_message(

@@ -1,4 +1,5 @@
-// sql …: a shell on an SQLite file that is served over HTTP. Statements go to the server one by one, as they are.
+// sql …: a shell for an SQLite file that is served over HTTP. It sends statements one by one and
+// unchanged.
 #include <sqlite3.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ namespace po = boost::program_options;
 namespace termgate::cli {
 namespace {
 
-constexpr std::size_t statement_bytes_max = 1024 * 1024;  // as the server has it
+constexpr std::size_t statement_bytes_max = 1024 * 1024;  // the server's limit
 
 constexpr const char* dot_commands =
     ".mode table|json   how rows are printed\n"
@@ -33,7 +34,7 @@ constexpr const char* dot_commands =
 std::string number_text(double number) {
   if (std::isnan(number)) return "NULL";
   std::string text = fmt::format("{}", number);
-  // As SQLite writes it: a float stays one.
+  // Like SQLite, print a float with a point or an exponent.
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }
@@ -96,7 +97,8 @@ void print_rows(const HranaRows& result, bool json) {
 
 bool blank(std::string_view text) { return text.find_first_not_of(" \t\r\n;") == std::string_view::npos; }
 
-// Where the first statement ends: behind its semicolon, which SQLite tells from those of strings, comments and triggers. npos: nowhere yet.
+// The end of the first statement: after its semicolon. SQLite decides which semicolons belong to
+// strings, comments and triggers. npos if the statement is incomplete.
 std::size_t statement_end(const std::string& text) {
   for (auto at = text.find(';'); at != std::string::npos; at = text.find(';', at + 1)) {
     if (sqlite3_complete(text.substr(0, at + 1).c_str()) == 1) return at + 1;
@@ -108,7 +110,7 @@ class Shell {
  public:
   Shell(HranaClient& client, bool json) : client_(client), json_(json) {}
 
-  // The statements of the text; what is behind the last semicolon stays in it.
+  // Runs the complete statements of the text; what follows the last semicolon stays in it.
   void run(std::string& text) {
     for (auto end = statement_end(text); end != std::string::npos; end = statement_end(text)) {
       const std::string statement = text.substr(0, end);
@@ -121,7 +123,7 @@ class Shell {
     if (!blank(statement)) print_rows(client_.execute(statement), json_);
   }
 
-  // A line that begins with a point. Whether to go on.
+  // Runs a dot command. Returns whether to go on.
   bool point(const std::string& line) {
     const auto blank_at = line.find_first_of(" \t");
     const std::string word = line.substr(0, blank_at);
@@ -146,7 +148,8 @@ class Shell {
   bool json_;
 };
 
-// Lines until the end of the input. At a terminal an error is shown and the shell goes on; else it ends the command, with its status.
+// Reads lines until the end of the input. On a terminal an error is shown and the shell goes on;
+// otherwise the error ends the command, with its status.
 void read_lines(Shell& shell, const HranaClient& client) {
   const bool terminal = isatty(STDIN_FILENO) != 0;
   const Interrupts interrupts;
@@ -173,7 +176,7 @@ void read_lines(Shell& shell, const HranaClient& client) {
       const std::string_view message = error.what();
       print_message(escaped(error.code().empty() || message.starts_with(error.code()) ? std::string(message)
                                                                                       : fmt::format("{}: {}", error.code(), message)));
-      // What follows on the line was meant for the case that all had gone well.
+      // Drop the rest of the line, which was written for the case that all went well.
       text.clear();
     }
   }
@@ -203,7 +206,7 @@ int run_sql(const Arguments& arguments) {
     return Exit::done;
   }
   for (std::string text : arguments.list("command")) {
-    // -c SQL, as other shells have it: no option here begins with one hyphen.
+    // Other shells have -c SQL. No option here begins with one hyphen, so ignore it.
     if (text == "-c") continue;
     shell.run(text);
     shell.run_one(text);

@@ -57,7 +57,7 @@ std::int64_t whole_number(const std::string& text, const char* column) {
     const std::int64_t number = std::stoll(text, &read);
     if (read == text.size()) return number;
   } catch (const std::exception&) {
-    // Said below.
+    // The error is thrown below.
   }
   throw UsageError(fmt::format("--rows: the column {} is a whole number, not \"{}\"", column, text));
 }
@@ -72,7 +72,7 @@ void add_own(const std::string& url, const std::string& query, std::vector<Row>&
           fmt::format("--rows: must return three columns (id, scope, term) or five (and sequence, place); it returns {}", row.size()));
     Row one{row[1], whole_number(row[2], "term"), row[0], {}, {}};
     if (row.size() == 5 && !row[4].empty()) {
-      one.sequence = "rows " + row[3];  // no stream of this name
+      one.sequence = "rows " + row[3];  // no stream has this name
       one.place = whole_number(row[4], "place");
     }
     rows.push_back(std::move(one));
@@ -106,11 +106,11 @@ HistoryJudgement judge_history(const Arguments& arguments, Database& database) {
   testkit::State state;
   for (const std::string& stream : history.streams()) add_stream(database, stream, state.rows);
   if (own) add_own(arguments.database_url(), *own, state.rows);
-  // Others wrote too, before it or beside it. Their rows count in the order of terms, and each belongs to a write of which nothing is
-  // known.
+  // Rows of writers that are not in the history still count for the order of terms. Each gets a
+  // write about which nothing else is known.
   std::map<std::string, Operation> others;
   for (Row& row : state.rows) {
-    row.id = printable(row.id);  // as the history's ids are: they are printed for people, a line each
+    row.id = printable(row.id);  // like the history's ids, because they are printed
     scopes.insert(row.scope);
     if (ids.contains(row.id)) continue;
     ++judgement.others;
@@ -122,7 +122,7 @@ HistoryJudgement judge_history(const Arguments& arguments, Database& database) {
       other->second.id = row.id;
       other->second.rows = 0;
       other->second.client = "(not in the history)";
-      other->second.invoked = first;  // so that nothing was before it
+      other->second.invoked = first;  // so early that nothing counts as before it
     }
     ++other->second.rows;
   }
@@ -133,7 +133,7 @@ HistoryJudgement judge_history(const Arguments& arguments, Database& database) {
   judgement.operations = std::move(history.operations());
   for (auto& [id, other] : others) judgement.operations.push_back(std::move(other));
   judgement.verdict = testkit::check(judgement.operations, state);
-  // An operation that nothing is known of does not count as committed.
+  // These unknown operations must not count as committed.
   judgement.verdict.unknown_committed -= others.size();
   return judgement;
 }

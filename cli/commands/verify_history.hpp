@@ -1,4 +1,5 @@
-// verify --history: what clients wrote down, held against what the database holds, by testkit's checker.
+// verify --history: compares what clients recorded with what the database contains, by testkit's
+// checker.
 #pragma once
 
 #include <termgate/testkit/checker.hpp>
@@ -9,13 +10,15 @@ namespace termgate::cli {
 
 struct HistoryJudgement {
   testkit::Verdict verdict;
-  std::vector<testkit::Operation> operations;  // of the history; after them, those of rows that others wrote
-  std::size_t recorded = 0;                    // of the history
+  // The history's operations, followed by those for rows that others wrote.
+  std::vector<testkit::Operation> operations;
+  std::size_t recorded = 0;  // operations in the history
   std::size_t clients = 0;
   std::size_t others = 0;  // rows that nobody in the history wrote
 };
 
-// Throws UsageError for a file that is no history, what the library throws for a database that cannot be read.
+// Throws UsageError if the file is not a valid history, and what the library throws if the database
+// cannot be read.
 HistoryJudgement judge_history(const Arguments& arguments, Database& database);
 
 }  // namespace termgate::cli

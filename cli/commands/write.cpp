@@ -21,14 +21,16 @@ namespace po = boost::program_options;
 namespace termgate::cli {
 namespace {
 
-// A batch of `--lines` is bounded in writes and in bytes, so that memory stays small whatever the input.
+// A batch of `--lines` is bounded both in writes and in bytes, so that memory stays small for any
+// input.
 constexpr std::size_t batch_writes_max = 1000;
 constexpr std::size_t batch_bytes_max = std::size_t{1} << 20;
-// A page of `read` is bounded in both, too.
+// A page of `read` is bounded in both as well.
 constexpr int page_writes_max = 500;
 constexpr std::size_t page_bytes = std::size_t{4} << 20;
 
-// A batch goes when it is full, when nothing has come for `quiet`, and at the latest when its first line is `age_max` old.
+// A batch is sent when it is full, when no line has come for `quiet`, and at the latest when its
+// first line is `age_max` old.
 constexpr std::chrono::milliseconds quiet{100};
 constexpr std::chrono::milliseconds age_max{1000};
 
@@ -42,11 +44,12 @@ AppendOptions append_options(const Arguments& arguments) {
 
 int append_lines(const Arguments& arguments, Database& database, Input& input, const Stream& stream, Term term, AppendOptions options) {
   using Clock = std::chrono::steady_clock;
-  // The first Ctrl-C ends after the batch in flight, a second one at once: an open batch is then rolled back.
+  // The first Ctrl-C ends the command after the current batch; a second one ends it at once, and an
+  // open batch is rolled back.
   const Interrupts interrupts;
   Progress progress(!arguments.json());
   std::vector<std::string> batch;
-  std::optional<std::string> held;  // a line that the batch before had no room for
+  std::optional<std::string> held;  // a line for which the last batch had no room
   std::int64_t written = 0;
   std::int64_t last = 0;
   std::string line;
@@ -80,7 +83,7 @@ int append_lines(const Arguments& arguments, Database& database, Input& input, c
       else fmt::print(stderr, "termgate: no line was written before\n");
       throw;
     }
-    // Only the first batch can be held to --expect as given; each next one follows the one before.
+    // Only the first batch uses --expect as given; each later one must follow the one before.
     if (options.expected) options.expected = SequenceNo(last);
     written += static_cast<std::int64_t>(batch.size());
     progress.show(fmt::format("{} lines written", written));
@@ -134,7 +137,8 @@ int run_read(const Arguments& arguments) {
     fmt::print(stderr, "termgate: there is no stream \"{}\" in this database\n", printable(stream.name()));
     return Exit::failed;
   }
-  // A page ends with its bytes as well, so that large writes come one by one; only an empty one says that there is no more.
+  // A page is also limited in bytes, so it may be short without being the last. Only an empty page
+  // means that there is no more.
   for (;;) {
     const auto page = Info(database).read_stream(stream, SequenceNo(after), page_writes_max, page_bytes);
     for (const StreamWrite& write : page) {
@@ -156,9 +160,10 @@ boost::json::value json_of(const Value& value) {
     boost::json::value operator()(std::int64_t held) const { return held; }
     boost::json::value operator()(double held) const {
       if (std::isfinite(held)) return held;
-      return std::isnan(held) ? "NaN" : held > 0 ? "Infinity" : "-Infinity";  // JSON has no numbers for them
+      // JSON has no numbers for these.
+      return std::isnan(held) ? "NaN" : held > 0 ? "Infinity" : "-Infinity";
     }
-    // SQLite keeps whatever bytes were cast to text.
+    // SQLite may store any bytes as text.
     boost::json::value operator()(const std::string& held) const {
       if (is_utf8(held)) return boost::json::value(held);
       return (*this)(Bytes{held});
@@ -176,7 +181,7 @@ boost::json::value json_of(const Value& value) {
   return std::visit(convert, value.variant());
 }
 
-// Names as an object's keys: valid text, and each different, so that no column hides another.
+// Column names as keys of a JSON object: valid UTF-8 and unique, so that no column hides another.
 std::vector<std::string> json_keys(const std::vector<std::string>& columns) {
   std::vector<std::string> keys;
   for (const std::string& column : columns) keys.push_back(is_utf8(column) ? column : printable(column));
@@ -184,7 +189,7 @@ std::vector<std::string> json_keys(const std::vector<std::string>& columns) {
   std::set<std::string> given;
   for (std::string& key : keys) {
     const std::string name = key;
-    // A suffix must not make it another column's own name.
+    // The name with its suffix must not equal another column's own name.
     for (int number = 2; given.count(key) != 0 || (key != name && names.count(key) != 0); ++number)
       key = fmt::format("{}_{}", name, number);
     given.insert(key);

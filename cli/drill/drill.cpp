@@ -1,4 +1,5 @@
-// drill: the classic test of a fence, for a service in any language.
+// drill: tests the user's fence with the classic failure of a leader, for a service in any
+// language.
 //
 //   instance 1 leads ─ SIGSTOP ─▶ instance 2 takes over ─▶ SIGCONT ─▶ instance 1 writes under its old term ─▶ refused: passed
 #include "drill/drill.hpp"
@@ -59,7 +60,8 @@ int carry_out(const Arguments& arguments, std::vector<Result>& results) {
   return passed && !results.empty() && !is_interrupted() ? Exit::done : Exit::failed;
 }
 
-// A CI server shows the file's content, so it is written at every end, also if the drill could not begin.
+// A CI server shows this file's content, so it is written however the drill ends, also if it could
+// not begin.
 int run(const Arguments& arguments) {
   std::vector<Result> results;
   try {
@@ -79,7 +81,7 @@ int run(const Arguments& arguments) {
       try {
         write_junit(*path, arguments.text_or("scope", ""), results);
       } catch (const Error&) {
-        // What ended the drill says more.
+        // The error that ended the drill is the more useful one.
       }
     }
     throw;

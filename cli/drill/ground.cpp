@@ -1,4 +1,4 @@
-// What the database shows of the scope (ground.hpp). The counts are statements that are put together once.
+// What the database knows about the scope (ground.hpp). The counting statements are built once.
 #include "drill/ground.hpp"
 
 #include <stdexcept>
@@ -45,7 +45,8 @@ Ground::Ground(const Plan& plan) : plan_(plan) {
            false});
     }
   } catch (const DatabaseError&) {
-    // A role that may not read the list has less evidence, and the same witnesses.
+    // The role may not read the list of tables. The drill then has less evidence but the same
+    // witnesses.
   }
   if (plan.evidence) counts_.push_back({"--evidence", *plan.evidence, true});
 }
@@ -80,7 +81,8 @@ std::map<std::string, std::int64_t> Ground::rows_under(std::int64_t term) {
     } catch (const DatabaseError& error) {
       if (one.users) throw UsageError(fmt::format("--evidence: {}", error.what()));
     } catch (const std::logic_error&) { throw UsageError(fmt::format("{}: no number", one.what)); } catch (const Unavailable&) {
-      // Locked just now, or away: fence() reports what is still gone at the end.
+      // The database is locked or unreachable just now. If it stays so, fence() reports it at the
+      // end.
     } catch (const Blocked&) {}
   }
   return found;
@@ -97,7 +99,7 @@ std::int64_t Ground::audited_refusals(std::int64_t term) {
       if (detail.at("term").to_number<std::int64_t>() == term) all += detail.at("count").to_number<std::int64_t>();
     }
   } catch (const std::exception&) {
-    // A role that may not read the audit, or a database that is busy: no witness.
+    // The role may not read the audit, or the database is busy: the audit is no witness then.
   }
   return all;
 }
@@ -106,7 +108,8 @@ bool Ground::locked() {
   if (!storm::is_sqlite(plan_.url)) return false;
   try {
     const auto sql = storm::connect(plan_.url);
-    sql->run("PRAGMA busy_timeout = 100");  // an instance that stays stopped for long here loses its lease
+    // Short, because an instance that stays stopped for long here loses its lease.
+    sql->run("PRAGMA busy_timeout = 100");
     sql->run("BEGIN IMMEDIATE");
     sql->roll_back();
     return false;

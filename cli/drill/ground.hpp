@@ -1,4 +1,5 @@
-// drill: what the database shows of the scope: its fence, its lease, and the writes that carry a term.
+// drill: what the database knows about the scope: its fence, its lease, and the writes that carry a
+// term.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +16,34 @@
 
 namespace termgate::cli::drill {
 
-// The drill's own way to the database, apart from the command's. One thread; borrows the plan.
+// The drill's own connection to the database; the user's command has another. One thread; borrows
+// the plan.
 class Ground {
  public:
   explicit Ground(const Plan& plan);
 
-  // The scope's fence, 0 for none. None: it could not be read just now; why_not() says why.
+  // The scope's fence; 0 if there is none. Returns nothing if it cannot be read just now; why_not()
+  // says why.
   std::optional<std::int64_t> fence();
   std::int64_t fence_now() {  // throws
     const auto found = Info(*database_).fence(plan_.scope);
     return found ? found->term : 0;
   }
   std::optional<LeaseInfo> lease() { return Info(*database_).lease(plan_.scope); }
-  // Gives back a lease that an instance has left. Returns why it could not, or an empty text.
+  // Releases a lease that an instance left behind. Returns why it could not, or an empty text.
   std::string give_back(const LeaseInfo& lease);
   std::optional<Access> access(const std::string& role) { return access_of(*database_, plan_.schema, role); }
   const std::string& why_not() const { return why_not_; }
 
-  // Rows that carry the term, by what they were found by. What cannot be counted is left out, but for the user's own query: UsageError.
+  // Counts rows that carry the term; the key names the table or query. Leaves out what cannot be
+  // counted, except the user's own query, for which it throws UsageError.
   std::map<std::string, std::int64_t> rows_under(std::int64_t term);
 
-  // Refusals of this term that the audit knows of.
+  // How many refusals of this term the audit has.
   std::int64_t audited_refusals(std::int64_t term);
 
-  // Whether somebody keeps everybody from writing: on SQLite a process that was stopped in the middle of a transaction.
+  // Whether a lock keeps everybody from writing. On SQLite a process that was stopped in the middle
+  // of a transaction holds one.
   bool locked();
 
  private:

@@ -28,9 +28,12 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// The keeper receives one byte, and sends a letter and a number.
-//   s(top)  c(ontinue)  t(erminate)  k(ill)         p(id of the command)  x (it could not be executed: errno)  o(bstacle: it could not be
-//   ended)  s(topped: 1 all, 0 not all)  e(nded: wait status)  g(one: all of it)
+// Messages between drill and keeper. The drill sends one letter; the keeper sends a letter and a
+// number.
+// to the keeper:  s (stop)  c (continue)  t (terminate)  k (kill)
+// from the keeper: p (id of the command's process)  x (exec failed: errno)
+// o (obstacle: the command could not be ended later)  s (stopped: 1 all, 0 not all)
+// e (the command ended: wait status)  g (all processes have ended)
 struct Word {
   char what;
   std::int32_t number;
@@ -50,7 +53,8 @@ class Keeper {
   Keeper(int control, std::vector<std::string> command) : control_(control), command_(std::move(command)) {}
 
   int run() {
-    // The drill decides when this ends: not a terminal, and not whoever signals the drill's process group.
+    // Only the drill decides when the keeper ends: it ignores the terminal's signals and leaves the
+    // drill's process group.
     setpgid(0, 0);
     for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGPIPE}) std::signal(signal, SIG_IGN);
     if (const auto obstacle = descendants_.rehearse()) {
@@ -63,7 +67,8 @@ class Keeper {
     sigprocmask(SIG_BLOCK, &children, nullptr);
     const int signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
     if (!start()) return Exit::failed;
-    // The command has its own copies; with these open the drill would never see the end of its output.
+    // The command has its own copies of these. If the keeper kept them open, the drill would never
+    // see the end of the command's output.
     const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     dup2(nowhere, STDOUT_FILENO);
     dup2(nowhere, STDERR_FILENO);
@@ -82,7 +87,7 @@ class Keeper {
       if (order == 's') report('s', stop() ? 1 : 0);
       if (order == 'c') signal_all(SIGCONT);
       if (order == 't') {
-        // Continued first: a stopped process does not see SIGTERM.
+        // SIGCONT first: a stopped process does not act on SIGTERM.
         signal_all(SIGCONT);
         signal_all(SIGTERM);
       }
@@ -150,7 +155,8 @@ class Keeper {
     for (const run::Descendant& process : found_) descendants_.signal(process, signal);
   }
 
-  // A process may start another one just before it stops, so all of them are looked at until nobody is running.
+  // Stops all processes. One of them may start another just before it stops, so it looks again
+  // until none is running.
   bool stop() {
     for (int round = 0; round < 400; ++round) {
       bool all = descendants_.look(found_);
@@ -217,7 +223,7 @@ Instance::Instance(int number, const std::vector<std::string>& command, const st
   const auto argv = pointers(words), envp = pointers(variables);
   keeper_ = fork();
   if (keeper_ == 0) {
-    // Only what may be called between fork and exec: other threads' locks may be held.
+    // Only async-signal-safe calls between fork and exec: another thread may hold a lock.
     fcntl(control[1], F_SETFD, 0);
     dup2(nothing, STDIN_FILENO);
     dup2(output[1], STDOUT_FILENO);
@@ -241,7 +247,7 @@ Instance::Instance(int number, const std::vector<std::string>& command, const st
 }
 
 Instance::~Instance() {
-  // The keeper kills what there is, and ends.
+  // When the socket closes, the keeper kills the processes and ends.
   if (control_ >= 0) close(control_);
   if (keeper_ > 0) {
     while (waitpid(keeper_, nullptr, 0) < 0 && errno == EINTR) {}
@@ -256,7 +262,7 @@ bool Instance::read_control() {
   const ssize_t count = control_ < 0 ? 0 : recv(control_, &word, sizeof word, MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (count != sizeof word) {
-    gone_ = true;  // somebody has killed the keeper
+    gone_ = true;  // the keeper was killed
     if (!status_) status_ = SIGKILL;
     if (control_ >= 0) close(control_);
     control_ = -1;
@@ -285,7 +291,8 @@ bool Instance::read_output() {
   return false;
 }
 
-// All that is there. Bounded, for whoever has got away with the pipe may write without end.
+// Reads all output that is available. Bounded, because a process that escaped the keeper may write
+// to the pipe without end.
 void Instance::read_out() {
   for (int i = 0; i < 1000 && read_output(); ++i) {}
 }
@@ -316,7 +323,8 @@ void Instance::pump(const std::vector<Instance*>& instances, milliseconds wait) 
   }
   poll(waits.data(), waits.size(), static_cast<int>(wait.count()));
   for (Instance* one : instances) {
-    // Output first: what it said last comes before how it ended. At most 16 reads, for it may never pause.
+    // Output before control messages, so that the last output is reported before the end of the
+    // process. At most 16 reads, because a process may write without pause.
     for (int i = 0; i < 16 && one->read_output(); ++i) {}
     while (one->control_ >= 0 && one->read_control()) {}
   }

@@ -1,10 +1,12 @@
-// drill: the user's command as a process tree that can be stopped, resumed and ended as one, and that never outlives the drill.
+// drill: the user's command as a process tree that can be stopped, resumed and ended as a whole,
+// and that never outlives the drill.
 //
 //   termgate drill ──socket──▶ termgate drill-keeper ──▶ COMMAND, a process group of its own, and whatever it starts
 //
-// The keeper is the parent, and adopts what the command leaves behind (PR_SET_CHILD_SUBREAPER), also what has left its process group. When
-// the drill's end of the socket closes, however it died, the keeper kills all of it, stopped or not. COMMAND itself dies with its keeper
-// (PR_SET_PDEATHSIG).
+// The keeper is the parent of COMMAND. It also adopts the orphans that COMMAND leaves, including
+// those that left its process group (PR_SET_CHILD_SUBREAPER). When the drill's end of the socket
+// closes, for whatever reason, the keeper kills all of them, stopped or not. COMMAND itself is
+// killed when its keeper dies (PR_SET_PDEATHSIG).
 #pragma once
 
 #include <sys/types.h>
@@ -22,9 +24,9 @@
 
 namespace termgate::cli::drill {
 
-// What a process said, a line of standard output or standard error.
+// One line of standard output or standard error.
 struct Line {
-  std::int64_t number;  // from 0 on, for each instance
+  std::int64_t number;  // counted from 0 for each instance
   std::string text;     // without its newline; cut at line_bytes_max
 };
 
@@ -32,36 +34,40 @@ struct Line {
 class Instance {
  public:
   static constexpr std::size_t line_bytes_max = 16'384;
-  static constexpr std::size_t kept_bytes_max = 1 << 20;  // of lines; older ones are forgotten
+  // Older lines are forgotten when all of them together are longer.
+  static constexpr std::size_t kept_bytes_max = 1 << 20;
 
-  // Starts the command. `settings`: NAME=value, in place of what the environment has under these names. `said` is called for each line,
-  // from pump(). Throws UsageError where the command cannot be executed, or could not be stopped and ended.
+  // Starts the command. `settings` are NAME=value pairs that replace environment variables. pump()
+  // calls `on_line` for each line of output. Throws UsageError if the command cannot be executed,
+  // or could not be stopped and ended.
   Instance(int number, const std::vector<std::string>& command, const std::vector<std::string>& settings,
            std::function<void(int, const std::string&)> on_line);
-  ~Instance();  // kills what is left of it
+  ~Instance();  // kills all processes that are left
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
   int number() const { return number_; }
   pid_t pid() const { return pid_; }
-  // Reads what there is to read; waits for something at most `wait`.
+  // Reads all available output of the instances; waits for some for at most `wait`.
   static void pump(const std::vector<Instance*>& instances, std::chrono::milliseconds wait);
 
-  // SIGSTOP to all of it, and reads out what it had said before. Throws Error where it does not stop.
+  // Sends SIGSTOP to all its processes, then reads the output they wrote before. Throws Error if
+  // one does not stop.
   void stop();
   void resume();
-  // SIGCONT and SIGTERM to all of it; SIGKILL after `patience`. False: it had to be killed.
+  // Sends SIGCONT and SIGTERM to all its processes, and SIGKILL after `patience`. Returns false if
+  // SIGKILL was needed.
   bool end(std::chrono::milliseconds patience);
 
   bool running() const { return !status_; }                     // the command itself
-  const std::optional<int>& status() const { return status_; }  // as waitpid gives it
+  const std::optional<int>& status() const { return status_; }  // as from waitpid()
   std::string how_it_ended() const;                             // "with status 3", "by signal 9 (Killed)"
   const std::deque<Line>& lines() const { return lines_; }
   std::int64_t lines_so_far() const { return next_line_; }
 
  private:
   void send_order(char order);
-  bool read_control();  // false: nothing there
+  bool read_control();  // returns false if nothing was there
   bool read_output();
   void read_out();
   void take(std::string_view bytes);
@@ -72,7 +78,7 @@ class Instance {
   std::function<void(int, const std::string&)> on_line_;
   pid_t keeper_ = -1, pid_ = -1;
   int control_ = -1, output_ = -1;
-  int failure_ = 0;  // errno of the execution
+  int failure_ = 0;  // errno of the failed exec
   std::optional<run::Obstacle> obstacle_;
   bool stopped_ = false, gone_ = false;
   std::optional<int> status_;

@@ -1,4 +1,4 @@
-// drill's options, read once. UsageError names the option that cannot be meant.
+// drill: parses and checks its options. A UsageError names the option that is wrong.
 #include "drill/plan.hpp"
 
 #include <fmt/format.h>
@@ -18,8 +18,6 @@ std::regex regex_of(const char* option, const std::string& text) {
 
 }  // namespace
 
-// Only the first 2048 bytes: std::regex recurses for each character, and a long line would overflow the
-// stack.
 bool matches(const std::regex& pattern, std::string_view text) { return std::regex_search(std::string(text.substr(0, 2048)), pattern); }
 
 Plan plan_of(const Arguments& arguments) {
@@ -47,7 +45,7 @@ Plan plan_of(const Arguments& arguments) {
     if (arguments.maybe("through")) throw UsageError("--through: only for a server's URL, not for an SQLite file");
 #ifdef TERMGATE_WITH_ODBC
   } else if (storm::is_odbc(plan.url)) {
-    storm::engine_of(plan.url);  // or it is no string of ours
+    storm::engine_of(plan.url);  // throws if it is not a valid connection string
 #endif
   } else if (!plan.url.starts_with("postgres")) {
     throw UsageError("drill runs on sqlite:PATH, postgresql://…, sqlserver://… and odbc:…");

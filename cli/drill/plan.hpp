@@ -1,4 +1,4 @@
-// drill: the options on the command line.
+// drill: its options from the command line.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,9 @@
 namespace termgate::cli::drill {
 
 struct Plan {
-  std::string url;      // the drill's own way to the database
-  std::string through;  // the command's; empty: the same
+  std::string url;  // the drill's own connection
+  // The URL for the user's command; empty: the same as `url`.
+  std::string through;
   std::string schema;
   Scope scope;
   std::vector<std::string> command;
@@ -31,7 +32,8 @@ struct Plan {
 // Throws UsageError.
 Plan plan_of(const Arguments& arguments);
 
-// Whether the pattern is found in the first 2,048 bytes: std::regex takes stack with the length of what it looks at.
+// Whether the pattern occurs in the first 2,048 bytes. The limit is there because the recursion of
+// std::regex is as deep as the text is long.
 bool matches(const std::regex& pattern, std::string_view text);
 
 }  // namespace termgate::cli::drill

@@ -1,5 +1,6 @@
-// The relay between the drilled command and its server: passes on every byte and notes what the server
-// refused, committed and ended. One thread carries all connections; take() may be called from another.
+// The relay between the user's command and its server: passes on the bytes and records what the
+// server refused, what it committed, and which sessions it ended. One thread serves all
+// connections; take() may be called from another.
 #include "drill/relay.hpp"
 
 #include <poll.h>
@@ -16,7 +17,7 @@
 namespace termgate::cli::drill {
 namespace {
 
-// For the parts of a URL.
+// Percent-encodes a part of a URL.
 std::string encoded(std::string_view text) { return text::percent_encoded(text, "-_.~"); }
 
 }  // namespace
@@ -35,7 +36,8 @@ Relay::~Relay() {
   close(listener_.descriptor);
 }
 
-// The environment of the command: every common way to name a database leads through the relay.
+// Environment variables for the command, so that every common way to name a database leads to the
+// relay.
 std::vector<std::string> Relay::settings() const {
   const std::string secret = target_.password.empty() ? "" : ":" + encoded(target_.password);
   std::string url = fmt::format("postgresql://{}{}@127.0.0.1:{}/{}?sslmode=disable", encoded(target_.user), secret, listener_.port,
@@ -81,8 +83,8 @@ void Relay::accept_one() {
   ++seen_.connections;
 }
 
-// Requests for encryption are answered here, with no: length 8, code 80877103 (TLS) or 80877104 (GSSAPI). What else comes first is the
-// conversation.
+// Refuses requests for encryption: length 8, code 80877103 (TLS) or 80877104 (GSSAPI). Anything
+// else that comes first begins the conversation.
 void Relay::take_greeting(Pair& pair, std::string_view bytes) {
   pair.greeted += bytes;
   while (pair.greeting && pair.greeted.size() >= 8) {
@@ -113,7 +115,7 @@ void Relay::read_from(Pair& pair, bool from_client) {
     take_greeting(pair, chunk);
     return;
   }
-  // Noted before it is passed on: whoever acts upon an answer finds it noted.
+  // Record first, then pass on: whoever acts on an answer must find it recorded.
   const auto hand_over = [&](auto& conversation) {
     if (from_client) conversation.from_client(chunk, std::chrono::steady_clock::now());
     else conversation.from_server(chunk);
@@ -124,7 +126,8 @@ void Relay::read_from(Pair& pair, bool from_client) {
   way.bytes += chunk;
 }
 
-// An end that has gone takes nothing; what the other one still says is read along all the same.
+// Sends what is queued. If the receiver has gone, the bytes are dropped, but what the other end
+// still sends is recorded as usual.
 void Relay::write_to(int descriptor, Way& way) {
   while (way.sent < way.bytes.size()) {
     const ssize_t count = send(descriptor, way.bytes.data() + way.sent, way.bytes.size() - way.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -145,7 +148,8 @@ void Relay::gather(Pair& pair) {
   std::move(pair.tds.refusals.begin(), pair.tds.refusals.end(), std::back_inserter(talk.refusals));
   pair.tds.refusals.clear();
   if (talk.refusals.empty() && talk.writes.empty() && talk.endings.empty()) return;
-  constexpr std::size_t facts_max = 10'000;  // the drill reads them many times a second
+  // High enough, because the drill takes them many times a second.
+  constexpr std::size_t facts_max = 10'000;
   const std::lock_guard lock(mutex_);
   const auto move_all = [](auto& from, auto& to) {
     for (auto& one : from) {
@@ -167,7 +171,8 @@ void Relay::run(std::stop_token stop) {
         const bool reads = !in.over && in.bytes.size() - in.sent < bytes_max;
         return static_cast<short>((reads ? POLLIN : 0) | (out.sent < out.bytes.size() ? POLLOUT : 0));
       };
-      // A socket without interest is left out: poll() would report its hang-up again and again.
+      // A socket that waits for no event is left out, because poll() would report its hang-up again
+      // and again.
       const short client = events(pair.to_server, pair.to_client), server = events(pair.to_client, pair.to_server);
       waits.push_back({client == 0 ? -1 : pair.client, client, 0});
       waits.push_back({server == 0 ? -1 : pair.server, server, 0});

@@ -1,6 +1,7 @@
-// drill: a relay between one instance of the user's command and its PostgreSQL server. It changes nothing but one answer (a client that
-// asks for encryption gets the answer that there is none) and reads along what is refused and what is committed (wire.hpp). Loopback
-// only. A thread of its own.
+// drill: a relay between one instance of the user's command and its PostgreSQL or SQL Server. It
+// changes only one thing: it refuses a PostgreSQL client's request for encryption. It reads the
+// conversation to see what is refused and committed (wire.hpp, tds.hpp). It listens on loopback
+// only and has a thread of its own.
 //
 //   instance ──▶ [read along] ──▶ server or proxy
 //            ◀── [read along] ◀──
@@ -21,40 +22,45 @@ struct Seen {
   std::vector<Refusal> refusals;
   std::vector<Write> writes;
   std::vector<std::string> endings;
-  std::size_t connections = 0;  // so far
+  std::size_t connections = 0;  // how many have been accepted so far
 };
 
-// Any thread.
+// The public calls may come from any thread.
 class Relay {
  public:
   enum class Speaks { postgresql, tds };
-  explicit Relay(RelayTarget target, Speaks speaks = Speaks::postgresql);  // throws Error where no port can be had
+  // Throws Error if it can get no port.
+  explicit Relay(RelayTarget target, Speaks speaks = Speaks::postgresql);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
-  // What leads a program here: TERMGATE_DB, DATABASE_URL, and what libpq reads of the environment.
+  // Environment variables that lead a program to this relay: TERMGATE_DB, DATABASE_URL, and those
+  // of libpq.
   std::vector<std::string> settings() const;
   int port() const { return listener_.port; }
   Seen take();  // what has been seen since the last call
 
  private:
   static constexpr std::size_t pairs_max = 1000;
-  static constexpr std::size_t bytes_max = 1 << 20;  // on their way in one direction; more is not read before they are gone
+  // For one direction: while so many bytes wait to be sent, no more are read.
+  static constexpr std::size_t bytes_max = 1 << 20;
 
   struct Way {  // one direction
     std::string bytes;
     std::size_t sent = 0;
     bool over = false;    // nothing more will be read
-    bool closed = false;  // and the other end knows
+    bool closed = false;  // the receiving end has been closed too
   };
   struct Pair {
     int client = -1, server = -1;
-    bool greeting = true;  // nothing but requests for encryption has come
-    std::string greeted;   // what has come of one
+    // The client has sent nothing yet but requests for encryption.
+    bool greeting = true;
+    std::string greeted;  // the part of such a request that has arrived
     Way to_server, to_client;
     Conversation conversation;
-    TdsConversation tds;  // the one of the two that the server speaks
+    // Only the one of these two that matches the server's protocol is used.
+    TdsConversation tds;
   };
   void run(std::stop_token stop);
   void accept_one();
@@ -69,7 +75,7 @@ class Relay {
   std::vector<Pair> pairs_;
   std::mutex mutex_;  // guards seen_
   Seen seen_;
-  std::jthread thread_;  // last: it uses all of it
+  std::jthread thread_;  // last, because it uses the other members
 };
 
 }  // namespace termgate::cli::drill

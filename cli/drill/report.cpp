@@ -9,7 +9,8 @@
 namespace termgate::cli::drill {
 namespace {
 
-// Text for XML 1.0: characters that it cannot hold, and bytes that are no UTF-8, are shown as \xNN.
+// Escapes text for XML 1.0. Characters that XML cannot contain, and bytes that are not UTF-8, are
+// shown as \xNN.
 std::string xml(std::string_view text) {
   std::string all;
   const std::string whole = is_utf8(text) ? std::string(text) : printable(text);
@@ -24,7 +25,7 @@ std::string xml(std::string_view text) {
       all += fmt::format("\\x{:02x}", static_cast<unsigned char>(letter));
     else all += letter;
   }
-  // U+FFFE and U+FFFF are UTF-8 and no XML.
+  // U+FFFE and U+FFFF are valid UTF-8 but not valid in XML.
   for (const std::string_view bad : {"\xef\xbf\xbe", "\xef\xbf\xbf"}) {
     for (auto at = all.find(bad); at != std::string::npos; at = all.find(bad)) all.replace(at, 3, "?");
   }

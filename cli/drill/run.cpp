@@ -1,5 +1,5 @@
 // Long: one run of the drill, from its start to its verdict.
-// Only a refusal that was seen counts. Who sees it, the best there is first:
+// Only a refusal that was seen counts. These witnesses can see it, the best one first:
 //
 //   wire     the relay between instance and server: what the server answered, statement by statement (PostgreSQL and SQL Server,
 //            unencrypted)
@@ -44,12 +44,12 @@ std::atomic<int> interrupted{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 struct Interrupted {};
 
-// One file for each instance, in a folder that goes with the run.
+// One witness file for each instance, in a folder that is removed with this object.
 class WitnessFiles {
  public:
   WitnessFiles() : folder_((std::filesystem::temp_directory_path() / "termgate-drill-XXXXXX").string()) {
     if (mkdtemp(folder_.data()) == nullptr) throw Error("drill: no temporary folder");
-    // An instance may run as another user.
+    // The instance may run as another user.
     std::filesystem::permissions(folder_, std::filesystem::perms(0711));
     for (int number : {1, 2}) {
       std::ofstream(path(number)).flush();
@@ -68,8 +68,8 @@ class WitnessFiles {
   std::string folder_;
 };
 
-// One thread; owns both instances, their relays and their files; borrows the plan and the ground. The members follow the run from top to
-// bottom.
+// One run. One thread; owns both instances, their relays and their files; borrows the plan and the
+// ground. The member functions are in the order of the run.
 class Run {
  public:
   Run(const Plan& plan, Ground& ground, int number) : plan_(plan), ground_(ground) { result_.run = number; }
@@ -84,21 +84,23 @@ class Run {
   void on_line(int number, const std::string& line);
   void start(int number);
 
-  // Where the command's connections lead. Throws Error, before anything is started, where the drill could not see them.
+  // Finds where the command's connections lead. Throws Error, before anything is started, if the
+  // drill could not see them.
   void find_the_way();
 
-  // A service that takes terms from elsewhere needs no level, so this is a note and no end.
+  // Notes it if the role lacks Termgate's privileges. Not an error: a service that takes terms from
+  // elsewhere needs none.
   void tell_what_the_role_lacks(const std::string& role);
 
 #if defined(TERMGATE_WITH_POSTGRES) && defined(TERMGATE_WITH_ODBC)
-  // A relay between the instance's ODBC driver and its server, where that can be read along.
+  // Puts a relay between the instance's ODBC driver and its server, if that connection can be read.
   void relay_odbc(int number, std::vector<std::string>& settings);
 #endif
 
   std::vector<Instance*> all();
   void tick();
 
-  // Until `what` says so; false: not within `patience`.
+  // Waits until `what` returns true; returns false if `patience` ends first.
   template <typename What>
   bool wait(milliseconds patience, milliseconds every, What what) {
     const auto end = Clock::now() + patience;
@@ -117,11 +119,11 @@ class Run {
 
   bool play();
 
-  // Somebody leads, and it is instance 1, for it was alone.
+  // Waits until there is a leader. It must be instance 1, because no other runs yet.
   bool lead();
 
-  // Whether the fence is at instance 1's term: where it was, or where that one's own lease has taken it since, as leaders do that
-  // acquire in the place of renewing.
+  // Whether the fence is still at a term of instance 1. The fence may have risen since, if instance
+  // 1 acquires again instead of renewing its lease.
   bool first_still_leads(std::int64_t fence);
   bool take_over();
   bool resume();
@@ -132,7 +134,8 @@ class Run {
 
   // --- what was seen ---
 
-  // What came with the end of the processes: buffered output, the library's last report, a write on its way.
+  // Looks at all witnesses once more after the processes have ended, for buffered output, the
+  // library's last report, and a write that was under way.
   void last_look();
   void look_at_output();
   void look_at_layer1();
@@ -141,7 +144,8 @@ class Run {
   void evidence(std::string text);
   void saw(std::string witness, std::string what);
 
-  // What the relay has read since. Statements sent before the resumption do not count.
+  // Takes what the relays have recorded. Statements sent before instance 1 was resumed do not
+  // count.
   void gather();
   void end_instances();
   void tell_refusals();
@@ -159,20 +163,24 @@ class Run {
   std::optional<RelayTarget> target_;
   std::unique_ptr<Relay> relays_[2];
 #endif
-  std::array<std::unique_ptr<Instance>, 2> instances_;  // after the relays: they end first
+  // After the relays, so that the instances end first.
+  std::array<std::unique_ptr<Instance>, 2> instances_;
   std::size_t connections_ = 0;
   std::map<std::string, std::int64_t> rows_before_;
   std::int64_t audited_before_ = 0, lines_before_ = 0, lines_seen_ = 0;
-  // Refusals that the audit may know of and that were no writes after the resumption: read along, or seals that layer 1 reported.
+  // Refusals in the audit that were not refused writes after the resumption: seals, and those that
+  // the relay saw earlier. `seals_in_layer1_` counts seals that layer 1 reported.
   std::int64_t no_writes_ = 0, seals_in_layer1_ = 0;
   bool lines_show_it_ = false, resumed_once_ = false, moved_on_ = false;
-  // The lease's term under instance 1 and under instance 2; the latter is empty where nothing tells them apart.
+  // The lease's owner under instance 1 and under instance 2. The latter is empty if the two cannot
+  // be distinguished.
   std::string owner_, next_owner_;
   Clock::time_point resumed_{};
   std::vector<Write> writes_;
   std::vector<std::string> endings_, other_refusals_;
-  std::vector<std::string> refused_;  // by the instances' numbers, with their hints
-  std::optional<bool> first_ended_;   // instance 1, before the drill ended both
+  std::vector<std::string> refused_;  // refusals of either instance, with their hints
+  // Whether instance 1 had ended before the drill ended both.
+  std::optional<bool> first_ended_;
 };
 
 Result Run::go() {
@@ -196,7 +204,8 @@ Result Run::go() {
   return std::move(result_);
 }
 
-// What a service was refused tells why it did not lead or write, and the hint what to do.
+// Adds the refusals to the notes: they say why a service did not lead or write, and their hints say
+// what to do.
 void Run::tell_refusals() {
 #ifdef TERMGATE_WITH_POSTGRES
   gather();
@@ -208,7 +217,8 @@ void Run::tell_refusals() {
   }
 }
 
-// Other than the one that the drill waits for. Each once: a service tries again and again.
+// Notes refusals other than the one that the drill waits for. Each is noted once, because a service
+// tries again and again.
 void Run::note_refusals(int number, const std::vector<Refusal>& refusals) {
   for (const Refusal& refusal : refusals) {
     if (refusal.code == "TG001") continue;
@@ -219,7 +229,8 @@ void Run::note_refusals(int number, const std::vector<Refusal>& refusals) {
   }
 }
 
-// The lease that an instance has left, so that nobody waits for it and no alert speaks of it.
+// Releases the lease that an instance left, so that nobody has to wait until it expires and no
+// alert fires.
 void Run::give_back() {
   const auto lease = ground_.lease();
   if (!lease || lease->released_at_ms || result_.term == 0 || lease->term < result_.term) return;
@@ -357,7 +368,7 @@ std::vector<Instance*> Run::all() {
 
 void Run::tick() {
   Instance::pump(all(), milliseconds(20));
-  // With nothing open any more poll() would not wait.
+  // If no descriptor is open any more, poll() does not wait, so wait here.
   if (std::none_of(instances_.begin(), instances_.end(), [](const auto& one) { return one && one->running(); }))
     std::this_thread::sleep_for(milliseconds(5));
   gather();
@@ -455,7 +466,8 @@ bool Run::take_over() {
   }
   if (!first.running()) return !both_run() && false;
   const std::int64_t led = result_.term;
-  // Where the lease says that it was instance 2, that is the takeover already: the old leader is stopped and does not know.
+  // If the lease already belongs to instance 2, the takeover has happened: the old leader is
+  // stopped and does not know.
   const auto taken_over = [&] {
     const auto lease = ground_.lease();
     return !owner_.empty() && lease && lease->owner != owner_;
@@ -511,7 +523,7 @@ bool Run::resume() {
   });
   if (refused() && !breached) {
     step(fmt::format("instance 1 refused (seen by {}): {}", result_.witness, result_.refusal));
-    // It may go on to write where nothing refuses it.
+    // Wait a little: it may go on to write where nothing refuses it.
     wait(milliseconds(500), milliseconds(100), [&] {
       look_at_database();
       return !result_.evidence.empty();
@@ -535,7 +547,7 @@ void Run::judge() {
     fail(Verdict::passed, "");
     return;
   }
-  // At the last look the drill has ended it.
+  // In the last look it has ended in any case, because the drill ended it.
   std::string why = first_ended_.value_or(!first.running()) ? fmt::format("it ended {} instead", first.how_it_ended())
                                                             : fmt::format("for {} after it was resumed", length(plan_.timeout.count()));
   if (!endings_.empty())
@@ -583,7 +595,7 @@ void Run::look_at_layer1() {
   if (refused()) return;
   std::ifstream file(witness_files_.path(1));
   const std::string all = "\n" + std::string(std::istreambuf_iterator<char>(file), {});
-  // A scope may hold line breaks of its own.
+  // Search for the whole entry, not line by line: a scope's name may contain line breaks.
   if (all.find(fmt::format("\nTG001 {} {}\n", result_.term, plan_.scope.name())) != std::string::npos)
     saw("layer1", fmt::format("TG001 stale term {} for scope \"{}\"", result_.term, plan_.scope.name()));
   const std::string seal = fmt::format("\nseal {} {}\n", result_.term, plan_.scope.name());
@@ -602,20 +614,21 @@ bool Run::reads_along() {
 void Run::look_at_database() {
   const std::int64_t audited = refused() ? 0 : ground_.audited_refusals(result_.term) - audited_before_;
   if (audited > 0) {
-    // Whoever wrote it down had its answer before, so the better witnesses know of it by now.
+    // The refusal was sent before the audit was written, so the better witnesses have it by now.
     gather();
     look_at_layer1();
   }
   if (!refused() && audited > no_writes_ + seals_in_layer1_)
     saw("audit", fmt::format("term {} of scope \"{}\" was refused", result_.term, plan_.scope.name()));
-  const auto fence = ground_.fence();  // after what was gathered: a write under a later term of its own is not stale
+  // Read after gather(): a write by instance 1 under a later term of its own is not stale.
+  const auto fence = ground_.fence();
   for (const auto& [what, count] : ground_.rows_under(result_.term)) {
     const auto before = rows_before_.find(what);
     if (before == rows_before_.end() || count <= before->second) continue;
     evidence(fmt::format("{}: {} under term {} when instance 2 took over, {} now", what, before->second, result_.term, count));
   }
-  // A write with no term to be seen is stale if instance 1 does not lead: while the fence is where instance 2 has raised it, or the
-  // lease is still that one's.
+  // A write whose term cannot be seen is stale if instance 1 no longer leads: while the fence is at
+  // instance 2's term, or the lease is still instance 2's.
   if (writes_.empty() || !fence) return;
   bool second_leads = *fence == result_.next_term;
   if (!second_leads && !next_owner_.empty()) {
@@ -672,7 +685,7 @@ void Run::gather() {
       if (refusal.message.starts_with(ours)) ++no_writes_;
       continue;
     }
-    // A refused seal is no refused write.
+    // A refused seal is not a refused write.
     const bool seal = refusal.context.find(".seal(") != std::string::npos;
     if (refusal.code == "TG001" && refusal.message.starts_with(ours) && !seal) {
       if (!refused()) saw("wire", refusal.message);
@@ -690,7 +703,7 @@ void Run::gather() {
 
 void Run::end_instances() {
   first_ended_ = instances_[0] && !instances_[0]->running();
-  // Instance 1 first: a second one that leaves its lease must not hand it back to the first.
+  // Instance 1 first: if instance 2 released its lease first, instance 1 would take it over.
   for (const auto& one : instances_) {
     if (one && !one->end(plan_.stop_timeout))
       result_.notes.push_back(

@@ -7,13 +7,13 @@
 
 namespace termgate::cli::drill {
 
-// From the first SIGINT, SIGTERM or SIGHUP on a run ends in order; a second one ends the process at once, and then the keepers end
-// what is left.
+// After this call the first SIGINT, SIGTERM or SIGHUP ends the run in order; the second one ends
+// the process at once, and the keepers then kill what is left.
 void end_in_order_on_signals();
 bool is_interrupted() noexcept;
 
-// Starts both instances, plays the takeover, ends them, and judges. Throws UsageError and nothing else of ours: what failed in the
-// database or on the machine is in the verdict.
+// Starts both instances, plays the takeover, ends the instances, and judges. Of Termgate's errors
+// it throws only UsageError: a failure of the database or the machine is part of the verdict.
 Result play(const Plan& plan, Ground& ground, int number);
 
 }  // namespace termgate::cli::drill

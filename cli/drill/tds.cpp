@@ -17,7 +17,7 @@ std::uint32_t number_at(std::string_view bytes, std::size_t at, int size) {
   return number;
 }
 
-// UTF-8 of UTF-16; what stands alone of a pair becomes U+FFFD.
+// UTF-16 to UTF-8; an unpaired surrogate becomes U+FFFD.
 std::string narrow(std::string_view bytes) {
   std::string text;
   for (std::size_t at = 0; at + 1 < bytes.size(); at += 2) {
@@ -60,7 +60,8 @@ void TdsConversation::from_server(std::string_view bytes) {
       bytes.remove_prefix(some);
       if (head_.size() < 8) return;
       const std::size_t length = static_cast<std::size_t>(static_cast<unsigned char>(head_[2])) << 8 | static_cast<unsigned char>(head_[3]);
-      // 4: a tabular result; 0x12: PRELOGIN, in whose packets TLS is negotiated. Anything else is no plain TDS.
+      // 4: a tabular result; 0x12: PRELOGIN, whose packets also carry the TLS handshake. Any other
+      // type means that this is not plain TDS.
       readable_ = length >= 8 && (head_[0] == 0x04 || head_[0] == 0x12);
       left_ = length - 8;
       ends_ = (head_[1] & 1) != 0;
@@ -90,7 +91,7 @@ void TdsConversation::find_errors() {
     const std::string text = narrow(rest.substr(11, 2 * units));
     const std::string code = "TG00" + std::to_string(number - 50000);
     if (!text.starts_with(code + " ")) continue;
-    std::size_t name = 11 + 2 * units;  // of the server, then of the procedure
+    std::size_t name = 11 + 2 * units;  // the server's name; the procedure's follows
     name += 1 + 2 * static_cast<std::size_t>(static_cast<unsigned char>(rest[name]));
     std::string procedure;
     if (name < 3 + length)

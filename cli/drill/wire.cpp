@@ -1,8 +1,9 @@
-// One conversation of PostgreSQL's protocol, read along. It never changes a byte and must never fail: what cannot be
-// read ends the reading, and the drill then relies on other witnesses.
+// Reads one conversation of PostgreSQL's protocol. It never changes a byte and must never fail: if
+// it meets something that it cannot parse, it stops reading, and the drill relies on other
+// witnesses.
 //
-// A write counts when its transaction has committed: open_ holds those of the transaction that is open, savepoints_
-// how many there were at each savepoint.
+// A write counts once its transaction has committed. open_ holds the writes of the open
+// transaction; savepoints_ holds the size of open_ at each savepoint.
 #include "drill/wire.hpp"
 
 #include <algorithm>
@@ -33,7 +34,8 @@ bool goes_back_to_a_savepoint(std::string_view sql) {
   return at != std::string::npos && text.find(" to", at) != std::string::npos;
 }
 
-// INSERT 0 3, UPDATE 1, DELETE 2, MERGE 4, COPY 10, TRUNCATE TABLE; of no rows it is no write.
+// Whether the tag is that of a write: INSERT 0 3, UPDATE 1, DELETE 2, MERGE 4, COPY 10 or TRUNCATE
+// TABLE. A statement that changed no rows is not a write.
 bool is_write(std::string_view tag) {
   if (tag.starts_with("TRUNCATE TABLE")) return true;
   const auto word = tag.substr(0, tag.find(' '));
@@ -57,7 +59,8 @@ void Conversation::client_message(char type, std::string_view body, Moment now) 
     readable_ = false;
     return;
   }
-  // Names are the client's to choose and to forget: at some number they are forgotten here, and with them only texts.
+  // Clients choose names and need not free them, so the maps are cleared when they grow large. Only
+  // statement texts are lost.
   if (statements_.size() > names_max) statements_.clear();
   if (portals_.size() > names_max) portals_.clear();
   if (type == 'Q') requests_.push_back({Request::Kind::simple, now, beginning(take_text(body))});
@@ -93,7 +96,7 @@ void Conversation::completed(std::string_view tag) {
   if (!requests_.empty() && one.kind == Request::Kind::execute) requests_.pop_front();
   if (tag == "SAVEPOINT") savepoints_.push_back(open_.size());
   if (tag == "COMMIT") {
-    // What matters is when the COMMIT was sent: a write that was sent before the takeover and committed after
+    // The time of the COMMIT counts: a write that was sent before the takeover and committed after
     // it is stale.
     for (Write& write : open_) write.requested = one.when;
     writes.insert(writes.end(), open_.begin(), open_.end());
@@ -123,7 +126,7 @@ void Conversation::failed(std::string_view body) {
   if (fields['C'].starts_with("TG")) refusals.push_back({fields['C'], fields['M'], fields['W'], requested, fields['H']});
   if (fields['V'] == "FATAL") endings.push_back(fields['C'] + " " + fields['M']);
   failed_ = true;
-  // What follows in an extended query is skipped by the server up to Sync.
+  // After an error in an extended query the server skips everything up to Sync.
   while (!requests_.empty() && requests_.front().kind == Request::Kind::execute) requests_.pop_front();
 }
 

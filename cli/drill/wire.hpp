@@ -1,6 +1,7 @@
-// drill: reads along a client's conversation with a PostgreSQL server, and says which of its statements were refused and which of its
-// writes were committed. Bytes in, facts out; no I/O and no clock. Follows the messages of "Frontend/Backend Protocol", 3.0 and 3.2; what
-// it does not know it passes over, and it never keeps more of a message than message_bytes_kept.
+// drill: reads a client's conversation with a PostgreSQL server and reports which statements were
+// refused and which writes were committed. Bytes in, facts out; no I/O and no clock. It follows
+// "Frontend/Backend Protocol" 3.0 and 3.2, ignores messages that it does not know, and keeps at
+// most message_bytes_kept of a message.
 //
 //   message: type(1) length(4, with itself) body(length - 4); the client's first one has no type
 #pragma once
@@ -18,17 +19,20 @@ namespace termgate::cli::drill {
 
 using Moment = std::chrono::steady_clock::time_point;
 
-struct Refusal {  // an error of Termgate's: the code starts with TG
+// An error of Termgate's: its code starts with TG.
+struct Refusal {
   std::string code, message;
-  std::string context;  // where in the server's functions
-  Moment requested;     // when the statement came from the client
+  std::string context;  // the server's function that raised it
+  Moment requested;     // when the client sent the statement
   std::string hint = {};
 };
 
-struct Write {            // a committed one
+// A committed write.
+struct Write {
   std::string tag;        // "INSERT 0 3"
-  std::string statement;  // its beginning
-  Moment requested;       // of a transaction block: when its COMMIT came
+  std::string statement;  // the beginning of it
+  // When the client sent the statement; in a transaction block, when it sent COMMIT.
+  Moment requested;
 };
 
 // Cuts a stream of bytes into messages.
@@ -36,7 +40,7 @@ class Messages {
  public:
   static constexpr std::size_t message_bytes_kept = 8192;
   explicit Messages(bool first_has_no_type) : no_type_(first_has_no_type) {}
-  // Adds bytes; false: this is no such protocol, and nothing more can be read.
+  // Adds bytes. Returns false if this is not the protocol; nothing more can be read then.
   template <typename Take>
   bool add(std::string_view bytes, Take take) {
     while (!bytes.empty()) {
@@ -72,16 +76,17 @@ class Messages {
   std::size_t left_ = 0;
 };
 
-// One connection. One thread.
+// State of one connection. One thread.
 class Conversation {
  public:
-  // From the start-up message on: requests for encryption are not part of it.
+  // Takes the client's bytes from the start-up message on, without requests for encryption.
   void from_client(std::string_view bytes, Moment now);
   void from_server(std::string_view bytes);
 
-  std::vector<Refusal> refusals;  // the reader takes them away
+  std::vector<Refusal> refusals;  // the caller removes them, as from the other two
   std::vector<Write> writes;
-  std::vector<std::string> endings;  // what the server said when it ended the session by itself: SQLSTATE and message
+  // SQLSTATE and message of errors with which the server ended the session.
+  std::vector<std::string> endings;
 
  private:
   struct Request {
@@ -98,11 +103,11 @@ class Conversation {
   Messages client_{true}, server_{false};
   bool readable_ = true;
   Moment latest_{};                                                    // when the client last sent something
-  std::deque<Request> requests_;                                       // and not yet answered
+  std::deque<Request> requests_;                                       // not yet answered
   std::unordered_map<std::string, std::string> statements_, portals_;  // texts by name
-  std::vector<Write> open_;                                            // of the open transaction
+  std::vector<Write> open_;                                            // writes of the open transaction
   std::vector<std::size_t> savepoints_;
-  bool failed_ = false;  // the open transaction is
+  bool failed_ = false;  // the open transaction has failed
   bool copy_out_ = false;
 };
 

@@ -47,15 +47,15 @@ void Beats::beat(const std::stop_token& stop, milliseconds every) {
     if (stop.stop_requested()) return;
     try {
       if (Jobs(database_).beat(run_id_)) continue;
-      // COMMAND may have finished its own run (`job finish`), and goes on.
+      // COMMAND may have finished its own run (`job finish`) and still go on.
       const auto runs = Jobs(database_).list({.run_id = run_id_}, 1);
       if (runs.empty() || runs.front().status != "cancelled") return;
       const std::uint64_t one = 1;
-      if (write(cancelled_, &one, sizeof one) < 0) std::abort();  // it cannot be full
+      if (write(cancelled_, &one, sizeof one) < 0) std::abort();  // the counter cannot be full
       return;
     } catch (const StaleTerm&) {
       return;                  // the lease reports that
-    } catch (const Error&) {}  // as a renewal that failed: the next one may succeed
+    } catch (const Error&) {}  // like a renewal that failed: the next one may succeed
   }
 }
 

@@ -1,4 +1,5 @@
-// The heartbeats of `termgate run --job`: a thread that records that the run is alive, and learns that somebody has cancelled it.
+// The heartbeats of `termgate run --job`: a thread that records that the run is alive, and notices
+// when somebody has cancelled it.
 #pragma once
 
 #include <chrono>
@@ -11,14 +12,15 @@ namespace termgate::cli::run {
 
 class Beats {
  public:
-  // Beats every `every`, a quarter earlier at most, by chance.
+  // Sends a beat every `every`, minus a random part of up to a quarter.
   Beats(Database database, std::string run_id, std::chrono::milliseconds every);
-  ~Beats();  // stop()
+  ~Beats();  // calls stop()
   Beats(const Beats&) = delete;
   Beats& operator=(const Beats&) = delete;
 
-  int descriptor() const noexcept { return cancelled_; }  // readable: the run was cancelled
-  // Returns when no beat is on its way.
+  // Becomes readable when the run is cancelled.
+  int descriptor() const noexcept { return cancelled_; }
+  // Stops the beats and returns when none is under way.
   void stop();
 
  private:

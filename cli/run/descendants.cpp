@@ -21,7 +21,7 @@ namespace {
 
 bool is_gone(int why) { return why == ENOENT || why == ESRCH; }
 
-// nullptr: errno says why.
+// Opens a folder; returns nullptr and leaves errno if it cannot.
 DIR* folder_at(int at, const char* path) {
   const int folder = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return nullptr;
@@ -90,7 +90,7 @@ std::optional<Obstacle> Descendants::rehearse() {
   if (pipe2(ends, O_CLOEXEC) != 0) return Obstacle::no_descriptor;
   const pid_t child = fork();
   if (child == 0) {
-    // Where it cannot be ended, it ends when the other end is closed.
+    // If the parent cannot kill this child, it ends when the other end of the pipe is closed.
     close(ends[1]);
     char none = 0;
     while (read(ends[0], &none, 1) < 0 && errno == EINTR) {}
@@ -104,7 +104,7 @@ std::optional<Obstacle> Descendants::rehearse() {
   std::vector<Descendant> found;
   bool complete = look(found);
   const auto is_it = [&](const Descendant& one) { return one.pid == child; };
-  // A look may miss a child; one that is missed each time is not shown.
+  // One look may miss a child, but not all of them, unless the kernel does not show it.
   for (int round = 0; round < 25 && std::none_of(found.begin(), found.end(), is_it); ++round) {
     usleep(2000);
     complete = look(found);
@@ -125,7 +125,8 @@ Descendants::Sight Descendants::see(pid_t pid, pid_t& parent, Descendant& one) c
   std::snprintf(path, sizeof path, "%d/stat", static_cast<int>(pid));
   std::string text;
   if (!read_text(proc_, path, text)) return is_gone(errno) ? Sight::gone : Sight::failed;
-  // pid (name) state parent …; the name may hold anything, so its end is looked for from behind. Field 22 is the moment it was started.
+  // The format is: pid (name) state parent …. The name may contain anything, so search for its end
+  // from the back. Field 22 is the start time.
   const auto at = text.rfind(')');
   int number = 0;
   unsigned long long start = 0;
@@ -139,8 +140,9 @@ Descendants::Sight Descendants::see(pid_t pid, pid_t& parent, Descendant& one) c
   return Sight::seen;
 }
 
-// By the kernel's own lists, one for each thread that made some. false: this kernel keeps none. A list may miss a child while another one
-// ends; it is then found in the next look.
+// Reads the kernel's own lists of children, one for each thread that has created some. Returns
+// false if this kernel has no such lists. A list may miss a child while another one ends; the next
+// look finds it.
 bool Descendants::children_of(pid_t parent, std::vector<pid_t>& children, bool& complete) const {
   char path[64];
   std::snprintf(path, sizeof path, "%d/task", static_cast<int>(parent));
@@ -155,7 +157,7 @@ bool Descendants::children_of(pid_t parent, std::vector<pid_t>& children, bool& 
     std::snprintf(list, sizeof list, "%d/task/%d/children", static_cast<int>(parent), static_cast<int>(thread));
     std::string text;
     if (!read_text(proc_, list, text)) {
-      // Our own thread's list must be there.
+      // The list of our own thread must exist, if the kernel has lists.
       if (!is_gone(errno)) complete = false;
       else if (parent == getpid()) kept = false;
       return;
@@ -174,7 +176,9 @@ bool Descendants::children_of(pid_t parent, std::vector<pid_t>& children, bool& 
 bool Descendants::look(std::vector<Descendant>& found) {
   found.clear();
   std::vector<pid_t> open = {getpid()}, children;
-  std::multimap<pid_t, pid_t> all;  // of a kernel without these lists: slow on a host with thousands of processes
+  // Children by parent, for kernels without these lists; slow on a host with thousands of
+  // processes.
+  std::multimap<pid_t, pid_t> all;
   bool listed = true, complete = true;
   while (!open.empty()) {
     const pid_t parent = open.back();
@@ -198,7 +202,8 @@ bool Descendants::look(std::vector<Descendant>& found) {
       Descendant one{};
       const Sight sight = see(child, its_parent, one);
       if (sight == Sight::failed) complete = false;
-      // Its number may be another process's by now. An orphan is ours: the next look finds it.
+      // The number may belong to another process by now. If its parent died, it is an orphan and
+      // thus our child, and the next look finds it.
       if (sight != Sight::seen || its_parent != parent) continue;
       if (std::any_of(before_.begin(), before_.end(), [&](const Descendant& old) { return old.pid == child && old.start == one.start; }))
         continue;
@@ -210,7 +215,8 @@ bool Descendants::look(std::vector<Descendant>& found) {
 }
 
 bool Descendants::signal(const Descendant& one, int signal) const {
-  // A number that has gone to another process since it was read must not get the signal: the descriptor keeps it.
+  // The process's number may have been reused since it was read. A pidfd refers to one process, so
+  // its parent can be compared before the signal is sent.
   const int process = static_cast<int>(syscall(SYS_pidfd_open, one.pid, 0));
   if (process < 0 && errno == ESRCH) return true;
   pid_t parent = 0;
@@ -222,7 +228,7 @@ bool Descendants::signal(const Descendant& one, int signal) const {
     sent = sent || syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0) == 0 || errno == ESRCH;
     close(process);
   }
-  // Where seccomp refuses these calls.
+  // For systems where seccomp refuses these calls.
   return sent || kill(one.pid, signal) == 0 || errno == ESRCH;
 }
 
@@ -230,7 +236,8 @@ int Descendants::kill_all() {
   int empty = 0;
   std::vector<Descendant> all;
   for (int round = 0;; ++round) {
-    // Orphans of a subreaper's descendants are its children: none is left when it has no child, whatever a look at /proc missed.
+    // Orphans among a subreaper's descendants become its children. So when it has no child none is
+    // left, whatever a look at /proc missed.
     pid_t ended = 0;
     while ((ended = waitpid(-1, nullptr, WNOHANG)) > 0) {}
     if (ended < 0 && errno == ECHILD) return 0;

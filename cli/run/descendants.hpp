@@ -1,5 +1,6 @@
-// What descends from a process, to be stopped or ended: the watchdog's view of COMMAND, and the drill's of a service. By /proc; a
-// subreaper's descendants stay its own however they detach themselves.
+// The descendants of a process, to be stopped or ended: the watchdog uses this for COMMAND, and the
+// drill for a service. It reads /proc. Orphans among a subreaper's descendants become its children,
+// so none escapes by detaching itself.
 #pragma once
 
 #include <sys/types.h>
@@ -17,28 +18,31 @@ struct Descendant {
   char state;           // as in /proc/PID/stat
 };
 
-// Why what descends from this process could not be ended.
+// Why this process could not end its descendants.
 enum class Obstacle : std::int32_t { no_descriptor, no_proc, other_proc, no_subreaper, no_process, not_found, not_ended, not_reaped };
 std::string_view text(Obstacle obstacle);
 
-// What descends from the process that makes it. One thread.
+// The descendants of the process that creates this object. One thread.
 class Descendants {
  public:
-  // The children that the process has already are its caller's, not ours: they are left out.
+  // Children that the process has already are ignored: they belong to its caller.
   Descendants();
   ~Descendants();
   Descendants(const Descendants&) = delete;
   Descendants& operator=(const Descendants&) = delete;
 
-  // Makes this process the subreaper of its descendants, then starts a child, finds it, ends it and learns of its end. None: all of that
-  // worked, so it works for whatever else this process starts.
+  // Makes this process the subreaper of its descendants. Then starts a child, finds it, ends it and
+  // waits for its end. If all of that works, it works for later descendants too, and the result is
+  // empty.
   std::optional<Obstacle> rehearse();
 
-  // Zombies left out. False: something could not be looked at; look again.
+  // Lists the descendants, without zombies. Returns false if one could not be read; then look
+  // again.
   bool look(std::vector<Descendant>& found);
-  // True: it was sent, or the process is gone.
+  // Returns true if the signal was sent, or the process is gone.
   bool signal(const Descendant& one, int signal) const;
-  // KILL to all of them, until nothing is left. Processes of other users that we may not signal are left, and counted.
+  // Sends SIGKILL to all of them until none is left. Returns the number of those that it may not
+  // signal because they belong to another user.
   int kill_all();
 
  private:
@@ -46,8 +50,9 @@ class Descendants {
   Sight see(pid_t pid, pid_t& parent, Descendant& one) const;
   bool children_of(pid_t parent, std::vector<pid_t>& children, bool& complete) const;
 
-  int proc_;     // opened once: it stays what it was, whatever is mounted there later
-  int why_ = 0;  // errno, if it could not be opened
+  // /proc, opened once, so that a later mount over it does not matter.
+  int proc_;
+  int why_ = 0;  // errno, if /proc could not be opened
   std::vector<Descendant> before_;
 };
 

@@ -34,8 +34,9 @@ class OfDatabase final : public Holding {
   HeldLease held_;
 };
 
-// One thread renews: a third of the TTL after the last renewal, up to a quarter of that earlier, and a twelfth after one that failed. A
-// call that hangs moves nothing: whoever uses this compares held_until() with the clock.
+// One thread renews: after a third of the TTL, minus a random part of up to a quarter of that, and
+// after a twelfth if a renewal failed. A renewal that hangs extends nothing, so users compare
+// held_until() with the clock.
 class OfSource final : public Holding {
  public:
   OfSource(LeaseSource& source, Scope scope, std::string owner, const HoldOptions& options, detail::SourceElection election)
@@ -50,7 +51,7 @@ class OfSource final : public Holding {
   ~OfSource() override {
     try {
       release();
-    } catch (const std::exception&) {}  // it ends with its TTL
+    } catch (const std::exception&) {}  // the lease expires by itself
   }
   Term term() const override { return lease_.term; }
   const std::string& owner() const override { return owner_; }
@@ -60,7 +61,7 @@ class OfSource final : public Holding {
     if (std::exchange(released_, true)) return;
     thread_.request_stop();
     thread_.join();
-    if (lost()) return;  // it is another's, or ends within the margin
+    if (lost()) return;  // another owner holds it, or it ends within the margin
     source_.release(scope_, lease_, owner_);
   }
 

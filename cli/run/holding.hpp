@@ -1,4 +1,4 @@
-// What `termgate run` holds while COMMAND runs: a lease of the database, or one of a lock service.
+// The lease that `termgate run` holds while COMMAND runs: one of the database or of a lock service.
 #pragma once
 
 #include <memory>
@@ -12,25 +12,27 @@
 
 namespace termgate::cli::run {
 
-// Renewed in the background. Members: any thread.
+// The lease is renewed in the background. Any thread may call the members.
 class Holding {
  public:
   virtual ~Holding() = default;
   virtual Term term() const = 0;
   virtual const std::string& owner() const = 0;
   virtual bool lost() const = 0;
-  // Requested when somebody asks for the lease; it is held until it is released, or lost. Nobody requests a lock service's.
+  // A stop is requested when somebody requests the lease, which is still held until it is released
+  // or lost. Lock services have no such requests.
   virtual std::stop_token asked_to_leave() const { return {}; }
-  // `margin` before the lease's end, unless it is renewed before.
+  // The moment `margin` before the lease's end, as of the last renewal.
   virtual BootClock::time_point held_until() const = 0;
-  // Gives it back. Throws what the call throws.
+  // Gives the lease back. Throws what the driver's or service's call throws.
   virtual void release() = 0;
 };
 
 std::unique_ptr<Holding> holding_of(HeldLease held);
 
-// Takes the lease from `source` and seals its term in `database` (null: not at all). Null: another owner holds it, with `waits` for
-// options.wait. Throws what elect_by_source throws, and Cancelled.
+// Takes the lease from `source` and seals its term in `database`, unless that is null. Returns null
+// if another owner holds the lease; with `waits`, only after options.wait. Throws what
+// elect_by_source throws, and Cancelled.
 std::unique_ptr<Holding> hold_from(LeaseSource& source, Database* database, const Scope& scope, const HoldOptions& options, bool waits);
 
 }  // namespace termgate::cli::run

@@ -70,7 +70,8 @@ int signal_of(std::string name) {
   throw UsageError(fmt::format("--leave-signal {}: must be one of TERM, INT, HUP, QUIT, USR1, USR2", printable(name)));
 }
 
-// Beside the command, as a build leaves it, or where the package of the extension puts it.
+// The preload library: next to this program, as in a build, or where the extension's package
+// installs it.
 std::string preload_library() {
   constexpr const char* name = "libtermgate-preload.so";
   const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
@@ -85,7 +86,7 @@ std::string preload_library() {
       fmt::format("--preload needs {}, which is not in {}: install the package termgate-sqlite-extension", name, installed.string()));
 }
 
-// What would become of one scope.
+// What --dry-run says about one scope.
 struct Outlook {
   std::string line;
   boost::json::object document;
@@ -160,9 +161,11 @@ Plan plan_of(const Arguments& arguments) {
 
 Due due(Database& database, const Plan& plan) {
   if (!plan.once_per) return {};
-  // A crontab line starts a little earlier one day than the day before, by its host's clock or another's: that must not skip the day.
+  // A crontab line may start a little earlier than the day before, by its host's clock or
+  // another's. That must not skip the day.
   const milliseconds slack = std::min<milliseconds>(*plan.once_per / 20, 10min);
-  // A run that began further in the future than the next one would be due is not counted: it would skip them all until then.
+  // A run that began further in the future than the next one would be due is ignored, because it
+  // would block all runs until then.
   const CompletedJob last = Jobs(database).completed(*plan.job, plan.scope, *plan.once_per);
   Due due;
   if (last.started_at_ms) due.in = *plan.once_per - slack - milliseconds(last.now_ms - *last.started_at_ms);
@@ -190,7 +193,8 @@ int dry_run(Database& database, const Plan& plan, bool json) {
     if (json) print_json(outlook.document);
     else print_line(outlook.line);
   }
-  // As a run would end: for the crontab line it is no failure that another host runs the job.
+  // The status that a run would have: for a line in a crontab it is not a failure that another host
+  // runs the job.
   return held == scopes && !plan.once_per ? own_outcomes + Exit::lease_anothers : static_cast<int>(Exit::done);
 }
 

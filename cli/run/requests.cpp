@@ -25,7 +25,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds pause_min{1000}, pause_max{60'000};
 
-// Passes signals on to the child (0: there is none). Returns the first one that ends this process, or 0.
+// Passes signals on to the child, unless `child` is 0. Returns the first signal that ends this
+// process, or 0.
 int pass_on(const Signals& signals, pid_t child) {
   int ending = 0;
   while (const int came = signals.next()) {

@@ -33,7 +33,7 @@ constexpr milliseconds pause_min{1000}, pause_max{60'000};
 std::string prefix_of(const Scope& scope) { return scope.name() + "/shard/"; }
 Scope runner_scope(const Scope& scope, int runner) { return Scope(fmt::format("{}runner/{}", prefix_of(scope), runner)); }
 
-// The whole number behind `prefix`; none: another scope.
+// The whole number after `prefix`; empty if the text is another scope.
 std::optional<int> number_behind(std::string_view text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return std::nullopt;
   const std::string_view digits = text.substr(prefix.size());
@@ -41,7 +41,7 @@ std::optional<int> number_behind(std::string_view text, std::string_view prefix)
   return std::stoi(std::string(digits));
 }
 
-// What is held by whom, by the database's clock.
+// Shards and runners that are held, by the database's clock.
 struct Held {
   std::set<int> shards, runners;
 };
@@ -65,13 +65,13 @@ Held look(Database& database, const Plan& plan) {
 
 struct Child {
   pid_t pid = 0;
-  bool given_up = false;  // asked to end, because this host has too many
+  bool given_up = false;  // told to end, because this host has too many
 };
 
 struct Shard {
-  Child child;           // pid 0: it does not run here
-  bool over = false;     // nothing is left to do for this host: done, or failed here
-  milliseconds pause{};  // after the next failure
+  Child child;           // pid 0: the shard does not run here
+  bool over = false;     // nothing is left to do here: it is completed, or failed on this host
+  milliseconds pause{};  // how long to wait before the next start, after a failure
   BootClock::time_point not_before{};
 };
 
@@ -84,7 +84,7 @@ class Shards {
         database_(arguments.open()),
         shards_(static_cast<std::size_t>(plan.shards)) {}
 
-  // Whatever is thrown: the children get TERM and end by themselves.
+  // On any exception, the children get SIGTERM and end by themselves.
   ~Shards() {
     for (const Shard& shard : shards_) {
       if (shard.child.pid > 0) kill(shard.child.pid, SIGTERM);
@@ -96,7 +96,8 @@ class Shards {
   int run() {
     began_ms_ = begin();
     const milliseconds every = std::clamp<milliseconds>(plan_.hold.ttl / 10, 100ms, 1000ms);
-    // Hosts whose crontab starts them a moment later shall find their share still free.
+    // Wait a little, so that hosts whose crontab starts them a moment later still find their share
+    // free.
     settled_ = BootClock::now() + std::min<milliseconds>(plan_.hold.ttl / 5, 2s);
     for (;;) {
       if (signal_ == 0 && !over()) {
@@ -104,7 +105,7 @@ class Shards {
           turn();
           silent_ = false;
         } catch (const Error& error) {
-          // The shards that run here hold their leases by connections of their own.
+          // The shards that run here hold their leases through connections of their own.
           if (!silent_) print_message(fmt::format("shards of \"{}\": {}; trying again", printable(plan_.scope.name()), error.what()));
           silent_ = true;
         }
@@ -126,7 +127,7 @@ class Shards {
     return !plan_.keep && std::all_of(shards_.begin(), shards_.end(), [](const Shard& one) { return one.over; });
   }
 
-  // The database's time, as a moment before which no run of this line began.
+  // Reads the database's time at the start; a run that began later belongs to this command line.
   std::int64_t begin() {
     join(look(database_, plan_));
     const auto lease = Info(database_).lease(runner_scope(plan_.scope, runner_ ? number_ : 0));
@@ -134,7 +135,7 @@ class Shards {
     return runner_ ? lease->acquired_at_ms : lease->expires_at_ms - lease->remaining_ms;
   }
 
-  // Takes a place among the hosts, if one is free.
+  // Takes a place among the hosts if one is free.
   void join(const Held& held) {
     if (runner_ && !runner_->lost().stop_requested()) return;
     runner_.reset();
@@ -158,7 +159,8 @@ class Shards {
     int mine = 0;
     for (const Shard& shard : shards_) mine += shard.child.pid > 0 && !shard.child.given_up ? 1 : 0;
     if (mine > share && plan_.keep) {
-      // Only in the second turn in a row: a host that was away for a moment does not move shards around.
+      // Only if this host has too many twice in a row, so that shards do not move because a host
+      // was away for a moment.
       if (too_many_) give_one_up();
       too_many_ = !too_many_;
       return;
@@ -180,7 +182,8 @@ class Shards {
     }
   }
 
-  // Completed since this line began, here or on another host, or not due.
+  // Whether the shard was completed since this command line began, here or on another host; with
+  // --once-per, whether it is not due.
   bool is_done(int shard) {
     if (plan_.keep) return false;
     Plan one = plan_;
@@ -234,11 +237,11 @@ class Shards {
     const pid_t self = getpid();
     const pid_t child = fork();
     if (child == 0) {
-      // Only what may be called after fork in a program with threads.
+      // Only async-signal-safe calls, because the program may have threads.
       prctl(PR_SET_PDEATHSIG, SIGTERM);
       if (getppid() != self) _exit(own_outcomes + Exit::failed);
       setpgid(0, 0);
-      if (nothing >= 0) dup2(nothing, STDIN_FILENO);  // several cannot share one
+      if (nothing >= 0) dup2(nothing, STDIN_FILENO);  // several children cannot share one
       hand_down_inherited();
       execve("/proc/self/exe", arguments.data(), environment.data());
       _exit(own_outcomes + Exit::failed);
@@ -257,7 +260,7 @@ class Shards {
     shard.not_before = BootClock::now() + shard.pause;
   }
 
-  // Whether a run of it was cancelled from outside: nobody starts that again.
+  // Whether somebody cancelled its last run: then it is not started again.
   bool was_cancelled(int shard) {
     try {
       const auto runs = Jobs(database_).list({.job = plan_.job, .scope = scope_of(shard).name()}, 1);
@@ -292,8 +295,9 @@ class Shards {
       if (at(i).child.pid <= 0) continue;
       const pid_t gone = waitpid(at(i).child.pid, &status, WNOHANG);
       if (gone == 0 || (gone < 0 && errno == EINTR)) continue;
-      if (gone < 0) status = -1;  // another wait has collected its status
-      // A signal is termgate's end, not COMMAND's, which it would have passed on as 128 + N.
+      if (gone < 0) status = -1;  // another wait has taken its status
+      // A signal means that the child's termgate was killed, not COMMAND, whose signal it would
+      // report as 128 + N.
       ended(i, WIFEXITED(status) ? WEXITSTATUS(status) : own_outcomes + Exit::failed);
     }
   }
@@ -302,13 +306,13 @@ class Shards {
 
   const Arguments& arguments_;
   const Plan& plan_;
-  const Signals signals_;  // before the first thread
+  const Signals signals_;  // created before the first thread
   Database database_;
   std::vector<Shard> shards_;
-  std::optional<HeldLease> runner_;  // this host's place
+  std::optional<HeldLease> runner_;  // this host's place among the hosts
   int number_ = 0;
   std::int64_t began_ms_ = 0;
-  std::set<int> warned_;  // of a clock that was ahead
+  std::set<int> warned_;  // shards for which a clock warning was printed
   BootClock::time_point settled_{};
   std::mt19937 random_{std::random_device{}()};
   int signal_ = 0, failure_ = 0;
@@ -320,9 +324,10 @@ class Shards {
 Scope shard_scope(const Scope& scope, int shard) { return Scope(fmt::format("{}{}", prefix_of(scope), shard)); }
 
 int run_shards(const Arguments& arguments, const Plan& plan) {
-  // The longest name of a scope, before anything is started under a shorter one.
+  // Throws if the longest scope name would be invalid, before anything is started under a shorter
+  // one.
   runner_scope(plan.scope, shards_max - 1);
-  // What each shard's `termgate run` needs, so that this one refuses in its place.
+  // Checks once what each shard's `termgate run` needs.
   { const Watchdog probe; }
   return Shards(arguments, plan).run();
 }

@@ -1,12 +1,15 @@
-// `termgate run --shards N`: COMMAND once for each of N shards, spread over the hosts that run the same line.
+// `termgate run --shards N`: runs COMMAND once for each of N shards, spread over the hosts that run
+// the same command line.
 //
-// Each shard is a `termgate run` of its own, a child of this process, with a lease, a watchdog and a run in the job history. So nothing of
-// what that promises hangs on this process: it only decides which shards this host takes.
+// Each shard is a child process with a `termgate run` of its own: a lease, a watchdog and a run in
+// the job history. So no guarantee depends on this process, which only decides which shards this
+// host takes.
 //
 //   S/shard/0 … S/shard/N-1            the shards' leases
 //   S/shard/runner/0 … runner/N-1      one for each host that takes part. Who holds none waits: there are more hosts than shards
 //
-// With M hosts, each takes N / M shards; those of the lowest numbers one more. With --keep, a host that has too many gives one up.
+// With M hosts, each takes N / M shards, and the first N % M hosts one more. With --keep, a host
+// that has too many gives one up.
 #pragma once
 
 #include <string>
@@ -19,12 +22,13 @@ namespace termgate::cli::run {
 
 Scope shard_scope(const Scope& scope, int shard);
 
-// How many shards the host of this rank (0: the first) takes.
+// How many shards a host takes; `rank` counts the hosts from 0.
 constexpr int share_of(int shards, int hosts, int rank) {
   return hosts <= 0 || rank >= hosts ? 0 : shards / hosts + (rank < shards % hosts ? 1 : 0);
 }
 
-// Returns when all shards are done, or tried here and failed, or a signal has ended it. `arguments` are passed on.
+// Returns when all shards are completed, or have failed here, or a signal has ended it. `arguments`
+// are passed on to the children.
 int run_shards(const Arguments& arguments, const Plan& plan);
 
 }  // namespace termgate::cli::run

@@ -34,8 +34,8 @@ using std::chrono::milliseconds;
 struct Order {
   enum class Kind : std::int32_t { start, stop };
   Kind kind;
-  std::int32_t value;                     // start: 1 for the terminal; stop: grace in ms
-  std::uint32_t words, variables, bytes;  // start: what follows, each text closed by NUL
+  std::int32_t value;                     // start: 1 to give it the terminal; stop: grace in ms
+  std::uint32_t words, variables, bytes;  // start: counts of what follows; each text ends with NUL
 };
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::system_category(), what); }
@@ -66,7 +66,8 @@ bool write_all(int to, const void* data, std::size_t size) {
 
 std::int64_t now() { return BootClock::now().time_since_epoch().count(); }
 
-// A folder of PATH that may not be read makes exec fail with EACCES for every name that is not there.
+// Whether exec's EACCES is about the command: it also fails with EACCES for any missing name if
+// PATH contains a folder that may not be read.
 bool is_in_path(const char* name) {
   const char* path = std::getenv("PATH");
   if (std::strchr(name, '/') != nullptr || path == nullptr) return true;
@@ -79,8 +80,9 @@ bool is_in_path(const char* name) {
   }
 }
 
-// Under a name and a command line of its own: `pkill termgate`, with or without -f, ends termgate and must leave the watchdog, which then
-// ends COMMAND. Its entry in the process list no longer has the URL of the database.
+// Gives the watchdog a name and a command line of its own. `pkill termgate`, with or without -f,
+// must end termgate but not the watchdog, which then ends COMMAND. The new command line also no
+// longer shows the database's URL.
 void take_own_name(pid_t guarded) {
   prctl(PR_SET_NAME, "tg-watchdog");
   char* const line = program_invocation_name;  // argv[0]; the other words follow it
@@ -94,8 +96,9 @@ void take_own_name(pid_t guarded) {
   if (size > 0) std::snprintf(line, size, "tg-watchdog %d", static_cast<int>(guarded));
 }
 
-// How a process is scheduled. A crowded machine must not make the watchdog late: it sleeps nearly always, and has to run at once when a
-// lease's time is up. Only root and who has CAP_SYS_NICE or RLIMIT_RTPRIO may ask for that; the others get what the scheduler gives.
+// Scheduling of this process. The watchdog sleeps nearly always, but must run at once when the
+// lease's time is up, even on a crowded machine. That needs root, CAP_SYS_NICE or RLIMIT_RTPRIO;
+// without them it runs as the scheduler decides.
 class Scheduling {
  public:
   Scheduling() : policy_(sched_getscheduler(0)), nice_(getpriority(PRIO_PROCESS, 0)) { sched_getparam(0, &parameters_); }
@@ -104,7 +107,7 @@ class Scheduling {
     lowest.sched_priority = sched_get_priority_min(SCHED_FIFO);
     sched_setscheduler(0, SCHED_FIFO, &lowest);
   }
-  // In a child, which inherits the above.
+  // Restores the scheduling in a child, which has inherited the watchdog's.
   void restore() const {
     sched_setscheduler(0, policy_, &parameters_);
     setpriority(PRIO_PROCESS, 0, nice_);
@@ -122,7 +125,8 @@ class Keeper {
   [[noreturn]] void run() {
     take_own_name(parent_);
     Scheduling::run_before_others();
-    // Neither a terminal nor whoever signals our group ends or stops this one.
+    // A process group of its own, so that signals from a terminal or to our group neither end nor
+    // stop it.
     setpgid(0, 0);
     sigset_t all;
     sigfillset(&all);
@@ -134,7 +138,7 @@ class Keeper {
     const auto obstacle = signals < 0 ? std::optional(Obstacle::no_descriptor) : descendants_.rehearse();
     tell(obstacle ? Report::Kind::refused : Report::Kind::ready, obstacle ? static_cast<std::int32_t>(*obstacle) : 0);
     if (obstacle) _exit(1);
-    // Needs root, CAP_IPC_LOCK or a high RLIMIT_MEMLOCK.
+    // mlockall() needs root, CAP_IPC_LOCK or a high RLIMIT_MEMLOCK.
     locked_ = mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
     for (;;) {
       deadlines_.watched_at.store(now());
@@ -152,16 +156,16 @@ class Keeper {
  private:
   enum class Ending { no, asked, killed };
 
-  // While all is well the code that ends COMMAND does not run, so a machine that is short of memory pages it out, and at the worst moment
-  // it would have to be read from a busy disk.
+  // Runs the code that ends COMMAND, without effect. Otherwise a machine short of memory would page
+  // it out, and it would have to be read from a busy disk at the worst moment.
   void keep_in_memory() {
     looked_ = BootClock::now();
     descendants_.look(found_);
     descendants_.signal({getpid(), 0, 'R'}, 0);
   }
 
-  // Short enough that a machine that wakes up is past its deadline for this long at most: poll() counts on a clock that was suspended with
-  // it.
+  // How long to sleep. poll() does not count the time while the machine is suspended, so after
+  // waking up this is the longest time past a deadline.
   int pause() const {
     if (ending_ == Ending::killed) return 5;
     if (command_ < 0 && !started_) return 1000;
@@ -185,7 +189,7 @@ class Keeper {
         timed_out_ = true;
         end(deadlines_.kill_at.load());
       }
-      // A renewal moves kill_at on; it does not spare what has got TERM already.
+      // A renewal moves kill_at, but does not save processes that have got SIGTERM already.
       if (ending_ == Ending::asked && (moment >= kill_at_ || moment >= deadlines_.kill_at.load())) ending_ = Ending::killed;
       if (ending_ == Ending::killed) signal_all({SIGKILL});
     }
@@ -198,8 +202,9 @@ class Keeper {
     signal_all({SIGTERM, SIGCONT});
   }
 
-  // A child that is forked meanwhile is found in the next look. COMMAND's own process is signalled even where nothing can be looked at: it
-  // is our child, so its number is nobody else's.
+  // Signals all descendants; the next look finds a child that is forked meanwhile. COMMAND's own
+  // process is signalled even if /proc cannot be read: it is our child, so its number cannot have
+  // been reused.
   void signal_all(std::initializer_list<int> signals) {
     descendants_.look(found_);
     if (command_ > 0 && std::none_of(found_.begin(), found_.end(), [&](const Descendant& one) { return one.pid == command_; })) {
@@ -217,7 +222,7 @@ class Keeper {
       if (pid < 0 && errno == EINTR) continue;
       if (pid < 0 && errno == ECHILD) {
         children_gone_ = true;
-        // Another wait has collected its status.
+        // Another wait has taken its status.
         if (command_ >= 0) tell(Report::Kind::vanished, 0);
         command_ = -1;
       }
@@ -236,7 +241,7 @@ class Keeper {
   void obey() {
     Order order{};
     if (!read_all(socket_, &order, sizeof order)) {
-      // termgate was killed: nobody renews, nobody will.
+      // termgate was killed, so nobody will renew the lease.
       alone_ = true;
       if (started_) end(std::min(deadlines_.kill_at.load(), now() + 1'000'000'000));
       return;
@@ -302,7 +307,7 @@ class Keeper {
 
   void tell(Report::Kind kind, std::int32_t value) {
     const Report report{kind, value};
-    // A parent that is stopped reads it later; a full buffer cannot be, so few are sent.
+    // A stopped parent reads the report later. Reports are few, so the buffer does not fill.
     write_all(socket_, &report, sizeof report);
   }
 
@@ -311,8 +316,8 @@ class Keeper {
   const pid_t parent_;
   Descendants descendants_;
   std::vector<Descendant> found_;
-  const Scheduling scheduling_;  // before it changes
-  bool locked_ = false;          // its memory
+  const Scheduling scheduling_;  // read before it changes
+  bool locked_ = false;          // whether its memory is locked
   BootClock::time_point looked_{};
   pid_t command_ = -1;
   std::int64_t kill_at_ = 0;
@@ -328,7 +333,7 @@ Watchdog::Watchdog() {
   deadlines_ = new (shared) Deadlines;
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) fail("a socket for the watchdog");
-  // Should the watchdog be killed, all that it kept comes to us.
+  // If the watchdog is killed, its descendants become our children.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   deadlines_->watched_at.store(now());
   const pid_t parent = getpid();
@@ -357,7 +362,8 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::end_all() {
-  if (socket_ >= 0) close(std::exchange(socket_, -1));  // which ends it, once nothing is left
+  // This ends the watchdog once no process is left.
+  if (socket_ >= 0) close(std::exchange(socket_, -1));
   while (watchdog_ > 0) {
     const pid_t ended = waitpid(watchdog_, nullptr, WNOHANG);
     if (ended == watchdog_ || (ended < 0 && errno != EINTR)) watchdog_ = -1;
@@ -380,12 +386,12 @@ milliseconds Watchdog::silence() const {
 void Watchdog::replace() {
   if (watchdog_ <= 0) return;
   kill(std::exchange(watchdog_, -1), SIGKILL);
-  // Not waited for: while somebody traces it, its end is theirs to hear of.
+  // Do not wait for it: while a debugger traces it, only the debugger sees its end.
   descendants_.kill_all();
 }
 
 void Watchdog::set_deadlines(BootClock::time_point stop_at, BootClock::time_point kill_at) {
-  // The later one first: at no moment is there a time to kill that is before the time to stop.
+  // The later deadline first, so that the time to kill is never before the time to stop.
   deadlines_->kill_at.store(kill_at.time_since_epoch().count());
   deadlines_->stop_at.store(stop_at.time_since_epoch().count());
 }
@@ -405,7 +411,7 @@ void Watchdog::stop(milliseconds grace) {
   send_order(&order, sizeof order);
 }
 
-// Never waits for long for a watchdog that does not read.
+// Sends an order, without waiting long for a watchdog that does not read.
 void Watchdog::send_order(const void* data, std::size_t size) {
   const auto* at = static_cast<const char*>(data);
   while (size > 0) {
@@ -419,7 +425,7 @@ void Watchdog::send_order(const void* data, std::size_t size) {
       pollfd room{socket_, POLLOUT, 0};
       poll(&room, 1, 50);
     } else if (errno != EINTR) {
-      return;  // it is gone, and next() says so
+      return;  // the watchdog is gone; next() reports that
     }
   }
 }

@@ -1,11 +1,13 @@
-// The watchdog of `termgate run`: a process between `termgate` and COMMAND that ends COMMAND and all that descends from it when the lease's
-// time is up, also where `termgate` has been stopped or killed meanwhile. It is forked before the program has a thread or a connection, and
-// does nothing but wait for a deadline, for words from `termgate`, and for its children.
+// The watchdog of `termgate run`: a process between `termgate` and COMMAND that ends COMMAND and
+// all its descendants when the lease's time is up, even if `termgate` has been stopped or killed.
+// It is forked before the program has a second thread or a connection. It only waits for a
+// deadline, for orders from `termgate`, and for its children.
 //
 //   termgate ── start, stop, end ──> watchdog (subreaper, process group of its own) ──> COMMAND (process group of its own) ──> …
 //            <── started, stopped, ended ──
 //
-// What descends from COMMAND is found however it has detached itself: an orphan of a subreaper's descendants becomes the subreaper's child.
+// Descendants of COMMAND are found even if they detach themselves: an orphan among a subreaper's
+// descendants becomes the subreaper's child.
 #pragma once
 
 #include <sys/types.h>
@@ -23,62 +25,66 @@
 
 namespace termgate::cli::run {
 
-// In memory that both processes share; lock-free. Nanoseconds of BootClock.
+// Deadlines in memory that both processes share; lock-free. Nanoseconds of BootClock.
 struct Deadlines {
-  std::atomic<std::int64_t> stop_at{0};     // TERM to everything; moved on by each renewal
-  std::atomic<std::int64_t> kill_at{0};     // KILL to what is left
+  std::atomic<std::int64_t> stop_at{0};     // SIGTERM to everything; each renewal moves it
+  std::atomic<std::int64_t> kill_at{0};     // SIGKILL to what is left
   std::atomic<std::int64_t> watched_at{0};  // when the watchdog last looked at its clock
 };
 
-// To `termgate`, in order.
+// A message from the watchdog to `termgate`. Messages arrive in the order in which they were sent.
 struct Report {
   enum class Kind : std::int32_t {
-    ready,      // it has shown that it can end a process that descends from it
-    refused,    // it cannot: value is the Obstacle
-    started,    // value: COMMAND's process, whose group has the same number
+    ready,      // it has tested that it can end a descendant
+    refused,    // it cannot end a descendant; value is the Obstacle
+    started,    // value: COMMAND's process id, which is also its process group's
     not_run,    // value: errno of exec
     stopped,    // COMMAND was stopped by a signal (value): job control
     exited,     // COMMAND exited with value; what it left behind is being ended
     signalled,  // COMMAND was ended by signal value
-    vanished,   // COMMAND has ended, and how cannot be found out
-    empty       // nothing is left of it. value: 1 where the watchdog had to end something because time was up
+    vanished,   // COMMAND has ended, but its status is lost
+    empty       // no process is left; value: 1 if the watchdog had to end one because time was up
   };
   Kind kind;
   std::int32_t value;
 };
 
-// One that has not looked at its clock for so long is not waited for, though nothing else is wrong.
+// A watchdog that has not looked at its clock for so long is replaced, even if nothing else is
+// wrong.
 inline constexpr std::chrono::milliseconds silence_max{3000};
 
 class Watchdog {
  public:
-  // Forks. The caller has one thread and no connection. Throws UsageError where COMMAND could not be ended later: no /proc, a limit,
-  // seccomp.
+  // Forks the watchdog. The caller must have one thread and no connection. Throws UsageError if
+  // COMMAND could not be ended later: no /proc, a limit, or seccomp.
   Watchdog();
-  ~Watchdog();  // end_all()
+  ~Watchdog();  // calls end_all()
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
   void set_deadlines(BootClock::time_point stop_at, BootClock::time_point kill_at);
-  // Starts COMMAND with `environment` (NAME=value) in place of ours. `foreground`: it gets the terminal.
+  // Starts COMMAND with `environment` (NAME=value) instead of ours. With `foreground` it gets the
+  // terminal.
   void start(const std::vector<std::string>& command, const std::vector<std::string>& environment, bool foreground);
-  // TERM to everything now, KILL after `grace`.
+  // Sends SIGTERM to all processes now, and SIGKILL after `grace`.
   void stop(std::chrono::milliseconds grace);
-  // COMMAND's own end was reported: whatever is left gets TERM, and KILL after `grace`.
+  // Call it when COMMAND itself has ended: its remaining processes get SIGTERM, and SIGKILL after
+  // `grace`.
   void clear(std::chrono::milliseconds grace) { stop(grace); }
 
-  // Ends everything, at most a second after TERM, and returns when nothing is left.
+  // Ends all processes, at most a second after SIGTERM, and returns when none is left.
   void end_all();
 
-  // A watchdog that is stopped goes on (SIGCONT); nothing happens to one that runs.
+  // Sends SIGCONT, in case the watchdog was stopped.
   void wake() const;
-  // Since it last looked at its clock: 50 ms at most while COMMAND runs, if all is well.
+  // The time since it last looked at its clock: normally at most 50 ms while COMMAND runs.
   std::chrono::milliseconds silence() const;
-  // Kills the watchdog, which does not answer, and all that it keeps. next() then returns none.
+  // Kills a watchdog that does not respond, and all its descendants. next() then returns nothing.
   void replace();
 
-  int descriptor() const noexcept { return socket_; }  // readable: a report, or the watchdog's end
-  // None: the watchdog is gone, and what it kept was killed.
+  // Readable when there is a report, or the watchdog has ended.
+  int descriptor() const noexcept { return socket_; }
+  // Empty if the watchdog has ended; its descendants were killed then.
   std::optional<Report> next();
 
  private:
@@ -87,7 +93,8 @@ class Watchdog {
   Deadlines* deadlines_ = nullptr;
   int socket_ = -1;
   pid_t watchdog_ = -1;
-  Descendants descendants_;  // before the watchdog is one of them
+  // Created before the watchdog, so that the watchdog counts as a descendant.
+  Descendants descendants_;
 };
 
 }  // namespace termgate::cli::run

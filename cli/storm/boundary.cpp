@@ -1,5 +1,6 @@
-// storm: the naive boundaries. Each is what people write, with one mistake and no other: the lease is taken and renewed by the database's
-// clock under a row lock (except where the clock is the mistake), and its term grows (except where that is).
+// storm: the naive boundaries. Each is code that people really write, with exactly one mistake: the
+// lease is taken and renewed by the database's clock under a row lock, unless the clock is the
+// mistake, and its term grows, unless that is the mistake.
 #include <algorithm>
 #include <thread>
 
@@ -60,7 +61,7 @@ std::int64_t write_numbered(const Run& run, const Names& names, const std::strin
 
 namespace {
 
-// Rolls back whatever way a transaction is left, unless it was committed.
+// A transaction that is rolled back on any exit, unless it was committed.
 class Open {
  public:
   explicit Open(Sql& sql, const char* begin = "BEGIN") : sql_(sql) { sql_.run(begin); }
@@ -101,7 +102,7 @@ class NaiveBoundary final : public Boundary {
     const std::string expires =
         clock_is_its_own() ? std::to_string(held.clock_ms) : "CAST(" + now() + " AS bigint) + " + std::to_string(ttl.count());
     if (lease.rows.empty()) {
-      // Two at once: the primary key lets one of them through.
+      // If two leaders insert at once, the primary key lets only one succeed.
       sql.run("INSERT INTO " + names_.leases() + " (scope, owner, term, expires_ms) VALUES ($1, $2, 1, " + expires + ")", {scope, owner});
     } else {
       if (lease.rows[0][0] != owner && std::stoll(lease.rows[0][2]) > moment) return std::nullopt;
@@ -109,7 +110,7 @@ class NaiveBoundary final : public Boundary {
       sql.run("UPDATE " + names_.leases() + " SET owner = $2, term = term + 1, expires_ms = " + expires + " WHERE scope = $1",
               {scope, owner});
     }
-    // An acquisition that does anything else under its lock, as reading where the last leader left off.
+    // Time for other work under the lock, such as reading where the last leader stopped.
     if (name_ == "one-statement") std::this_thread::sleep_for(milliseconds(20));
     open.commit();
     return held;
@@ -164,7 +165,8 @@ class NaiveBoundary final : public Boundary {
       if (wall_ms() >= task.held.clock_ms) refuse(task);
       task.work();
     } else if (name_ == "max-term" && sqlite_) {
-      // Inside a transaction SQLite itself would refuse the write behind an old read.
+      // Checks outside a transaction. Inside one, SQLite itself would refuse a write after an
+      // outdated read.
       refuse_if_higher(sql, task, "");
       task.work();
     }
@@ -192,7 +194,7 @@ class NaiveBoundary final : public Boundary {
     return *sql_;
   }
   const char* begin_to_write() const { return sqlite_ ? "BEGIN IMMEDIATE" : "BEGIN"; }
-  // Milliseconds since 1970 by the database's moving clock.
+  // SQL for milliseconds since 1970, by a database clock that advances within a transaction.
   std::string now() const {
     return sqlite_ ? "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)"
                    : "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)";

@@ -1,6 +1,6 @@
-// Steps wall clocks by libfaketime (clock.hpp; decision 0009). It is tried on a process of its own first: a
-// library that also moved the monotonic clock would make every history worthless, because moments are taken
-// by it.
+// Steps wall clocks with libfaketime (clock.hpp; decision 0009). The library is first tried on a
+// separate process: if it also moved the monotonic clock, every history would be worthless, because
+// its moments are taken from that clock.
 #include "storm/clock.hpp"
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// NO_CACHE: the file is read at each look, so a step is seen at once.
+// NO_CACHE makes the library read the file each time, so that a step takes effect at once.
 std::vector<std::string> settings_of(const std::string& library, const std::string& file) {
   const char* before = std::getenv("LD_PRELOAD");
   return {"LD_PRELOAD=" + library + (before != nullptr && *before != '\0' ? ":" + std::string(before) : ""),
@@ -74,7 +74,7 @@ void write_clock(const std::string& path, seconds off) {
   const std::string fresh = path + ".new";
   const int file = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   const std::string text = fmt::format("{:+}\n", off.count());
-  // A server may run as somebody else, whatever umask we have.
+  // A server may run as another user, so the file is readable for all, whatever our umask is.
   const bool written = file >= 0 && fchmod(file, 0644) == 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const int failure = errno;
   if (file >= 0) close(file);
@@ -110,8 +110,8 @@ std::string libfaketime_problem(const std::string& library, const std::string& f
   const pid_t pid = fork();
   if (pid < 0) return "no process to try it";
   if (pid == 0) {
-    // The child dies with the director. If the director has died already, the signal will not come, so the
-    // parent is compared.
+    // The child dies with the director. If the director has died already the signal will not come,
+    // so the child also compares its parent.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != director) _exit(127);
     const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -187,8 +187,8 @@ void Clocks::right_all() {
   }
 }
 
-// libfaketime leaves these behind when a process is killed; a later process with the same number would be
-// confused by them.
+// libfaketime leaves these behind when its process is killed, and they would confuse a later
+// process with the same number.
 void forget_clock(pid_t pid) noexcept {
   shm_unlink(("/faketime_shm_" + std::to_string(pid)).c_str());
   sem_unlink(("/faketime_sem_" + std::to_string(pid)).c_str());

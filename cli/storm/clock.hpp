@@ -1,7 +1,8 @@
-// storm: wall clocks that are stepped, each process's own, by libfaketime. CLOCK_MONOTONIC stays true: the histories are judged by it.
+// storm: steps the wall clock of single processes with libfaketime. CLOCK_MONOTONIC stays true,
+// because the histories are judged by it.
 //
-// The library is loaded before a process's others (LD_PRELOAD) and reads the process's file at each look at the wall clock: how many
-// seconds that clock is off.
+// The library is preloaded (LD_PRELOAD). Whenever the process reads the wall clock, the library
+// reads the process's own file, which says by how many seconds that clock is off.
 #pragma once
 
 #include <sys/types.h>
@@ -16,31 +17,34 @@
 
 namespace termgate::cli::storm {
 
-// Where Debian's package puts the library for programs with threads; nothing where it is not there.
+// Where Debian's package installs the library for programs with threads; empty if it is not there.
 std::string find_libfaketime();
-// Why processes of this program cannot run with `library`; empty: they can. Starts one, whose wall clock must be an hour off and whose
-// monotonic clock must not.
+// Why processes of this program cannot run with `library`; empty if they can. It tries this with a
+// process whose wall clock must be an hour off and whose monotonic clock must be right.
 std::string libfaketime_problem(const std::string& library, const std::string& folder, const std::string& program);
 
-// How far a clock is off, for whoever reads the file: replaced as a whole, so that nobody reads half of it. Throws Error.
+// Writes how far a clock is off. Replaces the file as a whole, so that no reader sees half of it.
+// Throws Error.
 void write_clock(const std::string& path, std::chrono::seconds off);
-// By up to four of the storm's TTLs, a minute or an hour, forward or back; never by nothing.
+// Chooses a step: up to four of the storm's TTLs, a minute or an hour, forward or back; never zero.
 std::chrono::seconds step_of(Choice& choice, milliseconds ttl);
 
-// The environment of this process with `settings` (NAME=value) in the place of what it says of those names.
+// This process's environment, with the `settings` (NAME=value) added or replaced.
 std::vector<std::string> environment_with(const std::vector<std::string>& settings);
 
-// The clocks of the storm's processes. One thread.
+// The wall clocks of the storm's processes. One thread.
 class Clocks {
  public:
-  // `folder`: of the files. `ttl`: the leases'; a clock is off for one to six of them.
+  // `folder` holds the clocks' files. `ttl` is the leases' TTL; a clock stays off for one to six
+  // TTLs.
   Clocks(std::string library, std::string folder, milliseconds ttl) : library_(std::move(library)), folder_(std::move(folder)), ttl_(ttl) {}
 
-  // What the environment of the process called `who` needs. Its clock is a machine's: it stays as it is when the process is started again.
+  // The environment variables for the process called `who`. The clock belongs to this name, as to a
+  // machine: it stays as it is when the process is restarted.
   std::vector<std::string> settings(const std::string& who);
-  // Steps a clock that is right; false: none is.
+  // Steps a clock that is right; returns false if there is none.
   bool step_one(Choice& choice);
-  // Sets right whose time has come.
+  // Sets right the clocks whose time has come.
   void tick();
   void right_all();
 
@@ -48,16 +52,18 @@ class Clocks {
   struct Clock {
     std::string path;
     bool stepped = false;
-    std::chrono::steady_clock::time_point due;  // to be set right
+    std::chrono::steady_clock::time_point due;  // when to set it right
   };
   const std::string library_, folder_;
   const milliseconds ttl_;
   std::list<Clock> clocks_;
 };
 
-// What the library leaves in shared memory when its process is killed. After the process has been waited for.
+// Removes what the library leaves in shared memory when its process is killed. Call it after
+// waitpid().
 void forget_clock(pid_t pid) noexcept;
 
-int print_clocks(const Arguments& arguments);  // the hidden command `storm-clock`: the wall clock and the monotonic one, in milliseconds
+// The hidden command `storm-clock`: prints the wall clock and the monotonic clock in milliseconds.
+int print_clocks(const Arguments& arguments);
 
 }  // namespace termgate::cli::storm

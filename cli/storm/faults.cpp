@@ -1,7 +1,9 @@
-// The leaders' processes, and what is done to them and to the database.
-// Crew belongs to the director's thread. Faults does: tick() chooses one, short ones are done at once, those
-// that take time get a hand, a thread of their own, at most six at a time. Every choice comes from the seed
-// and the fault's name and number, so a schedule can be repeated although the threads cannot.
+// storm: the leaders' processes and the faults.
+//
+// Both classes belong to the director's thread. Faults::tick() chooses a fault. A short one runs at
+// once; one that takes time gets a Hand, a thread of its own, at most six at a time. Every choice
+// follows from the seed and the fault's name and number, so a schedule can be repeated although the
+// timing of threads cannot.
 #include "storm/faults.hpp"
 #include "storm/started.hpp"
 
@@ -90,7 +92,8 @@ void Crew::start(std::size_t index) {
   std::string ports;
   for (const int port : plan_.proxy_ports) ports += fmt::format("{}{}", ports.empty() ? "" : ",", port);
   if (plan_.proxies > 0) words.insert(words.end(), {"--proxies", ports});
-  // The URL goes by the environment: it may hold a password, and arguments are for everybody to read.
+  // The URL is passed in the environment, because it may contain a password and everybody can read
+  // arguments.
   const bool relayed = !plan_.relayed_url.empty() && index % 2 == 0;
   std::vector<std::string> settings = {"TERMGATE_DB=" + (relayed ? plan_.relayed_url : plan_.url)};
   if (plan_.clocks != nullptr) {
@@ -106,12 +109,13 @@ void Crew::start(std::size_t index) {
   };
   const auto argv = pointers(words), envp = pointers(settings);
   const pid_t director = getpid();
-  // Made before the fork: a child may be stopped only when it has set its death signal (started.hpp).
+  // Created before the fork: a child may be stopped only after it has set its death signal
+  // (started.hpp).
   Started started;
   leader.pid = fork();
   if (leader.pid < 0) throw Error("storm: no process for a leader");
   if (leader.pid == 0) {
-    // In front of exec: the director may die while the new program is still being loaded.
+    // Before exec, because the director may die while the new program is being loaded.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != director) _exit(127);
     execve(plan_.program.c_str(), argv.data(), envp.data());
@@ -161,10 +165,10 @@ std::vector<Crew::Leader*> Crew::awake() {
 bool Crew::stop_one(Choice& choice, milliseconds low, milliseconds high) {
   const auto those = awake();
   const std::size_t which = static_cast<std::size_t>(choice.number(0, 1'000'000));
-  // The choices are made before anything is looked at, so that the sequence does not depend on what the
-  // processes do.
+  // All choices are made before the processes' state is read, so that the sequence of choices does
+  // not depend on it.
   const milliseconds time = choice.span(low, high);
-  if (those.size() < 2) return false;  // somebody has to take over
+  if (those.size() < 2) return false;  // somebody must be able to take over
   Leader& leader = *those[which % those.size()];
   leader.stopped_at = moment_now();
   if (kill(leader.pid, SIGSTOP) != 0) return false;
@@ -234,7 +238,8 @@ Faults::~Faults() { hands_.clear(); }
 
 void Faults::tick() {
   calmed_ = false;
-  // By schedules of their own, whatever other faults there are: a server takes its time to come back, and there is one clock of it.
+  // These two have schedules of their own, whatever other faults there are: a server takes long to
+  // come back, and it has only one clock.
   const auto of_the_server = [this](const char* name, std::optional<std::chrono::steady_clock::time_point>& next,
                                     void (Faults::*work)(Choice&)) {
     std::unique_lock lock(mutex_);
@@ -272,7 +277,7 @@ void Faults::begin(const std::string& fault) {
   } else if (fault == "prepare") {
     hand(fault, [this](Choice& choice) { prepare(choice); });
   } else if (holds(fault)) {
-    // Each of them takes a second or more, and locks what the others want.
+    // At most two at a time: each takes a second or more and locks what the others need.
     const auto work = [this, fault](Choice& choice) {
       struct Over {
         std::atomic<int>& holds;
@@ -292,7 +297,7 @@ void Faults::begin(const std::string& fault) {
   }
 #ifdef TERMGATE_WITH_POSTGRES
   if (fault == "delay") {
-    delay(choice_);  // counted by the relay, where something was held back
+    delay(choice_);  // the relay counts it, and only if something was delayed
   } else if (fault == "half-open") {
     hand(fault, [this](Choice& choice) { half_open(choice); });
   } else if (fault == "proxy-kill") {
@@ -310,7 +315,8 @@ void Faults::count(const std::string& fault) {
   ++done_[fault];
 }
 
-// A fault that does not come about (the database is away, its own session was cut) is none, and is not counted.
+// Runs a fault on a thread of its own. A fault that does not happen (the database is away, or its
+// own session was cut) is not counted.
 bool Faults::hand(const std::string& fault, std::function<void(Choice&)> work) {
   hands_.remove_if([](const Hand& hand) { return hand.done.load(); });
   if (hands_.size() >= 6) return false;
@@ -334,7 +340,7 @@ void Faults::finish() {
     sql->run("ROLLBACK PREPARED " + text::postgresql_string(row[0]));
 }
 
-// Ends what holds bytes back or moves clocks, so that the storm can end in time.
+// Ends delays and sets clocks right, so that the storm can end in time.
 void Faults::calm() {
   calmed_ = true;
   if (plan_.clocks != nullptr) plan_.clocks->right_all();
@@ -443,7 +449,8 @@ void Faults::prepare(Choice& choice) {
   const auto fence = Info(*database_).fence(Scope(scope));
   if (!fence) throw Error("nobody has led yet");
   const std::string id = fmt::format("prepared.{}", choice.number(0, INT64_MAX - 1));
-  const std::string gid = plan_.names.application() + "-" + scope + "." + id;  // hold.cpp looks for the scope
+  // hold.cpp looks for the scope in it.
+  const std::string gid = plan_.names.application() + "-" + scope + "." + id;
   const std::int64_t number = log_.begin('w', scope, fence->term, id, 1);
   Outcome outcome = Outcome::refused;
   std::string code;
@@ -454,7 +461,7 @@ void Faults::prepare(Choice& choice) {
     sql->run(check_term(), {scope, std::to_string(fence->term)});
     const Run run = [&](const std::string& statement, const std::vector<std::string>& values) { return sql->run(statement, values); };
     write_unnumbered(run, plan_.names.rows(), id, scope, fence->term, 1);
-    prepared = true;  // from here on its fate is open until an answer says otherwise
+    prepared = true;  // from here on its outcome is unknown until an answer arrives
     sql->run("PREPARE TRANSACTION '" + gid + "'");
     sql.reset();
     std::this_thread::sleep_for(time);
@@ -467,17 +474,19 @@ void Faults::prepare(Choice& choice) {
   }
   log_.end(number, outcome, fence->term, {}, code);
   if (outcome == Outcome::unknown) {
-    // It must not block everybody for the rest of the storm, and it outlives a server that is killed.
+    // A prepared transaction survives the server's restart, and must not block everybody for the
+    // rest of the storm.
     const auto end = std::chrono::steady_clock::now() + (plan_.server_restart.empty() ? milliseconds(0) : milliseconds(20'000));
     for (bool again = true; again;) {
       try {
         connect(plan_.url)->run("ROLLBACK PREPARED '" + gid + "'");
         again = false;
       } catch (const Unavailable&) {
-        again = std::chrono::steady_clock::now() < end;  // else finish() finds it
+        // If it is not rolled back here, finish() finds it.
+        again = std::chrono::steady_clock::now() < end;
         if (again) std::this_thread::sleep_for(milliseconds(100));
       } catch (const Error&) {
-        again = false;  // it was not there
+        again = false;  // it was never prepared, or is gone
       }
     }
   }
@@ -485,15 +494,15 @@ void Faults::prepare(Choice& choice) {
 
 // ---- the server itself ----
 
-// Its output goes into the storm's folder. Left alone by the terminal's signals and by the storm's end: half done, it would leave no
-// server.
+// Runs the command. Its output goes into the storm's folder. The terminal's signals and the storm's
+// end do not stop it, because a restart that is interrupted halfway would leave no server.
 std::string Faults::run_restart() const {
   const std::string log = plan_.folder + "/server-restart.out";
   const pid_t pid = fork();
   if (pid < 0) return "no process for it";
   if (pid == 0) {
     setpgid(0, 0);
-    close_range(3, ~0U, 0);  // a server would keep the relays' ports
+    close_range(3, ~0U, 0);  // otherwise a new server would inherit the relays' sockets
     const int in = open("/dev/null", O_RDONLY), out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (in < 0 || out < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0) _exit(127);
     execl("/bin/sh", "sh", "-c", plan_.server_restart.c_str(), static_cast<char*>(nullptr));
@@ -503,7 +512,7 @@ std::string Faults::run_restart() const {
   int status = 0;
   while (waitpid(pid, &status, WNOHANG) != pid) {
     if (std::chrono::steady_clock::now() >= end) {
-      kill(pid, SIGKILL);  // the shell alone
+      kill(pid, SIGKILL);  // kills only the shell
       while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {}
       return "it was at work for 2 minutes";
     }
@@ -521,7 +530,8 @@ std::string Faults::run_restart() const {
 
 void Faults::restart_server(Choice& choice) {
   constexpr const char* started = "SELECT pg_postmaster_start_time()";
-  // Since when the server runs, as soon as it answers; nothing where it does not.
+  // Returns when the server was started, as soon as it answers; empty if it does not within
+  // `patience`.
   const auto query = [&](milliseconds patience) {
     for (const auto end = std::chrono::steady_clock::now() + patience;; std::this_thread::sleep_for(milliseconds(50))) {
       try {
@@ -540,7 +550,7 @@ void Faults::restart_server(Choice& choice) {
     else if (after == before) problem = "the server was not started again by it";
   }
   const std::lock_guard lock(mutex_);
-  if (!problem.empty()) {  // and no further one
+  if (!problem.empty()) {  // no further restarts
     problems_.push_back("--server-restart: " + problem);
     throw Error(problem);
   }
@@ -550,7 +560,8 @@ void Faults::restart_server(Choice& choice) {
 void Faults::step_server_clock(Choice& choice) {
   const std::chrono::seconds off = step_of(choice, plan_.ttl);
   const milliseconds time = choice.span(plan_.ttl, 6 * plan_.ttl), pause = choice.span(plan_.ttl, 6 * plan_.ttl);
-  // How far the server's clock is from ours, in seconds: at least and at most. Nothing where it does not answer.
+  // How far the server's clock is ahead of ours, in seconds: lower and upper bound. Empty if the
+  // server does not answer.
   const auto ahead = [&]() -> std::optional<std::pair<double, double>> {
     try {
       const auto sql = connect(named(plan_.url, plan_.names.application() + "-clock"));
@@ -573,7 +584,7 @@ void Faults::step_server_clock(Choice& choice) {
     write_clock(plan_.server_clock, std::chrono::seconds(0));
   } catch (const Error& error) { problem = error.what(); }
   const std::lock_guard lock(mutex_);
-  if (!problem.empty()) {  // and no further one
+  if (!problem.empty()) {  // no further steps
     problems_.push_back("--server-clock: " + problem);
     throw Error(problem);
   }
@@ -642,7 +653,8 @@ void Faults::force(Choice& choice) {
 void Faults::hand_over(Choice& choice) {
   HandOverOptions options;
   options.actor = "termgate storm";
-  // Short beside what a takeover past a frozen leader may take: meanwhile only the successor is let in.
+  // Short compared with the time allowed for a takeover past a frozen leader, because during the
+  // drain only the named successor may acquire.
   options.drain = choice.span(milliseconds(100), std::clamp(2 * plan_.ttl, milliseconds(200), milliseconds(1000)));
   if (choice.in(50)) options.to = fmt::format("leader{}.*", choice.number(1, plan_.leaders));
   if (!Operator(*database_).request_hand_over(Scope(scope_of(choice)), options)) throw Error("nobody holds it");

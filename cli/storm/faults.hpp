@@ -1,4 +1,5 @@
-// storm: the leaders' processes and what is done to them and to the database, by a schedule that the seed gives.
+// storm: the leaders' processes, and the faults that hit them and the database, by a schedule that
+// follows from the seed.
 #pragma once
 
 #include <sys/types.h>
@@ -29,34 +30,43 @@ struct Fault {
   std::string_view name;
   std::string_view what;
   bool on_sqlite;
-  bool on_naive;                             // what needs layer 1, or would be no fault of a naive boundary's, is left out there
-  int weight;                                // how often, to the others
-  bool on_direct = true, on_proxies = true;  // without and with proxies between the leaders and the server
+  // Whether it also runs against naive boundaries. False for faults that need layer 1, or that
+  // would be no fair test of a naive boundary.
+  bool on_naive;
+  int weight;  // how often it happens, relative to the others
+  // Whether it runs without proxies and with proxies between the leaders and the server.
+  bool on_direct = true, on_proxies = true;
 };
 const std::vector<Fault>& all_faults();
-bool holds(std::string_view fault);  // whether in it a leader freezes in the middle of a transaction: hold-…
+// Whether a leader freezes in the middle of a transaction in this fault: hold-….
+bool holds(std::string_view fault);
 
 struct Plan {
-  std::string url;                            // with the storm's application_name
-  std::string backend_url;                    // as it was given, for proxies
-  std::string relayed_url;                    // every other leader's, where there is a relay; else empty
-  std::string schema, naive, enforce = "on";  // enforce: of the proxies
+  std::string url;          // with the storm's application_name
+  std::string backend_url;  // as given by the user; proxies use it
+  // The URL for every other leader, through the relay; empty if there is no relay.
+  std::string relayed_url;
+  std::string schema, naive, enforce = "on";  // enforce: the proxies' option
   Names names;
   std::uint64_t seed = 0;
   int leaders = 0, scopes = 0, writers = 0, proxies = 0;
-  std::vector<int> proxy_ports;                // the relays before the proxies, where leaders write
-  std::chrono::nanoseconds time{0}, round{0};  // round: judged so often, and done with at the first breach
+  // Ports of the relays in front of the proxies, where leaders write.
+  std::vector<int> proxy_ports;
+  // The history is judged after each `round`, and the storm ends at the first breach.
+  std::chrono::nanoseconds time{0}, round{0};
   milliseconds ttl{0};
-  std::string pace;  // of the writers; empty: as usual
+  std::string pace;  // the writers' pace; empty: the usual one
   std::vector<std::string> faults;
-  std::string server_restart;  // the command; empty: the server is left alone
-  std::string server_clock;    // the file that says how far the server's clock is off; empty: that clock is left alone
-  Clocks* clocks = nullptr;    // of leaders and proxies; none: theirs is the machine's. Outlives them
-  std::string folder;          // of the logs
-  std::string program;         // this one
+  std::string server_restart;  // a command; empty: the server is not restarted
+  // The file that says how far the server's clock is off; empty: that clock is not stepped.
+  std::string server_clock;
+  // Clocks of leaders and proxies; null: they use the machine's. Must outlive the plan.
+  Clocks* clocks = nullptr;
+  std::string folder;   // where the logs are
+  std::string program;  // this program's path
 };
 
-// The leaders. One thread. They die with the director, however it ends.
+// The leaders' processes. One thread. They die with the director, however it ends.
 class Crew {
  public:
   Crew(const Plan& plan, History& history) : plan_(plan), history_(history), leaders_(static_cast<std::size_t>(plan.leaders)) {}
@@ -65,11 +75,11 @@ class Crew {
   Crew& operator=(const Crew&) = delete;
 
   void start_all();
-  // Resumes and starts again whose time has come; notices who ended by itself.
+  // Resumes and restarts leaders whose time has come; notices those that ended by themselves.
   void tick();
   bool stop_one(Choice& choice, milliseconds low, milliseconds high);
   bool kill_one(Choice& choice);
-  // Resumes all and asks them to end; kills those that do not within `patience`.
+  // Resumes all leaders and sends them SIGTERM; kills those that do not end within `patience`.
   void end_all(milliseconds patience);
 
   struct Stop {
@@ -86,7 +96,7 @@ class Crew {
     std::string client;
     bool stopped = false;
     Moment stopped_at{};
-    std::chrono::steady_clock::time_point due;  // to resume, or to start again
+    std::chrono::steady_clock::time_point due;  // when to resume or restart it
   };
   void start(std::size_t index);
   void resume(Leader& leader);
@@ -99,34 +109,41 @@ class Crew {
   int ended_by_themselves_ = 0;
 };
 
-// The faults. tick() on the director's thread; what takes time is done on threads of its own.
+// Causes the faults. tick() runs on the director's thread; a fault that takes time runs on a thread
+// of its own.
 class Faults {
  public:
-  // `relays`: where answers can be lost and all be delayed. `proxies`: none, or those that the leaders go through. Both must outlive this.
+  // `relays` can lose and delay answers. `proxies`: those between leaders and server, or null. All
+  // must outlive this object.
   Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, std::vector<Relay*> relays, Proxies* proxies);
   ~Faults();
   Faults(const Faults&) = delete;
   Faults& operator=(const Faults&) = delete;
 
   void tick();
-  // Waits for what is still being done; after it nothing of it is left in the database.
+  // Waits until the current faults are over; then nothing of them is left in the database.
   void finish();
-  // Nobody has to wait for a relay or a wrong clock any more.
+  // Ends all delays and sets clocks right, so that nobody has to wait for them.
   void calm();
 
-  std::map<std::string, int> done() const;                        // by name
-  std::int64_t pieces_delayed() const, pieces_overtaken() const;  // by the relays
-  std::vector<testkit::Row> pruned() const;                       // what was in the streams before it was pruned
-  // Takeovers that a frozen holder of something else was in the way of, or was ended for (F4). What took too long is in the history.
+  std::map<std::string, int> done() const;                        // how often each fault has happened, by name
+  std::int64_t pieces_delayed() const, pieces_overtaken() const;  // counted by the relays
+  // What was in the streams before it was pruned.
+  std::vector<testkit::Row> pruned() const;
+  // Takeovers that a frozen session kept waiting although it held nothing of the scope, or that
+  // ended such a session (F4). Takeovers that took too long are in the history.
   struct Hostage {
     std::string kind, scope, text;
   };
   std::vector<Hostage> hostages() const;
-  std::vector<std::string> problems() const;  // with the server's restart or clock: the storm was not what it was meant to be
+  // Failures of the server's restart or of stepping its clock: the storm did not test what it
+  // should have.
+  std::vector<std::string> problems() const;
 
  private:
   void begin(const std::string& fault);
-  bool hand(const std::string& fault, std::function<void(Choice&)> work);  // false: enough are at work
+  // Runs `work` on a thread; false if too many threads are at work.
+  bool hand(const std::string& fault, std::function<void(Choice&)> work);
   void cut(Choice& choice);
   void freeze(Choice& choice);
   void prepare(Choice& choice);
@@ -134,16 +151,19 @@ class Faults {
   // The leader that a `hold-…` fault freezes: what it chose, and what it has taken.
   struct Frozen {
     std::string fault, scope, tag, stream;
-    bool beside = false;     // holds a table and no lock of the scope: then it blocks nothing there, and is not ended
-    bool on_table = false;   // holds the adopted table
-    bool exclusive = false;  // in mode EXCLUSIVE, not ACCESS EXCLUSIVE
+    // It holds a table but no lock of the scope. So it blocks nothing there and must not be
+    // evicted.
+    bool beside = false;
+    bool on_table = false;   // it holds the adopted table
+    bool exclusive = false;  // it holds it in mode EXCLUSIVE instead of ACCESS EXCLUSIVE
     milliseconds wait{};     // how long a takeover may take
     LeaseOptions mine;
     std::string url, pid, since;
     std::unique_ptr<HeldSession> session;
     std::int64_t term = 0;
     std::chrono::steady_clock::time_point expires;
-    std::string place{};  // what its open transaction got: a number in the stream, a term
+    // What its open transaction got: a number in the stream, or a term.
+    std::string place{};
 
     std::string id() const { return "held." + tag; }
   };
@@ -154,19 +174,21 @@ class Faults {
   void look_after(const Frozen& frozen);
   void commit(const Frozen& frozen);
   struct Acquired {
-    std::optional<Lease> lease;  // none: another's
+    std::optional<Lease> lease;  // empty: another owner holds it
     bool through = false;
   };
   Acquired acquire(const std::string& scope, const LeaseOptions& options, milliseconds within, std::optional<std::int64_t> past = {});
   void probe_beside(const std::string& tag, const LeaseOptions& options, milliseconds within);
   void hostage(const std::string& kind, const std::string& scope, const std::string& text);
-  milliseconds takeover_wait();  // how long a takeover may take: check_wait, and what a busy machine adds
+  // How long a takeover may take: check_wait, and some time more for a busy machine.
+  milliseconds takeover_wait();
   void force(Choice& choice);
   void hand_over(Choice& choice);
   void prune(Choice& choice);
   void restart_server(Choice& choice);
   void step_server_clock(Choice& choice);
-  std::string run_restart() const;  // why it failed; empty: it did not
+  // Returns why it failed; empty if it did not.
+  std::string run_restart() const;
   void lose(Choice& choice);
   void half_open(Choice& choice);
   void delay(Choice& choice);
@@ -180,17 +202,19 @@ class Faults {
   std::optional<Database> database_;
   const std::vector<Relay*> relays_;
   Proxies* const proxies_;
-  std::mutex relay_mutex_;  // guards the relays' orders
+  std::mutex relay_mutex_;  // guards the commands to the relays
   Log log_;
   Choice choice_;
   std::chrono::steady_clock::time_point next_;
   int serial_ = 0;
-  std::atomic<int> holds_{0};        // at work
-  std::atomic<bool> calmed_{false};  // nothing is to be waited for any more in this round
+  std::atomic<int> holds_{0};        // `hold-…` faults at work
+  std::atomic<bool> calmed_{false};  // nothing must be waited for any more in this round
 
-  mutable std::mutex mutex_;                                           // guards what follows up to hands_
-  std::optional<std::chrono::steady_clock::time_point> next_restart_;  // of the server; none during a restart, or without restarts
-  std::optional<std::chrono::steady_clock::time_point> next_step_;     // of the server's clock, likewise
+  mutable std::mutex mutex_;  // guards what follows up to hands_
+  // When to restart the server next. Empty during a restart, or without restarts.
+  std::optional<std::chrono::steady_clock::time_point> next_restart_;
+  // The same for the next step of the server's clock.
+  std::optional<std::chrono::steady_clock::time_point> next_step_;
   std::vector<std::string> problems_;
   std::map<std::string, int> done_;
   std::vector<Hostage> hostages_;
@@ -200,7 +224,7 @@ class Faults {
     std::atomic<bool> done{false};
     std::jthread thread;
   };
-  std::list<Hand> hands_;  // last: they use all of it
+  std::list<Hand> hands_;  // last, because its threads use the other members
 };
 
 }  // namespace termgate::cli::storm

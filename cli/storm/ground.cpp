@@ -1,4 +1,4 @@
-// The database under a storm.
+// storm: the database's part (ground.hpp).
 #include "storm/ground.hpp"
 
 #include <algorithm>
@@ -99,7 +99,7 @@ testkit::State Ground::state(std::vector<testkit::Row> pruned) {
   }
   for (int index = 0; index < plan_.scopes; ++index) {
     const std::string scope = plan_.names.scope(index);
-    // A naive boundary has no fence that could go down.
+    // A naive boundary has no fence, so any final fence is accepted.
     state.fences[scope] = Term::max_value;
     if (!database_) continue;
     const auto fence = Info(*database_).fence(Scope(scope));
@@ -111,7 +111,8 @@ testkit::State Ground::state(std::vector<testkit::Row> pruned) {
         const auto page = Info(*database_).read_stream(stream, SequenceNo(after), 1000);
         for (const StreamWrite& write : page) {
           after = write.sequence_no.value();
-          if (known.count({stream.name(), after}) != 0) continue;  // read, and then not pruned after all
+          // Already read for pruning, but not pruned after all.
+          if (known.count({stream.name(), after}) != 0) continue;
           state.rows.push_back({write.scope, write.term.value(), write.payload.substr(0, write.payload.find('/')), stream.name(), after});
         }
         if (page.size() < 1000) break;
@@ -139,7 +140,8 @@ std::int64_t Ground::evictions() {
       if (row["action"].as_text() != "evict") continue;
       const auto detail = boost::json::parse(row["detail"].as_text());
       if (const auto* pids = detail.as_object().if_contains("pids")) all += static_cast<std::int64_t>(pids->as_array().size());
-      else if (const auto* count = detail.as_object().if_contains("evicted")) all += count->to_number<std::int64_t>();  // SQL Server's
+      else if (const auto* count = detail.as_object().if_contains("evicted"))
+        all += count->to_number<std::int64_t>();  // SQL Server reports only a number
     }
   }
   return all;
@@ -159,7 +161,7 @@ bool Ground::clear() noexcept {
       Operator(*database_).unprotect(plan_.names.adopted());
     }
   } catch (const std::exception&) {
-    // The tables can go all the same.
+    // The tables can be dropped even so.
   }
   try {
     const auto sql = connect(url_);
@@ -169,7 +171,7 @@ bool Ground::clear() noexcept {
     if (!schema_.empty()) sql->run("DROP SCHEMA IF EXISTS " + schema_);
     return true;
   } catch (const std::exception&) {
-    // The caller is ending, perhaps because of an error that says more than this one.
+    // The caller is ending, perhaps because of an error that is more useful than this one.
     return false;
   }
 }

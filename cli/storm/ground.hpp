@@ -1,4 +1,5 @@
-// The database under a storm: its tables, what they hold at the end, and their removal.
+// storm: the database's part: creates the storm's tables, reads their final state, and removes
+// them.
 #pragma once
 
 #include <algorithm>
@@ -18,37 +19,39 @@
 
 namespace termgate::cli::storm {
 
-// Made before the leaders start, and used by the director's thread alone; `database()` may be copied to others.
+// Create it before the leaders start. Only the director's thread uses it; `database()` may be
+// copied to other threads.
 class Ground {
  public:
   Ground(const Arguments& arguments, Plan& plan);
 
   std::optional<Database>& database() { return database_; }
 
-  // What sessions of killed leaders were about, the server may still be about.
+  // Waits until the server has ended the sessions of killed leaders; after 5 s it ends them itself.
   void settle();
 
   testkit::State state(std::vector<testkit::Row> pruned);
 
   std::vector<Breach> verify();
 
-  // Sessions that raises ended, by the audit.
+  // How many sessions were evicted by raises, according to the audit.
   std::int64_t evictions();
 
-  // Takes away what the storm has made; fences stay, and the numbering of streams.
-  // False: not all of it.
+  // Removes what the storm created, except fences and the numbering of streams. Returns false if
+  // something is left.
   bool clear() noexcept;
 
  private:
   std::vector<std::string> tables() const;
   bool holding() const { return std::any_of(plan_.faults.begin(), plan_.faults.end(), holds); }
 
-  // Whether the server has room for all connections, and what it allows.
+  // Whether the server accepts as many connections as the storm needs, and what else it allows.
   void measure(const Arguments& arguments, Sql& sql);
 
   Plan& plan_;
   std::string url_;
-  std::string schema_;  // made for the run, where the role's own place will not do; see Workspace
+  // The schema created for this run if the role's usual schema cannot be used; see Workspace.
+  std::string schema_;
   std::optional<Database> database_;
 };
 

@@ -1,6 +1,6 @@
-// A leader that freezes inside a transaction: a session of this process that says nothing more, or a process
-// of its own that is stopped. The fault waits until the lease has run out, wants a takeover to get through
-// all the same, and then lets the frozen one try to commit.
+// storm: a leader that freezes inside a transaction. It is a session of this process that stays
+// idle, or of a child process that is stopped. The fault waits until the lease has expired, demands
+// that a takeover succeeds even so, and then lets the frozen leader try to commit.
 #include "storm/hold.hpp"
 
 #include <fcntl.h>
@@ -53,8 +53,8 @@ class Process final : public HeldSession {
     }
     std::string word = "storm-holder", self = program;
     char* const argv[] = {self.data(), word.data(), nullptr};
-    std::vector<std::string> settings =
-        environment_with({"TERMGATE_DB=" + url});  // it may hold a password, and arguments are for everybody to read
+    // In the environment, because the URL may contain a password and everybody can read arguments.
+    std::vector<std::string> settings = environment_with({"TERMGATE_DB=" + url});
     std::vector<char*> envp;
     for (std::string& setting : settings) envp.push_back(setting.data());
     envp.push_back(nullptr);
@@ -93,7 +93,7 @@ class Process final : public HeldSession {
   }
   void freeze() override {
     kill(pid_, SIGSTOP);
-    // Stopped from here on, and not a moment later.
+    // Wait until it has really stopped.
     int status = 0;
     while (waitpid(pid_, &status, WUNTRACED) < 0 && errno == EINTR) {}
     if (!WIFSTOPPED(status)) {
@@ -136,7 +136,7 @@ std::unique_ptr<HeldSession> held_process(const std::string& program, const std:
 }
 
 int hold(const Arguments& arguments) {
-  std::signal(SIGINT, SIG_IGN);  // the terminal's goes to the director
+  std::signal(SIGINT, SIG_IGN);  // the terminal's SIGINT is for the director
   std::unique_ptr<Sql> sql;
   for (std::string line; std::getline(std::cin, line);) {
     std::string answer = "ok ";
@@ -165,7 +165,7 @@ bool is_up_since(const std::string& url, const std::string& since) {
   } catch (const Error&) { return false; }
 }
 
-// Whether a prepared transaction of the storm's is there that has written in the scope.
+// Whether there is a prepared transaction of this storm that has written in the scope.
 bool has_prepared(const Plan& plan, const std::string& scope) {
   try {
     return held_session(plan.url)->run("SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE " +
@@ -181,7 +181,7 @@ milliseconds Faults::takeover_wait() {
   const std::lock_guard lock(mutex_);
   if (!takeover_wait_) {
     for (const auto& row : Operator(*database_).settings().rows) {
-      // Two cores that do other work too.
+      // Two seconds more, for a machine with two cores that do other work too.
       if (row[0].as_text() == "check_wait_ms") takeover_wait_ = milliseconds(std::stoll(row[1].as_text())) + milliseconds(2000);
     }
   }
@@ -189,8 +189,9 @@ milliseconds Faults::takeover_wait() {
   return *takeover_wait_;
 }
 
-// A leader of one of the storm's scopes wins its lease, freezes in the middle of a transaction, and its lease runs out. The next one must
-// get through, whatever the frozen one holds. Then that one is resumed and tries to commit.
+// The fault: a leader of one of the storm's scopes acquires its lease and freezes in the middle of
+// a transaction, until the lease has expired. The next leader must get through, whatever the frozen
+// one holds. Then the frozen one is resumed and tries to commit.
 void Faults::hold(Choice& choice, const std::string& fault) {
   Frozen frozen = leader_to_freeze(choice, fault);
   take_what_it_holds(frozen);
@@ -201,12 +202,12 @@ void Faults::hold(Choice& choice, const std::string& fault) {
   }
   const bool through = takeover_past(frozen);
   frozen.session->resume();
-  if (!through) return;  // a breach, and no more is to be learned
+  if (!through) return;  // a breach; nothing more can be learned
   if (frozen.beside) look_after(frozen);
   else commit(frozen);
 }
 
-// Makes all random choices of the fault, in an order that a seed repeats, and wins the lease.
+// Makes all random choices of the fault, in an order that a seed repeats, and acquires the lease.
 Faults::Frozen Faults::leader_to_freeze(Choice& choice, const std::string& fault) {
   Frozen frozen;
   frozen.fault = fault;
@@ -219,7 +220,8 @@ Faults::Frozen Faults::leader_to_freeze(Choice& choice, const std::string& fault
   frozen.on_table = fault == "hold-truncate" || fault == "hold-lock";
   frozen.wait = takeover_wait();
 
-  // In the name of whoever leads, as a process that was started again does: the one before is shut out.
+  // Acquire under the current leader's owner name, as a restarted process does; the current leader
+  // is then shut out.
   const auto before = Info(*database_).lease(Scope(frozen.scope));
   if (!before) throw Error("nobody has led yet");
   frozen.mine.owner = before->released_at_ms || before->remaining_ms <= 0 ? "frozen." + frozen.tag : before->owner;
@@ -235,7 +237,8 @@ Faults::Frozen Faults::leader_to_freeze(Choice& choice, const std::string& fault
   return frozen;
 }
 
-// A write of the frozen leader, in the log with what became of it. `what` returns its place among the stream's writes, or nothing.
+// Runs a write of the frozen leader and logs its outcome. `what` returns its place among the
+// stream's writes, or an empty text.
 bool Faults::write_as(const Frozen& frozen, const std::string& id, const std::function<std::string()>& what) {
   const std::int64_t number = log_.begin('w', frozen.scope, frozen.term, id, 1);
   Outcome outcome = Outcome::refused;
@@ -251,7 +254,7 @@ bool Faults::write_as(const Frozen& frozen, const std::string& id, const std::fu
   return outcome == Outcome::committed;
 }
 
-// Opens the transaction in which it freezes, with the locks of its fault.
+// Opens the transaction in which the leader freezes, and takes the locks of its fault.
 void Faults::take_what_it_holds(Frozen& frozen) {
   HeldSession& session = *frozen.session;
   const std::string layer = text::quoted(plan_.schema, '"') + ".", adopted = plan_.names.adopted();
@@ -260,7 +263,7 @@ void Faults::take_what_it_holds(Frozen& frozen) {
     return fmt::format("INSERT INTO {} (op, part, scope, term) VALUES ({}, 0, {}, {})", table, text::postgresql_string(id),
                        text::postgresql_string(frozen.scope), frozen.term);
   };
-  // Others that hold the table block it too. It does not wait for them longer than its lease lasts.
+  // Other sessions that hold the table may block this one. It waits at most for the TTL.
   session.run(fmt::format("SET lock_timeout = {}", std::max<std::int64_t>(plan_.ttl.count(), 500)));
   if (frozen.on_table && !write_as(frozen, "held-before." + frozen.tag, [&] {
         session.run("BEGIN");
@@ -306,18 +309,19 @@ bool Faults::takeover_past(const Frozen& frozen) {
   return taken.through;
 }
 
-// It held no lock of the scope, so the takeover must have left it alone.
+// Checks that the takeover left the frozen session alone, since it held no lock of the scope.
 void Faults::look_after(const Frozen& frozen) {
   try {
     frozen.session->run("SELECT 1");
   } catch (const Unavailable& error) {
-    // A server that is gone or was restarted ends every session, and for a connection that was cut nobody is to blame.
+    // That the session ended proves nothing if the server was restarted or the connection was cut.
     if (plan_.server_restart.empty() && is_up_since(frozen.url, frozen.since))
       hostage("evicted", frozen.scope, fmt::format("pid {} was ended although it held no lock of the scope: {}", frozen.pid, error.what()));
   }
 }
 
-// Begun only now: whatever it does from here on, a higher term has been acknowledged before.
+// Lets the frozen leader try to commit. The write is logged as begun only now, after the higher
+// term was acknowledged.
 void Faults::commit(const Frozen& frozen) {
   if (frozen.fault != "hold-raise") {
     write_as(frozen, frozen.id(), [&] {
@@ -333,8 +337,9 @@ void Faults::commit(const Frozen& frozen) {
   } catch (const Error& error) { log_.end(number, Outcome::unknown, 0, {}, error.code().empty() ? "error" : error.code()); }
 }
 
-// An acquisition as a leader does it. With `past`, the term of a frozen leader, it goes on until somebody has the scope behind that one:
-// itself, or another one that was faster. Whoever is refused because a hand-over reserves the lease has not got past it yet.
+// Acquires as a leader does. With `past`, the term of a frozen leader, it repeats until somebody
+// has acquired the scope after that leader: itself, or a faster one. While it is refused because a
+// hand-over reserves the lease, it repeats as well.
 Faults::Acquired Faults::acquire(const std::string& scope, const LeaseOptions& options, milliseconds within,
                                  std::optional<std::int64_t> past) {
   for (int attempt = 0; attempt < 20; ++attempt) {
@@ -355,7 +360,7 @@ Faults::Acquired Faults::acquire(const std::string& scope, const LeaseOptions& o
         else log_.end(number, Outcome::refused, 0);
         return {std::move(lease), true};
       } catch (const Blocked& error) {
-        // A prepared transaction cannot be ended, only named.
+        // A prepared transaction cannot be evicted, only named in the error.
         const bool prepared = has_prepared(plan_, scope);
         if (past && !prepared && !late()) continue;
         log_.end(number, prepared ? Outcome::unknown : Outcome::refused, 0, {}, error.code());
@@ -372,7 +377,8 @@ Faults::Acquired Faults::acquire(const std::string& scope, const LeaseOptions& o
   return {};
 }
 
-// Who has locked an adopted table holds no lock of another scope: the first acquisition of one does not notice it.
+// Checks that whoever locked an adopted table does not delay the first acquisition of an unrelated
+// scope.
 void Faults::probe_beside(const std::string& tag, const LeaseOptions& options, milliseconds within) {
   const std::string scope = "storm-" + plan_.names.run + "-new-" + tag;
   const auto begun = std::chrono::steady_clock::now();
@@ -380,7 +386,7 @@ void Faults::probe_beside(const std::string& tag, const LeaseOptions& options, m
   try {
     static_cast<void>(database_->try_acquire_lease(Scope(scope), plan_.ttl, options));
   } catch (const Blocked& error) { outcome = error.what(); } catch (const Error&) {
-    return;  // cut, or the server is away
+    return;  // the connection was cut, or the server is away
   }
   const auto took = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begun);
   if (took > within || outcome != "acquired")

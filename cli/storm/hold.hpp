@@ -1,5 +1,5 @@
-// storm: the session of a leader that freezes in the middle of a transaction (faults `hold-…`): of this process, left idle, or of a process
-// of its own that is stopped.
+// storm: the session of a leader that freezes in the middle of a transaction (faults `hold-…`). It
+// is either a session of this process that is left idle, or one of a child process that is stopped.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,13 @@
 
 namespace termgate::cli::storm {
 
-// One thread at a time; a process of its own dies with it, and with the thread that made it.
+// One thread at a time. If it has a child process, that dies with this object, and with the thread
+// that created it.
 class HeldSession {
  public:
   virtual ~HeldSession() = default;
-  // One statement on one line; the first value of what it returns, "" for none. Throws what Sql::run throws, as OutcomeUnknown, Unavailable
-  // or DatabaseError.
+  // Runs one statement, which must be on one line. Returns the first value of the result, or "".
+  // Throws like Sql::run: OutcomeUnknown, Unavailable or DatabaseError.
   virtual std::string run(const std::string& statement) = 0;
   virtual void freeze() = 0;
   virtual void resume() = 0;
@@ -23,7 +24,8 @@ class HeldSession {
 std::unique_ptr<HeldSession> held_session(const std::string& url);
 std::unique_ptr<HeldSession> held_process(const std::string& program, const std::string& url);
 
-int hold(
-    const Arguments& arguments);  // the hidden command `storm-holder`: runs what it reads, a statement a line, and answers each with a line
+// The hidden command `storm-holder`: runs what it reads, one statement a line, and answers each
+// with a line.
+int hold(const Arguments& arguments);
 
 }  // namespace termgate::cli::storm

@@ -1,6 +1,6 @@
-// storm: one leader process. For each scope a thread that takes and keeps the lease, and threads that write while they believe to lead.
-// What they believe is allowed to be wrong: a leader that has lost its lease goes on until the database refuses it, for that is what is
-// tried.
+// storm: one leader process. Each scope has a thread that acquires and keeps the lease, and threads
+// that write as long as they believe that they lead. Their belief may be wrong: a leader that has
+// lost its lease goes on until the database refuses it, because the storm tests exactly that.
 #include <unistd.h>
 
 #include <array>
@@ -24,7 +24,7 @@ std::atomic<bool> stopping{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 void nap(milliseconds time) {
-  // In short steps, so that a leader ends soon after a stop request.
+  // Sleeps in short steps, so that a leader ends soon after a stop request.
   const auto end = std::chrono::steady_clock::now() + time;
   while (!stopping && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now(), milliseconds(20)));
@@ -32,17 +32,20 @@ void nap(milliseconds time) {
 
 struct Setting {
   std::string url, schema, naive, who;
-  std::vector<std::string> through;  // by way of each proxy; none: writes go to the database
+  // URLs through each proxy; empty: writes go directly to the database.
+  std::vector<std::string> through;
   Names names;
   std::uint64_t seed;
   int scopes, writers;
   milliseconds ttl;
-  bool full_pace;           // hardly any rest between writes, nor inside of them
-  bool skewed;              // `client-clock`: its clock is off by calculation, for nobody steps it
-  bool high_levels = true;  // REPEATABLE READ and SERIALIZABLE
+  // Hardly any pause between writes and inside them.
+  bool full_pace;
+  // `client-clock` without libfaketime: the process computes a wrong wall clock itself.
+  bool skewed;
+  bool high_levels = true;  // whether the server has REPEATABLE READ and SERIALIZABLE
 };
 
-// What a process believes about one scope.
+// What this process believes about one scope: the lease that it holds, if any.
 class Belief {
  public:
   std::optional<Held> get() const {
@@ -53,7 +56,8 @@ class Belief {
     const std::lock_guard lock(mutex_);
     held_ = held;
   }
-  // Only what was believed under that term: a refusal of an old one says nothing of a newer one.
+  // Drops the belief only if it is of that term: the refusal of an old term says nothing about a
+  // newer one.
   void drop(std::int64_t term) {
     const std::lock_guard lock(mutex_);
     if (held_ && held_->term == term) held_.reset();
@@ -64,12 +68,13 @@ class Belief {
   std::optional<Held> held_;
 };
 
-// Runs one logged step: `what` returns the term and the place. None: it did not succeed; `error` then says how.
+// How a logged step ended.
 struct Ended {
   Outcome outcome = Outcome::refused;
   std::string code;
   bool stale = false;
 };
+// Runs `what`, which returns the term and the place, and logs the end of step `number`.
 template <class What>
 Ended logged(Log& log, std::int64_t number, std::int64_t term, What what) {
   Ended ended;
@@ -92,7 +97,8 @@ Ended logged(Log& log, std::int64_t number, std::int64_t term, What what) {
 }
 using Done = std::pair<std::int64_t, std::optional<std::int64_t>>;
 
-// The boundaries that a storm compares have one clock.
+// Converts the lease's end to the monotonic clock, because all boundaries that a storm compares use
+// that one.
 std::chrono::steady_clock::time_point by_steady_clock(const Lease& lease) {
   return std::chrono::steady_clock::now() + (lease.held_until() - Lease::Clock::now());
 }
@@ -137,7 +143,8 @@ std::unique_ptr<Boundary> boundary_of(const Setting& setting, const std::optiona
                         setting.skewed ? choice.span(-setting.ttl, setting.ttl) : milliseconds(0));
 }
 
-// Takes the lease of one scope, keeps it for a while, and ends in one of the ways in which leaders end.
+// Acquires the lease of one scope, keeps it for a while, and ends its lead in one of the ways that
+// occur in practice.
 void elect(const Setting& setting, Log& log, const std::optional<Database>& database, int scope_index, Belief& belief) {
   const std::string scope = setting.names.scope(scope_index);
   const auto boundary = boundary_of(setting, database);
@@ -166,23 +173,25 @@ void elect(const Setting& setting, Log& log, const std::optional<Database>& data
       if (!held) break;  // a writer was refused
       if (std::chrono::steady_clock::now() >= over) {
         const std::int64_t way = choice.number(1, 10);
-        if (way <= (boundary->breaks_on_release() ? 8 : 2)) {  // hands over; writes that were admitted before may still be on their way
+        // Hands over; writes that were admitted before may still be under way.
+        if (way <= (boundary->breaks_on_release() ? 8 : 2)) {
           belief.drop(held->term);
           try {
             boundary->release(scope, setting.who, *held);
           } catch (const Error&) {
-            // It expires, then.
+            // Then the lease expires.
           }
           nap(choice.span(ttl / 4, ttl));
           break;
         }
-        if (way <= 4 && !boundary->watches_its_lease()) {  // once more, with a new term, although it still leads: what was admitted under
-                                                           // the old one must not ride on the new one
+        // Acquires once more although it still leads, for a new term. Writes that were admitted under
+        // the old term must not use the new one.
+        if (way <= 4 && !boundary->watches_its_lease()) {
           acquire();
           over = std::chrono::steady_clock::now() + choice.span(ttl / 2, 4 * ttl);
           continue;
         }
-        // Deaf: it renews no more and does not notice.
+        // Stop renewing without noticing, like a process that hangs.
         const auto enough = std::chrono::steady_clock::now() + 8 * ttl;
         while (!stopping && belief.get() && std::chrono::steady_clock::now() < enough) nap(ttl / 8);
         belief.drop(held->term);
@@ -192,7 +201,8 @@ void elect(const Setting& setting, Log& log, const std::optional<Database>& data
         if (boundary->renew(scope, setting.who, *held, ttl)) {
           const auto now = belief.get();
           if (now && now->term == held->term) belief.set(*held);
-          // Some do not leave, and are renewed no more when the drain is over.
+          // When somebody requests the lease, some leaders release it; the others lose it at the
+          // end of the drain.
           if (held->asked && choice.in(70)) {
             belief.drop(held->term);
             boundary->release(scope, setting.who, *held);
@@ -202,9 +212,9 @@ void elect(const Setting& setting, Log& log, const std::optional<Database>& data
         } else if (boundary->watches_its_lease()) {
           belief.drop(held->term);
         }
-        // Else the next write will meet the fence.
+        // If the lease is lost, the next write will meet the fence.
       } catch (const Error&) {
-        // Not reached: the lease may run out.
+        // The renewal did not get through, so the lease may expire.
       }
     }
   }
@@ -233,7 +243,7 @@ class Writer {
         nap(milliseconds(2));
         continue;
       }
-      // Admitted under this term, whatever the process holds when its turn comes.
+      // The write stays under this term, whatever the process holds by the time it is sent.
       if (choice_.in(2) && !hurried()) nap(choice_.span(milliseconds(1), setting_.ttl));
       const Ended ended = !setting_.naive.empty()    ? write_naive(*held)
                           : setting_.through.empty() ? write_ours(*held)
@@ -249,19 +259,21 @@ class Writer {
 
   std::string next_id() { return fmt::format("{}.{}", name_, ++count_); }
 
-  // What a program does inside its transaction. Mostly nothing; now and then it takes a while.
+  // What a program does inside its transaction: mostly nothing, sometimes something that takes a
+  // while.
   void work() {
     if (hurried()) return;
     const std::int64_t luck = choice_.number(1, 100);
     if (luck <= 40) return;
-    // On SQLite all others wait for it.
+    // Short on SQLite, because all other writers wait for this one.
     if (sqlite_ && setting_.naive.empty()) std::this_thread::sleep_for(std::chrono::microseconds(choice_.number(100, 1000)));
     else if (luck <= 75) std::this_thread::sleep_for(std::chrono::microseconds(choice_.number(100, 5000)));
     else if (luck <= 98) std::this_thread::sleep_for(choice_.span(milliseconds(5), milliseconds(30)));
     else std::this_thread::sleep_for(choice_.span(milliseconds(5), setting_.ttl / 2));
   }
 
-  // Where no lock is held, so that nobody waits for it: now and then long enough for a takeover.
+  // A pause while no lock is held, so that nobody waits for it; sometimes long enough for a
+  // takeover.
   void think() {
     if (choice_.in(setting_.full_pace ? 5 : 30)) nap(choice_.span(setting_.ttl / 2, 3 * setting_.ttl));
     else work();
@@ -273,7 +285,7 @@ class Writer {
     return logged(log_, number, held.term, [&]() -> Done { return {held.term, boundary_->write(task)}; });
   }
 
-  // Sends it, and where no answer came and it has a write id, sends it again, under the term that it was admitted with.
+  // Sends a write. If no answer came and the write has an id, sends it again under the same term.
   template <class What>
   Ended send(std::int64_t term, const std::string& id, int rows, bool again, What what) {
     Ended ended;
@@ -298,8 +310,8 @@ class Writer {
     if (luck <= 35 && !sqlite_) return plain_sql(held, id, rows);
     if (luck <= 38) return look(term);
     const bool numbered = luck <= 80;
-    // Numbers are given out in the order of commits. The later a write takes its number, the more of it can be shown to have come too
-    // late.
+    // Numbers are in commit order. The later a write takes its number, the better the checker can
+    // show that it committed too late.
     const bool late = numbered && choice_.in(50);
     const std::string table = choice_.in(70) ? setting_.names.rows() : setting_.names.guarded();
     const bool with_savepoint = choice_.in(20);
@@ -310,8 +322,9 @@ class Writer {
     if (again) options.write_id = WriteId::random();
     const std::int64_t level = choice_.number(1, 10);
     if (level > 6 && setting_.high_levels) options.isolation = level > 8 ? Isolation::serializable : Isolation::repeatable_read;
-    // A snapshot meets whoever took a number since as a conflict of its own, fence or no fence. Numbers taken by another connection, while
-    // the check's lock is held, have an order all the same.
+    // At these isolation levels a number taken since the snapshot is a conflict, whatever the fence
+    // says. Numbers that another connection takes while the check's lock is held are still in
+    // order.
     const bool beside = numbered && engine_ == Engine::postgresql && choice_.in(options.isolation == Isolation::database_default ? 25 : 60);
     const Task task{id, scope_, held, rows, {}};
     return send(term, id, rows + (with_append ? 1 : 0), again, [&]() -> Done {
@@ -332,8 +345,8 @@ class Writer {
             };
             run("SELECT n FROM " + setting_.names.counters() + " WHERE scope = $1",
                 {scope_});  // on the transaction's snapshot, where it has one
-            // Whoever waited at the fence may have waited for a raise. If it then passed all the same, others that write meanwhile
-            // show that.
+            // A writer that waited at the fence may have waited for a raise. If it then passed, let
+            // others write meanwhile, so that the order shows it.
             if (!sqlite_ && std::chrono::steady_clock::now() - begun > setting_.ttl / 10 && choice_.in(setting_.full_pace ? 5 : 50))
               nap(choice_.span(setting_.ttl / 4, setting_.ttl));
             else work();
@@ -378,8 +391,9 @@ class Writer {
     });
   }
 
-  // As a program without the library does it: the table is protected, so that a declared term is all. Its check is run once inside a
-  // savepoint that is rolled back, and its lock with it.
+  // Writes like a program without the library: the table is protected, so declaring the term is
+  // enough. Sometimes the check runs first inside a savepoint that is rolled back, which also
+  // releases the check's lock.
   Ended plain_sql(const Held& held, const std::string& id, int rows) {
     const Task task{id, scope_, held, rows, {}};
     const bool with_savepoint = choice_.in(50);
@@ -408,21 +422,22 @@ class Writer {
 
   // ---- through a proxy ----
 
-  // How a session tells the proxy its scope and term. On SQL Server: by its name, by termgate.set_term, or by sp_set_session_context in
-  // front of each transaction (`local`).
+  // How a session declares scope and term to the proxy. On SQL Server: by its application name, by
+  // termgate.set_term, or by sp_set_session_context before each transaction (`local`).
   enum class Way { options, name, set, local, comment };
   static constexpr std::array<const char*, 5> way_names{"options", "name", "set", "local", "comment"};
   struct Session {
     std::unique_ptr<Sql> sql;
     Way way = Way::set;
-    std::int64_t term = 0;  // declared for good
-    int left = 0;           // writes before another one is taken
+    std::int64_t term = 0;  // the term declared for the whole session
+    int left = 0;           // writes until the session is replaced
   };
 
-  // The server shows this name too; the storm finds its sessions by the name's first word.
+  // The URL that declares the term. The server's list of sessions shows the name too, and the storm
+  // finds its own sessions by the first word.
   std::string url_to_declare(Way way, const std::string& url, std::int64_t term) const {
     if (way == Way::options) return url + fmt::format("&options=-c%20termgate.scope%3D{}%20-c%20termgate.term%3D{}", scope_, term);
-    // The server cuts the name short, and would say so each time.
+    // PostgreSQL truncates a long name, and would send a notice each time.
     if (way == Way::name && engine_ == Engine::sqlserver)
       return named(url, fmt::format("{} termgate.scope={};termgate.term={};", setting_.names.application(), scope_, term));
     if (way == Way::name)
@@ -444,13 +459,13 @@ class Writer {
     if (session_.way == Way::options || session_.way == Way::name) session_.term = term;
   }
 
-  // As a program that knows nothing of Termgate's check: plain SQL into a table that only the proxy guards. It says on whose behalf, and
-  // that is all.
+  // Writes like a program that does not know of Termgate's check: plain SQL to a table that only
+  // the proxy guards. The session declares its term and nothing else.
   Ended write_through(const Held& held) {
     try {
       open_session(held.term);
     } catch (const Unavailable&) {
-      // Nothing was begun that could have an outcome.
+      // Nothing was sent, so there is no outcome to log.
       Ended ended;
       ended.code = "unavailable";
       return ended;
@@ -473,7 +488,7 @@ class Writer {
       };
       try {
         if (way == Way::set && session_.term != held.term) {
-          session_.term = 0;  // until both are declared
+          session_.term = 0;  // not valid until both are declared
           if (tsql) {
             run(fmt::format("EXEC termgate.set_term N'{}', {}", scope_, term), {});
           } else {
@@ -506,8 +521,9 @@ class Writer {
               {scope_});  // on the transaction's snapshot, where it has one
         work();
         if (choice_.in(way == Way::comment ? 40 : 20)) {
-          // The proxy checks before a savepoint what is declared there. A check inside it, which goes with it, is one of a second scope: so
-          // the block is opened for one of the writer's own.
+          // The proxy checks the term that is declared with the SAVEPOINT statement, before it. With
+          // the writer's own scope there, the check of scope_ comes only with the INSERT: inside the
+          // savepoint, and ROLLBACK TO undoes it.
           if (way == Way::comment) sql.run(fmt::format("SAVEPOINT before_a_mistake /*termgate.scope='{}',termgate.term='1'*/", own_scope_));
           else run("SAVEPOINT before_a_mistake", {});
           write_unnumbered(run, table, id + "-undone", scope_, held.term, 1);
@@ -529,13 +545,13 @@ class Writer {
     });
   }
 
-  // What a pooler or a careless program sends between two transactions: whatever the session holds goes, a seat or a lock, and the proxy
-  // must notice.
+  // Sends what a pooler or a careless program sends between two transactions. It drops what the
+  // session holds, a seat or a lock, and the proxy must notice.
   void forget(std::int64_t term) {
     if (choice_.in(50)) {
       session_.sql->run("SELECT pg_advisory_unlock_all()");
     } else {
-      session_.sql->run("DISCARD ALL");  // what was declared at the start comes back
+      session_.sql->run("DISCARD ALL");  // the settings from the connection's start come back
       if (session_.way != Way::set) return;
       session_.term = 0;
       session_.sql->run(fmt::format("SET termgate.scope = '{}'", scope_));
@@ -544,7 +560,8 @@ class Writer {
     }
   }
 
-  // All of it in one simple query, with its number. No answer says which number it was; the rows do.
+  // The whole write in one simple query, with its number. The answer does not contain the number,
+  // but the rows do.
   std::string whole_text(Way way, const Task& task) const {
     std::string text = "BEGIN; ";
     if (way == Way::local) text += fmt::format("SET LOCAL termgate.scope = '{}'; SET LOCAL termgate.term = '{}'; ", scope_, task.held.term);
@@ -555,7 +572,8 @@ class Writer {
     return text + "COMMIT";
   }
 
-  // What commits by itself, or at the end of its text, has an unknown outcome if no answer came.
+  // Runs what commits by itself, or at the end of its text: its outcome is unknown if no answer
+  // came.
   template <class What>
   static void unknown_if_lost(What what) {
     try {
@@ -591,7 +609,8 @@ class Writer {
 
 int lead(const Arguments& arguments) {
   std::signal(SIGTERM, [](int) { stopping = true; });
-  std::signal(SIGINT, SIG_IGN);  // the terminal's goes to the director, who ends the storm in order
+  // The terminal's SIGINT is for the director, which ends the storm in order.
+  std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   Setting setting;
   setting.url = arguments.database_url();
@@ -608,7 +627,7 @@ int lead(const Arguments& arguments) {
   const std::string ports = arguments.text_or("proxies", "");
   for (std::size_t at = 0; at < ports.size();) {
     const std::size_t comma = std::min(ports.find(',', at), ports.size());
-    // A proxy that is stopped takes the connection and says nothing.
+    // A stopped proxy accepts a connection but does not answer, hence the timeout.
     const std::string url = through(setting.url, std::stoi(ports.substr(at, comma - at)));
     setting.through.push_back(is_odbc(setting.url) ? url : url + "&connect_timeout=2");
     at = comma + 1;
@@ -626,14 +645,14 @@ int lead(const Arguments& arguments) {
     try {
       setting.high_levels = has_high_levels(setting.url);
     } catch (const Unavailable&) {
-      setting.high_levels = false;  // a leader that starts while its connection is cut
+      setting.high_levels = false;  // the leader started while its connection is cut
     }
   }
 #endif
   std::vector<Belief> beliefs(static_cast<std::size_t>(setting.scopes));
   {
-    // What is not the database's doing (a full disk, a mistake of ours) ends the process; the director counts that and does not call the
-    // guarantees kept.
+    // An error that is not the database's (a full disk, or a bug) ends the process. The director
+    // counts it, and then does not report that the guarantees were kept.
     const auto guarded = [&](const std::function<void()>& work) {
       try {
         work();

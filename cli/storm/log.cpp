@@ -1,5 +1,6 @@
-// The logs of a storm (log.hpp has the form of a line). A line is one write(2), so a killed process leaves
-// whole lines, or a last one without an end, which read_on() keeps until more comes.
+// The logs of a storm (log.hpp shows the format). Each line is one write(2). So a killed process
+// leaves whole lines, and at most one incomplete last line, which read_on() keeps until the rest
+// arrives.
 #include "storm/log.hpp"
 
 #include <fcntl.h>
@@ -34,7 +35,7 @@ Log::Log(const std::string& path) : file_(open(path.c_str(), O_WRONLY | O_CREAT 
 
 Log::~Log() { close(file_); }
 
-// A short write would leave half a line that the reader takes for a whole one.
+// After a short write the reader would take half a line for a whole one.
 void Log::put(const std::string& line) {
   if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
     throw Error(fmt::format("storm: its log could not be written: {}", std::strerror(errno)));
@@ -58,7 +59,7 @@ void History::add(const std::string& path, const std::string& client) { files_.p
 void History::read_on() {
   for (File& file : files_) {
     const int from = open(file.path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (from < 0) continue;  // its process has not come so far
+    if (from < 0) continue;  // its process has not created it yet
     std::array<char, 65536> bytes;
     for (;;) {
       const ssize_t count = pread(from, bytes.data(), bytes.size(), file.at);

@@ -1,4 +1,4 @@
-// storm's options: what is to be tried, by whom and with which faults.
+// storm: parses its options: the boundary under test, the leaders, and the faults.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -27,7 +27,8 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
   const auto given = arguments.maybe("faults");
   if (!given) {
     for (const Fault& fault : all_faults()) {
-      // Only this naive boundary is wrong about clocks; the others are to be found broken by their own mistakes.
+      // Only this naive boundary depends on clocks; the others must be caught by their own
+      // mistakes.
       if (fault.name == "clock" && naive && arguments.text_or("naive", "") != "client-clock") continue;
       if (fits(fault)) faults.emplace_back(fault.name);
     }
@@ -125,7 +126,7 @@ Plan plan_of(const Arguments& arguments) {
   plan.scopes = static_cast<int>(arguments.integer_or("scopes", 2, 1, 64));
   plan.writers = static_cast<int>(arguments.integer_or("writers", 2, 1, 64));
   plan.time = std::chrono::seconds(arguments.integer_or("seconds", 60, 1, 86'400));
-  // What is wrong on purpose is judged every few seconds.
+  // A boundary that is wrong on purpose is judged every few seconds.
   const bool right = plan.naive.empty() && plan.enforce == "on";
   plan.round = right ? plan.time : std::chrono::nanoseconds(std::chrono::seconds(5));
   if (arguments.has("judge-every")) plan.round = arguments.duration_or("judge-every", milliseconds(5000));
@@ -137,12 +138,13 @@ Plan plan_of(const Arguments& arguments) {
   if (plan.ttl < milliseconds(100) || plan.ttl > milliseconds(60'000)) throw UsageError("--ttl: from 100ms to 60s");
   const auto now = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   plan.seed = static_cast<std::uint64_t>(arguments.integer_or("seed", static_cast<std::int64_t>(now / 1000 % 1'000'000), 0, INT64_MAX));
-  // The seed, and what keeps a second storm of the same seed apart from the first one's streams.
+  // The seed, and a suffix that distinguishes the streams of a second storm with the same seed.
   plan.names.run = fmt::format("{}_{:x}", plan.seed, now / 1'000'000 % 0xFFFFFFFF);
   plan.backend_url = url;
   plan.url = named(url, plan.names.application());
   plan.faults = faults_of(arguments, url, !plan.naive.empty(), plan.proxies > 0);
-  // Grace and deadline of a takeover are by the server's clock.
+  // The grace and the deadline of a takeover use the server's clock, so `hold-…` faults cannot run
+  // while it is stepped.
   if (!plan.server_clock.empty()) {
     for (const std::string& fault : plan.faults) {
       if (holds(fault) && arguments.maybe("faults"))
@@ -154,7 +156,6 @@ Plan plan_of(const Arguments& arguments) {
   return plan;
 }
 
-// The clocks of the storm's processes, where they are to be stepped and can be.
 std::unique_ptr<Clocks> clocks_of(const Arguments& arguments, Plan& plan) {
   const auto given = arguments.maybe("libfaketime");
   if (!has(plan, "clock")) {

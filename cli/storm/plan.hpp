@@ -1,4 +1,4 @@
-// storm's options, read once.
+// storm: its options from the command line.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,13 @@
 
 namespace termgate::cli::storm {
 
-// UsageError names the option that cannot be meant.
+// Throws a UsageError that names the wrong option.
 Plan plan_of(const Arguments& arguments);
 // `--naive list`. Returns the exit code.
 int list_naive(bool json);
 bool has(const Plan& plan, std::string_view fault);
-// The clocks of the storm's processes, where they are to be stepped and can be; otherwise null, and the fault leaves the plan.
+// The clocks of the storm's processes, if they are to be stepped and can be. Otherwise returns null
+// and removes the fault from the plan.
 std::unique_ptr<Clocks> clocks_of(const Arguments& arguments, Plan& plan);
 
 }  // namespace termgate::cli::storm

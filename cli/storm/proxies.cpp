@@ -1,5 +1,5 @@
-// Proxies as processes, and what is done to them (proxies.hpp has the picture). A proxy that was killed comes
-// back where it was, because its relays stay.
+// storm: the proxies' processes and their faults (proxies.hpp has a diagram). A killed proxy's
+// successor has the same address, because the relays stay.
 #include "storm/proxies.hpp"
 #include "storm/started.hpp"
 
@@ -22,7 +22,7 @@
 namespace termgate::cli::storm {
 namespace {
 
-// The last line of a proxy's log says why it ended.
+// The last line of a proxy's log, which says why it ended.
 std::string last_line(const std::string& path) {
   std::ifstream file(path);
   std::string last;
@@ -52,11 +52,12 @@ Proxies::Proxies(Plan& plan) : plan_(plan), proxies_(static_cast<std::size_t>(pl
 #endif
         backend = backs_.emplace_back(std::make_unique<Relay>(own))->url();
     } catch (const Unavailable&) { throw; } catch (const Error&) {
-      // By TLS: nothing is between this proxy and the server.
+      // The server requires TLS, so there is no relay between this proxy and the server.
     }
     fronts_.push_back(std::make_unique<Relay>(plan.url, RelayTarget{.host = plan.folder, .port = std::to_string(index + 1)}));
     plan.proxy_ports.push_back(fronts_.back()->port());
-    // The URL may hold a password, and arguments are for everybody to read; the folder is ours alone.
+    // A file instead of an argument, because the URL may contain a password and everybody can read
+    // arguments; nobody else can read this folder.
     std::ofstream file(backend_file(plan, index));
     file << backend << '\n';
     if (!file.flush()) throw Error("storm: its folder could not be written");
@@ -66,7 +67,8 @@ Proxies::Proxies(Plan& plan) : plan_(plan), proxies_(static_cast<std::size_t>(pl
 Proxies::~Proxies() {
   for (std::size_t index = 0; index < proxies_.size(); ++index) {
     std::error_code ignored;
-    std::filesystem::remove(backend_file(plan_, index), ignored);  // not among the logs that are kept
+    // It contains the URL, so it is not kept with the logs.
+    std::filesystem::remove(backend_file(plan_, index), ignored);
     if (proxies_[index].pid <= 0) continue;
     kill(proxies_[index].pid, SIGKILL);
     while (waitpid(proxies_[index].pid, nullptr, 0) < 0 && errno == EINTR) {}
@@ -89,7 +91,7 @@ void Proxies::start(std::size_t index) {
                                     "--enforce",       plan_.enforce,
                                     "--drain-timeout", "2s",
                                     "--threads",       "2"};
-  // Its sessions live for a few writes, and are to have seats all the same.
+  // Sessions of a storm last for only a few writes, but are to have seats even so.
   if (engine_of(plan_.url) == Engine::postgresql) words.insert(words.end(), {"--seats", "eager"});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -106,7 +108,7 @@ void Proxies::start(std::size_t index) {
   if (proxy.pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != director) _exit(127);
-    setpgid(0, 0);  // the terminal's signals are the director's, who ends the storm in order
+    setpgid(0, 0);  // the terminal's signals are for the director, which ends the storm in order
     const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (out < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0) _exit(127);
     execve(plan_.program.c_str(), argv.data(), envp.data());

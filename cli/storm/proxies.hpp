@@ -1,9 +1,10 @@
-// storm: proxies between the leaders and a server, each a `termgate proxy` of this program, and what is done to them.
+// storm: the proxies between leaders and server, each a `termgate proxy` of this program, and the
+// faults that hit them.
 //
 //   leader ──▶ front relay ──▶ proxy, on a Unix socket in the storm's folder ──▶ back relay ──▶ server
 //
-// The relays live as long as the storm, so that a leader finds a proxy's successor where its predecessor was. Where the server is reached
-// by TLS there is no back relay, and the proxy goes there by itself.
+// The relays live as long as the storm, so that the successor of a killed proxy has the same
+// address. If the server requires TLS there is no back relay: the proxy connects directly.
 #pragma once
 
 #include <sys/types.h>
@@ -17,40 +18,43 @@
 
 namespace termgate::cli::storm {
 
-// One thread, but for cut_one() and relays(). The processes die with the director, however it ends.
+// One thread, except for cut_one() and relays(). The processes die with the director, however it
+// ends.
 class Proxies {
  public:
-  // Makes the relays and writes `plan.proxy_ports`, the leaders' way in. Throws UsageError for a folder whose path is too long for a
-  // socket.
+  // Creates the relays and writes their ports to `plan.proxy_ports`, for the leaders. Throws
+  // UsageError if the folder's path is too long for a Unix socket.
   explicit Proxies(Plan& plan);
   ~Proxies();
   Proxies(const Proxies&) = delete;
   Proxies& operator=(const Proxies&) = delete;
 
-  // Starts those that do not run and waits until each lets clients in. Throws Error with a proxy's own last words where one does not within
-  // `patience`.
+  // Starts the proxies that are not running and waits until each accepts clients. If one does not
+  // within `patience`, throws Error with the last line of its log.
   void start_all(milliseconds patience);
-  // Resumes and starts again whose time has come; notices who ended by itself.
+  // Resumes and restarts proxies whose time has come; notices those that ended by themselves.
   void tick();
   bool stop_one(Choice& choice);
   bool kill_one(Choice& choice);
-  // Any thread. Cuts up to four connections of one proxy, at its leaders' side or at the server's; false: there were none.
+  // Cuts up to four connections of one proxy, on the leaders' side or on the server's; returns
+  // false if there were none. Any thread.
   bool cut_one(Choice& choice, bool front);
   bool has_back() const { return !backs_.empty(); }
-  std::vector<Relay*> relays() const;  // all of them, for answers to be lost
+  std::vector<Relay*> relays() const;  // all of them, so that answers can be lost
   void resume_all();
-  // Resumes all, asks them to end, and kills those that do not within `patience`.
+  // Resumes all proxies and sends them SIGTERM; kills those that do not end within `patience`.
   void end_all(milliseconds patience);
 
   int ended_by_themselves() const { return ended_by_themselves_; }
-  const std::string& last_words() const { return last_words_; }  // of the one that did so last
+  // The last line in the log of the proxy that ended by itself most recently.
+  const std::string& last_words() const { return last_words_; }
 
  private:
   struct Proxy {
     pid_t pid = -1;
     int life = 0;
     bool stopped = false;
-    std::chrono::steady_clock::time_point due;  // to resume, or to start again
+    std::chrono::steady_clock::time_point due;  // when to resume or restart it
   };
   void start(std::size_t index);
   std::string log_of(std::size_t index) const;

@@ -1,5 +1,6 @@
-// A relay that disturbs (relay.hpp has the picture). One thread carries all connections; the director's
-// threads arm a loss, a cut or a delay through atomics and wait until it has happened.
+// A relay that causes faults (relay.hpp has a diagram). One thread serves all connections; the
+// director's threads request a loss, a cut or a delay through atomics and wait until it has
+// happened.
 #include "storm/relay.hpp"
 
 #include <poll.h>
@@ -21,17 +22,19 @@ namespace termgate::cli::storm {
 namespace {
 
 constexpr std::size_t pairs_max = 1000;
-constexpr std::size_t held_max = 64 * 1024;  // in one direction of a connection; one read beyond it at most
+// Bytes held in one direction of a connection; one read may exceed the limit.
+constexpr std::size_t held_max = 64 * 1024;
 constexpr std::size_t read_max = 16 * 1024;
 constexpr int pieces_of_a_read = 6;
 
-// CommandComplete with the tag COMMIT, as the protocol writes it.
+// PostgreSQL's CommandComplete message with the tag COMMIT.
 constexpr std::string_view commit_answer(
     "C\0\0\0\x0b"
     "COMMIT\0",
     12);
 
-// A batch of T-SQL: UTF-16 on the wire, and answered by a token that says nothing of what it answers.
+// Whether a batch of T-SQL contains COMMIT, in UTF-16. The client's batch is searched because the
+// server's answer does not say what it answers.
 bool has_tsql_commit(std::string_view chunk) {
   static const std::string wide = [] {
     std::string text;
@@ -103,7 +106,7 @@ void Relay::close_both(Pair& pair, bool reset) {
   pair.over = true;
 }
 
-// Goes round the connections, so that cuts do not always hit the first.
+// Takes turns over the connections, so that cuts do not always hit the first one.
 void Relay::cut_now() {
   const int wanted = to_cut_;
   if (wanted == 0) return;
@@ -129,7 +132,8 @@ void Relay::queue(Way& way, std::string_view bytes, bool from_client, Time now) 
   if (!delay_counted_) ++delays_;
   delay_counted_ = true;
   for (int left = pieces_of_a_read; !bytes.empty(); --left) {
-    // Mostly within the first frames' heads and small messages, where a reader has most to put together.
+    // Half of the cuts are within the first bytes, in headers and small messages, where a reader
+    // must reassemble most.
     const std::size_t most = random_() % 2 == 0 ? 16 : bytes.size();
     const std::size_t size = left <= 1 ? bytes.size() : std::min<std::size_t>(bytes.size(), 1 + random_() % most);
     const std::chrono::milliseconds pause(static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(delay_.most.count() + 1)));
@@ -139,7 +143,8 @@ void Relay::queue(Way& way, std::string_view bytes, bool from_client, Time now) 
   }
 }
 
-// Reads once from one end. False: an armed loss has met this answer, and both ends are to be closed.
+// Reads once from one end. Returns false if a requested loss hit this answer, so that both ends
+// must be closed.
 bool Relay::take(Pair& pair, bool from_client, Time now) {
   Way& way = from_client ? pair.to_server : pair.to_client;
   std::array<char, read_max> bytes;
@@ -179,7 +184,7 @@ void Relay::deliver(Pair& pair, bool to_server, Time now) {
   Way& way = to_server ? pair.to_server : pair.to_client;
   while (!way.pieces.empty() && !way.full) {
     Piece& piece = way.pieces.front();
-    // Pieces leave in their order, so one that is held back holds those after it.
+    // Pieces leave in order, so a delayed piece delays those after it.
     if (piece.due > now) return;
     const ssize_t sent = send(to_server ? pair.server : pair.client, piece.bytes.data() + piece.sent, piece.bytes.size() - piece.sent,
                               MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -188,7 +193,8 @@ void Relay::deliver(Pair& pair, bool to_server, Time now) {
       return;
     }
     if (sent <= 0) {
-      // Its receiver is gone, and needs no more; what that one had said before is still on its way.
+      // The receiver has gone, so its bytes are dropped. Bytes that it sent before are still
+      // delivered.
       way.pieces.clear();
       way.bytes = 0;
       way.swallowed = true;
@@ -237,7 +243,8 @@ void Relay::run(std::stop_token stop) {
         deliver(pair, true, now);
         deliver(pair, false, now);
       }
-      // A farewell goes on when all before it has been delivered. Where an end's bytes are swallowed, its farewell is too.
+      // A disconnect is passed on once all bytes before it are delivered; if an end's bytes are
+      // swallowed, so is its disconnect.
       for (const Way* way : {&pair.to_server, &pair.to_client}) {
         if (way->ended && !way->swallowed && way->pieces.empty()) close_both(pair, false);
         if (!way->pieces.empty() && !way->full) next = std::min(next, way->pieces.front().due);
@@ -252,7 +259,8 @@ void Relay::run(std::stop_token stop) {
       };
       const short client = pair.silent ? short{0} : wanted(pair.to_server, pair.to_client),
                   server = pair.silent ? short{0} : wanted(pair.to_client, pair.to_server);
-      // Without anything wanted poll() would still tell of a hang-up, again and again.
+      // A socket that waits for no event is left out, because poll() would report its hang-up again
+      // and again.
       waits.push_back({client == 0 ? -1 : pair.client, client, 0});
       waits.push_back({server == 0 ? -1 : pair.server, server, 0});
     }

@@ -75,7 +75,7 @@ class Odbc final : public Sql {
 
  private:
   OdbcClient client_;
-  bool open_ = false;  // a transaction that roll_back() has to end
+  bool open_ = false;  // a transaction is open that roll_back() must end
 };
 
 }  // namespace
@@ -83,7 +83,7 @@ class Odbc final : public Sql {
 std::unique_ptr<Sql> connect_odbc(const std::string& url) { return std::make_unique<Odbc>(url); }
 
 Engine engine_of_odbc(const std::string& url) {
-  // dialect_of() refuses what Termgate has no layer 1 for.
+  // dialect_of() throws for databases that have no layer 1.
   return odbc::dialect_of(odbc::family_of(odbc::connection_string_of(url).maker)).family == Family::sqlserver ? Engine::sqlserver
                                                                                                               : Engine::postgresql;
 }
@@ -94,7 +94,7 @@ std::string named_odbc(const std::string& url, const std::string& application_na
   if (odbc::family_of(text.maker) == Family::sqlserver) set(attributes, "APP", application_name);
   else {
     const std::string before = value_of(attributes, {"pqopt"});
-    const auto place = before.find(" options=-csearch_path=");  // of placed_odbc()
+    const auto place = before.find(" options=-csearch_path=");  // added by placed_odbc()
     set(attributes, "pqopt", "application_name=" + application_name + (place == std::string::npos ? "" : before.substr(place)));
   }
   return url_of(attributes, text.maker);
@@ -122,7 +122,8 @@ std::string through_odbc(const std::string& url, int port) {
 
 std::string beside(const std::string& url, int port) {
   if (!url.starts_with("sqlserver://")) return through_odbc(url, port);
-  // A program in another language reads the parts of the URL for itself. The last @ before the ? ends the login.
+  // Change only the server's part of the text, because programs in other languages parse this URL
+  // themselves. The last @ before the ? ends the login.
   const auto at = url.rfind('@', url.find('?'));
   return url.substr(0, at + 1) + fmt::format("127.0.0.1:{}", port) + url.substr(std::min(url.find_first_of("/?", at), url.size()));
 }

@@ -37,7 +37,7 @@ class Postgres final : public Sql {
         PQexecParams(connection_, statement.c_str(), static_cast<int>(pointers.size()), nullptr, pointers.data(), nullptr, nullptr, 0));
     const ExecStatusType status = PQresultStatus(result.get());
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) fail(statement, result.get());
-    // COMMIT of a transaction that had failed is answered with success, and was a rollback.
+    // PostgreSQL answers COMMIT of a failed transaction with success, but has rolled it back.
     if (statement == "COMMIT" && std::string_view(PQcmdStatus(result.get())) != "COMMIT")
       throw DatabaseError("the transaction had failed and was rolled back", "25P02");
     Table table;

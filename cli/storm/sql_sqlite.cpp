@@ -21,7 +21,7 @@ class Sqlite final : public Sql {
       throw Unavailable("no connection: " + why);
     }
     sqlite3_busy_timeout(db_, 10'000);
-    // Losing what the machine had not flushed is no fault of a storm's.
+    // A storm does not test power failures, so commits need not be flushed.
     sqlite3_exec(db_, "PRAGMA synchronous = NORMAL", nullptr, nullptr, nullptr);
   }
   ~Sqlite() override { sqlite3_close(db_); }

@@ -1,5 +1,6 @@
-// Waits until a forked child runs its program. A child that is stopped in front of its prctl(PR_SET_PDEATHSIG) would
-// outlive a director that is killed then, and hold its output open for ever: nobody stops it before it has come so far.
+// Waits until a forked child has executed its program. A child that were stopped before it calls
+// prctl(PR_SET_PDEATHSIG) would outlive a director that is killed then, and keep its output open
+// for ever. So no child is stopped before this wait has returned.
 #pragma once
 
 #include <fcntl.h>
@@ -10,7 +11,7 @@
 
 namespace termgate::cli::storm {
 
-// Make it in front of fork(). One thread.
+// Create it before fork(). One thread.
 class Started {
  public:
   Started() {
@@ -24,7 +25,7 @@ class Started {
     }
   }
 
-  // For the parent: returns when the child's exec has closed its end, or the child has ended.
+  // For the parent: returns when the child has called exec, which closes its end, or has ended.
   void wait() {
     if (ends_[0] < 0) return;
     close(ends_[1]);

@@ -1,4 +1,5 @@
-// storm: real processes against a real database, disturbed by a schedule, and judged afterwards by what they saw and what the rows show.
+// storm: real processes against a real database, disturbed by a schedule. Afterwards it judges what
+// the processes saw and what the rows show.
 //
 //   director ── starts, stops, kills ──▶ leaders (this program again, `storm-leader`) ── writes ──▶ database
 //      │                                    │ each step into a log, before and after                   ▲
@@ -39,7 +40,8 @@ namespace {
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-// The first signal ends the storm in order, with a verdict on what was; a second one at once.
+// The first signal ends the storm in order, with a verdict on what has happened; a second one ends
+// it at once.
 void end_in_order() {
   struct sigaction action {};
   action.sa_handler = [](int) { interrupted = true; };
@@ -65,7 +67,7 @@ class Folder {
   std::string path_;
 };
 
-// Reads every scope's fence all the time.
+// Reads the fence of every scope again and again, until stopped.
 std::jthread look(const Plan& plan, Database database, Log& log) {
   return std::jthread([&plan, database, &log](std::stop_token stop) mutable {
     while (!stop.stop_requested()) {
@@ -85,7 +87,7 @@ std::jthread look(const Plan& plan, Database database, Log& log) {
   });
 }
 
-// What is between the leaders and the database, if anything.
+// The relay or the proxies between leaders and database, if any.
 struct Between {
 #ifdef TERMGATE_WITH_POSTGRES
   std::unique_ptr<Relay> relay;
@@ -118,7 +120,8 @@ std::unique_ptr<Proxies> proxies_of(const Arguments& arguments, Plan& plan) {
   return proxies;
 }
 
-// Null where the connection cannot be led through a relay; then its faults are left out, or refused if --faults names them.
+// Returns null if the connection cannot be relayed; the faults that need a relay are then left out,
+// or refused if --faults names them.
 std::unique_ptr<Relay> relay_of(const Arguments& arguments, Plan& plan) {
   try {
     std::unique_ptr<Relay> relay;
@@ -158,7 +161,8 @@ Between between_of([[maybe_unused]] const Arguments& arguments, [[maybe_unused]]
   return between;
 }
 
-// One storm: rounds of faults, each judged at its end, until the time is up or a round shows something.
+// One storm: rounds of faults, each judged at its end, until the time is up or a round shows a
+// breach.
 class Storm {
  public:
   Storm(const Arguments& arguments, Plan& plan, Ground& ground, History& history, Folder& folder, Between& between)
@@ -191,7 +195,7 @@ class Storm {
     try {
       evictions = ground_.evictions();
     } catch (const Error&) {
-      // Unjudged already.
+      // judge() has already noted it as not judged.
     }
     const bool right = plan_.naive.empty() && plan_.enforce == "on";
     const bool keep = arguments_.flag("keep") || !judgement_.findings.empty() || !judgement_.hostages.empty() ||
@@ -227,11 +231,12 @@ class Storm {
     for (std::string& problem : faults_.problems()) judgement_.unjudged.push_back(std::move(problem));
   }
 
-  // Faults and figures until then.
+  // Causes faults and prints statistics until then.
   void blow(Clock::time_point until) {
     Progress progress(!arguments_.json());
     auto printed = begun_;
-    milliseconds cost{0};  // of the figures; they may grow long
+    // How long the statistics take; the time between them grows with it.
+    milliseconds cost{0};
     for (auto now = Clock::now(); now < until && !interrupted; now = Clock::now()) {
       crew_.tick();
 #ifdef TERMGATE_WITH_POSTGRES
@@ -253,18 +258,18 @@ class Storm {
     }
   }
 
-  // Takes all faults back and ends the leaders.
+  // Ends all faults and then the leaders.
   void settle() {
 #ifdef TERMGATE_WITH_POSTGRES
-    if (proxies_ != nullptr) proxies_->resume_all();  // or leaders would wait for them
+    if (proxies_ != nullptr) proxies_->resume_all();  // otherwise leaders would wait for them
 #endif
     faults_.calm();
     crew_.end_all(std::chrono::seconds(15));
-    faults_.calm();  // what was still being done to a connection then
+    faults_.calm();  // again, because a fault may have hit a connection meanwhile
     try {
       faults_.finish();
     } catch (const Error&) {
-      // judge() meets the same database.
+      // judge() will report it, since it uses the same database.
     }
 #ifdef TERMGATE_WITH_POSTGRES
     if (proxies_ != nullptr) proxies_->end_all(std::chrono::seconds(5));

@@ -1,4 +1,5 @@
-// storm on SQL Server: its few statements, which are PostgreSQL's, in T-SQL, and what SQL Server calls the rest.
+// storm on SQL Server: translates its few statements, which are PostgreSQL's, into T-SQL, and has
+// SQL Server's way of listing and ending sessions.
 #include <algorithm>
 #include <array>
 
@@ -20,7 +21,8 @@ void replace_all(std::string& text, std::string_view what, std::string_view by) 
 std::string spoken(Engine engine, const std::string& statement) {
   if (engine != Engine::sqlserver) return statement;
   if (statement == "BEGIN") return "BEGIN TRANSACTION";
-  // XACT_ABORT has rolled back what failed, so that there would be nothing to commit.
+  // XACT_ABORT has already rolled back a failed transaction, so a plain COMMIT would have nothing
+  // to commit.
   if (statement == "COMMIT")
     return "IF @@TRANCOUNT <> 1 THROW 50000, 'the transaction had failed and was rolled back', 1; COMMIT TRANSACTION";
   if (statement.starts_with("SAVEPOINT ")) return "SAVE TRANSACTION " + statement.substr(10);
@@ -33,7 +35,8 @@ std::string spoken(Engine engine, const std::string& statement) {
     replace_all(text, " text PRIMARY KEY", " nvarchar(400) NOT NULL PRIMARY KEY");
     replace_all(text, " text NOT NULL", " nvarchar(400) NOT NULL");
   }
-  // The row is this transaction's from then on. OUTPUT would do on SQL Server; on Babelfish it tells the value from before a wait for the
+  // After the UPDATE the row is locked by this transaction, so the SELECT reads the new value.
+  // OUTPUT would do on SQL Server, but on Babelfish it returns the value from before a wait for the
   // row.
   if (constexpr std::string_view returning = " RETURNING n"; text.starts_with("UPDATE ") && text.ends_with(returning)) {
     text.resize(text.size() - returning.size());
@@ -71,7 +74,7 @@ void end_sessions(Engine engine, Sql& sql, const std::vector<std::string>& those
       if (engine == Engine::sqlserver) sql.run("KILL " + one);  // takes no variable
       else sql.run("SELECT pg_terminate_backend(CAST($1 AS int))", {one});
     } catch (const DatabaseError&) {
-      // It has ended by itself.
+      // The session has already ended.
     }
   }
 }

@@ -1,4 +1,4 @@
-// storm: what is done to URLs.
+// storm: edits URLs.
 #include <fmt/format.h>
 
 #include "storm/sql.hpp"
@@ -11,7 +11,7 @@ std::string through(const std::string& url, int port) {
 #ifdef TERMGATE_WITH_ODBC
   if (is_odbc(url)) return through_odbc(url, port);
 #endif
-  // libpq takes the last of two parameters of one name.
+  // If a parameter occurs twice, libpq uses the last one.
   return url + fmt::format("&host=127.0.0.1&hostaddr=127.0.0.1&port={}&sslmode=disable&gssencmode=disable", port);
 }
 
@@ -20,7 +20,8 @@ std::string named(const std::string& url, const std::string& application_name) {
 #ifdef TERMGATE_WITH_ODBC
   if (is_odbc(url)) return named_odbc(url, application_name);
 #endif
-  // A '?' in front of the '@' belongs to the password; of two parameters of one name libpq takes the last.
+  // A '?' before the '@' belongs to the password. If a parameter occurs twice, libpq uses the last
+  // one.
   const auto at = url.find('@');
   const bool has = url.find('?', at == std::string::npos ? 0 : at) != std::string::npos;
   return url + (has ? "&" : "?") + "application_name=" + application_name;

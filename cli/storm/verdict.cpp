@@ -1,4 +1,4 @@
-// What a storm came to.
+// storm: statistics, verdict and report (verdict.hpp).
 #include "storm/verdict.hpp"
 
 #include <algorithm>
@@ -29,7 +29,8 @@ std::string again(const Plan& plan, const Arguments& arguments) {
   return text + " --db …";
 }
 
-// Breaches first that show most with least: a wrong order in the rows needs no clock to be believed.
+// Puts first the breaches that need the least explanation: a wrong order of rows shows without any
+// clock.
 void sort_breaches(std::vector<testkit::Breach>& breaches) {
   const auto weight = [](const testkit::Breach& breach) {
     return std::pair(breach.kind == testkit::Breach::Kind::order  ? 0
@@ -40,7 +41,7 @@ void sort_breaches(std::vector<testkit::Breach>& breaches) {
   std::stable_sort(breaches.begin(), breaches.end(), [&](const auto& a, const auto& b) { return weight(a) < weight(b); });
 }
 
-// Who got the terms that a breach is about: without it a history is hard to read.
+// Adds to each breach who acquired its terms, without which a history is hard to read.
 void add_acquisitions(std::vector<testkit::Breach>& breaches, const std::vector<Operation>& operations) {
   std::map<std::pair<std::string_view, std::int64_t>, std::size_t> acquired;
   for (std::size_t i = 0; i < operations.size(); ++i) {
@@ -64,8 +65,10 @@ void add_acquisitions(std::vector<testkit::Breach>& breaches, const std::vector<
 Figures figures_of(const History& history, const std::vector<Crew::Stop>& stops) {
   Figures figures;
   const auto& operations = history.operations();
-  std::map<std::string_view, bool> open;  // by write: once without an answer; then whether it was settled
-  std::map<std::pair<std::string_view, std::int64_t>, std::size_t> acquired;  // scope and term: by which operation
+  // By write id: writes that once got no answer, and whether their outcome became known later.
+  std::map<std::string_view, bool> open;
+  // The operation that acquired a term, by scope and term.
+  std::map<std::pair<std::string_view, std::int64_t>, std::size_t> acquired;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& one = operations[i];
     if (one.kind == Operation::Kind::look) ++figures.looks;
@@ -107,7 +110,8 @@ Figures figures_of(const History& history, const std::vector<Crew::Stop>& stops)
     const Operation& one = operations[i];
     const auto found = open.find(one.id);
     if (one.kind == Operation::Kind::write && found != open.end() && one.outcome == Outcome::committed)
-      found->second = true;  // TG001 says that this sending wrote nothing, not that an earlier one did not
+      // TG001 says that this attempt wrote nothing; an earlier attempt may have written.
+      found->second = true;
   }
   figures.unanswered = open.size();
   for (const auto& [id, settled] : open) figures.settled += settled ? 1 : 0;
@@ -123,7 +127,8 @@ Judgement judge(const Plan& plan, Ground& ground, const History& history, const 
     judgement.verdict = testkit::check(history.operations(), state);
     judgement.findings = ground.verify();
   } catch (const Error& error) {
-    // The database's final state is missing; what clients saw of the fences can be judged without it.
+    // The database's final state is missing, but what clients saw of the fences can be judged
+    // without it.
     judgement.unjudged.push_back(fmt::format("the rows, for the database could not be read at the end: {}", error.what()));
     std::vector<Operation> seen;
     std::copy_if(history.operations().begin(), history.operations().end(), std::back_inserter(seen),
@@ -131,7 +136,8 @@ Judgement judge(const Plan& plan, Ground& ground, const History& history, const 
     testkit::State state;
     for (int index = 0; index < plan.scopes; ++index) state.fences[plan.names.scope(index)] = Term::max_value;
     judgement.verdict = testkit::check(seen, state);
-    for (testkit::Breach& breach : judgement.verdict.breaches) breach.operations.clear();  // indices of another history
+    // The indices belong to another history.
+    for (testkit::Breach& breach : judgement.verdict.breaches) breach.operations.clear();
   }
   sort_breaches(judgement.verdict.breaches);
   if (judgement.unjudged.empty()) add_acquisitions(judgement.verdict.breaches, history.operations());
@@ -221,7 +227,7 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
                            faults.pieces_delayed(), faults.pieces_overtaken()));
   if (plan.naive.empty()) print_line(fmt::format("  looks         {} at the fences", figures.looks));
   for (const std::string& what : judgement.unjudged) print_line("  NOT JUDGED    " + printable(what));
-  // A write of several rows is a breach for each of them: its history is printed once.
+  // A write of several rows is a breach for each row; its history is printed once.
   std::set<std::vector<std::size_t>> printed;
   std::size_t more = 0;
   for (const auto& breach : verdict.breaches) {

@@ -1,4 +1,4 @@
-// What a storm came to: figures of its history, the checker's verdict, and the report of both.
+// storm: the statistics of its history, the checker's verdict, and the report of both.
 #pragma once
 
 #include <cstddef>
@@ -32,10 +32,12 @@ struct Judgement {
 
 Figures figures_of(const History& history, const std::vector<Crew::Stop>& stops);
 
-// Reads the database's final state and checks the history against it. Throws nothing: what could not be read is in `unjudged`.
+// Reads the database's final state and checks the history against it. Does not throw: what could
+// not be read is in `unjudged`.
 Judgement judge(const Plan& plan, Ground& ground, const History& history, const Faults& faults);
 
-// Prints it, as text or JSON. `logs`: the folder that is kept, or empty. Returns the exit code.
+// Prints the report, as text or JSON. `logs` is the folder that is kept, or empty. Returns the exit
+// code.
 int report(const Plan& plan, const Arguments& arguments, const History& history, const Judgement& judgement, const Crew& crew,
            const Faults& faults, std::int64_t evictions, double seconds, bool cleared, const std::string& logs);
 

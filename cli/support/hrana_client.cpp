@@ -21,13 +21,14 @@ namespace {
 namespace http = boost::beast::http;
 namespace json = boost::json;
 
-// Shorter than the server keeps a silent connection, which it could close while a request is on its way.
+// Shorter than the time after which the server closes an idle connection, which might otherwise
+// happen while a request is under way.
 constexpr std::chrono::seconds idle_max{60};
-// For a server that does not answer: it ends a silent stream by itself.
+// If the server does not answer in time, it ends the idle stream by itself.
 constexpr std::chrono::seconds close_wait{2};
 
 struct Place {
-  std::string host;  // with its port
+  std::string host;  // host and port
   sources::HostPort address;
   bool tls = false;
 };
@@ -62,7 +63,7 @@ Place place_of(const std::string& url) {
 
 // ------------------------------------------------------------------------------------------------------------ values
 
-// What is not alphabet ends up as an error of OpenSSL's; the server sends no padding.
+// Decodes base64. The server sends no padding, and invalid characters make OpenSSL report an error.
 HranaBlob blob_of(std::string text) {
   while (text.ends_with('=')) text.pop_back();
   const std::size_t bytes = text.size() / 4 * 3 + (text.size() % 4 > 1 ? text.size() % 4 - 1 : 0);
@@ -134,7 +135,8 @@ HranaRows rows_of(const json::value& result) {
   throw DatabaseError(message.empty() ? "the server refused the request and did not say why" : message, code);
 }
 
-// Whether the statement may end a transaction. One that only looks as if it did makes an error more careful than it need be.
+// Whether the statement may end a transaction. A false positive does no harm: an error is then
+// reported as an unknown outcome.
 bool commits(std::string_view sql) {
   const auto words = text::first_pieces(sql, text::Dialect::sqlite, 1, true);
   return words.empty() || words[0] == "commit" || words[0] == "end" || words[0] == "release";
@@ -163,12 +165,13 @@ void HranaClient::close() noexcept {
   try {
     pipeline({{"type", "close"}}, false, close_wait);
   } catch (const std::exception&) {
-    // What is open is rolled back by the server's own clock.
+    // The server rolls back an open transaction after a timeout.
   }
   baton_.clear();
 }
 
-// The response of the one request in it. Whatever the server kept is in baton_ afterwards; after an answer that is not 200, nothing is.
+// Sends a pipeline with one request and returns its response. Afterwards baton_ has what the server
+// keeps; after any status but 200 that is nothing.
 json::value HranaClient::pipeline(json::object request, bool may_commit, std::chrono::milliseconds timeout) {
   json::object body{{"requests", json::array{std::move(request)}}};
   if (open()) body["baton"] = baton_;
@@ -218,7 +221,7 @@ HranaClient::Answer HranaClient::post(const std::string& body, bool may_commit, 
   Answer answer{parser.get().result_int(), nullptr};
   if (auto read = sources::json_of(parser.get().body())) answer.body = *std::move(read);
   else if (answer.status == 200) give_up("its answer is not JSON");
-  // A balancer's page, or a server of another kind.
+  // Probably the page of a load balancer, or a server of another kind.
   if (answer.status != 200 && sources::text_at(answer.body, "message").empty()) {
     if (answer.status >= 500) give_up(fmt::format("status {} and no reason", answer.status));
     const std::string why = fmt::format("{} answered with status {} and no reason: is it a libSQL server?", host_, answer.status);

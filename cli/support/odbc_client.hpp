@@ -1,4 +1,5 @@
-// A plain session through ODBC, for bench and storm: by the handles of the library's own driver and nothing of its pool. One thread.
+// A plain ODBC session for bench and storm. It uses the handles of the library's driver but not its
+// pool. One thread.
 #pragma once
 
 #include <chrono>
@@ -15,7 +16,7 @@
 
 namespace termgate::cli {
 
-// Throws what the library throws, with the secrets of the URL hidden.
+// Throws what the library throws, with the URL's secrets hidden.
 class OdbcClient {
  public:
   // `url`: odbc:… or sqlserver://…; gives up after 10 s.
@@ -30,17 +31,18 @@ class OdbcClient {
   detail::odbc::Family family() const noexcept { return family_; }
   detail::odbc::Maker maker() const noexcept { return text_.maker; }
 
-  // A text of our own without parameters, one or more statements.
+  // Runs one or more statements in a text of ours, without parameters.
   Rows run(std::string_view text) {
     return guarded(detail::odbc::Phase::before_commit, [&] { return connection_->run(text); });
   }
-  // `keep`: stays prepared. `phase`: whether a lost answer leaves it unknown.
+  // With `keep` the statement stays prepared. `phase` says whether a lost answer leaves the outcome
+  // unknown.
   Rows execute(const detail::odbc::Marked& statement, std::span<const Value> values, bool keep,
                detail::odbc::Phase phase = detail::odbc::Phase::before_commit) {
     return guarded(phase, [&] { return connection_->execute(statement, values, keep, std::chrono::milliseconds(0)); });
   }
   bool lost() const { return connection_->broken() || connection_->looks_dead(); }
-  // Ends an open transaction; where that fails the connection is given up.
+  // Rolls back an open transaction; gives the connection up if that fails.
   void roll_back() noexcept {
     try {
       connection_->run(detail::odbc::dialect_of(family_).roll_back);

@@ -1,5 +1,5 @@
-// What the relays of storm and drill have in common: where a URL leads, a listener on loopback, connections
-// to the server.
+// What the relays of storm and drill share: the server behind a URL, a listener on loopback, and
+// connections to the server.
 #include "support/relay_socket.hpp"
 
 #include <libpq-fe.h>
@@ -37,9 +37,9 @@ void send_at_once(int descriptor) {
 
 }  // namespace
 
-// Connects once with libpq, which knows every default, service file and password file, and asks it where it
-// has come to. A relay reads the bytes, so the connection must be in clear text unless the URL demands
-// otherwise.
+// Connects once with libpq, which knows all defaults, service files and password files, and reads
+// from it where it has connected to. A relay must read the bytes, so the result is a connection in
+// clear text unless the URL demands encryption.
 RelayTarget locate(const std::string& url) {
   using Held = std::unique_ptr<PGconn, decltype(&PQfinish)>;
   Held connection(PQconnectdb(url.c_str()), PQfinish);
@@ -59,7 +59,8 @@ RelayTarget locate(const std::string& url) {
     if (sslmode == "require" || sslmode.starts_with("verify-")) target.demanded = "sslmode=" + sslmode;
     else if (gssencmode == "require") target.demanded = "gssencmode=require";
     else {
-      // A '?' in front of the '@' belongs to the password; of two parameters of one name libpq takes the last.
+      // A '?' before the '@' belongs to the password. If a parameter occurs twice, libpq uses the
+      // last one.
       const auto at = url.find('@');
       const bool has = url.find('?', at == std::string::npos ? 0 : at) != std::string::npos;
       Held plain(PQconnectdb((url + (has ? "&" : "?") + "sslmode=disable&gssencmode=disable").c_str()), PQfinish);

@@ -1,4 +1,4 @@
-// The file of --tokens, as a command's option.
+// Reads the file that the option --tokens names.
 #pragma once
 
 #include <string>
@@ -11,7 +11,6 @@
 
 namespace termgate::cli {
 
-// Throws UsageError.
 inline http::Tokens read_tokens(const std::string& path) {
   try {
     return http::Tokens::from_file(path);

@@ -1,4 +1,5 @@
-// An HTTP service that refuses stale leaders: every PUT carries Termgate-Scope and Termgate-Term. README.md says what it shows.
+// An HTTP service that refuses stale leaders: every PUT carries Termgate-Scope and Termgate-Term
+// (README.md).
 //
 //   http_guard URL PORT [--once-a-term]
 #include <cstdio>
@@ -16,9 +17,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct UsedTerm {};  // once-a-term: this term has done its one write
+struct UsedTerm {};  // with --once-a-term: this term has already made its one write
 
-// Decimal digits only, so that " 5", "5x" and "0x5" are refused and not guessed at.
+// Parses decimal digits only, so that " 5", "5x" and "0x5" are refused.
 std::optional<std::int64_t> number(const std::string& text) {
   if (text.empty() || text.size() > 19 || text.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
   try {
@@ -33,7 +34,7 @@ example::Reply put(Database& db, const example::Request& request, bool once_a_te
     return {428, "TG002 this service takes no write without Termgate-Scope and Termgate-Term"};
   if (!term) return {400, "TG005 Termgate-Term must be a whole number"};
   try {
-    // The check and the write are one transaction: what is refused leaves no trace.
+    // The check and the write are one transaction, so a refused write leaves no trace.
     db.write(Scope(scope), Term(*term), [&](Transaction& tx) {
       if (once_a_term) {
         tx.exec("INSERT INTO used_terms (scope, term) VALUES ($1, 0) ON CONFLICT (scope) DO NOTHING", scope);

@@ -1,4 +1,5 @@
-// As much HTTP as the examples need, on Boost.Beast: a server with a thread for each connection, and a client that keeps its connection.
+// The HTTP that the examples need, on Boost.Beast: a server with a thread for each connection, and
+// a client that keeps its connection.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ using tcp = boost::asio::ip::tcp;
 
 struct Request {
   std::string method, path, body;
-  std::map<std::string, std::string> headers;  // those whose names begin with "Termgate-", as the service knows them
+  // Headers whose names begin with "Termgate-"; the keys are the names as this program writes them.
+  std::map<std::string, std::string> headers;
   std::string header(const std::string& name) const {
     const auto found = headers.find(name);
     return found == headers.end() ? "" : found->second;
@@ -37,7 +39,8 @@ struct Reply {
 };
 using Handler = std::function<Reply(const Request&)>;
 
-// Answers the requests of one connection until its client closes it. What the handler throws is a 500: the service goes on.
+// Answers the requests of one connection until its client closes it. If the handler throws, the
+// answer is a 500 and the service goes on.
 inline void serve_connection(tcp::socket socket, const Handler& handler) {
   beast::tcp_stream stream(std::move(socket));
   beast::flat_buffer buffer(64 << 10);
@@ -65,7 +68,7 @@ inline void serve_connection(tcp::socket socket, const Handler& handler) {
   }
 }
 
-// Listens on the loopback and calls `ready` with the port (0: any that is free). Does not return.
+// Listens on loopback and calls `ready` with the port (0: any free port). Does not return.
 [[noreturn]] inline void serve(std::uint16_t port, const std::function<void(std::uint16_t)>& ready, const Handler& handler) {
   boost::asio::io_context context;
   tcp::acceptor acceptor(context, {boost::asio::ip::address_v4::loopback(), port});
@@ -77,7 +80,7 @@ class Client {
  public:
   explicit Client(std::uint16_t port) : port_(port) {}
 
-  // Throws where there is no answer: the request may have been served all the same.
+  // Throws if there is no answer; the server may have executed the request even so.
   Reply send(const std::string& method, const std::string& path, const std::string& body = "", const std::string& term = "") {
     try {
       if (!stream_) {

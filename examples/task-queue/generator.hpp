@@ -1,4 +1,5 @@
-// Makes tasks at a steady rate, in one instance of the service: the one that holds the lease "generator". The others say who that is.
+// Creates tasks at a steady rate. Only the instance of the service that holds the lease "generator"
+// does; the others answer who that is.
 #pragma once
 
 #include <atomic>
@@ -31,7 +32,8 @@ class Generator {
   Generator(termgate::Database db, std::string endpoint, Add add)
       : db_(std::move(db)), endpoint_(std::move(endpoint)), add_(std::move(add)) {}
 
-  // {"per_second": N}. 409 where it is active already, here or in another instance: its status.
+  // Starts it with {"per_second": N}. Answers 409 with its status if it is active already, here or
+  // in another instance.
   Reply start(const boost::json::value& body) {
     const boost::json::value* rate = body.is_object() ? body.as_object().if_contains("per_second") : nullptr;
     if (rate == nullptr || !rate->is_int64() || rate->as_int64() < 1 || rate->as_int64() > 1000) {
@@ -49,16 +51,16 @@ class Generator {
     return status();
   }
 
-  // 409 where another instance is the active one.
+  // Stops it. Answers 409 if another instance is the active one.
   Reply stop() {
     const std::lock_guard lock(mutex_);
     const auto lease = termgate::Info(db_).lease(scope_);
     if (lease && lease->remaining_ms > 0 && lease->endpoint != endpoint_) return {409, status().body};
-    thread_ = std::jthread();  // asks it to stop, and waits
+    thread_ = std::jthread();  // requests it to stop, and waits
     return status();
   }
 
-  // Who is active, from any instance.
+  // Which instance is active; any instance can answer.
   Reply status() {
     const auto lease = termgate::Info(db_).lease(scope_);
     const bool active = lease && lease->remaining_ms > 0;
@@ -90,7 +92,7 @@ class Generator {
     }
     try {
       lease.release();
-    } catch (const termgate::Error&) {}  // it runs out
+    } catch (const termgate::Error&) {}  // the lease expires by itself
   }
 
   termgate::Database db_;

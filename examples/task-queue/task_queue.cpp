@@ -1,4 +1,5 @@
-// A task queue whose service hands out leases and whose database refuses a worker that lost its lease. README.md says what it shows.
+// A task queue: the service hands out leases, and its database refuses a worker that has lost its
+// lease (README.md).
 //
 // task_queue serve URL PORT: the service.
 //
@@ -6,7 +7,8 @@
 //
 // task_queue work PORT NAME CRASH STALL SEED: one worker, until no task is left; it dies in CRASH % and stalls in STALL % of its tasks.
 //
-// task_queue play URL TASKS WORKERS CRASH STALL SEED: all of it, and then `check`.
+// task_queue play URL TASKS WORKERS CRASH STALL SEED: runs service, generator and workers, and then
+// `check`.
 //
 // task_queue check URL TASKS: was every task completed exactly once in effect?
 #include <signal.h>
@@ -43,11 +45,12 @@ namespace json = boost::json;
 namespace {
 
 constexpr auto lease_lasts = 400ms;
-constexpr int crashed = 42;  // the status of a worker that died on purpose
+constexpr int crashed = 42;  // the exit status of a worker that crashed on purpose
 
 Scope scope_of(std::int64_t task) { return Scope("task/" + std::to_string(task)); }
 
-// One statement for PostgreSQL and SQLite. `results` has no unique key on purpose: a second completion would be there to be counted.
+// Statements for both PostgreSQL and SQLite. `results` has no unique key on purpose, so that
+// `check` can find a second completion.
 void create_tables(Database& db) {
   const Scope scope("tables");
   Lease lease = db.acquire_lease(scope, 10s);
@@ -66,7 +69,8 @@ std::int64_t now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// The whole text is a number; else std::invalid_argument or std::out_of_range, which answer() turns into a 400.
+// Parses a text that must be a number as a whole. Throws std::invalid_argument or
+// std::out_of_range, for which answer() returns a 400.
 std::int64_t number(const std::string& text) {
   std::size_t used = 0;
   const long long value = std::stoll(text, &used);
@@ -115,7 +119,8 @@ class Service {
       return {400, "not a number"};
     } catch (const InvalidInput& wrong) { return {400, wrong.what()}; } catch (const StaleTerm& stale) {
       ++refused_;
-      return {409, stale.what()};  // the worker lost its lease, and another has the task: discard the work
+      // The worker lost its lease, and another has the task: discard the work.
+      return {409, stale.what()};
     } catch (const LeaseLost& lost) { return {409, lost.what()}; } catch (const Error& busy) {
       return {503, busy.what()};
     }
@@ -127,7 +132,8 @@ class Service {
     std::int64_t scheduled_at = 0;
   };
 
-  // {"data": …, "scheduled_at_ms": …}: that task, "its id". A number: so many tasks, for a play.
+  // Adds one task for {"data": …, "scheduled_at_ms": …} and returns its id; for a number, adds that
+  // many tasks.
   example::Reply add(const json::value& body) {
     std::vector<New> tasks;
     if (const json::object* task = body.if_object()) {
@@ -151,7 +157,7 @@ class Service {
     return {201, std::to_string(body.is_object() ? last : body.as_int64())};
   }
 
-  // The next numbers; where another has had one of them, those after it.
+  // Gives the tasks the next free ids; tries again if another instance has taken one of them.
   std::int64_t add(const Scope& scope, Term term, const std::vector<New>& tasks) {
     for (int attempt = 1;; ++attempt) {
       try {
@@ -204,9 +210,11 @@ class Service {
     return {200, json::serialize(all)};
   }
 
-  // "TASK TERM", 202 where every open task is somebody's, 410 where none is open. busy_until only spares a look: the lease decides. Tasks
-  // whose worker was lost come first, so that they do not wait behind a long queue; then the oldest. Claims that run at the same time begin
-  // at different ones. A task that is scheduled for later is left open until then.
+  // Answers "TASK TERM" for a task that the worker may have, 202 if other workers have all open
+  // tasks, 410 if none is open. busy_until only saves attempts: the lease decides. Tasks whose
+  // worker was lost come first, so that they do not wait behind a long queue; then the oldest.
+  // Concurrent claims start at different tasks. A task that is scheduled for later is skipped until
+  // then.
   example::Reply claim(const std::string& worker) {
     const std::shared_ptr<void> one_less(nullptr, [this](void*) { --claims_; });
     const std::size_t start = claims_++;
@@ -221,11 +229,13 @@ class Service {
     for (std::size_t i = 0; i < open.rows.size(); ++i) {
       const std::int64_t task = open.rows[(start + i) % open.rows.size()][0].as_int();
       LeaseOptions options;
-      options.owner = worker + "/" + std::to_string(next_++);  // each attempt is an owner of its own
+      // Each attempt has an owner name of its own.
+      options.owner = worker + "/" + std::to_string(next_++);
       const auto lease = db_.try_acquire_lease(scope_of(task), lease_lasts, options);
       if (!lease) continue;
       bool mine = false;
-      // From the acquisition on, an earlier holder is shut out. What it completed before is seen here.
+      // Since the acquisition an earlier holder cannot write any more. If it completed the task
+      // before, this UPDATE finds no row.
       db_.write(lease->scope(), lease->term(), [&](Transaction& tx) {
         const Rows rows = tx.exec(
             "UPDATE tasks SET busy_until = $1, processor = $2, started_at = $3, last_heartbeat = $4 WHERE id = $5 AND done = 0 RETURNING "
@@ -239,8 +249,8 @@ class Service {
     return {202, ""};
   }
 
-  // The worker goes on: its lease and the task's deadline last as long again, by one transaction. LeaseLost, or StaleTerm: it lost the
-  // task.
+  // The worker is still at work: extends its lease and the task's deadline in one transaction.
+  // Throws LeaseLost or StaleTerm if the worker has lost the task.
   example::Reply heartbeat(std::int64_t task, const std::string& term) {
     if (term.empty()) return {400, "Termgate-Term is missing"};
     const Term held(number(term));
@@ -258,7 +268,7 @@ class Service {
     return {200, std::to_string(lease_lasts.count())};
   }
 
-  // The body is the output, any JSON.
+  // Completes a task. The body is its output, any JSON.
   example::Reply complete(std::int64_t task, const std::string& term, const std::string& body) {
     if (term.empty()) return {400, "Termgate-Term is missing"};
     const std::string output = body.empty() ? "null" : json::serialize(json_in(body));
@@ -271,7 +281,8 @@ class Service {
       if (first)
         tx.exec("INSERT INTO results (task, term, worker, output) VALUES ($1, $2, $3, $4)", task, held, rows.one()[0].as_text(), output);
     });
-    return {200, first ? "completed" : "was completed before"};  // the same worker sent it again after a lost answer
+    // If not first, the same worker sent it again because the first answer was lost.
+    return {200, first ? "completed" : "was completed before"};
   }
 
   Database db_;
@@ -299,13 +310,16 @@ int work(std::uint16_t port, const std::string& name, int crash, int stall, unsi
     std::this_thread::sleep_for(takes / 2);
     const std::string output = json::serialize(json::object{{"took_us", takes.count()}});
     const int fate = percent();
-    if (fate < crash / 2) _exit(crashed);                                                 // before it completes
-    if (fate >= 100 - stall) std::this_thread::sleep_for(lease_lasts + lease_lasts / 2);  // a long pause: its lease is over
+    // It crashes before it completes the task.
+    if (fate < crash / 2) _exit(crashed);
+    // A long pause, in which its lease expires.
+    if (fate >= 100 - stall) std::this_thread::sleep_for(lease_lasts + lease_lasts / 2);
     if (fate < crash) {
       client.send("POST", "/complete/" + task, output, term);
-      _exit(crashed);  // it completed, and nobody learned of it
+      _exit(crashed);  // the task is completed, but the worker crashes
     }
-    client.send("POST", "/complete/" + task, output, term);  // 409: refused, discarded
+    // On a 409 the completion was refused, and the work is discarded.
+    client.send("POST", "/complete/" + task, output, term);
   }
 }
 
@@ -387,7 +401,7 @@ int play(const char* url, std::int64_t tasks, int workers, int crash, int stall,
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const std::string refused = client.send("GET", "/refused").body;
-  kill(service, SIGKILL);  // no worker is left: nothing is under way
+  kill(service, SIGKILL);  // no worker is left, so nothing is under way
   waitpid(service, nullptr, 0);
   std::printf("%d workers, %d crashes, %s completions refused as stale, %.1f s\n", workers, crashes, refused.c_str(), seconds);
   Database db = Database::open(url);
