@@ -1,5 +1,19 @@
 // The guard: a guarded session commits nothing that it has written without a passed check. This
 // header has what the parts of this folder share.
+//
+//   guard.c       settings, which sessions are guarded, what SQL can call
+//   claim.c       what the session declares, as it is now
+//   comments.c    what the comment of the client's statement declares
+//   passes.c      what this transaction has passed, and what it has done; savepoints
+//   layer1.c      finds layer 1 in this database; reads a fence; calls layer 1's functions, which decide every refusal
+//   check.c       locks the scope, compares, remembers
+//   statements.c  which statements write
+//   hooks.c       where the server calls the guard: executor, utility statements, functions, the end of a transaction
+//   sessions.c    what all sessions publish: termgate.guarded_sessions, termgate.guard_counts
+//
+//   interface.h   what the separate library in guard/shortcuts/ uses of all this
+//
+// One backend is one thread. All state here belongs to the backend, except in sessions.c.
 #pragma once
 
 #include "interface.h"

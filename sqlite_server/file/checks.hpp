@@ -1,5 +1,7 @@
 // Checks: the checks that an open write transaction has passed, and those that it needs before it
 // writes.
+//
+// Owner: a FileTransaction, or one autocommit write. For its owner's thread.
 #pragma once
 
 #include <cstddef>

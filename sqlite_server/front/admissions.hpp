@@ -4,6 +4,8 @@
 // HTTP has no sessions, so all clients that the rules cannot tell apart share one: it begins with
 // their first request and ends when none of them has sent one for `kept_for`. A rule with a lease
 // holds it for that long.
+//
+// Owner: the front. Any thread.
 #pragma once
 
 #include <chrono>

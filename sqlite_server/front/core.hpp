@@ -1,5 +1,7 @@
 // Core: the state that the parts of the front share, and the decision who may do what. Private to
 // front/.
+//
+// Owner: Front. Any thread.
 #pragma once
 
 #include <chrono>

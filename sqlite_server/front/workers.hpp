@@ -1,6 +1,8 @@
 // Threads that may block. They are started when there is work, and end after some idle seconds.
 // Each lane has its own number of threads, so that the thread which a transaction needs for its
 // COMMIT is never taken by work that waits for that very transaction to end.
+//
+// Owner: the front. Any thread may call run().
 #pragma once
 
 #include <array>

@@ -1,6 +1,9 @@
 // What an HTTP server calls: a body in, a status and a body out. begin() parses a request and finds
 // its stream on any thread; run() needs a thread that may block, which the server chooses in
 // between.
+//
+//   auto begun = begin(Endpoint::pipeline_v3, body, streams, principal);
+//   Answer answer = begun.refused ? std::move(*begun.refused) : begun.call->run(permit);
 #pragma once
 
 #include <cstdint>

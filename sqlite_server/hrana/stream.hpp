@@ -4,6 +4,8 @@
 // A statement's error is a result; what ends the whole request is thrown as Failure. A loss is
 // final: each later request ends with the same code, so that no client takes its next statement for
 // one in autocommit.
+//
+// One thread at a time. Blocks as FileSession does.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,7 @@
 // The answers of `termgate admin`, without a socket: a request goes in, a reply comes out.
 // docs/reference/admin-api.yaml describes every path.
+//
+// Any thread may call answer() and overview(). Terms and ids are strings in JSON, because a
 // browser's numbers are exact only up to 2^53.
 #pragma once
 

@@ -1,5 +1,8 @@
 // The interface between a server and its owner: what the owner does with requests, and how it
 // answers them.
+//
+// Each connection lives on one event loop. The loop's thread calls Handler, which must not block:
+// it takes the request, passes it to a worker, and returns. Any thread may complete an answer, at
 // any later time, even after the server is gone.
 #pragma once
 

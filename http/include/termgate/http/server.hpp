@@ -1,5 +1,10 @@
 // An HTTP server: listeners and their connections. Everything is bounded; each bound is a member of
 // Limits.
+//
+//   http::Server server(options, handler);   // listens, so that its addresses are known
+//   server.start();                          // from here on handler is called
+//
+// Any thread may call it. `handler` must outlive it.
 #pragma once
 
 #include <chrono>

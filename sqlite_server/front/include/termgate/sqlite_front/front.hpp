@@ -1,5 +1,13 @@
 // Front: serves an SQLite file over libSQL's protocol (Hrana 1 to 3 in JSON, over HTTP and
 // WebSocket), and checks every write.
+//
+//   sqlite_front::Front front(options);   // opens the file, reads tokens and keys, listens
+//   front.start();
+//   …
+//   front.drain();                        // SIGTERM; then wait for ended()
+//   if (!front.stop(1s)) std::_Exit(0);   // a statement that cannot be stopped ends with the process
+//
+// Any thread may call it.
 #pragma once
 
 #include <chrono>
