@@ -38,7 +38,7 @@ class Outlet {
   };
   Taken take();
   void sent(std::size_t bytes);
-  void end();  // the client is gone
+  void end();  // called when the client is gone
 
  private:
   bool add(std::deque<Piece> pieces, std::size_t waiting_bytes_max, bool replaces);

@@ -244,9 +244,8 @@ struct Function {
 constexpr int writes = SQLITE_UTF8 | SQLITE_DIRECTONLY;
 constexpr int reads = SQLITE_UTF8 | SQLITE_DIRECTONLY;
 // Only the guard function may be called from triggers, also under trusted_schema = OFF, and
-// therefore from views. Called from a view it can do no more than pass what the session has
-// declared or passed: it raises for rows of adopted tables, and counts in mode observe, only inside
-// a writing statement.
+// therefore from views. A view gains nothing by that: the guard passes only what the session has
+// declared or passed, and raises or counts only inside a writing statement.
 constexpr int guards = SQLITE_UTF8 | SQLITE_INNOCUOUS;
 
 constexpr Function functions[] = {
@@ -585,7 +584,7 @@ constexpr Function functions[] = {
          layer1.require_here("termgate_fences", handed(in, 4));
          if (!layer1.guard_lower(name, in.integer(3, "term"))) return sqlite3_result_null(out);
        } else if (kind == "own" || kind == "mark") {
-         // Layer 1's own statements write to the main database only.
+         // Layer 1's own statements need no mark: they write to the main database only.
          if (!layer1.at_work()) return sqlite3_result_null(out);
        } else {
          throw InvalidInput("TG005 an unknown guard: this extension is older than the database's triggers");
