@@ -1,21 +1,25 @@
-// The check. What is compared here is only whether everything is as it should be; whatever is not goes to layer 1, which refuses or lets
-// pass. It never raises a fence: the user's row locks may be held, and an exclusive lock would last as long as the user's transaction.
+// The check. This file only finds out whether everything is as it should be; in every other case it
+// calls layer 1, which refuses or lets the write pass. It never raises a fence: the user's row
+// locks may be held, and an exclusive lock would last as long as the user's transaction.
 //
-// The lock belongs to the whole transaction, not to the savepoint in which it is taken, so ROLLBACK TO does not give it up, and no SQL can.
-// A check in front of the COMMIT is as good as an earlier one: locks are released after the commit is visible.
+// The lock belongs to the whole transaction instead of the savepoint in which it is taken, so
+// ROLLBACK TO does not release it, and no SQL can. A check just before COMMIT is as good as an
+// earlier one: locks are released after the commit is visible.
 #include "guard.h"
 
-// Whether the next write needs no look at anything: nothing has changed since the last one passed.
+// Nothing has changed since the last write passed, so the next one passes at once.
 static bool passed_now = false;
 // The declaration has changed since the last check, and a statement has run since.
 static bool claim_changed = false;
 static bool ran_since = false;
-// How often it has changed; and up to when that is known by whoever began the last statement.
+// Counts changes of the declaration, and remembers how many of them the start of the last statement
+// has taken into account.
 static uint32 changes = 0;
 static uint32 changes_known = 0;
 
-// Nothing may fail here: settings are put back at the end of transactions too. Whatever may still write when the claim changes writes under
-// the new claim as well, and both are checked: the new one as after any statement, the one before it by whoever comes next.
+// Nothing may fail here, because settings are restored at the end of transactions too. A statement
+// that is still writing when the claim changes also writes under the new claim, so both are
+// checked: the new one after any statement, the previous one by the next check.
 void check_claim_changed(ClaimSetting setting) {
   bool may_write = hooks_may_write(ran_since);
   if (may_write && IsTransactionState()) { claim_note_owed(setting); }
@@ -35,14 +39,15 @@ void check_statement_goes_on(void) {
   if (changes_known != changes) { check_statement_runs(); }
 }
 
-// At ROLLBACK TO.
+// Called at ROLLBACK TO.
 void check_forget(void) { passed_now = false; }
 
-// Outside guarded sessions locks are as in SQL: ROLLBACK TO gives them up.
+// Outside guarded sessions locks behave as in SQL: ROLLBACK TO releases them.
 static ResourceOwner owner_of_locks(void) { return guard_mode() == GUARD_ENFORCE ? TopTransactionResourceOwner : CurrentResourceOwner; }
 
-// Only looked at. The answer has room for every session of the server: in a context of its own that is there for the next look, where a
-// statement's would ask the system for it each time.
+// Looks without locking. The answer has room for every session of the server. It is in a memory
+// context that is kept for the next look, because a statement's context would request that memory
+// from the system each time.
 static bool raise_is_under_way(const ScopeKeys* keys) {
   static MemoryContext context = NULL;
   MemoryContext caller;
@@ -59,7 +64,7 @@ static bool raise_is_under_way(const ScopeKeys* keys) {
   return found;
 }
 
-// The queue, shared, to the end of the transaction; false where a raise is under way.
+// Takes the queue's lock, shared, until the end of the transaction; false if a raise is under way.
 static bool share(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;
   LockAcquireResult result = LOCKACQUIRE_NOT_AVAIL;
@@ -75,7 +80,7 @@ static bool share(const ScopeKeys* keys) {
   return result != LOCKACQUIRE_NOT_AVAIL;
 }
 
-// What share() has just taken.
+// Releases what share() has just taken.
 static void give_back(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;
   LOCKTAG tag;
@@ -85,7 +90,8 @@ static void give_back(const ScopeKeys* keys) {
   CurrentResourceOwner = owner;
 }
 
-// Layer 1 has waited for the queue and holds it, so this one is granted at once: whoever holds a lock gets it again.
+// Layer 1 has waited for the queue and holds its lock, so this is granted at once: a holder of a
+// lock gets it again.
 static void share_after_waiting(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;
   LOCKTAG tag;
@@ -98,14 +104,16 @@ static void share_after_waiting(const ScopeKeys* keys) {
   PG_END_TRY();
 }
 
-// Whether the snapshot is older than the raise: what was read with it may lack what the leader before has written last.
+// Whether the snapshot is older than the raise. What was read with it may lack the last writes of
+// the previous leader.
 static bool hides(Snapshot snapshot, FullTransactionId raised) {
   TransactionId id = XidFromFullTransactionId(raised);
   FullTransactionId next;
   uint64 oldest;
   if (snapshot == NULL || !IsMVCCSnapshot(snapshot) || !TransactionIdIsNormal(id)) { return false; }
   if (TransactionIdPrecedes(id, snapshot->xmin)) { return false; }
-  // Ids repeat after 2^32: tell an old one from one that is new, and from one of another server that this one has not come to yet.
+  // Ids repeat after 2^32. This tells an old id from a new one, and from an id of another server
+  // that this one has not reached yet.
   next = ReadNextFullTransactionId();
   if (!FullTransactionIdPrecedes(raised, next)) { return false; }
   oldest = U64FromFullTransactionId(next) - (uint32)(XidFromFullTransactionId(next) - snapshot->xmin);
@@ -113,19 +121,21 @@ static bool hides(Snapshot snapshot, FullTransactionId raised) {
   return XidInMVCCSnapshot(id, snapshot) && id != GetTopTransactionIdIfAny();
 }
 
-// The statement's own snapshot and that of the statement that the client sent, which may have called the function that writes.
+// Checks the snapshot of the statement, and that of the client's statement, which may have called
+// the function that writes.
 static bool too_early(Snapshot snapshot, FullTransactionId raised) {
   Snapshot outer = ActivePortal != NULL && ActivePortal->queryDesc != NULL ? ActivePortal->queryDesc->snapshot : NULL;
   return hides(snapshot, raised) || (outer != snapshot && hides(outer, raised));
 }
 
-// Mode observe must refuse nothing, so an error of layer 1's is what it has seen. Not a cancelled statement, which is the client's wish.
+// Mode observe must refuse nothing, so it counts an error of layer 1 as a refusal. A cancelled
+// statement is not one: the client wanted it.
 static void count_refusal(const ScopeName* scope, int64 term, const Fence* fence, bool early) {
   MemoryContext context = CurrentMemoryContext;
   ResourceOwner owner = CurrentResourceOwner;
   char* message = NULL;
   if (IsInParallelMode()) {
-    return;  // there are no savepoints here, and no writes either
+    return;  // no savepoints are possible here, and no writes either
   }
   BeginInternalSubTransaction(NULL);
   PG_TRY();
@@ -160,7 +170,7 @@ static void observe(const ScopeName* scope, int64 term, Snapshot snapshot) {
   if (early || !is_sure(&fence, term)) { count_refusal(scope, term, &fence, early); }
 }
 
-// Locks the scope and reads its fence; false, and the lock is given back, where something is not as it should be.
+// Locks the scope and reads its fence. False, without the lock, if anything is not as it should be.
 static bool share_and_compare(const ScopeName* scope, int64 term, const ScopeKeys* keys, Fence* fence) {
   layer1_learn_trust(scope, term);
   if (!share(keys)) { return false; }
@@ -170,9 +180,10 @@ static bool share_and_compare(const ScopeName* scope, int64 term, const ScopeKey
   return false;
 }
 
-// check_term() and append(): the common case, without SQL. False: layer 1 has to look. Also in sessions that are not guarded. The fence is
-// looked at before the lock as well, for above the fence layer 1 raises, and a lock is never made exclusive in place. At READ COMMITTED
-// alone: elsewhere a snapshot could hide a raise.
+// The common case of check_term() and append(), without SQL, also in sessions that are not guarded.
+// False: layer 1 has to look. It looks at the fence before it locks, too: above the fence layer 1
+// raises, and a shared lock is never turned into an exclusive one. Only at READ COMMITTED: at other
+// levels the snapshot could hide a raise.
 bool check_by_arguments(const ScopeName* scope, int64 term) {
   ScopeKeys keys;
   Pass* pass;
@@ -191,14 +202,14 @@ bool check_by_arguments(const ScopeName* scope, int64 term) {
   return true;
 }
 
-// Whether layer 1 has left the mark of a pass of its own.
+// Whether layer 1 has marked a pass of its own.
 static bool has_marks(void) {
   const char* marks = GetConfigOption("termgate.passed", true, false);
   return marks != NULL && *marks != '\0';
 }
 
-// The triggers of protect(): whether the scope is passed, or passes now by what is declared. False: layer 1 has to look. `snapshot`: that
-// of the statement that writes.
+// For the triggers of protect(): whether the scope has been passed, or passes now with what is
+// declared. False: layer 1 has to look. `snapshot` is that of the statement that writes.
 bool check_for_protect(const ScopeName* scope, Snapshot snapshot) {
   Pass* pass;
   ScopeKeys keys;
@@ -208,8 +219,9 @@ bool check_for_protect(const ScopeName* scope, Snapshot snapshot) {
   if (XactIsoLevel > XACT_READ_COMMITTED) { return false; }
   pass = passes_of_scope(scope);
   if (pass != NULL) {
-    // By arguments, or before a ROLLBACK TO. Its term may be too young for this statement. A savepoint that was rolled back may have taken
-    // the lock along although the pass is older: that of a cursor which failed there. Whoever holds a lock gets it again.
+    // The pass came by arguments, or before a ROLLBACK TO, so its term may be too new for this
+    // statement. A rolled-back savepoint may have released the lock although the pass is older, as
+    // with a cursor that failed in it. A holder of a lock gets it again.
     if (pass->epoch == passes_epoch()) {
       layer1_read_fence(scope, &fence);
     } else if (!share_and_compare(scope, pass->term, &pass->keys, &fence)) {
@@ -268,7 +280,7 @@ static void check(const ScopeName* scope, int64 term, const ScopeKeys* keys, Sna
     }
     compared = snapshot != NULL;
   }
-  // Layer 1's functions may have told us of passes meanwhile.
+  // Layer 1's functions may have reported passes meanwhile.
   pass = passes_find(keys, scope, term);
   if (pass == NULL) { pass = passes_add(keys, scope, term, passes_count() >= LOCKED_SCOPES_MAX); }
   pass->epoch = passes_epoch();
@@ -276,7 +288,7 @@ static void check(const ScopeName* scope, int64 term, const ScopeKeys* keys, Sna
   sessions_show_pass(scope, term);
 }
 
-// What the session declares is odd or missing. Layer 1 refuses, or says what it means.
+// The session's declaration is malformed or incomplete. Layer 1 refuses it, or says what it means.
 static void check_odd(Snapshot snapshot) {
   ScopeName scope;
   ScopeKeys keys;
@@ -290,7 +302,7 @@ static void check_odd(Snapshot snapshot) {
   check(&scope, term, &keys, snapshot);
 }
 
-// Claims that have been in force while something may have written.
+// Checks claims that were in force while something may have written.
 void check_owed(Snapshot snapshot) {
   Claim claim;
   while (claim_next_owed(&claim)) {
@@ -310,8 +322,8 @@ void check_owed(Snapshot snapshot) {
   }
 }
 
-// A write is about to begin: passes, or raises an error. Where nothing is declared, what the transaction has passed by calls of layer 1
-// counts.
+// A write is about to begin: it passes, or an error is raised. If nothing is declared, what the
+// transaction has passed by calls of layer 1 counts.
 void check_require(Snapshot snapshot) {
   Claim* claim;
   check_owed(snapshot);
@@ -330,25 +342,26 @@ void check_require(Snapshot snapshot) {
     }
     check(&claim->scope, claim->term, &claim->keys, snapshot);
   } else if (claim->kind != CLAIM_ODD && passes_count() > 0) {
-    // check() may add to the list, so what it is given is copied.
+    // check() may extend the list, so its argument is copied.
     Pass last = *passes_last();
     check(last.scope, last.term, &last.keys, snapshot);
   } else {
     check_odd(snapshot);
   }
-  // A comment counts for its own statement.
+  // A claim in a comment is valid for its own statement only.
   passed_now = !claim_is_a_comments();
   claim_changed = claim_changed && !passed_now;
   ran_since = ran_since && passed_now;
   if (passed_now) { claim_is_checked(); }
 }
 
-// The backstop: the transaction has written, or may have, and is about to commit or to be prepared.
+// The last resort: the transaction has written, or may have, and is about to commit or to be
+// prepared.
 void check_before_commit(void) {
   Snapshot snapshot = IsolationUsesXactSnapshot() && FirstSnapshotSet ? GetTransactionSnapshot() : NULL;
   check_owed(snapshot);
   if (passes_count() > 0 && !(claim_changed && ran_since)) {
-    return;  // their locks are held, so nobody has raised those fences
+    return;  // these locks are held, so nobody has raised those fences
   }
   if (guard_mode() == GUARD_ENFORCE) { passed_now = false; }
   check_require(snapshot);

@@ -1,6 +1,8 @@
-// What the session declares: the settings termgate.scope and termgate.term, which SET, SET LOCAL, set_config, a start-up option, ALTER ROLE
-// or a function's SET clause give it. Any text is accepted here: layer 1 reports what is wrong with it at the write (TG005). A value
-// that a check hook refuses would be dropped at the start of a session with a mere warning, and "malformed" would become "not declared".
+// What the session declares in the settings termgate.scope and termgate.term, by SET, SET LOCAL,
+// set_config, a start-up option, ALTER ROLE or a function's SET clause. Any text is accepted here;
+// layer 1 reports a malformed one at the write (TG005). If a check hook refused it, the server
+// would drop it at the start of a session with a mere warning, and "malformed" would become "not
+// declared".
 #include "guard.h"
 
 static char* scope_setting = NULL;
@@ -8,11 +10,13 @@ static char* term_setting = NULL;
 
 static Claim claim;
 static bool claim_is_fresh = false;
-// What `claim` was read from: SET LOCAL sets and puts back the same two values in every transaction.
+// The texts that `claim` was read from, because SET LOCAL sets and restores the same two values in
+// every transaction.
 static char seen_scope[SCOPE_BYTES_MAX + 1];
 static char seen_term[24];
 
-// Called at the end of transactions too, where nothing may fail: they only note. The setting still has the value that it had before.
+// Called at the end of transactions too, where nothing may fail, so it only notes the change. The
+// setting still has its previous value.
 static void assigned(ClaimSetting setting) {
   claim_is_fresh = false;
   check_claim_changed(setting);
@@ -27,10 +31,10 @@ void claim_define_settings(void) {
                              PGC_USERSET, 0, NULL, term_assigned, NULL);
 }
 
-// The keys of a scope depend on the schema of layer 1.
+// Scope keys depend on the schema of layer 1.
 void claim_forget_keys(void) { claim.has_keys = false; }
 
-// The last answer of claim_of_statement() was a comment's.
+// The last result of claim_of_statement() came from a comment.
 static bool by_comment = false;
 
 bool claim_is_a_comments(void) { return by_comment; }
@@ -40,7 +44,7 @@ static const char* setting_of(const char* setting) { return setting == NULL ? ""
 const char* claim_scope_text(void) { return by_comment && comments_scope() != NULL ? comments_scope() : setting_of(scope_setting); }
 const char* claim_term_text(void) { return by_comment && comments_term() != NULL ? comments_term() : setting_of(term_setting); }
 
-// False unless the text is a scope.
+// False unless the text is a valid scope.
 bool claim_set_name(ScopeName* name, const char* text, size_t length) {
   if (length == 0 || length > SCOPE_BYTES_MAX || pg_mbstrlen_with_len(text, (int)length) > 200) { return false; }
   SET_VARSIZE(&name->text.header, VARHDRSZ + length);
@@ -49,7 +53,7 @@ bool claim_set_name(ScopeName* name, const char* text, size_t length) {
   return true;
 }
 
-// Digits alone, few enough that nothing overflows. Every other spelling is layer 1's to judge.
+// Accepts digits only, few enough not to overflow. Layer 1 judges every other spelling.
 static bool plain_term(const char* text, int64* term) {
   int64 value = 0;
   int digits = 0;
@@ -75,14 +79,14 @@ static void read_claim(Claim* into, const char* scope, const char* term) {
   }
 }
 
-// The claim that is declared now is whole.
+// Whether the claim that is declared now is complete.
 bool claim_is_of(const ScopeName* scope) {
   const Claim* now = claim_now();
   return VARSIZE(&now->scope.text.header) == VARSIZE(&scope->text.header) &&
          memcmp(&now->scope.text, &scope->text, VARSIZE(&scope->text.header)) == 0;
 }
 
-// By the settings.
+// The claim in the settings.
 Claim* claim_now(void) {
   const char* scope = setting_of(scope_setting);
   const char* term = setting_of(term_setting);
@@ -98,7 +102,8 @@ Claim* claim_now(void) {
   return &claim;
 }
 
-// By the comment of the client's statement; what it leaves out, by the settings. For guarded sessions.
+// The claim in the comment of the client's statement; what is missing there comes from the
+// settings. For guarded sessions.
 Claim* claim_of_statement(void) {
   static Claim commented;
   by_comment = comments_read();
@@ -107,8 +112,8 @@ Claim* claim_of_statement(void) {
   return &commented;
 }
 
-// Claims that are over and were not checked: something may have written while they were declared, and no hook saw it. A few are enough, for
-// every statement that begins checks them.
+// Claims that have ended unchecked: something may have written under them without any hook seeing
+// it. A few places are enough, because every statement that begins checks them.
 static struct {
   int count;
   bool too_many;
@@ -116,10 +121,11 @@ static struct {
     char scope[SCOPE_BYTES_MAX + 1];
     char term[24];
   } claims[8];
-  int set;  // ClaimSettings that were set since the last claim that counts
+  int set;  // ClaimSettings that were set since the last complete claim
 } owed;
 
-// The claim that is declared until now, unless it is half of a new one: scope and term are set one after the other. Nothing may fail here.
+// Notes the claim that was declared until now, unless it is half of a new one: scope and term are
+// set one after the other. Nothing may fail here.
 void claim_note_owed(ClaimSetting next) {
   const char* scope = setting_of(scope_setting);
   const char* term = setting_of(term_setting);
@@ -142,7 +148,7 @@ void claim_note_owed(ClaimSetting next) {
   ++owed.count;
 }
 
-// Takes one of them; false: there is none. CLAIM_ODD also where there were too many.
+// Takes one of the owed claims; false: there is none. CLAIM_ODD if there were too many to note.
 bool claim_next_owed(Claim* claim_owed) {
   if (owed.too_many) {
     owed.too_many = false;

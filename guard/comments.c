@@ -1,7 +1,7 @@
-// What the comment of the client's statement declares: /*termgate.scope='billing',termgate.term='42'*/ in front of its first token or
-// behind its last (docs/contract.md, section 5). It counts for that statement and for what that statement runs. The text has been parsed by
-// the server when it comes here. A mistake in reading it could only find another claim than the one that was meant, and every claim is
-// checked.
+// Reads the comment of the client's statement: /*termgate.scope='billing',termgate.term='42'*/ in
+// front of its first token or after its last (docs/contract.md, section 5). It is valid for that
+// statement and for what that statement runs. The server has already parsed the text. A mistake
+// here could only find another claim than the intended one, and every claim is checked.
 #include "guard.h"
 
 #define VALUE_BYTES_MAX (3 * SCOPE_BYTES_MAX)
@@ -27,7 +27,7 @@ static int hex(char digit) {
   return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
-// %XX alone is decoded. False: it is not URL-encoded, or holds a zero.
+// Decodes %XX only. False: it is not URL-encoded, or contains a zero byte.
 static bool url_decode(char* value) {
   char* to = value;
   for (; *value != '\0'; ++value) {
@@ -77,7 +77,7 @@ static bool names_ours(const char* at, const char* end) {
   return false;
 }
 
-// One key='value'; where it ends, or NULL where it is malformed.
+// Reads one key='value' and returns its end, or NULL if it is malformed.
 static const char* read_pair(Found* into, const char* at, const char* end) {
   static const char form[] = "a comment must be key='value', separated by commas";
   char value[VALUE_BYTES_MAX + 1];
@@ -110,7 +110,8 @@ static const char* read_pair(Found* into, const char* at, const char* end) {
   return skip_space(at + 1, end);
 }
 
-// Without its marks. Comments without a key of ours may say what they like.
+// Reads a comment's text, without its delimiters. Comments without one of Termgate's keys may
+// contain anything.
 static void read_comment(Found* into, const char* at, const char* end) {
   if (!names_ours(at, end)) { return; }
   while ((at = read_pair(into, at, end)) != NULL && at < end) {
@@ -121,7 +122,7 @@ static void read_comment(Found* into, const char* at, const char* end) {
   }
 }
 
-// A comment that begins here, read; where it ends. NULL: there is none.
+// Reads a comment that begins here and returns its end; NULL: there is none.
 static const char* skip_comment(Found* into, const char* at, const char* end) {
   const char* begin = at + 2;
   int depth = 0;
@@ -155,7 +156,7 @@ static const char* skip_quoted(const char* at, const char* end, char quote, bool
 
 static bool is_word(char character) { return isalnum((unsigned char)character) || character == '_' || IS_HIGHBIT_SET(character); }
 
-// A token's end, or that of a part of it.
+// The end of a token, or of a part of one.
 static const char* skip_token(const char* at, const char* end) {
   const char* tag = at + 1;
   if (*at == '"') { return skip_quoted(at, end, '"', false); }
@@ -176,7 +177,7 @@ static const char* skip_token(const char* at, const char* end) {
   return at;
 }
 
-// What is in front of the first token, and behind the last.
+// Reads the comments in front of the first token and after the last.
 static void read_around(const char* at, const char* end) {
   Found behind;
   bool any = false;
@@ -195,7 +196,7 @@ static void read_around(const char* at, const char* end) {
   if (behind.has_term) { put(&found, false, behind.term); }
 }
 
-// Comments behind the last statement's semicolon are still its own.
+// Comments after the semicolon of the last statement still belong to it.
 static void read_rest(const char* at, const char* end) {
   const char* begin = at;
   const char* next;
@@ -207,8 +208,9 @@ static void read_rest(const char* at, const char* end) {
   for (at = begin; (at = skip_space(at, end)) < end; at = next) { next = *at == ';' ? at + 1 : skip_comment(&found, at, end); }
 }
 
-// Where the statement begins whose first token is at `first` or later: after the token in front of that. From PostgreSQL 18 on a
-// statement's location is its first token's, and the comments before it are not in it.
+// Where the statement begins whose first token is at `first` or later: after the token before that.
+// From PostgreSQL 18 on, a statement's location is that of its first token, so it excludes the
+// comments in front.
 static const char* begin_of(const char* text, const char* first) {
   const char* begin = text;
   const char* at = text;
@@ -220,7 +222,7 @@ static const char* begin_of(const char* text, const char* first) {
   return begin;
 }
 
-// The statement that the client's own portal runs, where it is that one that runs now.
+// The statement of the client's own portal, if that portal is the one that runs now.
 static const PlannedStmt* clients_statement(void) {
   const char* text = ActivePortal != NULL ? ActivePortal->sourceText : NULL;
   if (text == NULL || ActivePortal->stmts == NIL || (text != debug_query_string && strcmp(text, debug_query_string) != 0)) { return NULL; }
@@ -233,7 +235,7 @@ static bool has_comment(const char* text) {
   return slash != NULL;
 }
 
-// Looks at the statement that the client has sent. False: its comments declare nothing.
+// Reads the comments of the statement that the client has sent. False: they declare nothing.
 bool comments_read(void) {
   static bool declares = false;
   const char* text = debug_query_string;
@@ -243,7 +245,7 @@ bool comments_read(void) {
   length = strlen(text);
   if (!names_ours(text, text + length)) { return declares = false; }
   statement = clients_statement();
-  // Inside a cursor of a function: as its statement.
+  // A cursor of a function counts as part of the client's statement.
   if (statement == NULL) { return declares; }
   first = statement->stmt_location > 0 ? Min((size_t)statement->stmt_location, length) : 0;
   memset(&found, 0, sizeof found);
@@ -260,6 +262,6 @@ bool comments_read(void) {
   return declares = found.has_scope || found.has_term;
 }
 
-// What a comment that declares says of it; NULL: the other half alone is in it.
+// What the comment declares; NULL: it contains only the other half.
 const char* comments_scope(void) { return found.has_scope ? found.scope : NULL; }
 const char* comments_term(void) { return found.has_term ? found.term : NULL; }

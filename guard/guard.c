@@ -1,4 +1,5 @@
-// Who is guarded: the settings, and what SQL can call. See guard.h for the other parts, and docs/use/guard.md for how to use it.
+// Which sessions are guarded: the settings, and what SQL can call. See guard.h for the other parts,
+// and docs/use/guard.md for how to use it.
 #include "guard.h"
 
 PG_MODULE_MAGIC;
@@ -11,8 +12,8 @@ static const struct config_enum_entry modes[] = {
 static int mode_setting = GUARD_OFF;
 static bool session_setting = false;
 static bool foreign_setting = false;
-// The ratchet: this session has asked to be guarded, and nothing takes that back. The truth, whatever the setting says after a RESET or a
-// rollback.
+// The session has requested to be guarded, which cannot be undone. This counts even if a RESET or a
+// rollback changes the setting.
 static bool session_guarded = false;
 static bool preloaded = false;
 
@@ -40,7 +41,7 @@ static bool check_session_setting(bool* value, void** extra pg_attribute_unused(
 static void assign_session_setting(bool value, void* extra pg_attribute_unused()) {
   if (value && !session_guarded) {
     session_guarded = true;
-    // Locks of passes up to here may be a savepoint's.
+    // Locks of earlier passes may belong to a savepoint.
     passes_forget();
     check_forget();
     sessions_show_guarded();
@@ -49,7 +50,7 @@ static void assign_session_setting(bool value, void* extra pg_attribute_unused()
 
 static const char* show_session_setting(void) { return session_guarded ? "on" : "off"; }
 
-// What the SQL of layer 1 asks before it tells us of a pass.
+// Layer 1's SQL reads this before it reports a pass.
 static const char* show_guarded(void) { return guard_mode() == GUARD_OFF ? "off" : "on"; }
 
 static const char* show_checks(void) {
@@ -64,7 +65,7 @@ static void assign_mode(int value, void* extra pg_attribute_unused()) {
   check_forget();
 }
 
-// The place of this library in a list of names or paths, from 0; -1 where it is not there.
+// The position of this library in a list of names or paths, from 0; -1 if it is not in the list.
 static int place_in_list(const char* list) {
   List* libraries = NIL;
   ListCell* cell;
@@ -80,8 +81,8 @@ static int place_in_list(const char* list) {
 }
 
 static void define_settings(void) {
-  // A library of session_preload_libraries comes after the start-up packet, whose value for our setting may be refused: then this one
-  // stands.
+  // A library of session_preload_libraries is loaded after the start-up packet, whose value for our
+  // setting may be refused; then this default applies.
   int boot = !preloaded && place_in_list(session_preload_libraries_string) >= 0 ? GUARD_ENFORCE : GUARD_OFF;
   mode_setting = boot;
   DefineCustomEnumVariable("termgate.guard", "Whether this session's writes need a passed check: off, observe or enforce.",
@@ -134,7 +135,8 @@ void _PG_init(void) {
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_session);
-// Guards the session and says so: where the library is missing this function is, too, so whoever gets an answer is guarded.
+// Guards the session and confirms it. Without the library this function does not exist either, so
+// whoever gets an answer is guarded.
 Datum termgate_guard_session(PG_FUNCTION_ARGS) {
   TupleDesc description;
   Datum values[4];
@@ -149,7 +151,8 @@ Datum termgate_guard_session(PG_FUNCTION_ARGS) {
   PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));
 }
 
-// Only layer 1 may call what follows. False where the guard cannot use this layer 1; the write then reports that.
+// Only layer 1 may call the functions below. False if the guard cannot use this layer 1, which the
+// write then reports.
 static bool from_layer1(void) {
   if (!layer1_usable()) { return false; }
   if (GetUserId() != layer1_owner()) {
@@ -158,7 +161,7 @@ static bool from_layer1(void) {
   return true;
 }
 
-// The scope of an argument; false where it is none.
+// Reads a scope argument; false if it is not a valid scope.
 bool argument_scope(FunctionCallInfo fcinfo, int number, ScopeName* name) {
   text* scope;
   if (PG_ARGISNULL(number)) { return false; }
@@ -167,8 +170,8 @@ bool argument_scope(FunctionCallInfo fcinfo, int number, ScopeName* name) {
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_check);
-// Layer 1: "passed" where this transaction passes the check of the scope with that term, at once and without a raise; else NULL, which
-// every version of layer 1 takes for "look yourself".
+// For layer 1: returns "passed" if this transaction passes the check of the scope with that term at
+// once and without a raise; else NULL, which tells every version of layer 1 to look itself.
 Datum termgate_guard_check(PG_FUNCTION_ARGS) {
   ScopeName scope;
   if (from_layer1() && !PG_ARGISNULL(1) && guard_mode() == GUARD_ENFORCE && !RecoveryInProgress() && !IsInParallelMode() &&
@@ -179,8 +182,8 @@ Datum termgate_guard_check(PG_FUNCTION_ARGS) {
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_has_passed);
-// Layer 1: whether a write of this transaction has passed the check of the scope; NULL: of any. The transaction holds the scope's lock
-// then.
+// For layer 1: whether a write of this transaction has passed the check of the scope; NULL: of any
+// scope. If so, the transaction holds the scope's lock.
 Datum termgate_guard_has_passed(PG_FUNCTION_ARGS) {
   ScopeName scope;
   if (!from_layer1()) { PG_RETURN_BOOL(false); }
@@ -188,8 +191,9 @@ Datum termgate_guard_has_passed(PG_FUNCTION_ARGS) {
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_last_pass);
-// Layer 1: the scope and term of the latest pass, of that scope or, with NULL, of any; NULL where the guard knows of none. The transaction
-// holds the scope's lock then; the statement's snapshot has not been compared.
+// For layer 1: the scope and term of the latest pass of that scope, or, with NULL, of any; NULL if
+// the guard knows of none. If there is one, the transaction holds the scope's lock; the statement's
+// snapshot has not been compared.
 Datum termgate_guard_last_pass(PG_FUNCTION_ARGS) {
   ScopeName scope;
   TupleDesc description;
@@ -205,7 +209,8 @@ Datum termgate_guard_last_pass(PG_FUNCTION_ARGS) {
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_passed);
-// Layer 1: this transaction has passed the check of the scope with that term, and holds its lock.
+// For layer 1: reports that this transaction has passed the check of the scope with that term, and
+// holds its lock.
 Datum termgate_guard_passed(PG_FUNCTION_ARGS) {
   ScopeName scope;
   ScopeKeys keys;
@@ -227,22 +232,23 @@ static Datum carry_append(CarriedAppend append, FunctionCallInfo fcinfo) {
   PG_RETURN_DATUM(last);
 }
 
-// Layer 1: append() and append_many() by the library of guard/shortcuts/. NULL, and nothing is written, where it is not loaded or layer 1
-// has to look.
+// For layer 1: append() and append_many() by the library of guard/shortcuts/. NULL, with nothing
+// written, if it is not loaded or layer 1 has to look.
 PG_FUNCTION_INFO_V1(termgate_guard_append);
 Datum termgate_guard_append(PG_FUNCTION_ARGS) { return carry_append(interface.append, fcinfo); }
 PG_FUNCTION_INFO_V1(termgate_guard_append_many);
 Datum termgate_guard_append_many(PG_FUNCTION_ARGS) { return carry_append(interface.append_many, fcinfo); }
 
 PG_FUNCTION_INFO_V1(termgate_guard_layer1_call);
-// Layer 1: what follows, up to the same with false, is its own notification or count.
+// For layer 1: marks its own notification or count, from the call with true to the call with false.
 Datum termgate_guard_layer1_call(PG_FUNCTION_ARGS) {
   if (from_layer1()) { hooks_layer1_call(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0)); }
   PG_RETURN_VOID();
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_state);
-// Whether the server has loaded the library, and before all others. No more of the list is shown: it is not for everybody.
+// Whether the server has loaded the library, and whether it is the first one. The rest of the list
+// is not shown, because not everybody may see it.
 Datum termgate_guard_state(PG_FUNCTION_ARGS) {
   TupleDesc description;
   Datum values[2];

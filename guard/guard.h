@@ -1,23 +1,25 @@
-// The guard: a session that is guarded commits nothing that it has written without a passed check. What the parts of this folder share.
+// The guard: a guarded session commits nothing that it has written without a passed check. This
+// header has what the parts of this folder share.
 //
-//   guard.c       settings, who is guarded, what SQL can call
+//   guard.c       settings, which sessions are guarded, what SQL can call
 //   claim.c       what the session declares, as it is now
 //   comments.c    what the comment of the client's statement declares
 //   passes.c      what this transaction has passed, and what it has done; savepoints
 //   layer1.c      finds layer 1 in this database; reads a fence; calls layer 1's functions, which decide every refusal
 //   check.c       locks the scope, compares, remembers
 //   statements.c  which statements write
-//   hooks.c       where the server calls us: executor, utility statements, functions, the end of a transaction
-//   sessions.c    what all sessions show: termgate.guarded_sessions, termgate.guard_counts
+//   hooks.c       where the server calls the guard: executor, utility statements, functions, the end of a transaction
+//   sessions.c    what all sessions publish: termgate.guarded_sessions, termgate.guard_counts
 //
-//   interface.h   what guard/shortcuts/ uses of all this, a library of its own
+//   interface.h   what the separate library in guard/shortcuts/ uses of all this
 //
-// One backend is one thread. All state here is the backend's own, but for sessions.c.
+// One backend is one thread. All state here belongs to the backend, except in sessions.c.
 #pragma once
 
 #include "interface.h"
 
-// A transaction that has passed so many scopes keeps no more advisory locks; layer 1 then holds fence rows instead (0004_escalation).
+// A transaction that has passed this many scopes takes no further advisory locks; layer 1 then
+// locks fence rows instead (0004_escalation).
 #define LOCKED_SCOPES_MAX 60
 
 #define ERRCODE_TERM_REQUIRED MAKE_SQLSTATE('T', 'G', '0', '0', '2')
@@ -33,26 +35,26 @@ typedef struct ScopeKeys {
   int64 turnstile;
 } ScopeKeys;
 
-// The two of them are set one after the other.
+// The two settings of a claim, which are set one after the other.
 typedef enum ClaimSetting { SETTING_SCOPE = 1, SETTING_TERM = 2 } ClaimSetting;
 
-// CLAIM_ODD: half of a claim, or one that only layer 1 can read or refuse.
+// CLAIM_ODD: an incomplete claim, or one that only layer 1 can read or refuse.
 typedef enum ClaimKind { CLAIM_NONE, CLAIM_WHOLE, CLAIM_HALF, CLAIM_ODD } ClaimKind;
 
 typedef struct Claim {
   ClaimKind kind;
-  ScopeName scope;  // of CLAIM_WHOLE
+  ScopeName scope;  // for CLAIM_WHOLE
   int64 term;
   bool has_keys;
   ScopeKeys keys;
 } Claim;
 
-// A row of fences, as it is now, not as the transaction's snapshot shows it.
+// A row of fences in its current version, whatever the transaction's snapshot shows.
 typedef struct Fence {
   bool found;
   int64 term;
   int64 generation;
-  bool vouched;  // the row says that it belongs to this very table
+  bool vouched;  // the row itself says that it belongs to this very table
   FullTransactionId raised;
 } Fence;
 
@@ -86,10 +88,12 @@ extern const char* comments_term(void);
 typedef struct Pass {
   ScopeKeys keys;
   int64 term;
-  int level;      // of the savepoint that it belongs to
-  uint32 epoch;   // passes_epoch() when the fence was last read for it
-  bool compared;  // with the snapshot of the statement that writes, which a check by arguments cannot see
-  bool by_row;    // layer 1 holds the fence's row instead of a lock (0004_escalation)
+  int level;     // nesting level of the savepoint that it belongs to
+  uint32 epoch;  // passes_epoch() when the fence was last read for it
+  // Compared with the snapshot of the statement that writes, which a check by arguments cannot
+  // know.
+  bool compared;
+  bool by_row;  // layer 1 holds the fence's row instead of a lock (0004_escalation)
   ScopeName* scope;
 } Pass;
 extern int passes_count(void);

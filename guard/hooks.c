@@ -1,9 +1,10 @@
-// Where the server calls us. Two lines of defence: the first write of a transaction is checked before it begins, and no transaction that
-// has an id, or has done what leaves no trace, commits or is prepared without a passed check. The second alone would keep the guarantees;
-// the first refuses early and covers what no rollback takes back.
+// Where the server calls the guard. There are two lines of defence. The first write of a
+// transaction is checked before it begins. And no transaction that has an id, or has used something
+// that leaves no trace, commits or is prepared without a passed check. The second alone would keep
+// the guarantees; the first refuses early and covers effects that no rollback undoes.
 //
-// The order at COMMIT (CommitTransaction, the same from 13 to 18): deferred triggers, then our callback, then NOTIFY, the commit record,
-// visibility, and only then locks are released.
+// The order at COMMIT (CommitTransaction, the same from 13 to 18) is: deferred triggers, our
+// callback, NOTIFY, the commit record, visibility, and only then the release of locks.
 #include "guard.h"
 
 static ExecutorStart_hook_type next_executor_start = NULL;
@@ -12,16 +13,17 @@ static ExecutorFinish_hook_type next_executor_finish = NULL;
 static ProcessUtility_hook_type next_utility = NULL;
 static object_access_hook_type next_object_access = NULL;
 
-// In this transaction something ran that the end of the transaction cannot see.
+// This transaction has run something that its end cannot detect.
 static bool used_traceless = false;
-// The transaction got its id from a statement of layer 1's.
+// A statement of layer 1 gave the transaction its id.
 static bool id_is_layer1s = false;
-// Between hooks_layer1_call(true) and (false): layer 1 notifies, or counts a refusal.
+// Set from hooks_layer1_call(true) to hooks_layer1_call(false): layer 1 notifies, or counts a
+// refusal.
 static bool in_layer1_call = false;
-// How many statements run, one inside the other, and how many of them write.
+// How many nested statements run, and how many of them write.
 static int running = 0;
 static int writing = 0;
-// A statement that brings its own check along is being made ready, and nothing has passed yet.
+// A statement that includes its own check is being prepared, and nothing has passed yet.
 static bool on_credit = false;
 
 bool hooks_exempt(void) {
@@ -40,11 +42,12 @@ static bool has_id(void) { return TransactionIdIsValid(GetTopTransactionIdIfAny(
 
 void hooks_layer1_call(bool begins) { in_layer1_call = begins; }
 
-// Whether something may have written that no hook has seen, or may do so from now on: a statement that writes goes on, or a function that
-// leaves no trace, whose expression is ready, is called again by what has run since the claim was declared, or by what runs.
+// Whether something may have written unseen by the hooks, or may do so from now on. Either a
+// statement that writes continues; or a function without a trace, whose expression is prepared, is
+// called again by what has run since the claim was declared, or by what runs now.
 bool hooks_may_write(bool ran) { return writing > 0 || (used_traceless && (ran || running > 0)); }
 
-// A write to layer 1's tables alone is about to begin.
+// A write that touches only layer 1's tables is about to begin.
 void hooks_layer1_writes(void) {
   if (!has_id()) { id_is_layer1s = true; }
 }
@@ -54,9 +57,9 @@ static void before_statement(QueryDesc* query, int flags) {
   check_owed(query->snapshot);
   if (!statement_writes(query, flags)) {
     check_statement_runs();
-    // What it runs may write, where its text is not at hand any more.
+    // What the statement runs may write at a time when its text is no longer available.
     (void)claim_of_statement();
-    // Its statement did not take an id after all.
+    // The statement took no id after all.
     if (id_is_layer1s && !has_id()) { id_is_layer1s = false; }
     return;
   }
@@ -114,7 +117,7 @@ static void executor_run(EXECUTOR_RUN_PARAMETERS) {
   PG_END_TRY();
 }
 
-// Triggers that come after the rows.
+// Runs the triggers that fire after the rows.
 static void executor_finish(QueryDesc* query) {
   bool is_writer = writes(query);
   ++running;
@@ -135,11 +138,11 @@ static void executor_finish(QueryDesc* query) {
   PG_END_TRY();
 }
 
-// Whether it writes itself.
+// Whether the utility statement itself writes.
 static bool before_utility(const Node* statement) {
   if (!IsA(statement, TransactionStmt)) { check_owed(statement_snapshot()); }
   if (IsA(statement, DiscardStmt) && !has_id()) {
-    // DISCARD TEMP takes an id to drop what only this session ever saw.
+    // DISCARD TEMP takes an id to drop what only this session could see.
     id_is_layer1s = true;
     return false;
   }
@@ -155,7 +158,7 @@ static bool before_utility(const Node* statement) {
   return true;
 }
 
-// A setting that is set by itself is no statement that could write.
+// A statement that only sets a setting cannot write.
 static bool only_sets(const Node* statement) { return IsA(statement, VariableSetStmt) || IsA(statement, TransactionStmt); }
 
 static void process_utility(UTILITY_PARAMETERS) {
@@ -177,16 +180,18 @@ static void process_utility(UTILITY_PARAMETERS) {
     writing -= is_writer;
   }
   PG_END_TRY();
-  // It took none after all.
+  // The statement took no id after all.
   if (id_is_layer1s && !has_id()) { id_is_layer1s = false; }
 }
 
-// Called when an expression is made ready, not when the function is called, so a branch that is never taken counts as well, and so does
-// EXPLAIN, which may run code at that moment (partitions are pruned, first values of aggregates are read). What is called again later in
-// the transaction under another claim is caught at its end.
+// Called when an expression is prepared instead of when the function is called. So a branch that is
+// never taken counts as well, and so does EXPLAIN, which may run code at that moment (partitions
+// are pruned, initial values of aggregates are read). A later call in the transaction under another
+// claim is caught at the transaction's end.
 static void before_function(Oid function) {
   if (!function_leaves_no_trace(function) || in_layer1_call || !guarding()) { return; }
-  // A lease that is given back is notified, by layer 1 itself, in the name of its owner. No guarded session may act as that role.
+  // Layer 1 itself notifies that a lease was released, in the name of its owner. No guarded session
+  // may act as that role.
   if (function_is_notify(function) && layer1_usable() && GetUserId() == layer1_owner()) { return; }
   if (IsInParallelMode()) {
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -195,7 +200,8 @@ static void before_function(Oid function) {
   }
   check_statement_runs();
   used_traceless = true;
-  // The default of a serial column: a number is no data, and the end of the transaction sees whether the check has passed.
+  // The default of a serial column: a number is not data, and the end of the transaction sees
+  // whether the check has passed.
   if (!(on_credit && passes_count() == 0 && function_is_nextval(function))) { check_require(statement_snapshot()); }
 }
 
@@ -204,7 +210,8 @@ static void object_access(ObjectAccessType access, Oid class, Oid object, int su
   if (access == OAT_FUNCTION_EXECUTE && class == ProcedureRelationId) { before_function(object); }
 }
 
-// In every session, guarded or not, and after all deferred triggers: a trigger of layer 1 has looked before, and others may have run since.
+// In every session, guarded or not, and after all deferred triggers: layer 1's own trigger has
+// looked earlier, and others may have run since.
 static void leases_before_commit(void) {
   const char* required = GetConfigOption("termgate.required_leases", true, false);
   if (required != NULL && required[0] != '\0' && layer1_found()) { layer1_require_leases(required); }

@@ -1,5 +1,6 @@
-// What guard/shortcuts/ uses of the guard. Both libraries are built from one source, find each other when the server loads them, and run on
-// the one thread of a backend. The shortcuts compare no terms: the three checks below are the guard's.
+// The part of the guard that guard/shortcuts/ uses. Both libraries are built from one source, find
+// each other when the server loads them, and run on the one thread of a backend. The shortcuts
+// compare no terms themselves: the three checks below are the guard's.
 #pragma once
 
 #include "server.h"
@@ -8,7 +9,7 @@
 // A scope has 1 to 200 code points, so at most 800 bytes of UTF-8.
 #define SCOPE_BYTES_MAX 800
 
-// A scope as a value of type text, and NUL-terminated besides.
+// A scope as a value of type text that is also NUL-terminated.
 typedef struct ScopeName {
   union {
     struct varlena header;
@@ -18,47 +19,49 @@ typedef struct ScopeName {
 #define SCOPE_DATUM(name) PointerGetDatum(&(name)->text.header)
 #define SCOPE_STRING(name) ((name)->text.bytes + VARHDRSZ)
 
-// A function of layer 1 that is called by name, or a statement with the schema in the place of %s.
+// A function of layer 1 by its name, or a statement with %s in place of the schema.
 typedef struct Layer1Call {
   const char* text;
   bool is_statement;
   int arguments;
   Oid types[6];
-  // Kept between calls, for the schema that layer 1 had then.
+  // Cached between calls, for the schema that layer 1 had when it was made.
   SPIPlanPtr plan;
   uint32 plan_epoch;
 } Layer1Call;
 
-// An append that layer 1 hands over; false, and nothing is written, where layer 1 has to look.
+// An append that layer 1 delegates; false, with nothing written, if layer 1 has to look.
 typedef bool (*CarriedAppend)(FunctionCallInfo fcinfo, Datum* last);
 
 typedef struct GuardInterface {
   const char* version;
   Size size;
 
-  // What the shortcuts hand in.
+  // Set by the shortcuts.
   CarriedAppend append;
   CarriedAppend append_many;
 
-  // Processes that the server needs for itself: recovery, autovacuum, replication.
+  // Whether this is a process that the server needs for itself: recovery, autovacuum, replication.
   bool (*exempt)(void);
   bool (*argument_scope)(FunctionCallInfo fcinfo, int number, ScopeName* name);
   bool (*claim_set_name)(ScopeName* name, const char* text, size_t length);
 
-  // Valid where one of the first two has returned true.
+  // The members below are valid if one of the first two has returned true.
   bool (*layer1_usable)(void);
   bool (*layer1_found)(void);
   const char* (*layer1_schema)(void);
   Oid (*layer1_schema_oid)(void);
   Oid (*layer1_owner)(void);
-  // One of its functions or statements runs now.
+  // Whether one of layer 1's functions or statements runs now.
   bool (*layer1_is_busy)(void);
-  // Runs a statement as the owner of layer 1, with the values bound; returns how many rows it has changed.
+  // Runs a statement as the owner of layer 1, with bound values; returns how many rows it has
+  // changed.
   uint64 (*layer1_execute)(Layer1Call* statement, Datum* values);
-  // A write to layer 1's tables alone is about to begin.
+  // A write that touches only layer 1's tables is about to begin.
   void (*hooks_layer1_writes)(void);
 
-  // Whether the transaction passes a check, at once and without a raise. False: layer 1 has to look.
+  // Whether the transaction passes a check, at once and without a raise. False: layer 1 has to
+  // look.
   bool (*check_by_arguments)(const ScopeName* scope, int64 term);
   bool (*check_for_protect)(const ScopeName* scope, Snapshot snapshot);
   bool (*check_any_for_protect)(Snapshot snapshot);
@@ -67,5 +70,5 @@ typedef struct GuardInterface {
   void (*passes_drop)(int since);
 } GuardInterface;
 
-// Where the guard leaves its interface for libraries that are loaded after it.
+// The name under which libraries that are loaded later find the guard's interface.
 #define GUARD_RENDEZVOUS "termgate_guard"

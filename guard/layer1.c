@@ -1,7 +1,10 @@
-// Long: one state, whose parts are only meant together: where layer 1 is, the last row, and the plans of its functions.
-// Layer 1 in this database: where its table of fences is, and the calls of its functions. The schema is that of the extension's own entry,
-// which only a superuser can have made; a schema of that name proves nothing. The rules are layer 1's: this file compares nothing but what
-// makes a fence trustworthy, and calls a function where it is not.
+// This file is long because its parts only make sense together: where layer 1 is, the last row, and
+// the plans of its functions.
+//
+// It finds layer 1 in this database and calls its functions. The schema is that of the extension's
+// own entry, which only a superuser can have made; a schema with the right name proves nothing. The
+// rules are layer 1's: this file only checks whether a fence is trustworthy, and calls a function
+// if it is not.
 #include "guard.h"
 
 typedef struct Layer1 {
@@ -15,12 +18,13 @@ typedef struct Layer1 {
   AttrNumber scope, term, generation, vouched, raised;
   // The seeds of the advisory keys.
   int64 queue_seed, turnstile_seed;
-  // Functions that pass a check by their arguments: the hashes of their OIDs.
+  // Functions that check their own arguments: the hashes of their OIDs.
   uint32 passing[8];
   int passing_count;
 } Layer1;
 
-// The functions that we call, of sql/postgres/install/0016_guard.sql and 0025_require.sql.
+// The functions that the guard calls, from sql/postgres/install/0016_guard.sql and
+// 0025_require.sql.
 static Layer1Call declared = {"_guard_declared", false, 2, {TEXTOID, TEXTOID}, NULL, 0};
 static Layer1Call wait_for_raise = {"_guard_wait", false, 1, {TEXTOID}, NULL, 0};
 static Layer1Call verdict = {"_guard_verdict", false, 6, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID, INT8OID}, NULL, 0};
@@ -30,11 +34,12 @@ static Layer1Call required_leases = {"_guard_required", false, 1, {TEXTOID}, NUL
 static const Layer1Call* const functions[] = {&declared, &wait_for_raise, &verdict, &by_row, &would_refuse, &required_leases};
 
 static Layer1 here;
-// What this session has learned from layer 1: fences of this generation or a later one are trusted in this database.
+// Learned from layer 1 by this session: in this database, fences of this generation or a later one
+// are trusted.
 static bool trust_known = false;
 static int64 trusted_since = 0;
 static int busy = 0;
-// Counts the schemas, which the plans of our calls name.
+// Counts schema changes, because the plans of our calls contain the schema's name.
 static uint32 plans_epoch = 0;
 
 bool layer1_is_busy(void) { return busy > 0; }
@@ -42,12 +47,13 @@ const char* layer1_schema(void) { return here.schema; }
 Oid layer1_owner(void) { return here.owner; }
 Oid layer1_schema_oid(void) { return here.schema_oid; }
 
-// Looked for, and not found; until a function or a schema changes, as CREATE EXTENSION and init change them.
+// Layer 1 was looked for and not found. Valid until a function or a schema changes, as CREATE
+// EXTENSION and init do.
 static bool known_missing = false;
 
 static void last_row_is_gone(void);
 
-// Counts the news by which `here` may be out of date.
+// Counts invalidations that may have made `here` outdated.
 static uint32 news = 0;
 
 static void forget(void) {
@@ -74,7 +80,7 @@ void layer1_watch(void) {
   CacheRegisterSyscacheCallback(NAMESPACEOID, catalog_changed, (Datum)0);
 }
 
-// The schema in which the extension was created, or InvalidOid.
+// The schema of the extension, or InvalidOid.
 static Oid schema_of_extension(void) {
   Oid schema = InvalidOid;
   Relation extensions = table_open(ExtensionRelationId, AccessShareLock);
@@ -90,7 +96,7 @@ static Oid schema_of_extension(void) {
   return schema;
 }
 
-// Why layer 1 cannot be used, where it cannot.
+// Why layer 1 cannot be used; empty otherwise.
 static char problem[256];
 static const char* remedy = "";
 static const char other_version[] = "Layer 1 is of another version than the guard: run termgate init, or build the extension anew.";
@@ -160,14 +166,15 @@ static void find_passing(Layer1* found) {
   size_t i;
   found->passing_count = 0;
   for (i = 0; i < lengthof(names); ++i) {
-    // -1: whatever its arguments are.
+    // -1: any number of arguments.
     Oid function = function_of(found->schema, names[i], -1, &none);
     if (OidIsValid(function)) { found->passing[found->passing_count++] = GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(function)); }
   }
 }
 
-// Somebody has locked the whole table by hand. At COMMIT the server's own time limits are off already, so this wait has one of its own: the
-// default of check_wait_ms, which is in a table, too.
+// Somebody has locked the whole table by hand. At COMMIT the server's own timeouts are off already,
+// so this wait has its own: the default of check_wait_ms, because that setting is in a table as
+// well.
 static void lock_fences(Oid table, const char* schema) {
   enum { WAIT_MS = 5000 };
   MemoryContext caller = CurrentMemoryContext;
@@ -215,7 +222,7 @@ static bool find_table(Layer1* found) {
   if (!plain || !OidIsValid(found->primary_key)) {
     return not_usable("Run termgate init for this database.", "fences in schema \"%s\" is not layer 1's table", found->schema);
   }
-  // Whoever may act as the owner of the fences could move them.
+  // A user who may act as the owner of the fences could change them.
   if (!superuser_arg(found->owner) && is_member_of_role_nosuper(GetSessionUserId(), found->owner)) {
     return not_usable("Let applications connect as another role than the owner of layer 1.",
                       "its fences belong to role \"%s\", as which this session may act", GetUserNameFromId(found->owner, false));
@@ -238,7 +245,8 @@ static bool find(Layer1* found) {
   }
   memcpy(found->schema, schema, Min(strlen(schema) + 1, sizeof found->schema));
   if (!find_table(found)) { return false; }
-  // A guarded role need have no right to look into the schema. An error puts the user back, as it ends the transaction or the savepoint.
+  // A guarded role may lack the right to use the schema. After an error the server restores the
+  // user when it ends the transaction or the savepoint.
   GetUserIdAndSecContext(&user, &security);
   SetUserIdAndSecContext(found->owner, security | SECURITY_LOCAL_USERID_CHANGE);
   complete = find_functions(found);
@@ -262,13 +270,13 @@ bool layer1_usable(void) {
     claim_forget_keys();
     last_row_is_gone();
   }
-  // What changes while this looks is looked at again by whoever asks next.
+  // If anything changes during the search, the next caller searches again.
   found.valid = before == news;
   here = found;
   return true;
 }
 
-// The same, remembering both answers: for every statement of sessions that need not be guarded.
+// The same, but remembers both results: for every statement of sessions that need not be guarded.
 bool layer1_found(void) {
   uint32 before = news;
   if (here.valid) { return true; }
@@ -277,12 +285,12 @@ bool layer1_found(void) {
   return false;
 }
 
-// Raises TG004 where this database has no layer 1 that the guard can use.
+// Raises TG004 if this database has no layer 1 that the guard can use.
 void layer1_need(void) {
   if (!layer1_usable()) { refuse(); }
 }
 
-// A table that layer 1 has made for itself: no application may write to it.
+// Whether this is one of layer 1's own tables, which no application may write to.
 bool layer1_owns(Oid relation) {
   HeapTuple row;
   bool owned = false;
@@ -304,14 +312,15 @@ bool layer1_passes_by(uint32 function) {
   return false;
 }
 
-// The row that was read last, as it lay in the table. While the scope's lock is held its fence cannot move; where the same bytes are still
-// there and nobody has updated or deleted them, they are the fence, and no index and no snapshot is needed to know it.
+// The row that was read last, as stored in the table. While the scope's lock is held its fence
+// cannot move. If the same bytes are still there, and nobody has updated or deleted them, they are
+// the fence, without an index or a snapshot.
 static struct {
   bool valid;
   ScopeName scope;
   ItemPointerData place;
   RelationFile file;
-  Buffer buffer;  // where the block was last found
+  Buffer buffer;  // where the block was last
   uint32 length;
   char bytes[1200];
   Fence fence;
@@ -325,7 +334,8 @@ static bool is_same_scope(const ScopeName* one, const ScopeName* other) {
   return VARSIZE(&one->text.header) == VARSIZE(&other->text.header) && memcmp(&one->text, &other->text, VARSIZE(&one->text.header)) == 0;
 }
 
-// As _queue_key() and _turnstile_key() compute them; layer1_verdict() compares them with layer 1's once a session.
+// Computes the same as _queue_key() and _turnstile_key(); layer1_verdict() compares the results
+// with layer 1's once a session.
 void layer1_keys(const ScopeName* scope, ScopeKeys* keys) {
   if (last_row.valid && last_row.has_keys && is_same_scope(scope, &last_row.scope)) {
     *keys = last_row.keys;
@@ -354,14 +364,14 @@ static Relation open_fences(void) {
       here.valid = false;
       continue;
     }
-    // The lock has brought the news of what others have changed. It is another table at most.
+    // Locking has processed invalidations, so the table may be another one now.
     layer1_need();
     if (here.fences == table) { return fences; }
     relation_close(fences, AccessShareLock);
   }
 }
 
-// heap_getattr() of newer minors calls what older ones do not have.
+// heap_getattr() of newer minor versions calls functions that older ones lack.
 static void read_row(HeapTuple row, TupleDesc description, Fence* fence) {
   Datum* values = palloc(sizeof(Datum) * (Size)description->natts);
   bool* absent = palloc(sizeof(bool) * (Size)description->natts);
@@ -396,8 +406,8 @@ static void remember_row(const ScopeName* scope, HeapTuple row, const Fence* fen
   }
 }
 
-// The whole row but for its flags, of which hints come and go. A raise locks the row before it updates it, and so leaves a lock on the new
-// one.
+// Compares the whole row except its flags, where hint bits come and go. A raise locks the row
+// before it updates it, so the new row carries that lock too.
 static bool is_unchanged(HeapTupleHeader there) {
   HeapTupleHeader seen = (HeapTupleHeader)last_row.bytes;
   size_t data = offsetof(HeapTupleHeaderData, t_bits);
@@ -407,7 +417,7 @@ static bool is_unchanged(HeapTupleHeader there) {
          memcmp((char*)there + data, last_row.bytes + data, last_row.length - data) == 0;
 }
 
-// The buffer is pinned, and given up here.
+// The buffer is pinned, and this function releases it.
 static bool last_row_is_in(Buffer buffer) {
   OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(&last_row.place);
   Page page;
@@ -429,15 +439,16 @@ static bool last_row_is_there(Relation fences, const ScopeName* scope) {
   return last_row_is_in(last_row.buffer);
 }
 
-// The same without the table: its block is still where it was in the server's memory. False says nothing.
+// The same without opening the table, if its block is still in the same place of the server's
+// memory. False proves nothing.
 static bool last_row_is_where_it_was(const ScopeName* scope) {
   return here.valid && last_row.valid && BufferIsValid(last_row.buffer) && is_same_scope(scope, &last_row.scope) &&
          READ_RECENT_BUFFER(last_row.file, ItemPointerGetBlockNumberNoCheck(&last_row.place), last_row.buffer) &&
          last_row_is_in(last_row.buffer);
 }
 
-// With a snapshot of its own, made after the lock: that of no catalogue is taken anew for each scan. It does not fix the transaction's
-// snapshot.
+// Uses its own snapshot, made after the lock: for a table that is not a catalogue, each scan takes
+// a new one. The transaction's snapshot is not fixed by it.
 static void scan_for_row(Relation fences, const ScopeName* scope, Fence* fence) {
   ScanKeyData key;
   SysScanDesc scan;
@@ -453,14 +464,15 @@ static void scan_for_row(Relation fences, const ScopeName* scope, Fence* fence) 
   systable_endscan(scan);
 }
 
-// Whether the row that was read last says so of the scope. It may have changed since.
+// Whether the row that was read last has this fence for the scope. It may have changed since.
 bool layer1_remembers(const ScopeName* scope, int64 term) {
   return here.valid && last_row.valid && last_row.fence.term == term && is_same_scope(scope, &last_row.scope);
 }
 
 void layer1_read_fence(const ScopeName* scope, Fence* fence) {
   Relation fences;
-  // Whoever has moved the row to another file, or has dropped it, has told so before anybody could change the fence there.
+  // Whoever moved or dropped the row's file has sent an invalidation before anybody could change
+  // the fence in its new place.
   AcceptInvalidationMessages();
   if (last_row_is_where_it_was(scope)) {
     *fence = last_row.fence;
@@ -488,7 +500,7 @@ static const char* call_text(const Layer1Call* call) {
   return text.data;
 }
 
-// How many rows it has given or changed.
+// Returns how many rows the call has returned or changed.
 static uint64 execute(Layer1Call* call, Datum* values, const char* nulls) {
   int done;
   if (call->plan == NULL) {
@@ -506,15 +518,16 @@ static uint64 execute(Layer1Call* call, Datum* values, const char* nulls) {
   return SPI_processed;
 }
 
-// Not while a call runs: it may be this one.
+// Keeps the plan while a call runs, because it may be in use.
 static void forget_outdated_plan(Layer1Call* call) {
   if (busy > 0 || call->plan == NULL || call->plan_epoch == plans_epoch) { return; }
   SPI_freeplan(call->plan);
   call->plan = NULL;
 }
 
-// Calls a function of layer 1 as its owner: a guarded role need not be granted any. Our hooks look away meanwhile. `columns` of the one row
-// of the answer, each copied to the caller's memory where it is no plain value.
+// Calls a function of layer 1 as its owner, so that a guarded role needs no privileges on it. Our
+// hooks ignore it meanwhile. Returns `columns` of the answer's only row; values that are not plain
+// are copied to the caller's memory.
 static uint64 call_layer1(Layer1Call* call, Datum* values, const char* nulls, int columns, Datum* answer, bool* absent) {
   MemoryContext caller = CurrentMemoryContext;
   Oid user;
@@ -552,7 +565,7 @@ static uint64 call_layer1(Layer1Call* call, Datum* values, const char* nulls, in
   return rows;
 }
 
-// What the session declares, as layer 1 reads it; TG002 or TG005.
+// Reads the session's declaration with layer 1; raises TG002 or TG005.
 void layer1_declared(ScopeName* scope, int64* term) {
   Datum values[2] = {CStringGetTextDatum(claim_scope_text()), CStringGetTextDatum(claim_term_text())};
   Datum answer[2];
@@ -565,7 +578,7 @@ void layer1_declared(ScopeName* scope, int64* term) {
   *term = DatumGetInt64(answer[1]);
 }
 
-// TG007 where a lease that require_lease() has named is over. `required` is what it has noted.
+// Raises TG007 if a lease that require_lease() has named is over. `required` is what it has noted.
 void layer1_require_leases(const char* required) {
   Datum values[1] = {CStringGetTextDatum(required)};
   call_layer1(&required_leases, values, NULL, 0, NULL, NULL);
@@ -581,7 +594,8 @@ void layer1_check_by_row(const ScopeName* scope, int64 term) {
   call_layer1(&by_row, values, NULL, 0, NULL, NULL);
 }
 
-// Layer 1 refuses, or says since when fences are trusted. It also says whether it computes the same key as we do.
+// Layer 1 refuses, or reports since when fences are trusted. It also confirms that both compute the
+// same key.
 void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fence, bool too_early) {
   ScopeKeys keys;
   Datum values[6];
@@ -602,11 +616,11 @@ void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fence, bool
     refuse();
   }
   trusted_since = DatumGetInt64(answer[0]);
-  // A standby's session may live to see the promotion, which makes all fences untrusted.
+  // A standby's session may still exist after a promotion, which makes all fences untrusted.
   trust_known = !RecoveryInProgress();
 }
 
-// After layer 1 has passed the scope by itself: what a verdict would have told us.
+// After layer 1 has passed the scope itself: learns what a verdict would have reported.
 void layer1_learn_trust(const ScopeName* scope, int64 term) {
   Fence fence;
   if (trust_known) { return; }
@@ -614,7 +628,8 @@ void layer1_learn_trust(const ScopeName* scope, int64 term) {
   if (fence.found && fence.term == term) { layer1_verdict(scope, term, &fence, false); }
 }
 
-// The message of the refusal, or NULL. Refuses nothing, locks nothing and writes nothing. `scope` NULL: of what is declared.
+// The message of the refusal, or NULL. It refuses, locks and writes nothing. `scope` NULL: uses
+// what is declared.
 char* layer1_would_refuse(const ScopeName* scope, int64 term, const Fence* fence, bool too_early) {
   Datum values[5];
   char nulls[6] = "     ";

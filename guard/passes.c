@@ -1,11 +1,13 @@
-// What this transaction has passed. A list by time, and so by savepoint: what a later savepoint has passed comes later. It lives as long as
-// the transaction's memory and is only forgotten at the end of it, where nothing may fail and nothing need be freed.
+// What this transaction has passed: a list in order of time, and so of savepoints, because a later
+// savepoint's passes come later. It is allocated in the transaction's memory and only forgotten at
+// its end, where nothing may fail and nothing need be freed.
 //
-// ROLLBACK TO drops what was passed since its savepoint. What was passed before stays (its lock is the whole transaction's), but its fence
-// is read again before the next write: the session itself may have raised it in the savepoint, and that is undone.
+// ROLLBACK TO drops the passes since its savepoint. Earlier ones stay, because their lock is the
+// whole transaction's. But the fence is read again before the next write: the session itself may
+// have raised it in the savepoint, which is undone.
 #include "guard.h"
 
-// Below this many a search reads the list; above it there is an index.
+// Up to this many passes a search reads the list; beyond that there is an index.
 #define LISTED_MAX 24
 
 typedef struct IndexEntry {
@@ -25,7 +27,7 @@ int passes_count(void) { return count; }
 uint32 passes_epoch(void) { return epoch; }
 Pass* passes_last(void) { return count == 0 ? NULL : &passes[count - 1]; }
 
-// The end of the transaction takes the memory.
+// The memory is freed at the end of the transaction.
 void passes_forget(void) {
   passes = first_passes;
   capacity = lengthof(first_passes);
@@ -60,7 +62,7 @@ Pass* passes_find(const ScopeKeys* keys, const ScopeName* scope, int64 term) {
   int i;
   if (by_keys != NULL) {
     IndexEntry* entry = hash_search(by_keys, keys, HASH_FIND, NULL);
-    // A ROLLBACK TO leaves entries of what it has dropped.
+    // After a ROLLBACK TO the index still has entries of dropped passes.
     return entry != NULL && entry->at < count && is_pass_of(&passes[entry->at], keys, scope, term) ? &passes[entry->at] : NULL;
   }
   for (i = count - 1; i >= 0; --i) {
@@ -69,8 +71,9 @@ Pass* passes_find(const ScopeKeys* keys, const ScopeName* scope, int64 term) {
   return NULL;
 }
 
-// Whether the scope has been passed by a statement that writes, under whatever term, and its fence has been read since the last ROLLBACK
-// TO; NULL: any scope. The latest of a few: a transaction over many scopes asks layer 1.
+// Whether a statement that writes has passed the scope under any term, and its fence has been read
+// since the last ROLLBACK TO. NULL: any scope. Searches only the latest passes: a transaction over
+// many scopes uses layer 1.
 bool passes_has_scope(const ScopeName* scope) {
   int i;
   for (i = count - 1; i >= 0 && i >= count - LISTED_MAX; --i) {
@@ -84,8 +87,9 @@ bool passes_has_scope(const ScopeName* scope) {
   return false;
 }
 
-// The latest pass of the scope, whatever its term, whose lock is an advisory one; NULL: there is none. `scope` NULL: of any scope. Among
-// the latest few, as above. The fence is to be read again where epoch is not passes_epoch().
+// The latest pass of the scope under any term, if its lock is an advisory one; NULL: there is none.
+// `scope` NULL: any scope. Searches only the latest passes. The fence must be read again if epoch
+// is not passes_epoch().
 Pass* passes_of_scope(const ScopeName* scope) {
   int i;
   for (i = count - 1; i >= 0 && i >= count - LISTED_MAX; --i) {
@@ -98,8 +102,8 @@ Pass* passes_of_scope(const ScopeName* scope) {
   return NULL;
 }
 
-// Whether this very claim has been passed, its fence read since the last ROLLBACK TO. Among the latest few, as above. Nothing may fail
-// here.
+// Whether exactly this claim has passed, and its fence has been read since the last ROLLBACK TO.
+// Searches only the latest passes. Nothing may fail here.
 bool passes_has_claim(const char* scope, const char* term) {
   char text[24];
   int i;
@@ -140,7 +144,7 @@ Pass* passes_add(const ScopeKeys* keys, const ScopeName* scope, int64 term, bool
   return pass;
 }
 
-// What was passed since there were so many counts as not passed. The locks stay.
+// Forgets the passes beyond the first `since`. The locks stay.
 void passes_drop(int since) { count = Min(count, since); }
 
 void passes_savepoint_released(int level) {

@@ -1,9 +1,10 @@
-// PostgreSQL's own headers, all in one place: they do not compile without warnings under -Wextra, and what differs between majors 13 and 18
-// is settled here. Nothing else of this folder asks for a version.
+// PostgreSQL's own headers, all in one place, because they do not compile without warnings under
+// -Wextra. What differs between majors 13 and 18 is settled here; nothing else in this folder
+// depends on a version.
 #pragma once
 #pragma GCC system_header
 
-// postgres.h comes before any other header.
+// postgres.h must come before any other header.
 #include "postgres.h"
 
 #include "access/detoast.h"
@@ -87,7 +88,7 @@
 
 #if PG_VERSION_NUM >= 170000
 #define IsAutoVacuumProcess() (AmAutoVacuumWorkerProcess() || AmAutoVacuumLauncherProcess())
-// The place of this backend among all, from 0.
+// The number of this backend among all, from 0.
 #define BACKEND_INDEX MyProcNumber
 #define LEADER_INDEX ParallelLeaderProcNumber
 #define PROCESS_OF(virtual_id) ProcNumberGetProc((virtual_id).procNumber)
@@ -102,7 +103,8 @@
 #endif
 #endif
 
-// A table's file, and whether its block is still in the buffer where it was found before; then it is pinned.
+// A table's file, and whether its block is still in the buffer where it was last; if so, the buffer
+// is pinned.
 #if PG_VERSION_NUM >= 160000
 typedef RelFileLocator RelationFile;
 #define RELATION_FILE(relation) ((relation)->rd_locator)
@@ -116,7 +118,7 @@ typedef RelFileNode RelationFile;
 #define READ_RECENT_BUFFER(file, block, buffer) ((void)(file), (void)(block), (void)(buffer), false)
 #endif
 
-// The tables that a statement, now ready to run, writes to.
+// The tables that a statement, now ready to run, will write to.
 #if PG_VERSION_NUM >= 140000
 #define RESULT_RELATIONS_BEGIN(estate, result)                    \
   {                                                               \
@@ -154,7 +156,7 @@ typedef RelFileNode RelationFile;
 #define UTILITY_ARGUMENTS planned, text, context, params, env, dest, completion
 #endif
 
-// heap_update() of one row; waits for whoever holds it.
+// Updates one row with heap_update(), and waits for another session that has locked it.
 static inline TM_Result heap_update_row(Relation table, ItemPointer place, HeapTuple row) {
   TM_FailureData failure;
   LockTupleMode mode;

@@ -1,6 +1,7 @@
-// What all sessions show of themselves: one place a backend in shared memory, and a few counters. Only where the library is in
-// shared_preload_libraries; else there is nothing to show. Each place is written by its own backend alone, between two steps of its change
-// count, and whoever reads tries again where the count has moved: no lock on the way of a write.
+// What all sessions publish about themselves: one place for each backend in shared memory, and a
+// few counters. They exist only if the library is in shared_preload_libraries. Only its own backend
+// writes to a place, and makes its change count odd meanwhile; readers try again if the count has
+// changed. So a write takes no lock.
 #include "guard.h"
 
 typedef struct Place {
@@ -9,7 +10,7 @@ typedef struct Place {
   Oid database;
   Oid role;
   bool ratchet;
-  bool passed;  // in the transaction that is open now
+  bool passed;  // in the current transaction
   int64 term;
   TimestampTz since;
   char scope[SCOPE_BYTES_MAX + 1];
@@ -39,7 +40,7 @@ static int places_wanted(void) {
 #if PG_VERSION_NUM >= 150000
   return MaxBackends;
 #else
-  // Not computed yet when libraries are loaded.
+  // The total is not computed yet when libraries are loaded.
   return MaxConnections + autovacuum_max_workers + 1 + max_worker_processes + max_wal_senders;
 #endif
 }
@@ -103,7 +104,7 @@ static void leave(int status pg_attribute_unused(), Datum argument pg_attribute_
   }
 }
 
-// False where there is nowhere to show it.
+// False if there is no place to publish in.
 static bool have_place(void) {
   int index = BACKEND_INDEX;
   if (mine != NULL) { return true; }
@@ -124,7 +125,7 @@ static bool have_place(void) {
 }
 
 void sessions_show_guarded(void) {
-  // The setting may come with the start-up packet, in front of everything that a place shows.
+  // The setting may come with the start-up packet, before everything that a place shows is known.
   if (OidIsValid(MyDatabaseId) && IsTransactionState() && have_place()) {
     begin_change();
     mine->ratchet = true;
@@ -157,7 +158,7 @@ bool sessions_leader_is_guarded(void) {
   return shared != NULL && index >= 0 && index < shared->places && shared->place[index].pid != 0 && shared->place[index].ratchet;
 }
 
-// A refusal that mode observe has only seen: counted, and in the server's log at most once a second.
+// A refusal that mode observe has only observed: it is counted, and logged at most once a second.
 void sessions_count_observed(const char* message) {
   static TimestampTz logged = 0;
   TimestampTz now = GetCurrentTimestamp();
@@ -171,7 +172,7 @@ void sessions_count_observed(const char* message) {
   }
 }
 
-// A copy of the place that no writer has touched meanwhile; false where it is not in use.
+// Copies a place consistently; false if it is not in use.
 static bool read_place(const Place* place, Place* copy) {
   for (;;) {
     uint32 before = pg_atomic_read_u32((pg_atomic_uint32*)&place->changes);
@@ -202,7 +203,7 @@ static Tuplestorestate* begin_rows(FunctionCallInfo fcinfo, TupleDesc* descripti
 }
 
 PG_FUNCTION_INFO_V1(termgate_guarded_sessions);
-// Rows of this database: pid, role, scope, term, passed, since.
+// Returns rows of this database: pid, role, scope, term, passed, since.
 Datum termgate_guarded_sessions(PG_FUNCTION_ARGS) {
   TupleDesc description;
   Tuplestorestate* rows = begin_rows(fcinfo, &description);
@@ -225,7 +226,7 @@ Datum termgate_guarded_sessions(PG_FUNCTION_ARGS) {
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_observed);
-// Rows: code, count. Of the whole server since it started.
+// Returns rows of code and count, for the whole server since it started.
 Datum termgate_guard_observed(PG_FUNCTION_ARGS) {
   TupleDesc description;
   Tuplestorestate* rows = begin_rows(fcinfo, &description);

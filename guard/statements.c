@@ -1,10 +1,12 @@
-// Which statements write. What is not known to be free needs the check: a new major's new command is closed until somebody looks at it.
+// Which statements write. A statement needs the check unless it is known not to, so a new command
+// of a new major needs one until somebody has examined it.
 #include "guard.h"
 
 #include <stdlib.h>
 
-// pg_proc's OIDs of functions that write, and whose trace the end of a transaction does not show: no transaction id, or one that comes
-// after the last look, or an effect that no rollback takes back. The same numbers from 13 to 18, in order; tests/live/guard/guard_test.py
+// OIDs in pg_proc of functions that write without a trace that the end of a transaction could see:
+// they take no transaction id, or take it after the last look, or have an effect that no rollback
+// undoes. They are the same from 13 to 18, in ascending order; tests/live/guard/guard_test.py
 // compares them with each server.
 static const Oid traceless[] = {
     715,   // lo_create
@@ -56,7 +58,8 @@ bool function_is_nextval(Oid function) { return function == 1574; }
 
 bool function_is_notify(Oid function) { return function == 3036; }
 
-// SELECT ... FOR UPDATE and its kin; rows that are only remembered are of the plan's own making.
+// Whether the plan has SELECT ... FOR UPDATE or similar. Row marks that only remember rows are
+// internal to a plan.
 static bool locks_rows(const PlannedStmt* plan) {
   ListCell* cell;
   foreach (cell, plan->rowMarks) {
@@ -65,7 +68,7 @@ static bool locks_rows(const PlannedStmt* plan) {
   return false;
 }
 
-// Such a statement takes no id here.
+// A statement on a foreign table takes no transaction id here.
 bool statement_touches_foreign(const PlannedStmt* plan) {
   ListCell* cell;
   foreach (cell, plan->rtable) {
@@ -78,12 +81,13 @@ bool statement_touches_foreign(const PlannedStmt* plan) {
 bool statement_writes(const QueryDesc* query, int flags) {
   const PlannedStmt* plan = query->plannedstmt;
   if ((flags & EXEC_FLAG_EXPLAIN_ONLY) != 0) { return false; }
-  // EXPLAIN ANALYZE CREATE TABLE AS is a SELECT with a table for its destination.
+  // EXPLAIN ANALYZE CREATE TABLE AS is a SELECT whose destination is a table.
   return plan->commandType != CMD_SELECT || plan->hasModifyingCTE || (query->dest != NULL && query->dest->mydest == DestIntoRel) ||
          (plan->rowMarks != NIL && locks_rows(plan)) || (guard_checks_foreign_reads() && statement_touches_foreign(plan));
 }
 
-// Decided by what is written, not by who writes it: applications have no privilege on layer 1's tables, so only its functions can do this.
+// Decided by which tables are written: applications have no privileges on layer 1's tables, so only
+// layer 1's functions can do this.
 bool statement_writes_layer1_alone(const PlannedStmt* plan) {
   ListCell* cell;
   bool any = false;
@@ -109,9 +113,10 @@ static bool writes_foreign_table(const PlannedStmt* plan) {
   return false;
 }
 
-// INSERT ... WHERE check_term(scope, term) IS NOT NULL brings its check along: it may begin, and the end of the transaction sees whether it
-// passed. A plan lists the functions that it calls, by hash. A foreign table's rows may be committed by then, and where reading one needs a
-// check, it needs it first.
+// INSERT ... WHERE check_term(scope, term) IS NOT NULL includes its own check: it may begin, and
+// the end of the transaction sees whether the check passed. A plan lists the functions that it
+// calls, by hash. A foreign table's rows may already be committed by then, and if reading a foreign
+// table needs a check, it needs it beforehand.
 bool statement_passes_by_itself(const PlannedStmt* plan) {
   ListCell* cell;
   if (writes_foreign_table(plan) || (guard_checks_foreign_reads() && statement_touches_foreign(plan))) { return false; }
@@ -123,13 +128,15 @@ bool statement_passes_by_itself(const PlannedStmt* plan) {
 }
 
 static bool transaction_statement_is_free(const TransactionStmt* statement) {
-  // What is prepared here is checked when it is; what somebody else has prepared is not ours to end.
+  // A transaction is checked when it is prepared. Ending a prepared one needs a check as well,
+  // because another session may have prepared it.
   return statement->kind != TRANS_STMT_COMMIT_PREPARED && statement->kind != TRANS_STMT_ROLLBACK_PREPARED;
 }
 
 static bool copy_is_free(const CopyStmt* statement) { return !statement->is_from && statement->filename == NULL && !statement->is_program; }
 
-// Statements that write nothing themselves. What they run inside meets the executor, or is a utility statement again.
+// Statements that write nothing themselves. What they run in turn reaches the executor, or is a
+// utility statement again.
 bool utility_is_free(const Node* statement) {
   switch (nodeTag(statement)) {
     case T_TransactionStmt: return transaction_statement_is_free((const TransactionStmt*)statement);

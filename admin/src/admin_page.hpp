@@ -5,7 +5,8 @@
 
 namespace termgate::admin {
 
-// With a Content-Security-Policy that lets nothing run but the page's own scripts, marked by a nonce of this reply.
+// Has a Content-Security-Policy that allows only the page's own scripts, marked by a nonce of this
+// reply.
 Reply admin_page();
 
 }  // namespace termgate::admin

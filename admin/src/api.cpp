@@ -1,4 +1,4 @@
-// Long: a function for each path of the API.
+// This file is long: it has a function for each path of the API.
 #include <termgate/admin/api.hpp>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 
 constexpr int shown_scopes = 500, shown_jobs = 100, shown_followers = 100, shown_audit = 300;
 constexpr int page_max = 1000;
-constexpr int searched_max = 20'000;  // newest audit entries that are searched for an action
+constexpr int searched_max = 20'000;  // how many of the newest audit entries are searched for an action
 
 json::value optional_text(const std::optional<std::string>& text) { return text ? json::value(*text) : json::value(nullptr); }
 
@@ -37,7 +37,8 @@ std::optional<std::string> decoded(std::string_view text, bool plus_is_blank) {
   return text::percent_decoded(given);
 }
 
-// A page of another site that its reader's browser sends here. Whoever has no browser sends neither header.
+// Whether a browser sends this for a page of another site. Clients other than browsers send neither
+// header.
 bool from_another_site(const Request& request) {
   if (request.fetch_site == "cross-site" || request.fetch_site == "same-site") return true;
   if (request.origin.empty()) return false;
@@ -70,7 +71,8 @@ std::int64_t number_in(std::string_view text, const char* name) {
   return number;
 }
 
-// As a string, which every client can read whole; a small number is taken too.
+// A number is expected as a string, which every client can read exactly; a small JSON number is
+// accepted too.
 std::int64_t number_of(const json::object& body, const char* name) {
   const json::value* value = body.if_contains(name);
   if (value != nullptr && value->is_int64()) return value->as_int64();
@@ -159,7 +161,8 @@ json::object json_of(const FollowerInfo& info) {
           {"moved_at_ms", moment_or_null(info.moved_at_ms)}};
 }
 
-// Numbers of the detail's own that a browser could not hold, in a string as everywhere: a term.
+// Turns terms within the detail, which may be too large for a browser's numbers, into strings, as
+// everywhere in the API.
 void stringify_terms(json::object& detail) {
   for (const char* name : {"term", "fence", "previous", "previous_term", "from", "to"}) {
     json::value* value = detail.if_contains(name);
@@ -201,7 +204,8 @@ unsigned status_of(const Error& error) {
   return 500;
 }
 
-// Only these are followed by a browser's or a client's redirect: no javascript:, nothing relative, no line break into a header.
+// Whether clients may be redirected there: no javascript:, nothing relative, no line break that
+// would end the header.
 bool may_redirect_to(std::string_view endpoint) {
   if (!endpoint.starts_with("http://") && !endpoint.starts_with("https://")) return false;
   return std::all_of(endpoint.begin(), endpoint.end(),
@@ -241,7 +245,7 @@ std::optional<std::vector<std::pair<std::string, std::string>>> query_parts(std:
   return parts;
 }
 
-// One request that is let in so far, and what it asks for.
+// A request that has passed the checks so far, and its parts.
 struct Api::Call {
   const Request& request;
   std::vector<std::string> path;
@@ -268,7 +272,8 @@ struct Api::Call {
     }
     return std::nullopt;
   }
-  // 400 for any other parameter: to ignore it would answer another request than the one that came.
+  // Replies 400 for any other parameter: ignoring it would answer another request than the one that
+  // came.
   void only(std::initializer_list<std::string_view> known) const {
     for (const auto& [given, value] : query) {
       if (std::find(known.begin(), known.end(), given) == known.end())
@@ -324,7 +329,8 @@ Reply Api::answer(const Request& request) {
   Reply reply;
   std::string who = "nobody";
   try {
-    // In this order, so that a page that has been led here by its own DNS, or sends its readers' browsers, learns nothing.
+    // This order keeps everything from a page that a DNS rebinding has led here, or that makes its
+    // visitors' browsers send requests.
     const auto host = detail::host_name(request.host);
     if (!host) throw Refused(400, "the Host header is malformed");
     if (!detail::host_is_served(*host, options_.hosts)) throw Refused(421, "this name is not served here (--http-host)");
@@ -376,7 +382,7 @@ Reply Api::route(const Call& call) {
     return {200, metrics_.text(), "text/plain; version=0.0.4; charset=utf-8"};
   }
   if (call.path.size() < 3 || call.path[0] != "api" || call.path[1] != "v1") throw Refused(404, "there is nothing here");
-  // Nobody without a token learns which scopes there are.
+  // Without a token nobody learns which scopes exist.
   call.need(Level::read);
   if (call.path[2] == "leases" && call.path.size() == 3) return leases(call);
   if (call.path[2] == "leases") return lease(call);
@@ -425,7 +431,7 @@ Reply Api::jobs(const Call& call) {
   return document({{"jobs", array_of(Jobs(database_).list(filter, call.limit(shown_jobs)))}});
 }
 
-// Asks for a run, which `termgate run --on-request` answers; what becomes of it is in /api/v1/jobs/RUN.
+// Requests a run, which `termgate run --on-request` carries out; its state is at /api/v1/jobs/RUN.
 Reply Api::request_job(const Call& call) {
   call.only({});
   call.need_method("POST");
@@ -439,8 +445,8 @@ Reply Api::request_job(const Call& call) {
   return document({{"run_id", made.run_id}}, 202);
 }
 
-// A run by whoever speaks HTTP. A heartbeat returns 202 instead of 200 where the lease's holder should leave, and 409 where the run has
-// ended.
+// Steps of a run that a client drives over HTTP. A heartbeat returns 202 instead of 200 if the
+// holder should give up the lease, and 409 if the run has ended.
 Reply Api::change_job(const Call& call) {
   const bool start = call.path.size() == 3, beat = call.path.size() == 4, end = call.path.size() == 5;
   const bool finish = end && call.path[4] == "finish", cancel = end && call.path[4] == "cancel";
@@ -497,7 +503,7 @@ Reply Api::audit(const Call& call) {
   return document({{"audit", std::move(all)}});
 }
 
-// A page of what is wanted, in the order of names, and where the next one begins.
+// One page of the matching entries, ordered by name, and where the next page begins.
 Reply Api::scopes_or_fences(const Call& call) {
   const bool fences = call.path[2] == "fences";
   const auto json_of_one = [&](const ScopeRow& row) { return fences ? json_of(*row.fence) : json_of(row); };
@@ -534,7 +540,7 @@ Reply Api::leases(const Call& call) {
   if (call.get()) {
     call.only({"state", "search", "limit", "after"});
     const auto state = call.one_of("state", {"held", "renewed", "expired", "released"});
-    const auto wanted = [&](const LeaseInfo& one) {  // renewed: held, and not only since its acquisition
+    const auto wanted = [&](const LeaseInfo& one) {  // "renewed": held, and renewed since its acquisition
       return !state || (*state == "renewed" ? state_of(one) == std::string_view("held") && one.renewed_at_ms > one.acquired_at_ms
                                             : *state == state_of(one));
     };
@@ -543,7 +549,7 @@ Reply Api::leases(const Call& call) {
     std::string after = call.parameter("after").value_or("");
     const auto limit = static_cast<std::size_t>(call.limit(page_max));
     bool more = false;
-    // Page by page, so that a state that few leases are in is found among many.
+    // Reads page by page, so that a rare state is found among many leases.
     for (;;) {
       const auto page = Info(database_).leases(after, page_max);
       for (const LeaseInfo& one : page) {
@@ -595,7 +601,7 @@ Reply Api::lease(const Call& call) {
   return document({{"released", true}});
 }
 
-// Asks the holder to leave; what came of it is in /api/v1/hand-overs.
+// Requests the holder to leave; the result is at /api/v1/hand-overs.
 Reply Api::hand_over(const Call& call, const Scope& scope) {
   call.only({});
   call.need_method("POST");
@@ -611,8 +617,8 @@ Reply Api::hand_over(const Call& call, const Scope& scope) {
   return document(asked.empty() ? json::object{} : json_of(asked.front()), 202);
 }
 
-// What shuts a leader out: for operators, with a reason for the audit, and with the scope's name once more, so that no slip of a finger
-// does it.
+// Actions that shut a leader out. They need an operator's token, a reason for the audit, and the
+// scope's name once more, against slips.
 Reply Api::change(const Call& call) {
   const bool release = call.begins({"api", "v1", "leases"}, 5) && call.path[4] == "force-release";
   const bool seal = call.begins({"api", "v1", "fences"}, 5) && call.path[4] == "seal";
@@ -635,7 +641,7 @@ Reply Api::change(const Call& call) {
       {{"term", std::to_string(receipt.fence.value())}, {"previous", std::to_string(receipt.previous)}, {"evicted", receipt.evicted}});
 }
 
-// For load balancers and clients: 200 and the holder's endpoint, 503 where nobody holds the lease.
+// For load balancers and clients: 200 and the holder's endpoint, or 503 if nobody holds the lease.
 Reply Api::leader(const Call& call) {
   call.need_method("GET");
   if (!options_.open_leader) call.need(Level::read);
@@ -660,7 +666,7 @@ std::string Api::overview() {
 std::pair<std::string, std::string> Api::overview_and_clock() {
   const auto all = scopes_.look();
   json::array leases, fences;
-  // The version covers all scopes, so that whoever shows a page of them hears of every change.
+  // The revision covers all scopes, so that a viewer of one page learns of every change.
   std::size_t revision = all->rows.size();
   for (const ScopeRow& row : all->rows) {
     const auto mix = [&](auto value) { revision = revision * 1099511628211u + std::hash<decltype(value)>()(value); };

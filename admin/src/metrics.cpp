@@ -19,15 +19,16 @@
 namespace termgate::admin {
 namespace {
 
-constexpr std::size_t lines_max = 500;  // of one metric by name, and as many more for what is wrong
-constexpr int looked_at = 20'000;       // runs of jobs
-constexpr int audit_max = 20'000;       // entries between two looks
+// At most this many series of a metric, by name, and as many more for what is wrong.
+constexpr std::size_t lines_max = 500;
+constexpr int looked_at = 20'000;  // runs of jobs that are read
+constexpr int audit_max = 20'000;  // audit entries between two readings
 constexpr std::size_t scopes_max = 100'000;
 constexpr std::int64_t changes_ms = 600'000;  // how long a change of leader counts in termgate_lease_changes
 constexpr std::int64_t hour_ms = 3'600'000;   // how long a run of a job counts in termgate_job_runs and termgate_job_retries
 constexpr std::array<double, 12> hold_bounds = {0.1, 1, 5, 10, 30, 60, 300, 900, 3600, 21'600, 86'400, 604'800};  // seconds
 
-// A label's value: the format escapes a backslash, a quote and a line break, and knows no other.
+// A label's value: the format escapes a backslash, a quote and a line break, and nothing else.
 std::string label(std::string_view text) {
   std::string escaped_text;
   for (const char c : text::is_utf8(text) ? std::string(text) : text::printable(text)) {
@@ -61,8 +62,9 @@ namespace {
 
 using Text = DatabaseMetrics::Text;
 
-// One series for each name would grow without end, so the first lines_max by name have them. What is wrong has one wherever it is, so that
-// an alert fires for the last scope as for the first, and names it; the counts are of all.
+// A series for each name would grow without bound, so only the first lines_max names have one.
+// Whatever is wrong has a series wherever it is, so that an alert fires for any scope, and names
+// it. The counts cover all scopes.
 void leases(const Scopes& scopes, Text& text) {
   std::vector<const ScopeRow*> shown, expired;
   for (const ScopeRow& row : scopes.rows) {
@@ -119,7 +121,7 @@ void followers(Database& database, Text& text) {
     all.insert(all.end(), page.begin(), page.end());
     if (page.size() < 1000) break;
   }
-  // Those that are furthest behind, where there are too many.
+  // If there are too many, those that are furthest behind are kept.
   std::stable_sort(all.begin(), all.end(), [](const FollowerInfo& one, const FollowerInfo& other) {
     return one.behind_ms.value_or(0) > other.behind_ms.value_or(0);
   });
@@ -131,7 +133,7 @@ void followers(Database& database, Text& text) {
     text.line("termgate_follower_behind_seconds", {{"follower", one.name}}, static_cast<double>(one.behind_ms.value_or(0)) / 1000);
 }
 
-// Those with the highest numbers, where there are too many.
+// If there are too many, those with the highest numbers are kept.
 template <class Key, class Number>
 std::vector<std::pair<Key, Number>> highest(const std::map<Key, Number>& all) {
   std::vector<std::pair<Key, Number>> sorted(all.begin(), all.end());
@@ -144,7 +146,7 @@ void runs_of_the_hour(const std::vector<JobRunInfo>& runs, Text& text) {
   using JobName = std::pair<std::string, std::string>;
   std::map<std::string, std::map<std::string, std::int64_t>> by_host;
   std::map<std::string, std::int64_t> of_host;
-  std::map<JobName, std::int64_t> began, retries, waiting;  // began: when the run after this one did
+  std::map<JobName, std::int64_t> began, retries, waiting;  // began: when the following run began
   for (const JobRunInfo& run : runs) {
     const JobName job(run.scope, run.job);
     const std::int64_t age = run.now_ms - run.started_at_ms;
@@ -176,13 +178,13 @@ void runs_of_the_hour(const std::vector<JobRunInfo>& runs, Text& text) {
 }
 
 void jobs(Database& database, Text& text) {
-  // Newest first: the first run of a job is its last one.
+  // Newest first, so the first run found for a job is its latest.
   std::map<std::pair<std::string, std::string>, JobRunInfo> last;
   std::map<std::pair<std::string, std::string>, std::int64_t> completed;
   const auto runs = Jobs(database).list({}, looked_at);
   runs_of_the_hour(runs, text);
   for (const JobRunInfo& run : runs) {
-    // Neither says how the job does: one has not begun, the other has done nothing.
+    // Neither tells how the job is doing: one has not begun, the other has done nothing.
     if (run.status == "requested" || run.request == "dry-run") continue;
     const auto key = std::pair(run.scope, run.job);
     last.emplace(key, run);
@@ -201,7 +203,7 @@ void jobs(Database& database, Text& text) {
   for (const auto& [key, run] : last) {
     if (run.status == "started") open.emplace_back(run.now_ms - run.last_heartbeat_ms.value_or(run.started_at_ms), &run);
   }
-  // The most silent ones, where there are too many.
+  // If there are too many, those that have been silent longest are kept.
   std::stable_sort(open.begin(), open.end(), [](const auto& one, const auto& other) { return one.first > other.first; });
   if (open.size() > lines_max) open.resize(lines_max);
   for (const auto& [age, run] : open)
@@ -214,7 +216,7 @@ void jobs(Database& database, Text& text) {
   }
 }
 
-// How many a detail says: {"count": 3}, {"pids": [1, 2]}; 1 where it says nothing.
+// The count in an audit entry's detail: {"count": 3}, {"pids": [1, 2]}; 1 if it has none.
 std::int64_t count_in(const std::string& detail, const char* name) {
   boost::system::error_code failed;
   const boost::json::value value = boost::json::parse(detail, failed);
@@ -245,8 +247,9 @@ void DatabaseMetrics::count(const AuditEntry& entry) {
   if (taken && acquired_at_ms_.size() < scopes_max) acquired_at_ms_[*entry.scope] = entry.at_ms;
 }
 
-// Acquisitions in the last ten minutes, where there were two or more: the scopes with the most. An own count, for changes() of a series of
-// each scope would leave out those that have none.
+// The scopes with the most acquisitions in the last ten minutes, if there were at least two.
+// Counted here, because Prometheus's changes() needs a series for every scope, and not every scope
+// has one.
 void DatabaseMetrics::changes(std::int64_t now_ms, Text& text) {
   std::vector<std::pair<std::size_t, std::string_view>> often;
   for (auto at = taken_at_ms_.begin(); at != taken_at_ms_.end();) {
@@ -274,7 +277,7 @@ std::string DatabaseMetrics::text() {
   jobs(database_, text);
   const std::lock_guard lock(mutex_);
   const auto entries = Operator(database_).audit({.above_id = std::max<std::int64_t>(last_id_, 0)}, last_id_ < 0 ? 1 : audit_max);
-  // The first look only says where counting begins, and which leases are held.
+  // The first reading only fixes where counting begins, and which leases are held.
   if (last_id_ < 0) {
     for (const ScopeRow& row : scopes->rows) {
       if (row.lease && !row.lease->released_at_ms && acquired_at_ms_.size() < scopes_max)
@@ -306,7 +309,7 @@ std::string DatabaseMetrics::text() {
   text.line("termgate_lease_hold_seconds_count", {}, holds);
   text.head("termgate_database_refusals_total", "counter",
             "Writes that the database has refused since layer 1 was installed, by code; plain SQL's too, but for SQL Server.");
-  // Every code from 0, for increase() does not see a series that is born at 1.
+  // Every code starts at 0, because increase() misses a series that starts at 1.
   std::map<std::string, std::int64_t> refused{{"TG001", 0}, {"TG002", 0}, {"TG004", 0}, {"TG006", 0}};
   for (const auto& [code, count] : Info(database_).refusal_counts()) refused[code] = count;
   for (const auto& [code, count] : refused) text.line("termgate_database_refusals_total", {{"code", code}}, count);

@@ -23,10 +23,10 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t body_bytes_max = 16u << 10;
 constexpr auto alive_every = 15s;
-constexpr int waiting_max = 1024;             // requests that the database has not answered
-constexpr std::size_t connections_max = 256;  // beside those that read events
+constexpr int waiting_max = 1024;             // requests that wait for the database
+constexpr std::size_t connections_max = 256;  // besides those that follow the events
 
-// At most so many lines a second, for anybody can make us write one.
+// Bounds the lines a second: anybody can cause one.
 class Log {
  public:
   explicit Log(std::function<void(const std::string&)> write) : write_(std::move(write)) {
@@ -79,7 +79,8 @@ Request request_of(http::Request request) {
 
 }  // namespace
 
-// The server's loop brings requests, the pool's threads call Api, and the look at the database is a thread's own.
+// The server's loop brings requests, the pool's threads call Api, and a thread of its own reads the
+// database for the events.
 class Server::Inside : public http::Handler {
  public:
   Inside(const ServerOptions& the_options, Api& the_api)
@@ -133,7 +134,7 @@ class Server::Inside : public http::Handler {
   Log log_;
   std::atomic<int> waiting_{0};
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   bool over_ = false;
   Readers readers_;
@@ -141,14 +142,14 @@ class Server::Inside : public http::Handler {
 
   boost::asio::thread_pool pool_{2};
   std::thread watcher_;
-  http::Server server_;  // ends first: what it calls is above
+  http::Server server_;  // destroyed first, because it calls what is above
 };
 
 void Server::Inside::request(http::Request request, http::Answer answer) {
   const std::string from = request.head.peer.address.host();
   if (waiting_ >= waiting_max) return answer.reply(logged(plain(503, "too many requests wait for the database"), from));
   ++waiting_;
-  // A task of the pool can be copied; an answer cannot.
+  // The pool's tasks are copyable and an answer is not, so it is shared.
   auto owed = std::make_shared<http::Answer>(std::move(answer));
   boost::asio::post(pool_, [this, owed, from, asked = request_of(std::move(request))] {
     Reply reply = api_.answer(asked);
@@ -178,8 +179,8 @@ void Server::Inside::begin_events(http::Answer answer, std::string authorization
   });
 }
 
-// All readers get the same bytes. Of a reader that is slow only the latest event waits. One whose token is gone, since the tokens were read
-// again, is cut off.
+// All readers get the same bytes; for a slow reader only the latest event waits. A reader whose
+// token is gone since the tokens were reloaded is cut off.
 void Server::Inside::tell(const std::shared_ptr<const std::string>& text) {
   const std::lock_guard lock(mutex_);
   if (!text->starts_with(':')) latest_ = text;
@@ -189,7 +190,7 @@ void Server::Inside::tell(const std::shared_ptr<const std::string>& text) {
   }
 }
 
-// Looks at the database while somebody reads events; all readers get the same bytes.
+// Reads the database while somebody follows the events; all readers get the same bytes.
 void Server::Inside::watch() {
   std::string last;
   auto sent = std::chrono::steady_clock::now();
@@ -221,7 +222,7 @@ void Server::Inside::watch() {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, options_.poll, [&] { return over_; });
     if (over_) return;
-    // Nobody there any more: whoever comes next begins with a look of its own.
+    // The last reader has left: the next one begins with a reading of its own.
     if (readers_.empty()) {
       last.clear();
       latest_ = nullptr;

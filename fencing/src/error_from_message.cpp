@@ -1,5 +1,5 @@
-// From the text of a refusal to its exception. Every driver hands on the text; SQLSTATEs and
-// native numbers differ by database.
+// Turns the text of a refusal into its exception. Every driver passes on the text, while SQLSTATEs
+// and native numbers differ by database.
 #include <termgate/detail/error_from_message.hpp>
 
 #include <charconv>
@@ -41,11 +41,12 @@ std::int64_t number_at(std::string_view text, std::size_t at) {
 
 }  // namespace
 
-// Throws the exception of a refusal of layer 1; returns if the message is none.
+// Throws the exception for a refusal of layer 1; returns if the message is not one.
 void throw_if_tg(std::string_view message) {
   const auto at = message.find("TG00");
   if (at == std::string_view::npos || at + 5 >= message.size() || message[at + 5] != ' ') return;
-  // Only a driver's own short prefix may precede the code: a code inside a user's message is not ours.
+  // Only a driver's own short prefix may precede the code: a code inside a user's message does not
+  // count.
   const std::string_view prefix = message.substr(0, at);
   if (!(prefix.empty() || prefix == "ERROR:  " || prefix == "FATAL:  ")) return;
   std::string text(message.substr(at));

@@ -1,5 +1,5 @@
-// A map behind a mutex (fence_memory.hpp says what it is for). It may forget and may lag behind the database;
-// it must never claim a fence that no database has shown, for writes are refused on its word.
+// A map behind a mutex (see fence_memory.hpp). It may forget and may lag behind the database, but
+// it must never report a fence that no database has shown: writes are refused on its word.
 #include <termgate/detail/fence_memory.hpp>
 
 namespace termgate::inline v0::detail {
@@ -12,7 +12,7 @@ std::int64_t FenceMemory::highest(const std::string& scope) const {
 
 void FenceMemory::saw(const std::string& scope, std::int64_t fence) {
   const std::lock_guard lock(mutex_);
-  // An arbitrary scope goes. A lost entry costs one round trip to the database.
+  // Drops an arbitrary scope. A lost entry costs one round trip to the database.
   if (highest_.size() >= most_ && !highest_.contains(scope)) highest_.erase(highest_.begin());
   auto& held = highest_[scope];
   // Answers of concurrent calls arrive in any order.

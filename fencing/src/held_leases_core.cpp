@@ -1,6 +1,7 @@
-// When which lease is renewed and which is over (held_leases_core.hpp). Two ordered sets hold the moments:
-// `ends_` has one entry for each lease, `dues_` one for each lease that is not being renewed. Every change of
-// a lease goes through set_until() and set_due(), which keep the sets and the leases in step.
+// Decides which leases to renew, and which are over (held_leases_core.hpp). Two ordered sets hold
+// the moments: `ends_` has one entry for each lease, `dues_` one for each lease that is not being
+// renewed. Every change of a lease goes through set_until() and set_due(), which keep the sets and
+// the leases in step.
 #include <termgate/detail/held_leases_core.hpp>
 
 #include <algorithm>
@@ -9,8 +10,8 @@
 
 namespace termgate::inline v0::detail {
 
-// The first renewal is due a little early, by chance, so that leases that were taken together are not renewed
-// by every process at the same moment.
+// The first renewal is due a little early, by a random amount, so that leases that were taken
+// together are not renewed by every process at the same moment.
 bool HeldLeasesCore::add(Id id, const Timing& timing, Moment end, Moment now) {
   now_ = now = std::max(now, now_);
   const Moment until = end - timing.margin;
@@ -44,7 +45,7 @@ void HeldLeasesCore::hurry(Id id, Moment now) {
 }
 
 // Losses come before renewals: the holder must learn of a loss before anything else happens. The
-// caller performs all of the action before the next call.
+// caller carries out the whole action before its next call.
 HeldLeasesCore::Action HeldLeasesCore::resume(Moment now) {
   now_ = now = std::max(now, now_);
   Action action;
@@ -55,14 +56,15 @@ HeldLeasesCore::Action HeldLeasesCore::resume(Moment now) {
   for (const Id id : std::exchange(lost_, {})) {
     if (leases_.contains(id)) over(id, Loss::lost);
   }
-  // The clock comes before any answer that waited while this process was stopped: set_until() never moves an end that is past.
+  // The clock is checked before any answer that waited while this process was stopped: set_until()
+  // never moves an end that has passed.
   while (!ends_.empty() && ends_.begin()->first <= now) over(ends_.begin()->second, Loss::expired);
 
   if (!busy_ && now >= pause_ && !dues_.empty() && dues_.begin()->first <= now) {
     for (auto due = dues_.begin(); due != dues_.end() && action.renew.size() < limit_;) {
       const auto [at, id] = *due;
       Held& held = leases_.at(id);
-      // One that is nearly due goes along.
+      // A lease that is nearly due is renewed in the same statement.
       if (at > now + held.timing.renew_every / 8) break;
       due = dues_.erase(due);
       held.due.reset();
@@ -85,14 +87,14 @@ void HeldLeasesCore::answered(std::span<const Outcome> outcomes, Moment sent, Mo
   Time shortest = Time::max();
   for (std::size_t i = 0; i < renewed_ids.size(); ++i) {
     const auto found = leases_.find(renewed_ids[i]);
-    if (found == leases_.end()) continue;  // released, or reported as lost, meanwhile
+    if (found == leases_.end()) continue;  // released, or reported as lost, in the meantime
     Held& held = found->second;
     const Timing& timing = held.timing;
     shortest = std::min(shortest, timing.ttl);
     const Outcome outcome = outcomes.empty() ? Outcome::failed : outcomes[i];
     if (outcome == Outcome::renewed) {
-      // A renewal that is answered after the end changes nothing: the loss is already on its way to the
-      // holder.
+      // A renewal that is answered after the end changes nothing: the holder is already being
+      // notified of the loss.
       if (held.until > now) set_until(renewed_ids[i], held, std::max(held.until, sent + timing.ttl - timing.margin));
       set_due(renewed_ids[i], held,
               std::max(sent + timing.renew_every - spread(Time(0), timing.renew_every / 8), now + timing.ttl / (2 * retries_a_ttl)));

@@ -13,7 +13,8 @@ namespace termgate::inline v0::detail {
 LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
   now_ = now = std::max(now, now_);
   Action action;
-  // The clock comes first: whoever was stopped for a while must not take an answer for news that was waiting all that time.
+  // The clock is checked first: after this process was stopped, an answer that waited all that time
+  // must not count as news.
   if (leading_ && now >= leading_->until) step_down(Loss::expired, now, action);
   if (std::holds_alternative<Stop>(event)) {
     stopping_ = true;
@@ -34,14 +35,16 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
   if (give_back_ && now >= give_back_->until) give_back_.reset();
   // One call at a time. A release comes before everything else, a renewal only while it leads, an acquisition
   // only when the work of the last election has ended.
-  // What is under way may have been answered before that which the hint is of.
+  // The call under way may have been answered before what the hint reports, so the hint is kept
+  // until then.
   if (!under_way_ && std::exchange(hinted_, false)) {
     next_ = std::min(next_, std::max(now, hint_after_));
     hint_after_ = next_ + hint_pause;
   }
   if (!under_way_) {
     if (give_back_) {
-      // Not before the work has ended: whoever comes next should find nobody at it.
+      // The release waits until the work has ended, so that the next leader does not overlap with
+      // it.
       if (!working_ && now >= give_back_at_) under_way_ = Call{Call::Kind::release, give_back_->term};
     } else if (leading_) {
       if (now >= next_) under_way_ = Call{Call::Kind::renew, leading_->term};
@@ -66,16 +69,17 @@ void LeaderCore::assert_consistent([[maybe_unused]] const Action& action) const 
   assert((!action.over || (!leading_ && !working_ && !under_way_ && !give_back_)) && "over means that nothing is left to do");
 }
 
-// The caller must stop the work when it reads `change`; only `margin` is left of the lease, if anything is.
+// The caller must stop the work when it reads `change`; at most `margin` is left of the lease.
 void LeaderCore::step_down(Loss loss, Moment now, Action& action) {
   action.change = LeadershipChange{loss, leading_->term};
-  // A lease that is over, or may be, is not released; nor is one whose database cannot be reached.
+  // A lease that is over, or may be, is not released. Nor is one whose database cannot be reached.
   if (loss == Loss::stopped || loss == Loss::finished || loss == Loss::handed_over)
     gives_back({leading_->term, leading_->until + timing_.margin});
   leading_.reset();
   leaving_ = hinted_ = false;
   failures_ = 0;
-  // Others first, whatever hints come, which its own release causes too. After a hand-over the database sees to that.
+  // Other candidates go first, whatever hints come; its own release causes hints too. After a
+  // hand-over the database ensures that.
   waits(timing_.poll, now);
   if (loss != Loss::handed_over) hint_after_ = next_;
 }
@@ -87,12 +91,12 @@ void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Ac
       if (answer.how == How::granted) return acquired(answer, now, action);
       if (answer.how != How::refused) return backs_off(now);
       failures_ = 0;
-      // As long as it lasts, or a poll: it may be released before its end.
+      // Waits as long as the other's lease lasts, but at most one poll: it may be released early.
       return waits(std::min(answer.free_in.value_or(timing_.poll), timing_.poll), now);
     case Call::Kind::renew:
-      if (!leading_) return;  // lost meanwhile
+      if (!leading_) return;  // lost in the meantime
       if (answer.how == How::granted) {
-        // Never earlier: an answer that was overtaken by a later renewal takes nothing back.
+        // The end is never moved back by an answer that a later renewal has overtaken.
         leading_->until = std::max(leading_->until, answer.until - timing_.margin);
         next_ = due(answer.until - timing_.ttl, now);
         if (answer.leave && !std::exchange(leaving_, true)) action.leave = true;
@@ -115,7 +119,8 @@ void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Ac
 void LeaderCore::acquired(const Answer& answer, Moment now, Action& action) {
   assert(answer.term && !leading_ && !working_ && "a grant brings a term, and nobody works under an earlier one");
   const Held held{*answer.term, answer.until - timing_.margin};
-  // It took too long, or nobody wants it any more. The lease is given back without having been led under.
+  // The grant came too late, or the caller has stopped. The lease is given back without having been
+  // used.
   if (stopping_ || now >= held.until) {
     gives_back({held.term, answer.until});
     return backs_off(now);
@@ -127,7 +132,8 @@ void LeaderCore::acquired(const Answer& answer, Moment now, Action& action) {
   next_ = due(answer.until - timing_.ttl, now);
 }
 
-// Up to a quarter earlier, by chance: loops that were elected together do not renew together.
+// Up to a quarter earlier, at random, so that loops that were elected together do not renew
+// together.
 LeaderCore::Moment LeaderCore::due(Moment sent, Moment now) {
   const Time every = timing_.ttl / renewals_a_ttl;
   return std::max(sent + every - spread(Time(0), every / 4), now + timing_.ttl / (2 * retries_a_ttl));
@@ -139,15 +145,15 @@ void LeaderCore::gives_back(Held held) {
   releases_ = 0;
 }
 
-// Nobody answered. The pause doubles up to twice the poll, with a jitter of half of it either way, so that
-// many candidates do not return at once.
+// The database did not answer. The pause doubles up to twice the poll, with a jitter of up to half,
+// so that many candidates do not return at once.
 void LeaderCore::backs_off(Moment now) {
   const Time step = std::min(std::min(timing_.poll, timing_.ttl / retries_a_ttl) * (1 << std::min(failures_, 16)), timing_.poll * 2);
   ++failures_;
   next_ = now + spread(step / 2, step + step / 2);
 }
 
-// The jitter is what spreads the standbys of a lease that ends at one moment for all of them.
+// The jitter spreads standbys that all wait for the end of one lease.
 void LeaderCore::waits(Time time, Moment now) { next_ = now + std::max(time, Time(0)) + spread(timing_.poll / 8, timing_.poll / 2); }
 
 // splitmix64: the same everywhere, which std::uniform_int_distribution is not.

@@ -2,6 +2,6 @@
 
 namespace termgate::inline v0 {
 
-LeaseSource::~LeaseSource() = default;  // one home for its table of calls
+LeaseSource::~LeaseSource() = default;  // defined here so that the vtable is emitted once
 
 }  // namespace termgate::inline v0

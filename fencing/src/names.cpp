@@ -35,7 +35,8 @@ SequenceNo::SequenceNo(std::int64_t value) : value_(value) {
   if (value < 0) throw InvalidInput(fmt::format("TG005 malformed sequence number {}: it is 0 or above", value));
 }
 
-// Null: the name is fine. A database compares scopes byte by byte, so nothing is normalised here.
+// nullptr: the name is valid. A database compares scopes byte by byte, so nothing is normalised
+// here.
 const char* name_problem(std::string_view text) noexcept {
   if (text.empty()) return "it is empty";
   if (text.size() > Scope::bytes_max) return "it is longer than 800 bytes";
@@ -58,7 +59,7 @@ WriteId::WriteId(std::string_view uuid) : text_(uuid) {
   for (std::size_t at = 0; good && at < uuid.size(); ++at) {
     const bool dash = at == 8 || at == 13 || at == 18 || at == 23;
     char& character = text_[at];
-    // Write ids are compared as text, so they have one spelling: lower case.
+    // Write ids are compared as text, so they have one spelling, in lower case.
     character = text::lower(character);
     const bool hex = text::is_digit(character) || (character >= 'a' && character <= 'f');
     good = dash ? character == '-' : hex;

@@ -8,7 +8,8 @@ namespace termgate::inline v0::detail {
 
 std::optional<Refusals> RefusalLog::note(const std::string& scope, std::int64_t term, std::int64_t now_ms, std::string client) {
   const std::lock_guard lock(mutex_);
-  // A full map gathers no more scopes: these refusals are reported one by one, and none is lost.
+  // A full map gathers no more scopes: these refusals are reported one by one, so that none is
+  // lost.
   if (entries_.size() >= scopes_max && !entries_.contains(scope)) return Refusals{scope, term, 1, now_ms, now_ms, std::move(client)};
   Entry& entry = entries_[scope];
   Refusals& gathered = entry.gathered;
@@ -23,7 +24,8 @@ std::optional<Refusals> RefusalLog::note(const std::string& scope, std::int64_t 
   return std::exchange(gathered, {});
 }
 
-// The report was not written. Others may have been gathered meanwhile; they keep their own latest term.
+// The report was not written. Other refusals may have been gathered meanwhile; their later term is
+// kept.
 void RefusalLog::put_back(const Refusals& refusals) {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(refusals.scope);

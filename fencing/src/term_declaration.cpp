@@ -2,8 +2,8 @@
 //
 //   scope=billing term=7
 //
-// Words are separated by blanks, each key comes once, values are URL-encoded. Anything else is a problem and no
-// declaration at all: half of a file that is just being written must never count.
+// Words are separated by blanks, each key comes once, values are URL-encoded. Anything else is a
+// problem and not a declaration: half of a file that is just being written must never count.
 #include <termgate/detail/term_declaration.hpp>
 
 #include <charconv>
@@ -44,7 +44,7 @@ TermDeclaration read_term_declaration(std::string_view text) {
     declaration.problem = std::move(why);
     return declaration;
   };
-  // One line end, LF or CR LF.
+  // At most one line end, LF or CR LF.
   if (text.ends_with('\n')) text.remove_suffix(1);
   if (text.ends_with('\r')) text.remove_suffix(1);
   if (text.find_first_of(std::string_view("\n\0", 2)) != std::string_view::npos) return refuse("it has more than one line");

@@ -15,7 +15,7 @@ namespace {
 
 }  // namespace
 
-// SQLite answers with integers, a driver that reads text with "t" or "1".
+// SQLite returns integers; a driver that reads text returns "t" or "1".
 bool Value::as_bool() const {
   if (auto* held = std::get_if<bool>(&held_)) return *held;
   if (auto* held = std::get_if<std::int64_t>(&held_)) return *held != 0;

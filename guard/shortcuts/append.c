@@ -1,13 +1,14 @@
-// append() and append_many() without SQL: the same locks, the same comparisons and the same rows as 0005_append writes, for the common case
-// alone. What it leaves to layer 1: a stream of another scope, a number that is not the expected one, a write id that is known already,
-// write ids of a batch, a fence that layer 1 has to look at, a row with a higher term, a table that its owner has given triggers, rules,
-// row security, constraints or columns of its own. Also in sessions that are not guarded.
+// append() and append_many() without SQL, for the common case only: the same locks, the same
+// comparisons and the same rows as in 0005_append. It leaves these to layer 1: a stream of another
+// scope, an unexpected number, a known write id, write ids of a batch, a fence that layer 1 has to
+// look at, a row with a higher term, and a table to which its owner has added triggers, rules, row
+// security, constraints or columns. It also runs in sessions that are not guarded.
 #include "shortcuts.h"
 
 typedef struct AppendOf {
   Datum stream;  // of type text
   bool has_scope;
-  ScopeName* scope;  // room for it where it is not named
+  ScopeName* scope;  // points to a buffer for the name if the stream's scope must be looked up
   int64 term;
   bool has_expected;
   int64 expected;
@@ -56,16 +57,18 @@ typedef struct Indexes {
   IndexInfo* how[8];
 } Indexes;
 
-// Where the tables are, and whether they are as layer 1 has made them. Forgotten whenever the server says that one of them has changed.
+// The tables, and whether they are as layer 1 has made them. Forgotten whenever the server reports
+// that one of them has changed.
 static struct {
   enum { NOT_KNOWN, USABLE, NOT_USABLE } state;
   Oid streams, streams_key, writes, writes_by_term, followers;
   Indexes stream_indexes, write_indexes;
-  MemoryContext memory;  // of what the indexes are
+  MemoryContext memory;  // for the description of the indexes
 } here;
 
-// The row of the stream that this session has appended to last, as it wrote it. Where the same version is still there, and committed, and
-// nobody has locked or replaced it, it is the stream's row, and no index and no snapshot is needed to find it.
+// The row of the stream that this session has last appended to, as it wrote it. If that version is
+// still there and committed, and nobody has locked or replaced it, it is the stream's row, without
+// an index or a snapshot.
 static struct {
   bool valid;
   RelationFile file;
@@ -110,7 +113,8 @@ static bool has_columns(Relation table, const Column* columns, int count) {
   return true;
 }
 
-// Ordinary B-trees over columns: an entry of theirs can be made without an executor.
+// Whether all indexes are plain B-trees over columns, to which an entry can be added without an
+// executor.
 static bool has_plain_indexes(Relation table, Indexes* known) {
   List* indexes = RelationGetIndexList(table);
   ListCell* cell;
@@ -134,7 +138,8 @@ static bool has_plain_indexes(Relation table, Indexes* known) {
   return plain;
 }
 
-// What SQL would need a privilege for. Their owner has all of them unless it has revoked them.
+// Whether the owner has what SQL would need a privilege for. Owners have all privileges unless they
+// have revoked them.
 static bool may_be_written(Oid table, AclMode mode) {
   return pg_class_aclcheck(table, guard->layer1_owner(), ACL_SELECT) == ACLCHECK_OK &&
          pg_class_aclcheck(table, guard->layer1_owner(), mode) == ACLCHECK_OK;
@@ -179,15 +184,16 @@ static bool find(void) {
   return OidIsValid(here.streams_key);
 }
 
-// The schema of the layer 1 whose appends can be carried out here, or "".
+// The schema of the layer 1 whose appends can run here, or "".
 const char* append_schema(void) {
   int tries;
-  // Without a database there are no catalogues to look at: physical replication.
+  // A session without a database (physical replication) has no catalogues.
   if (!IsTransactionState() || IsInParallelMode() || !OidIsValid(MyDatabaseId)) { return ""; }
   if (!guard->layer1_usable()) { return ""; }
-  // Not while an append that uses what was found has called layer 1.
+  // An append that uses these tables may be calling layer 1 right now; then they must stay.
   if (here.state == NOT_KNOWN && guard->layer1_is_busy()) { return ""; }
-  // News that comes while this looks makes it look again. A server that tests its caches always has some: there SQL runs.
+  // If something changes during the search, it searches again. A server that tests its caches
+  // always reports changes; then SQL runs.
   for (tries = 0; here.state == NOT_KNOWN && tries < 3; ++tries) {
     here.state = NOT_USABLE;
     if (find() && here.state == NOT_USABLE) { here.state = USABLE; }
@@ -201,7 +207,7 @@ static bool is_last_stream(Datum stream) {
          memcmp(VARDATA_ANY(name), last_stream.stream, last_stream.stream_length) == 0;
 }
 
-// `row`: what the table holds now.
+// `row`: what the table contains now.
 static void remember_stream(Relation streams, const AppendOf* what, HeapTuple row, Buffer buffer) {
   const text* name = DatumGetTextPP(what->stream);
   size_t size = VARSIZE_ANY_EXHDR(name);
@@ -224,7 +230,7 @@ static void remember_stream(Relation streams, const AppendOf* what, HeapTuple ro
   last_stream.valid = true;
 }
 
-// Whether the page, which is locked, still has that version, and its writer is known to have committed.
+// Whether the locked page still has that version, and its writer is known to have committed.
 static bool has_last_stream(Page page) {
   OffsetNumber offset = ItemPointerGetOffsetNumber(&last_stream.place);
   size_t data = offsetof(HeapTupleHeaderData, t_bits);
@@ -236,12 +242,14 @@ static bool has_last_stream(Page page) {
   there = (HeapTupleHeader)PageGetItem(page, item);
   return HeapTupleHeaderGetRawXmin(there) == last_stream.writer && (there->t_infomask & HEAP_XMAX_INVALID) != 0 &&
          memcmp((char*)there + data, last_stream.bytes + data, last_stream.length - data) == 0 &&
-         // A row without the hint is not frozen, so the server still knows what became of its writer.
+         // Without the hint the row is not frozen, so the server still knows the outcome of its
+         // writer.
          (HeapTupleHeaderXminCommitted(there) || (!TransactionIdIsCurrentTransactionId(last_stream.writer) &&
                                                   !HeapTupleHeaderXminInvalid(there) && TransactionIdDidCommit(last_stream.writer)));
 }
 
-// The stream's row without looking for it, and its buffer pinned, so that nothing takes the row away; NULL says nothing.
+// Finds the stream's row in its last place, and pins its buffer, so that the row cannot be removed;
+// NULL proves nothing.
 static HeapTuple stream_where_it_was(Relation streams, Datum stream, Buffer* buffer) {
   HeapTuple row = NULL;
   if (!is_last_stream(stream) || memcmp(&last_stream.file, &RELATION_FILE(streams), sizeof last_stream.file) != 0 ||
@@ -249,7 +257,7 @@ static HeapTuple stream_where_it_was(Relation streams, Datum stream, Buffer* buf
     return NULL;
   }
   *buffer = last_stream.buffer;
-  // Makes room for the next version, as a search would.
+  // Makes room for the next version, as a normal search would.
   heap_page_prune_opt(streams, *buffer);
   LockBuffer(*buffer, BUFFER_LOCK_SHARE);
   if (has_last_stream(BufferGetPage(*buffer))) {
@@ -268,7 +276,7 @@ static HeapTuple stream_where_it_was(Relation streams, Datum stream, Buffer* buf
   return row;
 }
 
-// The stream's row as it is now, in this memory; NULL where there is none.
+// The stream's current row, copied to this memory context; NULL if there is none.
 static HeapTuple read_stream(Relation streams, Datum stream) {
   ScanKeyData key;
   SysScanDesc scan;
@@ -287,14 +295,15 @@ static bool is_scope(Datum value, const ScopeName* scope) {
          memcmp(VARDATA_ANY(name), SCOPE_STRING(scope), VARSIZE_ANY_EXHDR(name)) == 0;
 }
 
-// Whether rows show a higher term, where the fence may have been lowered or lost. One index probe.
+// Whether rows show a higher term, because the fence may have been lowered or lost. One index
+// probe.
 static bool shows_higher_term(Relation writes, const ScopeName* scope, int64 term) {
   ScanKeyData keys[2];
   SysScanDesc scan;
   bool higher;
   ScanKeyInit(&keys[0], WRITE_SCOPE + 1, BTEqualStrategyNumber, F_TEXTEQ, SCOPE_DATUM(scope));
   ScanKeyInit(&keys[1], WRITE_TERM + 1, BTGreaterStrategyNumber, F_INT8GT, Int64GetDatum(term));
-  // As the rows are now: no snapshot is made for the common case, in which there is none to look at.
+  // Looks at current rows, which needs no snapshot in the common case that there are none.
   scan = systable_beginscan(writes, here.writes_by_term, true, SnapshotSelf, 2, keys);
   higher = HeapTupleIsValid(systable_getnext(scan));
   systable_endscan(scan);
@@ -320,7 +329,7 @@ static void index_row(Relation table, const Indexes* indexes, HeapTuple row, con
   }
 }
 
-// A stream in a scope that is named.
+// Whether the stream may be created, which needs a named scope.
 static bool may_be_new(const AppendOf* what) {
   const text* name = DatumGetTextPP(what->stream);
   int length = pg_mbstrlen_with_len(VARDATA_ANY(name), (int)VARSIZE_ANY_EXHDR(name));
@@ -332,20 +341,21 @@ static bool make_stream(const AppendOf* what) {
   return guard->layer1_execute(&new_stream, values) == 1;
 }
 
-// False where it is known already.
+// False if the id is known already.
 static bool note_write_id(const AppendOf* what, int64 number) {
   Datum values[5] = {what->write_id, what->stream, Int64GetDatum(number), SCOPE_DATUM(what->scope), Int64GetDatum(what->term)};
   return guard->layer1_execute(&new_write_id, values) == 1;
 }
 
-// Gives numbers back that this transaction has taken.
+// Returns numbers that this transaction has taken.
 static void give_numbers_back(const AppendOf* what) {
   Datum values[2] = {what->stream, Int64GetDatum(what->count)};
   (void)guard->layer1_execute(&give_back, values);
 }
 
-// Takes the next `count` numbers of the stream, and so its row to the end of the transaction; waits for whoever has it. False, and nothing
-// is written, where layer 1 has to look.
+// Takes the next `count` numbers of the stream, and so locks its row until the end of the
+// transaction; waits for another session that holds it. False, with nothing written, if layer 1 has
+// to look.
 static bool advance(Relation streams, const AppendOf* what, int64* last) {
   for (;;) {
     Datum values[STREAM_COLUMNS];
@@ -358,7 +368,7 @@ static bool advance(Relation streams, const AppendOf* what, int64* last) {
     if (row == NULL) {
       if (!may_be_new(what)) { return false; }
       *last = 0;
-      // Somebody else may have made it meanwhile.
+      // Another session may have created it meanwhile.
       if (make_stream(what)) { return true; }
       continue;
     }
@@ -376,7 +386,7 @@ static bool advance(Relation streams, const AppendOf* what, int64* last) {
       return true;
     }
     last_stream.valid = false;
-    // TM_Updated: whoever was first has committed, and the row is another one now.
+    // TM_Updated: another session has committed first, and the row has a new version.
     if (result != TM_Updated) { return false; }
     CHECK_FOR_INTERRUPTS();
   }
@@ -403,7 +413,8 @@ static void write_rows(Relation writes, const AppendOf* what, int64 last) {
   }
 }
 
-// The stream's own scope; false where there is no such stream. Whoever takes a number sees whether it is still this one.
+// Reads the stream's own scope; false if there is no such stream. The code that takes a number
+// verifies that it is still this scope.
 static bool learn_scope(Relation streams, Datum stream, ScopeName* scope) {
   Datum values[STREAM_COLUMNS];
   bool absent[STREAM_COLUMNS];
@@ -426,7 +437,8 @@ static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* 
   if (!guard->check_by_arguments(what->scope, what->term) || shows_higher_term(writes, what->scope, what->term)) { return false; }
   guard->hooks_layer1_writes();
   if (!advance(streams, what, last)) { return false; }
-  // The stream's row is ours by now: an earlier attempt on it has ended, and one on another stream is met by the primary key.
+  // This transaction holds the stream's row now: an earlier attempt on it has ended, and the
+  // primary key finds one on another stream.
   if (what->has_write_id && !note_write_id(what, *last + 1)) {
     give_numbers_back(what);
     // Layer 1 answers a repeated write id without a check, so this one must not count as passed.
@@ -434,21 +446,22 @@ static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* 
     return false;
   }
   write_rows(writes, what, *last);
-  // What comes next in this transaction sees it.
+  // Later commands of this transaction must see the rows.
   CommandCounterIncrement();
   return true;
 }
 
-// The last number, or false: layer 1 has to look. Its lock on the scope may be held by then, and the stream stands where it stood.
+// Returns the last number, or false if layer 1 has to look. In that case the scope may already be
+// locked, and the stream is unchanged.
 static bool append_rows(AppendOf* what, int64* last) {
   Relation streams, writes;
   bool done = false;
   if (XactReadOnly || XactIsoLevel > XACT_READ_COMMITTED || RecoveryInProgress() || append_schema()[0] == '\0') { return false; }
   streams = table_open(here.streams, RowExclusiveLock);
   writes = table_open(here.writes, RowExclusiveLock);
-  // What an UPDATE would be refused for where the table is published.
+  // Refuses what an UPDATE would be refused for if the table is published.
   CheckCmdReplicaIdentity(streams, CMD_UPDATE);
-  // The locks have brought the news of what others have changed.
+  // Locking has processed invalidations.
   if (here.state == USABLE) { done = append_to(streams, writes, what, last); }
   table_close(writes, NoLock);
   table_close(streams, NoLock);
@@ -456,8 +469,8 @@ static bool append_rows(AppendOf* what, int64* last) {
   return done;
 }
 
-// What both functions below do, with the arguments of append(); false where layer 1 has to look. The size of a large payload is layer 1's
-// to judge, and so are the write ids of a batch.
+// The common body of the two functions below, with append()'s arguments; false if layer 1 has to
+// look. Layer 1 judges the size of a large payload, and the write ids of a batch.
 static bool append_payloads(FunctionCallInfo fcinfo, const Datum* payloads, int count, bool one, Datum* answer) {
   ScopeName scope;
   AppendOf what;
@@ -507,7 +520,7 @@ bool append_array(FunctionCallInfo fcinfo, Datum* last) {
   return append_payloads(fcinfo, payloads, count, false, last);
 }
 
-// Whether nobody follows anything: then there is nobody to wake.
+// Whether there are no followers, so that nobody needs to be woken.
 bool append_has_no_follower(void) {
   Relation followers;
   bool none;

@@ -1,8 +1,9 @@
-// What a server that has loaded this library carries out without SQL, in every session, guarded or not: calls of check_term(), append() and
-// append_many() that a statement names, and the triggers of protect(). The common case alone: whatever else it meets, the function of layer
-// 1 runs as if this library did not exist. Nothing in the catalogs is changed. When a statement is ready to run, the executor has looked up
-// each function and has checked the privilege to execute it; what is replaced here is the address that it calls, in that statement's own
-// memory.
+// What a server that has loaded this library does without SQL, in every session, guarded or not:
+// calls of check_term(), append() and append_many() in a statement, and the triggers of protect().
+// It handles the common case only; in every other case layer 1's function runs as if this library
+// did not exist. The catalogs are not changed: when a statement is ready to run, the executor has
+// looked up each function and has checked the privilege to execute it. This library replaces the
+// address that the executor will call, in that statement's own memory.
 #include "shortcuts.h"
 
 PG_MODULE_MAGIC;
@@ -14,23 +15,25 @@ static ExecutorStart_hook_type next_executor_start = NULL;
 
 typedef enum Kind { KIND_OTHER, KIND_STATEMENT, KIND_ROW } Kind;
 
-// What a trigger function is; a place for some of them by OID. Forgotten whenever a function changes.
+// What is known about a trigger function; there is room for some of them, by OID. Forgotten
+// whenever a function changes.
 typedef struct TriggerFunction {
   Oid function;
   Kind kind;
-  char name[NAMEDATALEN];    // of KIND_ROW
-  char column[NAMEDATALEN];  // whose hash the name is, once it has been compared
+  char name[NAMEDATALEN];    // for KIND_ROW
+  char column[NAMEDATALEN];  // the column whose hash is in the name, once it has been compared
 } TriggerFunction;
 static TriggerFunction trigger_functions[16];
 
-// Tables that `protected` lists, by OID. A table leaves it when its triggers are dropped, which the server tells everybody.
+// Tables that are listed in `protected`, by OID. A table is removed when its triggers are dropped,
+// which the server announces.
 static Oid covered[64];
 
-// A trigger that runs here, in the memory of its statement.
+// A trigger that this library runs, allocated in its statement's memory.
 typedef struct Carried {
   FmgrInfo sql;
   bool sql_is_ready;
-  AttrNumber column;  // of a row trigger
+  AttrNumber column;  // for a row trigger
   Oid type;
 } Carried;
 
@@ -54,10 +57,11 @@ static void catalog_changed(Datum argument pg_attribute_unused(), int cache pg_a
   memset(trigger_functions, 0, sizeof trigger_functions);
 }
 
-// Valid only where layer1_usable().
+// Must only be called if layer1_usable().
 Oid layer1_relation(const char* name) { return get_relname_relid(name, guard->layer1_schema_oid()); }
 
-// A function of its schema with these very arguments, and whose it is; InvalidOid where there is none.
+// Finds a function of layer 1's schema with exactly these arguments, and its owner; InvalidOid if
+// there is none.
 Oid layer1_function(const char* name, int arguments, const Oid* types, Oid* owner) {
   Datum schema = ObjectIdGetDatum(guard->layer1_schema_oid());
   HeapTuple row = SearchSysCache3(PROCNAMEARGSNSP, CStringGetDatum(name), PointerGetDatum(buildoidvector(types, arguments)), schema);
@@ -70,7 +74,7 @@ Oid layer1_function(const char* name, int arguments, const Oid* types, Oid* owne
   return function;
 }
 
-// Layer 1's own.
+// Finds a function that belongs to layer 1's owner.
 static Oid own_function(const char* name, int arguments, const Oid* types, uint32* hash) {
   Oid owner = InvalidOid;
   Oid function = layer1_function(name, arguments, types, &owner);
@@ -80,16 +84,16 @@ static Oid own_function(const char* name, int arguments, const Oid* types, uint3
 }
 
 static void know_functions(void) {
-  // The same from 13 to 18; the headers of 13 have no names for them.
+  // These OIDs are the same from 13 to 18; the headers of 13 do not name them.
   enum { BYTEA_ARRAY = 1001, UUID_ARRAY = 2951 };
   static const Oid check_term[] = {TEXTOID, INT8OID};
   static const Oid append[] = {TEXTOID, INT8OID, BYTEAOID, INT8OID, TEXTOID, UUIDOID};
   static const Oid append_many[] = {TEXTOID, INT8OID, BYTEA_ARRAY, INT8OID, TEXTOID, UUID_ARRAY};
   Relation table;
   uint32 unused;
-  // What changes while this looks is looked at again by the next statement.
+  // If something changes during the search, the next statement searches again.
   functions_known = true;
-  // A later version of the rules takes this function away: then its SQL runs.
+  // A later version of the rules drops this function; then SQL runs.
   known_rules = OidIsValid(own_function("_library_1", 0, check_term, &unused));
   check_term_oid = own_function("check_term", lengthof(check_term), check_term, &hashes[0]);
   append_oid = own_function("append", lengthof(append), append, &hashes[1]);
@@ -114,7 +118,7 @@ static bool ready(void) {
 
 // ---- calls
 
-// The address that the statement would have called is still in fcinfo->flinfo.
+// The original function's address is still in fcinfo->flinfo.
 static Datum call_by_sql(FunctionCallInfo fcinfo) { return FunctionCallInvoke(fcinfo); }
 
 static Datum call_check_term(FunctionCallInfo fcinfo) {
@@ -163,7 +167,8 @@ static bool carry_calls_below(PlanState* node, void* context) {
   return planstate_tree_walker(node, carry_calls_below, context);
 }
 
-// A plan lists the functions that it calls, by hash.
+// Whether the statement calls one of our functions: a plan lists the functions that it calls, by
+// hash.
 static bool names_ours(const PlannedStmt* plan) {
   ListCell* cell;
   foreach (cell, plan->invalItems) {
@@ -177,7 +182,8 @@ static bool names_ours(const PlannedStmt* plan) {
 
 // ---- triggers of protect()
 
-// A copy: every look into the catalogs may bring the news that functions have changed, which empties the places.
+// Returns a copy: every catalog lookup may process an invalidation that clears the table of
+// functions.
 static TriggerFunction know_trigger_function(Oid function) {
   TriggerFunction* place = &trigger_functions[function % lengthof(trigger_functions)];
   TriggerFunction known;
@@ -185,7 +191,7 @@ static TriggerFunction know_trigger_function(Oid function) {
   if (place->function == function) { return *place; }
   memset(&known, 0, sizeof known);
   known.function = function;
-  *place = known;  // of another kind than ours, should the look fail
+  *place = known;  // should the lookup fail, it counts as not one of ours
   row = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
   if (HeapTupleIsValid(row)) {
     Form_pg_proc form = (Form_pg_proc)GETSTRUCT(row);
@@ -200,7 +206,7 @@ static TriggerFunction know_trigger_function(Oid function) {
     }
     ReleaseSysCache(row);
   }
-  // Not remembered where something has changed meanwhile.
+  // Not remembered if something has changed meanwhile.
   if (place->function == function) { *place = known; }
   return known;
 }
@@ -219,8 +225,8 @@ static Datum trigger_by_sql(FunctionCallInfo fcinfo) {
   return answer;
 }
 
-// Whether `protected` lists the table. Read as it is now; an entry made by this transaction and taken back with a savepoint goes with the
-// trigger, which makes this forget it.
+// Whether `protected` lists the table. It reads current rows. If this transaction made the entry
+// and rolls it back to a savepoint, the trigger goes too, which makes this forget the table.
 static bool is_covered(Relation table) {
   Oid* known = &covered[RelationGetRelid(table) % lengthof(covered)];
   Relation list;
@@ -260,7 +266,7 @@ static Datum statement_trigger(FunctionCallInfo fcinfo) {
   return trigger_by_sql(fcinfo);
 }
 
-// The column's value as text; false where it is no scope.
+// The column's value as text; false if it is not a valid scope.
 static bool scope_of_row(const Carried* carried, TupleTableSlot* slot, ScopeName* scope) {
   bool absent;
   Datum value;
@@ -301,7 +307,8 @@ static Datum row_trigger(FunctionCallInfo fcinfo) {
   return trigger_by_sql(fcinfo);
 }
 
-// The name that _make_protected_row() gives the trigger function of a column; `name` has room for NAMEDATALEN bytes.
+// The name of the trigger function that _make_protected_row() makes for a column; `name` has room
+// for NAMEDATALEN bytes.
 static void row_function(const char* column, char* name) {
   const char* quoted = quote_identifier(column);
   bytea* hash = DatumGetByteaPP(DirectFunctionCall1(sha256_bytea, CStringGetTextDatum(quoted)));
@@ -311,7 +318,8 @@ static void row_function(const char* column, char* name) {
   for (i = 0; i < 16; ++i) { snprintf(name + 15 + 2 * i, 3, "%02x", bytes[i]); }
 }
 
-// A row function is made for one column name, of which its own name is a hash (_make_protected_row). The trigger names the column, too.
+// A row function is made for one column, and its name contains a hash of that column's name
+// (_make_protected_row). The trigger names the column, too.
 static bool is_function_of(const TriggerFunction* function, const char* column) {
   TriggerFunction* place = &trigger_functions[function->function % lengthof(trigger_functions)];
   char name[NAMEDATALEN];
@@ -354,13 +362,13 @@ static void carry_triggers(const EState* estate, ResultRelInfo* result) {
     call->fn_addr = function.kind == KIND_ROW ? row_trigger : statement_trigger;
     call->fn_oid = trigger->tgfoid;
     call->fn_nargs = 0;
-    call->fn_stats = TRACK_FUNC_ALL;  // the function of layer 1 counts itself, where it runs
+    call->fn_stats = TRACK_FUNC_ALL;  // layer 1's function counts itself if it runs
     call->fn_mcxt = estate->es_query_cxt;
     call->fn_extra = carried;
   }
 }
 
-// The executor has made a statement ready.
+// Called when the executor has prepared a statement.
 static void carry(QueryDesc* query, int flags) {
   const PlannedStmt* plan = query->plannedstmt;
   bool modifies = plan->commandType != CMD_SELECT || plan->hasModifyingCTE;

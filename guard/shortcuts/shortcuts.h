@@ -6,7 +6,7 @@
 
 #include "interface.h"
 
-// The guard, whose library is loaded before this one.
+// The guard, whose library must be loaded before this one.
 extern GuardInterface* guard;
 
 // shortcuts.c

@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using boost::asio::posix::stream_descriptor;
 
-constexpr int reads_at_once = 16;  // then others of the loop have their turn
+constexpr int reads_at_once = 16;  // then other connections of the loop get their turn
 constexpr std::size_t joined_bytes_max = 32u << 10;
 constexpr std::size_t thrown_away_max = 1u << 20;
 constexpr std::chrono::milliseconds leaving_takes = 2s, goodbye_takes = 5s;
@@ -45,7 +45,8 @@ std::string certificate_name(const SSL* ssl) {
   return is_plain(name) ? name : std::string();
 }
 
-// RFC 6455, section 4.2.2: that the key was understood as a WebSocket's.
+// The value of Sec-WebSocket-Accept (RFC 6455, section 4.2.2): it proves that the key was read as a
+// WebSocket's.
 std::string accept_value(std::string_view key) {
   const std::string text = std::string(key) + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
   unsigned char digest[EVP_MAX_MD_SIZE];
@@ -77,7 +78,8 @@ std::string head_of(const Reply& reply, const Form& form) {
   if (!form.streamed && !no_body) head += fmt::format("Content-Length: {}\r\n", reply.body.size());
   if (!caches) head += "Cache-Control: no-store\r\n";
   head += "X-Content-Type-Options: nosniff\r\n";
-  // A client lets go of an idle connection before we do, or its next request meets a connection that is just being closed.
+  // The client should drop an idle connection before we do; otherwise its next request may reach a
+  // connection that is being closed.
   if (form.keep && form.keeps_for > 10s) head += fmt::format("Keep-Alive: timeout={}\r\n", (form.keeps_for - 5s).count());
   if (!form.keep) head += "Connection: close\r\n";
   if (form.keep && !form.version_1_1) head += "Connection: keep-alive\r\n";
@@ -138,13 +140,13 @@ bool Connection::may_read() const {
 void Connection::readable() {
   if (stage_ == Stage::proxy_header) return read_proxy_header();
   if (stage_ == Stage::handshake) return shake_hands();
-  // TLS may have wanted to read before it could write.
+  // TLS may have had to read before it could write.
   if (!out_.empty() && !writing_waits_) flush();
   for (int i = 0; i < reads_at_once; ++i) {
     if (stage_ == Stage::closed || !may_read()) return;
     if (!read_once()) return wait_readable();
   }
-  // OpenSSL may hold bytes for which the socket will not become readable again.
+  // OpenSSL may hold decrypted bytes, for which the socket will not become readable again.
   reading_waits_ = true;
   boost::asio::post(loop_.context(), [self = shared_from_this()] {
     self->reading_waits_ = false;
@@ -180,7 +182,7 @@ void Connection::got(std::string_view bytes) {
   process();
 }
 
-// Its end of what it sends. An answer that is at work is still sent; a stream and a WebSocket end.
+// The peer has stopped sending. An answer in progress is still sent; a stream and a WebSocket end.
 void Connection::peer_ended() {
   peer_has_ended_ = true;
   if (owed_) owed_->client_gone();
@@ -188,7 +190,7 @@ void Connection::peer_ended() {
   if (!answers) close();
 }
 
-// --- the beginning ---
+// --- the start of a connection ---
 
 void Connection::read_proxy_header() {
   for (;;) {
@@ -202,7 +204,7 @@ void Connection::read_proxy_header() {
       in_.clear();
       return greet();
     }
-    // No byte more than the header's: what follows is TLS's.
+    // Reads no byte beyond the header: what follows belongs to TLS.
     std::size_t bytes = 0;
     const Io outcome = stream_.read(loop_.buffer(), header.needed - in_.size(), bytes);
     if (outcome == Io::wait_read) return wait_readable();
@@ -300,7 +302,7 @@ void Connection::take_body(Take take) {
   if (step == RequestReader::Step::refused) return refuse(reader_.refusal());
   if (step == RequestReader::Step::body) return got_request();
   enter(Stage::body, loop_.shared().options.limits.body_takes);
-  // A client may wait to hear that its body is wanted (RFC 9110, section 10.1.1).
+  // A client may wait for permission to send its body (RFC 9110, section 10.1.1).
   if (reader_.wants_continue() && in_.empty() && version_1_1_) send("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
@@ -316,7 +318,7 @@ void Connection::got_request() {
   try {
     loop_.shared().handler.request(std::move(request), std::move(answer));
   } catch (const std::exception&) {
-    // Its answer is gone with it, and that has answered 500.
+    // The Answer has been destroyed, which replied 500.
   }
 }
 
@@ -413,12 +415,12 @@ void Connection::flush() {
   }
 }
 
-// All that there is to send has been sent.
+// Everything that was to be sent is out.
 void Connection::flushed() {
   if (stage_ == Stage::answering) return answered();
   if (stage_ != Stage::socket) return;
   if (socket_->peer_has_closed) return leave();
-  // The peer's own close frame is still to come.
+  // The peer's close frame has not arrived yet.
   deadline_ = std::min(deadline_, Loop::Clock::now() + goodbye_takes);
   wait_readable();
 }
@@ -493,7 +495,7 @@ void Connection::open_socket(Upgrade upgrade) {
 }
 
 void Connection::process_frames() {
-  // Whatever a message comes to, this connection stays until the end of the loop.
+  // A message may close this connection; it must live to the end of the loop.
   const auto self = shared_from_this();
   while (stage_ == Stage::socket && !socket_->peer_has_closed && socket_->state != OpenSocket::State::paused) {
     FrameReader::Event event = socket_->frames.next();
@@ -518,7 +520,7 @@ void Connection::got_frame(FrameReader::Event event) {
     case FrameReader::What::close:
       socket_->peer_has_closed = true;
       if (open) socket_->code = event.code;
-      // Our own is on its way, or has arrived.
+      // Our own close frame is on its way, or has been sent.
       if (!open) return pump(*outlet_);
       return finish_socket(event.code == 1005 ? 1000 : event.code, "");
     case FrameReader::What::broken:
@@ -548,7 +550,7 @@ void Connection::close_socket(std::uint16_t code, std::string_view reason) {
   if (stage_ != Stage::socket || socket_->state == OpenSocket::State::closing || socket_->state == OpenSocket::State::closed) return;
   socket_->code = code;
   finish_socket(code, reason);
-  // Paused or not, the peer's close frame is waited for.
+  // Even if paused, we wait for the peer's close frame.
   process_frames();
   wait_readable();
 }

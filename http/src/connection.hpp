@@ -1,8 +1,9 @@
-// One client: its socket, what it has sent and not had an answer to, and what waits to be sent to it.
+// One client: its socket, its current request, and what waits to be sent to it.
 //
-// Owner: its loop, on whose thread every function runs. Other threads reach it by Owed, Outlet and SocketSide, which post to the loop.
-// Invariants: one answer is owed at a time (owed_), and the next request is not looked at before it is sent; what the client sends
-// meanwhile is kept up to ahead_bytes_max and then not read.
+// Owner: its loop, on whose thread every function runs. Other threads reach it through Owed, Outlet
+// and SocketSide, which post to the loop. Invariant: one answer is owed at a time (owed_), and the
+// next request is not read before it is sent; what the client sends meanwhile is kept up to
+// ahead_bytes_max, and beyond that it is not read.
 #pragma once
 
 #include <chrono>
@@ -24,7 +25,7 @@
 
 namespace termgate::http {
 
-// The frames that one connection has got so far, and who gets its messages.
+// The frames that one WebSocket has received so far, and the receiver of its messages.
 struct OpenSocket {
   explicit OpenSocket(Upgrade upgrade)
       : events(std::move(upgrade.events)), room(std::move(upgrade.room)), frames(upgrade.message_bytes_max) {}
@@ -47,9 +48,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start();
   void sweep(Loop::Clock::time_point now);
   void drain();
-  void close() noexcept;  // now
+  void close() noexcept;  // at once
 
-  // --- from other threads, by way of the loop ---
+  // --- called by other threads, through the loop ---
   void reply(const Answer::Owed& owed, Reply reply);
   void stream(const Answer::Owed& owed, Reply head, std::shared_ptr<Outlet> outlet);
   void pump(const Outlet& outlet);
@@ -61,11 +62,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     proxy_header,
     handshake,
     reading,    // between two requests, or within a head
-    body,       // the head is here
+    body,       // the head has arrived
     working,    // the handler has the request
     answering,  // the answer is on its way
     socket,     // a WebSocket
-    leaving,    // our last byte is sent, and the client's are thrown away, so that it reads the answer
+    // Our last byte is sent. The client's bytes are read and thrown away, so that it can read the
+    // answer.
+    leaving,
     closed,
   };
   using Io = Stream::Io;
@@ -117,15 +120,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<Loop::Place> place_;
   Loop::Clock::time_point deadline_ = Loop::Clock::time_point::max(), write_deadline_ = Loop::Clock::time_point::max(), heard_at_{};
   RequestReader reader_;
-  std::string in_;              // not looked at yet
-  std::unique_ptr<Room> room_;  // of the body that arrives
-  // The next members belong to the request at work.
+  std::string in_;              // received, and not parsed yet
+  std::unique_ptr<Room> room_;  // for the body that is arriving
+  // The next members belong to the current request.
   std::shared_ptr<Answer::Owed> owed_;
   bool keep_ = false, head_only_ = false, version_1_1_ = true;
-  std::shared_ptr<Outlet> outlet_;  // of the answer's body, or of the WebSocket
+  std::shared_ptr<Outlet> outlet_;  // of the answer's body or of the WebSocket
   std::unique_ptr<OpenSocket> socket_;
   std::deque<Piece> out_;
-  std::size_t out_at_ = 0, own_bytes_ = 0;  // bytes of out_.front() that are sent; bytes at the front of out_ that are not the outlet's
+  // out_at_: bytes of out_.front() that are sent; own_bytes_: bytes at the front of out_ that do
+  // not come from the outlet.
+  std::size_t out_at_ = 0, own_bytes_ = 0;
   std::size_t thrown_away_ = 0;
 };
 

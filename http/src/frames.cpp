@@ -23,7 +23,7 @@ std::string frame_head(Opcode opcode, std::size_t payload_bytes) {
 
 std::string close_frame(std::uint16_t code, std::string_view reason) {
   reason = reason.substr(0, control_bytes_max - 2);
-  // A cut must not end within a character.
+  // The cut must not split a character.
   while (!is_utf8_text(reason)) reason.remove_suffix(1);
   std::string frame = frame_head(Opcode::close, reason.size() + 2);
   frame += static_cast<char>(code >> 8);
@@ -35,7 +35,7 @@ bool is_close_code(unsigned code) noexcept {
   return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) || (code >= 3000 && code <= 4999);
 }
 
-// RFC 3629: no overlong form, no surrogate, nothing past U+10FFFF.
+// Follows RFC 3629: no overlong form, no surrogate, nothing above U+10FFFF.
 bool is_utf8_text(std::string_view text) noexcept {
   std::size_t at = 0;
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -88,7 +88,8 @@ FrameReader::Event FrameReader::next() {
       const bool masked = (byte(1) & 0x80) != 0;
       opcode_ = static_cast<Opcode>(byte(0) & 0x0f);
       fin_ = (byte(0) & 0x80) != 0;
-      // Before its length is here: a frame that is refused anyway must not be waited for.
+      // Checked before the rest of the header arrives: a frame that is refused anyway must not be
+      // waited for.
       if (const char* problem = header_problem(fin_, byte(0) & 0x70, masked, short_length)) return broken(1002, problem);
       if (here < 2 + length_bytes + 4) break;
       std::uint64_t length = length_bytes == 0 ? short_length : 0;
@@ -126,7 +127,7 @@ void FrameReader::take_payload() {
   left_ -= bytes;
 }
 
-// What a whole frame comes to; need_more: a fragment.
+// What a complete frame means; need_more for a fragment of a message.
 FrameReader::Event FrameReader::whole() {
   Event event;
   if (is_control(opcode_)) {

@@ -19,26 +19,27 @@ enum class Opcode : std::uint8_t { more = 0, text = 1, binary = 2, close = 8, pi
 std::string frame_head(Opcode opcode, std::size_t payload_bytes);
 std::string close_frame(std::uint16_t code, std::string_view reason);
 
-// Whether a peer may send it in a close frame (section 7.4).
+// Whether a peer may send this code in a close frame (section 7.4).
 bool is_close_code(unsigned code) noexcept;
 bool is_utf8_text(std::string_view text) noexcept;
 
-// Frames of a client. `bytes` are kept for as long as next() has not used them; a payload is taken as it comes, so that a message is held
-// once.
+// Reads a client's frames. next() uses `bytes` up as they arrive, so that a message is held in
+// memory only once.
 class FrameReader {
  public:
   enum class What : std::uint8_t { need_more, message, ping, pong, close, broken };
   struct Event {
     What what = What::need_more;
     Kind kind = Kind::text;
-    std::uint16_t code = 0;    // of close: 1005 where there is none; of broken: what to close with
-    std::string bytes = {};    // of message and ping; the reason of close
-    const char* problem = "";  // of broken
+    // close: the peer's code, or 1005 if it sent none. broken: the code to close with.
+    std::uint16_t code = 0;
+    std::string bytes = {};    // message and ping: the payload; close: the reason
+    const char* problem = "";  // broken: what is wrong
   };
 
   explicit FrameReader(std::size_t message_bytes_max) : message_bytes_max_(message_bytes_max) {}
   void put(std::string_view bytes) { waiting_ += bytes; }
-  // After `broken` and `close` it is not called again.
+  // Must not be called again after `broken` or `close`.
   Event next();
   std::size_t waiting_bytes() const noexcept { return waiting_.size() - at_; }
   std::size_t held_bytes() const noexcept { return waiting_bytes() + message_.size(); }
@@ -51,14 +52,14 @@ class FrameReader {
 
   const std::size_t message_bytes_max_;
   std::string waiting_;
-  std::size_t at_ = 0;  // bytes of waiting_ that are used
+  std::size_t at_ = 0;  // bytes of waiting_ that are already used
   // The frame that is being read.
   bool in_payload_ = false, fin_ = false;
   Opcode opcode_ = Opcode::text;
-  std::uint64_t left_ = 0;  // of its payload
+  std::uint64_t left_ = 0;  // bytes of its payload that are still to come
   unsigned char mask_[4] = {};
   std::size_t mask_at_ = 0;
-  // The message; the frame may be a part of it.
+  // The message so far, of which the frame may be a part.
   bool in_message_ = false;
   Kind kind_ = Kind::text;
   std::string message_, control_;

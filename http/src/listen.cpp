@@ -18,7 +18,7 @@
 namespace termgate::http {
 namespace {
 
-constexpr int backlog = 4096;  // the kernel takes the smaller of this and net.core.somaxconn
+constexpr int backlog = 4096;  // the kernel limits it to net.core.somaxconn
 
 [[noreturn]] void fail(int descriptor, const std::string& address, const char* what) {
   const int error = errno;
@@ -45,7 +45,7 @@ OpenListener open_unix(const ListenerOptions& options, unsigned mode) {
       errno = EADDRINUSE;
       fail(descriptor, options.path, "there is a file that is not a socket");
     }
-    // A socket that nobody listens behind was left by a process that is no more.
+    // A socket file without a listener was left by a process that is gone.
     const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     const bool dead = connect(probe, endpoint->address(), endpoint->size()) != 0 && errno == ECONNREFUSED;
     close(probe);
@@ -54,7 +54,7 @@ OpenListener open_unix(const ListenerOptions& options, unsigned mode) {
     unlink(options.path.c_str());
     if (bind(descriptor, endpoint->address(), endpoint->size()) != 0) fail(descriptor, options.path, "bind");
   }
-  // Before listen(), so that nobody can connect with other permissions.
+  // The permissions are set before listen(), so that nobody can connect with other ones.
   if (chmod(options.path.c_str(), static_cast<mode_t>(mode)) != 0) fail(descriptor, options.path, "chmod");
   if (listen(descriptor, backlog) != 0) fail(descriptor, options.path, "listen");
   return {descriptor, options, "unix:" + options.path, true};
@@ -111,12 +111,12 @@ std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reu
       getaddrinfo(options.host.empty() ? nullptr : options.host.c_str(), std::to_string(options.port).c_str(), &hints, &found);
   if (failure != 0) throw std::runtime_error(fmt::format("cannot listen on {}: {}", wanted, gai_strerror(failure)));
   std::vector<OpenListener> all;
-  // With port 0 the kernel chooses it for the first address; the others take the same.
+  // With port 0 the kernel chooses a port for the first address; the other addresses use the same.
   std::uint16_t port = options.port;
   try {
     for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
       const int descriptor = socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-      // A machine without IPv6 still has an address for "every".
+      // A machine without IPv6 can still listen on all IPv4 addresses.
       if (descriptor < 0 && errno == EAFNOSUPPORT && one->ai_family == AF_INET6 && options.host.empty()) continue;
       if (descriptor < 0) fail(descriptor, wanted, "socket");
       const int yes = 1;
@@ -125,7 +125,7 @@ std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reu
       if (one->ai_family == AF_INET6) setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
       sockaddr_storage address{};
       std::memcpy(&address, one->ai_addr, one->ai_addrlen);
-      // Port 0 twice would be two ports.
+      // Binding port 0 a second time would choose another port.
       if (one->ai_family == AF_INET) reinterpret_cast<sockaddr_in*>(&address)->sin_port = htons(port);
       if (one->ai_family == AF_INET6) reinterpret_cast<sockaddr_in6*>(&address)->sin6_port = htons(port);
       if (bind(descriptor, reinterpret_cast<const sockaddr*>(&address), one->ai_addrlen) != 0) {
@@ -154,7 +154,8 @@ std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reu
 void close_all(std::vector<OpenListener>& listeners) noexcept {
   for (OpenListener& listener : listeners) {
     if (listener.descriptor < 0) continue;
-    // One that systemd made is systemd's to remove. Removed first: once it is closed, its place may be another process's.
+    // A file that systemd made is systemd's to remove. It is removed before the socket is closed:
+    // afterwards another process may have made one in its place.
     if (listener.is_unix && listener.options.inherited < 0) unlink(listener.options.path.c_str());
     close(listener.descriptor);
     listener.descriptor = -1;

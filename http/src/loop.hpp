@@ -1,5 +1,5 @@
-// One event loop: a thread, the connections that live on it, and the sweep that looks at their deadlines. Functions are the loop's own
-// thread's unless they say otherwise.
+// One event loop: a thread, the connections that live on it, and the sweep that checks their
+// deadlines. Functions run on the loop's own thread unless they say otherwise.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace termgate::http {
 
 class Connection;
 
-// What all loops of a server have in common.
+// What all loops of a server share.
 struct Shared {
   Shared(ServerOptions the_options, Handler& the_handler) : options(std::move(the_options)), handler(the_handler) {}
 
@@ -34,11 +34,11 @@ struct Shared {
 
   TlsContext tls() const;
   void set_tls(TlsContext context);
-  // At most once a second.
+  // Reports a failed connection, at most once a second.
   void failed(const Endpoint& peer, std::string_view why);
 
  private:
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   TlsContext tls_;
   std::chrono::steady_clock::time_point told_{};
 };
@@ -53,7 +53,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
 
   // --- any thread ---
   void start();
-  // Ends all connections and the thread; what is posted later is dropped.
+  // Ends all connections and the thread; tasks that are posted later are dropped.
   void stop();
   void post(std::function<void()> task);
   bool here() const noexcept { return thread_id_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
@@ -66,7 +66,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
   boost::asio::io_context& context() noexcept { return context_; }
   Shared& shared() noexcept { return *shared_; }
   char* buffer() noexcept { return buffer_.get(); }
-  // Those that owe us a whole request, the one that is silent for longest first.
+  // Connections that wait for a complete request, with the one that has been silent longest first.
   using Place = std::list<Connection*>::iterator;
   Place silent(Connection& connection);
   void heard(Place place);

@@ -8,7 +8,8 @@
 namespace termgate::http {
 namespace {
 
-// Calls `visit` with each part of a header that is a list, of each of its lines, until it returns true.
+// Calls `visit` with each element of a list-valued header, across all its lines, until it returns
+// true.
 template <typename Visit>
 bool any_part(const Head& head, std::string_view name, Visit visit) {
   for (const auto& [header, value] : head.headers) {

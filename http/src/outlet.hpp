@@ -1,4 +1,5 @@
-// What waits to be sent on a connection and comes from other threads: a streamed body, or the frames of a WebSocket. Any thread.
+// What waits to be sent on a connection and comes from other threads: the body of a stream, or the
+// frames of a WebSocket. Any thread.
 #pragma once
 
 #include <condition_variable>
@@ -15,37 +16,39 @@ using Piece = std::shared_ptr<const std::string>;
 
 class Outlet {
  public:
-  // `wake` makes the connection call take(), on its loop; once for each time that something comes after take() found nothing.
+  // `wake` makes the connection call take() on its loop. It is called once whenever something
+  // arrives after take() found nothing.
   explicit Outlet(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   // False: the client is gone, and the pieces are dropped.
   bool push(std::deque<Piece> pieces) { return add(std::move(pieces), 0, false); }
   // Blocks while more than `waiting_bytes_max` wait.
   bool push_when_room(std::deque<Piece> pieces, std::size_t waiting_bytes_max) { return add(std::move(pieces), waiting_bytes_max, false); }
-  // In place of what waits and is not taken yet.
+  // Replaces what waits and is not taken yet.
   bool replace(std::deque<Piece> pieces) { return add(std::move(pieces), 0, true); }
-  // Nothing comes after this; `whole`: the answer is complete.
+  // Nothing follows; `whole`: the answer is complete.
   void finish(bool whole);
   std::size_t waiting_bytes() const;
   bool gone() const;
 
-  // --- the connection's ---
+  // --- for the connection ---
   struct Taken {
     std::deque<Piece> pieces;
     bool finished = false, whole = false;
   };
   Taken take();
   void sent(std::size_t bytes);
-  void end();  // the client is gone
+  void end();  // called when the client is gone
 
  private:
   bool add(std::deque<Piece> pieces, std::size_t waiting_bytes_max, bool replaces);
 
   const std::function<void()> wake_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::deque<Piece> waiting_;
-  std::size_t waiting_bytes_ = 0, taken_bytes_ = 0;  // not yet taken; taken and not yet sent
+  // waiting_bytes_: not taken yet; taken_bytes_: taken and not sent yet.
+  std::size_t waiting_bytes_ = 0, taken_bytes_ = 0;
   bool gone_ = false, finished_ = false, whole_ = false, woken_ = false;
 };
 

@@ -10,7 +10,7 @@
 namespace termgate::http {
 namespace {
 
-constexpr std::size_t copied_bytes_max = 16u << 10;  // smaller ones go out in one piece with what surrounds them
+constexpr std::size_t copied_bytes_max = 16u << 10;  // smaller pieces are copied, to go out together with what surrounds them
 
 std::deque<Piece> framed(std::string head, Piece body, std::string_view tail) {
   if (body->size() <= copied_bytes_max) return {std::make_shared<const std::string>(fmt::format("{}{}{}", head, *body, tail))};
@@ -114,7 +114,8 @@ std::unique_ptr<BodyWriter> Answer::stream(Reply head) { return owed_->stream(st
 void Answer::on_gone(std::function<void()> callback) { owed_->on_gone(std::move(callback)); }
 bool Answer::gone() const { return owed_->gone(); }
 
-// Whoever is first. A second answer is a mistake of the owner's, and would be taken for the next request's.
+// Only the first call wins. A second answer is the owner's mistake: the client would take it for
+// the answer to its next request.
 bool Answer::Owed::claim() {
   const std::lock_guard lock(mutex_);
   return !std::exchange(claimed_, true);
@@ -184,7 +185,7 @@ void Answer::Owed::client_gone() {
 }
 
 void Answer::Owed::complete() {
-  std::function<void()> dropped;  // its captures go after the lock
+  std::function<void()> dropped;  // destroys the callback's captures after the lock is released
   const std::lock_guard lock(mutex_);
   complete_ = true;
   dropped = std::exchange(callback_, nullptr);

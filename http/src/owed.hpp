@@ -30,7 +30,7 @@ class Answer::Owed : public std::enable_shared_from_this<Answer::Owed> {
   bool gone() const;
   void dropped();
 
-  // --- the connection's ---
+  // --- for the connection ---
   void client_gone();
   void complete();
 
@@ -41,12 +41,12 @@ class Answer::Owed : public std::enable_shared_from_this<Answer::Owed> {
   const std::shared_ptr<Loop> loop_;
   const std::weak_ptr<Connection> connection_;
   const Form form_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   bool claimed_ = false, gone_ = false, complete_ = false;
   std::function<void()> callback_;
 };
 
-// An outlet whose news reach the connection, if it is still there.
+// An outlet that wakes the connection, if it still exists.
 std::shared_ptr<Outlet> outlet_of(const std::shared_ptr<Loop>& loop, const std::weak_ptr<Connection>& connection);
 std::shared_ptr<Socket> socket_of(const std::shared_ptr<Loop>& loop, const std::weak_ptr<Connection>& connection,
                                   const std::shared_ptr<Outlet>& outlet);

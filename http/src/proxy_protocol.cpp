@@ -66,7 +66,7 @@ ProxyHeader parse_proxy_header(std::string_view input) noexcept {
     if (length < 216) return malformed("its addresses are cut short");
     header.client = *Endpoint::unix_socket("");
   } else if (family == 0x00) {
-    header.kind = ProxyHeader::Kind::local;  // "unspecified": the receiver takes the connection's own address
+    header.kind = ProxyHeader::Kind::local;  // "unspecified": the connection's own address counts
   } else {
     return malformed("its address family is not one that a connection can have");
   }

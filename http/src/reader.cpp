@@ -11,7 +11,7 @@ namespace {
 namespace beast = boost::beast;
 namespace bhttp = boost::beast::http;
 
-constexpr std::size_t chunk_head_bytes_max = 16u << 10;  // a chunk's size with its extensions, or the trailers
+constexpr std::size_t chunk_head_bytes_max = 16u << 10;  // for the size line of a chunk with its extensions, and for the trailers
 
 std::string_view view(beast::string_view text) noexcept { return {text.data(), text.size()}; }
 
@@ -20,7 +20,7 @@ std::string_view view(beast::string_view text) noexcept { return {text.data(), t
 struct RequestReader::Parser : bhttp::request_parser<bhttp::string_body> {};
 
 std::optional<Refusal> refusal_of(const Head& head, const std::vector<std::string>& hosts) {
-  // A server in front of us may have believed the other one of two.
+  // With two of these headers, a proxy in front of us may have used the other one.
   for (const char* name : {"Host", "Authorization", "Origin", "Content-Type"}) {
     if (head.count(name) > 1) return Refusal{400, "a header is there twice that may be there once"};
   }
@@ -28,7 +28,7 @@ std::optional<Refusal> refusal_of(const Head& head, const std::vector<std::strin
   const auto name = detail::host_name(host);
   if (!name && !host.empty()) return Refusal{400, "the Host header is malformed"};
   if (!name || !detail::host_is_served(*name, hosts)) return Refusal{421, "this name is not served here (--http-host)"};
-  // A page in a browser says where it comes from, and has no token of ours.
+  // A web page's request has an Origin, and cannot have a token of ours.
   if (head.count("Origin") > 0 && head.header("Authorization").empty()) return Refusal{403, "a page of a browser needs a token"};
   return std::nullopt;
 }
@@ -62,7 +62,7 @@ RequestReader::Step RequestReader::failed(int error) noexcept {
 RequestReader::Step RequestReader::put(std::string_view bytes, std::size_t& used) {
   used = 0;
   if (!parser_) {
-    // Empty lines in front of a request are passed over (RFC 9112, section 2.2).
+    // Empty lines in front of a request are skipped (RFC 9112, section 2.2).
     while (used < bytes.size() && (bytes[used] == '\r' || bytes[used] == '\n')) ++used;
     if (used == bytes.size()) return Step::need_more;
     parser_ = std::make_unique<Parser>();
@@ -93,7 +93,7 @@ RequestReader::Step RequestReader::take_head() {
   for (const auto& field : message) head_.headers.emplace_back(view(field.name_string()), view(field.value()));
   version_1_1_ = message.version() >= 11;
   keep_alive_ = parser_->keep_alive();
-  // Beast takes "gzip" for no body at all, and "gzip, chunked" for chunked.
+  // Beast reads "gzip" as no body at all, and "gzip, chunked" as chunked.
   const auto encodings = head_.count("Transfer-Encoding");
   if (encodings > 0 && (encodings > 1 || !beast::iequals(head_.header("Transfer-Encoding"), "chunked") || !version_1_1_))
     return refuse(400, "a Transfer-Encoding that is not chunked, once, in HTTP/1.1");

@@ -1,5 +1,5 @@
-// Requests of one connection out of its bytes. Beast parses; what it lets pass and a reader in front of us might read otherwise is refused
-// here. No I/O, no clock. One thread at a time.
+// Reads the requests of one connection from its bytes. Beast parses; what Beast accepts and a proxy
+// in front of us might read differently is refused here. No I/O, no clock. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -19,34 +19,37 @@ struct Refusal {
   const char* message;
 };
 
-// What is wrong with a head, whoever it is for; none: nothing. `hosts`: names that are served beside the loopback's.
+// What is wrong with a head, whatever path it is for; none: it is acceptable. `hosts`: names that
+// are served besides the loopback names.
 std::optional<Refusal> refusal_of(const Head& head, const std::vector<std::string>& hosts);
 
 class RequestReader {
  public:
   enum class Step : std::uint8_t {
     need_more,
-    head,     // head() is whole; go_on() or another request is next
-    body,     // body() is whole
-    refused,  // refusal(); nothing more can be read
+    head,     // the head is complete; continue with go_on() or restart()
+    body,     // the body is complete
+    refused,  // see refusal(); nothing more can be read
   };
 
   explicit RequestReader(std::size_t head_bytes_max);
   ~RequestReader();
 
-  // Takes what it can of `bytes`, which begin where it stopped, and says how much that was.
+  // Takes as much of `bytes` as it can, which continue where the last call stopped. `used`: how
+  // much it took.
   Step put(std::string_view bytes, std::size_t& used);
-  // After Step::head: the body may have so many bytes. Refused: it says already that it has more.
+  // Call after Step::head with the limit of the body. Returns `refused` if the head announces a
+  // longer one.
   Step go_on(std::size_t body_bytes_max);
-  // The next request is expected.
+  // Prepares for the next request.
   void restart();
 
   Head& head() noexcept { return head_; }
-  std::size_t body_bytes() const noexcept;  // of the body that are here
+  std::size_t body_bytes() const noexcept;  // of the body, received so far
   std::string take_body();
   const Refusal& refusal() const noexcept { return refusal_; }
-  bool begun() const noexcept { return begun_; }  // a byte of a head is here, and the head is not whole
-  bool has_body() const noexcept;                 // of the request whose head is here
+  bool begun() const noexcept { return begun_; }  // part of a head has arrived
+  bool has_body() const noexcept;                 // whether the request whose head has arrived has one
   bool keeps_alive() const noexcept { return keep_alive_; }
   bool version_1_1() const noexcept { return version_1_1_; }
   bool wants_continue() const noexcept { return wants_continue_; }

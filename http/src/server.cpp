@@ -1,5 +1,5 @@
-// Listeners: the first loop accepts, and gives each connection to the loop with the fewest. Stopping ends the loops one after the other;
-// what is posted to one that has ended is dropped.
+// The first loop accepts, and passes each connection to the loop with the fewest. Stopping ends the
+// loops one after the other; a task that is posted to a loop that has ended is dropped.
 #include <termgate/http/server.hpp>
 
 #include <sys/socket.h>
@@ -22,7 +22,8 @@ namespace {
 constexpr int accepts_at_once = 64;
 constexpr std::chrono::milliseconds accept_pause{100};
 
-// HTTP/1.1, or nothing that could be meant for another protocol (ALPACA: a browser led to a server of something else).
+// Chooses HTTP/1.1, and fails the handshake if the client offers only other protocols (ALPACA: a
+// browser led to a server of another protocol).
 int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_bytes, const unsigned char* in, unsigned int in_bytes, void*) {
   static constexpr unsigned char ours[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
   unsigned char* chosen = nullptr;
@@ -66,7 +67,7 @@ class Server::Inside {
     for (const auto& loop : loops) loop->start();
   }
 
-  // The listeners are the first loop's to close.
+  // The first loop owns the listeners, so it closes them.
   void drain() {
     if (shared->draining.exchange(true)) return;
     loops.front()->post([this] {
@@ -115,7 +116,7 @@ class Server::Inside {
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
           break;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-          // A moment later there may be one.
+          // A moment later a descriptor or memory may be free.
           pause_.expires_after(accept_pause);
           return pause_.async_wait([this](boost::system::error_code stopped) {
             if (!stopped) wait();
@@ -138,7 +139,8 @@ class Server::Inside {
     }
   }
 
-  // The loop for the next connection. At the limit it takes the place of one that is silent, so it goes where there are most of these.
+  // The loop for the next connection: the one with the fewest. At the limit an idle connection must
+  // make room, so it is the loop with the most idle ones.
   Loop& next() {
     const bool full = shared->connections >= shared->options.limits.connections;
     const auto fewer = [&](const std::shared_ptr<Loop>& left, const std::shared_ptr<Loop>& right) {

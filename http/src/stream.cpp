@@ -1,6 +1,5 @@
-// A socket in clear text or under TLS, with one set of outcomes for both. OpenSSL keeps its errors in a queue
-// for each thread, so it is cleared before every call: what an earlier call left would be taken for this
-// one's.
+// OpenSSL keeps its errors in a queue for each thread, so the queue is cleared before every call:
+// an earlier call's error would be taken for this one's.
 #include <termgate/http/stream.hpp>
 
 #include <sys/socket.h>
@@ -29,7 +28,7 @@ Stream::Io Stream::tls_outcome(int result) noexcept {
     default: {
       const long verdict = SSL_get_verify_result(ssl_);
       why_ = tls_error();
-      // Judged also where no handler wants the body.
+      // Adds why the peer's certificate was refused, if it was.
       if (verdict != X509_V_OK && (SSL_get_verify_mode(ssl_) & SSL_VERIFY_PEER) != 0)
         why_ += std::string(": ") + X509_verify_cert_error_string(verdict);
       return Io::failed;
@@ -87,7 +86,7 @@ Stream::Io Stream::write(std::string_view from, std::size_t& bytes) noexcept {
 
 void Stream::finish_writing() noexcept {
   if (descriptor_ < 0) return;
-  // Within a handshake SSL_shutdown is an error.
+  // SSL_shutdown is an error during a handshake.
   if (ssl_ != nullptr && SSL_is_init_finished(ssl_)) {
     ERR_clear_error();
     SSL_shutdown(ssl_);

@@ -34,7 +34,7 @@ std::vector<InheritedSocket> take_inherited_sockets() {
       if (fcntl(first + i, F_SETFD, FD_CLOEXEC) == 0) sockets.push_back({first + i, std::move(name)});
     }
   }
-  // A child that is started later must not take them for its own.
+  // A child that is started later must not take these sockets for its own.
   unsetenv("LISTEN_PID");
   unsetenv("LISTEN_FDS");
   unsetenv("LISTEN_FDNAMES");
@@ -58,7 +58,7 @@ void notify_service_manager(std::string_view state) {
   }
   const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return;
-  // Whoever is not there to hear it does not want to know.
+  // If nobody receives it, nobody needs it.
   (void)sendto(descriptor, message.data(), message.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address),
                static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length));
   close(descriptor);

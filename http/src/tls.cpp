@@ -46,12 +46,14 @@ TlsContext new_context(const SSL_METHOD* method, TlsVersion oldest) {
   TlsContext context(SSL_CTX_new(method), SSL_CTX_free);
   if (!context) fail("TLS");
   if (SSL_CTX_set_min_proto_version(context.get(), number_of(oldest)) != 1) fail("TLS");
-  // The handshakes of TLS 1.0 and 1.1 are signed with SHA-1, which OpenSSL 3 does at this level only.
+  // The handshakes of TLS 1.0 and 1.1 are signed with SHA-1, which OpenSSL 3 allows at this level
+  // only.
   if (oldest < TlsVersion::v1_2) SSL_CTX_set_security_level(context.get(), 0);
-  // RELEASE_BUFFERS: an idle connection keeps none. MOVING_WRITE_BUFFER: a write that is repeated comes from
-  // an outbox that may have moved.
+  // RELEASE_BUFFERS: an idle connection keeps no buffers. MOVING_WRITE_BUFFER: a repeated write
+  // comes from an outbox that may have moved.
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  // A peer that hangs up without TLS's own goodbye is an end like any other: PostgreSQL's clients do it all the time.
+  // A peer that hangs up without TLS's close_notify is an end like any other: PostgreSQL's clients
+  // do it all the time.
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
   return context;
 }
@@ -66,7 +68,8 @@ TlsContext context_for_clients(const ClientTls& options) {
   if (options.certificate.empty()) return nullptr;
   TlsContext context = new_context(TLS_server_method(), options.oldest);
   load_pair(context.get(), options.certificate, options.key.empty() ? options.certificate : options.key);
-  // No tickets and no cache: clients resume little, and a ticket key would have to be rolled.
+  // No tickets and no cache: clients resume few sessions, and a ticket key would have to be
+  // rotated.
   SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context.get(), 0);

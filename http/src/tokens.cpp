@@ -121,7 +121,8 @@ std::optional<Caller> Tokens::caller(std::string_view authorization) const {
   return token ? caller_of_token(*token) : std::nullopt;
 }
 
-// Digests are compared, so the time says nothing of a token's letters; and all of them are looked at.
+// Compares digests and looks at all of them, so the time does not show how much of a token was
+// right.
 std::optional<Caller> Tokens::caller_of_token(std::string_view token) const {
   if (!is_token(token)) return std::nullopt;
   const Digest digest = digest_of(token);

@@ -49,7 +49,7 @@ std::variant<Caller, Refusal> by_secret(std::string_view secret, const Doors& do
   return caller;
 }
 
-// What the headers declare. A problem: `problem` is not empty.
+// Reads scope and term from the headers. If they are malformed, `problem` is not empty.
 Declared by_headers(const Headers& headers, std::string& problem) {
   Declared declared;
   if (headers.scopes.size() > 1 || headers.terms.size() > 1) {
@@ -68,13 +68,15 @@ Declared by_headers(const Headers& headers, std::string& problem) {
   return declared;
 }
 
-// What the client declares itself, within the scope of its signed token where that gives one.
+// The claim that the client itself declares, within the scope of its signed token if that names
+// one.
 std::variant<hrana::Claim, Refusal> declared_by(const Caller& caller, const Headers& headers) {
   std::string problem;
   Declared declared = by_headers(headers, problem);
   if (!problem.empty()) return wrong(problem);
   const auto& scope = caller.by_signature.scope;
-  // The scopes are compared before one overrides another: a declaration for a scope that the signer did not give is a mistake.
+  // Scopes are compared before one declaration overrides another: declaring a scope other than the
+  // signer's is a mistake.
   for (const std::optional<std::string>* other : {&caller.by_token.scope, &std::as_const(declared).scope}) {
     if (scope && *other && **other != *scope)
       return wrong(fmt::format("the signed token is for scope \"{}\", and the request declares scope \"{}\"", *scope, **other));
@@ -97,7 +99,7 @@ std::optional<std::string_view> bearer_of(const std::vector<std::string_view>& a
   std::string_view given = authorizations.front();
   if (authorizations.size() > 1 || !text::begins(given, scheme)) return std::nullopt;
   given.remove_prefix(scheme.size());
-  // A client with an empty token sends the scheme alone.
+  // A client with an empty token sends only the scheme.
   if (given.empty()) return given;
   if (given.front() != ' ') return std::nullopt;
   return given.substr(1);
@@ -108,7 +110,7 @@ std::variant<Caller, Refusal> identify(std::string_view token, const Doors& door
   auto caller = by_secret(carried ? carried->secret : token, doors, now);
   if (!carried || std::holds_alternative<Refusal>(caller)) return caller;
   if (!carried->problem.empty()) return wrong(carried->problem);
-  // A term or scope with a dot in it would else be read as another one with a secret.
+  // Otherwise a term or scope with a dot in it would be read as another one followed by a secret.
   if (doors.open() && !carried->secret.empty())
     return wrong("this server has no tokens, so nothing follows the last dot of tg.TERM.SCOPE.; a scope with a dot is ~ and base64url");
   std::get<Caller>(caller).by_token = {carried->claim.scope, carried->claim.term};
@@ -117,7 +119,8 @@ std::variant<Caller, Refusal> identify(std::string_view token, const Doors& door
 
 std::variant<hrana::Permit, Refusal> permit_of(const Caller& caller, const Headers& headers, const Standing& standing) {
   using WithoutTerm = Standing::WithoutTerm;
-  // A malformed declaration is refused whatever the rule says: its sender believes that it counts.
+  // A malformed declaration is refused even if the rule overrides it: its sender believes that it
+  // counts.
   auto declared = declared_by(caller, headers);
   if (auto* refusal = std::get_if<Refusal>(&declared)) return std::move(*refusal);
   hrana::Permit permit;

@@ -1,11 +1,13 @@
-// Scope and term of a request, and who sends it.
+// Who sends a request, and the scope and term that it declares.
 //
-//   identify()   by the bearer token: the caller's name and level, and what the token itself says of scope and term
-//   permit_of()  with the operator's rule and the headers: what the request's writes are checked with
+//   identify()   from the bearer token: the caller's name and level, and the token's own scope and term
+//   permit_of()  with the operator's rule and the headers: the claim that the request's writes are checked with
 //
-// Between the two the caller of these asks the rules, which look at the name. From the first to the last, and below the first two a later
-// one overrides an earlier one: the rule, a signed token (both final, but for a rule that is overridable), a token tg.TERM.SCOPE.SECRET,
-// the headers Termgate-Scope (percent-encoded) and Termgate-Term. `SELECT termgate_declare(…)` comes after them and is the stream's.
+// Between the two, the caller of these functions looks up the operator's rules by that name.
+// Sources of scope and term, strongest first: the rule and a signed token, which are final (unless
+// the rule is overridable); then, each overriding the one before it, a token tg.TERM.SCOPE.SECRET,
+// the headers Termgate-Scope (percent-encoded) and Termgate-Term, and `SELECT termgate_declare(…)`,
+// which the stream handles.
 //
 // A malformed declaration is TG005 wherever it comes from, and never "no term". Values; any thread.
 #pragma once
@@ -23,26 +25,26 @@
 
 namespace termgate::claim {
 
-enum class Level : std::uint8_t { read = 1, write, lead, operate };  // each may do what the one before may
+enum class Level : std::uint8_t { read = 1, write, lead, operate };  // each level includes the ones before it
 
-// The request is refused as a whole: an HTTP status with the body's code and message.
+// The whole request is refused, with an HTTP status and the code and message of the body.
 struct Refusal {
-  unsigned status = 400;  // 401: who this is, is not known; 400: what it declares cannot be
+  unsigned status = 400;  // 401: the caller is unknown; 400: what it declares is invalid
   std::string code, message;
 };
 
-// Scope and term as one place declares them; a signed token may give the scope alone.
+// Scope and term from one source; a signed token may give the scope alone.
 struct Declared {
   std::optional<std::string> scope;
   std::optional<std::int64_t> term;
 };
 
 struct Caller {
-  std::string name;  // of the token; empty where the server has no tokens
+  std::string name;  // of the token; empty if the server has no tokens
   Level level = Level::write;
-  std::optional<std::int64_t> expires;  // of a signed token: seconds since 1970, without the grace
-  Declared by_signature;                // of a signed token
-  Declared by_token;                    // of tg.TERM.SCOPE.SECRET: both or neither
+  std::optional<std::int64_t> expires;  // of a signed token, in seconds since 1970, without the grace
+  Declared by_signature;                // from a signed token
+  Declared by_token;                    // from tg.TERM.SCOPE.SECRET: both or neither
 };
 
 struct Known {
@@ -56,24 +58,26 @@ struct Doors {
   bool open() const { return !by_secret && keys.empty(); }
 };
 
-// The bearer token of the headers Authorization: empty where there is none. None: another scheme, or more than one header.
+// The bearer token in the Authorization headers; empty if there are none. None: another scheme, or
+// more than one header.
 std::optional<std::string_view> bearer_of(const std::vector<std::string_view>& authorizations);
 
-// `token`: as bearer_of() returns it, or a WebSocket's `jwt`. `now`: seconds since 1970.
+// `token` comes from bearer_of() or from a WebSocket's `jwt`. `now`: seconds since 1970.
 std::variant<Caller, Refusal> identify(std::string_view token, const Doors& doors, std::int64_t now);
 
-// The values of a request's headers Termgate-Scope and Termgate-Term: none or one of each; more are refused.
+// The values of the headers Termgate-Scope and Termgate-Term, at most one of each; more are
+// refused.
 struct Headers {
   std::vector<std::string_view> scopes, terms;
 };
 
-// The operator's rule, where it speaks of scope and term.
+// What the operator's rule says about scope and term, if it does.
 struct Rule {
-  hrana::Claim claim;    // none: it has no term now
-  std::string why_none;  // the message for a write then, which begins with its code
+  hrana::Claim claim;    // none: the rule has no term now
+  std::string why_none;  // then the message for writes, which begins with its code
   bool overridable = false;
 };
-// What holds for the caller: its rule, and the options where no rule speaks.
+// What applies to the caller: its rule, and the options where the rule says nothing.
 struct Standing {
   std::optional<Rule> rule;
   enum class WithoutTerm : std::uint8_t { reject, read_only, allow } without_term = WithoutTerm::read_only;

@@ -30,7 +30,8 @@ constexpr std::int64_t seconds_max = std::int64_t{1} << 53;
 constexpr std::size_t signature_bytes = 64;
 constexpr std::size_t key_file_bytes_max = 64 * 1024;
 
-// Finds an object that has one name twice: readers differ in which of the two counts, so the signer may have meant the other one.
+// Finds an object with a duplicate name: readers differ in which of the two counts, so the signer
+// may have meant the other one.
 struct Duplicates {
   static constexpr std::size_t max_object_size = 1000, max_array_size = 1000, max_key_size = jwt_bytes_max, max_string_size = jwt_bytes_max;
   std::vector<std::set<std::string, std::less<>>> names;
@@ -62,7 +63,7 @@ struct Duplicates {
   bool on_comment(json::string_view, json::error_code&) { return true; }
 };
 
-// None: no JSON object, or one with a name twice.
+// None: not a JSON object, or one with a duplicate name.
 std::optional<json::object> read_object(std::string_view text) {
   json::parse_options options;
   options.max_depth = depth_max;
@@ -75,7 +76,7 @@ std::optional<json::object> read_object(std::string_view text) {
   return value.as_object();
 }
 
-// Throws the refusal.
+// Reads one token. Throws the refusal.
 class Reading {
  public:
   Reading(std::string_view token, const std::vector<JwtKey>& keys, std::int64_t now) : now_(now) {
@@ -117,7 +118,8 @@ class Reading {
     const json::value* algorithm = header->if_contains("alg");
     if (algorithm == nullptr || !algorithm->is_string() || algorithm->as_string() != "EdDSA")
       fail(Why::unusable, "the signed token's alg must be EdDSA (Ed25519)");
-    // RFC 7515, section 4.1.11: who does not know such an extension must refuse the token.
+    // RFC 7515, section 4.1.11: a reader that does not know such an extension must refuse the
+    // token.
     if (header->contains("crit")) fail(Why::unusable, "the signed token's header has crit, an extension that this server does not know");
   }
 

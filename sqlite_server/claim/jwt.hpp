@@ -1,8 +1,10 @@
 // Signed tokens: JSON Web Tokens (RFC 7519) with Ed25519 signatures (RFC 8037), and no other algorithm.
 //
-// Claims that count: exp and nbf (whole seconds since 1970; 30 s of grace), a ("ro": level read, "rw" or none: level write), sub (the
-// caller's name), and termgate: {"scope": S, "term": "5"}, or the scope alone. `p` and `id` name namespaces, which this server has none of:
-// such a token is refused, because it means less than it would get here. Others are passed over. Values; any thread.
+// These claims count: exp and nbf (whole seconds since 1970; 30 s of grace), a ("ro": level read,
+// "rw" or absent: level write), sub (the caller's name), and termgate: {"scope": S, "term": "5"},
+// or the scope alone. `p` and `id` name namespaces, which this server does not have: such a token
+// is refused, because it would grant more here than its signer meant. Other claims are ignored.
+// Values; any thread.
 #pragma once
 
 #include <array>
@@ -31,25 +33,26 @@ class JwtKey {
 };
 
 struct SignedToken {
-  std::string subject;  // "jwt" where it names none
+  std::string subject;  // "jwt" if the token has no sub
   bool read_only = false;
   std::optional<std::int64_t> expires;  // seconds since 1970, without the grace
-  // What `termgate` says; a term comes with a scope.
+  // From the claim `termgate`; a term comes with a scope.
   std::optional<std::string> scope;
   std::optional<std::int64_t> term;
 };
 
-// Why a token is not taken: without the token, or any part of it that is not known to be signed.
+// Why a token is refused. It contains no part of the token that is not known to be signed.
 struct JwtRefused {
   enum class Why : std::uint8_t { malformed, not_signed, expired, not_yet, unusable, bad_claim };
   Why why = Why::malformed;
   std::string message;
 };
 
-// Whether it looks like one: three parts, and the first begins as `{"` does.
+// Whether it looks like a JWT: three parts, the first of which begins like an encoded `{"`.
 bool is_jwt(std::string_view token);
 
-// `now`: seconds since 1970. What the token says counts only once one of `keys` has signed it.
+// `now`: seconds since 1970. The token's claims count only once one of `keys` has verified its
+// signature.
 std::optional<SignedToken> read_jwt(std::string_view token, const std::vector<JwtKey>& keys, std::int64_t now, JwtRefused& refused);
 
 }  // namespace termgate::claim

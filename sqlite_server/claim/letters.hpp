@@ -1,4 +1,5 @@
-// Base64url (RFC 4648, section 5) and the numbers of a claim, each read in one spelling only. Values; any thread.
+// Base64url (RFC 4648, section 5) and the numbers of a claim. Each value has exactly one accepted
+// spelling. Values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,13 @@
 
 namespace termgate::claim {
 
-// Without padding. None: another letter, a length that no bytes have, or bits at the end that belong to no byte.
+// Decodes without padding. None: an invalid character, an impossible length, or leftover bits that
+// are not zero.
 std::optional<std::string> from_base64url(std::string_view text);
 std::string to_base64url(std::string_view bytes);
 
-// 1 to 2^62 in decimal, without a sign or a leading zero: one term has one spelling. None: anything else.
+// 1 to 2^62 in decimal, without a sign or a leading zero, so that each term has one spelling. None:
+// anything else.
 std::optional<std::int64_t> read_term(std::string_view text);
 
 }  // namespace termgate::claim

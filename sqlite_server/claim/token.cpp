@@ -19,7 +19,7 @@ bool is_plain(std::string_view scope) {
          std::all_of(scope.begin(), scope.end(), [](char c) { return text::is_letter_or_digit(c) || c == '_' || c == '-'; });
 }
 
-// The part up to the next point, which is taken off `rest`. None: there is no point.
+// Removes the part up to the next dot from `rest` and returns it. None: there is no dot.
 std::optional<std::string_view> part_of(std::string_view& rest) {
   const auto point = rest.find('.');
   if (point == std::string_view::npos) return std::nullopt;

@@ -15,14 +15,15 @@ namespace {
 
 Want want_of(const hrana::Claim& claim) { return {claim.scope, claim.term}; }
 
-// What a snapshot shows, without the lock: fit for a refusal and for nothing else. 0: nothing.
+// The fence that a snapshot shows, read without the lock, so it can only justify a refusal. 0:
+// none.
 std::int64_t fence_seen(Connection& reader, const std::string& scope) {
   try {
     sqlite::Statement statement(reader.handle(), "SELECT term FROM main.termgate_fences WHERE scope = ?1");
     sqlite::Running read(statement.get());
     return read.bind(scope).step() ? read.integer(0) : 0;
   } catch (const Error&) {
-    return 0;  // without layer 1; the check says so
+    return 0;  // without layer 1; the check reports that
   }
 }
 
@@ -55,7 +56,7 @@ void Checks::before_lock(const hrana::Permit& permit, bool names_claim, Connecti
   const Want claim = want_of(permit.claim);
   if (claim_ && *claim_ != claim) bind(claim);
   if (has(claim) || engine_.memory()->highest(claim.scope) <= claim.term) return;
-  // The memory alone would refuse what an audited reset allows again.
+  // The memory alone is not enough: it would refuse what an audited reset allows again.
   std::unique_ptr<Connection> borrowed;
   if (reader == nullptr) {
     borrowed = engine_.borrow(false);
@@ -89,7 +90,8 @@ void Checks::declare(Connection& writer, const hrana::Permit& permit) {
   if (!permit.claim.none()) writer.sqlite().layer1().declare(Scope(permit.claim.scope), Term(permit.claim.term));
 }
 
-// An older copy of the file, unless an audited reset took the fence down.
+// Throws TG004 if the file shows a lower fence than this server has seen: it is an older copy,
+// unless an audited reset lowered the fence.
 void Checks::refuse_forgotten(Connection& writer, const Want& pass, std::int64_t fence) {
   const std::int64_t remembered = engine_.memory()->highest(pass.scope);
   if (fence >= remembered) return;
@@ -135,7 +137,7 @@ void Checks::released(std::size_t savepoints) noexcept {
   for (Pass& each : passed_) each.savepoints = std::min(each.savepoints, savepoints);
 }
 
-// What was passed within may have been a raise, which is undone.
+// A check that was passed since the savepoint may have raised the fence, and that raise is undone.
 void Checks::rolled_back_to(std::size_t savepoints) noexcept {
   std::erase_if(passed_, [&](const Pass& each) { return each.savepoints > savepoints; });
 }

@@ -1,6 +1,7 @@
-// Checks: what an open write transaction has passed, and what it needs before it writes.
+// Checks: the checks that an open write transaction has passed, and those that it needs before it
+// writes.
 //
-// Owner: a FileTransaction, or one autocommit write. The thread of its owner.
+// Owner: a FileTransaction, or one autocommit write. For its owner's thread.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +19,19 @@ class Checks {
  public:
   explicit Checks(Engine& engine) : engine_(engine) {}
 
-  // Without the lock, so that nobody asks for it in vain: TermRequired (TG002), InvalidInput (TG005) for a second claim in one transaction,
-  // StaleTerm for a term that the file shows to be stale. `names_claim`: the statement names scope and term itself. `reader`: shows a
-  // snapshot; nullptr: one is borrowed where it is needed.
+  // Refuses early, so that a write that cannot pass does not wait for the lock. Throws TermRequired
+  // (TG002), InvalidInput (TG005) for a second claim in one transaction, StaleTerm for a term that
+  // the file shows to be stale. `names_claim`: the statement names scope and term itself. `reader`
+  // shows a snapshot; nullptr: one is borrowed if needed.
   void before_lock(const hrana::Permit& permit, bool names_claim, Connection* reader);
-  // Under the lock: declares the claim for the triggers of layer 1, and checks it unless that was done.
-  // `savepoints`: how many are open.
+  // Under the lock: declares the claim for the triggers of layer 1, and checks it unless it has
+  // passed already. `savepoints`: how many are open.
   void require(Connection& writer, const hrana::Permit& permit, bool names_claim, std::size_t savepoints = 0);
-  // Declares the claim and does not check it: for a statement in autocommit that names scope and term itself.
+  // Declares the claim without checking it: for a statement in autocommit that names scope and term
+  // itself.
   static void declare(Connection& writer, const hrana::Permit& permit);
-  // After a statement: what termgate_check_term() and the like have passed. Throws FenceUntrusted, and InvalidInput where a final claim is
-  // another.
+  // After a statement: takes note of checks that termgate_check_term() and the like have passed.
+  // Throws FenceUntrusted, and InvalidInput if a statement passed another claim than the final one.
   void absorb(Connection& writer, std::size_t savepoints = 0);
 
   void released(std::size_t savepoints) noexcept;
@@ -47,8 +50,8 @@ class Checks {
   void refuse_forgotten(Connection& writer, const Want& pass, std::int64_t fence);
 
   Engine& engine_;
-  std::optional<Want> claim_;  // the transaction's, by its first check
-  bool final_ = false;         // a statement may name no other
+  std::optional<Want> claim_;  // the transaction's claim, set by its first check
+  bool final_ = false;         // statements may not name another claim
   std::vector<Pass> passed_;
 };
 

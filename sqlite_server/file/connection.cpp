@@ -14,17 +14,18 @@
 namespace termgate::sqlite_file {
 namespace {
 constexpr int value_bytes_max = 1 << 26;
-constexpr int text_bytes_max = (1 << 24) + 1;  // of a sequence
+constexpr int text_bytes_max = (1 << 24) + 1;  // for the text of a sequence
 constexpr int parameters_max = 32'766;
 constexpr int columns_max = 2'000;
-constexpr int wildcards_bytes_max = 1'000;  // of a pattern
-constexpr int expression_depth_max = 500;   // within a worker's stack
+constexpr int wildcards_bytes_max = 1'000;  // for a pattern of LIKE or GLOB
+constexpr int expression_depth_max = 500;   // fits the stack of a worker
 constexpr int trigger_depth_max = 50;
 }  // namespace
 
 Connection::Connection(const sqlite::OpenAs& how, Role role, int kib) : cache_kib(kib), role_(role), connection_(how, false, false) {
   connection_.control_checked(("PRAGMA main.cache_size = -" + std::to_string(kib)).c_str());
-  // Anything that the guard did not see prepared is ours.
+  // The authorizer applies only to texts that the guard prepares; every other statement is
+  // Termgate's own.
   sqlite3_set_authorizer(handle(), authorize, this);
   sqlite3_limit(handle(), SQLITE_LIMIT_EXPR_DEPTH, expression_depth_max);
   sqlite3_limit(handle(), SQLITE_LIMIT_TRIGGER_DEPTH, trigger_depth_max);
@@ -34,12 +35,12 @@ Connection::Connection(const sqlite::OpenAs& how, Role role, int kib) : cache_ki
   sqlite3_limit(handle(), SQLITE_LIMIT_COLUMN, columns_max);
   sqlite3_limit(handle(), SQLITE_LIMIT_LIKE_PATTERN_LENGTH, wildcards_bytes_max);
   sqlite3_limit(handle(), SQLITE_LIMIT_WORKER_THREADS, 0);
-  // VACUUM INTO is an ATTACH that no authorizer sees before it runs.
+  // VACUUM INTO attaches a file, and the authorizer is not called for it before it runs.
   sqlite3_limit(handle(), SQLITE_LIMIT_ATTACHED, 0);
   install_functions(handle(), serving_, role != Role::reads);
   sqlite3_commit_hook(
       handle(), [](void* self) { return static_cast<Connection*>(self)->writable_ ? 0 : 1; }, this);
-  constexpr int instructions = 5000;  // about a tenth of a millisecond
+  constexpr int instructions = 5000;  // takes about a tenth of a millisecond
   sqlite3_progress_handler(
       handle(), instructions,
       [](void* self) {
@@ -71,7 +72,7 @@ bool Connection::restore() noexcept {
   return sqlite3_get_autocommit(handle()) != 0;
 }
 
-// Without a text, so that nothing can fail on the way back.
+// Uses the API instead of a PRAGMA, so that it cannot fail on the way back.
 void Connection::foreign_keys(bool on) noexcept { sqlite3_db_config(handle(), SQLITE_DBCONFIG_ENABLE_FKEY, on ? 1 : 0, nullptr); }
 
 int Connection::authorize(void* held, int action, const char* first, const char* second, const char*, const char*) {
@@ -109,13 +110,14 @@ Connection::Kept Connection::prepare_now(std::string_view sql) {
     throw hrana::Refused("SQL_INPUT_ERROR", "the text holds a zero byte, at which SQLite would end it; bind such a value as a parameter");
   Kept made;
   const char* tail = nullptr;
-  // A copy that ends in a zero byte: SQLite makes one of its own otherwise, which the tail would not point into.
+  // A copy that ends in a zero byte: otherwise SQLite makes its own copy, and the tail would point
+  // into that one.
   const std::string text(sql);
   guard_.begin(sql);
   from_network_ = true;
   const int code = sqlite3_prepare(handle(), text.c_str(), static_cast<int>(text.size()) + 1, &made.statement, &tail);
   from_network_ = false;
-  // The statement ends at its semicolon; of a text that failed nothing after it is run.
+  // The statement ends at its semicolon. If preparing failed, nothing after it is run.
   const std::size_t used = tail != nullptr ? static_cast<std::size_t>(tail - text.c_str()) : text.size();
   const bool failed = code != SQLITE_OK;
   const bool may = guard_.judge(sql.substr(0, failed ? sql.size() : used), failed,
@@ -128,7 +130,7 @@ Connection::Kept Connection::prepare_now(std::string_view sql) {
     throw hrana::Refused("SQLITE_AUTH", guard_.refusal(), "SQLITE_AUTH");
   }
   made.facts = guard_.facts();
-  // BEGIN READONLY is no text of SQLite's.
+  // SQLite does not know BEGIN READONLY, so its text ends at the first semicolon.
   made.sql = failed ? sql.substr(0, std::min(sql.find(';'), sql.size() - 1) + 1) : sql.substr(0, used);
   try {
     refuse_changes();
@@ -139,7 +141,8 @@ Connection::Kept Connection::prepare_now(std::string_view sql) {
   return made;
 }
 
-// True: the table is protected for one scope, which the open transaction has passed.
+// Whether the open transaction has passed a check of the table's scope, or the table is not
+// protected.
 bool Connection::fixed_scope_passed(std::string_view table, bool& found) {
   sqlite3_stmt* statement = nullptr;
   static constexpr const char* sql = "SELECT scope FROM main.termgate_protected WHERE table_name = ?1 COLLATE NOCASE";
@@ -155,9 +158,10 @@ bool Connection::fixed_scope_passed(std::string_view table, bool& found) {
   return passed;
 }
 
-// An adopted table is read by its name where a scope has no fence yet, and a protected one is protected by its name. Whoever changes the
-// columns, triggers or indexes of a protected table changes what every scope of it writes. A reader asks nothing: what it prepares does
-// not run here.
+// Refuses a change that could bypass protection. An adopted table is read by its name while a scope
+// has no fence yet, and a protected one is protected by its name; and changing the columns,
+// triggers or indexes of a protected table changes what all its scopes write. A connection that
+// only reads skips this, because it does not run what it prepares here.
 void Connection::refuse_changes() {
   using What = Guard::Change::What;
   if (!writable_) return;
@@ -206,7 +210,7 @@ void Connection::keep(std::list<Kept>& one) noexcept {
   if (statement == nullptr) return one.clear();
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);
-  // What depends on the passed checks is judged each time.
+  // A statement whose permission depends on the passed checks is judged again each time.
   if (one.front().sql.size() > kept_text_bytes_max || one.front().facts.kind != Facts::Kind::plain || one.front().facts.changes_schema ||
       one.front().only_once) {
     sqlite3_finalize(statement);
@@ -240,14 +244,16 @@ int Prepared::step() {
     int code = sqlite3_step(get());
     if (code == SQLITE_ROW || code == SQLITE_DONE) {
       stepped_ = true;
-      // A new unique index is a new way for REPLACE to remove rows: the triggers of protect() look for those of each.
+      // A new unique index is another way for REPLACE to remove rows, and the triggers of protect()
+      // look at each unique index.
       sqlite::Layer1& layer1 = owner_->connection_.layer1();
       if (code == SQLITE_DONE && facts().changes_indexes && layer1.installed_version() > 0) layer1.renew_triggers();
       return code;
     }
-    // The older interface says what it was only here.
+    // The older interface returns the specific error only here.
     code = sqlite3_reset(get());
-    // After the first row the client has a part of the answer. 25 times at most: others may be changing the schema.
+    // Not after the first row, because the client has a part of the answer then. At most 25 times,
+    // because others may keep changing the schema.
     if ((code & 0xff) != SQLITE_SCHEMA || stepped_ || again == 25) owner_->fail(code);
     prepare_again();
   }

@@ -1,8 +1,9 @@
-// Connection: one connection of storage/sqlite's for streams: the guard over texts from the network, functions that can be stopped,
-// statements kept prepared.
+// Connection: a connection of storage/sqlite for streams. It guards texts from the network, has
+// functions that can be stopped, and keeps statements prepared.
 //
-// Statements are prepared with SQLite's older interface on purpose: it never prepares one anew by itself. A schema that has changed is met
-// as SQLITE_SCHEMA, and the text goes past the guard again.
+// Statements are prepared with SQLite's older interface on purpose, because that never prepares one
+// again by itself: a changed schema is reported as SQLITE_SCHEMA, and the text passes the guard
+// again.
 //
 // Owner: the engine, or the stream that has borrowed it. One thread at a time.
 #pragma once
@@ -27,33 +28,36 @@ class Prepared;
 
 class Connection {
  public:
-  // The writer, a reader of the pool, a reader of the pool for a transaction that may become a writer.
+  // writer: the one that writes. may_write: a reader of the pool for a transaction that may become
+  // a writer. reads: any other reader of the pool.
   enum class Role : std::uint8_t { writer, may_write, reads };
   Connection(const sqlite::OpenAs& how, Role role, int cache_kib);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // The first statement of the text. Throws hrana::Refused: what the guard refuses, what SQLite does not know. One without a handle: there
-  // is none, or it is BEGIN READONLY.
+  // Prepares the first statement of the text. Throws hrana::Refused for what the guard or SQLite
+  // refuses. The result has no handle if there is no statement, or if it is BEGIN READONLY.
   Prepared prepare(std::string_view sql);
-  // The same from the file's schema as it is now, for who looks at the statement and does not run it. A kept one may be of an older schema,
-  // which is found out when it runs.
+  // The same, but always from the file's current schema, for callers that examine the statement
+  // without running it. A kept statement may be based on an older schema, which shows only when it
+  // runs.
   Prepared prepare_anew(std::string_view sql);
-  // Text of ours, without rows. Throws hrana::Refused.
+  // Runs a text of Termgate's own that returns no rows. Throws hrana::Refused.
   void run(const std::string& sql);
 
-  // Before and after a transaction of a stream: outside it nothing may commit a write but the writer. False: it is not to be used again.
+  // Called before and after a stream's transaction: outside of it only the writer may commit a
+  // write. False: the connection must not be used again.
   void may_write(bool on);
   bool restore() noexcept;
-  // Outside a transaction.
+  // May only be called outside a transaction.
   void foreign_keys(bool on) noexcept;
 
   sqlite::Connection& sqlite() noexcept { return connection_; }
   sqlite3* handle() const noexcept { return connection_.handle(); }
   Role role() const noexcept { return role_; }
   Serving& serving() noexcept { return serving_; }
-  // Throws what SQLite said last.
+  // Throws SQLite's last error.
   [[noreturn]] void fail(int code, bool preparing = false);
 
   const int cache_kib;
@@ -61,10 +65,10 @@ class Connection {
  private:
   friend class Prepared;
   struct Kept {
-    std::string sql;  // of one statement, with what ends it
+    std::string sql;  // one statement, up to and including its semicolon
     sqlite3_stmt* statement = nullptr;
     Facts facts;
-    bool only_once = false;  // not kept
+    bool only_once = false;  // must not be kept
   };
   static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* asking);
   Kept prepare_now(std::string_view sql);
@@ -79,27 +83,29 @@ class Connection {
   Serving serving_;
   sqlite::Connection connection_;
   Guard guard_;
-  bool from_network_ = false;  // a text of a client's is being prepared
-  bool writable_ = false;      // else no transaction of this connection commits a write
+  bool from_network_ = false;  // a client's text is being prepared
+  bool writable_ = false;      // if false, no transaction of this connection may commit a write
   bool query_only_ = false;
   std::list<Kept> kept_;  // most recently used first
 };
 
-// A statement of a connection's, given back to its memory at the end. Not beyond the connection.
+// A prepared statement of a connection, which goes back to that connection's kept statements at the
+// end. The connection must outlive it.
 class Prepared {
  public:
   Prepared(Prepared&& other) noexcept : owner_(other.owner_), stepped_(other.stepped_) { held_.splice(held_.begin(), other.held_); }
   Prepared& operator=(Prepared&&) = delete;
   ~Prepared();
 
-  // nullptr: nothing to run.
+  // nullptr: there is nothing to run.
   sqlite3_stmt* get() const noexcept { return held_.front().statement; }
   const Facts& facts() const noexcept { return held_.front().facts; }
-  // Bytes of the text that it is.
+  // How many bytes of the text the statement takes.
   std::size_t used() const noexcept { return held_.front().sql.size(); }
   Connection& owner() const noexcept { return *owner_; }
-  // SQLITE_ROW or SQLITE_DONE; throws hrana::Refused. A changed schema is met by preparing again, with what is bound; where the statement
-  // has become another kind then, it throws Changed and nothing of it has run.
+  // Returns SQLITE_ROW or SQLITE_DONE; throws hrana::Refused. If the schema has changed, it
+  // prepares the statement again and binds the same values. If that makes it another kind of
+  // statement, it throws Changed, and nothing has run.
   int step();
   struct Changed {};
 
@@ -108,7 +114,7 @@ class Prepared {
   explicit Prepared(Connection& owner) : owner_(&owner) {}
   void prepare_again();
   Connection* owner_;
-  std::list<Connection::Kept> held_;  // one: it goes to and from the connection's without a copy
+  std::list<Connection::Kept> held_;  // a list of one, so that it moves to and from the connection's list without a copy
   bool stepped_ = false;
 };
 

@@ -4,7 +4,7 @@
 
 namespace termgate::sqlite_file {
 
-// From here to ends() other threads may interrupt `db`, so it has to stay open.
+// From here to ends() other threads may interrupt `db`, so it must stay open.
 void Control::begins(sqlite3* db, bool shared) {
   const std::lock_guard lock(mutex_);
   running_ = db;
@@ -33,14 +33,15 @@ bool Control::must_stop() noexcept {
   if (evicted_) return true;
   if (!cancelled_ && !timed_out()) return false;
   if (!shared_) return true;
-  // An interrupt takes along what others wrote into the same commit: they get an error that asks them to send it again.
+  // An interrupt would also undo what others wrote into the same commit; their error asks them to
+  // send it again.
   constexpr std::chrono::milliseconds moment{250};
   const auto now = Clock::now();
   if (stop_requested_ == Clock::time_point{}) stop_requested_ = now;
   return now - stop_requested_ >= moment;
 }
 
-// What arrives while nothing runs is dropped: it would hit the next statement.
+// A cancellation while nothing runs is dropped: it would hit the next statement.
 void Control::cancel() noexcept {
   const std::lock_guard lock(mutex_);
   if (running_ == nullptr && !waits_) return;
@@ -53,12 +54,14 @@ void Control::evict(Eviction why) {
   if (evicted_) return;
   why_ = std::move(why);
   evicted_ = true;
-  // A higher term goes before those who share the commit with a stale one: they get an error that asks them to send it again.
+  // A higher term has priority over streams that share the commit with a stale one; their error
+  // asks them to send it again.
   if (running_ != nullptr) sqlite3_interrupt(running_);
   if (idle_since_.load() != Clock::time_point{} && on_evicted_) on_evicted_(*why_);
 }
 
-// Evicted after its last look and before it was silent: it finds out here, or evict() does. Both is no harm.
+// The stream may have been evicted after its last look and before it became silent. Then either
+// this call or evict() reports it; doing so twice is harmless.
 void Control::silent() {
   idle_since_ = Clock::now();
   if (!evicted_) return;

@@ -1,4 +1,5 @@
-// What a session carries out itself: the beginning and end of transactions, savepoints, settings; and whole batches as members of a group.
+// Statements that a session carries out itself: transactions, savepoints and settings; and whole
+// batches as members of a group commit.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -31,7 +32,7 @@ void Session::begin(const Job& job, const Facts& facts) {
   if (transaction_.state() != State::none) throw refused(SQLITE_ERROR, "cannot start a transaction within a transaction");
   const hrana::Permit& permit = job.permit;
   transaction_.begin(facts.read_only_begin);
-  // Who has no term may not hold the lock: its first write asks for it.
+  // A client without a term must not hold the lock: its first write requests it.
   const bool may_lock = permit.access != hrana::Access::read_only && !settings_.query_only && !permit.observe &&
                         (!permit.claim.none() || permit.access == hrana::Access::unfenced);
   if (!facts.locks || facts.read_only_begin || !may_lock) return;
@@ -77,7 +78,8 @@ hrana::Outcome Session::run_control(const Job& job, const Facts& facts) {
   return {};
 }
 
-// BEGIN is a savepoint of the group's transaction, COMMIT leaves it, ROLLBACK goes back to it.
+// For a member of a group: BEGIN is a savepoint of the group's transaction, COMMIT releases it,
+// ROLLBACK goes back to it.
 void Session::run_member_control(const Job& job, const Facts& facts) {
   Member& member = *member_;
   sqlite::Connection& sqlite = member.connection.sqlite();
@@ -130,7 +132,7 @@ hrana::Outcome Session::run_pragma(const Job& job, const Facts& facts) {
     return {};
   }
   const bool on = pragma_truth(*facts.value);
-  // As in SQLite foreign_keys does nothing within a transaction.
+  // As in SQLite, foreign_keys has no effect inside a transaction.
   if (&flag != &settings_.foreign_keys || is_autocommit()) flag = on;
   if (&flag == &settings_.defer_foreign_keys && transaction_.state() == State::writing)
     transaction_.connection()->run(on ? "PRAGMA defer_foreign_keys = ON" : "PRAGMA defer_foreign_keys = OFF");
@@ -140,8 +142,9 @@ hrana::Outcome Session::run_pragma(const Job& job, const Facts& facts) {
 
 // --- batches
 
-// BEGIN, statements that write or read, COMMIT, and perhaps a ROLLBACK for the failure of one. What cannot be prepared now, because an
-// earlier one of them makes it, runs one by one.
+// Whether the texts are BEGIN, statements that write or read, COMMIT, and perhaps a ROLLBACK in
+// case one fails. A batch with a statement that cannot be prepared yet, because an earlier one
+// creates what it uses, does not run as a group.
 bool Session::suits_group(std::span<const std::string_view> texts) {
   if (texts.size() < 3) return false;
   const PooledConnection lent(*this);
@@ -159,7 +162,7 @@ bool Session::suits_group(std::span<const std::string_view> texts) {
     } else if (facts.kind == Is::commit) {
       commit_at = i;
     } else {
-      // For which scope a function waits is not known yet.
+      // The scope that such a function needs is not known yet.
       if (facts.kind != Is::plain || facts.calls_termgate || prepared.get() == nullptr) return false;
       writes = writes || facts.writes;
     }
@@ -179,7 +182,7 @@ bool Session::together(std::span<const std::string_view> texts, const hrana::Per
     if (!suits_group(texts)) return false;
     early.before_lock(permit, false, nullptr);
   } catch (const std::exception&) {
-    return false;  // reported where it is run
+    return false;  // the error is reported when the statement runs
   }
   guarded(permit, [&] {
     std::vector<Want> passed;

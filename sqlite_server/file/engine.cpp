@@ -1,5 +1,6 @@
-// One file for many streams (engine.hpp has the owner, the threads and the invariants). The turn of the WriteQueue says which stream may
-// write; the watchdog ends a transaction that keeps it from a higher term, or keeps it and says nothing.
+// One file for many streams (engine.hpp has the owner, the threads and the invariants). The
+// WriteQueue's turn says which stream may write. The watchdog ends a transaction that keeps the
+// turn from a higher term, or keeps it while its client is silent.
 #include "file/engine.hpp"
 
 #include <algorithm>
@@ -18,19 +19,20 @@ using std::chrono::milliseconds;
 
 namespace {
 constexpr milliseconds connection_wait{5000};
-// Who has not been heard of for this long waits no more; beside LockWait::every it bears two lost messages.
+// A process whose last notice is this old no longer waits; with LockWait::every this tolerates two
+// lost messages.
 constexpr milliseconds outside_gone = 3 * sqlite::LockWait::every + milliseconds(50);
 constexpr std::size_t outside_max = 1000;
-// Few connections read at once, whatever the number of streams: those few keep more of the file.
+// A few connections have a large cache; most reads use those, whatever the number of streams.
 constexpr std::size_t roomy_connections = 4;
 constexpr int roomy_kib = 32 << 10, cache_kib = 2 << 10;
 constexpr std::size_t rolling_back_max = 2000;
-constexpr milliseconds look{20};  // the holder watchdog's, while somebody waits
+constexpr milliseconds look{20};  // interval of the holder watchdog while somebody waits
 constexpr milliseconds look_at_file_every{200};
 }  // namespace
 
-// A stream that waits for the turn, for the length of its wait. over() is called as soon as it has the turn: from then on it is the
-// holder, and its own wait must not evict it.
+// Registers a stream that waits for the turn. over() is called as soon as it has the turn: from
+// then on it is the holder, and its own wait must not evict it.
 class Engine::Waiting {
  public:
   Waiting(Engine& engine, const Want& want, Control& control) : engine_(engine), control_(control) {
@@ -39,7 +41,8 @@ class Engine::Waiting {
       throw hrana::Busy(fmt::format("{} writers wait for the file already: try again later", engine_.options_.waiters_max));
     control_.waits(true);
     at_ = engine_.waiters_.insert(engine_.waiters_.end(), {want, Clock::now()});
-    // Once: a watchdog that looks at short intervals need not be woken for each of a thousand waits a second.
+    // Wakes the watchdog only if it rests: while it looks at short intervals, thousands of waits a
+    // second need not wake it.
     if (std::exchange(engine_.watchdog_rests_, false)) engine_.watched_.notify_one();
   }
   Waiting(const Waiting&) = delete;
@@ -64,7 +67,7 @@ Engine::Engine(EngineOptions options)
   count_memory();
   how_.path = options_.path;
   writer_ = std::make_unique<Connection>(how_, Connection::Role::writer, roomy_kib);
-  // A copy, which the watchdog's thread has to itself.
+  // A copy for the watchdog's thread alone.
   file_ = writer_->sqlite().layer1().file();
   queue_ = std::make_unique<sqlite::WriteQueue>(writer_->sqlite(), how_.synchronous, how_.wait);
   try {
@@ -77,7 +80,7 @@ Engine::Engine(EngineOptions options)
       std::make_unique<sqlite::LockWaitListener>(options_.path, [this](const sqlite::LockWaitNotice& notice) { heard(notice); });
 }
 
-// The listener first: its thread calls heard(), which needs the queue and the mutex.
+// The listener is destroyed first: its thread calls heard(), which needs the queue and the mutex.
 Engine::~Engine() {
   outside_listener_.reset();
   {
@@ -92,7 +95,7 @@ Engine::~Engine() {
 
 std::unique_ptr<Connection> Engine::borrow(bool may_write) {
   const auto role = may_write ? Connection::Role::may_write : Connection::Role::reads;
-  std::unique_ptr<Connection> other;  // closed to make room for one of the role; without the mutex
+  std::unique_ptr<Connection> other;  // closed to make room for one of this role, after the mutex is released
   std::unique_lock lock(connections_mutex_);
   if (!connection_free_.wait_for(lock, connection_wait, [&] { return !idle_.empty() || open_ < options_.readers_max; })) {
     throw hrana::Busy(fmt::format("all {} connections to the file have been at work for {} ms: try again later", options_.readers_max,
@@ -122,8 +125,8 @@ std::unique_ptr<Connection> Engine::borrow(bool may_write) {
   }
 }
 
-// Connections with a large cache go to the end that is borrowed from first, so that few of them do most of the reading. One that cannot be
-// given back as it was is closed.
+// Connections with a large cache go to the end that is borrowed from first, so that few of them do
+// most of the reading. A connection whose state cannot be restored is closed.
 void Engine::put_back(std::unique_ptr<Connection> connection) noexcept {
   if (!connection->restore()) connection.reset();
   const std::lock_guard lock(connections_mutex_);
@@ -143,7 +146,8 @@ void Engine::hold(Control* control) {
   holder_passed_.clear();
 }
 
-// The stream counts as the holder while its work runs: not before, when it waits, and not after, when it only waits for the flush.
+// The stream counts as the holder while its work runs: not earlier, while it waits, and not later,
+// while it only waits for the flush.
 void Engine::group(Control& control, const Want& want, bool alone, const std::function<void(Connection&, bool)>& work) {
   Waiting waiting(*this, want, control);
   const std::function<bool()> give_up = [&] { return control.interrupted(); };
@@ -163,7 +167,7 @@ void Engine::group(Control& control, const Want& want, bool alone, const std::fu
       const Over over{*this};
       work(*writer_, queue_->shares());
     }
-    // Asked when nobody can evict it any more: what is committed then is no lost write.
+    // Checked when it can no longer be evicted: nothing that is committed afterwards was evicted.
     if (control.evicted()) throw sqlite::GaveUp{};
   });
 }
@@ -244,7 +248,8 @@ bool Engine::count_observed(std::string_view code) noexcept {
 
 // --- the holder watchdog
 
-// On the listener's thread. Another process repeats its notice while it waits, so one that stops counts as gone.
+// Runs on the listener's thread. Another process repeats its notice while it waits, so one that
+// stops counts as gone.
 void Engine::heard(const sqlite::LockWaitNotice& notice) {
   queue_->make_room();
   const std::lock_guard lock(watch_mutex_);
@@ -254,7 +259,7 @@ void Engine::heard(const sqlite::LockWaitNotice& notice) {
   });
   if (known != outside_.end()) {
     known->heard = now;
-    // Any process of the same user can send notices.
+    // Bounded, because any process of the same user can send notices.
   } else if (outside_.size() < outside_max) {
     outside_.push_back({notice.pid, {{notice.scope, notice.term}, now}, now});
     watched_.notify_one();
@@ -282,7 +287,7 @@ void Engine::evict(std::string code, std::string message) {
   holder_->evict({std::move(code), std::move(message)});
 }
 
-// Only a holder with a lower term of the same scope is stale (F4).
+// Ends the holder's transaction only if its term is lower in the same scope (F4).
 bool Engine::evicts(const Waiter& waiter, Clock::time_point now) {
   const auto lower = std::find_if(holder_passed_.begin(), holder_passed_.end(),
                                   [&](const Want& passed) { return passed.scope == waiter.want.scope && passed.term < waiter.want.term; });
@@ -318,7 +323,8 @@ void Engine::watch() {
     }
     std::erase_if(outside_, [now = Clock::now()](const Outside& one) { return now - one.heard > outside_gone; });
     if (waiters_.empty() && outside_.empty()) {
-      // No predicate: who woke it may have had its turn by now, and the next one must wake it again.
+      // No predicate: the waiter that woke it may be done already, and the next one must be able to
+      // wake it again.
       watchdog_rests_ = true;
       watched_.wait_for(lock, look_at_file_every);
       watchdog_rests_ = false;

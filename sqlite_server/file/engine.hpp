@@ -2,22 +2,27 @@
 // storage/sqlite's WriteQueue: a stream must hold its turn to write. Autocommit writes share a commit; a transaction keeps the turn from
 // its first write to its end.
 //
-// A front makes one with
+// A front creates one with
 //   auto engine = std::make_shared<Engine>(EngineOptions{.path = "app.db", .on_moved = …});
-// and gives it to each Session (session.hpp). When moved() it makes another for the path and hands over `memory()`, so that a copy of the
-// file that has forgotten a raise is found (TG004); sessions of the old one fail with Lost DATABASE_MOVED.
+// and passes it to each Session (session.hpp). After moved() it creates another one for the path
+// with the old one's memory(), so that a copy of the file that has forgotten a raise is noticed
+// (TG004). Sessions of the old engine then fail with Lost DATABASE_MOVED.
 //
-// A stream that waits for the turn gives the scope and term that it waits for. The holder watchdog (F4) ends
-//   - the transaction of a stream that has passed a waiter's scope with a lower term, after layer 1's setting eviction_grace_ms;
-//   - that of a stream that keeps the turn while its client sends nothing, after `idle_holder_max`, where others wait.
-// Processes that wait through the library, the command or the extension announce it (lock_wait.hpp) and count like streams. Other
-// processes that wait for the file cannot be seen, because SQLite's waiters leave no trace.
+// A stream that waits for the turn names the scope and term that it waits for. The holder watchdog
+// (F4) ends
+//   - the transaction of a stream that has passed a waiter's scope with a lower term, after
+//     layer 1's setting eviction_grace_ms;
+//   - the transaction of a stream that keeps the turn while its client is silent for
+//     `idle_holder_max`, if others wait.
+// Processes that wait through the library, the command or the extension announce it (lock_wait.hpp)
+// and count like streams. Other processes that wait for the file cannot be seen, because SQLite's
+// waiters leave no trace.
 //
-// Owner: the front, and each session. Threads: any thread may call. Each mutex names what it guards; no two of the engine's mutexes are
-// held at once.
+// Owner: the front, and each session. Threads: any thread may call. Each mutex names what it
+// guards; a thread never holds two of the engine's mutexes.
 // Invariants, asserted in debug builds:
-//   - idle connections are open ones, and at most `readers_max` are open;
-//   - at most one stream holds the turn, and only that one uses the writer.
+//   - every idle connection is open, and at most `readers_max` are open;
+//   - at most one stream has the turn, and only that stream uses the writer.
 #pragma once
 
 #include <array>
@@ -56,23 +61,24 @@ struct Want {
 };
 
 struct EngineOptions {
-  std::string path = {};          // of the file, which must exist
-  std::size_t readers_max = 160;  // as many transactions and reads as run at once
-  std::size_t waiters_max = 512;  // writers that may wait for the turn; more are refused with hrana::Busy
+  std::string path = {};          // the file, which must exist
+  std::size_t readers_max = 160;  // how many reads and transactions can run at once
+  std::size_t waiters_max = 512;  // writers that may wait for the turn; further ones get hrana::Busy
   std::chrono::milliseconds idle_holder_max{3000};
-  // What earlier engines of the path have seen of fences; none: nothing yet.
+  // The fences that earlier engines of the path have seen; none: this is the first.
   std::shared_ptr<detail::FenceMemory> memory = {};
-  // Called once, on a thread of the engine's, when the file is found to have been moved or replaced. It must not destroy the engine.
+  // Called once, on a thread of the engine, when the file turns out to have been moved or replaced.
+  // It must not destroy the engine.
   std::function<void()> on_moved = {};
 };
 
-// For metrics; since the engine was made.
+// For metrics; counted since the engine was created.
 struct Counters {
-  std::int64_t commits = 0;        // of group commits
-  std::int64_t group_members = 0;  // the writes that they carried
-  std::int64_t transactions = 0;   // explicit ones that have committed a write
+  std::int64_t commits = 0;        // group commits
+  std::int64_t group_members = 0;  // writes in group commits
+  std::int64_t transactions = 0;   // explicit transactions that committed a write
   std::int64_t evicted = 0;
-  std::array<std::int64_t, 4> observed{};  // refusals of the check that were counted and not obeyed, by Engine::observed_codes
+  std::array<std::int64_t, 4> observed{};  // refusals that --enforce observe only counted, by Engine::observed_codes
   Counters& operator+=(const Counters& other) noexcept;
 };
 
@@ -86,16 +92,18 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // A connection that reads; `may_write`: whose transaction may become a writer. Throws hrana::Busy where all are at work for too long.
+  // Borrows a connection for reading; `may_write`: its transaction may become a writer. Throws
+  // hrana::Busy if all are busy for too long.
   std::unique_ptr<Connection> borrow(bool may_write);
   void put_back(std::unique_ptr<Connection> connection) noexcept;
 
-  // `work` as a member of a group commit, or alone in its commit; returns after the flush. `work`'s second argument: whether others' writes
-  // are in the same transaction. Throws what `work` throws and what the commit met; sqlite::GaveUp where the stream was cancelled, ended or
-  // timed out while it waited; Blocked (TG006); hrana::Busy.
+  // Runs `work` as a member of a group commit, or `alone` in its own commit, and returns after the
+  // flush. The second argument of `work`: whether the transaction contains others' writes. Throws
+  // what `work` and the commit throw; sqlite::GaveUp if the stream was cancelled, ended or timed
+  // out while it waited; Blocked (TG006); hrana::Busy.
   void group(Control& control, const Want& want, bool alone, const std::function<void(Connection&, bool shared)>& work);
 
-  // For a transaction: the right to write, until it is given back or destroyed, which any thread may do.
+  // A transaction's right to write, until it is given back or destroyed, on any thread.
   class Turn {
    public:
     Turn() = default;
@@ -104,7 +112,8 @@ class Engine {
     ~Turn() { give(); }
     explicit operator bool() const noexcept { return engine_ != nullptr; }
     void give() noexcept;
-    // Around a COMMIT, which is not to be evicted any more: what was committed is no lost transaction.
+    // Called before a COMMIT, which must not be evicted any more: what was committed cannot be
+    // reported as lost.
     void unwatch() noexcept;
     void watch(Control& control, const std::vector<Want>& passed) noexcept;
 
@@ -119,31 +128,32 @@ class Engine {
 
   // The connection of the group commits, for the stream that has the turn.
   Connection& writer() noexcept { return *writer_; }
-  // Another user of the file in this process, such as the proxy's authority, writes through it, so that there is one queue for the file.
-  // Its work runs on the writer, whose authorizer lets all pass that is not a client's text.
+  // For another user of the file in this process, such as the proxy's authority, so that the file
+  // has one queue. Its work runs on the writer, whose authorizer restricts only clients' texts.
   sqlite::WriteQueue& queue() noexcept { return *queue_; }
-  // The stream that has the turn has passed the check of the scope with the term.
+  // The stream that has the turn has passed the check of this scope and term.
   void passed(const Want& pass);
-  // Its transaction has committed: a raise that was rolled back is none.
+  // The stream's transaction has committed. Raises count only now, because one that is rolled back
+  // never happened.
   void committed(const std::vector<Want>& passed);
-  // The highest fence that was seen of each scope at this path, in whatever file that was.
+  // The highest fence of each scope that was seen at this path, in any file.
   const std::shared_ptr<detail::FenceMemory>& memory() const noexcept { return memory_; }
 
-  // The path no longer names the open file. Nothing is written then.
+  // The path no longer names the open file; nothing is written then.
   bool moved() const noexcept { return moved_; }
   void note_moved() noexcept;
   const std::string& path() const noexcept { return options_.path; }
 
-  // A text that has made SQLite roll back a whole transaction commits alone from then on.
+  // Remembers a text that made SQLite roll back a whole transaction; from then on it commits alone.
   void note_rolls_back(std::string_view text);
   bool rolls_back(std::string_view text) const;
 
   Counters counters() const noexcept;
   void count_transaction() noexcept { ++transactions_; }
-  // Codes of refusals that --enforce observe lets pass. False: it is none of them.
+  // Codes of refusals that --enforce observe lets pass. False: another code.
   static constexpr std::array<std::string_view, 4> observed_codes{"TG001", "TG002", "TG004", "TG005"};
   bool count_observed(std::string_view code) noexcept;
-  // Threads that wait for the turn.
+  // How many threads wait for the turn.
   std::size_t waiting() const { return queue_->waiting(); }
 
  private:
@@ -173,24 +183,24 @@ class Engine {
 
   std::mutex connections_mutex_;  // guards idle_ and open_
   std::condition_variable connection_free_;
-  std::deque<std::unique_ptr<Connection>> idle_;  // the next to be borrowed is the last
+  std::deque<std::unique_ptr<Connection>> idle_;  // borrowed from the back
   std::size_t open_ = 0;
 
   mutable std::mutex texts_mutex_;  // guards rolling_back_
   std::unordered_set<std::string> rolling_back_;
 
   const std::shared_ptr<detail::FenceMemory> memory_;
-  sqlite::FileWatch file_;  // the holder watchdog's
+  sqlite::FileWatch file_;  // for the holder watchdog
   std::atomic<bool> moved_{false};
-  bool moved_reported_ = false;  // the holder watchdog's
+  bool moved_reported_ = false;  // for the holder watchdog
   std::atomic<std::int64_t> transactions_{0}, evicted_{0};
   std::array<std::atomic<std::int64_t>, 4> observed_{};
 
-  mutable std::mutex watch_mutex_;  // guards what follows
+  mutable std::mutex watch_mutex_;  // guards the members below
   std::condition_variable watched_;
-  bool watchdog_rests_ = false;  // nobody waits, so far as it knows
+  bool watchdog_rests_ = false;  // the watchdog rests, because it knows of no waiter
   std::list<Waiter> waiters_;
-  std::vector<Outside> outside_;  // few
+  std::vector<Outside> outside_;  // usually few
   Control* holder_ = nullptr;
   std::vector<Want> holder_passed_;
   std::chrono::milliseconds grace_{1000};

@@ -25,7 +25,7 @@ std::string printable(std::string_view message) {
   return text;
 }
 
-// An error of the library's: its code is SQLite's name of one, or TG001 and the like.
+// Converts an error of the library, whose code is SQLite's name of an error, or TG001 and the like.
 hrana::Refused of_library(const Error& error) {
   const std::string code(error.code());
   if (code.starts_with("TG")) return {code, error.what()};
@@ -62,7 +62,7 @@ void rethrow_for_stream(bool fenced) {
   }
 }
 
-// RFC 3629: no overlong form, no surrogate, nothing above U+10FFFF.
+// Follows RFC 3629: no overlong form, no surrogate, nothing above U+10FFFF.
 bool is_utf8(std::string_view text) noexcept {
   const auto* at = reinterpret_cast<const unsigned char*>(text.data());
   const auto* const end = at + text.size();

@@ -1,4 +1,4 @@
-// What SQLite and the library say, as the port's errors. Pure.
+// Turns errors of SQLite and of the library into those of the port. Pure.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,12 @@
 
 namespace termgate::sqlite_file {
 
-// `extended`: SQLite's code. `message`: SQLite's text; one of layer 1 begins with its TG code, which becomes the code. `offset`: in bytes.
+// `extended`: SQLite's code. `message`: SQLite's text; if layer 1's, it begins with a TG code,
+// which becomes the code. `offset`: in bytes.
 hrana::Refused refused(int extended, std::string_view message, std::optional<std::size_t> offset = std::nullopt);
 
-// Rethrows the exception that is being handled as one of the port's: Refused, Unknown, Busy, Lost. `fenced`: a claim waited; without one a
-// lock that was not to be had is SQLITE_BUSY and not TG006.
+// Rethrows the current exception as one of the port's: Refused, Unknown, Busy, Lost. `fenced`: a
+// claim waited; without one, a lock that could not be had is SQLITE_BUSY instead of TG006.
 [[noreturn]] void rethrow_for_stream(bool fenced);
 
 // Whether the text is UTF-8.

@@ -1,6 +1,7 @@
-// SQLite's own functions that can take hours within one instruction, where nothing can stop them: a text in a text, a pattern with many
-// wildcards, a long set of characters, one big object merged into another. Here they give the same answers in linear time, or ask
-// whether to go on. Indexes and CHECKs of the file may use them, so the answers must be SQLite's, to the byte.
+// Replaces SQLite's functions that can take hours within one instruction, where nothing can stop
+// them: searching a text, a pattern with many wildcards, a long set of characters, merging one big
+// object into another. These return the same results in linear time, or ask whether to go on.
+// Indexes and CHECKs of the file may use them, so the results must equal SQLite's, to the byte.
 #include "file/functions.hpp"
 
 #include <algorithm>
@@ -57,11 +58,12 @@ void ask(const Call& call) {
   if (call.serving.control != nullptr && call.serving.control->must_stop()) throw Stopped();
 }
 
-// The place of `wanted` in `text` from `from` on, in linear time: std::string_view's find compares at each place anew.
+// Finds `wanted` in `text` from `from` on, in linear time: std::string_view::find compares anew at
+// each position.
 std::size_t find_text(std::string_view text, std::string_view wanted, std::size_t from = 0) {
   if (from > text.size()) return std::string_view::npos;
   if (wanted.empty()) return from;
-  if (text.empty()) return std::string_view::npos;  // an empty view may have no address, which memmem() must have
+  if (text.empty()) return std::string_view::npos;  // an empty view may have no address, but memmem() requires one
   const void* found = memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
   return found == nullptr ? std::string_view::npos : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
 }
@@ -73,7 +75,7 @@ std::string_view plain(const Call& call, int i) {
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-// As SQLITE_SKIP_UTF8: a lead byte takes every continuation byte after it along.
+// Like SQLITE_SKIP_UTF8: a lead byte takes all following continuation bytes along.
 std::size_t next_character(std::string_view text, std::size_t at) {
   if (static_cast<unsigned char>(text[at++]) < 0xC0) return at;
   while (at < text.size() && continues(text[at])) ++at;
@@ -86,7 +88,8 @@ void instr(const Call& call) {
   if (wanted.empty()) return call.answer(std::int64_t{1});
   if (text.size() > small_bytes) ask(call);
   std::size_t at = find_text(text, wanted);
-  // SQLite compares where a character begins, and counts characters: a byte that continues one is none of its own.
+  // SQLite matches only where a character begins, and counts characters: a continuation byte does
+  // not begin one.
   while (!bytes && at != std::string_view::npos && at > 0 && continues(text[at])) {
     if (text.size() > small_bytes) ask(call);
     at = find_text(text, wanted, at + 1);
@@ -101,7 +104,7 @@ void instr(const Call& call) {
 void replace(const Call& call) {
   if (call.type(0) == SQLITE_NULL || call.type(1) == SQLITE_NULL) return sqlite3_result_null(call.context);
   const std::string_view text = plain(call, 0), wanted = plain(call, 1);
-  // Looked at before the third one, which may be NULL then.
+  // Checked before the third argument, which may then be NULL.
   if (wanted.empty() || wanted[0] == '\0') return sqlite3_result_value(call.context, call.values[0]);
   if (call.type(2) == SQLITE_NULL) return sqlite3_result_null(call.context);
   const std::string_view put = plain(call, 2);
@@ -119,7 +122,8 @@ void replace(const Call& call) {
   call.answer(std::string_view(out));
 }
 
-// The characters of a set; SQLite takes the first of the set that fits, so only malformed UTF-8 could tell the order.
+// The characters of a set. SQLite takes the first one that matches, so the order would matter only
+// for malformed UTF-8.
 class CharacterSet {
  public:
   explicit CharacterSet(std::string_view text) {
@@ -130,7 +134,7 @@ class CharacterSet {
       at = end;
     }
   }
-  // How many bytes at the beginning, or at the end, are one of them; 0: none.
+  // How many bytes at the beginning, or at the end, are a character of the set; 0: none.
   std::size_t first(std::string_view text) const {
     return fits([&](std::size_t size) { return text.substr(0, size); }, text.size());
   }
@@ -166,7 +170,8 @@ void trim(const Call& call) {
   call.answer(text);
 }
 
-// LIKE and GLOB. Both go back to the last wildcard only, so they take no more steps than text times pattern, and ask in between.
+// LIKE and GLOB. Both backtrack to the last wildcard only, so the number of steps is at most text
+// times pattern, and they ask in between.
 struct Wildcards {
   char all, one;
   bool sets, ignore_case;
@@ -175,7 +180,8 @@ struct Wildcards {
 
 bool same(std::string_view a, std::string_view b, bool ignore_case) { return ignore_case ? text::same(a, b) : a == b; }
 
-// "[a-z]" at `p`: whether it has the character; `p` after it. False with `p` at the end where it is not closed.
+// Matches "[a-z]" at `p` and moves `p` past it. If it is not closed, the result is false and `p` is
+// at the end.
 bool in_set(std::string_view pattern, std::size_t& p, std::string_view character) {
   const auto take = [&] {
     const std::size_t at = p;
@@ -191,7 +197,7 @@ bool in_set(std::string_view pattern, std::size_t& p, std::string_view character
   }
   std::string_view before;
   while (p < pattern.size() && pattern[p] != ']') {
-    // UTF-8 in the order of its code points.
+    // Comparing UTF-8 bytes gives the order of code points.
     if (pattern[p] == '-' && p + 1 < pattern.size() && pattern[p + 1] != ']' && !before.empty()) {
       ++p;
       const std::string_view last = take();
@@ -209,8 +215,9 @@ bool in_set(std::string_view pattern, std::size_t& p, std::string_view character
 
 bool is_plain(char c) { return static_cast<unsigned char>(c) < 0x80; }
 
-// How many bytes of the pattern, which begins with an ASCII letter, digit or sign that is no wildcard, or with a set of two such ("[0-9]"),
-// fit the ASCII character: what CHECKs of stored forms are made of. 0: it does not, or it takes more to tell.
+// A fast path for CHECKs of stored formats. If the pattern begins with a plain ASCII character or a
+// simple set such as "[0-9]" that matches the ASCII character, returns how many bytes of the
+// pattern that takes. 0: no match, or the general code must decide.
 std::size_t fits_plainly(char here, std::string_view pattern, const Wildcards& how) {
   const char first = pattern[0];
   if (!is_plain(here) || !is_plain(first) || first == how.all || first == how.one || !how.escape.empty()) return 0;
@@ -277,13 +284,13 @@ constexpr std::size_t pattern_bytes_max = 1000;
 std::string_view until_nul(std::string_view text) { return text.substr(0, text.find('\0')); }
 
 void pattern_call(const Call& call, const Wildcards& how) {
-  // As this SQLite was built.
+  // Follows the options that this SQLite was built with.
   static const bool blobs_never = sqlite3_compileoption_used("LIKE_DOESNT_MATCH_BLOBS") != 0;
   if (blobs_never && (call.type(0) == SQLITE_BLOB || call.type(1) == SQLITE_BLOB)) return call.answer(false);
   if (call.type(0) == SQLITE_NULL || call.type(1) == SQLITE_NULL) return sqlite3_result_null(call.context);
   const std::string_view pattern = plain(call, 0), text = plain(call, 1);
   if (pattern.size() > pattern_bytes_max) throw Failed{SQLITE_ERROR, "LIKE or GLOB pattern too complex"};
-  // SQLite ends both at a NUL.
+  // SQLite ends both texts at a NUL.
   call.answer(matches(call, until_nul(text), until_nul(pattern), how));
 }
 
@@ -300,9 +307,10 @@ void like(const Call& call) {
 
 void glob(const Call& call) { pattern_call(call, {'*', '?', true, false, {}}); }
 
-// SQLite's own, on a connection without any table: it compares each key with each, and cannot be stopped.
+// Runs SQLite's own json_patch on a connection without tables. It compares every key with every
+// other, and cannot be stopped, so its work is bounded.
 void json_patch(const Call& call) {
-  constexpr double work_max = 16e9;  // bytes times bytes: about two seconds of short keys
+  constexpr double work_max = 16e9;  // product of both sizes in bytes: about two seconds for short keys
   const std::string_view target = plain(call, 0), patch = plain(call, 1);
   if (static_cast<double>(target.size()) * static_cast<double>(patch.size()) > work_max)
     throw Failed{SQLITE_TOOBIG, "json_patch() of values this long is not supported here"};
@@ -338,9 +346,9 @@ void json_patch(const Call& call) {
   if (sqlite3_column_type(aside.statement, 0) == SQLITE_TEXT) sqlite3_result_subtype(call.context, json_subtype);
 }
 
-// --- what the stream knows
+// --- functions about the stream
 
-// While a statement changes rows, its triggers see what they have changed themselves.
+// While a statement changes rows, its triggers see what the statement itself has changed.
 void changes(const Call& call) {
   sqlite3* db = sqlite3_context_db_handle(call.context);
   const bool moved = sqlite3_total_changes64(db) != call.serving.total_before;
@@ -419,7 +427,7 @@ void install_functions(sqlite3* db, Serving& serving, bool writes) {
     add(db, "termgate_claim_write", 3, directly, serving, call_it<note_claim, true>);
     return;
   }
-  // An index serves SQLite's own LIKE and GLOB alone, so reads keep those.
+  // An index can only be used by SQLite's own LIKE and GLOB, so reading connections keep those.
   add(db, "like", 2, plainly, serving, call_it<like, true>);
   add(db, "like", 3, plainly, serving, call_it<like, true>);
   add(db, "glob", 2, plainly, serving, call_it<glob, true>);

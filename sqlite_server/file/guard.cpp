@@ -1,5 +1,6 @@
-// What a text from the network may do to the file, as SQLite's authorizer asks it: an action and up to two names. Modules and Termgate's
-// own functions are allowed by list, so a newer version adds none by itself.
+// What a text from the network may do to the file. SQLite's authorizer presents it as an action and
+// up to two names. Modules and Termgate's own functions are allowed by list, so a newer version
+// does not allow more by itself.
 #include "file/guard.hpp"
 
 #include <sqlite3.h>
@@ -16,7 +17,7 @@
 namespace termgate::sqlite_file {
 namespace {
 
-// Functions that reach beyond the database, should a build of SQLite have them.
+// Functions that reach beyond the database, in case a build of SQLite has them.
 constexpr std::array<std::string_view, 9> outside = {"load_extension", "readfile",      "writefile",       "edit", "fsdir", "lsmode",
                                                      "fts3_tokenizer", "sqlite_offset", "shell_add_schema"};
 constexpr std::array<std::string_view, 6> modules = {"fts5", "fts4", "fts3", "rtree", "rtree_i32", "geopoly"};
@@ -26,17 +27,18 @@ constexpr std::array<std::string_view, 12> our_readable = {"termgate_fences",   
                                                            "termgate_scope_prefixes", "termgate_job_runs", "termgate_audit",
                                                            "termgate_read_stream",    "termgate_here",     "termgate_hand_overs"};
 
-// Termgate's functions that a user of EXECUTE has on PostgreSQL: the check, writes of its own, leases, reading. Not the operator's.
+// Termgate's functions that a user with EXECUTE has on PostgreSQL: the check, Termgate's writes,
+// leases, reading. Not those for operators.
 constexpr std::array<std::string_view, 7> our_reading = {"termgate_fence",   "termgate_lease",   "termgate_outcome", "termgate_now",
                                                          "termgate_version", "termgate_declare", "termgate_leave_in"};
-// They are given scope and term, or check by themselves.
+// Functions that take scope and term, or check by themselves.
 constexpr std::array<std::string_view, 10> our_claiming = {
     "termgate_check_term",    "termgate_seal",        "termgate_append",       "termgate_append_many",   "termgate_claim_write",
     "termgate_acquire_lease", "termgate_renew_lease", "termgate_renew_leases", "termgate_release_lease", "termgate_request_hand_over"};
-// They change who leads.
+// Functions that change who leads.
 constexpr std::array<std::string_view, 6> our_leading = {"termgate_seal",         "termgate_acquire_lease", "termgate_renew_lease",
                                                          "termgate_renew_leases", "termgate_release_lease", "termgate_request_hand_over"};
-// What the triggers of protect() and the fences call; it grants nothing by itself.
+// Called by the triggers of protect() and of the fences; it grants nothing by itself.
 constexpr std::string_view guard_function = "termgate_guard_load_termgate_extension_first";
 constexpr std::array<std::string_view, 6> our_others = {guard_function,        "termgate_job_start",   "termgate_job_heartbeat",
                                                         "termgate_job_finish", "termgate_job_request", "termgate_job_take"};
@@ -46,7 +48,7 @@ bool among(const std::array<std::string_view, Size>& list, std::string_view name
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-// SQLite gives NULL for a name that an action has not.
+// SQLite passes NULL for a name that an action does not have.
 std::string lowered_name(const char* text) { return text == nullptr ? std::string() : text::lower(text); }
 
 bool is_ours(std::string_view name) { return name.starts_with("termgate_"); }
@@ -54,7 +56,7 @@ bool is_our_function(std::string_view name) { return among(our_reading, name) ||
 
 }  // namespace
 
-// ANALYZE and REINDEX of all tables go through Termgate's as well, and SQLite calls the authorizer for each.
+// ANALYZE and REINDEX of all tables include Termgate's, and SQLite calls the authorizer for each.
 void Guard::begin(std::string_view sql) {
   *this = Guard();
   const auto words = text::first_pieces(sql, text::Dialect::sqlite, 2, false);
@@ -82,7 +84,7 @@ bool Guard::pragma(const std::string& name, const char* value) {
 void Guard::note_function(const std::string& name) {
   if (name == "sqlite_rename_table") renames_table_ = true;
   if (!is_ours(name) || among(our_reading, name)) return;
-  // The triggers of protect() call the guard, so it says nothing of the statement.
+  // The triggers of protect() call the guard function, so it says nothing about the statement.
   if (name != guard_function) facts_.calls_termgate = true;
   if (among(our_leading, name)) facts_.leads = true;
   if (!among(our_claiming, name)) calls_other_writer_ = true;
@@ -109,7 +111,7 @@ void Guard::note(int action, const std::string& first, const std::string& second
   }
 }
 
-// Long: the authorizer's table of actions.
+// This function is long: it is the authorizer's table of actions.
 int Guard::may(int action, const char* first_given, const char* second_given) {
   using Kind = Facts::Kind;
   const std::string first = lowered_name(first_given), second = lowered_name(second_given);
@@ -126,7 +128,7 @@ int Guard::may(int action, const char* first_given, const char* second_given) {
       return SQLITE_OK;
     case SQLITE_PRAGMA:
       if (!pragma(first, second_given)) return SQLITE_DENY;
-      // A PRAGMA of a flag takes effect while it is prepared, unless it is skipped here.
+      // A PRAGMA that sets a flag takes effect while it is prepared, unless it is ignored here.
       return facts_.kind == Kind::plain ? SQLITE_OK : SQLITE_IGNORE;
     case SQLITE_FUNCTION:
       note_function(second);
@@ -150,7 +152,7 @@ int Guard::may(int action, const char* first_given, const char* second_given) {
     case SQLITE_CREATE_VTABLE:
     case SQLITE_DROP_VTABLE:
       if (!among(modules, second)) return refuse("not authorized to use module: " + second);
-      // Its own tables are named after it.
+      // The shadow tables of a virtual table are named after it.
       return first.starts_with("termgate") ? refuse("not authorized: names that begin with termgate are Termgate's") : SQLITE_OK;
     case SQLITE_ALTER_TABLE: return is_ours(second) ? refuse("not authorized to alter " + second) : SQLITE_OK;
     case SQLITE_CREATE_INDEX:
@@ -163,7 +165,7 @@ int Guard::may(int action, const char* first_given, const char* second_given) {
     case SQLITE_DROP_TABLE:
     case SQLITE_DROP_TRIGGER:
     case SQLITE_DROP_VIEW:
-      // A trigger's or an index's second name is its table.
+      // For a trigger or an index, the second name is its table.
       if (is_ours(first) || is_ours(second)) return refuse("not authorized: " + (is_ours(first) ? first : second) + " is Termgate's");
       return SQLITE_OK;
     case SQLITE_ANALYZE:
@@ -174,11 +176,13 @@ int Guard::may(int action, const char* first_given, const char* second_given) {
   }
 }
 
-// What the authorizer is not asked about, because SQLite makes the names later: judged by the text, and rather too strictly.
+// Judges by the text, and rather strictly, what the authorizer is not called for, because SQLite
+// makes the names later.
 bool Guard::judge_names(std::string_view sql) {
   if (!made_virtual_ && !renames_table_) return true;
   const std::string text = text::lower(sql);
-  // A full-text table prepares statements of its own later, with the names of its arguments in them, past any guard.
+  // A full-text table later prepares statements that contain the names of its arguments, without
+  // any guard.
   if (made_virtual_ && (text.find("compress=") != std::string::npos || text.find("termgate") != std::string::npos)) {
     refuse("not authorized: a virtual table may name neither a function that compresses nor what is Termgate's");
   } else if (renames_table_ && text.find("termgate_") != std::string::npos) {
@@ -189,7 +193,7 @@ bool Guard::judge_names(std::string_view sql) {
   return false;
 }
 
-// The words of BEGIN and of VACUUM, of which the authorizer says nothing.
+// Judges the words of BEGIN and of VACUUM, for which the authorizer gets no details.
 void Guard::judge_words(std::string_view sql) {
   using Kind = Facts::Kind;
   const auto words = text::first_pieces(sql, text::Dialect::sqlite, 5, false);

@@ -1,8 +1,9 @@
-// What a text from the network may touch, asked of SQLite's authorizer while it is prepared, and what kind of statement it is. Closed are
-// the file system, what changes the connection or the durability of its commits, and Termgate's own objects, but for what is listed in
-// guard.cpp and pragmas.cpp.
+// Decides what a text from the network may touch, through SQLite's authorizer while it is prepared,
+// and finds out what kind of statement it is. Forbidden are the file system, changes of the
+// connection or of the durability of its commits, and Termgate's own objects, with the exceptions
+// listed in guard.cpp and pragmas.cpp.
 //
-// One Guard a connection; the connection's thread.
+// There is one Guard for each connection, used on the connection's thread.
 #pragma once
 
 #include <optional>
@@ -17,44 +18,47 @@ namespace termgate::sqlite_file {
 struct Facts {
   enum class Kind : std::uint8_t {
     plain,  // SQLite runs it
-    begin,  // the next six are never stepped: the stream does them
+    begin,  // SQLite never runs this or the next five: the session does
     commit,
     rollback,
     savepoint,
     release,
     rollback_to,
-    setting,  // a PRAGMA that the stream has for itself
+    setting,  // a PRAGMA that the stream keeps for itself
     ignored,  // a PRAGMA that is accepted and does nothing
     vacuum
   };
   Kind kind = Kind::plain;
-  std::string name;                  // of a savepoint, of a PRAGMA
+  std::string name;                  // of a savepoint or a PRAGMA
   std::optional<std::string> value;  // of a PRAGMA
   bool read_only_begin = false;      // BEGIN READONLY, BEGIN TRANSACTION READONLY
   bool locks = false;                // BEGIN IMMEDIATE, BEGIN EXCLUSIVE
   bool writes = false;               // by itself, or through a function
   bool leads = false;                // seals, or takes, renews or gives back a lease
-  bool names_claim = false;          // writes through functions alone that are given scope and term
-  bool calls_termgate = false;       // a function of Termgate's that writes
+  bool names_claim = false;          // writes only through functions that take scope and term
+  bool calls_termgate = false;       // calls one of Termgate's functions that write
   bool inserts = false;
-  bool changes_indexes = false;  // which the triggers of protect() go by
+  bool changes_indexes = false;  // the triggers of protect() depend on indexes
   bool changes_schema = false;   // whether it may run depends on the checks that were passed
 };
 
 class Guard {
  public:
-  // A text is prepared from here to judge(). The authorizer asks may() only in between.
+  // Starts the preparation of a text, which ends with judge(). SQLite calls may() in between.
   void begin(std::string_view sql);
-  // As sqlite3_set_authorizer() has it: SQLITE_OK, SQLITE_DENY or SQLITE_IGNORE. The name of the trigger, view or common table expression
-  // that asks is not among the arguments: anybody may choose it, so it says nothing.
+  // The callback for sqlite3_set_authorizer(): SQLITE_OK, SQLITE_DENY or SQLITE_IGNORE. The name of
+  // the trigger, view or common table expression that causes the access is not used: anybody may
+  // choose it, so it proves nothing.
   int may(int action, const char* first, const char* second);
-  // What was found of the statement `sql`. `read_only`, `explains`: as SQLite says of it. A text of which SQLite made nothing may be BEGIN
-  // READONLY: `failed`. False: it may not be run, because of refusal().
+  // Judges the statement `sql` by what the authorizer saw. `read_only` and `explains` come from
+  // SQLite. `failed`: SQLite could not prepare the text, which may be BEGIN READONLY. False: it
+  // must not run, for the reason in refusal().
   bool judge(std::string_view sql, bool failed, bool read_only, bool explains);
   const Facts& facts() const noexcept { return facts_; }
   // Empty: nothing was refused.
   const std::string& refusal() const noexcept { return refusal_; }
-  // Tables whose definition, triggers or indexes the statement changes. The file says whether one of them is protected.
+  // Tables whose definition, triggers or indexes the statement changes. The file tells whether one
+  // of them is protected.
   struct Change {
     enum class What : std::uint8_t { renames, drops, alters, adds_trigger, indexes } what;
     std::string table;

@@ -8,7 +8,7 @@ namespace termgate::sqlite_file {
 namespace {
 
 sqlite3_mem_methods allocator;
-thread_local std::int64_t taken = 0, most = 0;  // most 0: no bound
+thread_local std::int64_t taken = 0, most = 0;  // if most is 0 there is no bound
 
 bool fits(int bytes) noexcept { return most == 0 || taken + bytes <= most; }
 
@@ -33,7 +33,8 @@ void* change(void* memory, int bytes) {
 }
 
 bool install() noexcept {
-  // SQLite itself sets the methods when it starts, unless somebody has: sqlite3_initialize() must not have run.
+  // SQLite sets its methods when it starts, unless a program has. So sqlite3_initialize() must not
+  // have run before this.
   if (sqlite3_config(SQLITE_CONFIG_GETMALLOC, &allocator) != SQLITE_OK || allocator.xMalloc == nullptr) return false;
   sqlite3_mem_methods counted = allocator;
   counted.xMalloc = take;

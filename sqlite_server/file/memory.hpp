@@ -1,15 +1,18 @@
-// A bound on what one statement takes of memory. SQLite knows such a bound for the whole process only, where one greedy reader would make
-// the writers fail: so an allocator that counts by thread wraps SQLite's own. A statement runs on one thread.
+// Bounds the memory that one statement takes. SQLite's own bound is for the whole process, where
+// one greedy reader would make the writers fail. So an allocator that counts for each thread wraps
+// SQLite's own; a statement runs on one thread.
 #pragma once
 
 #include <cstddef>
 
 namespace termgate::sqlite_file {
 
-// Before the first use of SQLite in the process; later it changes nothing. False: SQLite was in use, and there are no bounds. Thread-safe.
+// Must be called before the first use of SQLite in the process. False: SQLite was in use already,
+// and there are no bounds. Thread-safe.
 bool count_memory() noexcept;
 
-// For its lifetime and on its thread SQLite gets `bytes_max` more than it gives back, and then SQLITE_NOMEM. 0: no bound.
+// While it lives, SQLite can take at most `bytes_max` more than it frees on this thread, and then
+// gets SQLITE_NOMEM. 0: no bound.
 class MemoryBound {
  public:
   explicit MemoryBound(std::size_t bytes_max) noexcept;

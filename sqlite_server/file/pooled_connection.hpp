@@ -1,4 +1,4 @@
-// The connection that a statement of a session is prepared on.
+// The connection on which a session prepares a statement.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,8 @@
 
 namespace termgate::sqlite_file {
 
-// Where a statement is prepared: the connection of the transaction or of the batch, else one of the pool for as long as this lives.
+// The connection of the transaction or of the batch if there is one; otherwise one of the pool,
+// borrowed while this lives.
 class Session::PooledConnection {
  public:
   explicit PooledConnection(Session& session) : engine_(*session.engine_) {

@@ -1,4 +1,5 @@
-// The lists of PRAGMAs. What is on none of them is refused, so a newer version of SQLite adds none by itself.
+// Lists of PRAGMAs. Any other PRAGMA is refused, so a newer version of SQLite does not allow more
+// by itself.
 #include "file/pragmas.hpp"
 
 #include <sqlite3.h>
@@ -11,11 +12,11 @@
 namespace termgate::sqlite_file {
 namespace {
 
-// They tell something of the schema or of the file's content, with whatever argument.
+// These read the schema or the file's content, with any argument.
 constexpr std::array<std::string_view, 11> readable = {"table_info",      "table_xinfo", "table_list",       "index_list",
                                                        "index_info",      "index_xinfo", "foreign_key_list", "foreign_key_check",
                                                        "integrity_check", "quick_check", "collation_list"};
-// They tell where they have no argument, and would change something with one.
+// These read something if they have no argument, and would change something with one.
 constexpr std::array<std::string_view, 22> without_argument = {
     "application_id", "auto_vacuum",    "busy_timeout",  "cache_size",        "compile_options",    "data_version",
     "encoding",       "freelist_count", "function_list", "journal_mode",      "journal_size_limit", "max_page_count",
@@ -23,7 +24,8 @@ constexpr std::array<std::string_view, 22> without_argument = {
     "synchronous",    "temp_store",     "user_version",  "wal_autocheckpoint"};
 constexpr std::array<std::string_view, 3> settings = {"foreign_keys", "defer_foreign_keys", "query_only"};
 constexpr std::array<std::string_view, 2> written = {"user_version", "application_id"};
-// Drivers send them when they connect. Durability stays ours (F3).
+// Drivers send these when they connect. They are ignored, because the server decides about
+// durability (F3).
 constexpr std::array<std::string_view, 8> ignored = {"busy_timeout", "journal_mode", "synchronous",        "cache_size",
                                                      "temp_store",   "mmap_size",    "journal_size_limit", "wal_autocheckpoint"};
 constexpr std::array<std::string_view, 5> answering = {"busy_timeout", "journal_mode", "mmap_size", "journal_size_limit",

@@ -23,13 +23,13 @@ int bind(sqlite3_stmt* statement, int at, const hrana::Value& value) {
         else if constexpr (std::is_same_v<Held, double>) return sqlite3_bind_double(statement, at, held);
         else if constexpr (std::is_same_v<Held, std::string>)
           return sqlite3_bind_text64(statement, at, held.data(), held.size(), SQLITE_STATIC, SQLITE_UTF8);
-        // An empty one may have no address, which would bind NULL.
+        // An empty blob may have no address, which would bind NULL.
         else return sqlite3_bind_blob64(statement, at, held.bytes.c_str(), held.bytes.size(), SQLITE_STATIC);
       },
       value);
 }
 
-// With or without its first letter.
+// Finds a parameter by its name, with or without its first character (: @ $).
 const hrana::Value* find_named(const hrana::Statement& given, std::string_view name) {
   const auto found = std::find_if(given.named.begin(), given.named.end(),
                                   [&](const auto& each) { return each.first == name || (!name.empty() && each.first == name.substr(1)); });
@@ -47,7 +47,8 @@ void bind_parameters(sqlite3_stmt* statement, const hrana::Statement& given) {
     const auto place = static_cast<std::size_t>(at) - 1;
     const hrana::Value* value = name != nullptr ? find_named(given, name) : nullptr;
     if (value == nullptr && place < given.positional.size()) value = &given.positional[place];
-    // A text with ?3 alone has three places, and the first two are no parameters of it.
+    // A text that only contains ?3 has three parameters for SQLite, and the first two have no name
+    // and need no value.
     if (value == nullptr) throw bad_arguments(fmt::format("parameter {} has no value", name != nullptr ? name : std::to_string(at)));
     if (const int code = bind(statement, at, *value); code != SQLITE_OK) throw refused(code, sqlite3_errstr(code));
   }

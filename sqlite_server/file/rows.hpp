@@ -11,19 +11,22 @@
 
 namespace termgate::sqlite_file {
 
-// Throws hrana::Refused ARGS_INVALID where a parameter has no value, or a value no parameter. The values stay with the statement.
+// Throws hrana::Refused ARGS_INVALID if a parameter has no value, or a value no parameter. The
+// values must outlive the statement's run.
 void bind_parameters(sqlite3_stmt* statement, const hrana::Statement& given);
 std::vector<hrana::Column> columns_of(sqlite3_stmt* statement);
-// The row that the statement is on. `number`: from 1, for the message. Throws hrana::Refused SQLITE_MISMATCH for text that is no UTF-8.
+// Reads the statement's current row. `number` counts from 1, for the message. Throws hrana::Refused
+// SQLITE_MISMATCH for text that is not UTF-8.
 void read_row(sqlite3_stmt* statement, std::size_t number, std::vector<hrana::ValueView>& values);
 
-// A row that this server does not send, for its size or its letters. SQLite itself has not failed.
+// This server refuses to send a row, for its size or its encoding. SQLite itself has not failed.
 class RowRefused final : public hrana::Refused {
  public:
   using hrana::Refused::Refused;
 };
 
-// Rows that wait: for a commit, or because no client's slow reading may hold the lock.
+// Rows that are kept back until the commit, or so that a slow client does not extend the time that
+// the lock is held.
 class HeldRows final : public hrana::RowSink {
  public:
   HeldRows(std::size_t bytes_max, const char* what) : bytes_max_(bytes_max), what_(what) {}

@@ -1,4 +1,5 @@
-// The way of a statement: prepared where it would run, judged by what the guard found, run by its kind (session.hpp).
+// How a statement runs: it is prepared where it would run, judged by what the guard found, and run
+// by its kind (session.hpp).
 #include "file/session.hpp"
 
 #include <algorithm>
@@ -98,7 +99,7 @@ bool Session::is_autocommit() const {
 
 bool Session::keeps_settings() const { return settings_ != Settings(); }
 
-// A claim by SQL comes after that of the token and of the headers.
+// A claim declared in SQL overrides that of the token and of the headers.
 hrana::Permit Session::permitted(const hrana::Permit& given) const {
   hrana::Permit permit = given;
   if (settings_.declared && !given.claim_is_final) permit.claim = {settings_.declared->scope, settings_.declared->term};
@@ -148,7 +149,7 @@ void Session::sequence(std::string_view sql, const hrana::Permit& given) {
     statement.sql = without_end(sql);
     statement.wants_rows = false;
     for (std::size_t at = 0; !text::is_nothing(statement.sql.substr(at), text::Dialect::sqlite);) {
-      // Anew for each: one of them may be a declaration.
+      // Computed again for each statement, because one of them may be a declaration.
       const hrana::Permit permit = permitted(given);
       Job job{statement, permit, none, at};
       run_next(job, false);
@@ -181,7 +182,7 @@ hrana::Description Session::describe(std::string_view sql, const hrana::Permit& 
   return description;
 }
 
-// A schema that has changed meanwhile may have made another kind of statement of the text.
+// If the schema has changed meanwhile, the text may have become another kind of statement.
 std::optional<hrana::Outcome> Session::run_next(Job& job, bool only_one) {
   for (int again = 0;; ++again) {
     try {
@@ -260,7 +261,8 @@ void Session::settle() {
   const bool was_open = transaction_.state() != State::none;
   if (const auto why = control_.why(); why && was_open) throw_lost(*why);
   const bool over = transaction_.follow_sqlite();
-  // SQLite itself rolls back where the statement says so or the disk is full; where it was stopped, it is we who did.
+  // SQLite itself rolls back if the statement says so or the disk is full. If the statement was
+  // stopped, the server caused the rollback.
   if (was_open && over && (control_.timed_out() || control_.cancelled()))
     throw_lost(
         {"TRANSACTION_TIMEOUT", "the statement was stopped, and with it the transaction was rolled back: nothing of it was written"});
@@ -307,7 +309,7 @@ hrana::Outcome Session::step_rows(Job& job, Prepared& prepared, hrana::RowSink& 
   auto sending = Control::Clock::duration::zero();
   bind_parameters(prepared.get(), job.statement);
   int code = prepared.step();
-  // Read after the first step, which may have prepared the statement anew.
+  // Read after the first step, which may have prepared the statement again.
   const auto columns = columns_of(prepared.get());
   rows.columns(columns);
   hrana::Outcome outcome;
@@ -320,7 +322,7 @@ hrana::Outcome Session::step_rows(Job& job, Prepared& prepared, hrana::RowSink& 
       rows.row(values);
       continue;
     }
-    // The client's slowness is not the statement's.
+    // The time in which the client is slow does not count for the statement.
     const auto since = Control::Clock::now();
     rows.row(values);
     sending += Control::Clock::now() - since;
@@ -328,7 +330,7 @@ hrana::Outcome Session::step_rows(Job& job, Prepared& prepared, hrana::RowSink& 
   }
   sqlite3* db = prepared.owner().handle();
   const std::int64_t moved = sqlite3_total_changes64(db) - prepared.owner().serving().total_before;
-  // DDL leaves the count of the statement before in place.
+  // DDL leaves the previous statement's count in place.
   if (moved != 0) {
     outcome.affected_rows = sqlite3_changes64(db);
     outcome.rows_written = static_cast<std::uint64_t>(moved);
@@ -370,7 +372,8 @@ hrana::Outcome Session::write(Job& job, const Facts& facts) {
     } else if (settings_.foreign_keys) {
       outcome = write_alone(job, facts, rows);
     } else {
-      // The flag is the connection's, and within a transaction it cannot be changed: no share in a group.
+      // foreign_keys belongs to the connection and cannot be changed inside a transaction, so this
+      // write cannot share a group.
       transaction_.begin(false);
       outcome = write_in_transaction(job, facts, rows);
       commit();
@@ -386,7 +389,8 @@ hrana::Outcome Session::write(Job& job, const Facts& facts) {
 Want Session::want_of(Job& job, const Facts& facts) {
   if (!facts.names_claim || !job.permit.claim.none() || transaction_.state() == State::writing)
     return {job.permit.claim.scope, job.permit.claim.term};
-  // On a reader the function only notes what it is given; what fails there is reported where the statement is run.
+  // On a reader the function only records its arguments. Other errors are reported when the
+  // statement really runs.
   std::unique_ptr<Connection> reader = engine_->borrow(false);
   reader->serving().asked_for.reset();
   try {
@@ -406,7 +410,8 @@ Want Session::want_of(Job& job, const Facts& facts) {
 
 hrana::Outcome Session::write_alone(Job& job, const Facts& facts, HeldRows& rows) {
   Checks checks(*engine_);
-  // A statement that names its own claim is checked under that one, unless the request's claim is final.
+  // A statement that names its own claim is checked under that one, unless the request's claim is
+  // final.
   const bool by_itself = facts.names_claim && !job.permit.claim_is_final;
   if (!by_itself) checks.before_lock(job.permit, facts.names_claim, nullptr);
   const std::string_view text = job.text();
@@ -424,7 +429,8 @@ hrana::Outcome Session::write_alone(Job& job, const Facts& facts, HeldRows& rows
         try {
           outcome = step_through(job, prepared, rows, shared);
         } catch (const hrana::Refused& refusal) {
-          // INSERT OR FAIL and RAISE(FAIL) keep what they wrote before they failed. SQLite counts only what it has not undone.
+          // INSERT OR FAIL and RAISE(FAIL) keep what was written before the failure. SQLite's count
+          // excludes what it has undone.
           const bool kept = writer.sqlite().in_transaction() && sqlite3_total_changes64(writer.handle()) != changes;
           if (refusal.code != "SQLITE_CONSTRAINT" || !kept) throw;
           failed_and_kept = std::current_exception();
@@ -438,7 +444,7 @@ hrana::Outcome Session::write_alone(Job& job, const Facts& facts, HeldRows& rows
   } catch (const hrana::Busy&) { throw; } catch (...) {
     const auto why = control_.why();
     if (!why) throw;
-    // Nothing is left that could be lost with it: the statement alone has failed.
+    // No transaction is left that could be lost: only the statement has failed.
     control_.forget_eviction();
     throw hrana::Refused(why->code, why->message);
   }
@@ -464,8 +470,8 @@ hrana::Outcome Session::write_in_transaction(Job& job, const Facts& facts, HeldR
   }
 }
 
-// SQLite has done all of a statement before it gives the first row of a RETURNING. Where we refuse a row, for its size or its letters, the
-// statement has failed and must have done nothing.
+// SQLite completes a statement before it returns the first row of a RETURNING. If this server
+// refuses a row, for its size or its encoding, the statement has failed and must be undone.
 hrana::Outcome Session::step_or_undo(Job& job, Prepared& prepared, HeldRows& rows) {
   Connection& writer = prepared.owner();
   writer.run("SAVEPOINT termgate_statement");
@@ -492,8 +498,9 @@ hrana::Outcome Session::write_in_member(Job& job, const Facts& facts, HeldRows& 
   return step_through(job, prepared, rows, member_->shared);
 }
 
-// SQLite runs it in no transaction, so the claim is checked in one before it, which writes nothing; nobody of this process gets in between.
-// The pages that VACUUM moves are no write of anybody's.
+// SQLite runs VACUUM outside a transaction, so the claim is checked in one before it, which writes
+// nothing; no other write of this process gets in between. The pages that VACUUM moves are not
+// anybody's write.
 void Session::vacuum(Job& job) {
   if (member_ != nullptr || transaction_.state() != State::none) throw refused(SQLITE_ERROR, "cannot VACUUM from within a transaction");
   transaction_.checks().before_lock(job.permit, false, nullptr);
@@ -504,7 +511,7 @@ void Session::vacuum(Job& job) {
     writer.sqlite().layer1().transaction_undone();
     control_.begins(writer.handle(), false);
     writer.serving().control = &control_;
-    // It attaches a file of its own.
+    // VACUUM attaches a file of its own.
     sqlite3_limit(writer.handle(), SQLITE_LIMIT_ATTACHED, 1);
     const int code = sqlite3_exec(writer.handle(), "VACUUM", nullptr, nullptr, nullptr);
     sqlite3_limit(writer.handle(), SQLITE_LIMIT_ATTACHED, 0);

@@ -1,14 +1,17 @@
-// Session: hrana::FileSession over a file. It knows what kind of statement a text is, runs it where it belongs (a reader of the pool, a
-// member of a group commit, the stream's transaction), and turns what SQLite and the library say into the port's errors.
+// Session: hrana::FileSession over a file. It finds out what kind of statement a text is, runs it
+// in the right place (a reader of the pool, a member of a group commit, the stream's transaction),
+// and turns errors of SQLite and of the library into the port's.
 //
-// A front makes one a stream:
+// A front creates one for each stream:
 //   auto session = std::make_unique<Session>(engine, SessionOptions{.on_lost = …});
-// What it must do:
+// It must
 //   - call one thread at a time, each call but cancel() from a worker that may block;
-//   - answered() when the answer has been sent, heard() when the next request is whole: a holder of the lock whose client is silent in
-//     between for idle_holder_max, while others wait, loses its transaction;
-//   - end(&lost) on a worker soon after `on_lost`: only that rolls the transaction of an idle stream back and gives the lock to who waits;
-//   - end(&lost) for a silence of its own measure and at a drain.
+//   - call answered() when the answer has been sent, and heard() when the next request is
+//     complete: a holder of the lock whose client is silent in between for idle_holder_max
+//     loses its transaction if others wait;
+//   - call end(&lost) on a worker soon after `on_lost`: only that rolls back the transaction of
+//     an idle stream and passes the lock on;
+//   - call end(&lost) when it measures too long a silence itself, and at a drain.
 //
 // Owner: the stream. The engine lives as long as its last session.
 #pragma once
@@ -35,14 +38,15 @@ class Prepared;
 struct Facts;
 
 struct SessionOptions {
-  std::size_t text_bytes_max = std::size_t{1} << 20;           // of execute() and describe()
-  std::size_t sequence_bytes_max = std::size_t{16} << 20;      // of sequence()
-  std::size_t written_rows_bytes_max = std::size_t{16} << 20;  // of one statement that writes: its rows wait for its commit
-  std::size_t held_rows_bytes_max = std::size_t{64} << 20;     // of one that reads in a transaction that has the lock
-  std::size_t reading_bytes_max = std::size_t{256} << 20;      // of memory that SQLite takes for one statement that reads; 0: any
-  std::chrono::milliseconds reading_time_max{0};               // of SQLite's work for one statement that reads without a claim; 0: any
-  std::chrono::milliseconds statement_time_max{0};             // of any statement; 0: any
-  // The transaction was ended by the engine. Any thread, with locks held: it may only pass it on to who calls end().
+  std::size_t text_bytes_max = std::size_t{1} << 20;           // for execute() and describe()
+  std::size_t sequence_bytes_max = std::size_t{16} << 20;      // for sequence()
+  std::size_t written_rows_bytes_max = std::size_t{16} << 20;  // for the rows of one statement that writes, which wait for its commit
+  std::size_t held_rows_bytes_max = std::size_t{64} << 20;     // for the rows of a statement that reads in a transaction with the lock
+  std::size_t reading_bytes_max = std::size_t{256} << 20;      // for SQLite's memory in one statement that reads; 0: no limit
+  std::chrono::milliseconds reading_time_max{0};               // for SQLite's work in one statement that reads without a claim; 0: no limit
+  std::chrono::milliseconds statement_time_max{0};             // for any statement; 0: no limit
+  // The engine has ended the transaction. Called on any thread with locks held: it may only pass
+  // this on to the thread that calls end().
   std::function<void(const hrana::Lost& why)> on_lost = {};
 };
 
@@ -63,19 +67,20 @@ class Session final : public hrana::FileSession {
   void answered() noexcept override;
   void heard() noexcept override;
 
-  // Any thread: ends what runs, if it shares no commit, or the wait for the lock. For a client that has gone.
+  // Any thread. For a client that has gone: ends the running statement, unless it shares a commit,
+  // or the wait for the lock.
   void cancel() noexcept { control_.cancel(); }
-  // Any thread: the stream is lost from now on, as if the engine had ended it (a drain).
+  // Any thread. The stream is lost from now on, as if the engine had ended it (for a drain).
   void lose(const hrana::Lost& why);
 
  private:
-  // One statement of a text, on its way.
+  // One statement of a text, while it is processed.
   struct Job {
     const hrana::Statement& statement;
     const hrana::Permit& permit;
     hrana::RowSink& rows;
     std::size_t at = 0;    // where the statement begins in the text
-    std::size_t used = 0;  // bytes from there, with what ends it
+    std::size_t used = 0;  // its length in bytes, including the semicolon
     std::string_view text() const noexcept { return statement.sql.substr(at); }
   };
   // A batch that runs as one member of a group commit.
@@ -83,9 +88,9 @@ class Session final : public hrana::FileSession {
     Connection& connection;
     bool shared;
     Checks checks;
-    bool within = false;  // between its BEGIN and its end
+    bool within = false;  // between the member's BEGIN and its end
   };
-  // What SQL's functions of these names answer.
+  // What the SQL functions of these names return.
   struct Tally {
     std::int64_t last_insert_rowid = 0, changes = 0, total_changes = 0;
   };
@@ -112,12 +117,12 @@ class Session final : public hrana::FileSession {
   hrana::Outcome write_in_transaction(Job& job, const Facts& facts, HeldRows& rows);
   hrana::Outcome step_or_undo(Job& job, Prepared& prepared, HeldRows& rows);
   hrana::Outcome write_in_member(Job& job, const Facts& facts, HeldRows& rows);
-  // For whom the statement waits: the claim, or what it names itself.
+  // The claim that the statement waits for: the request's, or the one that it names itself.
   Want want_of(Job& job, const Facts& facts);
   void vacuum(Job& job);
   hrana::Outcome step_through(Job& job, Prepared& prepared, hrana::RowSink& rows, bool shared);
   hrana::Outcome step_rows(Job& job, Prepared& prepared, hrana::RowSink& rows);
-  // After a statement of a transaction, whatever became of it.
+  // Called after every statement of a transaction, whether it succeeded or failed.
   void settle();
   bool suits_group(std::span<const std::string_view> texts);
 
@@ -126,7 +131,7 @@ class Session final : public hrana::FileSession {
   Control control_;
   Settings settings_;
   FileTransaction transaction_;
-  Member* member_ = nullptr;  // while together() runs its work
+  Member* member_ = nullptr;  // set while together() runs its work
   std::optional<hrana::Lost> lost_;
   Tally tally_;
 };

@@ -62,8 +62,8 @@ Connection& FileTransaction::writer(const hrana::Permit& permit, bool names_clai
   return *connection_;
 }
 
-// Not by SQLite's own waiting, which tries every 100 ms and tells nobody. Only where another process has the lock it matters what the
-// setting says by now.
+// Does not use SQLite's own waiting, which only tries every 100 ms and does not announce itself.
+// The setting is read again only if another process has the lock.
 void FileTransaction::begin_immediate(const Want& want) {
   sqlite::Connection& connection = connection_->sqlite();
   const auto since = Engine::Clock::now();
@@ -82,7 +82,7 @@ void FileTransaction::begin_immediate(const Want& want) {
                             sqlite::lock_holder(connection_->handle())));
 }
 
-// The connection whose cache knows the newest pages is the better one.
+// Uses the engine's writer, because its cache has the newest pages.
 void FileTransaction::become_writer(const hrana::Permit& permit, bool names_claim, const Want& want) {
   turn_ = engine_.take_turn(control_, want);
   connection_ = &engine_.writer();
@@ -96,7 +96,7 @@ void FileTransaction::become_writer(const hrana::Permit& permit, bool names_clai
     replay_savepoints();
     if (settings_.defer_foreign_keys) connection_->run("PRAGMA defer_foreign_keys = ON");
   } catch (...) {
-    // The next write begins here again.
+    // The next write starts here again.
     if (connection_->sqlite().in_transaction()) connection_->sqlite().control("ROLLBACK");
     connection_->sqlite().layer1().transaction_undone();
     connection_->restore();
@@ -108,7 +108,8 @@ void FileTransaction::become_writer(const hrana::Permit& permit, bool names_clai
   }
 }
 
-// The reader's own connection becomes the writer, with the snapshot that it has: SQLite refuses that where the snapshot is old.
+// The reader's own connection becomes the writer, with its snapshot. SQLite refuses that if the
+// snapshot is old.
 void FileTransaction::upgrade(const hrana::Permit& permit, bool names_claim, const Want& want) {
   turn_ = engine_.take_turn(control_, want);
   state_ = State::writing;
@@ -124,7 +125,8 @@ void FileTransaction::upgrade(const hrana::Permit& permit, bool names_claim, con
       step_down();
       throw;
     }
-    // The lock was had and the check refused. Nobody may keep the lock so, and the snapshot goes with it.
+    // The lock was acquired and the check refused. The lock must not be kept, and so the snapshot
+    // is lost too.
     const std::string message = error.what();
     const auto* of_library = dynamic_cast<const Error*>(&error);
     const std::string code = of_library != nullptr ? std::string(of_library->code()) : "SQLITE_ABORT";
@@ -146,7 +148,7 @@ bool FileTransaction::follow_sqlite() {
     roll_back();
     return true;
   }
-  // A first write that did not get the lock.
+  // The first write did not get the lock.
   if (state_ == State::writing && sqlite3_txn_state(connection_->handle(), "main") != SQLITE_TXN_WRITE) step_down();
   return false;
 }
@@ -186,7 +188,7 @@ void FileTransaction::roll_back_to(const std::string& name) {
   if (connection_ != nullptr) inner("ROLLBACK TO", name);
   savepoints_.resize(at + 1);
   checks_.rolled_back_to(at);
-  // A pass that raised nothing is still one.
+  // A check that passed without raising the fence still counts.
   if (state_ == State::writing) checks_.absorb(*connection_, at);
 }
 
@@ -223,7 +225,7 @@ void FileTransaction::commit() {
     throw OutcomeUnknown(fmt::format("COMMIT was sent and its flush failed: {} ({}): it may or may not have been written", message, name),
                          name);
   }
-  // As in SQLite the transaction is open where it can be committed later.
+  // As in SQLite, the transaction stays open if it can be committed later.
   if (connection.in_transaction()) turn_.watch(control_, checks_.passed());
   else roll_back();
   throw refused(extended, message);

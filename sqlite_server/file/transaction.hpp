@@ -1,11 +1,12 @@
-// FileTransaction: one stream's transaction on the file, without a protocol. It touches no file until the first read or write, keeps a
-// reader's connection from then on, and has the turn to write from its first write to its end.
+// FileTransaction: one stream's transaction on the file, independent of the protocol. It does not
+// touch the file until its first read or write, keeps a reader's connection from then on, and has
+// the turn to write from its first write to its end.
 //
 // Owner: the stream's Session. One thread at a time; which one does not matter. Throws the library's errors (StaleTerm, Blocked …),
 // sqlite::GaveUp, hrana::Refused and hrana::Busy.
 // Invariants, asserted in debug builds:
 //   - `none` and `begun` have no connection, `reading` and `writing` have one;
-//   - `writing` and nothing else has the turn.
+//   - only `writing` has the turn.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +21,13 @@
 
 namespace termgate::sqlite_file {
 
-// What a stream has set, by PRAGMA and termgate_declare(). In a transaction they are what they were when its connection was taken.
+// What a stream has set, by PRAGMA and termgate_declare(). A transaction uses the values from when
+// it got its connection.
 struct Settings {
   bool foreign_keys = true;
-  bool defer_foreign_keys = false;  // to the end of the next transaction, as in SQLite
+  bool defer_foreign_keys = false;  // until the end of the next transaction, as in SQLite
   bool query_only = false;
-  std::optional<Want> declared;  // by termgate_declare(), to the end of the stream
+  std::optional<Want> declared;  // by termgate_declare(), until the end of the stream
   bool operator==(const Settings&) const = default;
 };
 
@@ -44,28 +46,32 @@ class FileTransaction {
   // nullptr in `none` and `begun`.
   Connection* connection() noexcept { return connection_; }
 
-  // From none to begun. `read_only`: BEGIN READONLY.
+  // From none to begun. `read_only`: for BEGIN READONLY.
   void begin(bool read_only);
-  // From begun to reading, on a connection that its caller has borrowed; its statements stay prepared.
+  // From begun to reading, on a connection that the caller has borrowed, where its prepared
+  // statements stay.
   Connection& read_on(std::unique_ptr<Connection> borrowed);
-  // From begun or reading to writing, or in it: the turn, the write lock, the check. Where that fails, nothing is held that was not held
-  // before; a snapshot that could not be kept is Lost.
-  // `want`: for whom it waits.
+  // From begun or reading to writing: gets the turn and the write lock, and passes the check. Also
+  // called while writing. If it fails, it holds no more than before; Lost if the snapshot could not
+  // be kept. `want`: the claim that it waits for.
   Connection& writer(const hrana::Permit& permit, bool names_claim, const Want& want);
 
-  // In `none` it begins one, which its RELEASE commits.
+  // In state none it also begins a transaction, which RELEASE commits.
   void savepoint(const std::string& name);
-  // True: the savepoint that began the transaction; the caller commits.
+  // True: this savepoint had begun the transaction, and the caller must commit.
   bool release(const std::string& name);
   void roll_back_to(const std::string& name);
 
-  // After a statement: what termgate_check_term() and the like have passed. Throws FenceUntrusted.
+  // After a statement: takes note of the checks that termgate_check_term() and the like have
+  // passed. Throws FenceUntrusted.
   void absorb_passes();
 
-  // Where SQLite leaves the transaction open (a deferred key, a reader of a rollback journal), so does this. OutcomeUnknown: it is over.
+  // If SQLite leaves the transaction open (a deferred key, a reader of a rollback journal), so does
+  // this. After OutcomeUnknown it is over.
   void commit();
   void roll_back() noexcept;
-  // After each statement: SQLite may have rolled back by itself, or have let the lock go. True: the transaction is over.
+  // Call it after each statement: SQLite may have rolled back by itself or have released the lock.
+  // True: the transaction is over.
   bool follow_sqlite();
 
  private:

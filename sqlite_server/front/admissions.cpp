@@ -79,7 +79,7 @@ std::shared_ptr<Admissions::Session> Admissions::find(const RuleSubject& subject
     const std::lock_guard lock(mutex_);
     session = sessions_.emplace(subject, fresh).first->second;
   }
-  // Another request of the same client was quicker.
+  // Another request of the same client was faster.
   if (session != fresh) {
     authority_.ended(fresh->id);
     return session;

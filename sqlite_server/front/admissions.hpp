@@ -1,7 +1,9 @@
-// Admissions: what the operator's rules say of a client, by its listener, address, token's name and application.
+// Admissions: what the operator's rules say about a client, by its listener, address, token name
+// and application.
 //
-// HTTP has no sessions, so the clients that the rules cannot tell apart share one: it begins with their first request and ends when none of
-// them has sent one for `kept_for`. A rule with a lease holds it for as long.
+// HTTP has no sessions, so all clients that the rules cannot tell apart share one: it begins with
+// their first request and ends when none of them has sent one for `kept_for`. A rule with a lease
+// holds it for that long.
 //
 // Owner: the front. Any thread.
 #pragma once
@@ -24,7 +26,7 @@
 
 namespace termgate::sqlite_front {
 
-// Whom the rules look at.
+// What the rules look at.
 struct RuleSubject {
   std::string listener, host, name, application;
   auto operator<=>(const RuleSubject&) const = default;
@@ -39,23 +41,23 @@ class Admissions {
   Admissions(const Admissions&) = delete;
   Admissions& operator=(const Admissions&) = delete;
 
-  // None: it has to be waited for.
+  // None: the rule must be waited for.
   std::optional<Answer> at_once(const RuleSubject& subject);
-  // Blocks until the rule's lease is held, or it is known why not: for as long as the authority lets it.
+  // Blocks until the rule's lease is held, or it is known why not; the authority limits how long.
   Answer wait(const RuleSubject& subject);
-  // Ends the sessions that have been silent for too long.
+  // Ends sessions that have been silent for too long.
   void tick();
-  // Rules were read anew: each client is admitted again.
+  // The rules were reloaded: each client is admitted again.
   void forget();
 
  private:
   struct Session {
     std::uint64_t id = 0;
     conversation::Admission admission;
-    std::mutex mutex;  // guards the next one
+    std::mutex mutex;  // guards the next member
     bool settled = false;
     std::condition_variable changed;
-    std::chrono::steady_clock::time_point used{};  // under the owner's mutex_
+    std::chrono::steady_clock::time_point used{};  // guarded by the owner's mutex_
   };
   static Answer answer_of(const conversation::Admission& admission);
   std::shared_ptr<Session> find(const RuleSubject& subject);
@@ -64,7 +66,7 @@ class Admissions {
   static constexpr std::size_t sessions_max = 10'000;
 
   conversation::Authority& authority_;
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards the members below
   std::map<RuleSubject, std::shared_ptr<Session>> sessions_;
   std::uint64_t last_id_ = 0;
 };

@@ -24,7 +24,7 @@ Workers::Limits limits_of(const Options& options) {
   const auto set = [&limits](Lane lane, std::size_t threads, std::size_t waiting) {
     limits[static_cast<std::size_t>(lane)] = {threads, waiting};
   };
-  // One for each open transaction, and for those that end one.
+  // One thread for each open transaction, and some for work that ends one.
   set(Lane::transactions, options.transactions_max + 16, options.streams_max + 10'000);
   set(Lane::writers, writers_max, 0);
   set(Lane::reads, readers_max, 2'000);

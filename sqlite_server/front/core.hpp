@@ -1,4 +1,5 @@
-// Core: what the parts of the front share, and who may do what. Private to front/.
+// Core: the state that the parts of the front share, and the decision who may do what. Private to
+// front/.
 //
 // Owner: Front. Any thread.
 #pragma once
@@ -26,12 +27,12 @@
 
 namespace termgate::sqlite_front {
 
-// A caller and what the rules need to know of it.
+// A caller and what the rules look at.
 struct Sender {
   claim::Caller caller;
   RuleSubject subject;
   Whose whose;
-  // Values of the headers, which the request owns.
+  // Views of the headers, which the request owns.
   claim::Headers headers;
 };
 
@@ -39,16 +40,16 @@ class Core {
  public:
   explicit Core(Options the_options);
 
-  // By the headers, and by `token` where a WebSocket's message brings one.
+  // Identified by the headers, and by `token` if a WebSocket's message brings one.
   std::variant<Sender, claim::Refusal> sender(const http::Head& head, std::optional<std::string_view> token = {}) const;
-  // What its writes are checked with. None: the rules have to be waited for.
+  // The permit that its writes are checked with. None: the rules must be waited for.
   std::optional<std::variant<hrana::Permit, claim::Refusal>> permit_at_once(const Sender& sender);
   std::variant<hrana::Permit, claim::Refusal> permit(const Sender& sender);
 
   void log(bool warning, std::string_view name, std::vector<std::pair<std::string_view, std::string>> fields, bool seldom = false) const;
-  // A share of --max-memory, for what a client is sending.
+  // A share of --max-memory, for a body or message while it arrives.
   std::unique_ptr<http::Room> room();
-  // Tokens and keys from their files. Throws std::runtime_error.
+  // Reads tokens and keys from their files. Throws std::runtime_error.
   std::shared_ptr<const claim::Doors> read_doors() const;
   void use(std::shared_ptr<const claim::Doors> doors);
 

@@ -1,4 +1,4 @@
-// What the front counts since its start, for /metrics. Any thread.
+// The front's counters for /metrics. Any thread.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace termgate::sqlite_front {
 
-// Numbers by a label of which all values are known; what is none of them counts as the last.
+// Counters by a label whose values are all known; any other value counts as the last.
 template <std::size_t size>
 class Labelled {
  public:
@@ -34,7 +34,7 @@ struct Counts {
   Labelled<9> requests{{"/v2/pipeline", "/v3/pipeline", "/v3/cursor", "/v1/execute", "/v1/batch", "/", "websocket", "replica", "other"}};
   Labelled<7> refusals{{"TG001", "TG002", "TG003", "TG004", "TG005", "TG006", "other"}};
   Labelled<6> lost{{"TG001", "TRANSACTION_TIMEOUT", "DATABASE_MOVED", "CLIENT_GONE", "SERVER_ENDING", "other"}};
-  Labelled<4> turned_away{{"token", "claim", "busy", "rule"}};  // whole requests
+  Labelled<4> turned_away{{"token", "claim", "busy", "rule"}};  // requests that were refused as a whole
 };
 
 }  // namespace termgate::sqlite_front

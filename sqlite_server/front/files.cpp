@@ -12,7 +12,8 @@ namespace termgate::sqlite_front {
 using hrana::Lost;
 using sqlite_file::Engine;
 
-// The port that a stream sees. The inner session lives as long as the last task that ends its transaction.
+// The port as a stream sees it. The inner session lives until the last task that ends its
+// transaction is done.
 class Files::Watched final : public hrana::FileSession {
   struct State : std::enable_shared_from_this<State> {
     State(Files& the_files, std::shared_ptr<Engine> engine) : files(the_files), session(std::move(engine), options()) {}
@@ -20,16 +21,16 @@ class Files::Watched final : public hrana::FileSession {
 
     sqlite_file::SessionOptions options() {
       auto given = files.settings_.session;
-      // The engine has its mutexes held here: a worker does it.
+      // The engine holds mutexes here, so a worker does it.
       given.on_lost = [this](const Lost& why) { evicted(why); };
       return given;
     }
     void evicted(const Lost& why) {
       lost(why);
       auto self = weak_from_this().lock();
-      // A stream that is going rolls back by itself.
+      // A stream that is being destroyed rolls back by itself.
       if (self == nullptr) return;
-      // Where the server is ending, its last step ends every session.
+      // If the server is shutting down, its last step ends every session.
       (void)files.workers_.run(Lane::transactions, [self, why] {
         const std::lock_guard turn(self->calls);
         self->session.end(&why);
@@ -42,7 +43,8 @@ class Files::Watched final : public hrana::FileSession {
       else --files.transactions_;
     }
 
-    // Whether a transaction is open. A loss that the session tells of here is kept for the stream's own look.
+    // Whether a transaction is open. A loss that the session reports here is kept until the stream
+    // looks.
     bool is_open() noexcept {
       try {
         return !session.is_autocommit();
@@ -51,7 +53,7 @@ class Files::Watched final : public hrana::FileSession {
         return false;
       }
     }
-    // Once a stream.
+    // Reported once for each stream.
     void lost(const Lost& why) {
       if (is_lost.exchange(true)) return;
       files.counts_.lost.add(why.code);
@@ -68,17 +70,20 @@ class Files::Watched final : public hrana::FileSession {
     }
 
     Files& files;
-    std::recursive_mutex calls;  // one thread at a time in `session`, which may call back from together(); guards the next three
+    // Makes threads take turns in `session`, which may call back from together(). Guards the next
+    // three members.
+    std::recursive_mutex calls;
     unsigned depth = 0;
-    bool counted = false;  // among the open transactions
+    bool counted = false;  // it is counted among the open transactions
     std::optional<Lost> untold;
     std::atomic<bool> is_lost{false};
     std::mutex whose_mutex;  // guards `last`
-    Whose last;              // who called it last
+    Whose last;              // the last caller
     sqlite_file::Session session;
   };
 
-  // One call of the session: the turn, what stops it, and what is counted after it. Within together() all of it is the outer call's.
+  // One call of the session: takes the turn, registers how to stop the call, and counts afterwards.
+  // Inside together() the outer call does all of that.
   class Entered {
    public:
     explicit Entered(State& state) : state_(state), lock_(state.calls), outer_(state.depth == 0), running_(Running::here()) {
@@ -178,7 +183,7 @@ class Files::Watched final : public hrana::FileSession {
     state_->files.counts_.refusals.add(refused.code);
     state_->happened("refused", refused.code, refused.what());
   }
-  // A transaction that was begun though there are as many as there may be is taken back: it has read nothing yet.
+  // Takes back a transaction that exceeds the limit on open transactions; it has read nothing yet.
   void bound(const hrana::Permit& permit) {
     class Nowhere final : public hrana::RowSink {
       void columns(std::span<const hrana::Column>) override {}
@@ -224,7 +229,7 @@ std::unique_ptr<hrana::FileSession> Files::make() {
 bool Files::look() {
   const auto now = std::chrono::steady_clock::now();
   const bool moved = moved_.exchange(false);
-  std::shared_ptr<Engine> gone;  // goes without the lock, which its own thread may wait for
+  std::shared_ptr<Engine> gone;  // destroyed after the lock is released, because its own thread may wait for that lock
   {
     const std::lock_guard lock(mutex_);
     if (moved && engine_ != nullptr) {

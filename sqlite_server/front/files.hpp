@@ -1,10 +1,13 @@
-// Files: the file that is served, as an engine, and another one where it has been moved or replaced; the sessions of its streams.
+// Files: the served file as an engine, which is replaced when the file is moved or replaced; and
+// the sessions of its streams.
 //
-// A session that Files makes adds to sqlite_file::Session what a server needs: calls of several threads take turns, an eviction ends the
-// transaction of an idle stream on a worker, open transactions are counted and bounded, a drain begins none, and the end of the client's
-// connection stops its statement.
+// Its sessions add to sqlite_file::Session what a server needs: calls of several threads take
+// turns, an eviction ends the transaction of an idle stream on a worker, open transactions are
+// counted and bounded, none begins during a drain, and the end of a client's connection stops its
+// statement.
 //
-// Owner: the front. Any thread, but for look(), which is the housekeeper's. The sessions must be gone before it.
+// Owner: the front. Any thread, except that look() is for the housekeeper's. The sessions must be
+// gone before it.
 #pragma once
 
 #include <atomic>
@@ -30,7 +33,8 @@ struct FileSettings {
   std::chrono::milliseconds idle_holder_max{3000};
   std::size_t transactions_max = 128;
   sqlite_file::SessionOptions session;  // without on_lost
-  // A refusal with a code of ours (TG001 …) or the loss of a transaction, for the log. Any thread, with locks held; must not block.
+  // For the log: a refusal with one of Termgate's codes (TG001 …), or the loss of a transaction.
+  // Called on any thread with locks held; must not block.
   std::function<void(std::string_view event, const Whose& whose, std::string_view code, std::string_view message)> happened;
 };
 
@@ -39,13 +43,13 @@ class Files {
   // Opens the file. Throws what storage/sqlite throws.
   Files(FileSettings settings, Workers& workers, Counts& counts);
 
-  // A session on the file as it is now. Throws hrana::Busy where there is none.
+  // Makes a session on the current file. Throws hrana::Busy if there is none.
   std::unique_ptr<hrana::FileSession> make();
 
-  // True: the file was moved since the last look, and sessions of before are lost. It opens the file at the path again, or tries to: at
-  // most once a second.
+  // Tries to open the file at the path again if it was moved, at most once a second. True: it was
+  // moved since the last call, and older sessions are lost.
   bool look();
-  // Why no session can be made; empty: one can.
+  // Why no session can be made; empty if one can.
   std::string obstacle() const;
   void drain() noexcept { draining_ = true; }
   bool draining() const noexcept { return draining_; }
@@ -64,11 +68,11 @@ class Files {
   std::atomic<bool> moved_{false}, draining_{false};
   std::atomic<std::size_t> transactions_{0};
 
-  mutable std::mutex mutex_;  // guards the next three
+  mutable std::mutex mutex_;  // guards the next three members
   std::shared_ptr<sqlite_file::Engine> engine_;
-  sqlite_file::Counters before_;  // of engines that are gone
+  sqlite_file::Counters before_;  // sums of the engines that are gone
   std::string obstacle_;
-  std::chrono::steady_clock::time_point open_again_{};  // the housekeeper's
+  std::chrono::steady_clock::time_point open_again_{};  // for the housekeeper
 };
 
 }  // namespace termgate::sqlite_front

@@ -20,12 +20,12 @@ class Front::Inside {
 
   ~Inside() {
     stop_housekeeper();
-    // The server is gone before what its handler needs; answers that are still owed go nowhere.
+    // The server is destroyed before what its handler uses; answers that come later are dropped.
     server.reset();
     while (!core.workers.stop(std::chrono::hours(1))) {}
   }
 
-  // Silence, moved files, the drain: what happens though nobody sends anything.
+  // What must happen although no client sends anything: timeouts, moved files, the drain.
   void keep_house() {
     std::unique_lock lock(mutex);
     for (std::size_t round = 0; !wanted.wait_for(lock, every, [this] { return stopping; }); ++round) {
@@ -59,7 +59,7 @@ class Front::Inside {
     server->drain();
   }
 
-  // A client that does not answer the end of its WebSocket, or reads nothing, is not waited for.
+  // Does not wait for clients that do not answer the end of their WebSocket, or read nothing.
   bool ended() const { return closing && (server->ended() || Clock::now() > closed_until.load()); }
 
   void stop_housekeeper() {
@@ -78,7 +78,7 @@ class Front::Inside {
   Routes routes;
   std::optional<http::Server> server;
   std::atomic<Clock::time_point> drain_until{Clock::time_point::max()}, closed_until{Clock::time_point::max()};
-  std::atomic<bool> closing{false};  // the listeners are closed, and the connections about to be
+  std::atomic<bool> closing{false};  // the listeners are closed, and the connections will be
   std::mutex mutex;                  // guards stopping
   std::condition_variable wanted;
   bool stopping = false;

@@ -1,4 +1,4 @@
-// The text of /metrics, in the format of Prometheus: each number with what it counts.
+// The text of /metrics, in Prometheus's format, with a description of each number.
 #include <iterator>
 #include <string>
 

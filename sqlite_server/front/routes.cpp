@@ -21,7 +21,7 @@ namespace {
 
 using hrana::Endpoint;
 
-constexpr std::size_t small_body = std::size_t{64} << 10;  // what a loop's thread reads itself
+constexpr std::size_t small_body = std::size_t{64} << 10;  // a body of at most this size is parsed on the loop's thread
 
 struct Route {
   std::string_view path;
@@ -31,7 +31,7 @@ constexpr Route data_routes[]{{"/v2/pipeline", Endpoint::pipeline_v2}, {"/v3/pip
                               {"/v3/cursor", Endpoint::cursor},        {"/", Endpoint::v0},
                               {"/v1/execute", Endpoint::v1_execute},   {"/v1/batch", Endpoint::v1_batch}};
 constexpr std::string_view looks[]{"/healthz", "/readyz", "/health", "/version", "/v2", "/v3", "/metrics", "/leader", "/"};
-// What embedded replicas ask for.
+// Paths that embedded replicas request.
 constexpr std::string_view replicas[]{"/info", "/sync/", "/wal_log.", "/proxy.", "/dump"};
 
 const Route* data_route(std::string_view path) {
@@ -51,7 +51,8 @@ http::Reply wrong_method(std::string_view allowed) {
   return reply;
 }
 
-// Reads, as far as its first word shows: then it need not have a thread that may wait for the write lock. A wrong guess costs time only.
+// Whether the text's first word suggests a read, which does not need a thread that may wait for the
+// write lock. A wrong guess only costs time.
 bool seems_to_read(std::string_view text) {
   const auto words = text::first_pieces(text, text::Dialect::sqlite, 1, true);
   if (words.empty()) return true;
@@ -62,7 +63,7 @@ bool seems_to_read(std::string_view text) {
 
 }  // namespace
 
-// One request of the data's endpoints, from its head to its answer.
+// One request to the data endpoints, from its head to its answer.
 struct Routes::Work {
   Work(http::Request the_request, http::Answer the_answer, Endpoint the_endpoint, Sender the_visitor, bool late)
       : request(std::move(the_request)),
@@ -85,7 +86,7 @@ http::Decision Routes::decide(const http::Head& head) {
   if (path == "/" && http::wants_socket(head)) return decide_socket(head);
   if (const Route* route = data_route(path); route != nullptr && head.method != "GET" && head.method != "HEAD") {
     if (head.method != "POST") return wrong_method("POST");
-    // Before its body is read: who is not known does not make the server hold one.
+    // Checked before the body is read, so that an unknown sender cannot make the server hold one.
     const auto sender = core_.sender(head);
     if (const auto* refusal = std::get_if<claim::Refusal>(&sender)) {
       core_.counts.turned_away.add(refusal->status == 401 ? "token" : "claim");
@@ -131,7 +132,8 @@ void Routes::request(http::Request request, http::Answer answer) {
   core_.counts.requests.add(route->path);
   auto sender = core_.sender(request.head);
   if (const auto* refusal = std::get_if<claim::Refusal>(&sender)) return answer.reply(refusal_reply(*refusal));
-  // The sender's headers are views of the head's, which must not move: its strings keep their places in the vector that is moved.
+  // The sender refers to strings of the head. Moving the vector of headers leaves those strings in
+  // place.
   auto work = std::make_shared<Work>(std::move(request), std::move(answer), route->endpoint, std::get<Sender>(std::move(sender)),
                                      core_.files.draining());
   work->answer.on_gone([weak = std::weak_ptr(work)] {
@@ -166,7 +168,8 @@ void Routes::begin(const std::shared_ptr<Work>& work, const std::variant<hrana::
   work->answer.reply(error_reply(503, hrana::code::busy, "too many requests are at work: try again"));
 }
 
-// On a worker. A cursor's body goes out as it grows; every other answer is whole before it goes out.
+// Runs on a worker. A cursor's body is sent as it grows; every other answer is complete before it
+// is sent.
 void Routes::run(Work& work) {
   const Running::Here here(work.running);
   std::unique_ptr<http::BodyWriter> body;
@@ -183,7 +186,7 @@ void Routes::run(Work& work) {
       return;
     }
     http::Reply reply{static_cast<unsigned>(done.status), std::move(done.body)};
-    // What the body takes is counted until it is sent, however slowly its client reads.
+    // The body's memory is counted until it is sent, however slowly the client reads.
     if (done.charge.bytes() > 0) reply.keeps = std::make_shared<hrana::Charge>(std::move(done.charge));
     if (work.endpoint == Endpoint::cursor && reply.status == 200) reply.type = "application/x-ndjson";
     if (reply.status == 503) reply.headers.emplace_back("Retry-After", "1");
@@ -198,7 +201,7 @@ void Routes::failed(const http::Endpoint& from, std::string_view why) {
   core_.log(false, "connection_failed", {{"client", from.text()}, {"reason", std::string(why)}}, true);
 }
 
-// What is no data: small answers that wait for nothing.
+// All other paths: small answers that do not wait for anything.
 http::Reply Routes::look(const http::Head& head) {
   const auto path = head.path();
   if (path == "/healthz" || path == "/health") return plain(200, "ok\n");

@@ -1,6 +1,7 @@
-// Routes: what each path answers. It takes requests on the loops' threads and lets workers do what may block.
+// Routes: the answers of all paths. It takes requests on the loops' threads and passes work that
+// may block to workers.
 //
-// Owner: Front. Threads: the loops'; the workers' for what it has given them.
+// Owner: Front. Threads: the loops', and the workers' for work that it has given them.
 #pragma once
 
 #include <memory>
@@ -26,7 +27,7 @@ class Routes final : public http::Handler {
   void request(http::Request request, http::Answer answer) override;
   void failed(const http::Endpoint& from, std::string_view why) override;
 
-  // The housekeeper's: silence, expired tokens; every open transaction of a WebSocket is lost.
+  // For the housekeeper: timeouts and expired tokens.
   void tick();
   void lose(const hrana::Lost& why);
   std::size_t sockets() const;

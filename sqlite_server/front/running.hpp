@@ -1,7 +1,7 @@
-// Running: the work for one request, so that the end of its client's connection stops the statement that it is at, and so that a refusal
-// knows whose it is.
+// Running: the work for one request, so that its statement can be stopped when the client's
+// connection ends, and so that a refusal can be attributed.
 //
-// Owner: the request. The worker's thread, but for cancel(), which is any thread's.
+// Owner: the request. For the worker's thread, except cancel(), which any thread may call.
 #pragma once
 
 #include <atomic>
@@ -19,12 +19,12 @@ struct Whose {
 
 class Running {
  public:
-  // `late`: it came when the server was ending already.
+  // `late`: the request came when the server was already shutting down.
   Running(Whose whose, bool late) : whose_(std::move(whose)), late_(late) {}
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
-  // The client has gone: what runs is stopped, and nothing more of the request is begun.
+  // The client has gone: stops the running statement, and prevents further ones.
   void cancel() {
     const std::lock_guard lock(mutex_);
     cancelled_ = true;
@@ -34,7 +34,7 @@ class Running {
   bool late() const noexcept { return late_; }
   const Whose& whose() const noexcept { return whose_; }
 
-  // Around a call that may take its time. `stop` may be called by another thread between the two.
+  // The start of a call that may take long. Another thread may call `stop` until ends().
   void begins(std::function<void()> stop) {
     const std::lock_guard lock(mutex_);
     stop_ = std::move(stop);
@@ -44,7 +44,7 @@ class Running {
     stop_ = nullptr;
   }
 
-  // That of the work which this thread is at; nullptr: none.
+  // The work of the current thread; nullptr: none.
   static Running*& here() noexcept {
     thread_local Running* current = nullptr;
     return current;

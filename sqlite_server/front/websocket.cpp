@@ -6,7 +6,7 @@
 namespace termgate::sqlite_front {
 namespace {
 
-// Answers that the loop's thread makes itself, for a client that reads none of them.
+// Bounds the answers that the loop's thread makes itself, for a client that does not read them.
 constexpr std::size_t unread_bytes_max = std::size_t{4} << 20;
 
 constexpr std::uint16_t unsupported_data = 1003, policy = 1008, try_again_later = 1013;
@@ -18,7 +18,7 @@ WebSocket::WebSocket(Core& core, const http::Head& head, hrana::Version version)
 
 void WebSocket::opened(std::shared_ptr<http::Socket> socket) { socket_ = std::move(socket); }
 
-// Within take(). With rules it may wait, and then message() has brought it to a worker.
+// Called within take(). Under rules it may wait; then message() has moved the message to a worker.
 std::variant<hrana::Identity, hrana::Refused> WebSocket::login(const std::optional<std::string>& token) {
   auto sender = core_.sender(head_, token ? std::optional<std::string_view>(*token) : std::nullopt);
   if (const auto* refusal = std::get_if<claim::Refusal>(&sender)) {
@@ -41,7 +41,7 @@ bool WebSocket::message(std::string bytes, http::Kind kind) {
     close(unsupported_data, "messages are JSON in text");
     return false;
   }
-  // A `hello` under rules may wait for a lease.
+  // Under rules a `hello` may wait for a lease.
   if (core_.admissions && bytes.find("hello") != std::string::npos) {
     const bool accepted = core_.workers.run(Lane::admissions, [self = shared_from_this(), bytes = std::move(bytes)] {
       if (self->take(bytes)) self->socket_->resume();
@@ -52,7 +52,7 @@ bool WebSocket::message(std::string bytes, http::Kind kind) {
   return take(bytes);
 }
 
-// Whether the next message may come.
+// Returns whether the next message may come.
 bool WebSocket::take(const std::string& message) {
   hrana::Socket::Output output;
   bool more = true;
@@ -100,7 +100,7 @@ hrana::Socket::Job::Done WebSocket::run_once(hrana::Socket::Job& job) {
     running.emplace(whose_, core_.files.draining());
     running_.insert(&*running);
   }
-  // Nothing that a client has sent is begun once it has gone; the end of its transactions is not stopped by that.
+  // Once the client has gone, none of its requests begins; ending its transactions is not affected.
   if (gone_) running->cancel();
   const Running::Here here(*running);
   auto done = job.run();
@@ -115,7 +115,7 @@ void WebSocket::closed(std::uint16_t) {
     const std::lock_guard lock(running_mutex_);
     for (Running* running : running_) running->cancel();
   }
-  // Not here: a `hello` may be at work on it.
+  // Runs on a worker, because a `hello` may hold the mutex.
   (void)core_.workers.run(Lane::transactions, [self = shared_from_this()] {
     hrana::Socket::Output output;
     {
@@ -134,7 +134,7 @@ void WebSocket::tick() {
   if (gone_ || !socket_) return;
   hrana::Socket::Output output;
   {
-    // A `hello` that waits for a lease has it: nothing is silent then.
+    // If a `hello` waits for a lease it holds the mutex; then no stream can be silent.
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock) return;
     output = session_.tick();

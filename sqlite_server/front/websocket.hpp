@@ -1,7 +1,9 @@
-// WebSocket: one client's connection of that kind. Messages come in on the loop's thread; each stream's requests run on workers.
+// WebSocket: one client's WebSocket connection. Messages come in on the loop's thread; each
+// stream's requests run on workers.
 //
-// Owner: the connection, and each job. mutex_ makes the session's thread of whichever takes it. No thread waits for a client or for the
-// file while it holds mutex_; a `hello` under rules may wait for a lease.
+// Owner: the connection, and each job. The thread that holds mutex_ counts as the session's thread.
+// No thread waits for a client or for the file while it holds mutex_; a `hello` under rules may
+// wait for a lease.
 #pragma once
 
 #include <atomic>
@@ -21,14 +23,15 @@ namespace termgate::sqlite_front {
 
 class WebSocket final : public http::SocketEvents, public std::enable_shared_from_this<WebSocket> {
  public:
-  // `head`: of the upgrade; its headers declare scope and term, and its token counts where `hello` brings none.
+  // `head` is the upgrade request's. Its headers declare scope and term, and its token counts if
+  // `hello` brings none.
   WebSocket(Core& core, const http::Head& head, hrana::Version version);
 
   void opened(std::shared_ptr<http::Socket> socket) override;
   bool message(std::string bytes, http::Kind kind) override;
   void closed(std::uint16_t code) override;
 
-  // The housekeeper's.
+  // For the housekeeper.
   void tick();
   void lose(const hrana::Lost& why);
 
@@ -47,11 +50,11 @@ class WebSocket final : public http::SocketEvents, public std::enable_shared_fro
 
   std::mutex mutex_;  // guards session_, expires_ and paused_
   hrana::Socket session_;
-  std::optional<std::int64_t> expires_;  // of the token: seconds since 1970
-  bool paused_ = false;                  // no message comes until a job has ended
+  std::optional<std::int64_t> expires_;  // of the token, in seconds since 1970
+  bool paused_ = false;                  // no message may come until a job has ended
   std::atomic<bool> gone_{false};
 
-  std::mutex running_mutex_;  // guards the next two
+  std::mutex running_mutex_;  // guards the next two members
   std::set<Running*> running_;
   Whose whose_;
 };

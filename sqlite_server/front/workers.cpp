@@ -18,16 +18,16 @@ bool Workers::run(Lane lane, std::function<void()> work) {
   const Limit& limit = limits_[index];
   if (stopping_ || queue.running + queue.waiting.size() >= limit.threads + limit.waiting) return false;
   queue.waiting.push_back(std::move(work));
-  // The lane's threads are all at work: the first that is done takes this up.
+  // All threads of the lane are busy: the first that becomes free takes this work.
   if (queue.running + queue.waiting.size() > limit.threads) return true;
   if (begun_ < resting_) {
     ++begun_;
-    lock.unlock();  // else the thread would wake to wait for it
+    lock.unlock();  // otherwise the thread would wake up only to wait for the lock
     wanted_.notify_one();
     return true;
   }
   if (start_thread()) return true;
-  // Without a thread of its own it is left to those that are there.
+  // If no thread can be started, the existing ones do the work.
   if (threads_ > 0) return true;
   queue.waiting.pop_back();
   return false;
@@ -50,7 +50,7 @@ void* Workers::thread(void* self) {
   return nullptr;
 }
 
-// The first lane that has work and a thread to spare; nullptr: none has.
+// The first lane that has work and may use another thread; nullptr: none.
 Workers::Queue* Workers::next() {
   for (std::size_t index = 0; index < lanes; ++index) {
     if (!queues_[index].waiting.empty() && queues_[index].running < limits_[index].threads) return &queues_[index];

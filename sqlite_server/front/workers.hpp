@@ -1,5 +1,6 @@
-// Threads that may block, made when there is work and gone some seconds after it. Each lane has a number of threads of its own, so that
-// the thread which a transaction needs for its COMMIT is never one of those that wait for this very transaction to end.
+// Threads that may block. They are started when there is work, and end after some idle seconds.
+// Each lane has its own number of threads, so that the thread which a transaction needs for its
+// COMMIT is never taken by work that waits for that very transaction to end.
 //
 // Owner: the front. Any thread may call run().
 #pragma once
@@ -16,7 +17,7 @@
 namespace termgate::sqlite_front {
 
 enum class Lane : std::uint8_t {
-  transactions,  // requests of streams with an open transaction, and what ends one: they wait for nobody
+  transactions,  // requests of streams with an open transaction, and whatever ends one: they do not wait for others
   writers,       // may wait for the write lock
   reads,         // a statement that reads
   cursors,       // may wait for a client that reads slowly
@@ -28,19 +29,20 @@ class Workers {
  public:
   struct Limit {
     std::size_t threads = 1;
-    std::size_t waiting = 0;  // work that is kept until a thread is free; beyond it run() says no
+    std::size_t waiting = 0;  // work that is kept until a thread is free; beyond that run() returns false
   };
   using Limits = std::array<Limit, lanes>;
 
   explicit Workers(const Limits& limits) : limits_(limits) {}
-  // Waits for what runs.
+  // Waits for running work.
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // False: the lane is full, or there is no thread to be had, and nothing was done. `work` must not throw.
+  // False: the lane is full, or no thread can be started, and nothing was done. `work` must not
+  // throw.
   [[nodiscard]] bool run(Lane lane, std::function<void()> work);
-  // Takes no more work and drops what waits. False: some still runs after `patience`.
+  // Accepts no more work and drops what waits. False: some work still runs after `patience`.
   bool stop(std::chrono::milliseconds patience);
 
  private:
@@ -57,11 +59,11 @@ class Workers {
   static constexpr std::chrono::seconds rests_for{10};
 
   const Limits limits_;
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards the members below
   std::condition_variable wanted_, ended_;
   std::array<Queue, lanes> queues_;
   std::size_t threads_ = 0, resting_ = 0;
-  std::size_t begun_ = 0;  // work that is in `waiting` and that a thread is on its way for
+  std::size_t begun_ = 0;  // waiting work for which a resting thread has been woken
   bool stopping_ = false;
 };
 

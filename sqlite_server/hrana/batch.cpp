@@ -17,7 +17,8 @@ bool is_not(const Condition& condition, const std::function<bool(const Condition
   return condition.kind == Kind::no && inner(condition.inner.front());
 }
 
-// ok of the step before, perhaps and not in autocommit, which says the same within a transaction.
+// Whether the condition is "the step before was ok", perhaps with "and not in autocommit", which
+// adds nothing inside a transaction.
 bool follows(const std::optional<Condition>& condition, std::size_t before) {
   if (!condition) return false;
   if (condition->kind != Kind::all) return is_ok_of(*condition, before);
@@ -29,7 +30,7 @@ bool follows(const std::optional<Condition>& condition, std::size_t before) {
          std::all_of(parts.begin(), parts.end(), [&](const Condition& part) { return is_ok_of(part, before) || is_in_transaction(part); });
 }
 
-// Not ok of the COMMIT, perhaps and ok of the BEGIN.
+// Whether the condition is "COMMIT was not ok", perhaps with "and BEGIN was ok".
 bool undoes(const std::optional<Condition>& condition, std::size_t commit) {
   if (!condition) return false;
   const auto failed = [&](const Condition& part) { return is_not(part, [&](const Condition& inner) { return is_ok_of(inner, commit); }); };

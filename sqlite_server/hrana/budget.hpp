@@ -1,5 +1,5 @@
-// Memory that requests and answers in flight may take, over all streams (--max-memory), and the text of an answer that is counted while it
-// grows.
+// The memory that requests and answers in progress may take, over all streams (--max-memory), and
+// the text of an answer, which is counted while it grows.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ class Budget {
   std::atomic<std::size_t> used_{0};
 };
 
-// A part of the budget, given back when it goes.
+// A part of the budget, returned when it is destroyed.
 class Charge {
  public:
   Charge() = default;
@@ -33,7 +33,7 @@ class Charge {
   Charge& operator=(Charge&& other) noexcept;
   ~Charge() { shrink_to(0); }
 
-  // False where the budget has not got it; the charge is then what it was.
+  // False if the budget is used up; the charge then stays as it was.
   bool grow_to(std::size_t bytes) noexcept;
   void shrink_to(std::size_t bytes) noexcept;
   std::size_t bytes() const noexcept { return bytes_; }
@@ -43,7 +43,7 @@ class Charge {
   std::size_t bytes_ = 0;
 };
 
-// The text of an answer. Whoever appends rows calls `count` after each. One thread.
+// The text of an answer. Code that appends rows calls `count` after each. One thread.
 class Body {
  public:
   Body(Budget& budget, std::size_t bytes_max) : charge(budget), bytes_max_(bytes_max) {}
@@ -51,7 +51,8 @@ class Body {
   std::string text;
   Charge charge;
 
-  // Throws Refused where the answer is longer than it may be, or the budget is used up. The caller cuts the text back to what was whole.
+  // Throws Refused if the answer is too long or the budget is used up. The caller then cuts the
+  // text back to its last complete part.
   void count();
 
  private:

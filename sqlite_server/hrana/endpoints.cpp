@@ -16,7 +16,8 @@ constexpr std::size_t chunk_bytes = std::size_t{16} << 10;
 Answer refusal(int status, std::string_view code, std::string_view message) { return {status, failure_body(code, message), false, {}}; }
 Answer refusal(const Failure& failure) { return refusal(failure.status, failure.code, failure.what()); }
 
-// A cursor's body. Nothing is written until there is a chunk, so that what fails early is a status and not half a body.
+// A cursor's body. Nothing is sent until there is a chunk, so that an early failure still becomes a
+// status instead of half a body.
 class Chunks {
  public:
   explicit Chunks(const Write& write) : write_(write) {}
@@ -28,12 +29,12 @@ class Chunks {
   }
   void flush() {
     has_written_ = true;
-    is_broken_ = true;  // until it has been written
+    is_broken_ = true;  // until the write succeeds
     write_(chunk_);
     is_broken_ = false;
     chunk_.clear();
   }
-  // The line that says that the body is whole. False: the client is gone.
+  // Sends the line that marks the body as complete. False: the client is gone.
   bool end() noexcept {
     try {
       line(R"({"type":"replication_index","replication_index":null})");
@@ -125,7 +126,8 @@ Answer Call::run_cursor(const Permit& permit, const Write& write) {
     streams_->give_back(std::move(taken_));
   } catch (const std::exception& fault) {
     if (!chunks.has_written()) throw;
-    // The status is gone. The body ends with the error and without its last line, and the connection with it.
+    // The status has been sent. The body ends with the error and without its last line, and the
+    // connection is closed.
     const Failure failure = failure_of(fault);
     give_up(failure);
     chunks.last_line(failure);
@@ -134,7 +136,8 @@ Answer Call::run_cursor(const Permit& permit, const Write& write) {
   return {200, {}, !chunks.end(), {}};
 }
 
-// A fault of ours, or a client that is gone, leaves a stream that nobody can trust. What was refused before it ran leaves it as it was.
+// After a fault of the server, or once the client is gone, the stream cannot be trusted. A request
+// that was refused before it ran leaves the stream as it was.
 void Call::give_up(const Failure& failure) noexcept {
   if (!taken_.is_held()) return;
   if (failure.status == 500) taken_.stream().lose(Lost(failure.code, failure.what()));
@@ -145,7 +148,7 @@ void Call::put_back() noexcept {
   if (taken_.is_held()) streams_->put_back(std::move(taken_));
 }
 
-// v0 and v1: the stream ends with its request.
+// For v0 and v1, where the stream ends with its request.
 Answer Call::run_alone(const Permit& permit) {
   Stream& stream = taken_.stream();
   Body body = new_body();

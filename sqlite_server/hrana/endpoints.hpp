@@ -1,5 +1,6 @@
-// What an HTTP server calls: a body in, a status and a body out. A request is read and gets its stream on any thread (begin), and is run on
-// a thread that may block (run): between the two the server chooses that thread.
+// What an HTTP server calls: a body in, a status and a body out. begin() parses a request and finds
+// its stream on any thread; run() needs a thread that may block, which the server chooses in
+// between.
 //
 //   auto begun = begin(Endpoint::pipeline_v3, body, streams, principal);
 //   Answer answer = begun.refused ? std::move(*begun.refused) : begun.call->run(permit);
@@ -27,28 +28,33 @@ enum class Endpoint : std::uint8_t {
   v1_batch,     // POST /v1/batch
 };
 
-// The body is JSON (application/json); a cursor's is one JSON document a line. A status 503 gets the header Retry-After.
+// The body is JSON (application/json); a cursor's has one JSON document a line. A status 503 gets
+// the header Retry-After.
 struct Answer {
   int status = 200;
   std::string body;
-  // A cursor's answer has begun through `write` and must not end well: close the connection without the last chunk.
+  // A cursor's answer was begun through `write` and must not end normally: close the connection
+  // without the last chunk.
   bool cut = false;
-  Charge charge{};  // of the memory budget, for as long as the body lives
+  Charge charge{};  // the body's share of the memory budget
 };
 
-// Takes the next part of a cursor's body, some 16 KiB; the first one is the sign that the status is 200. May block, and may throw where the
-// client is gone: the stream is lost then, and the answer is cut.
+// Takes the next part of a cursor's body, some 16 KiB; the first call means that the status is 200.
+// May block, and may throw if the client is gone: the stream is then lost and the answer cut off.
 using Write = std::function<void(std::string_view)>;
 
 class Call {
  public:
-  // Its stream has an open transaction: somebody may wait for its end, so it must not wait for a thread.
+  // The stream has an open transaction. Others may wait for its end, so the call must not wait for
+  // a thread.
   bool in_transaction() const noexcept { return in_transaction_; }
-  // Text of its first statement, or empty: a hint whether it writes.
+  // The text of the first statement, or empty: a hint whether it writes.
   std::string_view first_text() const noexcept;
-  // Once. On a thread that may block. `write` is needed by a cursor only. Throws nothing.
+  // Must be called at most once, on a thread that may block. Only a cursor needs `write`. Throws
+  // nothing.
   Answer run(const Permit& permit, const Write& write = {});
-  // In place of run(): there is no thread for it. The stream is what it was, and its baton is good again.
+  // Instead of run(), if there is no thread for it: the stream is unchanged, and its baton is valid
+  // again.
   void put_back() noexcept;
 
  private:
@@ -64,19 +70,19 @@ class Call {
 
   Endpoint endpoint_;
   What what_;
-  Charge charge_;  // what was read, in memory
+  Charge charge_;  // the memory of the parsed request
   Streams* streams_;
   Streams::Taken taken_;
   bool in_transaction_ = false;
 };
 
 struct Begun {
-  std::optional<Answer> refused;  // or
+  std::optional<Answer> refused;  // or `call`
   std::optional<Call> call;
 };
 Begun begin(Endpoint endpoint, std::string_view body, Streams& streams, const Principal& principal);
 
-// Both in one, for a caller that may block.
+// begin() and run() in one, for a caller that may block.
 Answer answer(Endpoint endpoint, std::string_view body, Streams& streams, const Principal& principal, const Permit& permit,
               const Write& write = {});
 

@@ -18,7 +18,7 @@ namespace json = boost::json;
 
 namespace {
 
-// What a value takes in memory beside its text, and how many are counted at once.
+// The memory counted for a value besides its text, and how much is counted at once.
 constexpr std::size_t value_bytes = 64;
 constexpr std::size_t values_step = 1024;
 
@@ -27,7 +27,8 @@ constexpr std::size_t values_step = 1024;
                 "the requests and answers in flight fill the server's memory for them (--max-memory); send it again later");
 }
 
-// What the parser finds becomes a value. The parser hands a number out in parts only where the text comes in parts, which it does not.
+// Builds a tree of the values that the parser finds. The parser splits numbers only if the text
+// comes in parts, which it does not here.
 class Builder {
  public:
   static constexpr std::size_t max_object_size = json::object::max_size();
@@ -62,7 +63,7 @@ class Builder {
     double number = 0;
     const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
     if (read.ec == std::errc::result_out_of_range && std::fabs(about) < 1) {
-      number = std::copysign(0.0, about);  // too small for a float
+      number = std::copysign(0.0, about);  // too small for a double
     } else if (read.ec != std::errc() || read.ptr != text.data() + text.size()) {
       error = json::error::exponent_overflow;
       return false;
@@ -98,7 +99,8 @@ Document::Document(std::string_view text, Charge& charge) {
   if (!charge.grow_to(charge.bytes() + 2 * text.size())) no_memory();
   json::parse_options options;
   options.max_depth = json_depth_max;
-  // The parser has a buffer of its own of some kilobytes; on the heap, for event loops have small stacks.
+  // The parser has a buffer of some kilobytes. It is on the heap because event loops have small
+  // stacks.
   const auto parser = std::make_unique<json::basic_parser<Builder>>(options, json::storage_ptr(&memory_), charge);
   json::error_code error;
   const std::size_t read = parser->write_some(false, text.data(), text.size(), error);

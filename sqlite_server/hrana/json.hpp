@@ -1,7 +1,7 @@
-// A JSON document that came over the network, and the way through it. Private to messages.cpp.
+// A JSON document from the network, and access to its values. Private to messages.cpp.
 //
-// Boost.JSON reads it; only its floats are read anew, for in Boost 1.81 they may be off by one in the last place, and a value must reach
-// the file as its client wrote it.
+// Boost.JSON parses it. Only floats are parsed again, because Boost 1.81 may get their last digit
+// wrong, and a value must reach the file as its client wrote it.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,9 @@
 
 namespace termgate::hrana {
 
-// A value of the document and where it is, for messages: "requests[3].stmt.sql". A node refers to the one that it came from, which must
-// outlive it. Each call that finds something else throws Failure (400, PROTOCOL_ERROR).
+// A value of the document and its path, for messages: "requests[3].stmt.sql". A node refers to its
+// parent, which must outlive it. Each accessor throws Failure (400, PROTOCOL_ERROR) if the value
+// has another type.
 class Node {
  public:
   explicit Node(const boost::json::value& value) : value_(&value) {}
@@ -27,10 +28,11 @@ class Node {
   Node at(std::string_view key) const;
   std::string_view text() const;
   std::int64_t integer() const;
-  std::int32_t id() const;  // 32 bits
-  double number() const;    // an integer, too
+  std::int32_t id() const;  // must fit into 32 bits
+  double number() const;    // may also be written as an integer
   bool flag() const;
-  // The number of an array's elements, and one by its place. `limit`, `limit_name`: REQUEST_TOO_LARGE beyond.
+  // The number of an array's elements. Beyond `limit`, whose name is `limit_name`, it throws
+  // REQUEST_TOO_LARGE.
   std::size_t size(std::size_t limit, std::string_view limit_name) const;
   Node item(std::size_t index) const;
   Node member(std::string_view key, const boost::json::value& value) const { return Node(value, this, key, not_in_array); }
@@ -53,7 +55,8 @@ class Node {
 
 class Document {
  public:
-  // Throws Failure: 400 for what is no JSON, is too deep or no UTF-8; 503 where `charge` cannot grow by what it takes.
+  // Throws Failure: 400 if the text is not JSON, nested too deeply or not UTF-8; 503 if `charge`
+  // cannot grow by the memory that it takes.
   Document(std::string_view text, Charge& charge);
   Document(const Document&) = delete;
   Document& operator=(const Document&) = delete;

@@ -42,7 +42,7 @@ Value read_value(const Node& node) {
   type.fail(R"(is none of "null", "integer", "float", "text", "blob")");
 }
 
-// v0 has no types: a number without a point is an integer.
+// v0 has no types: a number without a decimal point is an integer.
 Value read_plain_value(const Node& node) {
   const auto& value = node.json();
   if (value.is_null()) return std::monostate();
@@ -83,7 +83,7 @@ Stmt read_stmt(const Node& node) {
 
 class ConditionReader {
  public:
-  // `step`: the number of the step that has the condition.
+  // `step`: the number of the step that the condition belongs to.
   explicit ConditionReader(std::size_t step) : step_(step) {}
 
   Condition read(const Node& node, std::size_t depth = 1) {
@@ -139,7 +139,7 @@ Batch read_batch(const Node& node) {
 
 StoreSql read_store(const Node& node) { return {node.at("sql_id").id(), std::string(node.at("sql").text())}; }
 
-// What HTTP and WebSocket share; none: no such request.
+// Requests that HTTP and WebSocket share; none: an unknown type.
 std::optional<Request> read_shared_request(const Node& node, std::string_view type) {
   if (type == "execute") return Execute{read_stmt(node.at("stmt"))};
   if (type == "batch") return read_batch(node.at("batch"));
@@ -222,7 +222,7 @@ void append_optional(std::string& out, const std::optional<std::string>& text) {
   }
 }
 
-// At most message_bytes_max of it, and no half of a character.
+// At most message_bytes_max bytes of the message, without splitting a character.
 std::string_view cut(std::string_view message) {
   if (message.size() <= message_bytes_max) return message;
   std::size_t size = message_bytes_max;

@@ -1,8 +1,10 @@
-// The protocol's messages: JSON to structs, and results to JSON. Hrana 1, 2 and 3 differ in which messages there are, not in how one is
-// written, so one reader serves all: what an older version lacks is understood there, too.
+// The protocol's messages: JSON to structs, and results to JSON. Hrana 1, 2 and 3 have different
+// messages, but write each of them the same way. So one parser serves all versions, and accepts
+// newer messages in older ones too.
 //
-// Absent and null are the same; fields of no known name are ignored; a key that comes twice counts as its last. Every read_… throws Failure
-// (400, PROTOCOL_ERROR or REQUEST_TOO_LARGE) with the place in the document: "requests[3].stmt.args[0].value is no integer".
+// Absent and null are the same; unknown fields are ignored; of a key that comes twice the last
+// value counts. Every read_… throws Failure (400, PROTOCOL_ERROR or REQUEST_TOO_LARGE) with the
+// place in the document: "requests[3].stmt.args[0].value is no integer".
 #pragma once
 
 #include <cstddef>
@@ -24,7 +26,7 @@ enum class Version : std::uint8_t { hrana1 = 1, hrana2 = 2, hrana3 = 3 };
 
 struct Sql {
   std::string text;
-  std::optional<std::int32_t> id;  // of a stored text, which then takes the place of `text`
+  std::optional<std::int32_t> id;  // of a stored text, which is used in place of `text`
 };
 struct Stmt {
   Sql sql;
@@ -35,8 +37,8 @@ struct Stmt {
 struct Condition {
   enum class Kind : std::uint8_t { ok, error, no, all, any, is_autocommit };
   Kind kind = Kind::ok;
-  std::size_t step = 0;          // ok, error: less than the step's own
-  std::vector<Condition> inner;  // no: one; all, any: any number
+  std::size_t step = 0;          // for ok and error: a step before the condition's own
+  std::vector<Condition> inner;  // for no: one; for all and any: any number
 };
 struct Step {
   std::optional<Condition> condition;
@@ -75,7 +77,7 @@ struct CursorCall {
   Batch batch;
 };
 
-// WebSocket: one message is one of these.
+// The messages of a WebSocket.
 struct Hello {
   std::optional<std::string> token;
 };
@@ -106,7 +108,8 @@ struct SocketRequest {
 };
 using SocketMessage = std::variant<Hello, SocketRequest>;
 
-// `charge` grows by what the document takes in memory, and is held as long as what was read of it; Failure 503 where the budget is used up.
+// `charge` grows by the document's memory, and must be held while the result is used. Throws
+// Failure 503 if the budget is used up.
 Pipeline read_pipeline(std::string_view json, Charge& charge);
 CursorCall read_cursor(std::string_view json, Charge& charge);
 SocketMessage read_socket_message(std::string_view json, Charge& charge);
@@ -118,11 +121,13 @@ std::vector<Stmt> read_v0(std::string_view json, Charge& charge);
 // [{"name":"a","decltype":null}, …]
 void append_columns(std::string& out, std::span<const Column> columns);
 void append_row(std::string& out, std::span<const ValueView> values);
-// {"message":…,"code":…}, with extended_code and offset where there are any. The message is cut at message_bytes_max.
+// {"message":…,"code":…}, with extended_code and offset if known. The message is cut at
+// message_bytes_max.
 void append_error(std::string& out, const Refused& error);
 void append_error(std::string& out, std::string_view code, std::string_view message);
 void append_description(std::string& out, const Description& description);
-// "affected_row_count":1,"last_insert_rowid":"7", with the number as a string or as it is; null where nothing was inserted.
+// How "last_insert_rowid" is written: as the text "7" or as a number. It is null if nothing was
+// inserted.
 enum class RowidForm : std::uint8_t { text, number };
 void append_counts(std::string& out, const Outcome& outcome, RowidForm form);
 

@@ -54,14 +54,15 @@ std::optional<Subprotocol> choose_subprotocol(std::optional<std::string_view> he
   return std::nullopt;
 }
 
-// What jobs need of the connection after its end.
+// What jobs need from the connection after its end.
 struct Socket::Shared {
   explicit Shared(Streams& streams_given) : streams(streams_given) {}
   Streams& streams;
   std::atomic<std::size_t> unanswered{0};
 };
 
-// One stream and what waits for it. The stream belongs to whoever has set `is_running`, or holds the mutex while nobody has.
+// One stream and the requests that wait for it. The stream belongs to the thread that has set
+// `is_running`, or that holds the mutex while `is_running` is not set.
 struct Socket::Channel {
   struct Waiting {
     std::int32_t request = 0;
@@ -70,7 +71,7 @@ struct Socket::Channel {
     Charge charge;
   };
 
-  // What a fetch_cursor has not yet taken.
+  // The entries that no fetch_cursor has taken yet.
   struct BufferedCursor {
     std::deque<std::string> entries;
     std::size_t bytes = 0;
@@ -92,11 +93,11 @@ struct Socket::Channel {
   Streams* streams = nullptr;
   std::atomic<bool> in_transaction{false};
 
-  std::mutex mutex;  // of all below
+  std::mutex mutex;  // guards the members below
   std::deque<Waiting> waiting;
-  std::optional<Lost> loss;  // to be applied by the next job, or at the end of this one
+  std::optional<Lost> loss;  // applied by the next job, or at the end of the current one
   bool is_running = false;
-  bool has_ended = false;  // the connection has
+  bool has_ended = false;  // the connection has ended
   Moment idle_since;
 };
 
@@ -169,7 +170,7 @@ std::string Socket::Channel::run(Waiting& own, Shared& shared, Charge& charge) {
   return std::move(body.text);
 }
 
-// Throws Failure where a transaction is lost by it.
+// Throws Failure if a transaction is lost by it.
 void Socket::Channel::apply_loss() {
   std::optional<Lost> why;
   {
@@ -195,7 +196,7 @@ Socket::Job::Done Socket::Job::run() {
   try {
     channel.apply_loss();
   } catch (const Failure&) {
-    // The stream knows it now; its next request hears it.
+    // The stream has recorded the loss, and its next request reports it.
   }
   if (own) {
     done.answer = channel.run(*own, *shared_, done.charge);
@@ -309,7 +310,7 @@ void Socket::open_stream(std::int32_t request, std::int32_t stream, Output& outp
   output.answers.push_back(ok_message(request, "open_stream"));
 }
 
-// The number is free at once: what comes next under it is another stream's.
+// The number is free at once: a later request under it means another stream.
 void Socket::close_stream(std::int32_t request, std::int32_t stream, Output& output) {
   queue(request, stream, CloseStream{stream}, Charge(), output);
   channels_.erase(stream);

@@ -1,8 +1,9 @@
-// A WebSocket connection's session. It does no I/O: messages come in, answers and jobs come out. Streams run beside each other; requests of
-// one stream run in order.
+// The session of a WebSocket connection. It does no I/O: messages come in, answers and jobs come
+// out. Streams run in parallel; requests of one stream run in order.
 //
-// The connection's thread calls take(), tick(), lose() and close(), one at a time. A job is run by any thread that may block; there is
-// never more than one job of a stream. A job keeps what it needs alive, so it may end after the connection.
+// The connection's thread calls take(), tick(), lose() and close(), one at a time. Any thread that
+// may block runs a job; a stream never has more than one. A job keeps alive what it needs, so it
+// may end after the connection.
 #pragma once
 
 #include <atomic>
@@ -22,15 +23,17 @@
 
 namespace termgate::hrana {
 
-// "hrana3", "hrana2", "hrana1"; the first of the client's list that is known, for the answer's header Sec-WebSocket-Protocol. No list:
-// Hrana 1, without that header. None: the client speaks none of ours, and the upgrade is refused (400).
+// "hrana3", "hrana2" or "hrana1": the first in the client's list that is known, for the answer's
+// header Sec-WebSocket-Protocol. Without a list it is Hrana 1, without that header. None: no
+// version in common, and the upgrade is refused (400).
 struct Subprotocol {
   Version version = Version::hrana1;
   std::string name;
 };
 std::optional<Subprotocol> choose_subprotocol(std::optional<std::string_view> header);
 
-// Who a `hello` is, or why it is refused. On the connection's thread, so it must not block.
+// The identity that a `hello` proves, or why it is refused. Called on the connection's thread, so
+// it must not block.
 struct Identity {
   Principal principal;
   Permit permit;
@@ -43,17 +46,18 @@ class Socket {
   using Task = std::variant<Request, CloseStream, OpenCursor, FetchCursor, CloseCursor>;
 
  public:
-  // Work of one stream.
+  // The next request of one stream, ready to run.
   class Job {
    public:
-    // One request. `answer`: a message to send, if there is one. `more`: call run() again, on this thread or another.
+    // The result of one run. `answer`: a message to send, if there is one. `more`: call run()
+    // again, on any thread.
     struct Done {
       std::optional<std::string> answer;
-      Charge charge{};  // of the memory budget, until the answer is sent
+      Charge charge{};  // held until the answer is sent
       bool more = false;
     };
     Done run();
-    // The stream has an open transaction: the job must not wait for a thread.
+    // The stream has an open transaction, so the job must not wait for a thread.
     bool in_transaction() const noexcept;
 
    private:
@@ -63,30 +67,31 @@ class Socket {
     std::shared_ptr<Channel> channel_;
   };
   struct Violation {
-    int close_code = 1002;  // or 1008: hello refused; 1009: too large; 1013: no memory for it now
+    int close_code = 1002;  // also 1008: hello refused; 1009: message too large; 1013: no memory for it now
     std::string reason;     // at most 123 bytes
   };
   struct Output {
-    std::vector<std::string> answers;    // in this order, at once
-    std::vector<Job> jobs;               // to be run
-    std::optional<Violation> violation;  // after the answers; call close() then
+    std::vector<std::string> answers;    // send these in this order, at once
+    std::vector<Job> jobs;               // run these
+    std::optional<Violation> violation;  // after sending the answers, call close()
   };
 
-  // `first`: who it is until a `hello`; none: requests before it are a violation. `streams` outlives the jobs.
+  // `first`: the identity before a `hello`; none: earlier requests are a violation. `streams` must
+  // outlive the jobs.
   Socket(Streams& streams, Version version, Login login, std::optional<Identity> first = {});
   ~Socket();
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  // A text message.
+  // Handles a text message.
   Output take(std::string_view message);
-  // False: 128 requests are without an answer; stop reading until a job has ended.
+  // False: 128 requests are unanswered; stop reading until a job has ended.
   bool may_read() const noexcept;
-  // Silent transactions become lost. Call it every second or oftener.
+  // Ends transactions that have been silent for too long. Call it at least once a second.
   Output tick();
-  // Every open transaction is lost: drain, a moved file.
+  // Every open transaction is lost, because of a drain or a moved file.
   Output lose(const Lost& why);
-  // The connection's end: streams roll back, those in use when their job ends.
+  // The connection has ended: streams roll back, those in use when their job ends.
   Output close();
 
  private:
@@ -109,10 +114,10 @@ class Socket {
   std::shared_ptr<Shared> shared_;
   Version version_;
   Login login_;
-  std::shared_ptr<const Permit> permit_;  // none: no hello yet
+  std::shared_ptr<const Permit> permit_;  // none: there was no hello yet
   std::map<std::int32_t, std::shared_ptr<Channel>> channels_;
   std::map<std::int32_t, Stored> stored_;
-  std::map<std::int32_t, std::int32_t> cursors_;  // to their streams
+  std::map<std::int32_t, std::int32_t> cursors_;  // each cursor's stream
 };
 
 }  // namespace termgate::hrana

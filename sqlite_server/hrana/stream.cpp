@@ -17,7 +17,7 @@ namespace termgate::hrana {
 
 namespace {
 
-// {"cols":…,"rows":…, and the rest of a statement's result.
+// Writes {"cols":…,"rows":…, and the rest of a statement's result.
 class ResultRows : public RowSink {
  public:
   ResultRows(Body& body, bool wants_rows) : body_(body), wants_rows_(wants_rows) {}
@@ -81,7 +81,7 @@ class ResultSteps : public StepSink {
   }
 
  private:
-  // The first step begins the list anew: a group that fails may run its work a second time.
+  // The first step clears the list: a group that failed may run its work a second time.
   void separate(std::size_t step) {
     if (step == 0) {
       body_.text.resize(mark_);
@@ -151,7 +151,7 @@ class CursorSteps : public StepSink, private RowSink {
   bool begun_ = false;
 };
 
-// {"results":{"columns":…,"rows":…}} of v0.
+// Writes {"results":{"columns":…,"rows":…}} for v0.
 class PlainRows : public RowSink {
  public:
   explicit PlainRows(Body& body) : body_(body) {}
@@ -206,7 +206,7 @@ void must_fit(const Value& value) {
   if (const auto* blob = std::get_if<Blob>(&value)) must_fit(blob->bytes.size(), value_bytes_max, "a value");
 }
 
-// Which texts are stored, request by request, while nothing has run yet.
+// Follows which texts would be stored by each request, before anything has run.
 class StoreCheck {
  public:
   StoreCheck(const std::map<std::int32_t, std::string>& stored, Version version) : version_(version) {
@@ -254,8 +254,9 @@ void Stream::check(const Batch& batch) const { StoreCheck(stored_, Version::hran
 
 void Stream::check(const Stmt& stmt) const { StoreCheck(stored_, Version::hrana3)(stmt); }
 
-// Runs `work` and makes of what the file throws what a client gets. A loss that nothing has thrown is looked for afterwards: an answer with
-// status 200 says that the transaction was there at its end.
+// Runs `work` and turns the file's exceptions into what a client gets. Afterwards it looks for a
+// loss that nothing has thrown: an answer with status 200 promises that the transaction still
+// exists.
 template <class Work>
 void Stream::guarded(const Work& work) {
   must_live();
@@ -501,7 +502,7 @@ void Stream::lose(const Lost& why) noexcept {
   try {
     static_cast<void>(file_->is_autocommit());
   } catch (const Lost& earlier) { lost_ = earlier; } catch (const std::exception&) {
-    // The file cannot say; the reason that was given stands.
+    // The file cannot tell, so the given reason applies.
   }
   file_->end(&*lost_);
   file_.reset();

@@ -1,8 +1,9 @@
-// One stream: a client's logical connection to the file. It runs requests and writes their results; whose it is, and how long it is kept,
-// is known to Streams (HTTP) or Socket (WebSocket).
+// One stream: a client's logical connection to the file. It runs requests and writes their results.
+// Streams (HTTP) or Socket (WebSocket) know its owner and how long it is kept.
 //
-// A statement's error is a result. What ends the whole request is thrown: Failure. A loss makes the stream lost for good: each later
-// request ends with the same code, so that no client takes what follows for a statement in autocommit.
+// A statement's error is a result; what ends the whole request is thrown as Failure. A loss is
+// final: each later request ends with the same code, so that no client takes its next statement for
+// one in autocommit.
 //
 // One thread at a time. Blocks as FileSession does.
 #pragma once
@@ -24,13 +25,15 @@
 
 namespace termgate::hrana {
 
-// Makes what a stream needs of the file. Cheap: it is called for every stream's first statement, and touches no file. May throw Busy.
+// Makes a stream's session on the file. It is called for every stream's first statement, and must
+// be cheap and not touch the file. May throw Busy.
 using SessionFactory = std::function<std::unique_ptr<FileSession>()>;
 
-// Where the entries of a cursor go, one call an entry: {"type":"row","row":[…]}. May throw, which ends the cursor's statement.
+// Receives a cursor's entries, one a call: {"type":"row","row":[…]}. May throw, which ends the
+// cursor's statement.
 using EntrySink = std::function<void(std::string_view)>;
 
-// What becomes of a batch's steps: a result with lists, or the entries of a cursor.
+// Receives the results of a batch's steps, as lists of one result or as entries of a cursor.
 class StepSink {
  public:
   virtual ~StepSink() = default;
@@ -44,39 +47,44 @@ class Stream {
  public:
   explicit Stream(const SessionFactory& factory) : factory_(factory) {}
 
-  // Before anything runs: `close` is the last, stored texts are known, and with Hrana 2 none is stored under a number that is taken.
-  // Throws Failure.
+  // Checks requests before any of them runs: `close` is the last, stored texts are known, and with
+  // Hrana 2 none is stored under a number that is in use. Throws Failure.
   void check(const std::vector<Request>& requests, Version version) const;
   void check(const Batch& batch) const;
   void check(const Stmt& stmt) const;
 
-  // Runs it and appends {"type":"ok","response":…} or {"type":"error","error":…}. Uses up its arguments. Throws Failure.
+  // Runs the request and appends {"type":"ok","response":…} or {"type":"error","error":…}. Uses up
+  // its arguments. Throws Failure.
   void run(Request& request, const Permit& permit, Body& body);
-  // Appends {"type":"execute",…}. Throws Refused, after which the caller cuts the text back, and Failure.
+  // Appends {"type":"execute",…}. Throws Failure, and Refused, after which the caller cuts the text
+  // back.
   void respond(Request& request, const Permit& permit, Body& body);
-  // Appends the result alone. Throws as respond().
+  // Appends only the result. Throws like respond().
   void execute(Stmt& stmt, const Permit& permit, Body& body);
   void batch(Batch& batch, const Permit& permit, Body& body);
-  // Entries step_begin, row, step_end, step_error. Throws Failure, and what the sink throws.
+  // Sends the entries step_begin, row, step_end and step_error. Throws Failure, and what the sink
+  // throws.
   void cursor(Batch& batch, const Permit& permit, RowidForm form, const EntrySink& sink);
-  // v0: the statements in one transaction, the results as a list. Throws Refused, with nothing kept, and Failure.
+  // For v0: runs the statements in one transaction and appends their results as a list. Throws
+  // Failure, and Refused if nothing was kept.
   void plain(std::vector<Stmt>& statements, const Permit& permit, Body& body);
   // Rolls back, forgets stored texts and settings.
   void close() noexcept;
 
-  // A new request after silence: from here on counts whether anything of it has run.
+  // A new request after silence; whether anything has run counts from here.
   void heard() noexcept;
-  // The answer goes out.
+  // The answer is being sent.
   void answered() noexcept;
-  // Both throw Failure where the transaction was lost meanwhile. keeps(): something that must not be forgotten, an open transaction, stored
-  // texts or settings.
+  // Both throw Failure if the transaction was lost meanwhile. keeps(): there is something that must
+  // not be forgotten: an open transaction, stored texts or settings.
   bool keeps();
   bool in_transaction();
 
-  // From now on every request fails with this code; rolls back. The first reason stays, also one that only the file knew so far.
+  // Rolls back; every later request fails with this code. An earlier reason takes precedence, even
+  // if only the file knew it.
   void lose(const Lost& why) noexcept;
   const std::optional<Lost>& lost() const noexcept { return lost_; }
-  // Throws Failure where the stream is lost.
+  // Throws Failure if the stream is lost.
   void must_live() const;
 
  private:
@@ -95,7 +103,9 @@ class Stream {
   std::unique_ptr<FileSession> file_;
   std::map<std::int32_t, std::string> stored_;
   std::optional<Lost> lost_;
-  bool has_run_ = false;  // something of this request: Busy is then a statement's error, for the request must not be sent again
+  // Something of this request has run. Busy is then reported as a statement's error, because the
+  // client must not send the request again.
+  bool has_run_ = false;
 };
 
 }  // namespace termgate::hrana

@@ -24,7 +24,7 @@ std::uint64_t big_endian(std::string_view bytes) {
   return number;
 }
 
-// In the same time whichever byte differs.
+// Compares in constant time.
 bool same_bytes(std::string_view one, std::string_view other) {
   unsigned difference = one.size() == other.size() ? 0 : 1;
   for (std::size_t at = 0; at < std::min(one.size(), other.size()); ++at) {
@@ -86,7 +86,8 @@ void Streams::must_have_room() const {
                 fmt::format("SERVER_BUSY {} streams are open, which is the most (--max-streams); send it again later", records_.size()));
 }
 
-// What is cheapest to lose goes first: a cursor's name, then texts and settings, then the memory of a loss. A transaction never goes.
+// Drops what costs least first: the name that a cursor was given, then texts and settings, then the
+// memory of a loss. A transaction is never dropped.
 void Streams::make_room(Dropped& dropped) {
   while (records_.size() >= settings_.records_max) {
     must_have_room();
@@ -179,7 +180,8 @@ std::optional<std::string> Streams::give_back(Taken taken) {
   try {
     return settle(taken, true);
   } catch (const Failure& failure) {
-    // Something has run, so a client must not be invited to send it again: no room is a loss here, not a 503.
+    // Something has run, so the client must not be invited to send it again: lack of room is a loss
+    // here instead of a 503.
     taken.stream().lose(Lost(failure.code, failure.what()));
     const Lost why = *taken.stream().lost();
     keep_lost(taken);
@@ -193,7 +195,7 @@ void Streams::put_back(Taken taken) noexcept {
   } catch (const Failure&) { keep_lost(taken); }
 }
 
-// A stream without a baton that anybody has is simply gone.
+// A stream whose baton nobody has is just dropped.
 void Streams::keep_lost(Taken& taken) noexcept {
   const std::unique_ptr<Stream> stream = std::move(taken.stream_);
   const std::lock_guard lock(mutex_);
@@ -226,7 +228,7 @@ void Streams::lose_all(const Lost& why) {
     while (!transactions.empty()) {
       const StreamId id = transactions.front();
       Record& record = records_.at(id);
-      record.lost = why;  // from here on its client hears it
+      record.lost = why;  // reported to the client from now on
       streams.emplace_back(id, std::move(record.stream));
       move_to(id, record, State::in_use);
     }
@@ -253,7 +255,7 @@ void Streams::tick() {
       const StreamId id = transactions.front();
       Record& record = records_.at(id);
       if (now - record.since < settings_.transaction_idle_timeout) break;
-      record.lost = why;  // from here on its client hears it
+      record.lost = why;  // reported to the client from now on
       silent.emplace_back(id, std::move(record.stream));
       move_to(id, record, State::in_use);
     }

@@ -1,14 +1,15 @@
-// Streams between HTTP requests: batons, who may use them, how long they are kept.
+// Streams between HTTP requests: their batons, who may use them, how long they are kept.
 //
-// A baton is base64url of the stream's number (8 bytes), its turn (8 bytes, the most significant first) and 16 bytes of an HMAC under a key
-// made at the start. Each answer makes a new one; the last one given is the only one that is taken, once. It grants nothing without the
-// principal's token.
+// A baton is the base64url of the stream's number (8 bytes), its turn (8 bytes, big-endian) and 16
+// bytes of an HMAC under a key made at the start. Each answer contains a new baton; only the latest
+// is accepted, and only once. It is useless without the principal's token.
 //
-// What is kept after a request: an open transaction, stored texts, settings; or nothing, where a cursor had to name its baton first. A
-// transaction that is silent too long is lost; everything else is forgotten after an hour. A lost stream is remembered for an hour, and
-// then forgotten in such a way that its baton says STREAM_EXPIRED, and never makes a new stream.
+// A stream is kept after a request if it has an open transaction, stored texts or settings, or if a
+// cursor had to name its baton beforehand. A transaction that is silent for too long is lost;
+// everything else is forgotten after an hour. A lost stream is remembered for an hour. Afterwards
+// its baton gets STREAM_EXPIRED, and never makes a new stream.
 //
-// Any thread. No call holds the lock while it talks to the file.
+// Any thread. No call holds the lock while it uses the file.
 #pragma once
 
 #include <array>
@@ -52,7 +53,8 @@ struct StreamSettings {
 
 class Streams {
  public:
-  // A stream in the hands of one request. One that goes without being given back is lost (an exception has come by).
+  // A stream that one request is using. If it is destroyed without being given back, after an
+  // exception, the stream is lost.
   class Taken {
    public:
     Taken(Taken&& other) noexcept = default;
@@ -68,25 +70,29 @@ class Streams {
     Principal principal_;
     std::unique_ptr<Stream> stream_;  // none: given back, or moved from
     StreamId id_ = 0;                 // 0: a new stream without a record
-    std::uint64_t losses_ = 0;        // how often everything had been lost when it was taken
+    std::uint64_t losses_ = 0;        // how often everything had been lost before it was taken
     bool reserved_ = false;           // a cursor has named its next baton
   };
 
   explicit Streams(StreamSettings settings);
 
-  // The stream of the baton, or a new one. Throws Failure: STREAM_EXPIRED, BATON_REUSED, AUTH_WRONG_TOKEN, what the stream was lost for,
-  // SERVER_BUSY where there is no room for another stream.
+  // Takes the baton's stream, or makes a new one. Throws Failure: STREAM_EXPIRED, BATON_REUSED,
+  // AUTH_WRONG_TOKEN, the reason of the stream's loss, or SERVER_BUSY if there is no room for
+  // another stream.
   Taken take(const std::optional<std::string>& baton, const Principal& principal);
-  // The baton that give_back() will give, for a cursor, whose first line has it. From here on the stream is kept. Throws Failure (503).
+  // For a cursor, whose first line contains the baton: returns the one that give_back() will
+  // return. From here on the stream is kept. Throws Failure (503).
   std::string reserve(Taken& taken);
-  // The next baton; none where nothing is kept. Throws Failure (400) where the stream was lost meanwhile.
+  // Returns the next baton; none if nothing needs to be kept. Throws Failure (400) if the stream
+  // was lost meanwhile.
   std::optional<std::string> give_back(Taken taken);
-  // Nothing was run: the old baton is good again, unless the stream is lost.
+  // Nothing has run: the old baton is valid again, unless the stream is lost.
   void put_back(Taken taken) noexcept;
 
-  // Drain, a moved file: every open transaction is lost, those in use at the end of their request.
+  // Every open transaction is lost, because of a drain or a moved file; those in use at the end of
+  // their request.
   void lose_all(const Lost& why);
-  // Silence. Call it every second or oftener.
+  // Ends what has been silent for too long. Call it at least once a second.
   void tick();
 
   struct Counts {
@@ -94,13 +100,13 @@ class Streams {
     std::map<std::string, std::uint64_t> lost_so_far;  // by code
   };
   Counts counts() const;
-  // What a transaction that was silent for too long is lost with.
+  // The reason for losing a transaction that was silent for too long.
   static Lost silence(const StreamSettings& settings);
   Budget& budget() noexcept { return budget_; }
   const StreamSettings& settings() const noexcept { return settings_; }
 
  private:
-  // Records that nobody uses are in a list of their state, the oldest first.
+  // Records that are not in use are in a list for each state, the oldest first.
   enum class State : std::uint8_t { bare, kept, lost, transaction, in_use };
   struct Record {
     Principal principal;
@@ -111,7 +117,7 @@ class Streams {
     std::optional<Lost> lost;
     std::list<StreamId>::iterator place{};
   };
-  using Dropped = std::vector<std::unique_ptr<Stream>>;  // they roll back when the lock is no longer held
+  using Dropped = std::vector<std::unique_ptr<Stream>>;  // destroyed, and so rolled back, after the lock is released
 
   std::string baton_of(StreamId id, std::uint64_t turn) const;
   std::list<StreamId>& list_of(State state) { return lists_[static_cast<std::size_t>(state)]; }
@@ -126,12 +132,12 @@ class Streams {
 
   const StreamSettings settings_;
   Budget budget_;
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // guards the members below
   std::unordered_map<StreamId, Record> records_;
   std::array<std::list<StreamId>, 5> lists_;
   StreamId last_id_ = 0;
   std::uint64_t losses_ = 0;
-  std::optional<Lost> last_loss_;  // of everything
+  std::optional<Lost> last_loss_;  // the reason of the last lose_all()
   std::map<std::string, std::uint64_t> lost_so_far_;
 };
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view base64_alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::string_view base64url_alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-// Each letter's six bits; 64: no letter of the alphabet.
+// The six bits of each character; 64: not in the alphabet.
 constexpr std::array<std::uint8_t, 256> bits_of(std::string_view alphabet) {
   std::array<std::uint8_t, 256> bits{};
   bits.fill(64);
@@ -53,12 +53,13 @@ std::optional<std::string> decoded(std::string_view text, const std::array<std::
     bytes += static_cast<char>(held >> count & 255);
     held &= (1U << count) - 1;
   }
-  // Bits left over are zero: one value has one spelling.
+  // Leftover bits must be zero, so that each value has one spelling.
   if (held != 0) return std::nullopt;
   return bytes;
 }
 
-// How many bytes at `at` are one character of UTF-8; 0: none is. Overlong forms and surrogates are none.
+// How many bytes at `at` are one valid UTF-8 character; 0: none. Overlong forms and surrogates are
+// invalid.
 std::size_t utf8_length(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t offset) -> unsigned {
     return at + offset < text.size() ? static_cast<unsigned char>(text[at + offset]) : 0U;
@@ -97,7 +98,7 @@ void append_escaped(std::string& out, char letter) {
 
 void append_string(std::string& out, std::string_view text) {
   out += '"';
-  std::size_t whole = 0, at = 0;  // what lies between the two goes out as it is
+  std::size_t whole = 0, at = 0;  // the text between the two is copied unchanged
   while (at < text.size()) {
     const auto byte = static_cast<unsigned char>(text[at]);
     if (byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\') {
@@ -147,7 +148,8 @@ void append_value(std::string& out, const ValueView& value) {
     append_number(out, *integer);
     out += "\"}";
   } else if (const auto* number = std::get_if<double>(&value); number != nullptr && std::isfinite(*number)) {
-    // JSON has no infinity: it is a NULL, since clients in typed languages read no null as a float.
+    // JSON has no infinity, so it is sent as NULL: clients in typed languages do not accept null as
+    // a float.
     out += R"({"type":"float","value":)";
     append_float(out, *number);
     out += '}';

@@ -43,7 +43,7 @@ Alarm::~Alarm() {
 void Alarm::wait(std::optional<BootClock::time_point> at) noexcept {
   itimerspec when{};
   if (at) {
-    // Zero would disarm it; a moment that is over rings at once.
+    // Zero would disarm the timer; a moment in the past rings at once.
     const auto since_boot = std::max(at->time_since_epoch(), BootClock::duration(1));
     when.it_value.tv_sec = since_boot.count() / 1'000'000'000;
     when.it_value.tv_nsec = since_boot.count() % 1'000'000'000;
@@ -57,7 +57,7 @@ void Alarm::wait(std::optional<BootClock::time_point> at) noexcept {
 
 void Alarm::wake() noexcept {
   const std::uint64_t one = 1;
-  // Fails only when it rings already.
+  // Fails only if the alarm is already ringing.
   while (write(event_, &one, sizeof one) < 0 && errno == EINTR) {}
 }
 

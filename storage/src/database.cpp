@@ -1,5 +1,6 @@
-// Database sends the statements of sql/<database>/calls/ through the driver and turns rows into values: writes, with their retries where
-// the caller wants them, and leases, with the careful end of their window. Long: the calls of Database, one after the other.
+// Database sends the statements of sql/<database>/calls/ through the driver and turns rows into
+// values: writes, with retries if the caller wants them, and leases, whose end is computed
+// conservatively. This file is long: it has all calls of Database.
 #include <termgate/database.hpp>
 
 #include <unistd.h>
@@ -47,7 +48,8 @@ std::optional<std::string> text_of(const std::optional<WriteId>& write_id) {
   return write_id->text();
 }
 
-// The check's lock keeps every other holder out until the end of the transaction; a look is enough.
+// The check's lock keeps every other holder out until the end of the transaction, so reading is
+// enough.
 void need_lease(const Rows& rows, const Scope& scope, Term term, const std::string& owner) {
   const auto held = convert_first<bool>(rows, [&](const auto& row) {
     return row["owner_id"].as_text() == owner && row["term"].as_int() == term.value() && !row["released_at_ms"].as_optional_int() &&
@@ -58,18 +60,20 @@ void need_lease(const Rows& rows, const Scope& scope, Term term, const std::stri
                               scope.name(), term.value(), owner));
 }
 
-// How one attempt of a write has ended. fence_behind: the database shows a fence lower than this process remembers; nothing was written.
+// How one attempt of a write ended. fence_behind: the database shows a fence lower than this
+// process remembers; nothing was written.
 struct Attempt {
   enum class End { committed, already, fence_behind } end;
   std::int64_t fence, remembered;
 };
 
-// The check (or the claim of the write id) first, so that it holds its lock before the work reads anything it relies on.
+// The check (or the claim of the write id) comes first, so that it holds its lock before the work
+// reads anything it relies on.
 Attempt write_once(DatabaseState& state, const Scope& scope, Term term, const std::function<void(Transaction&)>& work,
                    const WriteOptions& options) {
   Attempt attempt{Attempt::End::committed, 0, state.memory.highest(scope.name())};
   detail::TransactOptions transact{.isolation = options.isolation, .timeout = options.timeout};
-  // A term below what this process has seen needs the fence itself.
+  // A term below what this process remembers must be compared with the fence itself.
   if (!options.write_id && attempt.remembered <= term.value() && !TERMGATE_PLANTED(library_check))
     transact.claim.emplace(detail::Claim{scope, term});
   const auto in_transaction = [&](detail::OpenTransaction& session) {
@@ -87,15 +91,15 @@ Attempt write_once(DatabaseState& state, const Scope& scope, Term term, const st
       attempt.fence = TERMGATE_PLANTED(library_check) ? std::max(term.value(), attempt.remembered) : session.fence().value_or(0);
       if (attempt.fence == 0) attempt.fence = transaction.check(scope, term).value();
     }
-    // To learn why takes a call of its own, after the rollback.
+    // Finding out why takes a separate call, after the rollback.
     if (attempt.fence < attempt.remembered) {
       attempt.end = Attempt::End::fence_behind;
       session.give_up();
       return;
     }
     work(transaction);
-    // A callback that swallowed an error must not take its write for committed: PostgreSQL answers COMMIT with ROLLBACK then, and reports
-    // no error.
+    // If a callback swallowed an error, its write must not count as committed: PostgreSQL then
+    // answers COMMIT with ROLLBACK, without an error.
     if (open.failed) std::rethrow_exception(open.failed);
     if (options.lease_owner) need_lease(open.call(Call::lease, scope.name()), scope, term, *options.lease_owner);
   };
@@ -120,8 +124,9 @@ std::size_t Database::payload_limit() const noexcept { return state_->driver->pa
 Wrote Database::write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const WriteOptions& options) {
   if (options.write_id) state_->try_raise(scope, term, *options.write_id, options.timeout);
   else state_->raise_ahead(scope, term, options.timeout);
-  // Each round is a transaction of its own. A conflict is repeated as often as the caller allows; a fence that is lower than what this
-  // process has seen is repeated after an audited reset, because the memory of it is forgotten then.
+  // Each round is a transaction of its own. A conflict is repeated as often as the caller allows. A
+  // fence that is lower than this process remembers is repeated after an audited reset, because the
+  // memory is dropped then.
   for (int conflicts = 0;;) {
     try {
       const Attempt attempt = write_once(*state_, scope, term, work, options);
@@ -150,11 +155,11 @@ Rows Database::execute_values(const Scope& scope, Term term, std::string_view sq
 
 SequenceNo Database::append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options) {
   state_->check_payload(payload);
-  // With a write id the id is looked up before the term is compared.
+  // With a write id, the id is looked up before the term is compared.
   if (!options.write_id) state_->check_before_append(stream, options.scope, term);
   const Rows rows = state_->run(Call::append, stream.name(), term.value(), BytesView{payload}, number_of(options.expected),
                                 name_of(options.scope), text_of(options.write_id));
-  // With a write id the answer may be about a write of long ago.
+  // With a write id, the answer may be about a write of long ago.
   if (options.scope && !options.write_id) state_->memory.saw(options.scope->name(), term.value());
   return SequenceNo(rows.one()[0].as_int());
 }
@@ -193,7 +198,8 @@ Term Database::check(const Scope& scope, Term term) { return Term(state_->check(
 SealReceipt Database::seal(const Scope& scope, Term term, std::optional<milliseconds> grace, const std::optional<std::string>& actor,
                            const std::optional<std::string>& reason) {
   const std::int64_t remembered = state_->memory.highest(scope.name());
-  // Without a reason as ever: a schema of the version before knows no other.
+  // Without a reason it uses the old statement, because the previous version of the schema knows no
+  // other.
   const Rows rows = actor || reason ? state_->run(Call::seal_with_reason, scope.name(), term.value(), milliseconds_of(grace), actor, reason)
                                     : state_->run(Call::seal, scope.name(), term.value(), milliseconds_of(grace));
   const auto row = detail::only_row(rows);
@@ -204,8 +210,8 @@ SealReceipt Database::seal(const Scope& scope, Term term, std::optional<millisec
           row["sealed_at_ms"].as_int()};
 }
 
-// Host, process and eight random digits: a process that is restarted with the same number must not pass for
-// the holder of its predecessor's lease.
+// Host, process and eight random digits: a restarted process that gets the same process number must
+// not pass for the holder of its predecessor's lease.
 const std::string& default_owner() {
   static const std::string owner = [] {
     std::array<char, 256> host{};
@@ -217,11 +223,12 @@ const std::string& default_owner() {
 
 std::optional<Lease> Database::try_acquire_lease(const Scope& scope, milliseconds ttl, const LeaseOptions& options) {
   const std::string& owner = options.owner.empty() ? default_owner() : options.owner;
-  // The window runs from before the request was sent: the answer may have been long on its way.
+  // Measured from before the request was sent, because the answer may take long to arrive.
   const auto sent = Lease::Clock::now();
   const std::int64_t remembered = state_->memory.highest(scope.name());
   const auto ask = [&] {
-    // Where serializable is the default, two that acquire at once may meet a conflict: then nothing was done.
+    // If serializable is the default level, concurrent acquisitions may conflict; then nothing was
+    // done.
     for (int attempt = 1;; ++attempt) {
       try {
         return state_->run(Call::acquire_lease, scope.name(), owner, ttl.count(),
@@ -243,7 +250,7 @@ std::optional<Lease> Database::try_acquire_lease(const Scope& scope, millisecond
     return std::nullopt;
   }
   const Term term(row["term"].as_int());
-  // A term that was given before, or a lower one: the database has forgotten acquisitions (F3).
+  // A term that was issued before, or a lower one: the database has forgotten acquisitions (F3).
   state_->compare_with_memory(scope.name(), term.value() - 1, remembered);
   state_->memory.saw(scope.name(), term.value());
   return Lease(scope, term, owner, ttl, sent + ttl);
@@ -257,8 +264,8 @@ Lease Database::acquire_lease(const Scope& scope, milliseconds ttl, const LeaseO
   throw detail::still_anothers(scope, Info(*this).lease(scope));
 }
 
-// Throws LeaseLost if the database does not renew it. The window is counted from before the request, as for
-// an acquisition.
+// Throws LeaseLost if the database does not renew it. The lease is measured from before the
+// request, as for an acquisition.
 Lease Database::renew_lease(const Scope& scope, Term term, const std::string& owner, milliseconds ttl) {
   const auto sent = Lease::Clock::now();
   const Rows rows = detail::counted(

@@ -1,4 +1,5 @@
-// What Database adds to the driver's calls: the memory of fences, raises ahead of writes, the account of refusals.
+// What Database adds to the driver's calls: the memory of fences, raises ahead of writes, and
+// records of refusals.
 #include "database_state.hpp"
 
 #include <chrono>
@@ -14,7 +15,8 @@ namespace termgate::inline v0::detail {
 using sql::Call;
 using std::chrono::milliseconds;
 
-// The refusals that were gathered and not yet due. report() throws nothing, so a database that has gone does not hold up the end.
+// Reports refusals that were gathered and are not yet due. report() does not throw, so a lost
+// database does not delay the destructor.
 DatabaseState::~DatabaseState() {
   for (const Refusals& rest : refusals.take_all()) report(rest);
 }
@@ -22,14 +24,15 @@ DatabaseState::~DatabaseState() {
 void DatabaseState::note(const StaleTerm& stale) {
   stats.stale_writes.fetch_add(1, std::memory_order_relaxed);
   const auto now = std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-  // PostgreSQL's layer 1 has noted who was refused, for the audit too. A message that was cut short or translated names no scope; an audit
-  // entry needs one.
+  // PostgreSQL's layer 1 has recorded the refused client itself. A message that was cut short or
+  // translated has no scope, which an audit entry needs.
   if (driver->kind() != "postgresql" && name_problem(stale.scope()) == nullptr) {
     if (const auto due = refusals.note(stale.scope(), stale.term(), now)) report(*due);
   }
 }
 
-// Nothing hangs on it: a role that may not write to the audit, or a database that has gone, must not hide the refusal itself.
+// Errors are ignored: a role that may not write to the audit, or a lost database, must not hide the
+// refusal itself.
 void DatabaseState::report(const Refusals& due) noexcept {
   try {
     const Value values[] = {Value(due.scope), Value(due.term), Value(due.count), Value(due.first_ms), Value(due.last_ms), Value("library")};
@@ -45,7 +48,7 @@ void DatabaseState::compare_with_memory(const std::string& scope, std::int64_t f
 void DatabaseState::compare_with_memory(const std::string& scope, std::int64_t fence, std::int64_t remembered,
                                         const std::function<Rows()>& look) {
   if (fence >= remembered) return;
-  // The database's own record of resets tells.
+  // The database's own record of resets decides.
   const Rows rows = look();
   const auto reset_from =
       convert_first<std::optional<std::int64_t>>(rows, [](const auto& row) { return row["reset_from"].as_optional_int(); });
@@ -74,7 +77,7 @@ std::int64_t DatabaseState::check(const Scope& scope, Term term, std::optional<m
 
 namespace {
 
-// Runs a check of its own before a write: whatever becomes of it, that write has not begun.
+// Runs a separate check before a write; if it fails, that write has not begun.
 template <class Check>
 void ahead(Check check) {
   try {
@@ -93,7 +96,7 @@ void DatabaseState::raise_ahead(const Scope& scope, Term term, std::optional<mil
 
 void DatabaseState::try_raise(const Scope& scope, Term term, const WriteId& write_id, std::optional<milliseconds> timeout) {
   if (memory.highest(scope.name()) >= term.value()) return;
-  // A check that is refused is counted by layer 1, whoever asks: it is made only where it is likely to pass.
+  // Layer 1 counts every refused check, so a check is made only if it is likely to pass.
   const auto fence = convert_first<std::int64_t>(read(Call::fence, scope.name()), [](const auto& row) { return row["term"].as_int(); });
   if (fence && *fence >= term.value()) return;
   if (!read(Call::outcome, write_id.text()).empty()) return;
@@ -107,7 +110,7 @@ void DatabaseState::check_before_append(const Stream& stream, const std::optiona
     if (memory.highest(named->name()) > term.value()) ahead([&] { check(*named, term); });
     return;
   }
-  // Not named: a stream that has no other scope yet takes its own name.
+  // No scope given: a new stream takes its own name as its scope.
   if (memory.highest(stream.name()) <= term.value()) return;
   const Rows rows = read(Call::stream, stream.name());
   const auto scope = convert_first<std::string>(rows, [](const auto& row) { return row["scope"].as_text(); });
@@ -126,7 +129,8 @@ std::shared_ptr<void> DatabaseState::watch_lease(const Scope& scope, std::functi
 
 std::unique_ptr<FenceFeed> DatabaseState::stream_feed() {
   if (driver->kind() != "postgresql") return nullptr;
-  // There no transaction may notify, for it might be prepared (0018_follower.sql).
+  // With prepared transactions enabled, no transaction may notify, because it might be prepared
+  // (0018_follower.sql).
   if (driver->query("SELECT pg_catalog.current_setting('max_prepared_transactions')", {}).one()[0].as_text() != "0") return nullptr;
   return holding->feed("termgate_streams");
 }

@@ -1,8 +1,9 @@
-// DatabaseState: what the copies of a Database share, and the calls that Database, Operator, Info, Jobs and Followers are made of. Adds to
-// the statements of sql/<database>/calls/ only what a client can add: the memory of fences, a raise committed by itself before the write
-// that needs it, and the account of refusals. Internal.
+// DatabaseState: what the copies of a Database share, and the calls that Database, Operator, Info,
+// Jobs and Followers are built on. It adds to the statements of sql/<database>/calls/ only what a
+// client can add: the memory of fences, a raise committed separately before the write that needs
+// it, and records of refusals. Internal.
 //
-// Any thread. Owned by the Database objects together; its destructor reports the refusals that are left.
+// Any thread. Owned jointly by the Database objects; its destructor reports the remaining refusals.
 #pragma once
 
 #include <chrono>
@@ -34,7 +35,7 @@ struct DatabaseState {
   static DatabaseState& of(const Database& database) noexcept { return *database.state_; }
   ~DatabaseState();
 
-  // A call of ours as a transaction of its own. run() gives an account of a refusal.
+  // Runs a call as a transaction of its own. Unlike run(), it does not record refusals.
   template <class... Arguments>
   Rows read(sql::Call call, Arguments&&... arguments) {
     const Value values[] = {Value(), Value(std::forward<Arguments>(arguments))...};
@@ -45,7 +46,8 @@ struct DatabaseState {
     const Value values[] = {Value(), Value(std::forward<Arguments>(arguments))...};
     return audited([&] { return driver->call(call, {values + 1, sizeof...(Arguments)}, false); });
   }
-  // Runs `attempt`; a refusal is counted, and written to the audit where the database does not do it, and goes on its way.
+  // Runs `attempt`. A refusal is counted, and written to the audit unless the database does that
+  // itself, and rethrown.
   template <class Attempt>
   auto audited(Attempt attempt) -> decltype(attempt()) {
     try {
@@ -56,32 +58,37 @@ struct DatabaseState {
     }
   }
 
-  // `remembered` is what this process had seen before it asked. A fence lower than that was forgotten by the database (F3): throws
-  // FenceUntrusted, unless an audited reset took it down: then the memory is forgotten. `look` runs Call::fence: inside an open
-  // transaction that is the transaction's own connection.
+  // `remembered` is what this process had seen before the request. If the fence is lower, the
+  // database has forgotten it (F3): throws FenceUntrusted, unless an audited reset lowered the
+  // fence; then the memory is dropped. `look` runs Call::fence: inside an open transaction on the
+  // transaction's own connection.
   void compare_with_memory(const std::string& scope, std::int64_t fence, std::int64_t remembered);
   void compare_with_memory(const std::string& scope, std::int64_t fence, std::int64_t remembered, const std::function<Rows()>& look);
 
-  // The check alone.
+  // Runs only the check.
   std::int64_t check(const Scope& scope, Term term, std::optional<std::chrono::milliseconds> timeout = {});
-  // Commits the raise by itself where this process does not know the fence to be at `term` already, so that no exclusive lock lasts as
-  // long as a user's transaction.
+  // Commits the raise separately, unless this process knows the fence to be at `term` already, so
+  // that no exclusive lock lasts as long as a user's transaction.
   void raise_ahead(const Scope& scope, Term term, std::optional<std::chrono::milliseconds> timeout);
-  // The same before a write that may have happened already, under `write_id`. A term that is too low is not a refusal yet, so it is neither
-  // thrown nor counted: the write's own claim of the id decides.
+  // Raises before a write that may have happened already, under `write_id`. A term that is too low
+  // is not yet a refusal, so it is neither thrown nor counted: the write's own claim of the id
+  // decides.
   void try_raise(const Scope& scope, Term term, const WriteId& write_id, std::optional<std::chrono::milliseconds> timeout);
-  // Before an append. It is one statement and raises by itself, so nothing is raised ahead of it: such a raise would stay even where the
-  // append is refused. But its answer is a number and no fence, so that only the scope's memory can tell that the database has forgotten
-  // a raise; a term that is not below what is remembered does no harm there.
+  // Called before an append. An append is one statement and raises by itself, so nothing is raised
+  // ahead of it: such a raise would stay even if the append were refused. But its answer is a
+  // number without a fence, so only the memory of the scope can show that the database has
+  // forgotten a raise. A term that is not below what is remembered is harmless.
   void check_before_append(const Stream& stream, const std::optional<Scope>& named, Term term);
 
-  // Before gigabytes are sent in vain; the setting payload_bytes_max may be lower. Throws InvalidInput.
+  // Throws InvalidInput before gigabytes are sent in vain. The setting payload_bytes_max may be
+  // lower.
   void check_payload(std::string_view payload) const;
 
-  // Calls `hinted` on a thread of the Database's when somebody has given the scope's lease back or asks for it, as long as the result
-  // lives. A hint may be wrong or missing. `hinted` must return at once.
+  // Calls `hinted` on a thread of the Database when somebody has released the scope's lease or
+  // requests it, as long as the result lives. A hint may be wrong or missing. `hinted` must return
+  // at once.
   std::shared_ptr<void> watch_lease(const Scope& scope, std::function<void()> hinted);
-  // Notifications of appends to followed streams; nullptr where there are none.
+  // Notifications of appends to followed streams; nullptr if the database has none.
   std::unique_ptr<FenceFeed> stream_feed();
 
   std::unique_ptr<Driver> driver;
@@ -89,7 +96,7 @@ struct DatabaseState {
   FenceMemory memory;
   RefusalLog refusals;
   StatsCounter stats;
-  std::unique_ptr<LeaseHolding> holding;  // its threads call the driver, so it goes before that
+  std::unique_ptr<LeaseHolding> holding;  // its threads call the driver, so it is destroyed before the driver
 
  private:
   void note(const StaleTerm& stale);
@@ -108,7 +115,8 @@ struct TransactionState {
     const Value values[] = {Value(), Value(std::forward<Arguments>(arguments))...};
     return kept([&] { return session.call(call, {values + 1, sizeof...(Arguments)}); });
   }
-  // Remembers a failure: after it PostgreSQL answers COMMIT with ROLLBACK and reports no error, so the write has to know.
+  // Remembers a failure: PostgreSQL then answers COMMIT with ROLLBACK and reports no error, so the
+  // write must know.
   template <class Attempt>
   auto kept(Attempt attempt) -> decltype(attempt()) {
     try {

@@ -1,5 +1,5 @@
-// The one function of a driver's shared library. Compiled into it together with open.cpp and fence_feed.cpp, which there know this driver
-// only.
+// The only function of a driver's shared library. It is compiled into that library together with
+// open.cpp and fence_feed.cpp, which know only this driver there.
 #include <termgate/detail/open.hpp>
 
 #include "driver_library.hpp"

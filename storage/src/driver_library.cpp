@@ -13,7 +13,7 @@ namespace termgate::inline v0::detail {
 
 const DriverLibrary& driver_library(const char* name) {
   const std::string file = fmt::format("libtermgate-{}.so.{}", name, TERMGATE_VERSION_MAJOR);
-  // Beside this library first: that one was installed with it.
+  // Looks beside this library first: the driver there was installed with it.
   void* library = nullptr;
   Dl_info own{};
   if (dladdr(reinterpret_cast<const void*>(&driver_library), &own) != 0 && own.dli_fname != nullptr) {

@@ -11,7 +11,8 @@
 
 namespace termgate::inline v0::detail {
 
-// What such a library offers, by its one C function `termgate_driver_library`. `version` is compared first: the rest has no stable layout.
+// What such a library offers through its one C function `termgate_driver_library`. `version` is
+// compared first: the rest has no stable layout.
 struct DriverLibrary {
   const char* version;
   std::unique_ptr<Driver> (*open)(std::string_view url, const OpenOptions& options);

@@ -59,7 +59,7 @@ class OnPostgres final : public FenceFeed {
 
 std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, [[maybe_unused]] std::string_view schema,
                                            [[maybe_unused]] std::string_view database, [[maybe_unused]] std::string_view channel) {
-  // They notify nobody.
+  // These databases do not notify.
   for (const std::string_view silent : {"sqlite:", "sqlserver:", "odbc:"}) {
     if (url.starts_with(silent)) return nullptr;
   }

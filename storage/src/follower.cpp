@@ -1,9 +1,5 @@
-// Follower: one thread that looks at how far its position is behind, hands each write to the user's function,
-// and saves the position after a page.
-// Owner: the Follower object. Threads: follow() runs on the thread of its own; the public functions may be
-// called from any. The position in the database never goes ahead of what the function has accepted, so after
-// a crash writes come again and none is left out. A later start of the same name ends this one at its next
-// look.
+// Follower: one thread that reads how far its position is behind, passes each write to the user's
+// function, and saves the position after a page.
 #include <termgate/follower.hpp>
 
 #include <algorithm>
@@ -33,14 +29,14 @@ using Kind = FollowerNews::Kind;
 
 namespace {
 
-constexpr milliseconds first_pause = 10ms;   // between two looks where nobody notifies
+constexpr milliseconds first_pause = 10ms;   // between two looks, if there are no notifications
 constexpr milliseconds first_retry = 100ms;  // after a failure
 constexpr milliseconds last_retry = 5s;
-constexpr milliseconds listen_again = 5s;  // after a connection that notifies could not be had
+constexpr milliseconds listen_again = 5s;  // after an attempt to listen has failed
 constexpr int streams_a_look = 1000;
 constexpr auto missing_is_told_after = 5s;
 
-// The exception that is being handled.
+// The message of the current exception.
 std::string why() {
   try {
     throw;
@@ -112,14 +108,14 @@ class Follower::Inside {
   }
 
  private:
-  // What a look at the database has found of one stream, and how far this object has come in it.
+  // What a look at the database has shown of one stream, and how far this object has come in it.
   struct Place {
     std::int64_t saved = 0;    // the position in the database
-    std::int64_t handled = 0;  // as far as this object has come: at least that
+    std::int64_t handled = 0;  // how far this object has come: at least `saved`
     std::optional<BootClock::time_point> missing_since;
   };
 
-  // The lock is taken as proof that the caller has it: `woken_` is guarded by it.
+  // Takes the lock to prove that the caller holds it: `woken_` is guarded by it.
   void wake(std::unique_lock<std::mutex>&) {
     woken_ = true;
     changed_.notify_all();
@@ -133,7 +129,8 @@ class Follower::Inside {
     if (options_.news) options_.news({kind, std::move(text), stream});
   }
 
-  // Looks until stop(), a takeover, or writes that were pruned. After a failure it pauses longer each time.
+  // Looks until stop(), a takeover, or pruned writes that end the follower. After each failure it
+  // pauses longer.
   void follow() {
     milliseconds pause = first_pause, retry = first_retry;
     while (!stopping() && !over_) {
@@ -164,7 +161,7 @@ class Follower::Inside {
     return time / 2 + milliseconds(std::uniform_int_distribution<std::int64_t>(0, time.count() / 2 + 1)(chance_));
   }
 
-  // Waits for a notification, wake(), or the time; connects first where it must. 0: connects only.
+  // Waits for a notification, wake() or the timeout; connects first if necessary. 0: only connects.
   void listen(milliseconds at_most) {
     if (!feed_ || (listening_ && at_most == 0ms)) return;
     if (!listening_ && BootClock::now() < listen_at_) return;
@@ -173,7 +170,8 @@ class Follower::Inside {
       if (stop_ || std::exchange(woken_, false)) return;
     }
     try {
-      // Whatever the notification, only a look shows how far it concerns this follower. After a new connection that look comes next.
+      // The notification only triggers a look, which shows whether it concerns this follower. A new
+      // connection triggers one as well.
       feed_->wait(at_most);
       listening_ = true;
     } catch (const Error& error) {
@@ -189,10 +187,11 @@ class Follower::Inside {
     woken_ = false;
   }
 
-  // One look, and what it has found handled. failed: something stays behind. more: there was more than one look shows.
+  // The result of one look after its writes were handled. failed: something is left. more: there
+  // was more than one look shows.
   enum class Round { nothing, all, more, failed };
   Round round() {
-    // Before the question: what is committed after this moment may be missing from the answer.
+    // Read before the request: what is committed after this moment may be missing from the answer.
     const auto looked = BootClock::now();
     const FollowerBehind behind = Followers(database_).behind(name_, streams_a_look);
     if (behind.run != run_) {
@@ -232,14 +231,14 @@ class Follower::Inside {
     lag_ = std::max<std::int64_t>(lag, 0);
   }
 
-  // A scope may have many streams; what is saved need not be remembered.
+  // A scope may have many streams, so streams whose position is saved are forgotten.
   void forget_quiet(const FollowerBehind& behind) {
     if (places_.size() <= behind.streams.size() + streams_a_look) return;
     for (auto place = places_.begin(); place != places_.end();)
       place = place->second.handled == place->second.saved ? places_.erase(place) : std::next(place);
   }
 
-  // Pages until `last_no`. False: it stopped before.
+  // Handles pages up to `last_no`. False: it stopped before that.
   bool handle(const Stream& stream, Place& place, std::int64_t last_no) {
     while (place.handled < last_no) {
       std::vector<StreamWrite> page =
@@ -251,7 +250,7 @@ class Follower::Inside {
       bool refused = false;
       for (const StreamWrite& write : page) {
         if (stopping()) break;
-        // Also in the middle of a page nothing is passed over.
+        // Nothing is skipped in the middle of a page either.
         if (write.sequence_no.value() != place.handled + 1) break;
         try {
           apply_(stream, write);
@@ -268,7 +267,7 @@ class Follower::Inside {
         ++handled_;
         lag_ = std::max<std::int64_t>(lag_ - 1, 0);
       }
-      // Also after a refusal: what came before the refused write is not handed over again.
+      // Saved after a refusal too, so that what came before the refused write is not passed again.
       if (!save(stream, place)) return false;
       if (refused) return false;
       if (stopping()) return true;
@@ -292,11 +291,12 @@ class Follower::Inside {
       over_ = true;
       tell(Kind::taken, fmt::format("follower \"{}\" was started elsewhere, and is followed there", name_));
     }
-    // Elsewhere: an earlier move whose answer was lost. The next look says where it is.
+    // "elsewhere": an earlier save whose answer was lost. The next look shows the position.
     return false;
   }
 
-  // The next write is missing. If it was pruned and skip_pruned is on, go on after it (true); otherwise this is the end.
+  // The next write is missing. If it was pruned and skip_pruned is set, continues after it (true);
+  // otherwise the follower ends.
   bool pass_gap(const Stream& stream, Place& place) {
     const auto info = Info(database_).stream(stream);
     const std::int64_t first = info && info->first_no ? *info->first_no : info ? info->last_no + 1 : 0;
@@ -329,14 +329,14 @@ class Follower::Inside {
   const std::int64_t run_;
   const std::unique_ptr<detail::FenceFeed> feed_;  // none: it polls
 
-  // The thread's own.
+  // For the thread only.
   std::map<std::string, Place> places_;
   bool listening_ = false;
   bool over_ = false;
   BootClock::time_point listen_at_{};
   std::minstd_rand chance_{std::random_device{}()};
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   bool stop_ = false, woken_ = false, ended_ = false;
   std::int64_t lag_ = 0, handled_ = 0, refused_ = 0;

@@ -1,5 +1,5 @@
-// The feed of wanted gates of SQL Server (decision 0011), and of wanted seats of PostgreSQL (decision 0026). A build without ODBC has none
-// of the former.
+// Feeds of wanted gates on SQL Server (decision 0011) and of wanted seats on PostgreSQL (decision
+// 0026). A build without ODBC lacks the former.
 #include <termgate/detail/gate_feed.hpp>
 
 #ifdef TERMGATE_WITH_POSTGRES
@@ -19,7 +19,8 @@ class WantedSeats final : public GateFeed {
  public:
   WantedSeats(std::string_view url, std::string_view schema) : feed_(std::string(url), schema) {}
 
-  // It knows its seats by the secret. Where the database is another one by now, or may have none any more, all are to be given back.
+  // Finds its seats by its secret. If the database has changed, or may not have seats any more, all
+  // of them must be given back.
   std::vector<std::string> wanted(const std::vector<std::string>& scopes) override {
     PostgresGateFeed::Wanted wanted = feed_.wanted();
     return wanted.all ? scopes : std::move(wanted.scopes);
@@ -40,7 +41,7 @@ class OnSqlServer final : public GateFeed {
   bool has_gates() const noexcept { return feed_.has_gates(); }
   std::vector<std::string> wanted(const std::vector<std::string>& scopes) override {
     std::vector<std::string> all;
-    // In batches of scopes_max: one parameter carries the list, as a JSON array.
+    // In groups of scopes_max: one parameter carries the list, as a JSON array.
     std::size_t at = 0;
     do {
       std::string json = "[";

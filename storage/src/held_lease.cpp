@@ -1,7 +1,7 @@
-// HeldLease and the wait for a lease, over Database's own calls; LeaseKeeper renews.
-// Owner: the caller has the handle; its State is shared with nobody but keeps the Database, and with it the
-// keeper, alive. Threads: any may read a handle; release() takes the state's mutex, so the lease is given
-// back once.
+// HeldLease and waiting for a lease, built on Database's calls; LeaseKeeper renews. Owner: the
+// caller has the handle; its State is not shared, and keeps the Database, and with it the keeper,
+// alive. Threads: any may read a handle; release() takes the state's mutex, so the lease is
+// released once.
 #include <termgate/held_lease.hpp>
 
 #include <algorithm>
@@ -44,8 +44,9 @@ LeaseKeeper& LeaseHolding::keeper() {
   return *keeper_;
 }
 
-// SQLite has one connection that writes, and a queue in front of it that is fair; a database in memory has no other. Elsewhere a pool may
-// be empty for longer than a lease lasts.
+// SQLite has one connection that writes, with a fair queue in front of it, and a database in memory
+// has no other. On other databases the pool may be empty for longer than a lease lasts, so renewals
+// have a connection of their own.
 Driver& LeaseHolding::renewals() {
   if (database_.kind() == "sqlite") return database_;
   if (!own_driver_) {
@@ -66,7 +67,7 @@ Blocked still_anothers(const Scope& scope, const std::optional<LeaseInfo>& info)
 std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, const Scope& scope, BootClock::time_point give_up,
                                     const WaitTimes& times, const std::stop_token& stop,
                                     const std::function<std::optional<Lease>()>& acquire) {
-  // The jitter needs no good randomness, only another sequence in each thread.
+  // The jitter needs no good randomness, only a different sequence in each thread.
   thread_local std::minstd_rand random(std::random_device{}());
   const auto by_chance = [](milliseconds up_to) {
     return milliseconds(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(std::max<std::int64_t>(up_to.count(), 1))));
@@ -74,7 +75,7 @@ std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, co
   const auto cancelled = [&] {
     return Cancelled(fmt::format("the wait for the lease of scope \"{}\" was ended by its caller; nothing is held", scope.name()));
   };
-  // Counted as a wait once a first try was in vain.
+  // Counted as a wait once the first attempt has failed.
   struct Waited {
     StatsCounter& stats;
     const std::string& scope;
@@ -89,28 +90,29 @@ std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, co
   } waited{holding.stats(), scope.name(), {}};
   std::optional<LeaseWaiters::Wait> waiting;
   milliseconds step = times.first;
-  milliseconds held_for{0};  // by another, at the last look
+  milliseconds held_for{0};  // how long another owner still holds it, by the last look
   const auto look = [&] {
     const auto info = Info(database).lease(scope);
     held_for = milliseconds(info && !info->released_at_ms ? std::max<std::int64_t>(info->remaining_ms, 0) : 0);
   };
   for (;;) {
     if (stop.stop_requested()) throw cancelled();
-    // A look locks nothing; a try takes the scope's locks, and on SQLite the file's.
+    // A look takes no locks; an attempt takes the scope's locks, and on SQLite the file's.
     if (held_for == 0ms) {
       if (auto lease = acquire()) return lease;
       if (!waited.since) waited.since = std::chrono::steady_clock::now();
-      // From here on a notification reports a release; the look below sees one between that try and this moment.
+      // From here on a notification reports a release; the look below notices one that came between
+      // the attempt and this moment.
       if (!waiting) waiting.emplace(holding.waiters(), scope);
       look();
     }
     const auto left = give_up - BootClock::now();
     if (left <= 0ms) return std::nullopt;
-    // At its end all who wait would come at once.
+    // Spreads the waiters, which would otherwise all try when the lease ends.
     milliseconds pause = std::min(step / 2 + by_chance(step), held_for + 1ms + by_chance(times.first));
     pause = std::min(pause, std::chrono::duration_cast<milliseconds>(left) + 1ms);
     step = std::min(step * 2, times.longest);
-    // Hints may come as fast as anybody likes to send them.
+    // Hints may come at any rate.
     const auto begun = std::chrono::steady_clock::now();
     const bool hinted = waiting->until(begun + pause, stop);
     if (hinted) {
@@ -143,34 +145,35 @@ HeldLeasesCore::Timing timing_of(const HoldOptions& options) {
 }  // namespace detail
 
 struct HeldLease::State {
-  Database database;  // keeps the keeper alive
+  Database database;  // keeps the LeaseKeeper alive
   detail::LeaseHolding& holding;
   std::shared_ptr<detail::KeptLease> lease;
   detail::HeldLeasesCore::Id id = 0;
-  std::optional<detail::LeaseWaiters::Watch> watch{};  // who asks for the lease
-  std::mutex mutex{};                                  // guards what follows
+  std::optional<detail::LeaseWaiters::Watch> watch{};  // reports requests for the lease
+  std::mutex mutex{};                                  // guards the members below
   bool given_back = false;
-  bool uncounted = true;  // not among the handles that hold a lease
+  bool uncounted = true;  // not counted among the handles that hold a lease
 
   bool release() {
     const std::lock_guard lock(mutex);
     if (std::exchange(given_back, true)) return false;
     detail::LeaseKeeper& keeper = holding.keeper();
     if (keeper.is_own_thread()) {
-      // It would wait for itself, and every other lease of the process would run out meanwhile.
+      // It would wait for itself, and meanwhile every other lease of the process would run out.
       std::fputs("termgate: a HeldLease was released inside a stop callback of a lease\n", stderr);
       std::abort();
     }
     watch.reset();
-    // First, so that no renewal is sent for a lease that is being given back.
+    // Removed first, so that no renewal is sent for a lease that is being released.
     keeper.remove(id);
     if (!std::exchange(uncounted, true)) holding.stats().held.fetch_sub(1, std::memory_order_relaxed);
     const bool over = lease->over || BootClock::now().time_since_epoch().count() >= lease->until.load();
     lease->until.store(BootClock::duration::min().count());
     lease->lost.request_stop();
-    // The term may have been given to another by now; there is nothing to give back.
+    // Another may have the lease by now, so there is nothing to release.
     if (over) return false;
-    // A renewal may still be at it, or another's acquisition; but a database that has gone is not waited for.
+    // A renewal or another's acquisition may be under way, so this tries again; but it does not
+    // wait for a lost database.
     for (int attempt = 0;; ++attempt) {
       try {
         return database.release_lease(lease->scope, lease->term, lease->owner);
@@ -186,7 +189,8 @@ HeldLease::HeldLease(HeldLease&&) noexcept = default;
 
 HeldLease& HeldLease::operator=(HeldLease&& other) noexcept {
   if (this != &other) {
-    // What this handle held is given back at the end of the block, when the new lease is in place already.
+    // The handle's previous lease is released at the end of the block, when the new one is already
+    // in place.
     HeldLease before(std::exchange(state_, nullptr));
     state_ = std::move(other.state_);
   }
@@ -218,7 +222,8 @@ bool HeldLease::release() { return state_->release(); }
 std::optional<HeldLease> Database::try_hold(const Scope& scope, const HoldOptions& options) {
   const detail::HeldLeasesCore::Timing timing = detail::timing_of(options);
   LeaseOptions lease_options;
-  // One for each handle: two of one name would take the lease from each other, for a holder takes its own at any time.
+  // One for each handle: two with the same name would take the lease from each other, because a
+  // holder can always acquire its own.
   lease_options.owner = options.owner.empty() ? default_owner() + ":" + WriteId::random().text().substr(0, 8) : options.owner;
   lease_options.endpoint = options.endpoint;
   lease_options.grace = options.grace;
@@ -228,7 +233,7 @@ std::optional<HeldLease> Database::try_hold(const Scope& scope, const HoldOption
   if (!lease) return std::nullopt;
   auto kept = std::shared_ptr<detail::KeptLease>(new detail::KeptLease{scope, lease->term(), lease->owner(), options.ttl});
   const auto state = std::shared_ptr<HeldLease::State>(new HeldLease::State{*this, holding, kept});
-  // An acquisition that waited out an eviction may have taken most of the lease's time.
+  // An acquisition that waited for an eviction may have used up most of the lease's time.
   for (int attempt = 0;; ++attempt) {
     if (const auto id = keeper.add(kept, timing, lease->held_until())) {
       state->id = *id;
@@ -243,7 +248,7 @@ std::optional<HeldLease> Database::try_hold(const Scope& scope, const HoldOption
                                     scope.name(), options.ttl.count()));
     }
     try {
-      // The renewal starts the window anew, without another acquisition and so under the same term.
+      // A renewal extends the lease without another acquisition, and so under the same term.
       renew_lease(*lease);
     } catch (const LeaseLost&) { return std::nullopt; }
   }

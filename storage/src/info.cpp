@@ -59,11 +59,11 @@ HandOverInfo to_hand_over(const NamedRow& row) {
           row["state"].as_text()};
 }
 
-// The first version of layer 1 that knows hand-overs.
+// The first version of layer 1 with hand-overs.
 int hand_overs_since(std::string_view kind) { return kind == "postgresql" ? 24 : kind == "sqlserver" ? 16 : 8; }
 
-// A payload too large for a page, from the parts that the database gives of it, in a buffer of its own size. None: it was pruned before or
-// meanwhile.
+// A payload that is too large for a page, assembled from the parts that the database returns. None:
+// it was pruned before or meanwhile.
 std::optional<std::string> payload_in_parts(detail::DatabaseState& state, const std::string& stream, std::int64_t sequence_no,
                                             std::size_t bytes, std::size_t part_bytes) {
   std::string payload;
@@ -109,7 +109,8 @@ std::vector<LeaseInfo> Info::leases(std::string_view after, int limit) {
 
 std::vector<StreamWrite> Info::read_stream(const Stream& stream, SequenceNo after, int limit, std::size_t bytes_max) {
   const std::size_t part_bytes = state_of(database_).driver->payload_limits().part_bytes;
-  // What a page holds besides those that come in parts is bounded as well: many of them, or `bytes_max`.
+  // The payloads of a page that are not fetched in parts are bounded as well, by a number of them
+  // and by `bytes_max`.
   constexpr std::size_t small = std::size_t{64} << 10;
   const std::size_t in_page = std::min(part_bytes, std::max(bytes_max / static_cast<std::size_t>(std::max(limit, 1)), small));
   std::int64_t pruned = 0;
@@ -130,14 +131,14 @@ std::vector<StreamWrite> Info::read_stream(const Stream& stream, SequenceNo afte
                                                ? std::optional(std::move(held.at(static_cast<std::size_t>(payload_at))).take_bytes())
                                                : payload_in_parts(state_of(database_), stream.name(), number, bytes, part_bytes);
       if (!payload) {
-        // The writes read before it are returned; the next call reports what comes after.
+        // The earlier writes are returned; the next call reports what follows.
         pruned = number;
         break;
       }
       writes.push_back({SequenceNo(number), row["scope"].as_text(), Term(row["term"].as_int()), *std::move(payload),
                         row["created_at_ms"].as_int(), row["write_id"].as_optional_text()});
     }
-    // Where nothing came before it, the page is read anew, as it is by now.
+    // If nothing came before it, the page is read again in its current state.
     if (!writes.empty() || pruned == 0) return writes;
   }
   throw Conflict(fmt::format("write {} of stream \"{}\" was pruned while it was read, as were those before it: nothing was read", pruned,

@@ -52,7 +52,8 @@ std::string for_postgresql(const InstallScript& wanted) {
   return script;
 }
 
-// A batch that fails ends the transaction, and sqlcmd and SSMS go on with the next one: from there on nothing is executed.
+// If a batch fails, the transaction ends, but sqlcmd and SSMS go on with the next batch. So from
+// there on nothing is executed.
 std::string in_one_transaction(std::string_view batches) {
   std::string script;
   while (!batches.empty()) {
@@ -116,7 +117,7 @@ std::string for_sqlite() {
       version(), newest(migrations));
   for (const sql::Migration& migration : migrations) {
     append(script, migration.text);
-    // The rows of Termgate's own go in before the triggers that keep strangers' hands off its tables.
+    // Termgate's own rows are inserted before the triggers that protect its tables against others.
     if (&migration != &migrations.front()) continue;
     for (const sql::Migration& one : migrations)
       script += fmt::format(

@@ -11,13 +11,14 @@ namespace termgate::inline v0 {
 
 std::optional<std::string> last_checkpoint(Database& database, std::string_view job, const Scope& scope) {
   auto runs = Jobs(database).list({.job = std::string(job), .scope = scope.name()}, 100);
-  // By when they began: a requested run has its place in the list from then on. One that began in the future, by a clock that was
-  // ahead, counts for less than any other.
+  // Ordered by when they began, because a requested run is listed from its request on. A run that
+  // began in the future, by a clock that was ahead, comes last.
   std::stable_sort(runs.begin(), runs.end(), [](const JobRunInfo& one, const JobRunInfo& other) {
     const auto began = [](const JobRunInfo& run) { return run.started_at_ms > run.now_ms ? 0 : run.started_at_ms; };
     return began(one) > began(other);
   });
-  // A run that ended before its first checkpoint hides none of an earlier one, and a dry run hides nothing.
+  // A run that ended before its first checkpoint does not hide an earlier checkpoint, and a dry run
+  // never does.
   for (const JobRunInfo& run : runs) {
     if (run.request == "dry-run") continue;
     if (run.status == "completed") return std::nullopt;
@@ -59,7 +60,7 @@ bool JobRun::end(std::string_view status, std::optional<int> exit_code, const st
   if (ended_) return false;
   const bool finished =
       Jobs(database_).finish(id_, status, exit_code ? std::optional<std::int64_t>(*exit_code) : std::nullopt, detail, checkpoint);
-  // Only when the database has answered: after an error the destructor tries once more.
+  // Set only after the database has answered: after an error the destructor tries once more.
   ended_ = true;
   return finished;
 }

@@ -36,8 +36,8 @@ JobRunInfo to_job_run(const NamedRow& row) {
           row["now_ms"].as_int()};
 }
 
-// A run's name: a number on PostgreSQL and SQL Server, a UUID on SQLite. Anything else is refused here, with a clearer error than a failed
-// conversion's.
+// A run's id: a number on PostgreSQL and SQL Server, a UUID on SQLite. Anything else is refused
+// here, with a clearer error than that of a failed conversion.
 class JobId {
  public:
   explicit JobId(const std::string& text) : text_(text) {}
@@ -75,8 +75,8 @@ std::optional<JobTaken> Jobs::take(std::string_view job, const Scope& scope, Ter
   return JobTaken{row["run_id"].as_text(), row["kind"].as_text()};
 }
 
-// With `renew` the heartbeat and the renewal are one transaction: a heartbeat that is seen says that the
-// lease was held.
+// With `renew` the heartbeat and the renewal are one transaction, so a visible heartbeat proves
+// that the lease was held.
 bool Jobs::beat(const std::string& run_id, const std::optional<std::string>& checkpoint, Lease* renew) {
   const JobId id(run_id);
   if (renew == nullptr) return state_of(database_).run(Call::job_heartbeat, id.value(database_.kind()), checkpoint).one()[0].as_bool();
@@ -101,7 +101,7 @@ std::optional<Lease::Clock::time_point> Jobs::beat(const std::string& run_id, co
                                                    std::chrono::milliseconds ttl) {
   const JobId id(run_id);
   bool open = false;
-  // Counted from the sending, as everywhere: the lease cannot end before.
+  // Measured from before the request was sent: the lease cannot end earlier.
   const auto sent = Lease::Clock::now();
   state_of(database_).audited([&] {
     state_of(database_).driver->transact({}, [&](detail::OpenTransaction& session) {

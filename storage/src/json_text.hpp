@@ -1,4 +1,4 @@
-// A text as JSON writes it: for lists that go to a database as one parameter.
+// A text as a JSON string, for lists that are sent to a database as one parameter.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace termgate::inline v0::detail {
 
-// `text`: UTF-8.
+// `text` must be UTF-8.
 inline void append_json(std::string& json, std::string_view text) {
   json += '"';
   for (const char c : text) {

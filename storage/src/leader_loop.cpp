@@ -1,12 +1,12 @@
-// The threads around LeaderCore: what happens next is decided there, here it is done.
+// The threads around LeaderCore, which decides what happens next; here it is done.
 //
-//   keep_time()  owns the core: takes events, performs its actions, wakes at its moments
-//   talk()       makes one call to the database or the source at a time, and posts the answer
-//   labour()     runs the work of one election at a time, and posts its end
+//    keep_time()  owns the core: takes events, performs its actions, wakes at its moments
+//    talk()       makes one call to the database or the source at a time, and posts the answer
+//    labour()     runs the work of one election at a time, and posts its end
 //
-// Owner: the LeaderLoop, whose stop() joins all three. A call that hangs can so delay neither the loss of the
-// leadership nor its report. Everything that two threads touch is guarded by `mutex`; callbacks of the user's (work,
-// news, stop callbacks) run without it.
+// Owner: the LeaderLoop, whose stop() joins all three. A call that hangs therefore delays neither
+// the loss of leadership nor its report. `mutex` guards everything that two threads use; the user's
+// callbacks (work, news, stop callbacks) run without it.
 #include <termgate/leader_loop.hpp>
 
 #include <algorithm>
@@ -70,7 +70,7 @@ struct LeaderLoop::State {
   struct Happened {
     LeaderCore::Event event;
     std::exception_ptr error = {};
-    std::optional<Term> term = {};  // of the work that failed
+    std::optional<Term> term = {};  // for work that failed
   };
 
   State(Database its_database, std::shared_ptr<LeaseSource> its_source, Scope its_scope, Work its_work, LeaderOptions its_options)
@@ -81,7 +81,8 @@ struct LeaderLoop::State {
         options(std::move(its_options)),
         timing(timing_of(options)) {
     if (!work) throw InvalidInput("TG005 a LeaderLoop wants work");
-    // One for each loop: two of one name would take the lease from each other, for a holder takes its own at any time.
+    // One for each loop: two with the same name would take the lease from each other, because a
+    // holder can always acquire its own.
     if (options.owner.empty()) options.owner = default_owner() + ":" + WriteId::random().text().substr(0, 8);
   }
 
@@ -93,7 +94,8 @@ struct LeaderLoop::State {
     for (;;) {
       // The core is a local variable: no other thread can reach it.
       const LeaderCore::Action action = core.resume(happened.event, Clock::now());
-      // Before it shows: whoever sees that it leads finds the election counted.
+      // Counted before leads() shows it, so that a caller that sees the leadership finds its
+      // election counted.
       if (action.change) count(kind_of(action.change->loss));
       perform(core, action);
       if (happened.error)
@@ -115,7 +117,7 @@ struct LeaderLoop::State {
       const std::lock_guard lock(mutex);
       return events.empty();
     };
-    // wake() may be about an event that is taken already.
+    // wake() may be for an event that was already taken.
     if (waiting()) alarm.wait(wake);
     const std::lock_guard lock(mutex);
     if (events.empty()) return {LeaderCore::Woken{}};
@@ -130,16 +132,17 @@ struct LeaderLoop::State {
     {
       const std::lock_guard lock(mutex);
       if (action.change && action.change->loss) {
-        // The Leadership objects that the work has copied share this number, so they all see the end at once.
+        // All copies of this election's Leadership share this number, so they see the end at once.
         until->store(Clock::duration::min().count());
         leading.reset();
         current.reset();
         ended = std::exchange(stop, std::nullopt);
       } else if (action.leave) {
-        ended = stop;  // it goes on leading
+        ended = stop;  // it still leads
       }
       if (action.change && !action.change->loss) {
-        // A new number for each election: a Leadership of the last one must not come to life again.
+        // A new number for each election: a Leadership of an earlier one must not become valid
+        // again.
         until = std::make_shared<std::atomic<Clock::rep>>(core.leads_until()->time_since_epoch().count());
         leading = action.change->term;
         stop.emplace();
@@ -151,7 +154,7 @@ struct LeaderLoop::State {
       if (action.call) call = action.call;
       changed.notify_all();
     }
-    // Without the lock: it runs the work's stop callbacks.
+    // Without the lock, because this runs the work's stop callbacks.
     if (ended) ended->request_stop();
   }
 
@@ -201,7 +204,8 @@ struct LeaderLoop::State {
       try {
         happened.event = ask(next);
       } catch (const LeaseLost&) { happened.event = LeaderCore::Answer{How::refused}; } catch (const FenceUntrusted&) {
-        // After a renewal: no lease from before is renewed, and an acquisition makes the scope trusted again.
+        // For a renewal: a lease from before the restore is never renewed, and a new acquisition
+        // makes the scope trusted again.
         happened = {LeaderCore::Answer{How::refused}, std::current_exception()};
       } catch (const OutcomeUnknown&) { happened.error = std::current_exception(); } catch (const Error&) {
         happened = {LeaderCore::Answer{How::unavailable}, std::current_exception()};
@@ -226,7 +230,7 @@ struct LeaderLoop::State {
           if (!info || info->released_at_ms) return {How::refused, {}, {}, LeaderCore::Time(0)};
           return {How::refused, {}, {}, milliseconds(std::max<std::int64_t>(info->remaining_ms, 0))};
         } catch (const Error&) {
-          // It was refused, whatever came of asking for how long.
+          // The lease was refused, even if the read of its remaining time failed.
           return {How::refused};
         }
       }
@@ -272,7 +276,8 @@ struct LeaderLoop::State {
       try {
         work(*now);
       } catch (const StaleTerm& refused) {
-        // Stale only if it is this election's own term: a work may write to other scopes as well.
+        // Stale only if it is this election's scope and term: work may write to other scopes as
+        // well.
         happened = {LeaderCore::WorkEnded{refused.scope() == scope.name() && refused.term() == now->term().value()},
                     std::current_exception(), now->term()};
       } catch (...) { happened = {LeaderCore::WorkEnded{false}, std::current_exception(), now->term()}; }
@@ -284,7 +289,7 @@ struct LeaderLoop::State {
     const auto me = std::this_thread::get_id();
     return std::any_of(std::begin(ids), std::end(ids), [&](std::thread::id id) { return id == me; });
   }
-  // Somebody may have given the lease back, or ask for it.
+  // Somebody may have released the lease, or requests it.
   void hint() {
     const std::lock_guard lock(mutex);
     if (over || std::exchange(hinted, true)) return;
@@ -300,30 +305,30 @@ struct LeaderLoop::State {
 
   Database database;
   const std::shared_ptr<LeaseSource> source;  // none: the database's own leases
-  std::optional<SourceLease> source_lease;    // the last one; the thread that talks has it to itself
+  std::optional<SourceLease> source_lease;    // the latest lease; for the thread that talks only
   const Scope scope;
   const Work work;
   LeaderOptions options;  // not changed once the threads run
   const LeaderCore::Timing timing;
 
-  detail::Alarm alarm;  // of the thread that keeps the time
+  detail::Alarm alarm;  // for the thread that keeps the time
 
-  mutable std::mutex mutex;         // guards what follows
-  std::condition_variable changed;  // of any of it
-  std::deque<Happened> events;      // a stop, an answer, a hint and an end of work at most
-  bool hinted = false;              // a hint is among them
+  mutable std::mutex mutex;         // guards the members below
+  std::condition_variable changed;  // signals any change of them
+  std::deque<Happened> events;      // at most a stop, an answer, a hint and an end of work
+  bool hinted = false;              // `events` contains a hint
   std::optional<LeaderCore::Call> call;
-  std::optional<Leadership> elected;  // not at work yet
+  std::optional<Leadership> elected;  // its work has not begun
   std::optional<Leadership> current;
   std::optional<Term> leading;
   std::shared_ptr<std::atomic<Clock::rep>> until = std::make_shared<std::atomic<Clock::rep>>(Clock::duration::min().count());
-  std::optional<std::stop_source> stop;  // of the work
+  std::optional<std::stop_source> stop;  // stops the work
   LeaderStats counted{};
   bool stop_asked = false;
   bool over = false;
 
-  std::mutex joining;           // guards what follows, once the threads run
-  std::shared_ptr<void> watch;  // of the lease; calls hint()
+  std::mutex joining;           // guards the members below, once the threads run
+  std::shared_ptr<void> watch;  // on the lease; calls hint()
   std::thread threads[3];
   std::thread::id ids[3];
 };
@@ -343,11 +348,11 @@ void LeaderLoop::start() {
   State& state = *state_;
   void (State::*const bodies[])() = {&State::talk, &State::labour, &State::keep_time};
   try {
-    // The last one starts what the others do, so all ids are known by then.
+    // All ids are known once the last thread has started.
     for (int i = 0; i < 3; ++i) {
       const std::lock_guard lock(state.mutex);
       state.threads[i] = std::thread([&state, body = bodies[i]] {
-        // Waits until start() has written the id of this thread.
+        // Waits until start() has stored the id of this thread.
         { const std::lock_guard started(state.mutex); }
         (state.*body)();
       });
@@ -383,7 +388,7 @@ void LeaderLoop::stop() {
   state_->watch.reset();
 }
 
-// Compares with the clock itself: the thread that keeps the time may not have run yet.
+// Compares with the clock itself, because the thread that keeps the time may not have run yet.
 std::optional<Term> LeaderLoop::leads() const {
   const std::lock_guard lock(state_->mutex);
   return state_->leading && Clock::now().time_since_epoch().count() < state_->until->load() ? state_->leading : std::nullopt;

@@ -1,10 +1,12 @@
-// Two threads for all leases of a Database, so that a renewal that hangs in the network delays no loss:
+// Two threads for all leases of a Database, so that a renewal that hangs in the network delays no
+// loss:
 //
-//   keep_time()  asks HeldLeasesCore what is due and what is over, runs the stop callbacks, hands batches to renew()
-//   renew()      sends one statement for the batch and reports the answers
+//    keep_time()  asks HeldLeasesCore what is due and what is over, runs the stop callbacks, passes batches to renew()
+//    renew()      sends one statement for the batch and reports the answers
 //
-// `call_` carries a batch from the first to the second; the core has one batch under way at a time, so it is empty
-// when the next one is made. LeaseWaiters has one more thread, only while somebody waits for a lease.
+// `call_` passes a batch from the first to the second. The core has one batch under way at a time,
+// so `call_` is empty when the next one is made. LeaseWaiters has one more thread, only while
+// somebody waits for a lease.
 #include "lease_keeper.hpp"
 
 #include <algorithm>
@@ -112,28 +114,28 @@ void LeaseKeeper::keep_time() {
         called_.notify_all();
       }
     }
-    // Without the lock: these run the holders' stop callbacks.
+    // Without the lock, because these run the holders' stop callbacks.
     for (const auto& lease : over) {
-      // In this order: a handle that reads the stop token as set must find the lease over and its end in the
-      // past.
+      // The order matters: a holder that sees its stop token set must find the lease over and its
+      // end in the past.
       lease->over = true;
       lease->until.store(BootClock::duration::min().count());
       lease->lost.request_stop();
     }
     for (const auto& lease : leaving) lease->asked_to_leave.request_stop();
-    // Moments may have passed while they ran.
+    // Time may have passed while they ran.
     if (over.empty() && leaving.empty()) alarm_.wait(action.wake);
   }
 }
 
 void LeaseKeeper::renew() {
   try {
-    // Its connection is made now, and not when the first lease is due.
+    // Connects now instead of when the first lease is due.
     Driver& driver = renewals_();
     const Value none[] = {Value("[]")};
     if (driver.kind() != "sqlite") driver.call(sql::Call::renew_leases, none, false);
   } catch (...) {
-    // What is wrong with the database the first acquisition tells.
+    // The first acquisition reports what is wrong with the database.
   }
   for (;;) {
     std::vector<std::shared_ptr<KeptLease>> leases;
@@ -149,7 +151,7 @@ void LeaseKeeper::renew() {
       // The mutex is free during the call, however long it takes.
       outcomes = ask(leases, sent);
     } catch (...) {
-      // Whatever it was, nothing of it was a renewal that is known to be one.
+      // Whatever the error was, no lease is known to be renewed.
     }
     {
       const std::lock_guard lock(mutex_);
@@ -188,7 +190,7 @@ std::vector<Renewal> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLeas
   json += ']';
   Driver& driver = renewals_();
   const Value values[] = {Value(std::move(json))};
-  // A server that has fallen silent is given up in time for another try.
+  // Gives up on a silent server early enough for another attempt.
   const auto begun = std::chrono::steady_clock::now();
   const auto took = [&] { return std::chrono::steady_clock::now() - begun; };
   const Rows rows = [&] {
@@ -202,17 +204,19 @@ std::vector<Renewal> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLeas
   }();
   const auto answered_in = took();
   stats_.renew.note(Outcome::granted, took(), 0);
-  // The answers have no names: they belong to the leases by their order alone.
+  // Answers belong to leases only by their order.
   if (rows.rows.size() != leases.size()) throw DatabaseError(fmt::format("{} answers to {} renewals", rows.rows.size(), leases.size()));
   std::vector<Renewal> outcomes;
   outcomes.reserve(leases.size());
   for (std::size_t at = 0; at < leases.size(); ++at) {
     const NamedRow row(rows, rows.rows[at]);
     const std::string outcome = row["outcome"].as_text();
-    // Counted from the sending, so that it is over here before it is in the database.
+    // Measured from before the request was sent, so that the time ends here before it does in the
+    // database.
     if (const auto left = row.int_if_there("leave_in_ms"); left && outcome == "renewed")
       leases[at]->leave_before.store((sent + milliseconds(*left)).time_since_epoch().count());
-    // A lease that was granted before the database was restored is never renewed: its term may have been given to another.
+    // A lease from before a restore of the database is never renewed: another may have got its
+    // term.
     const auto result = outcome == "renewed" ? Outcome::granted : outcome == "busy" ? Outcome::failed : Outcome::refused;
     stats_.renew.note(result);
     log(*leases[at], result, answered_in, outcome == "busy" ? "busy: another session is at this lease" : "");
@@ -245,16 +249,16 @@ LeaseWaiters::Wait::Wait(LeaseWaiters& waiters, const Scope& scope) : waiters_(w
 
 void LeaseWaiters::need_listener() {
   if (listening_ || none_ || closing_) return;
-  if (listener_.joinable()) listener_.join();  // it has ended: listening_ is its last word
+  if (listener_.joinable()) listener_.join();  // it has ended: setting listening_ was its last step
   listening_ = true;
   try {
     listener_ = std::jthread([this](const std::stop_token& stop) { listen(stop); });
   } catch (const std::system_error&) {
-    listening_ = false;  // then they only poll
+    listening_ = false;  // waiters then only poll
   }
 }
 
-// The last one takes the scope's entry with it.
+// The last waiter removes the scope's entry.
 void LeaseWaiters::leave(const std::string& scope) {
   const auto found = scopes_.find(scope);
   assert(found != scopes_.end() && "whoever waits or watches has its scope's entry as long as it lives");
@@ -280,7 +284,7 @@ LeaseWaiters::Wait::~Wait() {
   waiters_.leave(scope_);
 }
 
-// A counter and not a flag: a hint that came between two waits is seen by the next one.
+// A counter instead of a flag, so that the next wait sees a hint that came between two waits.
 bool LeaseWaiters::Wait::until(std::chrono::steady_clock::time_point at, const std::stop_token& stop) {
   std::unique_lock lock(waiters_.mutex_);
   const Scoped& scoped = waiters_.scopes_.at(scope_);
@@ -298,7 +302,8 @@ void LeaseWaiters::hint(const std::string& scope) {
   hinted_.notify_all();
 }
 
-// Those who watch are not called: holders renew and candidates try by themselves, and a server that comes back must not meet all of them.
+// Watches are not called: holders renew and candidates try by themselves, and a server that comes
+// back must not meet all of them at once.
 void LeaseWaiters::hint_all() {
   const std::lock_guard lock(mutex_);
   for (auto& [scope, scoped] : scopes_) ++scoped.hints;
@@ -306,7 +311,7 @@ void LeaseWaiters::hint_all() {
 }
 
 void LeaseWaiters::listen(const std::stop_token& stop) {
-  // The connection is kept a little, since those who wait often come again soon.
+  // The connection is kept for a while, because waiters often come back soon.
   constexpr auto idle_max = std::chrono::seconds(10);
   std::unique_ptr<FenceFeed> feed;
   bool none = false;
@@ -329,7 +334,7 @@ void LeaseWaiters::listen(const std::stop_token& stop) {
     try {
       heard = feed->wait(milliseconds(2000));
     } catch (const std::exception&) {
-      failed = true;  // those who wait still poll
+      failed = true;  // waiters still poll
     }
     std::unique_lock lock(mutex_);
     feed_ = nullptr;

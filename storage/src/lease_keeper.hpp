@@ -1,5 +1,6 @@
-// LeaseKeeper: the two threads that keep the leases of all HeldLease objects of a Database. LeaseWaiters: the callers that wait for a
-// lease, and how they hear that it was given back. Internal.
+// LeaseKeeper: the two threads that keep the leases of all HeldLease objects of a Database.
+// LeaseWaiters: the callers that wait for a lease, and how they learn that it was released.
+// Internal.
 #pragma once
 
 #include <atomic>
@@ -32,28 +33,29 @@
 
 namespace termgate::inline v0::detail {
 
-// What the keeper knows of one lease; shared with its handle.
+// What the keeper knows about one lease; shared with its handle.
 struct KeptLease {
   Scope scope;
   Term term;
   std::string owner;
   std::chrono::milliseconds ttl;
-  std::atomic<BootClock::rep> until{};  // the end of the belief
+  std::atomic<BootClock::rep> until{};  // until when the lease counts as held
   std::stop_source lost{};
   std::stop_source asked_to_leave{};
   std::atomic<BootClock::rep> leave_before{BootClock::duration::max().count()};
-  std::atomic<bool> over{false};  // lost or expired: there is nothing to give back
+  std::atomic<bool> over{false};  // lost or expired: there is nothing to release
 };
 
 class LeaseKeeper {
  public:
-  // `renewals` is called on the keeper's thread and gives the driver to renew with; it lives as long as the keeper.
+  // `renewals` is called on the keeper's thread and returns the driver to renew with, which must
+  // live as long as the keeper.
   LeaseKeeper(std::function<Driver&()> renewals, StatsCounter& stats);
-  ~LeaseKeeper();  // not on its own threads
+  ~LeaseKeeper();  // must not run on its own threads
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
-  // None: it is over already. `end` is counted from before the request that granted it.
+  // None: the lease is already over. `end` is measured from before the request that granted it.
   std::optional<HeldLeasesCore::Id> add(const std::shared_ptr<KeptLease>& lease, const HeldLeasesCore::Timing& timing,
                                         BootClock::time_point end);
   void remove(HeldLeasesCore::Id id);
@@ -70,35 +72,35 @@ class LeaseKeeper {
   std::function<Driver&()> renewals_;
   StatsCounter& stats_;
   Alarm alarm_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   HeldLeasesCore core_;
   std::unordered_map<HeldLeasesCore::Id, std::shared_ptr<KeptLease>> leases_;
   HeldLeasesCore::Id last_id_ = 0;
   std::optional<std::vector<std::shared_ptr<KeptLease>>> call_;
   std::condition_variable called_;
   std::vector<HeldLeasesCore::Id> asked_;
-  std::vector<std::shared_ptr<KeptLease>> leaving_;  // somebody asks for the lease, and its holder has not heard it yet
+  std::vector<std::shared_ptr<KeptLease>> leaving_;  // somebody requests the lease, and its holder has not been notified yet
   bool over_ = false;
   std::thread time_, renewing_;
 };
 
 class LeaseWaiters {
  public:
-  // `open` gives the feed of releases, or nullptr where the database has none. It is opened when somebody waits, and closed when nobody has
-  // for a while.
+  // `open` returns the feed of releases, or nullptr if the database has none. It is opened when
+  // somebody waits, and closed when nobody has waited for a while.
   explicit LeaseWaiters(std::function<std::unique_ptr<FenceFeed>()> open) : open_(std::move(open)) {}
   ~LeaseWaiters();
   LeaseWaiters(const LeaseWaiters&) = delete;
   LeaseWaiters& operator=(const LeaseWaiters&) = delete;
 
-  // A caller that waits for one scope's lease, as long as this object lives.
+  // A caller that waits for one scope's lease, for the life of this object.
   class Wait {
    public:
     Wait(LeaseWaiters& waiters, const Scope& scope);
     ~Wait();
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
-    // Until `at`, a hint that came since the last return, or `stop`. True: a hint.
+    // Waits until `at`, `stop`, or a hint, which may have come since the last return. True: a hint.
     bool until(std::chrono::steady_clock::time_point at, const std::stop_token& stop);
 
    private:
@@ -107,10 +109,11 @@ class LeaseWaiters {
     std::uint64_t seen_;
   };
 
-  // A caller that does not wait: a holder, or a candidate.
+  // A caller that only wants hints without waiting: a holder, or a candidate.
   class Watch {
    public:
-    // `hinted` is called with the waiters' mutex held: it must return at once and call none of these.
+    // `hinted` is called with the waiters' mutex held: it must return at once and must not call
+    // LeaseWaiters.
     Watch(LeaseWaiters& waiters, std::string scope, std::function<void()> hinted);
     ~Watch();
     Watch(const Watch&) = delete;
@@ -121,7 +124,7 @@ class LeaseWaiters {
     const std::string scope_;
   };
 
-  // Somebody gave the lease back, or asks for it; a hint, and nothing worse if it is wrong.
+  // Somebody has released the lease, or requests it. A wrong hint is harmless.
   void hint(const std::string& scope);
 
  private:
@@ -131,7 +134,7 @@ class LeaseWaiters {
   void hint_all();
 
   std::function<std::unique_ptr<FenceFeed>()> open_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable_any hinted_;
   struct Scoped {
     int waiting = 0;
@@ -139,14 +142,15 @@ class LeaseWaiters {
     std::map<const Watch*, std::function<void()>> watches = {};
   };
   std::map<std::string, Scoped> scopes_;
-  FenceFeed* feed_ = nullptr;  // while it waits
-  bool listening_ = false;     // the thread runs, and takes new waiters in
+  FenceFeed* feed_ = nullptr;  // set while it waits
+  bool listening_ = false;     // the thread runs, and accepts new waiters
   bool closing_ = false;
   bool none_ = false;  // this database has no feed
   std::jthread listener_;
 };
 
-// What a Database has for those who hold leases and wait for them; threads and connections begin with their first use.
+// What a Database has for holders of leases and for those who wait for them. Threads and
+// connections start at their first use.
 class LeaseHolding {
  public:
   // `database` and `stats` outlive this.
@@ -164,8 +168,8 @@ class LeaseHolding {
   const OpenOptions options_;
   Driver& database_;
   StatsCounter& stats_;
-  std::unique_ptr<Driver> own_driver_;  // one connection that no other call can have taken
-  std::mutex mutex_;                    // guards the making of keeper_
+  std::unique_ptr<Driver> own_driver_;  // its one connection is never used by other calls
+  std::mutex mutex_;                    // guards the creation of keeper_
   LeaseWaiters waiters_;
   std::unique_ptr<LeaseKeeper> keeper_;
 };
@@ -177,8 +181,8 @@ struct WaitTimes {
 WaitTimes wait_times_of(std::string_view kind) noexcept;
 Blocked still_anothers(const Scope& scope, const std::optional<LeaseInfo>& info);
 
-// Calls `acquire` until it gives a lease, at most until `give_up`, woken by releases. None: the time is over. Throws Cancelled, and what
-// `acquire` throws.
+// Calls `acquire` until it returns a lease, at most until `give_up`, woken by releases. None: the
+// time is over. Throws Cancelled, and what `acquire` throws.
 std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, const Scope& scope, BootClock::time_point give_up,
                                     const WaitTimes& times, const std::stop_token& stop,
                                     const std::function<std::optional<Lease>()>& acquire);

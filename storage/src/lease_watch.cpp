@@ -39,14 +39,14 @@ void LeaseWatch::look(const std::stop_token& stop) {
     try {
       std::optional<LeaseInfo> leader = Info(database_).lease(scope_);
       if (leader && (leader->released_at_ms || leader->remaining_ms <= 0)) leader.reset();
-      // One that is not renewed ends at a moment that is known.
+      // A lease that is not renewed ends at a known moment.
       pause = std::min(poll_, leader ? milliseconds(leader->remaining_ms + 1) : milliseconds(100));
       const bool same = last.has_value() == leader.has_value() && (!leader || (last->owner == leader->owner && last->term == leader->term));
       last = std::move(leader);
       if (first || !same) changed_(last);
       first = false;
     } catch (const Error&) {
-      // The last answer stands, for nobody knows better.
+      // The last answer is still the best one known.
     }
     std::unique_lock lock(mutex_);
     woken_.wait_for(lock, stop, pause, [&] { return hinted_; });

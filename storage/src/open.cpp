@@ -1,5 +1,5 @@
-// Chooses the driver by the URL's scheme. A scheme that this build lacks a driver for is a different error
-// from one that does not exist.
+// Chooses the driver by the URL's scheme. A scheme whose driver this build lacks gives another
+// error than an unknown one.
 #include <termgate/detail/open.hpp>
 
 #include <string>

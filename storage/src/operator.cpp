@@ -1,4 +1,5 @@
-// Operator over the statements of sql/<database>/calls/, and the driver's own of layer 1 and its roles.
+// Operator, built on the statements of sql/<database>/calls/ and on the driver's own statements for
+// layer 1 and its roles.
 #include <termgate/operator.hpp>
 
 #include <termgate/detail/named_row.hpp>
@@ -103,7 +104,8 @@ std::vector<Breach> Operator::verify(std::optional<std::int64_t> since_ms) {
 
 Rows Operator::settings() { return state_of(database_).read(Call::settings); }
 void Operator::set_setting(std::string_view name, std::string_view value) { state_of(database_).run(Call::set_setting, name, value); }
-// One call: on SQL Server settings cannot be changed inside a transaction, for every check reads them.
+// One call for all, because on SQL Server settings cannot be changed inside a transaction: every
+// check reads them.
 void Operator::set_settings(const std::vector<std::pair<std::string, std::string>>& names_and_values) {
   std::string json = "[";
   for (const auto& [name, value] : names_and_values) {

@@ -19,8 +19,8 @@ void seal_new_term(const LeaseSource& source, Database& database, const Scope& s
   };
   try {
     const SealReceipt receipt = database.seal(scope, term, grace);
-    // A source that counts its terms gives each election a higher one. If the fence was there already, the
-    // source has forgotten what it issued, and two leaders could have this term.
+    // A source that counts its terms issues a higher one for each election. If the fence was
+    // already there, the source has forgotten what it issued, and two leaders could have this term.
     if (source.new_term_each_time() && receipt.previous >= term.value()) throw refuse(receipt.previous);
   } catch (const StaleTerm& stale) {
     if (stale.fence() <= term.value()) throw;
@@ -37,7 +37,7 @@ std::optional<SourceElection> elect_by_source(LeaseSource& source, Database* dat
   if (!lease || database == nullptr) return lease ? std::optional(SourceElection{*std::move(lease), sent + ttl}) : std::nullopt;
   try {
     seal_new_term(source, *database, scope, lease->term, grace);
-    // A seal may wait for the grace and evict, which takes its part of the TTL.
+    // A seal may wait for the grace and evict, which uses up a part of the TTL.
     if (const auto now = BootClock::now(); now - sent > ttl / 4) {
       if (!source.renew(scope, *lease, owner, ttl)) return std::nullopt;
       sent = now;
@@ -45,7 +45,7 @@ std::optional<SourceElection> elect_by_source(LeaseSource& source, Database* dat
   } catch (...) {
     try {
       source.release(scope, *lease, owner);
-    } catch (const Error&) {}  // it ends with its TTL
+    } catch (const Error&) {}  // a lease that is not released ends with its TTL
     throw;
   }
   return SourceElection{*std::move(lease), sent + ttl};

@@ -65,7 +65,7 @@ std::string to_text(const LeaseCall& call) {
 
 namespace {
 
-// The format escapes these three in a label's value, and no others.
+// The format escapes only these three in a label's value.
 std::string label(std::string_view text) {
   std::string value;
   for (const char c : text) {
@@ -108,7 +108,7 @@ void calls(Text& text, const DatabaseStats& stats) {
   }
   text.head("termgate_lease_call_seconds", "histogram", "How long these calls took; one statement may renew many leases.");
   for (const auto& [call, one] : all) {
-    // The format wants each bucket to hold all smaller ones.
+    // In this format each bucket includes all smaller ones.
     std::int64_t cumulated = 0;
     for (std::size_t at = 0; at < one->buckets.size(); ++at) {
       cumulated += one->buckets[at];
@@ -120,7 +120,8 @@ void calls(Text& text, const DatabaseStats& stats) {
   }
 }
 
-// Two of one name are one series, or Prometheus would refuse the whole text: they lead if one does, and what they count is added up.
+// Entries of the same name become one series, because Prometheus would refuse the whole text
+// otherwise: the scope leads if one of them does, and counters are added up.
 std::vector<LeaderStats> by_scope(const std::vector<LeaderStats>& all) {
   std::vector<LeaderStats> merged;
   for (const LeaderStats& one : all) {

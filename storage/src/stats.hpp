@@ -1,4 +1,4 @@
-// What a Database counts: numbers that any thread adds to. Internal.
+// Counters of a Database, which any thread adds to. Internal.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ using Outcome = LeaseCall::Result;
 class CallCounter {
  public:
   void note(Outcome outcome, std::chrono::nanoseconds took, std::int64_t times = 1) noexcept;
-  // Answers alone: the time was noted with the statement that brought them.
+  // Counts only the outcome: the time was noted for the statement that returned it.
   void note(Outcome outcome) noexcept { add(outcome, 1); }
   CallStats read() const noexcept;
 
@@ -48,7 +48,7 @@ struct StatsCounter {
   ContentionCounter contention;
   CallCounter acquire, renew, release;
   std::atomic<std::int64_t> waits{0}, waited_ns{0}, held{0}, lost{0}, expired{0}, stale_writes{0};
-  std::function<void(const LeaseCall&)> log = {};  // set once, before any call
+  std::function<void(const LeaseCall&)> log = {};  // set once, before the first call
 
   CallCounter& of(LeaseCall::Kind kind) noexcept {
     return kind == LeaseCall::Kind::acquire ? acquire : kind == LeaseCall::Kind::renew ? renew : release;
@@ -61,8 +61,9 @@ struct StatsCounter {
   }
 };
 
-// Runs a call about one lease, counts how it ended, and logs it. `granted` tells from its result whether it was granted, and may fill in
-// the term. What the call throws is a failure, or a refusal where it says that a lease is lost, and goes on its way.
+// Runs a call about one lease, counts and logs its outcome. `granted` tells from the result whether
+// the lease was granted, and may fill in the term. What the call throws counts as a failure, or as
+// a refusal if it reports a lost lease, and is rethrown.
 template <class Call, class Granted>
 auto counted(StatsCounter& stats, LeaseCall lease_call, Call call, Granted granted) -> decltype(call()) {
   const auto begun = std::chrono::steady_clock::now();

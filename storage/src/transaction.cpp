@@ -12,7 +12,8 @@ using sql::Call;
 
 namespace {
 
-// A statement that succeeded: ROLLBACK TO a savepoint, for the rest is refused inside a transaction.
+// Whether a successful statement was ROLLBACK TO a savepoint; other rollbacks are refused inside a
+// transaction.
 bool is_rollback(std::string_view sql) {
   return text::first_pieces(sql, text::Dialect::postgresql, 1, true) == std::vector<std::string>{"rollback"};
 }
@@ -24,7 +25,7 @@ Term Transaction::term() const noexcept { return state_.term; }
 
 Rows Transaction::exec_values(std::string_view sql, std::span<const Value> values) {
   Rows rows = state_.kept([&] { return state_.session.execute(sql, values); });
-  // The transaction works again from its savepoint on.
+  // The transaction is usable again from its savepoint on.
   if (state_.failed && is_rollback(sql)) state_.failed = nullptr;
   return rows;
 }

@@ -1,4 +1,4 @@
-// The services that this build has, by the scheme of their URLs.
+// The services that this build supports, by URL scheme.
 #include <termgate/sources.hpp>
 
 #include <array>

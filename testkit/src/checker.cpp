@@ -19,20 +19,22 @@ using Kind = Breach::Kind;
 
 constexpr std::size_t nobody = static_cast<std::size_t>(-1);
 
-// All that was sent under one id, and what is there of it.
+// Everything that was sent under one id, and the rows that are there for it.
 struct Write {
   std::vector<std::size_t> sent;
   std::vector<std::size_t> rows;
   bool acknowledged = false;
-  bool open = false;  // sent once at least without an answer
+  bool open = false;  // at least one attempt had no answer
 };
 
-// What had been acknowledged, or seen, by when: the highest term and who.
+// The highest term that had been acknowledged or seen by each moment, and the operation that showed
+// it.
 class Shut {
  public:
   void add(Moment when, std::int64_t term, std::size_t by) { events_.push_back({when, term, by}); }
 
-  // From here on each event has the highest term up to its moment, so before() is one binary search.
+  // Afterwards each event holds the highest term up to its moment, so before() is one binary
+  // search.
   void settle() {
     std::sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) { return a.when < b.when; });
     for (std::size_t i = 1; i < events_.size(); ++i) {
@@ -45,7 +47,7 @@ class Shut {
     std::int64_t term;
     std::size_t by;
   };
-  // The highest of all that was over before `begun`; term 0 where there was none.
+  // The highest term of the operations that had ended before `begun`; term 0 if there was none.
   Event before(Moment begun) const {
     const auto after =
         std::lower_bound(events_.begin(), events_.end(), begun, [](const Event& event, Moment when) { return event.when < when; });
@@ -93,7 +95,8 @@ class Judge {
       }
       if (one.outcome != Outcome::committed || one.term == 0) continue;
       if (one.kind == Operation::Kind::raise) ++verdict_.raises;
-      // A write that was acknowledged when it was sent again may have committed under the term it was first sent with.
+      // A write that was acknowledged on a later attempt may have committed under the term of an
+      // earlier one.
       if (one.kind != Operation::Kind::write) shut_[one.scope].add(one.answered, one.term, i);
     }
     for (std::size_t i = 0; i < state_.rows.size(); ++i) {
@@ -142,7 +145,8 @@ class Judge {
             write.sent);
 
     const Row& row = state_.rows[write.rows[0]];
-    // Who can have made it, and the earliest of them: a breach must be one whoever it was.
+    // The earliest of the attempts that can have written the row: a breach must hold for all of
+    // them.
     std::size_t maker = nobody;
     for (const std::size_t i : write.sent) {
       const Operation& one = history_[i];
@@ -165,14 +169,14 @@ class Judge {
     for (const std::size_t i : write.sent) {
       const Operation& one = history_[i];
       if (one.outcome != Outcome::committed || !one.place) continue;
-      // The number of a batch is its last row's.
+      // A batch is acknowledged with the number of its last row.
       const bool known =
           std::any_of(write.rows.begin(), write.rows.end(), [&](std::size_t at) { return state_.rows[at].place == one.place; });
       if (!known)
         found(Kind::altered, row.scope, fmt::format("the write \"{}\" was acknowledged with the number {} and has another", id, *one.place),
               {i});
     }
-    // F2: what was acknowledged before the write began.
+    // F2: what had been acknowledged before the write began.
     const Shut::Event higher = shut(row.scope).before(history_[maker].invoked);
     if (higher.term > row.term)
       found(Kind::seal, row.scope,
@@ -207,8 +211,8 @@ class Judge {
                 fmt::format("the term {} was sealed although {} had been acknowledged before", one.term, higher.term), {higher.by, i});
         continue;
       }
-      // An acquisition must give a term above all that were acknowledged before; a seal may repeat the
-      // highest.
+      // An acquisition must issue a term above all that were acknowledged before; a seal may repeat
+      // the highest one.
       if (higher.term >= one.term)
         found(Kind::issued_twice, one.scope,
               fmt::format("the term {} was issued although {} had been acknowledged before", one.term, higher.term), {higher.by, i});
@@ -254,7 +258,7 @@ class Judge {
     }
     for (auto& [name, rows] : sequences) {
       std::stable_sort(rows.begin(), rows.end(), [](const Row* a, const Row* b) { return *a->place < *b->place; });
-      // By scope: in commit order the terms of a scope never decrease.
+      // For each scope: its terms must never decrease in commit order.
       std::unordered_map<std::string_view, const Row*> highest;
       for (std::size_t i = 0; i < rows.size(); ++i) {
         const Row& row = *rows[i];

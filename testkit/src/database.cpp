@@ -1,5 +1,5 @@
-// Databases for one test: made in the constructor with layer 1 in it, dropped in the destructor. The name is
-// by chance, so that tests run side by side.
+// Databases for one test: created in the constructor with layer 1, dropped in the destructor. The
+// name is random, so that tests can run side by side.
 #include <termgate/operator.hpp>
 #include <termgate/testkit/database.hpp>
 
@@ -21,7 +21,7 @@ namespace termgate::inline v0::testkit {
 namespace {
 
 #ifdef TERMGATE_WITH_POSTGRES
-// One statement outside any transaction: CREATE and DROP DATABASE will not run inside one.
+// Runs one statement outside a transaction: CREATE and DROP DATABASE are not allowed inside one.
 void run(const std::string& url, const std::string& statement) {
   const std::unique_ptr<PGconn, decltype(&PQfinish)> connection(PQconnectdb(url.c_str()), PQfinish);
   if (PQstatus(connection.get()) != CONNECTION_OK)
@@ -33,7 +33,7 @@ void run(const std::string& url, const std::string& statement) {
 }
 #endif
 
-// postgresql://user@host:port/name?…, with another name.
+// Replaces the database's name in postgresql://user@host:port/name?….
 std::string with_database(std::string_view url, const std::string& name) {
   const auto authority = url.find("://");
   if (authority == std::string_view::npos || !url.starts_with("postgres"))
@@ -62,7 +62,7 @@ ThrowAwayDatabase ThrowAwayDatabase::postgres(std::string_view server_url) {
   const std::string name =
       fmt::format("termgate_test_{:08x}{:08x}", static_cast<std::uint32_t>(chance()), static_cast<std::uint32_t>(chance()));
   made.url_ = with_database(server_url, name);
-  // A template that nobody connects to: template1 cannot be copied while somebody does.
+  // template0, because template1 cannot be copied while somebody is connected to it.
   run(std::string(server_url), "CREATE DATABASE " + name + " TEMPLATE template0 ENCODING 'UTF8'");
   made.server_url_ = server_url;
   made.name_ = name;
@@ -92,7 +92,7 @@ ThrowAwayDatabase::~ThrowAwayDatabase() {
   try {
     if (!name_.empty()) run(server_url_, "DROP DATABASE " + name_ + " WITH (FORCE)");
   } catch (const std::exception&) {
-    // The server may have gone first.
+    // The server may have gone already.
   }
 #endif
 }

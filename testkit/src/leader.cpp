@@ -23,7 +23,7 @@ struct Abandoned {};
 
 struct Points::State {
   std::function<void(Points&)> body;
-  mutable std::mutex mutex;  // guards all below
+  mutable std::mutex mutex;  // guards the members below
   std::condition_variable changed;
   std::set<std::pair<std::string, int>> wanted;
   std::map<std::string, int> visits;
@@ -31,7 +31,7 @@ struct Points::State {
   std::optional<std::string> paused;
   bool started = false, ended = false, abandoned = false;
   std::exception_ptr thrown;
-  std::thread thread;  // the test's alone
+  std::thread thread;  // used by the test's thread alone
 
   std::string where() const {
     if (!started) return "it has not started";
@@ -53,7 +53,8 @@ void Points::operator()(std::string_view name) {
     state.changed.wait(lock, [&] { return !state.paused || state.abandoned; });
     state.paused.reset();
   }
-  // Unwinding runs through here too, for instance from a destructor of the body's: then nothing may be thrown.
+  // A destructor of the body may reach this point while the body is unwound; then nothing may be
+  // thrown.
   if (state.abandoned && std::uncaught_exceptions() == 0) throw Abandoned{};
 }
 
@@ -65,7 +66,8 @@ Leader::~Leader() {
     state_->abandoned = true;
     state_->changed.notify_all();
   }
-  // A body that never comes to another point keeps the test here: that is its mistake, and shows.
+  // A body that never reaches another point blocks the test here. That is the body's mistake, and
+  // this makes it visible.
   if (state_->thread.joinable()) state_->thread.join();
 }
 

@@ -20,7 +20,7 @@ struct LeaseClock::State {
 
 LeaseClock::LeaseClock(Database database, std::string schema) {
   const bool sqlite = database.kind() == "sqlite";
-  // A lease that is over stays over, and as it was.
+  // A lease that has expired stays unchanged.
   std::string statement =
       sqlite ? "UPDATE termgate_leases SET expires_at = expires_at - $1"
              : "UPDATE " + text::quoted(schema, '"') + ".leases SET expires_at = expires_at - CAST($1 AS bigint) * interval '1 ms'";
@@ -31,7 +31,7 @@ LeaseClock::~LeaseClock() = default;
 
 void LeaseClock::advance(std::chrono::milliseconds by) {
   if (by.count() < 0) throw std::invalid_argument("LeaseClock: time does not go back");
-  // A scope of the clock's own, for every write has one.
+  // Every write needs a scope; this one is the clock's own.
   state_->database.write(Scope("termgate testkit clock"), Term(1),
                          [&](Transaction& transaction) { transaction.exec(state_->statement, static_cast<std::int64_t>(by.count())); });
   const std::lock_guard lock(state_->mutex);
@@ -43,7 +43,7 @@ Lease::Clock::time_point LeaseClock::now(const Lease& lease) const {
   auto moment = Lease::Clock::now();
   const std::lock_guard lock(state_->mutex);
   for (const auto& [at, by] : state_->steps) {
-    // A renewal after a step starts the lease anew, so the step does not count for it.
+    // A renewal after the step has extended the lease anew, so the step does not count for it.
     if (at >= since) moment += by;
   }
   return moment;

@@ -37,7 +37,7 @@ class TERMGATE_EXPORT StaleTerm : public Error {
       : Error(message, "TG001"), scope_(std::move(scope)), term_(term), fence_(fence) {}
   ~StaleTerm() override;
   const std::string& scope() const noexcept { return scope_; }
-  std::int64_t term() const noexcept { return term_; }    // the refused one; 0 if the database did not report it
+  std::int64_t term() const noexcept { return term_; }    // the refused term; 0 if the database did not report it
   std::int64_t fence() const noexcept { return fence_; }  // the fence against it; 0 if the database did not report it
 
  private:
@@ -67,7 +67,8 @@ class TERMGATE_EXPORT FenceUntrusted : public Error {
   ~FenceUntrusted() override;
 };
 
-// TG005: a malformed scope, term or declaration; a term never issued; a stream's other scope.
+// TG005: a malformed scope, term or declaration; a term that was never issued; a stream that
+// belongs to another scope.
 class TERMGATE_EXPORT InvalidInput : public Error {
  public:
   explicit InvalidInput(const std::string& message) : Error(message, "TG005") {}

@@ -22,19 +22,20 @@ namespace termgate::inline v0 {
 
 struct SourceLease {
   Term term;
-  std::string handle = {};  // the service's own name for it: an etcd lease, a Consul session
+  std::string handle = {};  // the service's own name for the lease: an etcd lease, a Consul session
   // The identity of the data that issued the term: an etcd cluster, a Kubernetes Lease's uid. Terms
   // of two identities cannot be compared.
   std::string identity = {};
 };
 
-// Calls of one object: any thread, one at a time. A caller measures the lease from before it made
-// the call, by BootClock. Every call may block as long as the service's `timeout`, and at most a
-// third of the TTL where it has one. It throws
-//   Unavailable     the request did not reach the service, or it surely did nothing
-//   OutcomeUnknown  it may have done it; a lease that was perhaps acquired ends with its TTL, and the same owner may acquire it again
-//   InvalidInput    the service cannot do that: a TTL out of its range
-//   DatabaseError   the service refused, with its own words
+// One object may be called from any thread, one call at a time. The caller measures the lease from
+// before its call, by BootClock. A call may block as long as the service's `timeout`, but one that
+// takes a TTL at most a third of the TTL. It throws
+//    Unavailable     the request did not reach the service, or surely did nothing
+//    OutcomeUnknown  the request may have been carried out; a lease that was perhaps acquired ends
+//                    with its TTL, and the same owner may acquire it again
+//    InvalidInput    the service cannot do that: a TTL out of its range
+//    DatabaseError   the service refused, with its own words
 class TERMGATE_EXPORT LeaseSource {
  public:
   LeaseSource() = default;
@@ -47,16 +48,16 @@ class TERMGATE_EXPORT LeaseSource {
   // Whether each acquisition has a term that no acquisition had before. False for the watched file:
   // it shows what an elector wrote.
   virtual bool new_term_each_time() const { return true; }
-  // What an operator should know of how the service is set up, in sentences; asked once.
+  // What an operator should know about the service's setup, in sentences. Called once.
   virtual std::vector<std::string> warnings() { return {}; }
 
-  // One try. None: another owner holds it. No two acquirers of one scope may have the same owner at
-  // one time. Throws StaleTerm for a term that is not above every one that this object has seen for
-  // the scope.
+  // One attempt. None: another owner holds the lease. Two acquirers of one scope must not use the
+  // same owner at the same time. Throws StaleTerm for a term that is not above every term that this
+  // object has seen for the scope.
   virtual std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner, std::chrono::milliseconds ttl) = 0;
-  // False: it is not this owner's lease under this term any more.
+  // False: the lease is no longer this owner's under this term.
   virtual bool renew(const Scope& scope, const SourceLease& lease, const std::string& owner, std::chrono::milliseconds ttl) = 0;
-  // False: likewise. Nothing else is changed.
+  // False: as above, and nothing has changed.
   virtual bool release(const Scope& scope, const SourceLease& lease, const std::string& owner) = 0;
 };
 

@@ -21,7 +21,7 @@ class Term {
   std::int64_t value_;
 };
 
-// 1 for a stream's first write. As a last number, 0 means "none yet".
+// Starts at 1 with a stream's first write. As a last number, 0 means "none yet".
 class SequenceNo {
  public:
   // Throws InvalidInput (TG005) below 0.

@@ -21,8 +21,8 @@ struct Bytes {
   friend bool operator==(const Bytes&, const Bytes&) = default;
 };
 
-// The same, borrowed: a parameter of bytes that is not copied. What it points to must not change
-// until the call returns. No result has one.
+// Like Bytes, but borrowed: a parameter that is not copied. The memory must not change until the
+// call returns. Results never contain it.
 struct BytesView {
   std::string_view data;
   friend bool operator==(const BytesView&, const BytesView&) = default;

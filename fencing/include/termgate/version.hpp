@@ -7,13 +7,13 @@
 #define TERMGATE_VERSION_MAJOR 0
 #define TERMGATE_VERSION_MINOR 1
 #define TERMGATE_VERSION_PATCH 0
-// For comparisons in the preprocessor: 0.1.0 is 100, 1.2.3 is 10203.
+// For comparisons in the preprocessor: version 0.1.0 is 100, 1.2.3 is 10203.
 #define TERMGATE_VERSION_NUMBER (TERMGATE_VERSION_MAJOR * 10000 + TERMGATE_VERSION_MINOR * 100 + TERMGATE_VERSION_PATCH)
 
 namespace termgate::inline v0 {
 
-// "0.1.0": of the library that was loaded, which may be newer than the headers. Any thread; lives
-// as long as the program.
+// The version of the loaded library, such as "0.1.0", which may be newer than the headers. Any
+// thread; the text lives as long as the program.
 std::string_view version() noexcept;
 
 }  // namespace termgate::inline v0

@@ -1,6 +1,6 @@
 // BootClock: a monotonic clock that keeps running while the machine is suspended (CLOCK_BOOTTIME).
-// It measures everything that must end in time: std::chrono::steady_clock stops in a suspended
-// machine, whose leases end nevertheless.
+// It measures everything that must end on time: std::chrono::steady_clock stops while a machine is
+// suspended, but its leases still end.
 #pragma once
 
 #include <chrono>

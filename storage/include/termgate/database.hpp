@@ -11,8 +11,8 @@
 // guarantees (F1 … F7). Layer 1 itself runs inside the database: this class only sends its
 // statements.
 //
-// What else there is, each made from a Database:
-//   Operator (operator.hpp)    layer 1, roles, triggers on your tables, audited ways down, audit
+// Further classes, each made from a Database:
+//   Operator (operator.hpp)    layer 1, roles, triggers on your tables, audited resets, audit
 //   Info (info.hpp)            fences, leases, streams and their writes, as they are now
 //   Jobs, JobRun (jobs.hpp, job_run.hpp)               recorded runs of jobs
 //   Followers, Follower (followers.hpp, follower.hpp)  who reads a stream, and how far
@@ -81,8 +81,8 @@ class Database {
   // answered. What `work` throws is passed on unchanged.
   Wrote write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const WriteOptions& options = {});
 
-  // One statement of yours under (scope, term), committed when this returns: the same as a write()
-  // of that statement alone, in one round trip on PostgreSQL. `$1`, `$2` … take the arguments. Not
+  // Runs one statement of yours under (scope, term), committed when this returns: like a write() of
+  // that statement alone, but in one round trip on PostgreSQL. `$1`, `$2` … take the arguments. Not
   // for a statement that runs outside any transaction (VACUUM). Throws what write() throws.
   template <class... Arguments>
   Rows execute(const Scope& scope, Term term, std::string_view sql, Arguments&&... arguments) {
@@ -91,17 +91,17 @@ class Database {
   }
   Rows execute_values(const Scope& scope, Term term, std::string_view sql, std::span<const Value> values);
 
-  // Check and append as one statement. With a write id, repeating the call returns the first call's
-  // number. Borrows the payload. A large one is sent to SQL Server in pieces, before any lock is
-  // taken. Throws InvalidInput above payload_limit(), before anything is sent.
+  // Checks and appends in one statement. With a write id, repeating the call returns the first
+  // call's number. Borrows the payload. A large one is sent to SQL Server in pieces, before any
+  // lock is taken. Throws InvalidInput above payload_limit(), before anything is sent.
   SequenceNo append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options = {});
-  // All or nothing; at least one payload; returns the last number. `write_ids` is empty or as long
-  // as `payloads`.
+  // Appends all or none of the payloads, at least one; returns the last number. `write_ids` is
+  // empty or as long as `payloads`.
   SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads, const AppendOptions& options = {},
                          const std::vector<WriteId>& write_ids = {});
   // The limit of one payload, and of all payloads of one batch together, on every database.
-  // PostgreSQL and SQLite take no more: there a payload is one value of one message, which both
-  // ends hold whole and more than once, and twice as long if it is sent as text (a batch,
+  // PostgreSQL and SQLite cannot take more: there a payload is one value of one message, which both
+  // ends hold in memory several times, and twice as long if it is sent as text (a batch,
   // odbc-postgresql).
   static constexpr std::size_t payload_bytes_max = std::size_t{256} << 20;
   // The limit on this database. SQL Server takes up to 1 GiB if its setting payload_bytes_max (256
@@ -115,9 +115,9 @@ class Database {
   SealReceipt seal(const Scope& scope, Term term, std::optional<std::chrono::milliseconds> grace = {},
                    const std::optional<std::string>& actor = {}, const std::optional<std::string>& reason = {});
 
-  // A lease that renews itself and is given back by its handle (<termgate/held_lease.hpp>). Waits
-  // up to options.wait while another owner holds it, then throws Blocked; Cancelled if options.stop
-  // was requested.
+  // A lease that renews itself and is released by its handle (<termgate/held_lease.hpp>). Waits up
+  // to options.wait while another owner holds it, then throws Blocked; throws Cancelled if
+  // options.stop was requested.
   HeldLease hold(const Scope& scope, const HoldOptions& options = {});
   // None: another owner holds it.
   std::optional<HeldLease> try_hold(const Scope& scope, const HoldOptions& options = {});
@@ -129,7 +129,7 @@ class Database {
   std::optional<Lease> try_acquire_lease(const Scope& scope, std::chrono::milliseconds ttl, const LeaseOptions& options = {});
   // Extends by the lease's own TTL. Throws LeaseLost if its owner no longer holds it.
   void renew_lease(Lease& lease);
-  // The same by its parts, for a holder without the Lease object. Throws LeaseLost.
+  // Renews by the parts of a lease, for a holder without the Lease object. Throws LeaseLost.
   Lease renew_lease(const Scope& scope, Term term, const std::string& owner, std::chrono::milliseconds ttl);
   // False: it was no longer held.
   bool release_lease(const Lease& lease) { return release_lease(lease.scope(), lease.term(), lease.owner()); }

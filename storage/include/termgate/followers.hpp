@@ -1,5 +1,5 @@
-// Followers: who reads a stream or a scope, and how far each has come, by the calls that a Follower is
-// made of. <termgate/follower.hpp> has the loop, which most programs want.
+// Followers: who reads a stream or a scope, and how far each has come. These are the calls that
+// Follower is built on; most programs use <termgate/follower.hpp>, which has the loop.
 //
 // Any thread; copies share the Database's connections.
 #pragma once
@@ -30,14 +30,14 @@ struct FollowerBehind {
     std::int64_t last_no = 0;
   };
   std::int64_t run = 0;         // 0: there is no such follower
-  std::int64_t behind = 0;      // writes, of all streams
-  std::vector<Stream> streams;  // in the order of names
+  std::int64_t behind = 0;      // writes not handled yet, over all streams
+  std::vector<Stream> streams;  // ordered by name
 };
 
 enum class FollowerMove {
   moved,
   taken,      // a later start has taken the follower over
-  elsewhere,  // its position was another than `from`
+  elsewhere,  // the saved position is not `from`
 };
 
 struct FollowerInfo {
@@ -55,14 +55,15 @@ class Followers {
  public:
   explicit Followers(Database database) : database_(std::move(database)) {}
 
-  // Returns the follower's run from now on: who moves positions under a lower one learns that it was
-  // taken. Always the same stream or scope for a name. Throws InvalidInput.
+  // Returns the follower's new run: a caller that saves positions under an older run learns that
+  // the follower was taken over. A name always follows the same stream or scope. Throws
+  // InvalidInput.
   std::int64_t start(std::string_view name, const FollowedBy& followed, bool from_end = false);
   FollowerBehind behind(std::string_view name, int limit = 1000);
   FollowerMove advance(std::string_view name, std::int64_t run, const Stream& stream, SequenceNo from, SequenceNo to);
-  // Its positions go with it. False: there was none.
+  // Removes its positions as well. False: there was none.
   bool remove(std::string_view name);
-  std::vector<FollowerInfo> list(std::string_view after = {}, int limit = 1000);  // in the order of names
+  std::vector<FollowerInfo> list(std::string_view after = {}, int limit = 1000);  // ordered by name
 
  private:
   Database database_;

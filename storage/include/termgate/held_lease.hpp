@@ -31,7 +31,7 @@ class Database;
 
 struct HoldOptions {
   std::chrono::milliseconds ttl{10'000};  // 100 ms to 1 day
-  // hold() only: while another owner holds it.
+  // hold() only: how long to wait while another owner holds the lease.
   std::chrono::milliseconds wait{30'000};
   // A tenth of the TTL to the TTL less the margin; none: a third of the TTL.
   std::optional<std::chrono::milliseconds> renew_every = {};
@@ -51,7 +51,7 @@ struct HoldOptions {
   // new term.
   std::string owner = {};
   std::string endpoint = {};  // where the holder can be reached; for people and followers
-  // Before sessions that block the acquisition are evicted; none: the setting.
+  // The time before sessions that block the acquisition are evicted; none: the setting.
   std::optional<std::chrono::milliseconds> grace = {};
 };
 
@@ -61,7 +61,7 @@ class HeldLease {
   using Clock = Lease::Clock;
 
   HeldLease(HeldLease&&) noexcept;
-  HeldLease& operator=(HeldLease&&) noexcept;  // gives back what it held
+  HeldLease& operator=(HeldLease&&) noexcept;  // releases the lease that it held
   HeldLease(const HeldLease&) = delete;
   HeldLease& operator=(const HeldLease&) = delete;
   // Calls release() and swallows its errors: the lease then ends when its TTL is over. Not inside a
@@ -76,20 +76,20 @@ class HeldLease {
   // it was given back. Stop callbacks run on the timer thread of all handles and must return at
   // once. Wait on it with std::condition_variable_any.
   std::stop_token lost() const noexcept;
-  // Requested when somebody asks for the lease (`termgate lease hand-over`), by the next renewal,
-  // on PostgreSQL at once: finish what is under way, then release(). The lease is held as before
-  // until leave_before(), and then renewed no more. Callbacks as for lost().
+  // Requested when somebody requests the lease (`termgate lease hand-over`): noticed by the next
+  // renewal, on PostgreSQL at once. Finish what is under way, then release(). The lease is renewed
+  // as before until leave_before(), and not after. Callbacks as for lost().
   std::stop_token asked_to_leave() const noexcept;
-  std::optional<Clock::time_point> leave_before() const noexcept;  // none: nobody asks
+  std::optional<Clock::time_point> leave_before() const noexcept;  // none: nobody requests it
   // Whether the holder may trust the lease at this moment, read from the clock: false even if the
   // timer thread has not run yet.
   bool still_held(Clock::time_point now = Clock::now()) const noexcept;
-  // When that ends, unless the lease is renewed before.
+  // Until when that is so, unless the lease is renewed before.
   Clock::time_point held_until() const noexcept;
 
-  // Gives it back, so that another can take it at once. False: it was no longer held. Throws what
-  // the call throws, after five tries within 150 ms plus their duration. Afterwards the handle
-  // holds nothing in any case.
+  // Releases the lease, so that another can acquire it at once. False: it was no longer held.
+  // Throws what the call throws, after five attempts within 150 ms plus their duration. Afterwards
+  // the handle holds nothing in any case.
   bool release();
 
  private:

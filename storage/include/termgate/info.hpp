@@ -1,4 +1,4 @@
-// Info: what a database shows now of its fences, leases and streams. Reads only, outside the fence.
+// Info: the current fences, leases and streams of a database. Reads only, outside the fence.
 //
 //   std::optional<LeaseInfo> leader = Info(db).lease(Scope{"billing"});
 //
@@ -41,17 +41,17 @@ struct LeaseInfo {
   std::int64_t renewed_at_ms = 0;
   std::optional<std::int64_t> released_at_ms;
   std::string endpoint;
-  std::int64_t remaining_ms = 0;  // 0 or less: ended
+  std::int64_t remaining_ms = 0;  // 0 or less: it has ended
 };
 
 // The last hand-over of a scope: a request, and then its receipt.
 struct HandOverInfo {
-  std::string scope, owner;  // who leaves
-  std::int64_t term = 0;     // its term
+  std::string scope, owner;  // the owner that leaves
+  std::int64_t term = 0;     // the term of the owner that leaves
   std::optional<std::string> to;
   std::string requested_by, reason;
   std::int64_t requested_at_ms = 0, leave_before_ms = 0;
-  std::optional<std::int64_t> left_at_ms;  // none: it has not, or its lease ran out
+  std::optional<std::int64_t> left_at_ms;  // none: the owner has not left, or its lease ran out
   std::optional<std::string> next_owner;
   std::optional<std::int64_t> next_term, taken_at_ms;
   std::optional<std::int64_t> gap_ms;  // how long nobody held the lease
@@ -86,21 +86,21 @@ class Info {
 
   std::optional<LeaseInfo> lease(const Scope& scope);
   std::vector<LeaseInfo> leases(std::string_view after = {}, int limit = 1000);
-  // The last hand-over of the scope, or of every scope (none), newest first. Empty where layer 1 is
+  // The last hand-over of the scope, or of every scope (none), newest first. Empty if layer 1 is
   // one version older.
   std::vector<HandOverInfo> hand_overs(const std::optional<Scope>& scope = {}, int limit = 500);
 
   std::optional<StreamInfo> stream(const Stream& stream);
   std::vector<StreamInfo> streams(std::string_view after = {}, int limit = 1000);
-  // Returns at most `limit` writes and at most `bytes_max` bytes of payload, in order, but always at
-  // least one write if there is one. A large payload is fetched in parts and is in memory once. If a
-  // write is pruned while its payload is fetched, the page ends before it, or leaves it out if it is
-  // the first. Throws Conflict if that happened in ten attempts.
+  // Returns writes in order: at most `limit` of them with at most `bytes_max` bytes of payload, but
+  // at least one if there is one. A large payload is fetched in parts and is in memory once. If a
+  // write is pruned while its payload is fetched, the page ends before it, or skips it if it is the
+  // first. Throws Conflict if that happened in ten attempts.
   std::vector<StreamWrite> read_stream(const Stream& stream, SequenceNo after, int limit = 1000,
                                        std::size_t bytes_max = std::numeric_limits<std::size_t>::max());
 
-  // How often writes were refused, by code. On PostgreSQL and SQLite also those of plain SQL;
-  // elsewhere what libraries and proxies reported.
+  // How often writes were refused, by code. On PostgreSQL and SQLite this includes plain SQL;
+  // elsewhere it is what libraries and proxies have reported.
   std::vector<std::pair<std::string, std::int64_t>> refusal_counts();
   // What this Database and its copies have done with leases so far.
   DatabaseStats stats() const;

@@ -21,29 +21,30 @@ namespace termgate::inline v0 {
 
 class JobRun {
  public:
-  // Starts it. Throws InvalidInput if this job already has an open run under this term.
+  // Records the start. Throws InvalidInput if this job already has an open run under this term.
   JobRun(Database database, std::string_view job, const Scope& scope, Term term, const std::string& owner,
          const std::optional<std::string>& detail = {});
-  // If it is neither completed nor failed: records it as failed, if the database can be reached.
+  // If the run is neither completed nor failed, records it as failed, provided the database can be
+  // reached.
   ~JobRun();
   JobRun(const JobRun&) = delete;
   JobRun& operator=(const JobRun&) = delete;
 
   const std::string& id() const noexcept { return id_; }
-  // The checkpoint of the job's last run in this scope, if that was not completed. None: there is
-  // none, or it was completed.
+  // The checkpoint of the job's last run in this scope, unless that run was completed. None: there
+  // is none.
   const std::optional<std::string>& last_checkpoint() const noexcept { return last_checkpoint_; }
 
   // A heartbeat and, if given, a checkpoint. False: the run is no longer open; stop.
   bool beat(const std::optional<std::string>& checkpoint = {});
-  // The same and a renewal of `lease`, in one transaction; the lease then tells until when the next
-  // beat must have succeeded. For a lease without a HeldLease or a LeaderLoop. Throws LeaseLost:
+  // A heartbeat and a renewal of `lease`, in one transaction; the lease then tells when the next
+  // beat must have succeeded. For a lease without a HeldLease or a LeaderLoop. Throws LeaseLost if
   // neither was done.
   bool beat(Lease& lease, const std::optional<std::string>& checkpoint = {});
-  // The same for the lease that the run was started under, by its owner and term as the database
-  // knows them. Returns when the next beat must have succeeded; none: the run is no longer open.
+  // A heartbeat and a renewal of the lease that the run was started under, by its owner and term in
+  // the database. Returns when the next beat must have succeeded; none: the run is no longer open.
   std::optional<Lease::Clock::time_point> beat(std::chrono::milliseconds ttl, const std::optional<std::string>& checkpoint = {});
-  // Each at most once. False: the run was no longer open.
+  // Each may be called at most once. False: the run was no longer open.
   bool complete(std::optional<int> exit_code = 0, const std::optional<std::string>& detail = {},
                 const std::optional<std::string>& checkpoint = {});
   bool fail(std::optional<int> exit_code = {}, const std::optional<std::string>& detail = {});
@@ -58,7 +59,7 @@ class JobRun {
   bool ended_ = false;
 };
 
-// What the newest run of the job in that scope left, unless it was completed.
+// The checkpoint of the newest run of the job in that scope, unless the run was completed.
 std::optional<std::string> last_checkpoint(Database& database, std::string_view job, const Scope& scope);
 
 }  // namespace termgate::inline v0

@@ -1,5 +1,5 @@
-// Jobs: the recorded runs of jobs, by the calls that they are made of. <termgate/job_run.hpp> has the
-// handle, which most programs want.
+// Jobs: the recorded runs of jobs. These are the calls that JobRun is built on; most programs use
+// its handle in <termgate/job_run.hpp>.
 //
 // A start is checked like a write (StaleTerm), and so are a heartbeat and the end "completed". A
 // stale leader may still report "failed", "cancelled" and "lost". A job has one open run in a scope.
@@ -26,19 +26,19 @@ struct JobRunInfo {
   std::int64_t term = 0;
   std::int64_t started_at_ms = 0;
   std::optional<std::int64_t> completed_at_ms;
-  // requested (it has no owner and term yet), started, completed, failed, cancelled, lost. Lost also
-  // if an open run's lease has ended.
+  // requested (no owner and term yet), started, completed, failed, cancelled or lost. An open run
+  // whose lease has ended is shown as lost.
   std::string status;
   std::optional<std::int64_t> last_heartbeat_ms;
   std::optional<std::int64_t> exit_code;
   std::optional<std::string> checkpoint, detail;
-  // What somebody requested: run, dry-run, resume. None: nobody did.
+  // The kind of run that was requested: run, dry-run, resume. None: it was not requested.
   std::optional<std::string> request;
   std::int64_t now_ms = 0;  // when it was read
 };
 
 struct JobRequest {
-  // False: this run of the job is requested already, and nothing was changed.
+  // False: this run was already requested, and nothing was changed.
   bool requested = false;
   std::string run_id;
 };
@@ -50,8 +50,8 @@ struct JobTaken {
 
 // When the last completed run of a job began, by the database's clock.
 struct CompletedJob {
-  std::optional<std::int64_t> started_at_ms;  // without runs that began too far in the future
-  std::optional<std::int64_t> latest_ms;      // with them
+  std::optional<std::int64_t> started_at_ms;  // ignores runs that began too far in the future
+  std::optional<std::int64_t> latest_ms;      // includes them
   std::int64_t now_ms = 0;                    // when it was read
 };
 
@@ -67,21 +67,21 @@ class Jobs {
   std::string start(std::string_view job, const Scope& scope, Term term, const std::string& owner,
                     const std::optional<std::string>& detail = {});
 
-  // Asks for a run of the job: `kind` is run, dry-run or resume, which is for the command that
-  // answers. There is one request of a job in a scope; it stays until it is taken, or cancelled by
-  // finish(). Empty actor or reason: this login, "by hand".
+  // Requests a run of the job. `kind` is run, dry-run or resume, which the command that runs the
+  // job interprets. A job has at most one request in a scope; it stays until it is taken, or
+  // cancelled by finish(). Empty actor or reason: this login, "by hand".
   JobRequest request(std::string_view job, const Scope& scope, std::string_view kind, std::string_view actor = {},
                      std::string_view reason = {});
-  // Begins the run that is requested, as start() begins one. None: there is no request.
+  // Begins the requested run, as start() would. None: there is no request.
   std::optional<JobTaken> take(std::string_view job, const Scope& scope, Term term, const std::string& owner);
 
   // False: the run is no longer open. With `renew` it also renews that lease, in the same
   // transaction; if that fails it throws LeaseLost and does neither.
   bool beat(const std::string& run_id, const std::optional<std::string>& checkpoint = {}, Lease* renew = nullptr);
-  // One call: a heartbeat and the renewal of the run's own lease, whose owner and term the database
-  // knows. Returns when the next one must have succeeded, which is when the lease ends by this
-  // process's clock. None: the run is no longer open, and nothing was renewed. Throws LeaseLost: the
-  // run's owner no longer holds the lease; nothing was recorded.
+  // A heartbeat and the renewal of the run's own lease, in one call; the database knows the lease's
+  // owner and term. Returns when the next one must have succeeded, which is when the lease ends by
+  // this process's clock. None: the run is no longer open, and nothing was renewed. Throws
+  // LeaseLost if the run's owner no longer holds the lease; then nothing was recorded.
   std::optional<Lease::Clock::time_point> beat(const std::string& run_id, const std::optional<std::string>& checkpoint,
                                                std::chrono::milliseconds ttl);
 
@@ -89,9 +89,9 @@ class Jobs {
   bool finish(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code = {},
               const std::optional<std::string>& detail = {}, const std::optional<std::string>& checkpoint = {});
 
-  // Newest first; a request is as old as it was made.
+  // Newest first; a request's age counts from when it was made.
   std::vector<JobRunInfo> list(const JobFilter& filter = {}, int limit = 100);
-  // A run that began more than `ahead` in the future was recorded by a clock that was wrong then.
+  // Runs that began more than `ahead` in the future were recorded by a clock that was wrong then.
   CompletedJob completed(std::string_view job, const Scope& scope, std::chrono::milliseconds ahead);
 
  private:

@@ -46,7 +46,7 @@ class Leadership {
  public:
   const Scope& scope() const noexcept { return scope_; }
   Term term() const noexcept { return term_; }
-  // Requested when leadership is lost for any reason, stop() is called, or somebody asks for the
+  // Requested when leadership is lost for any reason, stop() is called, or somebody requests the
   // lease (`termgate lease hand-over`). In the last case still_held() stays true and the lease is
   // renewed until the work has ended: finish what is under way, and return. Wait on it with
   // std::condition_variable_any.
@@ -75,15 +75,15 @@ struct LeaderNews {
     elected,
     stopped,         // no longer leader: stop() or request_stop()
     finished,        // no longer leader: the work returned, or threw something
-    handed_over,     // no longer leader: the same, after somebody had requested the lease
+    handed_over,     // no longer leader: the work ended after somebody had requested the lease
     fenced,          // no longer leader: the work threw StaleTerm of this scope and term
     lost,            // no longer leader: the database reports that the lease is not ours
     expired,         // no longer leader: the lease could not be renewed in time
-    asked_to_leave,  // still leader: somebody asks for the lease, and the work is requested to stop
-    // `error` is what the work threw; reported before or after the end of its leadership.
+    asked_to_leave,  // still leader: somebody requests the lease, and the work is requested to stop
+    // `error` is what the work threw. Reported before or after the end of its leadership.
     work_failed,
-    // `error` is what an acquisition, a renewal or a release threw; it is tried again; a release four
-    // times within 150 ms plus the duration of the calls.
+    // `error` is what an acquisition, a renewal or a release threw. It is tried again; a release
+    // four times, within 150 ms plus the duration of the calls.
     call_failed
   };
   Kind kind;
@@ -98,12 +98,12 @@ struct LeaderOptions {
   // The polling interval of a standby, and so how soon a released lease is taken over: this plus up
   // to half of it as jitter. 10 ms to 1 day; none: a quarter of the TTL, 1 s at most.
   std::optional<std::chrono::milliseconds> poll = {};
-  // No two loops or processes may have the same at one time: an owner acquires its own lease
-  // without waiting. Empty: one for each loop.
+  // Two loops or processes must not use the same owner at the same time: an owner acquires its own
+  // lease without waiting. Empty: one for each loop.
   std::string owner = {};
   // Where the leader can be reached; for people and followers.
   std::string endpoint = {};
-  // Before sessions that block an acquisition are evicted; none: the setting.
+  // The time before sessions that block an acquisition are evicted; none: the setting.
   std::optional<std::chrono::milliseconds> grace = {};
   // Called on the loop's own thread, which neither renews nor notices anything until it returns: do
   // longer work elsewhere. An exception from it ends the program.
@@ -121,11 +121,11 @@ class LeaderLoop {
   // Starts at once. Throws InvalidInput for options out of range or no work, std::system_error if a
   // thread cannot be started.
   LeaderLoop(Database database, Scope scope, Work work, LeaderOptions options = {});
-  // The same, but the leases and terms are those of `source` (<termgate/sources.hpp>): Redis, etcd,
-  // ZooKeeper, Consul, Kubernetes, a watched file. Each new term is sealed in `database` before the
-  // work starts, and the work does not start where that fails. A term that is not above the fence
-  // is refused: `news` reports it as call_failed with StaleTerm, and the loop tries again later.
-  // `endpoint` is not used.
+  // Uses the leases and terms of `source` (<termgate/sources.hpp>): Redis, etcd, ZooKeeper, Consul,
+  // Kubernetes, a watched file. Each new term is sealed in `database` before the work starts, and
+  // the work does not start if that fails. A term that is not above the fence is refused: `news`
+  // reports it as call_failed with StaleTerm, and the loop tries again later. `endpoint` is not
+  // used.
   LeaderLoop(Database database, std::shared_ptr<LeaseSource> source, Scope scope, Work work, LeaderOptions options = {});
   // Calls stop(). Not on a thread of the loop.
   ~LeaderLoop();
@@ -135,9 +135,9 @@ class LeaderLoop {
   // Requests the work to stop. Once it has ended the lease is given back, so that another can take
   // it at its next try.
   void request_stop() noexcept;
-  // The same, and waits for the work's end and for a call to the database that is under way
-  // (OpenOptions::answer_wait bounds that). Nothing of the loop runs afterwards. On a thread of the
-  // loop, in the work or `news`, it throws std::logic_error: use request_stop() there.
+  // Like request_stop(), and waits for the work's end and for a call to the database that is under
+  // way (OpenOptions::answer_wait bounds that). Nothing of the loop runs afterwards. On a thread of
+  // the loop, in the work or `news`, it throws std::logic_error: use request_stop() there.
   void stop();
 
   // The term under which it believes that it leads at this moment, read from the clock. Do not
@@ -146,8 +146,8 @@ class LeaderLoop {
   // The election by which it believes that it leads at this moment, for a timer's tick or a request
   // beside the work. It stays bound to that election.
   std::optional<Leadership> leadership() const;
-  // If there is one, calls `f` with it on this thread. False: not the leader, and `f` was not
-  // called. If all writes happen here, let the loop's work only wait.
+  // Calls `f` with the current election on this thread, if this loop leads. False: it does not
+  // lead, and `f` was not called. If all writes happen here, let the loop's work only wait.
   template <class Function>
   bool run_if_leader(Function&& f) {
     const std::optional<Leadership> now = leadership();

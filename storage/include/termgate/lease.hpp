@@ -34,8 +34,8 @@ class Lease {
   // The end of the window in which this process may believe that it leads.
   Clock::time_point held_until() const noexcept { return held_until_; }
   bool still_held(Clock::time_point now = Clock::now()) const noexcept { return now < held_until_; }
-  // Given: somebody asks the holder to give the lease back by then, as the last renewal said. It is
-  // renewed no more after that.
+  // If set, somebody requests the holder to release the lease by then, as the last renewal
+  // reported. It is not renewed after that.
   std::optional<Clock::time_point> leave_before() const noexcept { return leave_before_; }
 
  private:
@@ -53,7 +53,7 @@ struct LeaseOptions {
   std::string owner = {};
   // Where the holder can be reached; for people and followers.
   std::string endpoint = {};
-  // Before sessions that block the raise are evicted; none: the setting.
+  // The time before sessions that block the raise are evicted; none: the setting.
   std::optional<std::chrono::milliseconds> grace = {};
   // acquire_lease() only: how long to wait while another holds it.
   std::chrono::milliseconds wait{30'000};

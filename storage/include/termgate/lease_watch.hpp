@@ -3,9 +3,9 @@
 //
 //   LeaseWatch watch(db, Scope{"billing"}, [](const std::optional<LeaseInfo>& leader) { route_to(leader ? leader->endpoint : ""); });
 //
-// What it reports may be over by the time that it arrives: never write because of it. It hears of a
-// release at once on PostgreSQL, looks at least every `poll`, and ten times a second while nobody
-// leads.
+// What it reports may be outdated when it arrives: never write because of it. It learns of a
+// release at once on PostgreSQL; it looks at least every `poll`, and ten times a second while
+// nobody leads.
 #pragma once
 
 #include <chrono>
@@ -25,13 +25,13 @@ namespace termgate::inline v0 {
 // It has one thread.
 class LeaseWatch {
  public:
-  // None: nobody holds the lease. Called on the watch's thread with what the first look shows, and
-  // then with each change of owner or term. It must not throw.
+  // None: nobody holds the lease. Called on the watch's thread with the result of the first look,
+  // and then with each change of owner or term. It must not throw.
   using Changed = std::function<void(const std::optional<LeaseInfo>&)>;
 
   LeaseWatch(Database database, Scope scope, Changed changed, std::chrono::milliseconds poll = std::chrono::seconds(1));
-  // Waits for a call of `changed` and of the database that are under way. Not on the watch's
-  // thread.
+  // Waits for the calls of `changed` and of the database that are under way. Must not run on the
+  // watch's thread.
   ~LeaseWatch();
   LeaseWatch(const LeaseWatch&) = delete;
   LeaseWatch& operator=(const LeaseWatch&) = delete;

@@ -1,5 +1,5 @@
-// Operator: what is done to a database by who runs it: layer 1, roles, triggers on tables, audited
-// changes of fences and leases, settings, audit.
+// Operator: administration of a database: layer 1, roles, triggers on tables, audited changes of
+// fences and leases, settings, audit.
 //
 //   Operator(db).install();
 //   Operator(db).protect("jobs", {.scope_column = "queue"});
@@ -24,8 +24,8 @@
 namespace termgate::inline v0 {
 
 struct HandOverOptions {
-  // Who alone may take the lease meanwhile: an owner, or the beginning of one and a *; empty: all
-  // but the holder.
+  // Who may take the lease meanwhile: an owner, or a prefix followed by *; empty: anybody but the
+  // holder.
   std::string to = {};
   // The time in which the holder has to leave, 100 ms to 1 day.
   std::chrono::milliseconds drain{30'000};
@@ -35,12 +35,12 @@ struct HandOverOptions {
 };
 
 struct Protection {
-  // One of the two must be given.
+  // Give either `scope_column` or `scope`.
   std::optional<std::string> scope_column = {};
   std::optional<std::string> scope = {};
-  // Or "observe": refuse nothing, count what would have been refused.
+  // "enforce", or "observe", which refuses nothing and counts what would have been refused.
   std::string mode = "enforce";
-  // Is put in front of the scope column's value: "river/" makes 17 the scope "river/17".
+  // Put in front of the scope column's value: "river/" turns 17 into the scope "river/17".
   std::string prefix = {};
 };
 
@@ -49,7 +49,7 @@ struct Breach {
   std::string kind, scope, object, detail;
 };
 
-// One thing that is not covered.
+// One thing that is not protected.
 struct Advice {
   std::string severity, object, problem, remedy;
 };
@@ -82,11 +82,12 @@ class Operator {
 
   // read, write, lead, operate; "public" (every role) takes read or write. PostgreSQL, SQL Server.
   void grant(std::string_view role, std::string_view level);
-  // Removes every level (PostgreSQL). The rows are what the role can still do: level, and through
-  // which role it has it.
+  // Removes every level (PostgreSQL). The returned rows are what the role can still do: the level,
+  // and the role that it has it through.
   Rows revoke(std::string_view role);
 
-  // Triggers on the owner's own tables. Returns the number of tables; partitions and children count.
+  // Makes triggers on the owner's own tables. Returns the number of tables; partitions and children
+  // count.
   std::int64_t protect(std::string_view table, const Protection& protection);
   bool unprotect(std::string_view table);
   // Reads the table once, as its owner; from then on its rows report their terms. NULL and terms
@@ -94,32 +95,31 @@ class Operator {
   std::int64_t adopt(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view prefix = {});
   bool unadopt(std::string_view table);
 
-  // The audited ways down and out (F3). They return the fence before, the new fence, or the number of
-  // scopes.
+  // The audited ways to lower or drop a fence (F3). They return the previous fence, the new fence,
+  // or the number of scopes.
   std::int64_t reset_fence(const Scope& scope, Term term, std::string_view actor, std::string_view reason);
   Term declare_restored(const Scope& scope, Term above, std::string_view actor, std::string_view reason);
   std::int64_t declare_nothing_lost(std::string_view actor, std::string_view reason);
   std::int64_t declare_untrusted(std::string_view actor, std::string_view reason);
   void set_raise_by(const Scope& scope, std::string_view mode);  // "writer" or "seal"
 
-  // Ends a lease, whoever holds it, and seals the next term. False: there is none, or it was given
-  // back.
+  // Ends a lease, whoever holds it, and seals the next term. False: there is none, or it was
+  // already released.
   bool force_release(const Scope& scope, std::string_view actor, std::string_view reason);
-  // Asks the holder of a lease to leave; it learns of it by its next renewal, on PostgreSQL at once
-  // (HeldLease::asked_to_leave, LeaderLoop). As long as the drain lasts only whom `options` name can
-  // acquire the lease. A holder that has not left then is renewed no more, so that its lease ends
-  // and is free, as after a crash. False: nobody holds it. Another request takes the place of the
-  // last one.
+  // Requests the holder of a lease to leave; it learns of that with its next renewal, on PostgreSQL
+  // at once (HeldLease::asked_to_leave, LeaderLoop). During the drain only the owner that `options`
+  // names can acquire the lease. If the holder has not left by then, its lease is not renewed any
+  // more, and ends as after a crash. False: nobody holds it. A new request replaces the last one.
   bool request_hand_over(const Scope& scope, const HandOverOptions& options = {});
 
   // Deletes a stream's writes below `before`, and old rows of the audit and of jobs; fences stay. Both
   // return the number of rows.
   std::int64_t prune(const Stream& stream, SequenceNo before);
   std::int64_t prune_history(std::chrono::milliseconds older_than);
-  // Gives a stream to another scope. False: it is in that scope already.
+  // Moves a stream to another scope. False: it is in that scope already.
   bool move_stream(const Stream& stream, const Scope& scope, std::string_view actor, std::string_view reason);
 
-  // What is not covered, and what the stored rows show of breaches.
+  // What is not protected, and breaches that the stored rows show.
   std::vector<Advice> doctor();
   std::vector<Breach> verify(std::optional<std::int64_t> since_ms = {});
 
@@ -132,9 +132,9 @@ class Operator {
   // at_ms, actor, client, action, detail; newest first.
   Rows explain(const Scope& scope, int limit = 100);
 
-  // Records refusals that were made elsewhere (by a proxy, from memory). False: too soon after the
-  // last report, add these to the next one. Refusals of a Database's own calls are recorded without
-  // this.
+  // Records refusals that were made elsewhere (by a proxy, from memory). False: it is too soon
+  // after the last report; add these to the next one. Refusals of a Database's own calls are
+  // recorded without this.
   bool record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,
                        std::string_view client);
 

@@ -18,7 +18,7 @@ struct OpenOptions {
   // PostgreSQL and SQL Server: the schema of layer 1.
   std::string schema = "termgate";
 
-  // A call waits for a free connection, at most check_wait.
+  // If all connections are busy, a call waits for one, at most check_wait.
   int connections_max = 64;
 
   // SQLite: how long a call waits for its turn or another process's lock; none: the setting
@@ -44,25 +44,25 @@ struct WriteOptions {
   // Makes the write repeatable after OutcomeUnknown.
   std::optional<WriteId> write_id = {};
 
-  // For the work, including the check but not COMMIT. Then Unavailable; a second later if the
-  // server is silent.
+  // For the work including the check, but not for COMMIT. Then Unavailable is thrown, a second
+  // later if the server is silent.
   std::optional<std::chrono::milliseconds> timeout = {};
 
   Isolation isolation = Isolation::database_default;
 
-  // How often the callback runs again after Conflict; 0: it runs once.
+  // How often the callback runs again after Conflict; 0: never.
   int retries = 0;
 
-  // If given: the write is committed only if the scope's lease is this owner's, under the write's
-  // term, and has not ended by the database's clock when the work has returned. Then LeaseLost:
-  // nothing was written. A late holder is refused that way even if nobody took over. Needs an
-  // isolation in which a statement sees what was committed before it, which is every database's
+  // If given, the write is committed only if this owner holds the scope's lease under the write's
+  // term when the work has returned, by the database's clock. Otherwise LeaseLost is thrown, and
+  // nothing was written. So a late holder is refused even if nobody took over. Needs an isolation
+  // level in which a statement sees what was committed before it, which is every database's
   // default.
   std::optional<std::string> lease_owner = {};
 };
 
 struct AppendOptions {
-  // The last number that the writer has seen; if it is another: SequenceConflict.
+  // The last number that the writer has seen. If the stream has another one: SequenceConflict.
   std::optional<SequenceNo> expected = {};
 
   // A stream's scope is fixed by its first write.

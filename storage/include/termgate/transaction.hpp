@@ -40,10 +40,10 @@ class Transaction {
   // large payload is sent a higher term waits, and evicts this session after the grace.
   SequenceNo append(const Stream& stream, std::string_view payload, std::optional<SequenceNo> expected = {});
 
-  // COMMIT fails (LeaseLost, nothing was written) where `owner` does not hold the lease of this
-  // transaction's scope then, by the database's clock, even if nobody has taken over. LeaseLost at
-  // once where it does not hold it now. SQL Server looks at this moment alone: call it last.
-  // PostgreSQL: at READ COMMITTED, its default, only.
+  // Lets COMMIT fail (LeaseLost, nothing was written) if `owner` does not hold the lease of this
+  // transaction's scope at that moment, by the database's clock, even if nobody has taken over.
+  // Throws LeaseLost at once if it does not hold the lease now. SQL Server checks only now, so call
+  // it last there. On PostgreSQL it works at READ COMMITTED, its default, only.
   void require_lease(const std::string& owner);
 
   // Passes the check for another scope with its own term (F1). Raises only if this transaction

@@ -26,7 +26,7 @@ constexpr std::string_view no_transaction =
     "TG005 no transaction is open on this connection, and a check in autocommit guards nothing: BEGIN TRANSACTION, or SQL_ATTR_AUTOCOMMIT "
     "off";
 
-// Diagnostics of a call that failed on the borrowed connection.
+// Throws the error of a call that failed on the borrowed connection.
 [[noreturn]] void fail(SQLSMALLINT type, SQLHANDLE handle, SQLHDBC connection) {
   auto found = diagnostics_of(type, handle);
   SQLUINTEGER dead = SQL_CD_FALSE;
@@ -35,7 +35,7 @@ constexpr std::string_view no_transaction =
   throw OdbcError(std::move(found), gone);
 }
 
-// Which layer 1 the connection leads to, by the name that the driver reports.
+// Which layer 1 the connection leads to, by the database's name as the driver reports it.
 Family family_behind(SQLHDBC connection) {
   std::array<SQLWCHAR, 128> name{};
   SQLSMALLINT bytes = 0;
@@ -58,7 +58,8 @@ bool in_autocommit(SQLHDBC connection) {
   return !SQL_SUCCEEDED(SQLGetConnectAttrW(connection, SQL_ATTR_AUTOCOMMIT, &mode, SQL_IS_UINTEGER, nullptr)) || mode == SQL_AUTOCOMMIT_ON;
 }
 
-// Runs it with the two parameters, reads every result, for an error may follow the row, and returns the one number; nothing for NULL.
+// Runs the check with its two parameters and returns its number; none for NULL. It reads all
+// results, because an error may follow the row.
 std::optional<std::int64_t> run(SQLHDBC connection, const Marked& text, const Scope& scope, Term term) {
   const Handle own(SQL_HANDLE_STMT, connection);
   const SQLHSTMT statement = own.get();
@@ -68,7 +69,8 @@ std::optional<std::int64_t> run(SQLHDBC connection, const Marked& text, const Sc
   const auto set = [&](SQLINTEGER attribute, std::uintptr_t value) {
     SQLSetStmtAttrW(statement, attribute, reinterpret_cast<SQLPOINTER>(value), SQL_IS_UINTEGER);
   };
-  // Whatever the connection's defaults are: no escapes to look for, an answer when the call returns, and as many rows as there are.
+  // Overrides the connection's defaults: no escape sequences, a synchronous call, and no limit on
+  // rows.
   set(SQL_ATTR_NOSCAN, SQL_NOSCAN_ON);
   set(SQL_ATTR_ASYNC_ENABLE, SQL_ASYNC_ENABLE_OFF);
   set(SQL_ATTR_MAX_ROWS, 0);
@@ -112,7 +114,8 @@ Term check(SQLHDBC connection, const Scope& scope, Term term, std::string_view s
   Family family = Family::sqlserver;
   try {
     family = family_behind(connection);
-    // odbc-postgresql begins a transaction by itself before the first statement, and tells of no other.
+    // odbc-postgresql begins a transaction by itself before the first statement, and reports no
+    // other.
     if (family == Family::postgresql && in_autocommit(connection)) throw InvalidInput(std::string(no_transaction));
     const Dialect& dialect = dialect_of(family);
     const std::string_view text =

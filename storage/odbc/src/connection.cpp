@@ -1,8 +1,8 @@
-// One ODBC session: values to the forms that ODBC reads, results back, diagnostics to OdbcError.
+// One ODBC session: converts values to ODBC's forms and results back, and diagnostics to OdbcError.
 //
-// One thread at a time. All texts cross in UTF-16, by the functions whose names end in W. What
-// drivers do differently is found by Maker and has a comment where it matters; `broken_` says that the session must not
-// be used again.
+// One thread at a time. All texts are UTF-16, through the functions whose names end in W.
+// Differences between drivers are selected by Maker, with a comment where it matters; `broken_`
+// means that the session must not be used again.
 #include <termgate/detail/odbc/connection.hpp>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ static_assert(sizeof(SQLWCHAR) == sizeof(char16_t) && std::endian::native == std
 SQLWCHAR* wide(std::u16string& text) { return reinterpret_cast<SQLWCHAR*>(text.data()); }
 SQLPOINTER number(std::uintptr_t value) { return reinterpret_cast<SQLPOINTER>(value); }
 
-// PostgreSQL's text form of an array; every element quoted, so that none can be taken for NULL.
+// PostgreSQL's text form of an array. Every element is quoted, so that none can be read as NULL.
 std::string array_literal(std::span<const std::string> items) {
   std::size_t bytes = 2;
   for (const std::string& item : items) bytes += 2 * item.size() + 6;
@@ -82,7 +82,8 @@ Handle::~Handle() {
   SQLFreeHandle(type_, handle_);
 }
 
-// All records, at most 20. A message that did not fit is read again with the length that the driver gave.
+// All records, at most 20. A message that did not fit is read again with the length that the driver
+// reported.
 std::vector<Diagnostic> diagnostics_of(SQLSMALLINT type, SQLHANDLE handle) {
   std::vector<Diagnostic> found;
   std::array<SQLWCHAR, 6> state{};
@@ -106,14 +107,15 @@ std::vector<Diagnostic> diagnostics_of(SQLSMALLINT type, SQLHANDLE handle) {
   return found;
 }
 
-// The values of one execution in the form and at the place that ODBC reads them from until the statement has run.
+// The values of one execution, in the form and place from which ODBC reads them until the statement
+// has run.
 struct Connection::Parameters {
   struct One {
     SQLSMALLINT c_type = SQL_C_WCHAR;
     SQLSMALLINT sql_type = SQL_WVARCHAR;
     SQLULEN size = 1;
     SQLSMALLINT digits = 0;
-    SQLLEN bytes = 0;  // of data
+    SQLLEN bytes = 0;  // length of the data
     SQLPOINTER data = nullptr;
     SQLLEN indicator = 0;
     bool streamed = false;
@@ -125,7 +127,8 @@ struct Connection::Parameters {
   };
   std::deque<One> all;
 
-  // SQL Server makes a plan for each type that a parameter is declared with, its length included: few lengths, few plans.
+  // SQL Server makes a plan for each declared type of a parameter, including its length, so only a
+  // few lengths are used.
   static SQLULEN declared_size(std::size_t size, std::initializer_list<std::size_t> steps, Maker maker) {
     if (family_of(maker) == Family::sqlserver) {
       for (const std::size_t step : steps) {
@@ -135,7 +138,8 @@ struct Connection::Parameters {
     return std::max<std::size_t>(size, 1);
   }
 
-  // A NULL goes as text, which SQL Server turns into no varbinary (error 257): its own driver tells the type, where it can.
+  // A NULL would be sent as text, which SQL Server does not convert to varbinary (error 257), so
+  // its own driver is queried for the type if it supports that.
   void describe_nulls(SQLHSTMT statement) {
     SQLUSMALLINT place = 0;
     for (One& one : all) {
@@ -203,7 +207,7 @@ struct Connection::Parameters {
         one.sql_type = is_long && !long_is_size_zero(maker) ? SQL_LONGVARBINARY : SQL_VARBINARY;
         one.size = is_long && long_is_size_zero(maker) ? 0 : declared_size(held.data.size(), {64, 1024, short_bytes_max}, maker);
         one.data = held.data.data() != nullptr ? const_cast<char*>(held.data.data())
-                                               : static_cast<void*>(&one.bit);  // a null pointer would be NULL
+                                               : static_cast<void*>(&one.bit);  // because a null pointer would be NULL
         one.bytes = static_cast<SQLLEN>(held.data.size());
         one.streamed = is_long;
       }
@@ -221,8 +225,9 @@ struct Connection::Parameters {
 };
 
 Connection::Connection(const ConnectionString& text, std::chrono::seconds login_wait) : maker_(text.maker) {
-  // An environment of its own: the driver manager guards some drivers by a lock a environment, and a statement may wait for long.
-  // Its pool stays off, which is its default: a pooled session would keep locks and settings.
+  // A separate environment: the driver manager protects some drivers by one lock for each
+  // environment, and a statement may wait for long. Connection pooling stays off, which is its
+  // default: a pooled session would keep locks and settings.
   environment_ = Handle(SQL_HANDLE_ENV, SQL_NULL_HANDLE);
   need(SQLSetEnvAttr(environment_.get(), SQL_ATTR_ODBC_VERSION, number(SQL_OV_ODBC3_80), 0), SQL_HANDLE_ENV, environment_.get());
   connection_ = Handle(SQL_HANDLE_DBC, environment_.get());
@@ -234,7 +239,8 @@ Connection::Connection(const ConnectionString& text, std::chrono::seconds login_
   const SQLRETURN code =
       SQLDriverConnectW(handle, nullptr, wide(connect), static_cast<SQLSMALLINT>(connect.size()), nullptr, 0, nullptr, SQL_DRIVER_NOPROMPT);
   need(code, SQL_HANDLE_DBC, handle);
-  // Whatever the driver or odbc.ini says: BEGIN and COMMIT are sent by hand, the same with every driver.
+  // Set whatever the driver or odbc.ini says: BEGIN and COMMIT are sent as texts, the same with
+  // every driver.
   need(SQLSetConnectAttrW(handle, SQL_ATTR_AUTOCOMMIT, number(SQL_AUTOCOMMIT_ON), SQL_IS_UINTEGER), SQL_HANDLE_DBC, handle);
   std::u16string name(128, u'\0');
   SQLSMALLINT length = 0;
@@ -250,7 +256,7 @@ Connection::Connection(const ConnectionString& text, std::chrono::seconds login_
 void Connection::fail(SQLSMALLINT type, SQLHANDLE handle) {
   auto found = diagnostics_of(type, handle);
   const bool dead = type != SQL_HANDLE_ENV && connection_.get() != SQL_NULL_HANDLE && looks_dead();
-  // A statement that ran out of time may still be running over there, and its answer may still come.
+  // A statement that timed out may still be running on the server, and its answer may still come.
   const bool late = std::any_of(found.begin(), found.end(),
                                 [](const Diagnostic& one) { return one.sqlstate == "HYT00" || one.sqlstate.starts_with("08"); });
   broken_ = broken_ || dead || late;
@@ -265,14 +271,15 @@ bool Connection::looks_dead() const {
 
 void Connection::limit(SQLHSTMT statement, milliseconds timeout) {
   const auto seconds = timeout.count() <= 0 ? 0 : std::chrono::ceil<std::chrono::seconds>(timeout).count();
-  // A driver that knows none says so; the caller's own clock then still ends the work between statements.
+  // A driver without timeouts reports an error; the caller's own clock then still ends the work
+  // between statements.
   SQLSetStmtAttrW(statement, SQL_ATTR_QUERY_TIMEOUT, number(static_cast<std::uintptr_t>(seconds)), SQL_IS_UINTEGER);
 }
 
 void Connection::bind(SQLHSTMT statement, Parameters& parameters) {
   SQLUSMALLINT place = 0;
   for (auto& one : parameters.all) {
-    // SQLParamData returns the pointer of a streamed value, to say whose data it needs next.
+    // SQLParamData returns this pointer to identify the streamed value whose data it needs next.
     const SQLPOINTER data = one.streamed ? static_cast<SQLPOINTER>(&one) : one.data;
     need(SQLBindParameter(statement, ++place, SQL_PARAM_INPUT, one.c_type, one.sql_type, one.size, one.digits, data, one.bytes,
                           &one.indicator),
@@ -327,11 +334,12 @@ Rows Connection::execute(const Marked& text, std::span<const Value> values, bool
     Rows rows = read(statement, code);
     SQLFreeStmt(statement, SQL_CLOSE);
     SQLFreeStmt(statement, SQL_RESET_PARAMS);
-    // Only after it has succeeded.
+    // A statement is kept only after it has succeeded.
     if (keep && !ready && prepared_.size() < prepared_max) prepared_.emplace(text.text, std::move(own));
     return rows;
   } catch (...) {
-    // A prepared statement that failed is made anew: some drivers leave it half-way through its parameters.
+    // A prepared statement that failed is prepared again: some drivers leave it half-way through
+    // its parameters.
     if (ready) prepared_.erase(text.text);
     throw;
   }
@@ -340,7 +348,7 @@ Rows Connection::execute(const Marked& text, std::span<const Value> values, bool
 Rows Connection::read(SQLHSTMT statement, SQLRETURN code) {
   Rows rows;
   bool have_columns = false;
-  // SQL_NO_DATA of an execution: it changed no row.
+  // For an execution, SQL_NO_DATA means that it changed no row.
   while (true) {
     if (code != SQL_NO_DATA) need(code, SQL_HANDLE_STMT, statement);
     SQLSMALLINT columns = 0;
@@ -424,7 +432,8 @@ void Connection::fetch(SQLHSTMT statement, SQLSMALLINT columns, Rows& rows) {
   }
 }
 
-// A value of any length, in pieces: the first tells how much there is, the rest is read to where it stays.
+// Reads a value of any length in pieces: the first one tells the total length, and the rest is read
+// directly to its place.
 std::string Connection::read_long(SQLHSTMT statement, SQLUSMALLINT column, bool binary, bool& null) {
   const std::size_t ending = binary ? 0 : sizeof(char16_t);  // text comes with a NUL behind each piece
   std::string held(1024, '\0');
@@ -524,9 +533,10 @@ std::size_t Connection::execute_rows(const Marked& text, std::span<const ArrayCo
            SQL_HANDLE_STMT, statement);
     }
     SQLRETURN code = SQLExecute(statement);
-    // A driver may answer "success with information" for a batch in which one row failed, and go on with the later ones. One that keeps no
-    // statuses is believed only where it says plain success. Statuses and count may be complete only when all results have been read, and
-    // reading them clears the diagnostics.
+    // A driver may report "success with information" for a batch in which one row failed, and go on
+    // with later rows. A driver without row statuses is trusted only if it reports plain success.
+    // Statuses and counts may be complete only when all results have been read, and reading them
+    // clears the diagnostics.
     auto found = code == SQL_SUCCESS ? std::vector<Diagnostic>() : diagnostics_of(SQL_HANDLE_STMT, statement);
     const auto good = [&](SQLUSMALLINT status) {
       return status == SQL_PARAM_SUCCESS || status == SQL_PARAM_SUCCESS_WITH_INFO || (status == untouched && code == SQL_SUCCESS);

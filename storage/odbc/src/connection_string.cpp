@@ -1,5 +1,5 @@
-// From a URL to an ODBC connection string, and which maker's driver it names. Every password in it is noted
-// as a secret, to be taken out of messages.
+// Builds an ODBC connection string from a URL, and finds the maker of its driver. Every password in
+// it is recorded as a secret, to be removed from messages.
 #include <termgate/detail/odbc/connection_string.hpp>
 
 #include <odbcinst.h>
@@ -35,7 +35,7 @@ const std::string* find(const Attributes& attributes, std::string_view key) {
   return nullptr;
 }
 
-// An entry of odbc.ini or odbcinst.ini; "" where there is none.
+// An entry of odbc.ini or odbcinst.ini; "" if there is none.
 std::string ini_entry(const std::string& section, const char* entry, const char* file) {
   std::array<char, 1024> value{};
   const int length = SQLGetPrivateProfileString(section.c_str(), entry, "", value.data(), static_cast<int>(value.size()), file);
@@ -52,7 +52,7 @@ std::optional<Maker> maker_in(std::string_view name) {
   return std::nullopt;
 }
 
-// The library behind an installed driver's name is looked at first: the name may be anything.
+// Looks first at the driver's library, because its name in the file may be anything.
 std::optional<Maker> maker_of(const std::string& driver) {
   const std::string library = ini_entry(driver, "Driver", "odbcinst.ini");
   if (!library.empty()) {
@@ -72,7 +72,7 @@ std::string installed_sqlserver_driver() {
 }
 
 ConnectionString built(Attributes attributes, Maker maker) {
-  // "Using Multiple Active Result Sets (MARS)": a transaction that a batch begins there ends with the batch.
+  // From the documentation of MARS: a transaction that a batch begins ends with that batch.
   if (const std::string* mars = maker == Maker::microsoft ? find(attributes, "mars_connection") : nullptr;
       mars != nullptr && text::lower(*mars) != "no") {
     throw InvalidInput("TG005 MARS_Connection is refused: with MARS a transaction ends with the batch that began it");
@@ -114,7 +114,7 @@ ConnectionString of_sqlserver(std::string_view rest) {
       else further.emplace_back(key, value);
     }
   }
-  // A password may hold an unescaped @: the last one ends it. A / may not.
+  // A password may contain an unescaped @, so the last one ends it. A / is not allowed.
   const auto at = address.rfind('@');
   if (at == std::string_view::npos) malformed("it is sqlserver://USER:PASSWORD@HOST:PORT/DB?driver=NAME");
   const std::string_view login = address.substr(0, at);
@@ -224,7 +224,8 @@ Attributes attributes_of(std::string_view text) {
       value = plain;
       text.remove_prefix(end);
     }
-    // As in all ODBC implementations the first of two counts; two passwords are more likely a mistake.
+    // ODBC implementations use the first of two values, but two passwords are more likely a
+    // mistake.
     if (find(attributes, text::lower(key)) != nullptr) malformed(fmt::format("the connection string has {} twice", key));
     attributes.emplace_back(key, std::move(value));
   }
@@ -259,7 +260,8 @@ std::string redacted(std::string message, const std::vector<std::string>& secret
   for (const std::string& secret : secrets) {
     for (auto at = message.find(secret); at != std::string::npos;) {
       const auto end = at + secret.size();
-      // A password of three letters is hidden where it is a word, and not inside of others.
+      // A password of three letters is hidden where it is a word of its own, and not inside other
+      // words.
       const bool word =
           (at == 0 || !text::is_letter_or_digit(message[at - 1])) && (end >= message.size() || !text::is_letter_or_digit(message[end]));
       if (secret.size() >= 4 || word) message.replace(at, secret.size(), "***");

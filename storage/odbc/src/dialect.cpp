@@ -1,4 +1,4 @@
-// What differs between the databases behind ODBC, as one table for each: texts, and which rules hold.
+// The differences between databases reached through ODBC, as one table for each: texts and rules.
 #include <termgate/detail/odbc/dialect.hpp>
 
 #include <termgate/detail/schema.hpp>
@@ -48,7 +48,7 @@ const Dialect& postgresql() {
   return dialect;
 }
 
-// The lock by which the commit text knows its own transaction.
+// A lock by which the commit text recognises its own transaction.
 constexpr const char* transaction_lock =
     "DECLARE @termgate nvarchar(60) = CONCAT(N'termgate transaction ', @@SPID); "
     "EXEC sp_getapplock @Resource = @termgate, @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = "
@@ -71,8 +71,8 @@ const Dialect& sqlserver() {
           "SET XACT_ABORT ON; SET IMPLICIT_TRANSACTIONS OFF; SET QUOTED_IDENTIFIER ON; SET ANSI_NULLS ON; SET ANSI_PADDING ON; SET "
           "ANSI_WARNINGS ON; "
           "SET CONCAT_NULL_YIELDS_NULL ON; SET TEXTSIZE 2147483647; SET LOCK_TIMEOUT -1",
-      // A procedure may have committed and begun again by itself, and with the first COMMIT the check's lock was gone. The lock that
-      // begin() took tells.
+      // A procedure may have committed and begun again by itself, and the first COMMIT released the
+      // check's lock. The lock that begin() took shows that.
       .commit =
           "IF @@TRANCOUNT <> 1 THROW 50005, 'TG005 a statement of this transaction began or ended one', 1; "
           "DECLARE @termgate nvarchar(60) = CONCAT(N'termgate transaction ', @@SPID); "
@@ -100,9 +100,11 @@ const Dialect& sqlserver() {
 
 std::string Dialect::begin(const TransactOptions& options) const {
   if (family == Family::sqlserver) {
-    // The level outlives a transaction there, so each one sets it. There is no read-only transaction: see need_query().
+    // On SQL Server the level outlives a transaction, so each transaction sets it. There is no
+    // read-only transaction: see need_query().
     const auto level = level_of(options.isolation);
-    // So do ROWCOUNT and LOCK_TIMEOUT, which a statement of the last user of this session may have set.
+    // ROWCOUNT and LOCK_TIMEOUT are reset too, because an earlier user of this session may have set
+    // them.
     return "SET ROWCOUNT 0; SET LOCK_TIMEOUT -1; SET TRANSACTION ISOLATION LEVEL " + std::string(level.empty() ? "READ COMMITTED" : level) +
            "; BEGIN TRANSACTION; " + transaction_lock;
   }

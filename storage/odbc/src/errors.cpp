@@ -33,11 +33,13 @@ bool is_gone(const Diagnostic& one, Family family) {
 
 bool mentions(std::string_view text, std::string_view what) { return text.find(what) != std::string_view::npos; }
 
-// A server whose numbers are not SQL Server's own (33557097 is used for everything without a number) is understood by its texts.
+// Other servers that speak TDS lack SQL Server's numbers (33557097 stands for every error without a
+// number), so their texts are read.
 bool is_conflict(const Diagnostic& one, Family family) {
   if (one.sqlstate.starts_with("40") && one.sqlstate != "40003") return true;
   if (family != Family::sqlserver) return false;
-  // 2627 on write_ids: another session is storing the same write id; run again, this one finds it.
+  // 2627 on write_ids: another session is storing the same write id; the repeated transaction will
+  // find it.
   return is_any(one.native, {1205, 3957, 3958, 3960, 3961, 3962, 3966, 41301, 41302, 41305, 41325, 41839}) ||
          (one.native == 2627 && mentions(one.message, "write_ids")) ||
          (one.native == 33557097 && (mentions(one.message, "could not serialize access") || mentions(one.message, "deadlock detected")));
@@ -50,14 +52,16 @@ bool is_timeout(const Diagnostic& one, Family family) {
          (one.native == 33557097 && (mentions(one.message, "lock timeout") || mentions(one.message, "statement timeout")));
 }
 
-// The server went away, moved or shed load in the middle of a request, as Azure SQL says it (40197 … 49920), an availability group (976,
-// 978, 983), or a log that cannot be written (3314, 9001, 823 to 825): a COMMIT that ended so may have been carried out.
+// Whether the server went away, moved or shed load in the middle of a request: Azure SQL (40197 …
+// 49920), an availability group (976, 978, 983), or a log that cannot be written (3314, 9001, 823
+// to 825). A COMMIT that ended so may have been carried out.
 bool is_cut_short(const Diagnostic& one, Family family) {
   return family == Family::sqlserver && is_any(one.native, {40197, 40501, 40613, 40020, 40143, 40166, 40540, 4221, 10928, 10929, 49918,
                                                             49919, 49920, 976,   978,   983,   3314,  9001,  823,  824,   825});
 }
 
-// The database is there and does not take us, or not now: nothing was written. IM002 … IM005: the driver or the data source is not.
+// Whether the database refuses the connection, or cannot accept it now: nothing was written. IM002
+// … IM005: the driver or the data source is missing.
 bool is_turned_away(const Diagnostic& one, Family family) {
   if (is_any(one.sqlstate, {"28000", "28P01", "3D000", "57P03"}) || one.sqlstate.starts_with("IM0") || one.sqlstate.starts_with("53"))
     return true;
@@ -65,7 +69,7 @@ bool is_turned_away(const Diagnostic& one, Family family) {
   return is_any(one.native, {18456, 18452, 4060, 911, 916, 922, 924, 927, 942, 945, 17142});
 }
 
-// Our own objects are missing, or may not be used.
+// A hint for the case that Termgate's objects are missing or may not be used.
 std::string hint_for(const Diagnostic& one, Family family, const std::string& message) {
   if (one.sqlstate == "42501" && mentions(message, "permission denied for function ")) {
     return "; if it is one of Termgate's: `termgate init --grant ROLE=read|write|lead|operate` lets a role call it";
@@ -96,7 +100,8 @@ std::string plain_message(std::string_view message) {
   while (message.starts_with(' ')) message.remove_prefix(1);
   if (const auto tail = message.rfind(";\nError while "); tail != std::string_view::npos) message = message.substr(0, tail);
   while (message.ends_with('\n')) message.remove_suffix(1);
-  // psqlodbc's further lines: detail and hint are for people, the rest tells where in our functions it was.
+  // psqlodbc adds lines: detail and hint are useful for people, the others tell the place in
+  // Termgate's functions.
   std::string plain;
   bool keep = true;
   for (bool first = true; first || !message.empty(); first = false) {
@@ -123,7 +128,7 @@ std::string plain_message(std::string_view message) {
 void throw_for(const OdbcError& failure, Phase phase, Family family) {
   static const Diagnostic silent{"HY000", 0, "the ODBC driver failed and gave no reason"};
   const auto& all = failure.diagnostics;
-  // The first that says something: drivers put "general error" or a warning before the one that counts.
+  // The first specific one: some drivers put "general error" or a warning in front of it.
   const auto telling = std::find_if(all.begin(), all.end(), [&](const Diagnostic& one) {
     return !one.sqlstate.starts_with("01") &&
            (is_gone(one, family) || is_conflict(one, family) || is_timeout(one, family) || one.native != 0);
@@ -139,7 +144,7 @@ void throw_for(const OdbcError& failure, Phase phase, Family family) {
                           ? each.native > 50000 && each.native <= 50006 && text.starts_with(fmt::format("TG00{} ", each.native - 50000))
                           : each.sqlstate.starts_with("TG00") && text.starts_with(each.sqlstate);
     if (!ours) continue;
-    // The contract words TG001 to the letter: without its hint.
+    // The contract defines the exact text of TG001, so its hint is removed.
     throw_if_tg(text.starts_with("TG001") ? std::string_view(text).substr(0, std::min(text.find("; detail: "), text.find("; hint: ")))
                                           : std::string_view(text));
   }
@@ -151,11 +156,12 @@ void throw_for(const OdbcError& failure, Phase phase, Family family) {
             "; nothing was written",
         code);
   }
-  // The commit text's own refusal (dialect.cpp): a procedure of the user's has committed what came before it.
+  // The commit text's own refusal (dialect.cpp): a procedure of the user has already committed the
+  // earlier statements.
   if (phase == Phase::commit && family == Family::sqlserver && one.native == 50000 && mentions(message, "committed a part of it"))
     throw OutcomeUnknown(message, code);
   if (one.sqlstate == "40003") throw OutcomeUnknown(message, code);
-  // A conflict is the server's own word that it has rolled back, even where the session ended with it.
+  // A conflict means that the server has rolled back, even if the session ended with it.
   if (is_conflict(one, family)) throw Conflict(message, code);
   const bool gone = failure.dead || is_gone(one, family);
   const bool late = is_timeout(one, family);

@@ -1,5 +1,5 @@
-// One connection that asks which gates a raise waits for (decision 0011). After any error it is closed, and
-// the next question opens another.
+// One connection that reads which gates a raise waits for (decision 0011). After any error it is
+// closed, and the next request opens another.
 #include <termgate/detail/odbc_gate_feed.hpp>
 
 #include <chrono>
@@ -17,7 +17,8 @@ namespace termgate::inline v0::detail {
 namespace {
 
 constexpr std::chrono::seconds gates_login_wait{5};
-// Longer than the first call of a session takes on a server that has to compile it. Who asks takes note of time by itself.
+// Longer than the first call of a session takes on a server that must compile it. The caller
+// measures time itself.
 constexpr std::chrono::milliseconds gates_answer_wait{10'000};
 
 }  // namespace

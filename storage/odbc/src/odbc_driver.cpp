@@ -1,5 +1,6 @@
-// The ODBC driver: a pool of connections and transactions whose BEGIN and COMMIT are sent by hand, as texts, with autocommit on. A driver's
-// own commit call begins the next transaction at once, and leaves idle sessions in one (docs/use/sqlserver.md).
+// The ODBC driver: a pool of connections, and transactions whose BEGIN and COMMIT are sent as
+// texts, with autocommit on. A driver's own commit call begins the next transaction at once, which
+// leaves idle sessions in a transaction (docs/use/sqlserver.md).
 #include <termgate/detail/odbc_driver.hpp>
 
 #include <algorithm>
@@ -33,16 +34,18 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds login_wait{10};
-// A connection that was idle for longer is tested first: a write sent on a dead one would have an unknown outcome without need.
+// A connection that was idle for longer is tested first: a write sent on a dead one would
+// needlessly have an unknown outcome.
 constexpr milliseconds idle_trusted{100};
 
-// How long the answers of one call may take: each of them, and all together.
+// How long the answers of one call may take, each and in total.
 struct Patience {
   milliseconds each{0};                    // 0: no limit
   std::optional<Clock::time_point> until;  // none: no limit
-  milliseconds whole{0};                   // what `until` was made of
+  milliseconds whole{0};                   // the length of time behind `until`
 
-  // For the next statement. Throws Unavailable when the time is over: it was not sent.
+  // The limit for the next statement. Throws Unavailable if the time is over; the statement is then
+  // not sent.
   milliseconds next() const {
     if (!until) return each;
     const auto rest = std::chrono::ceil<milliseconds>(*until - Clock::now());
@@ -53,8 +56,8 @@ struct Patience {
 
 class OdbcDriver;
 
-// One open transaction. On a database where any error ends the transaction, `over_` refuses what follows: in
-// autocommit it would run, and commit, without the check.
+// One open transaction. On a database where any error ends the transaction, `over_` refuses later
+// statements: in autocommit they would run, and commit, without the check.
 class OdbcTransaction final : public OpenTransaction {
  public:
   OdbcTransaction(const OdbcDriver& driver, Connection& connection, const Patience& patience)
@@ -84,7 +87,8 @@ class OdbcDriver final : public Driver {
   }
 
   std::string_view kind() const noexcept override { return dialect_.kind; }
-  // Only SQL Server has a large payload in pieces; a driver for PostgreSQL makes one text of it, twice its length.
+  // Only SQL Server gets a large payload in pieces; a driver for PostgreSQL turns it into one text
+  // of twice the length.
   PayloadLimits payload_limits() const noexcept override {
     return {dialect_.family == Family::sqlserver ? std::size_t{1} << 30 : std::size_t{256} << 20, odbc::payload_piece_bytes};
   }
@@ -115,7 +119,7 @@ class OdbcDriver final : public Driver {
     return run_alone(text_of(call), parameters, read_only, timeout, true);
   }
 
-  // The user's own query: the database itself holds it to reading.
+  // Runs the user's own query; the database itself refuses everything but reading.
   Rows query(std::string_view sql, std::span<const Value> parameters) override {
     if (dialect_.family == Family::sqlserver) odbc::need_query(sql);
     odbc::need_one_statement(sql, dialect_.family);
@@ -142,7 +146,7 @@ class OdbcDriver final : public Driver {
     try {
       guarded(Phase::before_commit, [&] {
         run_script(connection, dialect_.install_begin);
-        // Babelfish knows no EXECUTE AS of a module; procedures there run as their caller.
+        // Babelfish does not support EXECUTE AS for a module; procedures there run as their caller.
         const bool as_guard = dialect_.family != Family::sqlserver ||
                               !connection.run("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 0 ELSE 1 END").one()[0].as_bool();
         const auto run = [&](std::string_view script) { run_script(connection, as_guard ? std::string(script) : without_guard(script)); };
@@ -159,7 +163,7 @@ class OdbcDriver final : public Driver {
       });
     } catch (...) {
       roll_back(lent);
-      // On SQL Server the session keeps the installation's settings, so it is not used again.
+      // On SQL Server the session keeps the installation's settings, so it is not reused.
       if (dialect_.family == Family::sqlserver) lent.begun();
       throw;
     }
@@ -202,7 +206,7 @@ class OdbcDriver final : public Driver {
     return run_alone(with_schema(dialect_.revoke), values, false, std::nullopt, false);
   }
 
-  // Runs `step`; what ODBC says no to comes out as ours, without the password.
+  // Runs `step`, and turns ODBC's errors into the library's, without the password.
   template <class Step>
   void guarded(Phase phase, Step step) const {
     try {
@@ -213,14 +217,14 @@ class OdbcDriver final : public Driver {
     }
   }
 
-  // ODBC binds what has a marker, and would not miss a value that has none.
+  // ODBC binds values to markers, and would not notice a value without one.
   static void need_all_used(const odbc::Marked& text, std::size_t given) {
     std::size_t wanted = 0;
     for (const std::size_t one : text.order) wanted = std::max(wanted, one + 1);
     if (wanted != given) throw InvalidInput(fmt::format("TG005 the statement has {} parameters and {} values were given", wanted, given));
   }
 
-  // `ours`: a statement of sql/, which is kept prepared.
+  // `ours`: a statement of sql/, which stays prepared.
   Rows send(Connection& connection, std::string_view sql, std::span<const Value> parameters, const Patience& patience, Phase phase,
             bool ours) const {
     if (!ours) odbc::need_one_statement(sql, dialect_.family);
@@ -254,17 +258,17 @@ class OdbcDriver final : public Driver {
     return pool_.lend(std::min(timeout.value_or(options_.check_wait), options_.check_wait));
   }
 
-  // A statement of ours as a transaction of its own.
+  // Runs a statement of the library as a transaction of its own.
   Rows run_alone(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout, bool ours) {
     Pool::PooledConnection lent = lend(timeout);
-    // Once sent, a lost connection leaves a write unknown.
+    // Once it is sent, a lost connection leaves a write's outcome unknown.
     return send(*lent, sql, parameters, patience_of(timeout, Clock::now()), read_only ? Phase::before_commit : Phase::commit, ours);
   }
 
   std::string with_schema(std::string_view text) const { return dialect_.with_schema(text, options_.schema); }
 
-  // BEGIN on a connection that the server closed meanwhile: nothing was sent yet, so another connection is as good. An empty text only
-  // asks.
+  // If the server has closed the connection in the meantime, nothing was sent before BEGIN, so
+  // another connection is as good. An empty text only tests the connection.
   void begin(Pool::PooledConnection& lent, const std::string& text) {
     const auto ask = [&] { lent->run(text.empty() ? std::string_view("SELECT 1") : text, options_.answer_wait); };
     lent.begun();
@@ -283,9 +287,9 @@ class OdbcDriver final : public Driver {
     lent.ended();
   }
 
-  // SQL Server takes no array as a parameter, and a large payload whole would be held twice and more by the driver: both go into a
-  // temporary table of the session first. What of that fails wrote nothing. `clear`: outside a transaction nothing else takes it away
-  // again.
+  // SQL Server takes no array as a parameter, and the driver would hold several copies of a large
+  // payload. So both go into a temporary table of the session first. If that fails, nothing was
+  // written. `clear`: empty the table afterwards, because outside a transaction nothing else does.
   Rows send_brought(Connection& connection, std::string_view sql, std::span<const Value> parameters, const Patience& patience,
                     Phase phase) const {
     const bool clear = phase == Phase::commit && is_large(parameters);
@@ -332,7 +336,7 @@ class OdbcDriver final : public Driver {
     if (const auto* view = std::get_if<BytesArrayView>(&value.variant())) return view->items;
     return std::nullopt;
   }
-  // Whether the parameters hold more than one piece.
+  // Whether the parameters contain more than one piece.
   static bool is_large(std::span<const Value> parameters) {
     std::size_t bytes = 0;
     for (const Value& value : parameters) {
@@ -344,7 +348,7 @@ class OdbcDriver final : public Driver {
     return bytes > odbc::payload_piece_bytes;
   }
 
-  // Refused before many pieces are sent in vain; the server checks it again.
+  // Refuses a payload before many pieces are sent in vain; the server checks it again.
   void check_setting(Connection& connection, std::size_t bytes, const Patience& patience) const {
     if (bytes <= odbc::payload_piece_bytes) return;
     const Rows rows = connection.run(with_schema(sql::sqlserver_pieces::limit), patience.next());
@@ -353,7 +357,7 @@ class OdbcDriver final : public Driver {
         fmt::format("TG005 the payload has {} bytes: the setting payload_bytes_max allows {}", bytes, rows.rows[0][0].as_int()));
   }
 
-  // Keeps the error that led here: a connection that cannot even roll back is thrown away.
+  // Keeps the error that led here: a connection that cannot even roll back is closed.
   void roll_back(Pool::PooledConnection& lent) noexcept {
     try {
       if (lent->broken()) return;
@@ -403,7 +407,7 @@ class OdbcDriver final : public Driver {
   const ConnectionString text_;
   const OdbcOptions options_;
   const odbc::Dialect& dialect_;
-  std::vector<std::string> calls_;  // by sql::Call, with the schema's name
+  std::vector<std::string> calls_;  // by sql::Call, with the schema's name inserted
   Pool pool_;
 };
 

@@ -13,7 +13,7 @@
 namespace termgate::inline v0::detail::odbc {
 namespace {
 
-// Made by a batch of its own: one that is made inside a prepared statement ends with it.
+// Created by a separate batch: a table that is created inside a prepared statement ends with it.
 constexpr std::string_view batch_table =
     "IF OBJECT_ID(N'tempdb..#termgate_batch') IS NULL CREATE TABLE #termgate_batch (position int NOT NULL PRIMARY KEY, payload "
     "varbinary(max) NULL, bytes bigint NULL, "
@@ -55,7 +55,7 @@ void bring_batch(Connection& connection, std::span<const std::string> payloads, 
   connection.run(batch_table, limit());
   const Marked insert =
       marked("INSERT INTO #termgate_batch (position, payload, bytes, write_id) VALUES ($1, $2, $3, $4)", 4, Family::sqlserver);
-  // A group of rows at a time, for they are copied into arrays.
+  // One group of rows at a time, because they are copied into arrays.
   for (std::size_t row = 0; row < payloads.size();) {
     std::vector<ArrayColumn> columns(4);
     columns[1].binary = true;
@@ -63,7 +63,7 @@ void bring_batch(Connection& connection, std::span<const std::string> payloads, 
       const std::string& payload = payloads[row];
       const bool later = payload.size() > payload_piece_bytes;
       columns[0].values.emplace_back(std::to_string(row));
-      columns[1].values.push_back(later ? std::string() : payload);  // not NULL, which would be text to the driver
+      columns[1].values.push_back(later ? std::string() : payload);  // an empty text instead of NULL, which the driver would send as text
       columns[2].values.emplace_back(std::to_string(payload.size()));
       columns[3].values.push_back(ids == nullptr ? std::nullopt : (*ids)[row]);
       bytes += later ? 0 : payload.size();
@@ -80,8 +80,8 @@ void bring_batch(Connection& connection, std::span<const std::string> payloads, 
   }
 }
 
-// Outside a transaction nothing else removes them. A session that cannot is given up, so the next call finds
-// none.
+// Outside a transaction nothing else removes them. A session that fails to do so is closed, so that
+// the next call finds none.
 void clear_pieces(Connection& connection, milliseconds limit) noexcept {
   try {
     if (connection.broken()) return;

@@ -1,5 +1,6 @@
-// Scans a statement as its database does, as far as quotes and comments go, to replace $1 by ODBC's ? and to
-// refuse a second statement. What does not end is an error here: a driver could read on into the next text.
+// Scans a statement by its database's rules for quotes and comments, to replace $1 by ODBC's ? and
+// to refuse a second statement. An unterminated quote or comment is an error here: a driver could
+// read on into the next text.
 #include <termgate/detail/odbc/statement_text.hpp>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ text::Dialect text_dialect_of(Family family) {
   return text::Dialect::sqlserver;
 }
 
-// The next piece; TG005 where it has no end.
+// The next token; throws TG005 if it is unterminated.
 bool next(text::Scanner& scanner, Token& token) {
   if (!scanner.next(token)) return false;
   if (!token.ends) {
@@ -57,7 +58,8 @@ bool begins_statement(std::string_view word) {
                           "end",       "break",  "continue", "writetext", "updatetext", "receive",  "send"});
 }
 
-// Every word of a T-SQL text: COMMIT, ROLLBACK without a savepoint's name, BEGIN TRANSACTION may stand anywhere in it.
+// Looks at every word of a T-SQL text: COMMIT, ROLLBACK without a savepoint's name and BEGIN
+// TRANSACTION may be anywhere in it.
 void refuse_tsql_control(std::string_view sql) {
   text::Scanner scanner(sql, text::Dialect::sqlserver);
   std::vector<std::string> words;
@@ -73,11 +75,12 @@ void refuse_tsql_control(std::string_view sql) {
     if (word == "commit" || (word == "begin" && transaction) || (word == "set" && second == "implicit_transactions") ||
         (word == "set" && second == "xact_abort"))
       refuse_control(word);
-    // ROLLBACK TRANSACTION name goes back to a savepoint; where there is none of that name, SQL Server says so. A word that begins a
-    // statement is no name.
+    // ROLLBACK TRANSACTION name returns to a savepoint; if there is none of that name, SQL Server
+    // reports it. A word that begins a statement is not a name.
     if (word == "rollback" && !(is_one_of(second, {"tran", "transaction"}) && !third.empty() && third != ";" && !begins_statement(third)))
       refuse_control(word);
-    // What would stay in the session for the next user of the pool, or send its next append to another database's fences.
+    // Refuses what would affect the next user of the pooled session, or send its next append to
+    // another database's fences.
     if (word == "use" && !is_one_of(second, {"hint", "plan"})) refuse_session("USE");
     if ((word == "execute" || word == "exec") && second == "as") refuse_session("EXECUTE AS");
     if (word == "set" && second == "ansi_defaults") refuse_session("SET ANSI_DEFAULTS");

@@ -1,6 +1,6 @@
-// UTF-8 to UTF-16 and back. Towards the database everything malformed is an error: a scope that is changed on
-// the way would be another scope. From there a lone surrogate becomes U+FFFD, because it is shown and never
-// compared.
+// Converts UTF-8 to UTF-16 and back. On the way to the database everything malformed is an error: a
+// scope that was changed would be another scope. On the way back a lone surrogate becomes U+FFFD,
+// because it is only shown and never compared.
 #include "unicode.hpp"
 
 #include <cstdint>

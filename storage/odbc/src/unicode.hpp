@@ -1,4 +1,5 @@
-// UTF-8 and the UTF-16 of ODBC's wide calls. Wide throughout: the narrow calls go through the process's locale or a driver's own setting.
+// Converts between UTF-8 and the UTF-16 of ODBC's wide calls. Only wide calls are used, because the
+// narrow ones depend on the process's locale or a driver's own setting.
 #pragma once
 
 #include <string>
@@ -6,7 +7,8 @@
 
 namespace termgate::inline v0::detail::odbc {
 
-// Throws InvalidInput (TG005) for what is no UTF-8: overlong forms, surrogates, cut sequences. NUL is a character.
+// Throws InvalidInput (TG005) for text that is not UTF-8: overlong forms, surrogates, truncated
+// sequences. NUL is allowed.
 std::u16string utf16_of(std::string_view text);
 
 // A lone surrogate becomes U+FFFD: what a server sends is shown, never refused.

@@ -18,8 +18,8 @@
 namespace termgate::inline v0::postgres {
 
 Term check(pqxx::transaction_base& transaction, const Scope& scope, Term term, std::string_view schema) {
-  // pqxx::nontransaction commits each statement by itself, so the lock of the check would be gone before the
-  // write.
+  // pqxx::nontransaction commits each statement separately, so the check's lock would be gone
+  // before the write.
   if (dynamic_cast<pqxx::nontransaction*>(&transaction) != nullptr) {
     throw InvalidInput("TG005 a check outside a transaction guards nothing: use pqxx::work, or Database::write");
   }

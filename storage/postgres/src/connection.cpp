@@ -21,10 +21,10 @@
 namespace termgate::inline v0::detail {
 namespace {
 
-// Type OIDs of the result columns that are more than text (pg_type.dat; they never change).
+// Type OIDs of result columns that are converted from text (pg_type.dat; they never change).
 constexpr Oid oid_bool = 16, oid_bytea = 17, oid_int8 = 20, oid_int2 = 21, oid_int4 = 23, oid_oid = 26, oid_float4 = 700, oid_float8 = 701;
 
-constexpr std::size_t prepared_max = 256;  // a connection's cache of statements; then they are sent unprepared
+constexpr std::size_t prepared_max = 256;  // statements that one connection keeps prepared; further ones are sent unprepared
 
 constexpr std::chrono::milliseconds just_now{5};  // see looks_alive()
 
@@ -36,7 +36,7 @@ std::string hex_bytea(std::string_view bytes) {
   return text;
 }
 
-// Either form of bytea_output: a role, a database or a pooler decides which one comes.
+// Accepts both forms of bytea_output, which a role, a database or a pooler may have set.
 std::string bytes_of(std::string_view text) {
   std::string bytes;
   if (text.starts_with("\\x")) {
@@ -63,7 +63,7 @@ std::string bytes_of(std::string_view text) {
   return bytes;
 }
 
-// PostgreSQL's text form of an array; every element quoted, so that none of them can be taken for NULL.
+// PostgreSQL's text form of an array. Every element is quoted, so that none can be read as NULL.
 template <class Range, class Text>
 std::string array_literal(const Range& items, std::size_t bytes, Text text) {
   std::string literal;
@@ -86,7 +86,7 @@ void append_quoted(std::string& literal, std::string_view text) {
   literal += '"';
 }
 
-// The text form of one parameter, or nothing for NULL.
+// The text form of one parameter; none for NULL.
 std::optional<std::string> parameter_text(const Value& value) {
   struct {
     std::optional<std::string> operator()(std::monostate) const { return std::nullopt; }
@@ -119,15 +119,15 @@ std::optional<std::string> parameter_text(const Value& value) {
   return std::visit(to_text, value.variant());
 }
 
-// A statement's values as libpq takes them. Borrows large payloads.
+// A statement's values in libpq's form. Borrows large payloads.
 class Parameters {
  public:
   explicit Parameters(std::span<const Value> values) {
     if (values.size() > 65535) throw InvalidInput(fmt::format("TG005 {} values: a statement takes 65535", values.size()));
-    texts_.reserve(values.size());  // so that they stay where they are
+    texts_.reserve(values.size());  // no reallocation, so that pointers into it stay valid
     for (const Value& value : values) {
-      // A large payload goes as its bytes: as text it would be twice as long, in three copies. Only our own calls have views, and say that
-      // theirs are bytea.
+      // A large payload is sent in binary: as text it would be twice as long, and copied three
+      // times. Only the library's own calls have views, and they declare them as bytea.
       const auto* view = std::get_if<BytesView>(&value.variant());
       const bool binary = view != nullptr && view->data.size() > binary_from;
       if (!binary) texts_.push_back(parameter_text(value));
@@ -188,7 +188,7 @@ Connection::Connection(const std::string& conninfo) : session_(PQconnectdb(conni
 void Connection::fail(const Statement* statement, const PGresult* result) const {
   const char* code = result != nullptr ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : nullptr;
   const std::string sqlstate(text(code));
-  // The server refuses a wrong number of values with a code of the class that is for lost connections.
+  // For a wrong number of values the server uses a code from the class of lost connections.
   if (sqlstate == "08P01" && statement != nullptr && is_open()) {
     const std::size_t wanted = highest_parameter(statement->sql), given = statement->parameters.size();
     if (wanted != given) throw InvalidInput(fmt::format("TG005 the statement has {} parameters and {} values were given", wanted, given));
@@ -203,14 +203,15 @@ void Connection::prepare(std::string_view sql) {
     return;
   }
   if (!found->second.empty()) return;
-  // By the statement's text: behind a pooler that shares sessions, a name that counts would call another program's statement.
+  // Named by the statement's text: through a pooler that shares sessions, a counter in the name
+  // could call another program's statement.
   const std::string name = fmt::format("termgate_{:016x}", text::fnv1a(sql));
   const Result result(PQprepare(session_.get(), name.c_str(), found->first.c_str(), 0, nullptr));
   if (PQresultStatus(result.get()) != PGRES_COMMAND_OK) fail(nullptr, result.get());
   found->second = name;
 }
 
-// The name under which the statement is prepared; null: it is not.
+// The name under which the statement is prepared; null: it is not prepared.
 const std::string* Connection::prepared(std::string_view sql) const {
   const auto found = seen_.find(sql);
   return found == seen_.end() || found->second.empty() ? nullptr : &found->second;
@@ -254,7 +255,8 @@ Rows Connection::rows_of(Result result, const Statement* statement) {
   return rows;
 }
 
-// From here until it goes the connection is in pipeline mode. Where an answer is missing at the end, it is closed.
+// The connection is in pipeline mode while this lives. If an answer is missing at the end, the
+// connection is closed.
 class Connection::Sent {
  public:
   explicit Sent(Connection& connection) : connection_(connection) {
@@ -269,7 +271,7 @@ class Connection::Sent {
   void sync() {
     if (PQpipelineSync(session()) != 1) connection_.fail();
   }
-  // The next result; null between those of two statements.
+  // The next result; null at the end of each statement's results.
   Result next() { return Result(PQgetResult(session())); }
 
  private:
@@ -295,11 +297,12 @@ std::vector<Rows> Connection::run_all(std::span<const Statement> statements) {
       if (!went) fail();
     }
     sent.sync();
-    // After an error the rest is "aborted", and all of it is answered before the connection can be used again.
+    // After an error the other statements are "aborted". All of them must be answered before the
+    // connection can be used again.
     for (bool synced = false, ended = false; !synced;) {
       Result result = sent.next();
       if (!result) {
-        // Two in a row: nothing is left to read, and the answer to Sync never came.
+        // Two nulls in a row: nothing is left to read, and the answer to Sync never came.
         if (ended || !is_open()) {
           given_up_ = true;
           break;
@@ -361,7 +364,7 @@ bool Connection::has_nothing_to_read() const {
 bool Connection::looks_alive() const { return std::chrono::steady_clock::now() - answered_ < just_now ? is_open() : has_nothing_to_read(); }
 
 void Connection::expect_alive() {
-  // The server's last words are one read, and the end of the connection is the next.
+  // One read returns the server's last message, and another one the end of the connection.
   for (int reads = 0; reads < 100 && !has_nothing_to_read(); ++reads) {
     if (PQconsumeInput(session_.get()) != 1 || !is_open()) throw ServerFailure("08006", PQerrorMessage(session_.get()));
   }

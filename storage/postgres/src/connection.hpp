@@ -1,7 +1,8 @@
-// One session of a PostgreSQL server, by libpq.
+// One session of a PostgreSQL server, through libpq.
 //
-// Each statement is sent by the extended protocol, which takes one statement only, so no text can smuggle in a second one after the check.
-// Several of them can share a round trip (run_all). Transactions are the caller's: nothing here begins or ends one.
+// Statements are sent with the extended protocol, which accepts a single statement, so no text can
+// add a second one after the check. Several of them can share a round trip (run_all). The caller
+// begins and ends transactions.
 #pragma once
 
 #include <chrono>
@@ -20,8 +21,8 @@
 
 namespace termgate::inline v0::detail {
 
-// What a statement, or the making of a connection, failed with. sqlstate: the server's; empty: libpq's own complaint. message: as libpq has
-// it, with severity, hint and context.
+// The failure of a statement or of connecting. sqlstate: the server's; empty: the error is libpq's
+// own. message: as libpq has it, with severity, hint and context.
 class ServerFailure : public std::exception {
  public:
   ServerFailure(std::string sqlstate, std::string message) : sqlstate_(std::move(sqlstate)), message_(std::move(message)) {}
@@ -37,37 +38,42 @@ struct Statement {
   std::span<const Value> parameters = {};
 };
 
-// One call, and so one thread, uses it at a time. What fails throws ServerFailure; parameters that PostgreSQL cannot take, InvalidInput.
+// Used by one call, and so by one thread, at a time. Failures are thrown as ServerFailure,
+// unsuitable parameters as InvalidInput.
 class Connection {
  public:
   explicit Connection(const std::string& conninfo);
 
-  // Before a statement is run: the second time that it is seen it is prepared, a round trip of its own in which nothing is written yet.
+  // Call it before a statement is run: a statement that is seen for the second time gets prepared,
+  // in a round trip in which nothing is written yet.
   void prepare(std::string_view sql);
-  // In one round trip. Outside BEGIN they are one transaction, which has ended when this returns. The result of each; of the first that
-  // fails, its error.
+  // Runs them in one round trip. Outside BEGIN they are one transaction, which has ended when this
+  // returns. Returns the result of each; throws the error of the first that fails.
   std::vector<Rows> run_all(std::span<const Statement> statements);
   Rows run(const Statement& statement);
-  // Simple protocol: several statements in one text. Only for texts of our own. The rows of the last one.
+  // Uses the simple protocol, for several statements in one text; only for texts of the library.
+  // Returns the rows of the last one.
   Rows run_script(const std::string& sql);
 
-  // False when the server has closed the connection while it lay idle: asking costs no round trip, and a write sent on a dead connection
-  // would end as "unknown" without need. One that answered within 5 ms is not looked at, to save a system call for each
-  // statement.
+  // False if the server has closed the connection while it was idle. Looking costs no round trip,
+  // and a write sent on a dead connection would end as "unknown" without need. A connection that
+  // answered within 5 ms is not looked at, which saves a system call for each statement.
   bool looks_alive() const;
-  // Before COMMIT: a session that has ended by now is found out without sending it, and its write is then surely not there. What else lies
-  // in the socket (a notice, a changed parameter) is taken up on the way.
+  // Call it before COMMIT: it throws if the session has already ended. COMMIT is then not sent, so
+  // the write surely did not happen. Other messages in the socket (a notice, a changed parameter)
+  // are processed.
   void expect_alive();
   bool is_open() const { return !given_up_ && PQstatus(session_.get()) == CONNECTION_OK; }
   bool in_transaction() const { return PQtransactionStatus(session_.get()) != PQTRANS_IDLE; }
   int socket() const { return PQsocket(session_.get()); }
-  // The process number of the server session, as the server sent it at the start. A pooler sends another session's, or a made-up one.
+  // The process number of the server session, as the server sent it at the start. Through a pooler
+  // it is another session's, or invented.
   int pid() const { return PQbackendPID(session_.get()); }
   std::string_view database() const { return text(PQdb(session_.get())); }
   std::string_view host() const { return text(PQhost(session_.get())); }
   std::string_view port() const { return text(PQport(session_.get())); }
 
-  // What was notified to channels that this session listens to, and lies in the socket: payloads.
+  // Payloads of notifications that have already arrived for channels that this session listens to.
   std::vector<std::string> notified();
 
  private:
@@ -88,8 +94,8 @@ class Connection {
 
   std::unique_ptr<PGconn, Close> session_;
   std::chrono::steady_clock::time_point answered_{};
-  bool given_up_ = false;                                 // it is in the middle of something that nobody here can end
-  std::map<std::string, std::string, std::less<>> seen_;  // statements, and the names of those that are prepared
+  bool given_up_ = false;                                 // it is in the middle of something that cannot be completed
+  std::map<std::string, std::string, std::less<>> seen_;  // statements seen so far, with names for those that are prepared
 };
 
 }  // namespace termgate::inline v0::detail

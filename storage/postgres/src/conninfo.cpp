@@ -1,5 +1,5 @@
-// The text that libpq gets, made of the user's URL: what is always set, defaults for what the user has not
-// set, and a refusal of URLs whose password libpq would cut in two.
+// Builds libpq's connection string from the user's URL: adds what is always set and defaults for
+// what the user has not set, and refuses URLs whose password libpq would split.
 #include "conninfo.hpp"
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 namespace termgate::inline v0::detail {
 namespace {
 
-// Where the URL's parameters begin, or npos. As libpq reads it: a '?' in front of the '@' belongs to the password.
+// Where the URL's parameters begin, or npos. libpq's rule: a '?' before the '@' belongs to the
+// password.
 std::size_t parameters_at(std::string_view url) {
   const auto scheme = url.find("://");
   std::size_t start = scheme == std::string_view::npos ? 0 : scheme + 3;
@@ -28,8 +29,9 @@ bool names(std::string_view parameters, std::string_view key) {
   return false;
 }
 
-// libpq takes the first '@' for the end of a password, and finds none behind a '/': the rest of the password would be a host,
-// a database's name or a parameter to it, and appear in an error.
+// Whether libpq would split the password. It takes the first '@' for its end, and finds none after
+// a '/': the rest of the password would become a host, a database's name or a parameter, and appear
+// in an error.
 bool password_is_cut(std::string_view url) {
   const auto scheme = url.find("://");
   const std::size_t start = scheme == std::string_view::npos ? 0 : scheme + 3;
@@ -41,7 +43,7 @@ bool password_is_cut(std::string_view url) {
   auto at = url.find('@', host);
   if (at < path) return true;
   if (at < parameters) return colon < at;
-  // In a parameter's value it is none of a password's.
+  // An @ in a parameter's value does not belong to the password.
   for (; at != std::string_view::npos; at = url.find('@', at + 1)) {
     const auto parameter = url.find_last_of("?&", at);
     if (colon < path && url.substr(parameter, at - parameter).find('=') == std::string_view::npos) return true;
@@ -69,10 +71,11 @@ std::string conninfo_of(std::string_view url, bool connect_timeout_in_environmen
     conninfo.append(key).append("=").append(value);
     separator = '&';
   };
-  // Scopes are UTF-8 everywhere; the name helps whoever looks into pg_stat_activity.
+  // Scopes are UTF-8 everywhere; the application name helps readers of pg_stat_activity.
   add("client_encoding", "UTF8");
   add("fallback_application_name", "termgate");
-  // A service file's settings count less than the URL's: with one, nothing is added.
+  // A service file's settings have lower priority than the URL's, so nothing is added if there is
+  // one.
   if (names(given, "service")) return conninfo;
   const std::pair<std::string_view, std::string_view> defaults[] = {
       {"connect_timeout", "10"}, {"keepalives_idle", "30"},     {"keepalives_interval", "10"},

@@ -1,4 +1,5 @@
-// The URL as it is handed to libpq: the user's, with what a program that must not hang for ever needs besides.
+// The connection string for libpq: the user's URL, with settings that keep a program from hanging
+// for ever.
 #pragma once
 
 #include <string>

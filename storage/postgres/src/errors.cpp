@@ -1,5 +1,6 @@
-// From the server's failures, and libpqxx's exceptions (<termgate/postgres_check.hpp>), to the library's errors. What a lost connection
-// means depends on the phase: before COMMIT was sent nothing was written, afterwards the outcome is unknown.
+// Turns the server's failures, and libpqxx's exceptions (<termgate/postgres_check.hpp>), into the
+// library's errors. What a lost connection means depends on the phase: before COMMIT was sent
+// nothing was written, afterwards the outcome is unknown.
 #include "errors.hpp"
 
 #include <pqxx/except>
@@ -22,7 +23,8 @@ bool starts_with_any(std::string_view line, std::initializer_list<std::string_vi
   return false;
 }
 
-// libpqxx 6.4 makes some exceptions without the SQLSTATE that it chose them by (insufficient_privilege is one): the class tells it.
+// libpqxx 6.4 creates some exceptions (insufficient_privilege is one) without their SQLSTATE; the
+// exception's class tells it.
 std::string sqlstate_of(const pqxx::sql_error& failure) {
   if (!failure.sqlstate().empty()) return failure.sqlstate();
   const auto is = [&](auto* type) { return dynamic_cast<decltype(type)>(&failure) != nullptr; };
@@ -52,13 +54,14 @@ std::string sqlstate_of(const pqxx::sql_error& failure) {
   return {};
 }
 
-// libpqxx's own complaint, without an SQLSTATE.
+// For an error of libpqxx itself, which has no SQLSTATE.
 [[noreturn]] void throw_without_code(const std::string& message, Phase phase, bool connected) {
   if (!connected) throw_for_sqlstate("08006", message, phase);
   throw DatabaseError(message);
 }
 
-// libpq has no SQLSTATE for a connection that ended, and keeps the server's for one that a fatal error ended.
+// libpq has no SQLSTATE for a connection that has ended, but keeps the server's if a fatal error
+// ended it.
 [[noreturn]] void throw_for_state(const std::string& state, const std::string& message, Phase phase, bool connected) {
   const bool refused = state.starts_with("TG") || state.starts_with("40") || state.starts_with("57P");
   throw_for_sqlstate(connected || refused ? state : "08006", message, phase);
@@ -67,7 +70,8 @@ std::string sqlstate_of(const pqxx::sql_error& failure) {
 }  // namespace
 
 std::string readable_message(std::string_view text) {
-  // libpqxx 7 puts the name of a prepared statement in front of the server's words. Those are ours, and have no quote in them.
+  // libpqxx 7 puts the name of a prepared statement in front of the server's message. These names
+  // are the library's, and contain no quote.
   if (starts_with_any(text, {"Failure during 'termgate_", "Failure during '[PREPARE termgate_"})) {
     if (const auto end = text.find("': "); end != std::string_view::npos) text.remove_prefix(end + 3);
   }
@@ -104,7 +108,7 @@ std::string readable_message(std::string_view text) {
 
 void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, Phase phase) {
   const std::string code(sqlstate);
-  // The contract words TG001 to the letter; its hint says nothing that StaleTerm does not.
+  // The contract defines the exact text of TG001; its hint adds nothing to StaleTerm.
   if (sqlstate == "TG001") throw_if_tg(std::string_view(message).substr(0, message.find("; hint: ")));
   if (sqlstate.starts_with("TG")) throw_if_tg(message);
   // The session was ended (57P01 eviction or shutdown, 57P02 crash, 57P03 not accepting, 57P05 idle timeouts) or the connection is
@@ -123,11 +127,12 @@ void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, P
       sqlstate == "55P03") {
     throw Unavailable(message + "; nothing was written", code);
   }
-  // 3F000, 42P01, 42883: without layer 1 our own schema or functions are not there.
+  // 3F000, 42P01, 42883: without layer 1, its schema and functions do not exist.
   if ((sqlstate == "3F000" || sqlstate == "42883" || sqlstate == "42P01") && message.find("termgate") != std::string::npos) {
     throw DatabaseError(message + "; is Termgate installed in this database? `termgate init` does it", code);
   }
-  // The message does not say whose function, schema or view it is, and Termgate's schema may have any name.
+  // The message does not tell whose function, schema or view it is, and Termgate's schema may have
+  // any name.
   if (sqlstate == "42501" && message.find("permission denied for ") != std::string::npos) {
     throw DatabaseError(message + "; if it is Termgate's: `termgate init --grant ROLE=read|write|lead|operate` lets a role use it", code);
   }
@@ -149,8 +154,8 @@ void rethrow_as_ours(Phase phase, std::string_view secrets_of, bool connected) {
     throw;
   } catch (const Error&) { throw; } catch (const ServerFailure& failure) {
     throw_for_state(failure.sqlstate(), text(failure), phase, connected);
-    // The order matters: in libpqxx 6.4 statement_completion_unknown is a transaction_rollback, and a
-    // write of unknown outcome taken for a rolled-back one would be written twice.
+    // The order matters: in libpqxx 6.4 statement_completion_unknown is a transaction_rollback, and
+    // a write of unknown outcome that counts as rolled back would be written twice.
   } catch (const pqxx::in_doubt_error& failure) {
     throw OutcomeUnknown(text(failure));
   } catch (const pqxx::statement_completion_unknown& failure) {
@@ -170,7 +175,7 @@ void rethrow_as_ours(Phase phase, std::string_view secrets_of, bool connected) {
 #if PQXX_VERSION_MAJOR < 7
   } catch (const pqxx::pqxx_exception& failure) { throw_without_code(text(failure.base()), phase, connected); }
 #else
-    // libpqxx 7 has no base class of its own.
+    // In libpqxx 7 pqxx::failure is the base class.
   } catch (const pqxx::failure& failure) {
     throw_without_code(text(failure), phase, connected);
   } catch (const pqxx::internal_error& failure) {

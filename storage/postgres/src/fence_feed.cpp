@@ -1,6 +1,6 @@
-// LISTEN on a connection of its own, whose socket is polled beside an eventfd.
-// One thread calls wait() and the readers; wake() may be called from any. After an error there is no
-// connection, and the next wait() makes one and says so: what was notified in between is lost.
+// LISTEN on a connection of its own, whose socket is polled together with an eventfd. One thread
+// calls wait() and the readers; any thread may call wake(). After an error there is no connection;
+// the next wait() connects and reports it, because notifications in between are lost.
 #include <termgate/detail/postgres_fence_feed.hpp>
 
 #include <poll.h>
@@ -28,9 +28,9 @@
 namespace termgate::inline v0::detail {
 namespace {
 
-// The view that is read is code of its owner's and runs with our rights. Where it and its schema belong to a superuser, to the role that
-// the feed logs in as, or to the owner of layer 1 in the database that the operator named, nobody else can have put it there, nor can put
-// another in its place.
+// The view that is read runs its owner's code with our rights. If it and its schema belong to a
+// superuser, to the role that the feed logs in as, or to the owner of layer 1 in the database that
+// the operator named, nobody else can have put it there or replace it.
 constexpr std::string_view trusted_sql =
     "SELECT pg_catalog.count(*) = 2 AND pg_catalog.bool_and(r.rolsuper OR r.rolname = current_user OR r.rolname = $2) "
     "FROM (SELECT n.nspowner AS owner FROM pg_catalog.pg_namespace n WHERE n.nspname = $1 "
@@ -44,15 +44,17 @@ constexpr std::string_view owner_sql = "SELECT pg_catalog.pg_get_userbyid(nspown
 struct PostgresFenceFeed::Inside {
   struct Listening {
     Listening(const std::string& conninfo, const std::string& of) : connection(conninfo), channel(of) {
-      // Before anything of ours is looked up by name, and whatever the database's owner has set for it. Who only listens looks up nothing;
-      // behind a pooler in transaction mode its settings would be another client's.
+      // Runs before any name is looked up, whatever defaults the database's owner has set. A feed
+      // that only listens looks up no names; through a pooler in transaction mode these settings
+      // would affect another client.
       if (channel == "termgate")
         connection.run_script(
             "SET search_path = pg_catalog, pg_temp; SET default_transaction_read_only = on; SET statement_timeout = 5000; SET "
             "standard_conforming_strings = on");
       listen();
     }
-    // A standby takes no LISTEN: until it is promoted, who waits reads. True: it listens from now on.
+    // A standby does not accept LISTEN: until it is promoted, the feed polls. True: it listens from
+    // now on.
     bool listen() {
       if (listens || connection.run_script("SELECT pg_catalog.pg_is_in_recovery()").one()[0].as_bool()) return false;
       connection.run_script("LISTEN " + text::quoted(channel, '"'));
@@ -85,7 +87,8 @@ PostgresFenceFeed::PostgresFenceFeed(std::string url, std::string_view database,
   inside_->channel = std::move(channel);
   inside_->url = std::move(url);
   inside_->conninfo = conninfo_of(inside_->url, std::getenv("PGCONNECT_TIMEOUT") != nullptr);
-  // The later one of a parameter that is given twice counts, and a database in the path is one as well.
+  // If a parameter is given twice the later value counts; a database in the path is such a
+  // parameter as well.
   inside_->conninfo += "&fallback_application_name=termgate%20watch";
   if (!database.empty()) inside_->conninfo += "&dbname=" + text::percent_encoded(database);
   inside_->schema = std::move(schema);
@@ -107,11 +110,11 @@ std::size_t PostgresFenceFeed::wait(std::chrono::milliseconds at_most, std::size
     } else {
       pollfd watched[] = {{in.listening->connection.socket(), POLLIN, 0}, {in.wakeup, POLLIN, 0}};
       poll(watched, 2, static_cast<int>(at_most.count()));
-      // What was raised before is read anew.
+      // Fences that were raised before must be read again.
       connected_anew = in.listening->listen();
     }
     std::uint64_t count = 0;
-    if (read(in.wakeup, &count, sizeof count) < 0) count = 0;  // nobody called wake()
+    if (read(in.wakeup, &count, sizeof count) < 0) count = 0;  // wake() was not called
     payloads = in.listening->connection.notified();
     const std::size_t missed = payloads.size() > payloads_max ? payloads.size() - payloads_max : 0;
     payloads.resize(payloads.size() - missed);
@@ -167,7 +170,7 @@ int PostgresFenceFeed::descriptor() const noexcept { return inside_->listening ?
 
 void PostgresFenceFeed::wake() noexcept {
   const std::uint64_t one = 1;
-  // Fails only when it is awake a great many times already.
+  // Fails only if a great many calls of wake() are already pending.
   if (write(inside_->wakeup, &one, sizeof one) < 0) return;
 }
 

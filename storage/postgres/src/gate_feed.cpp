@@ -1,4 +1,5 @@
-// One connection that asks seats_wanted(). After any error it is closed, and the next question opens another.
+// One connection that calls seats_wanted(). After any error it is closed, and the next request
+// opens another.
 #include <termgate/detail/postgres_gate_feed.hpp>
 
 #include <algorithm>
@@ -23,12 +24,15 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto look_again = 5s;
-constexpr int share_of_looks = 20;  // at most a twentieth of the time goes into them
+constexpr int share_of_looks = 20;  // at most a twentieth of the time is spent on them
 
-// What code of the database's own can do where a client's text does not say so. `speaks`: declare a scope and term, or raise: functions and
-// procedures that name Termgate or call what layer 1 has, and calls of set_config() (funcid 2078) in places that are not text. Layer 1's
-// own are not counted. `any_text`: run what they are given; of languages other than SQL and PL/pgSQL nobody here knows. To read all of it
-// takes seconds in a database with 20,000 functions, so $2 can say from which transaction on it is new: `horizon` of the look before.
+// Finds code in the database that can do more than a client's text shows. `speaks`: code that may
+// declare a scope and term, or raise: functions and procedures that name Termgate or call what
+// layer 1 has, and calls of set_config() (funcid 2078) in places that are not text. Layer 1's own
+// code is not counted. `any_text`: code that runs its arguments as SQL; languages other than SQL
+// and PL/pgSQL count as unknown. Reading everything takes seconds in a database with 20,000
+// functions, so $2 can restrict it to code that is newer than a transaction: the `horizon` of the
+// previous look.
 constexpr std::string_view code_sql = R"(
 WITH own AS (SELECT pg_catalog.to_regnamespace(pg_catalog.quote_ident($1)) AS oid,
                     coalesce(pg_catalog.age($2::pg_catalog.xid), 2147483647) AS new),
@@ -65,12 +69,12 @@ struct PostgresGateFeed::Inside {
   Bytes secret;
   std::optional<Connection> connection;
   std::optional<std::int64_t> bell;
-  std::string place;  // which server and database has answered; empty: none yet
+  std::string place;  // the server and database of the last answer; empty: none yet
   std::string schema;
-  Clock::time_point look_at{};                   // for new code that speaks of Termgate
-  std::optional<Clock::time_point> read_all_at;  // for all of it again, if that is worth it; nothing: now
+  Clock::time_point look_at{};                   // when to look for new code that mentions Termgate
+  std::optional<Clock::time_point> read_all_at;  // when to read all code again, if that is useful; none: now
   Value horizon;
-  // What code_sql has found since all of it was read.
+  // What code_sql has found since the last complete reading.
   std::atomic<bool> may_sit{false}, any_text{true};
 };
 
@@ -106,7 +110,8 @@ PostgresGateFeed::Wanted PostgresGateFeed::wanted() {
     }
     bool more_code = false;
     if (const auto now = Clock::now(); now >= in.look_at) {
-      // What was found may be gone again. While it keeps seats away, that is worth a look at all there is.
+      // The code that was found may have been removed. While it prevents seats, it is worth reading
+      // everything again.
       const bool all = !in.read_all_at || (!in.may_sit.load() && now >= *in.read_all_at);
       const Value given[] = {Value(in.schema), all ? Value() : in.horizon};
       const Rows code = in.connection->run({std::string(code_sql), given});
@@ -126,7 +131,7 @@ PostgresGateFeed::Wanted PostgresGateFeed::wanted() {
       if (!row[2].is_null()) wanted.scopes.push_back(row[2].as_text());
     }
     const Row& first = rows.rows.front();
-    // While a raise waits for somebody, this looks again whether it is over.
+    // While a raise waits, the next look must find out whether it is over.
     if (wanted.scopes.empty()) in.bell = first[0].as_int();
     else in.bell.reset();
     const std::string place = std::exchange(in.place, first[1].as_text());

@@ -1,6 +1,8 @@
-// The PostgreSQL driver: a pool of sessions, transactions whose BEGIN and COMMIT are ours, and seats.
+// The PostgreSQL driver: a pool of sessions, transactions whose BEGIN and COMMIT the driver sends,
+// and seats.
 //
-// What becomes of a COMMIT whose answer is lost is never guessed: this library's promise is to say "unknown" (F5).
+// The outcome of a COMMIT whose answer is lost is never guessed: the library promises to report
+// "unknown" (F5).
 #include <termgate/detail/postgres_driver.hpp>
 
 #include <poll.h>
@@ -38,20 +40,23 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Between the server's own end of a timeout and giving the connection up: its answer may be on its way.
+// The time from the server's own timeout until the connection is given up: its answer may be on its
+// way.
 constexpr milliseconds timeout_margin{1000};
 
-// The transaction belongs to the library: a COMMIT in the middle would let what follows run unfenced.
+// The transaction belongs to the library: a COMMIT in the middle would let the following statements
+// run unfenced.
 void refuse_transaction_control(std::string_view sql) {
   if (!is_transaction_control(sql)) return;
   throw InvalidInput(fmt::format("TG005 {} inside a fenced transaction: the library begins and ends it; savepoints are free to use",
                                  text::first_pieces(sql, text::Dialect::postgresql, 1, true).front()));
 }
 
-// OpenSSL cleans up after itself when the process ends. A Database that is static may end later than that, and neither it nor a keeper of
-// seats must ask the server anything any more. Kept for ever: threads may still look at it.
+// OpenSSL cleans up when the process ends. A static Database may be destroyed after that, and then
+// neither it nor a keeper of seats may use the connection. Never destroyed, because threads may
+// still read it.
 struct ProcessEnd {
-  std::shared_mutex asking;  // shared by keepers while they ask
+  std::shared_mutex asking;  // shared by keepers during a request
   std::atomic<bool> came{false};
 };
 ProcessEnd& process_end() {
@@ -72,15 +77,16 @@ void need_process() {
   if (process_end().came) throw Unavailable("the program is ending; nothing was written");
 }
 
-// For an answer about seats: nobody's writes depend on it.
+// How long to wait for an answer about seats: no write depends on it.
 constexpr milliseconds seats_wait{3000};
 
-// How long an answer may take: forever, unless OpenOptions::answer_wait says otherwise.
+// How long an answer may take: without limit, unless OpenOptions::answer_wait sets one.
 struct Silence {
   Watchdog& watchdog;
   milliseconds answer_wait;
 
-  // Runs `step`, which waits for answers on `connection`; its failure comes out as ours.
+  // Runs `step`, which waits for answers on `connection`, and turns its failure into the library's
+  // error.
   template <class Step>
   auto bounded(Connection& connection, Phase phase, const std::string& url, Step step) const {
     std::optional<Watchdog::Watch> watch;
@@ -104,7 +110,8 @@ class PostgresTransaction final : public OpenTransaction {
                       std::optional<milliseconds> timeout, Clock::time_point start)
       : connection_(connection), calls_(calls), url_(url), silence_(silence), timeout_(timeout), start_(start) {}
 
-  // The text that begins it: goes with the first statement, in one round trip.
+  // The text that begins the transaction, which is sent with the first statement, in one round
+  // trip.
   void begin_with(std::string text) { begin_ = std::move(text); }
   void let_pass(std::int64_t fence) { fence_ = fence; }
   Rows check(std::string_view sql, std::span<const Value> parameters) {
@@ -127,7 +134,7 @@ class PostgresTransaction final : public OpenTransaction {
     return send(sql, parameters);
   }
 
-  // statement_timeout counts each statement anew, so it is lowered as the time goes by.
+  // statement_timeout starts anew with each statement, so it is lowered as time passes.
   void keep_time() {
     if (!timeout_) return;
     const auto left = std::chrono::ceil<milliseconds>(start_ + *timeout_ - Clock::now());
@@ -137,7 +144,7 @@ class PostgresTransaction final : public OpenTransaction {
   void end_time() {
     if (!timeout_) return;
     keep_time();
-    limit_statements(milliseconds(0));  // COMMIT takes as long as it takes
+    limit_statements(milliseconds(0));  // COMMIT has no time limit
   }
 
  private:
@@ -202,7 +209,7 @@ class PostgresDriver final : public Driver {
                                        for (bool more = true; more;) {
                                          try {
                                            more = pool_.with_idle(which, use);
-                                         } catch (const Error&) {}  // it is closed, and its seats end with it
+                                         } catch (const Error&) {}  // the session is closed, which ends its seats
                                        }
                                      }}) {
     need_schema_name(options_.schema);
@@ -225,7 +232,7 @@ class PostgresDriver final : public Driver {
     PostgresTransaction transaction(*lent, calls_, url_, silence(), options.timeout, start);
     std::optional<Rows> sat;
     {
-      // The server ends the work in time; where it has fallen silent, the connection is given up soon after.
+      // The server ends the work in time. If it is silent, the connection is given up soon after.
       std::optional<Watchdog::Watch> watch;
       if (options.timeout) watch.emplace(watchdog_, lent->socket(), start + *options.timeout + timeout_margin);
       try {
@@ -235,10 +242,10 @@ class PostgresDriver final : public Driver {
         if (options.claim) sat = enter(*lent, transaction, *options.claim, options.isolation);
         work(transaction);
         if (transaction.given_up()) return roll_back(lent);
-        // The statements before are limited, COMMIT is not: a COMMIT that is broken off would leave the
-        // outcome unknown.
+        // Earlier statements have a time limit, but COMMIT has none: interrupting it would leave
+        // the outcome unknown.
         transaction.end_time();
-        // The last moment at which a dead connection still means that nothing was written.
+        // The last moment at which a dead connection still proves that nothing was written.
         step(*lent, Phase::before_commit, [&] { lent->expect_alive(); });
       } catch (const Unavailable&) {
         roll_back(lent);
@@ -268,7 +275,7 @@ class PostgresDriver final : public Driver {
   Rows call(sql::Call call, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
     const std::string& sql = calls_[static_cast<std::size_t>(call)];
     const auto scope = read_only ? std::nullopt : scope_of_append(call, parameters);
-    // With a write id the id is looked up before the term is compared.
+    // With a write id, the id is looked up before the term is compared.
     if (scope && parameters[5].is_null()) return write_alone({*scope, Term(parameters[1].as_int())}, nullptr, sql, parameters, timeout);
     if (read_only || scope || !stands(call)) {
       Pool::PooledConnection lent = lend(timeout);
@@ -284,7 +291,7 @@ class PostgresDriver final : public Driver {
     return rows;
   }
 
-  // The user's own query: the database itself holds it to reading.
+  // Runs the user's own query; the database itself refuses everything but reading.
   Rows query(std::string_view sql, std::span<const Value> parameters) override {
     refuse_transaction_control(sql);
     Pool::PooledConnection lent = lend_standing();
@@ -310,7 +317,7 @@ class PostgresDriver final : public Driver {
       const auto taken = [&](std::string_view function) {
         return other->run_script(fmt::format("SELECT pg_catalog.{}({}) AS taken", function, key)).one()[0].as_bool();
       };
-      // In transactions, so that a pooler keeps each on one session.
+      // Inside transactions, so that a pooler keeps each of them on one session.
       holder->run_script("BEGIN");
       holder->run_script(fmt::format("SELECT pg_catalog.pg_advisory_xact_lock({})", key));
       other->run_script("BEGIN");
@@ -337,15 +344,18 @@ class PostgresDriver final : public Driver {
     Pool::PooledConnection lent = lend_standing();
     stand(lent);
     Connection& connection = *lent;
-    // Whatever the role's defaults are: the second of two installers must see what the first has done.
+    // Independent of the role's defaults: the second of two installers must see what the first has
+    // done.
     begin(lent, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
     try {
-      // Nothing of other roles' may be found by a name of ours.
+      // Keeps objects of other roles from being found under Termgate's names.
       connection.run_script("SET LOCAL search_path = pg_catalog, pg_temp");
-      // Two installers at once take turns; the second finds the work done. Any role can take that lock, so nobody waits for it for ever.
+      // Concurrent installers take turns; the second finds the work done. Any role can take this
+      // lock, so the wait is limited.
       connection.run_script(
           "SET LOCAL lock_timeout = '10s'; SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', 0))");
-      // All files run again, in order: each function has one home, and is made anew from there (sql/README.md).
+      // All files run again, in order: each function is defined in one file, and is replaced from
+      // there (sql/README.md).
       const auto run = [&](std::string_view script) { connection.run_script(with_schema(script, options_.schema)); };
       const auto note = [&](int version, std::string_view name) {
         run(fmt::format("INSERT INTO @schema@.migrations (version, name) VALUES ({}, '{}') ON CONFLICT DO NOTHING", version, name));
@@ -396,7 +406,7 @@ class PostgresDriver final : public Driver {
  private:
   using Pool = ConnectionPool<Session>;
 
-  // The calls whose first parameter is a scope, and that may raise its fence or give its lease back.
+  // Calls whose first parameter is a scope, and that may raise its fence or release its lease.
   static bool may_raise(sql::Call call) {
     using sql::Call;
     switch (call) {
@@ -413,15 +423,17 @@ class PostgresDriver final : public Driver {
     }
   }
 
-  // Besides those the two that sweep all scopes, and an append to a stream that nobody knows yet: a session that sits in a scope would give
-  // it that one.
+  // Calls that must run in a session without seats: those above, the two that change all scopes,
+  // and an append to a stream that may be new, because a session with a seat would give the stream
+  // that seat's scope.
   static bool stands(sql::Call call) {
     using sql::Call;
     return may_raise(call) || call == Call::declare_nothing_lost || call == Call::declare_untrusted || call == Call::append ||
            call == Call::append_many;
   }
 
-  // Proxies and waiters look by themselves a little later. The server gives up after 50 ms where others notify, so nothing depends on it.
+  // Errors are ignored: proxies and waiters look by themselves a little later, and the server stops
+  // waiting after 50 ms if others notify.
   void notify_raised(const Value& scope) {
     try {
       const Value values[] = {scope};
@@ -430,16 +442,18 @@ class PostgresDriver final : public Driver {
     } catch (const Error&) {}
   }
 
-  // A statement of ours as a transaction of its own.
+  // Runs a statement of the library as a transaction of its own.
   Rows run_alone(Connection& connection, const Statement& statement, bool read_only, std::optional<milliseconds> timeout) {
-    // A single statement is its own commit: once sent, a lost connection leaves a write unknown.
+    // A single statement is its own commit: once it is sent, a lost connection leaves a write's
+    // outcome unknown.
     const Phase phase = read_only ? Phase::before_commit : Phase::commit;
     const Silence limited = silence_of(timeout);
     limited.bounded(connection, Phase::before_commit, url_, [&] { connection.prepare(statement.sql); });
     return limited.bounded(connection, phase, url_, [&] { return connection.run(statement); });
   }
 
-  // A statement that writes under the claim as a transaction of its own, with `check` in front of it; null: it checks by itself.
+  // Runs a statement that writes under the claim, as a transaction of its own, with `check` in
+  // front of it; null: the statement checks by itself.
   Rows write_alone(const Claim& claim, const std::string* check, std::string_view sql, std::span<const Value> parameters,
                    std::optional<milliseconds> timeout) {
     Pool::PooledConnection lent = lend_for(claim.scope.name(), timeout);
@@ -470,9 +484,10 @@ class PostgresDriver final : public Driver {
     }
   }
 
-  // Lets the claim pass by the session's seat, or by a check that is sent after BEGIN. The answer of one that sits down.
+  // Passes the claim by the session's seat, or by a check that is sent after BEGIN. Returns the
+  // answer of a check that also takes a seat.
   std::optional<Rows> enter(Session& session, PostgresTransaction& transaction, const Claim& claim, Isolation isolation) {
-    // Above READ COMMITTED layer 1 itself does not look for a seat.
+    // Above READ COMMITTED layer 1 itself does not use seats.
     const bool may_sit = isolation == Isolation::database_default || isolation == Isolation::read_committed;
     if (may_sit && session.sits(claim.scope.name(), claim.term)) {
       seats_.use(session, claim.scope);
@@ -486,7 +501,7 @@ class PostgresDriver final : public Driver {
     return std::nullopt;
   }
 
-  // The write is committed, whatever becomes of the seat.
+  // The write is committed, whatever happens to the seat.
   void sit_down(Pool::PooledConnection& lent, const Claim& claim, const Rows& answer) noexcept {
     lent.begun();
     try {
@@ -495,15 +510,16 @@ class PostgresDriver final : public Driver {
     } catch (...) {}
   }
 
-  // Before what may take long, or raises.
+  // Gives up the session's seats before a call that may take long, or raises.
   void stand(Pool::PooledConnection& lent) {
     lent.begun();
     seats_.stand(*lent);
     lent.ended();
   }
 
-  // The scope that an append writes under; none: it is no append, or nobody knows. A stream that was given no scope has one of its own name
-  // only if its first write was given none either, so this asks the database once it is clear that the stream is written often.
+  // The scope that an append writes under; none: it is not an append, or the scope is unknown. A
+  // stream without a scope of its own has one with its name only if its first write named no scope,
+  // so this queries the database once it is clear that the stream is written often.
   std::optional<Scope> scope_of_append(sql::Call call, std::span<const Value> parameters) {
     if (call != sql::Call::append && call != sql::Call::append_many) return std::nullopt;
     if (!parameters[4].is_null()) return Scope(parameters[4].as_text());
@@ -528,15 +544,15 @@ class PostgresDriver final : public Driver {
     need_process();
     return pool_.lend(std::min(timeout.value_or(options_.check_wait), options_.check_wait), fitness);
   }
-  // For a write: rather a session that sits in the scope, and not elsewhere alone; and the one that this thread had last, for the two find
-  // each other on the processor that they ran on before.
+  // For a write it prefers a session with a seat in the scope, avoids those with seats elsewhere,
+  // and prefers the one that this thread used last, which tends to run on the same processor.
   Pool::PooledConnection lend_for(const std::string& scope, std::optional<milliseconds> timeout) {
     const auto thread = std::this_thread::get_id();
     return lend(timeout, [&](const Session& session) {
       return (session.sits_in(scope) ? 4 : session.sits_anywhere() ? 0 : 2) + (session.last_thread == thread ? 1 : 0);
     });
   }
-  // For what is done standing.
+  // For calls that must run in a session without seats.
   Pool::PooledConnection lend_standing(std::optional<milliseconds> timeout = {}) {
     return lend(timeout, [](const Session& session) { return session.sits_anywhere() ? -1 : 0; });
   }
@@ -557,7 +573,7 @@ class PostgresDriver final : public Driver {
   }
 
   Silence silence() { return {watchdog_, options_.answer_wait}; }
-  // A timeout of the server's own would need a transaction, and with it more round trips.
+  // A timeout enforced by the server would need a transaction, and so more round trips.
   Silence silence_of(std::optional<milliseconds> timeout) {
     Silence limited = silence();
     if (timeout && (limited.answer_wait.count() == 0 || limited.answer_wait > *timeout)) limited.answer_wait = *timeout + timeout_margin;
@@ -580,7 +596,7 @@ class PostgresDriver final : public Driver {
     silence().bounded(*lent, Phase::before_commit, url_, [&] { lent->run_script(text); });
   }
 
-  // Keeps the error that led here: a connection that cannot even roll back is closed and thrown away.
+  // Keeps the error that led here: a connection that cannot even roll back is closed.
   void roll_back(Pool::PooledConnection& lent) noexcept {
     try {
       if (!lent->is_open()) return;
@@ -590,7 +606,7 @@ class PostgresDriver final : public Driver {
     } catch (...) {}
   }
 
-  // Without the watch of the timeout: from here on only answer_wait bounds the wait.
+  // Ends the timeout's watch first: from here on only answer_wait limits the wait.
   void commit(Pool::PooledConnection& lent) {
     silence().bounded(*lent, Phase::commit, url_, [&] { lent->run_script("COMMIT"); });
     lent.ended();
@@ -600,18 +616,18 @@ class PostgresDriver final : public Driver {
     const auto there = connection.run_script(
         with_schema("SELECT pg_catalog.to_regclass(@schema_lit@ || '.migrations') IS NOT NULL", quoted_schema_literal()));
     if (!there.one()[0].as_bool()) return 0;
-    // The function, not the table: a role of level read may call it.
+    // Uses the function instead of the table, because a role of level read may call it.
     const auto rows = connection.run_script(with_schema("SELECT coalesce(@schema@.schema_version(), 0)", options_.schema));
     return static_cast<int>(rows.one()[0].as_int());
   }
 
-  // to_regclass parses its argument as an identifier, so the schema goes in quoted.
+  // to_regclass parses its argument as an identifier, so the schema is passed quoted.
   std::string quoted_schema_literal() const { return text::quoted(options_.schema, '"'); }
 
   const std::string url_;
   const PostgresOptions options_;
   const std::string conninfo_;
-  std::vector<std::string> calls_;  // by sql::Call, with the schema's name
+  std::vector<std::string> calls_;  // by sql::Call, with the schema's name inserted
   std::string notify_raised_;
 
   static constexpr std::size_t streams_max = 4096;
@@ -621,9 +637,10 @@ class PostgresDriver final : public Driver {
     std::optional<Scope> scope;
   };
   std::mutex streams_mutex_;
-  std::map<std::string, Stream> streams_;  // that appends named without a scope
+  std::map<std::string, Stream> streams_;  // streams in appends that named no scope
 
-  // From the last to the first they end: the keeper uses the pool, and no connection's watch outlives the watchdog.
+  // Destroyed from the last to the first: the keeper uses the pool, and no connection's watch may
+  // outlive the watchdog.
   Watchdog watchdog_;
   Pool pool_;
   Seats seats_;

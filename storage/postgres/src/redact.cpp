@@ -1,5 +1,5 @@
-// Takes passwords out of messages of libpq and of the server, before anybody logs them. Rather too much is
-// hidden than too little.
+// Removes passwords from messages of libpq and of the server before anybody can log them. It hides
+// rather too much than too little.
 #include "redact.hpp"
 
 #include <termgate/text/hex.hpp>
@@ -23,7 +23,8 @@ std::string redact(std::string message, std::string_view url) {
   const auto authority = url.find("://");
   if (authority != std::string_view::npos) {
     const auto start = authority + 3;
-    // A password may hold an unescaped '@' or '/', which is what makes libpq print the URL: take the widest.
+    // A password may contain an unescaped '@' or '/', which makes libpq print the URL, so the last
+    // '@' counts.
     const auto at = url.rfind('@');
     const auto colon = url.find(':', start);
     if (at != std::string_view::npos && colon != std::string_view::npos && colon < at) hide(url.substr(colon + 1, at - colon - 1));

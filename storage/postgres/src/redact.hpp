@@ -6,7 +6,7 @@
 
 namespace termgate::inline v0::detail {
 
-// `message` with the URL and every spelling of its password replaced.
+// `message` with the URL and every form of its password replaced.
 std::string redact(std::string message, std::string_view url);
 
 }  // namespace termgate::inline v0::detail

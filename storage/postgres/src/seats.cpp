@@ -10,16 +10,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// To sit costs as much as some five checks.
+// Taking a seat costs as much as about five checks.
 constexpr int checks_before = 8;
 constexpr auto checks_within = 1s;
 constexpr int seats_max = 128;           // of one session
-constexpr std::size_t places_max = 256;  // that a session remembers
+constexpr std::size_t places_max = 256;  // scopes that a session remembers
 constexpr auto unused_after = 10s;
 constexpr auto poll_every = 20ms;
 constexpr auto deaf_after = 300ms;
 constexpr auto refused_for = 5s;
-constexpr auto keeper_stays = 12s;  // after the last use
+constexpr auto keeper_stays = 12s;  // after the last use of a seat
 
 }  // namespace
 
@@ -89,7 +89,7 @@ void Seats::give_way(Session& session, const Scope& scope, Term term) {
   const auto found = session.places_.find(scope.name());
   const bool here = found != session.places_.end() && !found->second.nonce.empty();
   const bool quiet = !any_wanted_.load() && now - heard_.load() <= deaf_after;
-  // What else the session has and does not use is the keeper's to see.
+  // The keeper takes care of other seats that the session has and does not use.
   if (quiet && (!here || (found->second.term == term && found->second.since > gone_.load() && now - found->second.used <= unused_after)))
     return;
   auto due_now = due(session);
@@ -148,7 +148,7 @@ void Seats::seated(Session& session, const Scope& scope, Term term, const Rows& 
   }
   session.places_.insert_or_assign(scope.name(), Session::Place{term, row[1].as_text(), 0, now, now});
   ++session.seated_;
-  // Behind a pooler the next statement may come to another session.
+  // Through a pooler the next statement may reach another session.
   if (row[3].as_int() == session.pid()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -161,7 +161,7 @@ void Seats::ask(Connection& connection) {
   std::optional<std::int64_t> bell;
   {
     const std::lock_guard lock(mutex_);
-    // While a raise waits for somebody, this looks again whether it is over.
+    // While a raise waits, the next look must find out whether it is over.
     if (wanted_.empty()) bell = bell_;
   }
   const auto asked = Clock::now();
@@ -210,7 +210,7 @@ void Seats::keep() {
                        [this](Session& session) { stand(session, due(session)); });
       lock.lock();
     } catch (const std::exception&) {
-      // No such function, no right to it, no connection: checks go on as ever.
+      // There is no such function, no right to call it, or no connection: checks go on as before.
       connection.reset();
       lock.lock();
       refused_until_ = std::max(refused_until_, Clock::now() + refused_for);

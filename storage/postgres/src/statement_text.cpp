@@ -1,5 +1,6 @@
-// Looks at the text of a user's statement just far enough to refuse transaction control and to count
-// parameters. The extended protocol takes one statement only, so what follows a semicolon is the server's error.
+// Reads a user's statement just far enough to refuse transaction control and to count parameters.
+// The extended protocol accepts one statement only, so the server refuses anything after a
+// semicolon.
 #include "statement_text.hpp"
 
 #include <algorithm>

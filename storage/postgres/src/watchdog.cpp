@@ -21,7 +21,7 @@ Watchdog::Key Watchdog::add(int socket, Clock::time_point deadline) {
   if (!thread_.joinable()) thread_ = std::thread([this] { watch(); });
   const Key key{deadline, ++last_};
   const auto added = sockets_.emplace(key, socket).first;
-  // Only an earlier deadline than all others changes when the thread must wake.
+  // The thread must only wake earlier if this deadline is the first of all.
   if (added == sockets_.begin()) changed_.notify_one();
   return key;
 }
@@ -46,9 +46,9 @@ void Watchdog::watch() {
         next = key.first;
         break;
       }
-      // Under the lock: the watch, and with it the socket, is still there.
+      // Under the lock, so that the watch, and with it the socket, still exists.
       if (socket != -1) shutdown(socket, SHUT_RDWR);
-      // Marked and kept: is_over() is called before remove().
+      // Marked and kept, because is_over() is called before remove().
       socket = -1;
     }
     if (next == Clock::time_point::max()) changed_.wait(lock);

@@ -1,6 +1,6 @@
-// Ends the wait for a server that no longer answers: when a watch is over before it is dismissed, its socket is shut
-// down, and whoever waits for an answer on it finds the connection lost. libpq itself waits for as long as it takes.
-// Any thread; one thread of its own, started with the first watch.
+// Ends the wait for a server that no longer answers: if a watch expires before it is dismissed, its
+// socket is shut down, and the call that waits for an answer on it finds the connection lost. libpq
+// itself waits without limit. Any thread; one thread of its own, started with the first watch.
 #pragma once
 
 #include <chrono>
@@ -45,7 +45,7 @@ class Watchdog {
   bool is_over(const Key& key);
   void watch();
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::map<Key, int> sockets_;  // -1: shut down
   std::uint64_t last_ = 0;

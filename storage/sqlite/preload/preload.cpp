@@ -1,10 +1,11 @@
 // libtermgate-preload.so: layer 1 for a program that nobody can change. LD_PRELOAD puts it in front of the program's own SQLite library,
 // and each connection that the program opens gets the extension termgate.so and the scope and term of TERMGATE_SCOPE and TERMGATE_TERM.
 //
-// It changes nothing else: the file is neither read nor written here, and whatever fails leaves the connection as the program opened it.
-// A protected table then refuses its writes, for its triggers find no function to call. It links nothing but the C library, because it is
-// loaded into every program below the one that it was meant for, and exports the three functions that it wraps.
-// docs/use/sqlite-preload.md says which programs it reaches.
+// It changes nothing else: it neither reads nor writes the file, and if anything fails, the
+// connection stays as the program opened it. A protected table then refuses its writes, because its
+// triggers find no function to call. The library depends on the C library only, because it is also
+// loaded into every program that the intended one starts or is started through, and exports only
+// the three functions that it wraps. docs/use/sqlite-preload.md says which programs it reaches.
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -23,11 +24,12 @@ constexpr std::int64_t term_max = std::int64_t{1} << 62;
 
 // ------------------------------------------------------------------------------------------------ what was declared
 
-// Copied when the process starts: a program may clear its environment later, or write over the place where it was. Never freed.
+// Copied when the process starts, because a program may later clear or overwrite its environment.
+// Never freed.
 struct Declared {
   const char* extension = nullptr;
   const char* scope = nullptr;
-  std::int64_t term = 0;  // 0: none, or not one
+  std::int64_t term = 0;  // 0: no term, or an invalid one
 };
 Declared declared;
 
@@ -43,7 +45,7 @@ std::int64_t term_of(const char* text) {
   return term <= term_max ? term : 0;
 }
 
-// Null: this library's own folder is not known.
+// nullptr: this library's own folder is not known.
 const char* beside_this_library() {
   Dl_info own{};
   if (dladdr(static_cast<const void*>(&declared), &own) == 0 || own.dli_fname == nullptr) return nullptr;
@@ -64,7 +66,7 @@ void read_environment() {
   declared.term = term_of(getenv("TERMGATE_TERM"));
 }
 
-// Another library's constructor may open a file before ours has run.
+// Another library's constructor may open a file before this library's constructor has run.
 const Declared& declaration() {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, read_environment);
@@ -75,10 +77,11 @@ __attribute__((constructor)) void begin() { declaration(); }
 
 // ---------------------------------------------------------------------------------------------- the program's SQLite
 
-// A loaded library. It stays loaded while this lives, and longer where others use it.
+// A loaded library. It stays loaded while this object lives, and longer if others use it.
 class Library {
  public:
-  // The one that holds this address; none for the program itself, which has no name to open it by.
+  // The library that contains this address; none for the program itself, which cannot be opened by
+  // name.
   explicit Library(const void* address) {
     Dl_info info{};
     if (dladdr(address, &info) != 0 && info.dli_fname != nullptr) handle_ = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
@@ -87,9 +90,9 @@ class Library {
   Library& operator=(const Library&) = delete;
   ~Library() {
     if (handle_ != nullptr) dlclose(handle_);
-    dlerror();  // what failed here is not the program's concern
+    dlerror();  // clears the error, which the program must not see
   }
-  // In it, or in what it depends on.
+  // Looks in the library, and in what it depends on.
   void* find(const char* name) const { return handle_ != nullptr ? dlsym(handle_, name) : nullptr; }
   template <class Function>
   Function* find_as(const char* name) const {
@@ -117,8 +120,10 @@ int look_into(dl_phdr_info* info, std::size_t, void* held) {
   return search.found != nullptr ? 1 : 0;
 }
 
-// The function that the caller would have reached without us. Several SQLite libraries may be loaded: the caller's own comes first. Then
-// the next one in the program's order. A call that a compiler has turned into a jump has another caller: then the first that is loaded.
+// The function that the caller would have reached without this library. Several SQLite libraries
+// may be loaded: the caller's own comes first, then the next one in the program's order. If a
+// compiler has turned the call into a jump, the caller appears to be another one; then the first
+// loaded library is used.
 void* next_function(const Library& caller, const char* name, const void* ours) {
   void* found = caller.find(name);
   if (found == nullptr || found == ours) found = dlsym(RTLD_NEXT, name);
@@ -130,7 +135,8 @@ void* next_function(const Library& caller, const char* name, const void* ours) {
 
 // ------------------------------------------------------------------------------------------------ a new connection
 
-// Without a scope or a term nothing is declared: a protected table then asks for one (TG002).
+// Declares nothing unless there are both a scope and a term; a protected table then requires them
+// (TG002).
 void declare(const Library& sqlite, sqlite3* db) {
   const auto prepare = sqlite.find_as<decltype(sqlite3_prepare_v2)>("sqlite3_prepare_v2");
   const auto bind_text = sqlite.find_as<decltype(sqlite3_bind_text)>("sqlite3_bind_text");
@@ -146,11 +152,12 @@ void declare(const Library& sqlite, sqlite3* db) {
     step(statement);
     finalize(statement);
   }
-  // An empty text clears what sqlite3_errcode() would say of us.
+  // An empty statement clears the error that sqlite3_errcode() would otherwise report.
   prepare(db, "", -1, &statement, nullptr);
 }
 
-// Extensions may be loaded by a C call for this moment only, and by SQL never: what the program allows stays as it was.
+// Allows C calls to load extensions for this moment only, and never SQL; the program's own setting
+// is unchanged.
 void add_layer1(const Library& sqlite, sqlite3* db) {
   const auto config = sqlite.find_as<decltype(sqlite3_db_config)>("sqlite3_db_config");
   const auto load = sqlite.find_as<decltype(sqlite3_load_extension)>("sqlite3_load_extension");
@@ -165,7 +172,7 @@ void add_layer1(const Library& sqlite, sqlite3* db) {
   if (allowed == 0) config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, nullptr);
 }
 
-// `open` calls the function that it is given as the program called ours.
+// `open` calls the real function with the program's arguments.
 template <class Function, class Open>
 int open_fenced(const char* name, Function* ours, const void* caller, sqlite3** db, Open open) {
   declaration();
@@ -176,7 +183,7 @@ int open_fenced(const char* name, Function* ours, const void* caller, sqlite3** 
     return SQLITE_MISUSE;
   }
   const int code = open(real);
-  // The extension opens connections of its own, on which it needs no other layer 1.
+  // The extension opens connections itself, and these need no other layer 1.
   if (code != SQLITE_OK || db == nullptr || *db == nullptr || calling.find(extension_entry) != nullptr) return code;
   const int system_error = errno;
   const Library sqlite(reinterpret_cast<const void*>(real));

@@ -10,7 +10,8 @@
 namespace termgate::inline v0::sqlite {
 
 Term check(sqlite3* db, const Scope& scope, Term term) {
-  // Through SQL, so that a connection that has loaded the extension has one set of marks and not two.
+  // The check runs through SQL, so that a connection that has loaded the extension keeps one set of
+  // passed checks instead of two.
   Layer1::register_on(db);
   Statement statement(db, "SELECT termgate_check_term(?1, ?2)");
   Running call(statement.get());

@@ -1,7 +1,7 @@
-// One SQLite connection and what must hold on it: no statement of the application begins, ends or changes
-// what the driver relies on (authorize), and every wait for a lock tells the process that holds it
-// (lock_wait.hpp). The owner sees to it that one thread uses it at a time; SQLite is opened with NOMUTEX and
-// does not check that.
+// One SQLite connection and its invariants: no statement of the application begins or ends a
+// transaction, or changes what the driver relies on (authorize), and every wait for a lock is
+// announced to the process that holds it (lock_wait.hpp). The owner ensures that one thread uses it
+// at a time; SQLite is opened with NOMUTEX and does not check that.
 #include <termgate/detail/sqlite/connection.hpp>
 
 #include <sys/stat.h>
@@ -24,12 +24,12 @@
 namespace termgate::inline v0::sqlite {
 namespace {
 
-// PRAGMAs with an argument that tell something and change nothing of the connection's own.
+// PRAGMAs that may have an argument, and only read.
 constexpr std::array<std::string_view, 13> harmless_pragmas = {
     "table_info",        "table_xinfo",     "table_list",  "index_list",   "index_info",     "index_xinfo",   "foreign_key_list",
     "foreign_key_check", "integrity_check", "quick_check", "user_version", "application_id", "collation_list"};
 
-// The tables of layer 1. Other names may begin with termgate_.
+// The tables of layer 1. Other names may also begin with termgate_.
 constexpr std::array<const char*, 20> own_tables = {"termgate_fences",
                                                     "termgate_leases",
                                                     "termgate_streams",
@@ -55,7 +55,8 @@ bool is_own_table(const char* name) {
   return std::any_of(own_tables.begin(), own_tables.end(), [name](const char* table) { return sqlite3_stricmp(name, table) == 0; });
 }
 
-// One of them, one of their triggers and indexes, which are named after them, or a trigger that protect and adopt have made.
+// Whether it is one of these tables, one of their triggers and indexes, which are named after them,
+// or a trigger made by protect or adopt.
 bool is_own_part(const char* name) {
   const auto begins = [name](const char* with) { return sqlite3_strnicmp(name, with, static_cast<int>(std::strlen(with))) == 0; };
   return std::any_of(own_tables.begin(), own_tables.end(), begins) || begins("termgate_protect_") || begins("termgate_adopt_");
@@ -74,13 +75,14 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
                         "SQLITE_CANTOPEN");
     }
   }
-  // A reader opens READWRITE too: in WAL mode it needs to write to the shared index, and query_only keeps it
-  // from the rest.
+  // A reader opens READWRITE too: in WAL mode it must write to the shared index, and query_only
+  // prevents other writes.
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (create || how.memory() ? SQLITE_OPEN_CREATE : 0);
   const int code = sqlite3_open_v2(how.path.c_str(), &db_, flags, nullptr);
   try {
     if (code != SQLITE_OK) {
-      // sqlite3_open_v2 hands out a handle even when it fails, so it can be asked, and must be closed.
+      // sqlite3_open_v2 returns a handle even when it fails, which has the error and must be
+      // closed.
       const int system_error = sqlite3_system_errno(db_);
       throw Unavailable(fmt::format("cannot open the database file {}: {}", how.path,
                                     system_error != 0 ? std::strerror(system_error) : sqlite3_errmsg(db_)),
@@ -89,9 +91,9 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
     wait_for_locks(how.wait.value_or(OpenAs::default_wait));
     sqlite3_set_authorizer(db_, authorize, this);
     control_checked("PRAGMA foreign_keys = ON");
-    // So that DELETE triggers see what REPLACE removes (layer1/tables.cpp).
+    // Makes DELETE triggers see what REPLACE removes (layer1/tables.cpp).
     control_checked("PRAGMA recursive_triggers = ON");
-    // First, for a change of the journal mode is a commit of its own.
+    // Set first, because a change of the journal mode is a commit.
     control_checked("PRAGMA main.synchronous = EXTRA");
     if (!reader && !how.memory() && sqlite3_db_readonly(db_, "main") == 0) {
       std::string mode = how.journal_mode.value_or("");
@@ -112,7 +114,7 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
       wait_for_locks(std::chrono::milliseconds(0));
       wait_for_locks(layer1_->check_wait());
     }
-    // What was opened may be another file than the path named a moment later.
+    // The path may have named another file a moment later than the one that was opened.
     if (const auto problem = layer1_->file().problem(false); problem && !(reader && problem->code == SQLITE_CANTOPEN)) {
       throw_sqlite(problem->code, problem->text);
     }
@@ -133,8 +135,8 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
   }
 }
 
-// SQLite does not call the busy handler where a reader's lock is made a writer's, as here: two processes that open a
-// new file at the same moment meet each other, and one of them comes again.
+// SQLite does not call the busy handler when a reader's lock becomes a writer's, as here. If two
+// processes open a new file at the same moment, one of them must try again.
 void Connection::set_journal_mode(const OpenAs& how, const std::string& mode) {
   const auto until = std::chrono::steady_clock::now() + how.wait.value_or(OpenAs::default_wait);
   while (true) {
@@ -152,7 +154,8 @@ void Connection::set_journal_mode(const OpenAs& how, const std::string& mode) {
   }
 }
 
-// The statements first: a connection with unfinalized statements becomes a zombie instead of closing.
+// Statements are finalized first: otherwise the connection would become a zombie instead of
+// closing.
 Connection::~Connection() {
   by_text_.clear();
   recent_.clear();
@@ -160,7 +163,7 @@ Connection::~Connection() {
   sqlite3_close_v2(db_);
 }
 
-// SQLite calls it while it prepares a statement. Only the application's own statements are judged, never
+// SQLite calls it while it prepares a statement. It judges only the application's statements, never
 // those of layer 1 and of the driver.
 int Connection::authorize(void* held, int action, const char* first, const char* second, const char*, const char*) {
   auto& self = *static_cast<Connection*>(held);
@@ -169,7 +172,7 @@ int Connection::authorize(void* held, int action, const char* first, const char*
   switch (action) {
     case SQLITE_TRANSACTION: self.denied_ = fmt::format("{}: Termgate begins and ends the transaction", what); return SQLITE_DENY;
     case SQLITE_SAVEPOINT:
-      // As SQLite compares them: without case.
+      // Compared as SQLite does, without regard to case.
       if (second == nullptr || sqlite3_strnicmp(second, "termgate_member", 15) != 0) return SQLITE_OK;
       self.denied_ = "a savepoint named termgate_member: the name is Termgate's own";
       return SQLITE_DENY;
@@ -186,7 +189,7 @@ int Connection::authorize(void* held, int action, const char* first, const char*
       self.denied_ = "termgate_uninstall(): it takes every fence away; termgate uninstall is the command for that";
       return SQLITE_DENY;
     case SQLITE_UPDATE:
-      // Leases may run out earlier; the table's trigger sees to the rest.
+      // An application may shorten leases; the table's trigger refuses other changes.
       if (sqlite3_stricmp(first, "termgate_leases") == 0 && second != nullptr && sqlite3_stricmp(second, "expires_at") == 0)
         return SQLITE_OK;
       [[fallthrough]];
@@ -203,7 +206,8 @@ int Connection::authorize(void* held, int action, const char* first, const char*
     case SQLITE_CREATE_TEMP_TRIGGER:
     case SQLITE_CREATE_INDEX:
     case SQLITE_ALTER_TABLE:
-      // A trigger's or an index's second name is its table, ALTER TABLE's the only one.
+      // For a trigger or an index the second name is its table; for ALTER TABLE it is the only
+      // table.
       for (const char* name : {action == SQLITE_ALTER_TABLE ? nullptr : first, second}) {
         if (name == nullptr || !is_own_part(name)) continue;
         self.denied_ = fmt::format("{} belongs to Termgate: termgate uninstall removes layer 1", name);
@@ -214,8 +218,8 @@ int Connection::authorize(void* held, int action, const char* first, const char*
   }
 }
 
-// Throws InvalidInput for everything but one statement with parameters $1, $2, …: what follows the first
-// statement would be ignored by SQLite without a word.
+// Throws InvalidInput unless the text is one statement with parameters $1, $2, …: SQLite would
+// silently ignore anything after the first statement.
 Connection::Cached Connection::prepare(std::string_view sql) {
   application_ = true;
   denied_.clear();
@@ -224,7 +228,7 @@ Connection::Cached Connection::prepare(std::string_view sql) {
   const int code = sqlite3_prepare_v3(db_, sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT, &handle, &tail);
   application_ = false;
   if (code != SQLITE_OK) {
-    // SQLITE_AUTH, but for a function, whose refusal is a plain error.
+    // The code is SQLITE_AUTH, except for a function, whose refusal is a plain error.
     if (!denied_.empty()) throw InvalidInput("TG005 refused here: " + denied_);
     throw_sqlite(db_, code);
   }
@@ -246,15 +250,14 @@ Connection::Cached Connection::prepare(std::string_view sql) {
         throw InvalidInput(fmt::format("TG005 parameter {}: parameters are written $1, $2, …", name));
       }
     }
-    // SQLite numbers named parameters in the order of their first use; $2 before $1 is its number 1.
+    // SQLite numbers named parameters by their first use: if $2 comes before $1, it is number 1.
     made.parameters.push_back(number);
   }
   return made;
 }
 
-// The least recently used statement goes. The keys of by_text_ point into the list's elements, which a splice
-// does not move.
-// One that is not kept is put into `once`.
+// Removes the least recently used statement. The keys of by_text_ point into the list's elements,
+// which a splice does not move. A statement that must not be kept is put into `once`.
 Connection::Cached& Connection::prepared(std::string_view sql, std::optional<Cached>& once) {
   if (const auto found = by_text_.find(sql); found != by_text_.end()) {
     recent_.splice(recent_.begin(), recent_, found->second);
@@ -314,7 +317,7 @@ void Connection::throw_blocked() {
   throw Blocked(fmt::format("TG006 blocked: {} holds the database; nothing was written", lock_holder(db_)));
 }
 
-// SQLite's own handler sleeps up to 100 ms between two tries and tells nobody.
+// SQLite's own handler sleeps up to 100 ms between two attempts and does not announce the wait.
 void Connection::wait_for_locks(std::chrono::milliseconds wait) noexcept {
   busy_wait_ = wait;
   const auto busy = [](void* held, int times) {
@@ -335,12 +338,13 @@ void Connection::wait_for_locks(std::chrono::milliseconds wait) noexcept {
 }
 
 int Connection::begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term) {
-  // IMMEDIATE, because a transaction that has read cannot wait for the lock: its snapshot may be old by then.
+  // IMMEDIATE, because a transaction that has already read cannot wait for the lock: its snapshot
+  // may be outdated by then.
   const char* statement = read_only ? "BEGIN" : "BEGIN IMMEDIATE";
   const auto attempt = [&] {
     const int code = control(statement);
-    // Under the write lock, so that a file that is still in its place stays comparable until the commit looks
-    // again.
+    // Checked under the write lock, so that a file that is still in place stays comparable until
+    // commit() checks again.
     if (code != SQLITE_OK || read_only) return code;
     const auto problem = layer1_->file().problem(true);
     if (!problem) return code;
@@ -359,7 +363,7 @@ int Connection::begin(bool read_only, std::chrono::milliseconds wait, std::strin
   return code;
 }
 
-// The file is looked at once more: one that was replaced since BEGIN would take the write where nobody reads
+// Checks the file once more: if it was replaced since BEGIN, the write would go where nobody reads
 // it (F2).
 int Connection::commit(int& extended) noexcept {
   file_problem_ = layer1_->file().problem(true);
@@ -380,8 +384,8 @@ Rows Connection::execute(std::string_view sql, std::span<const Value> parameters
 
 Rows Connection::execute(sql::Call call, std::span<const Value> parameters) {
   if (call != sql::Call::check_term || parameters.size() != 2) return execute(sql::sqlite_calls()[call], parameters);
-  // The check goes before every write, and its statement does nothing but call this: without the detour
-  // through a SELECT it costs a quarter less (0.5 µs of 2).
+  // The check precedes every write, and its statement only calls this. Calling it directly instead
+  // of through a SELECT saves a quarter (0.5 of 2 µs).
   try {
     Rows rows;
     rows.columns.emplace_back("fence");
@@ -401,7 +405,7 @@ Rows Connection::run(std::string_view sql, std::span<const Value> parameters) {
   std::optional<Cached> once;
   Cached& cached = prepared(sql, once);
   sqlite3_stmt* statement = cached.statement.get();
-  // Bindings are borrowed from `parameters`, so none may outlive this call.
+  // Bindings borrow from `parameters`, so none may outlive this call.
   struct Reset {
     sqlite3_stmt* held;
     ~Reset() {
@@ -425,7 +429,7 @@ Rows Connection::run(std::string_view sql, std::span<const Value> parameters) {
   int columns = -1;
   while (true) {
     const int code = sqlite3_step(statement);
-    // Read after the first step: that may have prepared the statement anew for a changed schema.
+    // Read after the first step, which may have prepared the statement again for a changed schema.
     if (columns < 0) {
       columns = sqlite3_column_count(statement);
       rows.columns.reserve(static_cast<std::size_t>(columns));
@@ -455,13 +459,13 @@ Rows Connection::run(std::string_view sql, std::span<const Value> parameters) {
     }
     rows.rows.push_back(std::move(row));
   }
-  // DDL leaves the count of the statement before in place.
+  // DDL leaves the previous statement's count in place.
   if (sqlite3_stmt_readonly(statement) == 0 && sqlite3_total_changes64(db_) != changes_before) rows.affected = sqlite3_changes64(db_);
   return rows;
 }
 
-// The statement is kept under the address of its text, so `sql` must be a string literal or live as long as
-// the connection.
+// The statement is cached by the address of its text, so `sql` must be a string literal or live as
+// long as the connection.
 int Connection::control(const char* sql) noexcept {
   try {
     Statement& kept = controls_[sql];

@@ -13,7 +13,7 @@
 namespace termgate::inline v0::sqlite {
 namespace {
 
-// SQLite has messages for its codes and no function that gives their names.
+// SQLite has messages for its codes but no function that returns their names.
 constexpr std::pair<int, std::string_view> code_names[] = {
     {SQLITE_ERROR, "SQLITE_ERROR"},
     {SQLITE_INTERNAL, "SQLITE_INTERNAL"},
@@ -83,17 +83,18 @@ int code_of(std::string_view wanted) noexcept {
   return SQLITE_ERROR;
 }
 
-// Whether a COMMIT that failed so may be found committed after all, by the next process that opens the file
-// (F5).
+// Whether a COMMIT that failed with this code may turn out to be committed when the next process
+// opens the file (F5).
 bool commit_outcome_unknown(int extended_code) noexcept {
   if ((extended_code & 0xff) != SQLITE_IOERR) return false;
-  // What fails before the commit record is complete cannot be mistaken for it: its checksum is wrong.
+  // A failure before the commit record is complete leaves a record with a wrong checksum, which
+  // never counts as a commit.
   return extended_code != SQLITE_IOERR_WRITE && extended_code != SQLITE_IOERR_READ && extended_code != SQLITE_IOERR_SHORT_READ &&
          extended_code != SQLITE_IOERR_NOMEM && extended_code != SQLITE_IOERR_LOCK && extended_code != SQLITE_IOERR_RDLOCK;
 }
 
-// The library's exception for an error of SQLite. A refusal that one of our SQL functions has thrown arrives
-// here as a text, so it is looked for first.
+// Throws the library's exception for an error of SQLite. A refusal from one of Termgate's SQL
+// functions arrives here as a text, so that is tried first.
 void throw_sqlite(int extended_code, std::string_view message) {
   detail::throw_if_tg(message);
   const std::string code(code_name(extended_code));
@@ -105,7 +106,7 @@ void throw_sqlite(int extended_code, std::string_view message) {
     default: break;
   }
   switch (extended_code & 0xff) {
-    // The caller knows how long it has waited and for whom; it turns this into Blocked.
+    // The caller knows how long it has waited and for which holder; it turns this into Blocked.
     case SQLITE_BUSY: throw BusyNow();
     case SQLITE_INTERRUPT: throw Unavailable("the work was interrupted and rolled back: nothing was written", code);
     case SQLITE_FULL:
@@ -115,7 +116,7 @@ void throw_sqlite(int extended_code, std::string_view message) {
     case SQLITE_NOLFS: throw Unavailable(fmt::format("{} ({}): nothing was written", message, code), code);
     default: break;
   }
-  // A function of ours has said it already where a statement of its own met this.
+  // If one of Termgate's SQL functions ran the statement, its message already says so.
   const bool reported = message.find("Termgate is not installed") != std::string_view::npos;
   if (!reported && (message.starts_with("no such table: main.termgate_") || message.starts_with("no such table: termgate_") ||
                     message.starts_with("no such function: termgate_"))) {
@@ -146,14 +147,14 @@ std::string naming(std::string_view path, std::string_view message) {
 
 void throw_sqlite(sqlite3* db, int code) {
   const int extended = db != nullptr ? sqlite3_extended_errcode(db) : code;
-  // The connection's code may be a later call's; the caller's says what failed.
+  // The connection's code may be from a later call; the caller's code tells what failed.
   const bool same = (extended & 0xff) == (code & 0xff);
   const int reported = same ? extended : code;
   std::string message = same && db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code);
   const char* path = db != nullptr ? sqlite3_db_filename(db, "main") : nullptr;
   if (reported == SQLITE_READONLY_DBMOVED) throw_sqlite(reported, moved_message(path != nullptr ? path : ""));
   if (path != nullptr && *path != '\0' && message.find(path) == std::string::npos) {
-    // PRAGMA query_only gives the same code, and is no matter of the file's.
+    // PRAGMA query_only gives the same code, but has nothing to do with the file.
     if ((reported & 0xff) == SQLITE_READONLY && (reported != SQLITE_READONLY || sqlite3_db_readonly(db, "main") == 1)) {
       message = fmt::format("{}: {}: this user needs to write to the file and to its folder", path, message);
     } else if ((reported & 0xff) == SQLITE_CANTOPEN) {

@@ -1,6 +1,6 @@
-// Device and inode number say whether a path still names the same file (file_watch.hpp says why that
-// matters). Every answer is only as fresh as its statx(): the callers ask under the write lock, before BEGIN's
-// work and before COMMIT.
+// Device and inode number tell whether a path still names the same file (file_watch.hpp says why
+// that matters). An answer is only as fresh as its statx(), so callers check under the write lock:
+// after BEGIN and before COMMIT.
 #include <termgate/detail/sqlite/file_watch.hpp>
 
 #include <fcntl.h>
@@ -18,18 +18,19 @@
 namespace termgate::inline v0::sqlite {
 namespace {
 
-// Why the locks of the main database's VFS keep no other program out; empty where they do.
+// Why the locks of the main database's VFS do not exclude other programs; empty if they do.
 std::string no_locks(sqlite3* db, const char* file, std::string& foreign) {
   for (const char* option : {"nolock", "immutable"}) {
     if (sqlite3_uri_boolean(file, option, 0) != 0) return fmt::format("it was opened with {}=1", option);
   }
   char* held = nullptr;
   if (sqlite3_file_control(db, "main", SQLITE_FCNTL_VFSNAME, &held) != SQLITE_OK || held == nullptr) return {};
-  // "shim/unix": the last one has the file.
+  // In a name such as "shim/unix" the last part is the VFS that opens the file.
   std::string name = held;
   sqlite3_free(held);
   name.erase(0, name.rfind('/') + 1);
-  // unix-excl takes the same locks and keeps them; the others of SQLite's own lock nothing, or what no plain connection looks at.
+  // unix-excl takes the same locks and keeps them. SQLite's other VFSs lock nothing, or use locks
+  // that ordinary connections ignore.
   if (name == "unix" || name == "unix-excl") return {};
   if (name.starts_with("unix-")) return fmt::format("it was opened with vfs={}", name);
   if (name != "memdb") foreign = name;
@@ -42,7 +43,7 @@ std::optional<FileWatch::Seen> FileWatch::look_at(const std::string& path) noexc
   struct statx status {};
   if (statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_NLINK | STATX_TYPE, &status) != 0) return std::nullopt;
   const std::uint64_t device = (std::uint64_t{status.stx_dev_major} << 32) | status.stx_dev_minor;
-  // Since Linux 5.8; before, nobody can tell.
+  // Available since Linux 5.8; before that it cannot be determined.
   const bool mounted = S_ISREG(status.stx_mode) && (status.stx_attributes & status.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0;
   return Seen{{device, status.stx_ino}, status.stx_nlink, mounted};
 }
@@ -54,15 +55,15 @@ std::optional<FileWatch::Identity> FileWatch::identity_of(const std::string& pat
 
 void FileWatch::begin(sqlite3* db, const std::string& path) {
   *this = FileWatch();
-  // An empty name is a database in memory or a temporary one, which no path leads to.
+  // An empty name is an in-memory or temporary database, which no path leads to.
   const char* held = sqlite3_db_filename(db, "main");
   if (held == nullptr || *held == '\0' || path.empty()) return;
-  // The process may change its folder later.
+  // Made absolute, because the process may change its working directory later.
   std::error_code failure;
   path_ = std::filesystem::absolute(path, failure).string();
   if (failure) path_ = held;
   file_ = identity_of(path_);
-  // A file system of SQLite's that keeps its files elsewhere than the system does.
+  // A VFS that keeps its files elsewhere than in the file system.
   if (!file_ || !identity_of(held)) return;
   db_ = db;
   process_ = getpid();
@@ -75,7 +76,7 @@ void FileWatch::know_log() noexcept {
   for (Beside& one : log_) one.file = identity_of(one.path);
 }
 
-// Prepared anew each time: the answer of a PRAGMA is fixed when it is prepared, and another process may
+// Prepared again each time: a PRAGMA's answer is fixed when it is prepared, and another process may
 // change the mode.
 bool FileWatch::uses_log() const noexcept {
   sqlite3_stmt* statement = nullptr;
@@ -90,7 +91,7 @@ bool FileWatch::uses_log() const noexcept {
 
 bool FileWatch::replaced() const noexcept {
   if (db_ == nullptr) return false;
-  // The inode on another device, a link that leads elsewhere by now: SQLite compares neither.
+  // The same inode on another device, or a link that now leads elsewhere: SQLite checks neither.
   if (identity_of(path_) != file_) return true;
   for (const Beside& one : log_) {
     if (one.file && identity_of(one.path) != one.file) return true;
@@ -102,12 +103,12 @@ bool FileWatch::moved(bool writing) noexcept {
   int has_moved = 0;
   if (sqlite3_file_control(db_, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved) == SQLITE_OK && has_moved != 0) return true;
   if (replaced()) {
-    // The log goes when this connection leaves WAL mode, which no other can make it do.
+    // The log disappears when this connection leaves WAL mode; no other connection can do that.
     if (identity_of(path_) != file_ || uses_log()) return true;
     for (Beside& one : log_) one.file.reset();
   }
   if (log_[0].file || !writing) return false;
-  // SQLite makes the log before it gives the write lock, so one that is missing was taken away.
+  // SQLite creates the log before it grants the write lock, so a missing log was removed.
   if (!identity_of(log_[0].path)) return uses_log();
   know_log();
   return false;

@@ -1,6 +1,7 @@
-// Layer 1's SQL surface on a connection: the functions termgate_…, and the virtual table that tells where
-// transactions begin and end. Parameters and results are listed in sql/sqlite/README.md.
-// Long: the SQL functions of layer 1, one after the other, and the table of them.
+// Layer 1's SQL interface on a connection: the functions termgate_…, and the virtual table that
+// reports where transactions begin and end. Parameters and results are listed in
+// sql/sqlite/README.md. This file is long: it has all SQL functions of layer 1, one after the
+// other, and the table of them.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>
@@ -26,10 +27,11 @@ namespace stmt = termgate::sql::sqlite_statements;
 
 // ---------------------------------------------------------------------------------------------------------- JSON
 
-// A payload as JSON can carry it: text where it is UTF-8 without NUL, else {"hex":"…"}.
+// A payload in JSON: as text if it is UTF-8 without NUL, otherwise {"hex":"…"}.
 std::string payload_json(std::string_view payload) {
   bool text = payload.empty();
-  // name_problem knows UTF-8 and refuses NUL; its length limits are met piece by piece.
+  // name_problem() accepts UTF-8 without NUL; its length limits are avoided by testing piece by
+  // piece.
   for (std::size_t at = 0; at < payload.size();) {
     std::size_t end = std::min(at + 190, payload.size());
     while (end < payload.size() && end > at && (static_cast<unsigned char>(payload[end]) & 0xC0) == 0x80) --end;
@@ -66,7 +68,7 @@ class Arguments {
   int type(int at) const { return sqlite3_value_type(values_[at]); }
   sqlite3_value* raw(int at) const { return at < count_ ? values_[at] : nullptr; }
 
-  // Text, or an integer in decimal; the bytes are copied, for a nested statement may move them.
+  // Text, or an integer in decimal; the bytes are copied, because a nested statement may move them.
   std::string text(int at, const char* what) const {
     if (absent(at)) throw InvalidInput(fmt::format("TG005 malformed {}: it is NULL", what));
     if (type(at) != SQLITE_TEXT && type(at) != SQLITE_INTEGER) {
@@ -125,8 +127,8 @@ void give(sqlite3_context* context, const std::string& text) {
 void give(sqlite3_context* context, std::int64_t number) { sqlite3_result_int64(context, number); }
 void give(sqlite3_context* context, bool truth) { sqlite3_result_int(context, truth ? 1 : 0); }
 
-// What SQLite's JSON would misread without a word: it ends at a NUL, spelt \u0000 or not, and lists an object's
-// values like an array's.
+// Refuses what SQLite's JSON silently misreads: it ends at a NUL, also if written as \u0000, and
+// treats an object's values like an array's.
 std::string json_array(Layer1& layer1, const Arguments& arguments, int at, const char* what) {
   std::string json = arguments.text(at, what);
   for (std::size_t byte = 0; byte < json.size(); ++byte) {
@@ -144,7 +146,8 @@ std::string json_array(Layer1& layer1, const Arguments& arguments, int at, const
   return json;
 }
 
-// A batch: a JSON array of texts and {"hex":"…"}, which `payloads` then holds, or the driver's own array behind a pointer.
+// A batch: the driver's own array behind a pointer, or a JSON array of texts and {"hex":"…"}, which
+// is stored in `payloads`.
 std::span<const std::string> payloads_of(Layer1& layer1, const Arguments& arguments, int at, std::vector<std::string>& payloads) {
   if (sqlite3_value* raw = arguments.raw(at)) {
     if (const auto* array = static_cast<const BytesArray*>(sqlite3_value_pointer(raw, bytes_array_pointer))) return *array;
@@ -166,7 +169,7 @@ std::span<const std::string> payloads_of(Layer1& layer1, const Arguments& argume
   return payloads;
 }
 
-// Not given: none.
+// None: the argument was not given.
 std::optional<std::vector<std::optional<std::string>>> write_ids_of(Layer1& layer1, const Arguments& arguments, int at) {
   std::vector<std::optional<std::string>> ids;
   if (sqlite3_value* raw = arguments.raw(at)) {
@@ -192,7 +195,7 @@ Layer1::RowScope row_scope(const Arguments& arguments, int at) {
   }
 }
 
-// What a trigger read in its own file; nullopt where it hands over nothing.
+// What a trigger read in its own file; nullopt if it passes nothing.
 std::optional<Layer1::Handed> handed(const Arguments& arguments, int at) {
   if (arguments.raw(at) == nullptr) return std::nullopt;
   return Layer1::Handed{arguments.type(at) == SQLITE_INTEGER ? std::optional(sqlite3_value_int64(arguments.raw(at))) : std::nullopt};
@@ -236,13 +239,13 @@ struct Function {
   Body body;
 };
 
-// Functions that change anything are for top-level SQL alone: a trigger or view of a hostile schema must not
-// be able to seal a scope.
+// Functions that change anything may only be called by top-level SQL: a trigger or view of a
+// hostile schema must not be able to seal a scope.
 constexpr int writes = SQLITE_UTF8 | SQLITE_DIRECTONLY;
 constexpr int reads = SQLITE_UTF8 | SQLITE_DIRECTONLY;
-// The guard alone works in triggers, also under trusted_schema = OFF, and so in views. Called from one it passes what
-// the session has declared or passed, and no more: it raises for the rows of adopted tables only, and counts for those
-// of mode observe, inside a writing statement.
+// Only the guard function may be called from triggers, also under trusted_schema = OFF, and
+// therefore from views. A view gains nothing by that: the guard passes only what the session has
+// declared or passed, and raises or counts only inside a writing statement.
 constexpr int guards = SQLITE_UTF8 | SQLITE_INNOCUOUS;
 
 constexpr Function functions[] = {
@@ -254,7 +257,7 @@ constexpr Function functions[] = {
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.check_term(in.scope(0), in.term(1))); }},
     {"termgate_seal", 2, 5, writes, "(scope, term [, grace_ms [, actor, reason]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       // Nothing can be in flight below the write lock, so there is nobody to be patient with.
+       // With the write lock held no other write is in flight, so the grace has no effect.
        static_cast<void>(in.optional_integer(2, "grace"));
        const Layer1::Receipt receipt = layer1.seal(in.scope(0), in.term(1), in.optional_text(3, "actor"), in.optional_text(4, "reason"));
        give(out, Json('{')
@@ -266,7 +269,7 @@ constexpr Function functions[] = {
      }},
     {"termgate_append", 3, 6, writes, "(stream, term, payload [, expected [, scope [, write_id]]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       // The argument's own bytes, which stay where they are until the function returns.
+       // These are the argument's own bytes, which stay valid until the function returns.
        give(out, layer1.append(in.stream(0), in.term(1), {{in.payload(2), in.write_id(5)}}, in.optional_integer(3, "expected number"),
                             in.optional_scope(4)));
      }},
@@ -275,7 +278,8 @@ constexpr Function functions[] = {
        std::vector<std::string> held;
        const auto payloads = payloads_of(layer1, in, 2, held);
        const auto ids = write_ids_of(layer1, in, 5);
-       // A batch with some ids could be sent again in part: what its other writes became, nobody could tell (F5).
+       // If a batch had only some ids, part of it could be sent again, and nobody could tell what
+       // became of the rest (F5).
        const bool given = ids.has_value();
        if (given && (ids->size() != payloads.size() || std::find(ids->begin(), ids->end(), std::nullopt) != ids->end())) {
          throw InvalidInput(fmt::format("TG005 a batch of {} needs as many write ids, none of them NULL", payloads.size()));
@@ -542,7 +546,8 @@ constexpr Function functions[] = {
        layer1.uninstall(in.text(0, "actor"), in.text(1, "reason"));
        sqlite3_result_null(out);
      }},
-    // Called by triggers only. Its name is the message that a program without the extension meets.
+    // Called by triggers only. A program without the extension gets this name in its error message,
+    // which tells what to do.
     {"termgate_guard_load_termgate_extension_first", 2, 5, guards, "(kind, …)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        const std::string kind = in.text(0, "kind");
@@ -579,7 +584,7 @@ constexpr Function functions[] = {
          layer1.require_here("termgate_fences", handed(in, 4));
          if (!layer1.guard_lower(name, in.integer(3, "term"))) return sqlite3_result_null(out);
        } else if (kind == "own" || kind == "mark") {
-         // What is at work writes to the main database alone.
+         // Layer 1's own statements need no mark: they write to the main database only.
          if (!layer1.at_work()) return sqlite3_result_null(out);
        } else {
          throw InvalidInput("TG005 an unknown guard: this extension is older than the database's triggers");
@@ -588,8 +593,9 @@ constexpr Function functions[] = {
      }},
 };
 
-// These wait for no lock and prepare nothing: they work while another connection holds the file, before the key of an encrypted one is
-// given, and on a connection that its owner has not begun to use.
+// These functions wait for no lock and prepare nothing. So they work while another connection holds
+// the file, before an encrypted file's key is given, and on a connection that its owner has not
+// begun to use.
 bool touches_no_file(std::string_view name) { return name == "termgate_declare" || name == "termgate_version"; }
 
 struct Registered {
@@ -601,7 +607,7 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
   const auto* registered = static_cast<const Registered*>(sqlite3_user_data(context));
   Layer1& layer1 = *registered->layer1;
   sqlite3* db = layer1.connection();
-  // Nested statements would change what last_insert_rowid() tells the application.
+  // Nested statements would change the application's last_insert_rowid().
   const sqlite3_int64 rowid = sqlite3_last_insert_rowid(db);
   try {
     const Function& function = *registered->function;
@@ -614,7 +620,7 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
     if (touches_no_file(function.name)) work();
     else layer1.patiently(work);
   } catch (const StaleTerm& stale) {
-    // A refused seal wrote nothing and is no refused write.
+    // A refused seal wrote nothing and does not count as a refused write.
     if (std::string_view(registered->function->name) != "termgate_seal") layer1.count_refusal(stale.scope(), stale.term());
     sqlite3_result_error(context, stale.what(), -1);
   } catch (const Conflict& conflict) {
@@ -623,7 +629,8 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
   } catch (const Error& error) {
     sqlite3_result_error(context, error.what(), static_cast<int>(std::strlen(error.what())));
     const std::string_view code = error.code();
-    // What SQLite itself failed with keeps its code; TG codes are plain errors, recognized by their prefix.
+    // An error of SQLite itself keeps its code; TG codes are plain errors, recognized by their
+    // prefix.
     if (code.starts_with("SQLITE_")) sqlite3_result_error_code(context, code_of(code));
   } catch (const std::bad_alloc&) { sqlite3_result_error_nomem(context); } catch (const std::exception& error) {
     sqlite3_result_error(context, error.what(), -1);
@@ -662,8 +669,9 @@ int disconnect(sqlite3_vtab* table) {
   return SQLITE_OK;
 }
 
-// A second table, which no statement ever uses, so that it is let go when the connection closes: SQLite
-// refuses to close while our statements are prepared, and this is the moment before it looks.
+// A second table, which no statement ever uses, so that SQLite disconnects it when the connection
+// closes. SQLite refuses to close while our statements are prepared, and this is the last moment to
+// finalize them.
 int disconnect_last(sqlite3_vtab* table) {
   static_cast<Table*>(table)->layer1->finalize_statements();
   return disconnect(table);
@@ -686,7 +694,7 @@ int rowid(sqlite3_vtab_cursor*, sqlite3_int64* out) {
   *out = 0;
   return SQLITE_OK;
 }
-// Being writable is what makes SQLite tell us of transactions; no write is ever accepted.
+// The table must be writable, so that SQLite calls it for transactions; it refuses every write.
 int update(sqlite3_vtab* table, int, sqlite3_value**, sqlite3_int64*) {
   table->zErrMsg = sqlite3_mprintf("termgate_transaction holds no rows and takes none: a pass is not a row");
   return SQLITE_READONLY;
@@ -760,7 +768,7 @@ constexpr sqlite3_module connection_module = [] {
   return module;
 }();
 
-// Nothing: no layer 1 is on this connection.
+// None: the connection has no layer 1.
 std::optional<std::string> registered_version(sqlite3* db) {
   sqlite3_stmt* probe = nullptr;
   if (sqlite3_prepare_v2(db, "SELECT termgate_version()", -1, &probe, nullptr) != SQLITE_OK) return std::nullopt;
@@ -773,13 +781,14 @@ std::optional<std::string> registered_version(sqlite3* db) {
 }  // namespace
 
 Layer1* Layer1::register_on(sqlite3* db) {
-  // Passed by pointer: only this very binary's Layer1 answers to this name.
+  // Passed by pointer, so that only the Layer1 of this very binary accepts it.
   if (registered_version(db)) return nullptr;
   return &put_on(db);
 }
 
 Layer1& Layer1::register_first(sqlite3* db) {
-  // A function that another version has and this one lacks would outlive what it points to.
+  // If another version has a function that this one lacks, that function would outlive what it
+  // points to.
   if (const auto there = registered_version(db); there && *there != TERMGATE_VERSION) {
     throw InvalidInput(fmt::format(
         "TG005 another library has put version {} of Termgate's functions on a new connection, and this is version " TERMGATE_VERSION
@@ -789,11 +798,11 @@ Layer1& Layer1::register_first(sqlite3* db) {
   return put_on(db);
 }
 
-// Functions and modules of the same names are replaced.
+// Functions and modules with the same names are replaced.
 Layer1& Layer1::put_on(sqlite3* db) {
   auto* home = new Home(db);
   if (const char* path = sqlite3_db_filename(db, "main"); path != nullptr) home->layer1.watch_file(path);
-  // From here on the module owns it, also when registering fails.
+  // From here on the module owns it, even if registering fails.
   int code =
       sqlite3_create_module_v2(db, "termgate_transaction", &transaction_module, home, [](void* held) { delete static_cast<Home*>(held); });
   if (code == SQLITE_OK) code = sqlite3_create_module_v2(db, "termgate_connection", &connection_module, home, nullptr);

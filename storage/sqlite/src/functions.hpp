@@ -1,4 +1,4 @@
-// What the driver and the functions share: the names under which arrays are handed over by pointer.
+// Names that the driver and the functions share, under which arrays are passed by pointer.
 #pragma once
 
 namespace termgate::inline v0::sqlite {

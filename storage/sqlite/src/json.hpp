@@ -1,4 +1,4 @@
-// Json: an object or an array as text, in one pass.
+// Json builds an object or an array as text, in one pass.
 #pragma once
 
 #include <cstdint>

@@ -36,17 +36,18 @@ socklen_t address_of(sockaddr_un& address, int pid, const std::string& path) {
   address = {};
   address.sun_family = AF_UNIX;
   const std::size_t size = std::min(name.size(), sizeof address.sun_path - 1);
-  std::memcpy(address.sun_path + 1, name.data(), size);  // behind a zero byte: abstract
+  std::memcpy(address.sun_path + 1, name.data(), size);  // after a zero byte, which makes the name abstract
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
 }
 
-// Longer than any notice: a scope has 800 bytes at most. What is longer is cut, and is none of ours.
+// Longer than any notice: a scope has at most 800 bytes. Anything longer is cut, and is not a
+// notice.
 constexpr std::size_t notice_bytes_max = 4096;
 
 }  // namespace
 
-// False: no holder was found, so it is worth looking again soon. A notice that cannot be delivered is not an
-// error.
+// False: no holder was found, so looking again soon is useful. A notice that cannot be delivered is
+// not an error.
 bool LockWait::send_notice() const {
   const char* path = sqlite3_db_filename(db_, "main");
   if (path == nullptr || *path == '\0') return true;
@@ -57,7 +58,7 @@ bool LockWait::send_notice() const {
   const int to = size != 0 ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
   if (to < 0) return true;
   const std::string notice = fmt::format("{} {}", term_, scope_);
-  // Nobody there, or too many others waiting: nothing that could be done about it.
+  // If nobody listens, or too many others wait, nothing can be done about it.
   [[maybe_unused]] const auto sent =
       sendto(to, notice.data(), notice.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
   close(to);
@@ -67,7 +68,8 @@ bool LockWait::send_notice() const {
 void LockWait::pause(milliseconds at_most) {
   const auto now = steady_clock::now();
   if (now >= next_) {
-    // The lock changes hands all the time where many write: whoever was not found is looked for again soon.
+    // With many writers the lock changes hands all the time, so a holder that was not found is
+    // looked for again soon.
     next_ = now + (send_notice() ? every : first_after);
   }
   std::this_thread::sleep_for(std::clamp(at_most, milliseconds(1), pause_));

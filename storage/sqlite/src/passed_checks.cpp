@@ -1,5 +1,6 @@
-// Which checks the open transaction has passed, and at which depth of savepoints (passed_checks.hpp). A pass
-// that outlives its reason would let a stale write through, so every doubt drops it.
+// The checks that the open transaction has passed, and at which depth of savepoints
+// (passed_checks.hpp). A pass that outlives its reason would let a stale write through, so it is
+// dropped in every case of doubt.
 #include <termgate/detail/sqlite/passed_checks.hpp>
 
 #include <algorithm>
@@ -24,8 +25,8 @@ void PassedChecks::acquired(const std::string& scope, const std::string& owner, 
   acquired_[scope].push_back(Acquired{owner, ttl_ms, endpoint, term, depth_});
 }
 
-// The count of raises grows, so that a pass that was recorded before the transaction was tracked is compared
-// anew.
+// Increases the count of raises, so that a pass that was recorded before the transaction was
+// tracked is compared again.
 void PassedChecks::began(bool known) noexcept {
   if (!known) clear();
   tracking_ = true;
@@ -50,8 +51,8 @@ void PassedChecks::released(int index) noexcept {
   for (Required& lease : required_) lease.depth = std::min(lease.depth, depth_);
 }
 
-// A pass that was given inside the savepoint goes: the raise that it may have made is undone. Those given
-// before stay, and are compared anew.
+// Drops passes from inside the savepoint, because the raise that they may have made is undone.
+// Earlier ones stay, and are compared again.
 void PassedChecks::rolled_back_to(int index) noexcept {
   std::erase_if(passes_, [index](const auto& pass) { return pass.second.depth > index; });
   for (auto& [scope, leases] : acquired_) std::erase_if(leases, [index](const Acquired& lease) { return lease.depth > index; });

@@ -33,7 +33,7 @@ using sqlite::OpenAs;
 using sqlite::WriteQueue;
 
 class SqliteDriver;
-// The driver whose work runs on this thread: a call from inside it would wait for itself.
+// The driver whose work runs on this thread, because a call from inside it would wait for itself.
 thread_local const SqliteDriver* at_work = nullptr;
 
 struct AtWork {
@@ -48,15 +48,15 @@ bool file_moved(const Unavailable& failure) { return failure.code() == code_name
 
 class SqliteTransaction final : public OpenTransaction {
  public:
-  // With `queue` the transaction is begun again, flushed, if its first statement is a raise that the connection would
-  // not flush: a check or a claim, as Database::write begins. A later one is refused, for what went before it cannot
-  // be run again.
+  // With `queue`, the transaction is begun again as a flushed one if its first statement raises and
+  // the connection would not flush that: a check or a claim, which Database::write begins with. A
+  // later one is refused, because earlier statements cannot be run again.
   explicit SqliteTransaction(Connection& connection, WriteQueue* queue = nullptr) : connection_(connection), queue_(queue) {}
   Rows call(sql::Call call, std::span<const Value> parameters) override { return run(call, parameters); }
   Rows execute(std::string_view sql, std::span<const Value> parameters) override { return run(sql, parameters); }
 
  private:
-  // `queue_` is used up by the first statement: only that one may begin the transaction again.
+  // The first statement resets `queue_`: only that one may restart the transaction.
   template <class Statement>
   Rows run(Statement statement, std::span<const Value> parameters) {
     WriteQueue* queue = std::exchange(queue_, nullptr);
@@ -74,7 +74,7 @@ class SqliteTransaction final : public OpenTransaction {
   WriteQueue* queue_;
 };
 
-// A member of a group that is undone alone; the queue knows no other way out of it.
+// Thrown to undo only this member of a group; the queue has no other way to do that.
 struct GivenUp {};
 
 class SqliteDriver final : public Driver {
@@ -87,9 +87,9 @@ class SqliteDriver final : public Driver {
 
   void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) override {
     refuse_nested();
-    // Every isolation level is SQLite's one: serializable.
-    // With these settings a crash may take back the newest commits, and a fence may never go down (F3). So a
-    // raise has to run in a flushed transaction.
+    // All isolation levels mean SQLite's only one, serializable. With these settings a crash may
+    // lose the newest commits, but a fence may never be lowered (F3), so a raise must run in a
+    // flushed transaction.
     const bool forgetful = !options.read_only && (how_.synchronous == "normal" || how_.synchronous == "off");
     WriteQueue* flushing = nullptr;
     const auto guarded = [&](Connection& connection) {
@@ -129,7 +129,7 @@ class SqliteDriver final : public Driver {
       return rows;
     }
     bool wants_flush = false;
-    // Whose check it is, for a holder that could be ended for it (F4).
+    // The claim of the check, for a holder that could be evicted for it (F4).
     const bool checks =
         (call == sql::Call::check_term || call == sql::Call::seal || call == sql::Call::seal_with_reason) && parameters.size() >= 2;
     const std::string scope = checks ? parameters[0].as_text() : std::string();
@@ -137,7 +137,7 @@ class SqliteDriver final : public Driver {
     try {
       write([&](WriteQueue& queue) { queue.run({.timeout = timeout, .scope = scope, .term = term}, one, &wants_flush); });
     } catch (const InvalidInput&) {
-      // A raise on a connection that was opened to be fast and forgetful: this one transaction is flushed.
+      // A raise on a connection with weak flushing: only this transaction is flushed.
       if (!wants_flush) throw;
       write([&](WriteQueue& queue) { queue.run({.timeout = timeout, .scope = scope, .term = term, .flushed = true}, one); });
     }
@@ -158,8 +158,8 @@ class SqliteDriver final : public Driver {
   int installed_version() override {
     refuse_nested();
     struct stat status {};
-    // Opening a connection would fail for a file that does not exist; no file is version 0, and is not made
-    // by a question.
+    // Opening a connection would fail if the file does not exist. That counts as version 0, and the
+    // file is not created.
     if (!how_.memory() && stat(how_.path.c_str(), &status) != 0 && errno == ENOENT) return 0;
     int version = 0;
     read(std::nullopt, [&](Connection& connection) { version = connection.layer1().installed_version(); });
@@ -183,7 +183,7 @@ class SqliteDriver final : public Driver {
 
  private:
   void refuse_nested() const {
-    // Before any mutex, which another thread of the parent may have held.
+    // Before any mutex, which another thread of the parent may have held at fork().
     if (!how_.memory() && getpid() != process_) {
       throw Unavailable(
           fmt::format("the database {} was opened by process {} and inherited by fork(), and its locks are not this process's: "
@@ -214,8 +214,8 @@ class SqliteDriver final : public Driver {
     return made;
   }
 
-  // Where the file was moved nothing was written, and the next write opens what the path names by then. What this process
-  // has seen of fences it keeps, so that a file that shows lower ones is TG004.
+  // If the file was moved, nothing was written, and the next write opens what the path then names.
+  // The memory of fences is kept, so that a file with lower ones is reported as TG004.
   void write(const std::function<void(WriteQueue&)>& work, bool create = false) {
     std::shared_ptr<Writer> held = writer(create);
     try {
@@ -223,8 +223,8 @@ class SqliteDriver final : public Driver {
     } catch (const Unavailable& failure) {
       if (file_moved(failure)) {
         std::shared_ptr<Writer> expected = held;
-        // Only this writer is given up: another thread may have opened a new one meanwhile. Threads that
-        // still use it hold it by their shared pointer.
+        // Drops only this writer, because another thread may already have opened a new one. Threads
+        // that still use it keep it by their shared pointer.
         writer_.compare_exchange_strong(expected, nullptr);
       }
       throw;
@@ -239,7 +239,7 @@ class SqliteDriver final : public Driver {
     Borrowed reader(*this);
     Connection& connection = *reader.connection;
     connection.set_deadline(timeout ? std::optional(WriteQueue::Clock::now() + *timeout) : std::nullopt);
-    // One snapshot for all of the work's statements.
+    // One snapshot for all statements of the work.
     connection.control_checked("BEGIN");
     struct End {
       Connection& held;
@@ -295,7 +295,7 @@ class SqliteDriver final : public Driver {
   const OpenAs how_;
   const pid_t process_ = getpid();
   const int readers_max_;
-  std::mutex mutex_;  // guards the next three, and the making of a writer
+  std::mutex mutex_;  // guards the next three members, and the creation of a writer
   std::condition_variable reader_free_;
   std::vector<std::unique_ptr<Connection>> readers_;  // idle ones
   int readers_open_ = 0;
@@ -323,7 +323,7 @@ std::unique_ptr<Driver> open_sqlite(std::string_view path_and_options, const Sql
       return std::find(values.begin(), values.end(), value) != values.end();
     };
     if (name == "journal_mode") {
-      // MEMORY and OFF cannot take back what a crash leaves half-done, which no write here may be (F5).
+      // MEMORY and OFF cannot roll back after a crash, which would leave half of a write (F5).
       if (!is_one_of({"wal", "delete", "truncate", "persist"})) {
         throw InvalidInput(fmt::format("TG005 journal_mode is wal, delete, truncate or persist, not \"{}\"", value));
       }

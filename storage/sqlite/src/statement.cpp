@@ -26,7 +26,7 @@ Running& Running::bind(std::int64_t value) {
   return *this;
 }
 
-// As for bytes: an empty text is not NULL.
+// An empty text is not NULL, as for bytes.
 Running& Running::bind(std::string_view text) {
   checked(sqlite3_bind_text64(handle_, ++bound_, text.data() != nullptr ? text.data() : "", text.size(), SQLITE_STATIC, SQLITE_UTF8));
   return *this;
@@ -51,7 +51,7 @@ bool Running::step() {
 }
 
 std::string Running::text(int column) const {
-  // The bytes first: sqlite3_column_blob converts nothing, and text may hold a NUL.
+  // The bytes are read first: sqlite3_column_blob does not convert, and text may contain a NUL.
   const void* bytes = sqlite3_column_type(handle_, column) == SQLITE_BLOB ? sqlite3_column_blob(handle_, column)
                                                                           : static_cast<const void*>(sqlite3_column_text(handle_, column));
   const int size = sqlite3_column_bytes(handle_, column);
@@ -68,8 +68,8 @@ std::optional<std::int64_t> Running::optional_integer(int column) const {
   return integer(column);
 }
 
-// By address and not by text: the texts are constants of the program, and a hash over each of them would cost
-// more than the lookup.
+// Found by address instead of content: the texts are constants of the program, and hashing them
+// would cost more than the lookup.
 sqlite3_stmt* StatementCache::get(sqlite3* db, std::string_view sql) {
   Statement& kept = statements_[sql.data()];
   if (kept.get() == nullptr) kept = Statement(db, sql, SQLITE_PREPARE_PERSISTENT);

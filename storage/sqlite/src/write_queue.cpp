@@ -27,8 +27,8 @@ WriteQueue::WriteQueue(Connection& connection, const std::string& synchronous, s
       wait_now_(wait ? *wait : connection.layer1().check_wait()),
       limits_(limits) {}
 
-// Returns with the baton. Throws Blocked after `wait`, GaveUp if the caller's question says so; in both cases
-// the thread has left the queue and nothing was written.
+// Returns with the baton. Throws Blocked after `wait`, GaveUp if the caller's `give_up` returns
+// true; in both cases the thread has left the queue and nothing was written.
 void WriteQueue::take_baton(milliseconds wait, const std::function<bool()>* give_up) {
   std::unique_lock lock(mutex_);
   if (!taken_) {
@@ -80,8 +80,8 @@ void WriteQueue::hand_on() {
   next->turn.notify_one();
 }
 
-// Begins the group's transaction. The first try does not wait and reads no clock, because the lock is free in
-// the common case.
+// Begins the group's transaction. The first attempt does not wait and reads no clock, because the
+// lock is usually free.
 void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline) {
   assert_has_baton();
   if (how.flushed) {
@@ -91,7 +91,7 @@ void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline
   if (how.read_only) connection_.only_read(true);
   connection_.wait_for_locks(milliseconds(0));
   int code = connection_.begin(how.read_only, milliseconds(0), {}, 0);
-  // Only if another process has the lock is the time needed, and the setting read again.
+  // The time and the setting are only needed if another process has the lock.
   const auto start = code == SQLITE_OK ? Clock::time_point{} : Clock::now();
   if ((code & 0xff) == SQLITE_BUSY) {
     if (!wait_) wait_now_ = connection_.layer1().check_wait();
@@ -123,8 +123,8 @@ WriteQueue::Turn WriteQueue::take_turn(const How& how) {
 
 void WriteQueue::make_room() noexcept { room_requested_at_ = Clock::now(); }
 
-// SQLite gives its lock to whoever tries while it is free. A queue that always has a waiter frees it for
-// microseconds, so another process would starve.
+// SQLite's lock goes to whoever tries while it is free. A queue that always has a waiter frees it
+// for microseconds only, so another process would starve.
 void WriteQueue::leave_room() const noexcept {
   const auto requested = room_requested_at_.load();
   if (requested == Clock::time_point{} || Clock::now() - requested > room_requested_valid) return;
@@ -165,10 +165,10 @@ void WriteQueue::finish(Group& group, Group::End end, std::string message, std::
   group.done.notify_all();
 }
 
-// Every way out calls finish(): a group without an end would leave its members waiting for ever.
+// Every path calls finish(): members of a group without an end would wait for ever.
 void WriteQueue::commit(std::shared_ptr<Group> held) {
   assert_has_baton();
-  Group& group = *held;  // held by value: the end of a group resets open_
+  Group& group = *held;  // a copy, because the end of a group resets open_
   // All members were refused, or they only read: there is nothing to commit.
   if (group.members == 0) {
     connection_.control("ROLLBACK");
@@ -223,7 +223,7 @@ std::shared_ptr<WriteQueue::Group> WriteQueue::join(bool alone, bool& first) {
   }
 }
 
-// What COMMIT would refuse to all members must be refused to the one that caused it.
+// What COMMIT would refuse to all members must be refused to the member that caused it.
 void WriteQueue::refuse_what_commit_would() {
   if (!connection_.in_transaction()) throw Unavailable("the transaction was rolled back on the way: nothing was written");
   int deferred = 0, highest = 0;
@@ -288,7 +288,8 @@ bool WriteQueue::hand_on_open(const std::shared_ptr<Group>& group, bool alone) {
   return true;
 }
 
-// The group's end is known by now, so a failure here may neither hide it nor keep the baton. To flush too much does no harm.
+// The group's end is known by now, so a failure here must neither hide it nor keep the baton.
+// Flushing too much is harmless.
 void WriteQueue::leave(bool read_only) {
   assert_has_baton();
   assert(open_ == nullptr && "a group that has ended is not open");
@@ -311,7 +312,7 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
   bool first = false;
   const std::shared_ptr<Group> group = join(alone, first);
   const Member member = work_as_member(*group, first, how, deadline, work, wants_flush);
-  // A failure that undid the whole transaction is the member's own, whatever became of the group.
+  // A failure that undid the whole transaction is the member's own, whatever happened to the group.
   const bool ended_all = member.begun && !connection_.in_transaction();
   const bool among_others = member.begun && !ended_all && group->members > 0;
   bool handed_on = false;
@@ -329,8 +330,8 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
   // The thread may have handed the baton on; another member commits for all.
   group->done.wait(false, std::memory_order_acquire);
   if (member.failure) {
-    // What refused this one may be what another wrote before it in the same transaction (a raise, a key). It is reported once that is
-    // committed, and not at all if it never was.
+    // The reason of this refusal may be what another member wrote earlier in the same transaction
+    // (a raise, a key). It is reported once that is committed, and not at all if it never was.
     if (group->end == Group::End::committed) std::rethrow_exception(member.failure);
     throw Unavailable("what this write met was not committed in the end: nothing was written", group->code);
   }

@@ -1,9 +1,12 @@
-// One key a scope, PREFIX/SCOPE, whose value is the owner, locked by a session with a TTL. The term is the key's ModifyIndex right after
-// the lock was taken: the index of Consul's Raft log, which every change of the catalogue and of any key moves on, and of which no two
-// changes share one. LockIndex would not do: it counts the locks of one key and starts again at 1 once the key has been deleted. A foreign
-// write to the key between the lock and the reading makes the term higher, never lower, and still lower than that of the next lock.
+// Each scope has one key, PREFIX/SCOPE. Its value is the owner, and a session with a TTL locks it.
+// The term is the key's ModifyIndex right after it was locked: the index of Consul's Raft log,
+// which grows with every change of the catalogue or of any key and is never shared by two changes.
+// LockIndex would not do: it counts the locks of one key and starts again at 1 once the key has
+// been deleted. A foreign write to the key between lock and read makes the term higher, never
+// lower, and it is still lower than the next lock's.
 //
-// The index starts again only with the data: a new data directory, or a snapshot that was restored. Then the fence refuses.
+// The index restarts only with the data: a new data directory, or a restored snapshot. Then the
+// fence refuses the old terms.
 #include <termgate/sources/consul.hpp>
 
 #include <algorithm>
@@ -23,8 +26,9 @@ namespace {
 namespace json = boost::json;
 using std::chrono::milliseconds;
 
-// The key of a scope, below the prefix. Consul answers a path with "//", "." or ".." in it, also an escaped one, by a redirect to another
-// key, and refuses one with characters that do not print. So the key itself has those escaped. Two scopes never have one key.
+// The key of a scope, below the prefix. Consul redirects a path that contains "//", "." or "..",
+// even escaped, to another key, and refuses unprintable characters. So these are escaped within the
+// key itself. Two scopes never share a key.
 std::string key_name(const std::string& scope) {
   std::string name;
   const bool dots = scope == "." || scope == "..";
@@ -67,11 +71,11 @@ class Consul final : public LeaseSource {
       if (held->value != base64(owner)) return std::nullopt;
       end_session(held->session, deadline);
     }
-    // Consul's own bounds. A session may last longer than its TTL, never shorter.
+    // The bounds that Consul allows. A session may last longer than its TTL, never shorter.
     const auto seconds = std::clamp<std::int64_t>((ttl.count() + 999) / 1000, 10, 86'400);
     const json::object wanted{{"Name", "termgate " + shown(scope.name())},
                               {"TTL", fmt::format("{}s", seconds)},
-                              {"LockDelay", "0s"},  // the fence does what it is for
+                              {"LockDelay", "0s"},  // the fence protects against late writes, so no delay is needed
                               {"Behavior", "release"}};
     const HttpAnswer created = call("PUT", "/v1/session/create", json::serialize(wanted), deadline);
     const std::string session = text_at(created.body, "ID");
@@ -123,7 +127,7 @@ class Consul final : public LeaseSource {
     return OutcomeUnknown(fmt::format("{} answered {} with something that Consul's API does not have", name(), what));
   }
 
-  // Consistent: the leader asks a quorum whether it still leads.
+  // Reads with consistency "consistent": the leader confirms with a quorum that it still leads.
   std::optional<Held> look(const std::string& key, Deadline deadline) {
     const HttpAnswer answer = call("GET", key + "?consistent", "", deadline, true);
     if (answer.status == 404) return std::nullopt;

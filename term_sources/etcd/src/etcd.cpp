@@ -1,8 +1,11 @@
-// One key a scope, PREFIX/SCOPE, whose value is the owner and which is attached to an etcd lease. It is created by a transaction that
-// requires it not to be there. The term is the revision at which it was created: etcd raises its revision with every change of any key, and
-// agrees on it by Raft, so no two creations have one revision and a later one has a higher one. Deleting keys raises it too.
+// Each scope has one key, PREFIX/SCOPE. Its value is the owner, and it is attached to an etcd
+// lease. A transaction creates it, on the condition that it does not exist. The term is the
+// revision at which it was created: etcd raises its revision with every change of any key, also
+// with deletions, and agrees on it by Raft. So no two creations share a revision, and a later one
+// has a higher one.
 //
-// The revision starts again only with the data: a new data directory, or a snapshot that was restored. Then the fence refuses.
+// The revision restarts only with the data: a new data directory, or a restored snapshot. Then the
+// fence refuses the old terms.
 #include <termgate/sources/etcd.hpp>
 
 #include <algorithm>
@@ -40,7 +43,7 @@ class Etcd final : public LeaseSource {
   std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner, milliseconds ttl) override {
     const Deadline deadline = deadline_for(ttl);
     const std::string key = key_of(scope), value = base64(owner);
-    // Looked at first: a lease of etcd's for every try of every candidate would be many.
+    // Reads first, so that candidates do not create an etcd lease at every attempt.
     if (const auto held = look(key, deadline)) {
       if (held->value != value) return std::nullopt;
       remove(key, held->created, deadline);
@@ -68,7 +71,7 @@ class Etcd final : public LeaseSource {
   bool renew(const Scope& scope, const SourceLease& lease, const std::string&, milliseconds ttl) override {
     const Deadline deadline = deadline_for(ttl);
     const json::value kept = call("/v3/lease/keepalive", {{"ID", lease.handle}}, deadline);
-    // A lease that is over has no TTL.
+    // The answer for a lease that has ended has no TTL.
     if (integer_at(value_at(kept, "result"), "TTL").value_or(0) <= 0) return false;
     const auto held = look(key_of(scope), deadline);
     return held && held->created == lease.term.value();
@@ -105,7 +108,7 @@ class Etcd final : public LeaseSource {
     return value.is_bool() && value.get_bool();
   }
 
-  // Linearizable: it is the cluster's answer, not one member's.
+  // A linearizable read: the answer of the cluster, not of one member.
   std::optional<Held> look(const std::string& key, Deadline deadline) {
     const json::value answer = call("/v3/kv/range", {{"key", key}}, deadline);
     const json::value& found = value_at(answer, "kvs");
@@ -126,7 +129,7 @@ class Etcd final : public LeaseSource {
     if (lease == 0) return;
     try {
       call("/v3/lease/revoke", {{"ID", std::to_string(lease)}}, deadline);
-    } catch (const Error&) {}  // nothing hangs on it any more, and it ends by itself
+    } catch (const Error&) {}  // the etcd lease has no key, and ends by itself
   }
 
   json::value call(const char* target, const json::object& body, Deadline deadline) {
@@ -141,7 +144,7 @@ class Etcd final : public LeaseSource {
           why.find("invalid auth token") != std::string::npos || why.find("revision of auth store is old") != std::string::npos;
       token_.clear();
       if (old_token && attempt == 0 && !user_.empty()) continue;
-      // A lease that is over: 404 to keepalive and revoke.
+      // keepalive and revoke return 404 for a lease that has ended.
       if (why.find("requested lease not found") != std::string::npos) return nullptr;
       why = fmt::format("{} answered {} with status {}: {}", name(), target, answer.status, why);
       if (answer.status >= 500) throw OutcomeUnknown(why);

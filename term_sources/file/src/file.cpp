@@ -1,5 +1,6 @@
-// Whoever can read a term for the scope in the file leads under it, for as long as the file shows it: reading it again is the renewal. The
-// elector vouches for the rest: that a term is shown on one machine only, and that each is higher than the last.
+// Whoever can read a term for the scope in the file leads under it for as long as the file shows
+// it; reading it again is the renewal. The elector guarantees the rest: that a term is shown on one
+// machine only, and that each is higher than the last.
 #include <termgate/sources/file.hpp>
 
 #include <fcntl.h>
@@ -41,7 +42,7 @@ class File final : public LeaseSource {
   bool release(const Scope& scope, const SourceLease& lease, const std::string&) override { return shown(scope) == lease.term; }
 
  private:
-  // None: there is no file, or it names another scope.
+  // None: the file does not exist, or it names another scope.
   std::optional<Term> shown(const Scope& scope) const {
     const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) {

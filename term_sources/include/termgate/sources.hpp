@@ -12,13 +12,15 @@
 
 namespace termgate::inline v0 {
 
-// redis://, rediss://, etcd://, etcds://, zookeeper://, consul://, consuls://, kubernetes://, file:///: those that this build has. Connects
-// at the first call. The object remembers the highest term of each scope and the identity of the data that it came from. It refuses a term
-// that is not above that one, and data of another identity, with StaleTerm. Throws InvalidInput for a URL that means nothing; it never
-// quotes the URL. A password comes from ?password-file=PATH or from the environment variable TERMGATE_SOURCE_PASSWORD.
+// Schemes: redis, rediss, etcd, etcds, zookeeper, consul, consuls, kubernetes and file, as far as
+// this build has them. Connects at the first call. The object remembers the highest term of each
+// scope and the identity of the data that it came from. It throws StaleTerm for a term that is not
+// above that one, and for data of another identity. Throws InvalidInput for an invalid URL, without
+// quoting it. A password comes from ?password-file=PATH or from the environment variable
+// TERMGATE_SOURCE_PASSWORD.
 TERMGATE_EXPORT std::shared_ptr<LeaseSource> open_lease_source(std::string_view url);
 
-// The schemes that this build has.
+// The schemes that this build supports.
 TERMGATE_EXPORT std::vector<std::string_view> lease_source_schemes();
 
 }  // namespace termgate::inline v0

@@ -1,10 +1,12 @@
-// One Lease object a scope. The term is spec.leaseTransitions after the acquisition, which raises it by one. Every change names the
-// metadata.resourceVersion that it was made from, and the API server refuses it (409) where another change came first: so no two
-// acquisitions have one count, and a later one has a higher one, for as long as it is the same object. metadata.uid says whether it is: a
-// Lease that was deleted and made again counts from 1. Who has seen another uid refuses it; for all others the fence does.
+// Each scope has one Lease object. The term is spec.leaseTransitions after the acquisition, which
+// raises it by one. Every change names the metadata.resourceVersion that it is based on, and the
+// API server refuses it (409) if another change came first. So no two acquisitions share a count,
+// and a later one has a higher one, for as long as it is the same object. metadata.uid tells: a
+// Lease that was deleted and created again counts from 1. A process that has seen another uid
+// refuses it; for all others the fence does.
 //
-// A lease has no end that the server keeps. A candidate takes it once it has seen it unchanged for its leaseDurationSeconds, by its own
-// clock.
+// The server does not expire leases. A candidate takes over a lease that it has seen unchanged for
+// its leaseDurationSeconds, by its own clock.
 #include <termgate/sources/kubernetes.hpp>
 
 #include <openssl/evp.h>
@@ -40,14 +42,14 @@ std::string content_of(const std::string& path) {
   return text;
 }
 
-// As the API writes times: MicroTime.
+// The current time in the API's format, MicroTime.
 std::string now_text() {
   const auto now = std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
   const auto whole = std::chrono::floor<std::chrono::seconds>(now);
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(whole)), (now - whole).count());
 }
 
-// The name of an object is a DNS name of at most 253 characters.
+// The name of an object must be a DNS name of at most 253 characters.
 std::string object_name(const std::string& prefix, const std::string& scope) {
   const bool plain =
       scope.size() <= 100 && scope.front() != '-' && scope.back() != '-' &&
@@ -100,7 +102,7 @@ class Kubernetes final : public LeaseSource {
 
   bool renew(const Scope& scope, const SourceLease& lease, const std::string& owner, milliseconds ttl) override {
     const Deadline deadline = deadline_for(ttl);
-    // Another's change of a label is no reason to lose the lease.
+    // Somebody else's change of a label is no reason to lose the lease.
     for (int attempt = 0; attempt < 3; ++attempt) {
       const auto found = look(scope, deadline);
       if (!found || !is_ours(*found, lease, owner)) return false;
@@ -173,7 +175,8 @@ class Kubernetes final : public LeaseSource {
     return found.holder == owner && found.transitions == lease.term.value() && "uid " + shown(found.uid) == lease.identity;
   }
 
-  // By this process's clock, from when it first saw the object as it is: clocks of two machines are never compared.
+  // Measured by this process's clock, from when it first saw the object in this version: the clocks
+  // of two machines are never compared.
   bool is_over(const Scope& scope, const Object& found) {
     const auto now = std::chrono::steady_clock::now();
     Seen& seen = seen_[scope.name()];
@@ -192,7 +195,7 @@ class Kubernetes final : public LeaseSource {
     if (answer.status == 404) return std::nullopt;
     return object_of(answer);
   }
-  // None: it is there by now.
+  // None: somebody else has created it.
   std::optional<SourceLease> create(const Scope& scope, const std::string& owner, milliseconds ttl, Deadline deadline) {
     json::object spec = spec_of(owner, ttl, 1);
     spec["acquireTime"] = spec["renewTime"];
@@ -207,7 +210,8 @@ class Kubernetes final : public LeaseSource {
   }
   // None: another change came first.
   std::optional<Object> change(const Scope& scope, const Object& from, json::object spec, Deadline deadline) {
-    // With the resourceVersion in its metadata: that is what makes the server refuse.
+    // The metadata contains the resourceVersion, which makes the server refuse a change that came
+    // second.
     const json::object wanted{
         {"apiVersion", "coordination.k8s.io/v1"}, {"kind", "Lease"}, {"metadata", from.metadata}, {"spec", std::move(spec)}};
     const HttpAnswer answer = call("PUT", collection() + "/" + object(scope), json::serialize(wanted), deadline);
@@ -233,7 +237,7 @@ class Kubernetes final : public LeaseSource {
 
   HttpAnswer call(std::string_view method, const std::string& target, const std::string& body, Deadline deadline) {
     HttpService::Request request{method, target, body, {}};
-    // Read each time: the kubelet replaces a pod's token.
+    // Read each time, because the kubelet replaces a pod's token.
     const std::string token = token_file_.empty() ? url_.password() : content_of(token_file_);
     if (token.empty() && !token_file_.empty())
       throw InvalidInput(fmt::format("TG005 the token file {} cannot be read or is empty", token_file_));

@@ -41,7 +41,7 @@ struct Connection::Inside {
   Deadline deadline{};
   bool open = false;
 
-  // Starts an operation, and runs it to its end, which comes by the deadline.
+  // Starts an asynchronous operation and runs it until it ends, at the deadline at the latest.
   template <class Start>
   void run(boost::beast::tcp_stream& stream, Start start) {
     stream.expires_at(deadline);

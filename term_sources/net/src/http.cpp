@@ -50,7 +50,7 @@ HttpAnswer HttpService::call(const Request& request, Deadline deadline) {
   if (text.empty()) return answer;
   auto body = json_of(text);
   if (body) answer.body = *std::move(body);
-  // An error's text may be plain; an answer's may not.
+  // An error may have plain text; a successful answer must be JSON.
   else if (answer.status < 300) throw broken("its answer is not JSON");
   else answer.body = json::object{{"message", shown(text)}};
   return answer;

@@ -41,7 +41,7 @@ class Watched final : public LeaseSource {
     }
     try {
       source_->release(scope, *lease, owner);
-    } catch (const Error&) {}  // it ends with its TTL
+    } catch (const Error&) {}  // a lease that is not released ends with its TTL
     throw StaleTerm(
         fmt::format("TG001 stale term {} for scope \"{}\" from {}: {}. Raise its terms above the fence (`termgate fence show --scope "
                     "…`), then start this program again",

@@ -3,9 +3,11 @@
 //   PREFIX:{SCOPE}:lease   "TERM OWNER", ends by itself after the TTL
 //   PREFIX:{SCOPE}:term    the last term; never ends
 //
-// A term is INCR of the counter, in the same script as the lease's SET, so no two acquisitions have one term and every later one has a
-// higher term, for as long as the server keeps what it has acknowledged. Redis forgets with `appendfsync everysec`, by an asynchronous
-// failover, and by FLUSHALL. Then it issues terms again; the fence in the database refuses those (docs/use/term-sources.md).
+// A term is an INCR of the counter, in the same script as the lease's SET. So no two acquisitions
+// share a term, and every later one has a higher one, for as long as the server keeps what it has
+// acknowledged. Redis can lose acknowledged writes with `appendfsync everysec`, in an asynchronous
+// failover, and by FLUSHALL. Then it issues terms again, and the fence in the database refuses
+// those (docs/use/term-sources.md).
 #include <termgate/sources/redis.hpp>
 
 #include <hiredis/hiredis.h>
@@ -162,7 +164,8 @@ class Redis final : public LeaseSource {
   std::string term_key(const Scope& scope) const { return fmt::format("{}:{{{}}}:term", prefix_, scope.name()); }
   Deadline deadline_for(milliseconds ttl) const { return std::chrono::steady_clock::now() + std::min(timeout_, ttl / 3); }
 
-  // The term is known to as many replicas as the operator wants, or it is given back.
+  // Waits until as many replicas know the term as the operator requires; otherwise the lease is
+  // given back.
   void confirm(const Scope& scope, const SourceLease& lease, const std::string& owner, Deadline deadline) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
     const RedisReply reply =
@@ -174,7 +177,7 @@ class Redis final : public LeaseSource {
         fmt::format("{}: {} of {} replicas acknowledged term {}, so it was given back", name_, have, replicas_, lease.term.value()));
   }
 
-  // `tolerant`: an error is returned like any reply.
+  // `tolerant`: an error is returned like any other reply.
   RedisReply call(const Words& words, Deadline deadline, bool tolerant = false) {
     if (connection_.is_open()) connection_.set_deadline(deadline);
     else log_in(deadline);

@@ -35,15 +35,16 @@ RedisReply copy_of(const redisReply& from) {
   return reply;
 }
 
-// int in hiredis 0.14, std::size_t later.
+// The type of an array's length: int in hiredis 0.14, std::size_t later.
 template <class Result, class Task, class Length>
 Length length_type(Result (*)(Task, Length));
 using ArrayLength = decltype(length_type(redisReplyObjectFunctions{}.createArray));
 
-// hiredis reserves what an array's head announces, and visits all of it when it frees it: a few bytes would cost gigabytes.
+// hiredis reserves as many elements as an array announces, and visits all of them when it frees it:
+// a few bytes could cost gigabytes.
 void* bounded_array(const redisReadTask* task, ArrayLength elements);
 
-// hiredis's own way of making replies, but for that.
+// hiredis's own functions that make replies, with a bound on arrays.
 struct Functions {
   redisReplyObjectFunctions all{};
   redisReplyObjectFunctions* usual = nullptr;

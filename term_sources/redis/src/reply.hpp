@@ -1,4 +1,5 @@
-// A Redis server's answers, from its bytes: hiredis reads the protocol, this bounds how much it is given and copies what it found.
+// Parses a Redis server's answers: hiredis reads the protocol, this class bounds how much it is
+// given and copies what it found.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +18,19 @@ struct RedisReply {
   enum class Kind { nil, integer, text, error, array };
   Kind kind = Kind::nil;
   std::int64_t number = 0;
-  std::string text;  // of an error, with a blank in place of what is not printable
+  std::string text;  // an error's has blanks in place of unprintable characters
   std::vector<RedisReply> elements;
 };
 
 class RedisReader {
  public:
   static constexpr std::size_t answer_bytes_max = 64 * 1024;
-  static constexpr std::size_t elements_max = 1024;  // of an array
+  static constexpr std::size_t elements_max = 1024;  // elements of one array
   enum class State { complete, more, malformed };
 
   RedisReader();
   void reset();
-  // False: more than answer_bytes_max since the last complete answer.
+  // False: more than answer_bytes_max arrived since the last complete answer.
   bool feed(std::string_view bytes);
   std::pair<State, RedisReply> next();
 

@@ -1,9 +1,11 @@
-// One ephemeral node a scope, PREFIX/SCOPE, whose data is the owner. The lease is the session of whoever created it. The term is the node's
-// czxid, the id of the transaction that created it: ZooKeeper numbers all its transactions in one order, (epoch << 32 | counter), so no two
-// creations have one czxid and a later one has a higher one.
+// Each scope has one ephemeral node, PREFIX/SCOPE, whose data is the owner. The lease is the
+// session that created it. The term is the node's czxid, the id of the transaction that created it:
+// ZooKeeper numbers all its transactions in one order, (epoch << 32 | counter), so no two creations
+// share a czxid, and a later one has a higher one.
 //
-// Not the recipe's sequential nodes: one create that succeeds or fails elects as well, candidates ask again anyway, and no counter of 32
-// bits can run over. The order of ids starts again only with the data; then the fence refuses.
+// The usual recipe's sequential nodes are not needed: one create that succeeds or fails elects as
+// well, candidates try again anyway, and no 32-bit counter can overflow. The order of ids restarts
+// only with the data; then the fence refuses.
 #include <termgate/sources/zookeeper.hpp>
 
 #include <zookeeper/zookeeper.h>
@@ -28,9 +30,9 @@ namespace {
 using std::chrono::milliseconds;
 using Deadline = std::chrono::steady_clock::time_point;
 
-// What the library's thread found for one request.
+// The result of one request, which the library's thread fills in.
 struct Reply {
-  std::mutex mutex{};  // guards what follows
+  std::mutex mutex{};  // guards the members below
   std::condition_variable changed{};
   bool done = false;
   int code = ZOK;
@@ -57,7 +59,7 @@ struct Result {
   Stat stat;
 };
 
-// One session: the lease of whatever node it creates.
+// One session; it is the lease of every node that it creates.
 class Session {
  public:
   Session(const std::string& hosts, milliseconds ttl, const std::string& credentials, Deadline deadline)
@@ -85,14 +87,14 @@ class Session {
     return changed_.wait_until(lock, deadline, [&] { return zoo_state(handle_.get()) == ZOO_CONNECTED_STATE || over(); }) && !over();
   }
 
-  // Starts a request; waits for its end. Throws OutcomeUnknown where none comes in time.
+  // Starts a request and waits for its end. Throws OutcomeUnknown if it does not end in time.
   template <class Start>
   Result ask(const std::string& name, Deadline deadline, Start start) {
     const Shared reply = std::make_shared<Reply>();
     auto held = std::make_unique<Shared>(reply);
     const int started = start(handle_.get(), held.get());
     if (started != ZOK) throw Unavailable(fmt::format("{} was not asked: {}", name, zerror(started)));
-    held.release();  // complete() has it
+    held.release();  // complete() owns it now
     std::unique_lock lock(reply->mutex);
     if (!reply->changed.wait_until(lock, deadline, [&] { return reply->done; }))
       throw OutcomeUnknown(fmt::format("{} did not answer in time; whether it did what was requested is not known", name));
@@ -109,7 +111,7 @@ class Session {
   }
   const milliseconds ttl_;
   std::mutex mutex_{};
-  std::condition_variable changed_{};  // the library's state
+  std::condition_variable changed_{};  // signals changes of the library's state
   const std::unique_ptr<zhandle_t, void (*)(zhandle_t*)> handle_;
 };
 
@@ -163,7 +165,8 @@ class ZooKeeper final : public LeaseSource {
       if (session->over()) return false;
       throw unreachable();
     }
-    // Through the leader of the ensemble: a server that is cut off from it does not know that the session has ended.
+    // Syncs with the ensemble's leader: a server that is cut off from it does not know that the
+    // session has ended.
     const std::string path = path_of(scope);
     const Result synced =
         session->ask(name_, deadline, [&](zhandle_t* handle, Shared* reply) { return zoo_async(handle, path.c_str(), on_string, reply); });
@@ -184,7 +187,7 @@ class ZooKeeper final : public LeaseSource {
     const std::string path = path_of(scope);
     const Result held = exists(*session, path, deadline);
     if (held.code != ZOK || held.stat.czxid != lease.term.value()) return false;
-    // It is this session's own: nobody else's can take its place before this.
+    // The node belongs to this session, so nobody else's can be in its place before this.
     return remove(*session, path, deadline);
   }
 
@@ -203,7 +206,7 @@ class ZooKeeper final : public LeaseSource {
     if (!session) session = std::make_unique<Session>(hosts_, ttl, credentials_, deadline);
     if (!session->connected(deadline)) {
       const bool password = session->auth_failed();
-      // Kept where it still tries: the next call may find it connected.
+      // A session that is still connecting is kept: the next call may find it connected.
       if (session->over()) session.reset();
       if (password) throw DatabaseError(fmt::format("{} refused the user or the password", name_));
       throw unreachable();

@@ -1,7 +1,8 @@
-// What `termgate admin` answers, without a socket: a request goes in, a reply comes out. docs/reference/admin-api.yaml describes every
-// path.
+// The answers of `termgate admin`, without a socket: a request goes in, a reply comes out.
+// docs/reference/admin-api.yaml describes every path.
 //
-// Any thread may call answer() and overview(). Terms and ids are strings in JSON: a browser's numbers end at 2^53.
+// Any thread may call answer() and overview(). Terms and ids are strings in JSON, because a
+// browser's numbers are exact only up to 2^53.
 #pragma once
 
 #include <functional>
@@ -36,19 +37,19 @@ struct Reply {
   std::string body;
   std::string type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers = {};
-  bool events = false;    // what comes is the stream of events; body is empty
+  bool events = false;    // the reply is the stream of events; body is empty
   std::string note = {};  // for the log: who, and what was refused or changed
 };
 
 struct ApiOptions {
-  std::vector<std::string> hosts;  // names that requests may use beside the loopback's; "*": any
-  bool open_leader = false;        // /leader without a token
+  std::vector<std::string> hosts;  // host names that requests may use besides the loopback names; "*": any
+  bool open_leader = false;        // /leader needs no token
   bool open_metrics = false;
   bool redirect_leader = false;
-  std::function<std::string(std::string)> hide = {};  // takes passwords out of an error's text
-  std::string where;                                  // which database it is, for the page: host and name, without a secret
-  // Asked first, after the checks of Host and Origin: what another part of the process answers (the proxy's own paths). None: this one
-  // does.
+  std::function<std::string(std::string)> hide = {};  // removes passwords from an error's text
+  std::string where;                                  // the database, for the page: host and name, without a secret
+  // Called first, after the checks of Host and Origin, for the paths of another part of the process
+  // (the proxy). None: the Api answers.
   std::function<std::optional<Reply>(const Request&)> first = {};
 };
 
@@ -62,16 +63,18 @@ class Api {
         options_(std::move(options)) {}
 
   Reply answer(const Request& request);
-  // From the next request on. Open event streams of a token that is gone end within a look.
+  // Used from the next request on. The event streams of a token that is gone end at the next look
+  // at the database.
   void use(Tokens tokens);
-  // Whether this token may read now; what keeps an event stream open.
+  // Whether this token may read now, which an event stream needs to stay open.
   bool may_read(const std::string& authorization) const;
-  // Leases, fences, jobs, followers and the last of the audit, as one JSON document; what the page shows and the events bring. Throws what
-  // Database throws.
+  // Leases, fences, jobs, followers and the newest audit entries as one JSON document, for the page
+  // and the events. Throws what Database throws.
   std::string overview();
-  // The same in two parts, for who wants to know whether anything but the clock has changed: {"now_ms": …, and the rest.
+  // The same in two parts, so that a caller can see whether anything but the clock has changed:
+  // {"now_ms": …, and the rest.
   std::pair<std::string, std::string> overview_and_clock();
-  // {"error": …} of an exception, and its status.
+  // The reply for an exception: {"error": …} and the status.
   Reply failure(const std::exception& error) const;
 
  private:
@@ -93,14 +96,15 @@ class Api {
   DatabaseMetrics metrics_;
   std::shared_ptr<const Tokens> tokens() const;
 
-  mutable std::mutex tokens_mutex_;  // guards what follows
+  mutable std::mutex tokens_mutex_;  // guards the members below
   std::shared_ptr<const Tokens> tokens_;
   const ApiOptions options_;
 };
 
-// A request's path, in parts that are decoded one by one: a %2F in a scope is a letter of the scope. None: malformed.
+// The parts of a request's path, each decoded by itself: a %2F in a scope is part of the scope's
+// name. None: malformed.
 std::optional<std::vector<std::string>> path_parts(std::string_view path);
-// The query's names and values, decoded. None: malformed, or a name that is there twice.
+// The query's names and values, decoded. None: malformed, or a name that appears twice.
 std::optional<std::vector<std::pair<std::string, std::string>>> query_parts(std::string_view query);
 
 }  // namespace termgate::admin

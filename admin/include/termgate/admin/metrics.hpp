@@ -1,5 +1,5 @@
-// What the database knows of leadership, as Prometheus text: `termgate admin` serves it at /metrics. docs/use/operations.md says what each
-// number means.
+// The database's view of leadership as Prometheus text, which `termgate admin` serves at /metrics.
+// docs/use/operations.md says what each number means.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace termgate::admin {
 
-// Counts what the audit gains from its making on. Any thread.
+// Counts what is added to the audit from its construction on. Any thread.
 class DatabaseMetrics {
  public:
   // `scopes` outlives this.
   DatabaseMetrics(Database database, ScopeBook& scopes) : database_(std::move(database)), scopes_(scopes) {}
-  // One look at the database: throws what Database throws. The number of lines is bounded however many scopes there are; what an alert
-  // needs is in them.
+  // Reads the database once, and throws what Database throws. The number of lines is bounded,
+  // however many scopes there are; what alerts need is always included.
   std::string text();
 
   class Text;
@@ -32,13 +32,14 @@ class DatabaseMetrics {
 
   Database database_;
   ScopeBook& scopes_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::int64_t last_id_ = -1;
   std::int64_t refused_ = 0, evicted_ = 0;
-  // When the lease of a scope was acquired that somebody may hold still, and how long the leases were held that have ended since.
+  // When each lease that may still be held was acquired, by scope.
   std::map<std::string, std::int64_t> acquired_at_ms_;
-  std::map<std::string, std::vector<std::int64_t>> taken_at_ms_;        // acquisitions of the last ten minutes, by scope
-  std::vector<std::int64_t> holds_ = std::vector<std::int64_t>(13, 0);  // by upper bound; the last one has none
+  std::map<std::string, std::vector<std::int64_t>> taken_at_ms_;  // acquisitions of the last ten minutes, by scope
+  // Histogram of how long leases were held, by upper bound; the last bucket has none.
+  std::vector<std::int64_t> holds_ = std::vector<std::int64_t>(13, 0);
   double held_seconds_ = 0;
   std::map<std::string, std::int64_t> actions_{{"acquire", 0}, {"evict", 0}, {"force_release", 0},
                                                {"refuse", 0},  {"reset", 0}, {"seal", 0}};

@@ -1,5 +1,6 @@
-// All scopes of a database with their leases and fences, read whole and shared by whoever asks at about the same time: the page, the API
-// and the metrics are complete however many scopes there are, and ten viewers cost no more than one.
+// All scopes of a database with their leases and fences. One complete reading is shared by callers
+// at about the same time, so that the page, the API and the metrics are complete however many
+// scopes there are, and ten viewers cost no more than one.
 #pragma once
 
 #include <chrono>
@@ -27,27 +28,28 @@ struct ScopeRow {
 };
 
 struct Scopes {
-  std::vector<ScopeRow> rows;  // by name, byte by byte
+  std::vector<ScopeRow> rows;  // ordered by name, byte by byte
   std::int64_t now_ms = 0;     // the database's clock, as far as a lease shows it
   std::int64_t count(std::string_view state) const;
   std::int64_t untrusted() const;
 };
 
-// Whether `text`, small letters or capitals, is part of one of them. The empty text is.
+// Whether `text` is part of one of them, ignoring case. The empty text is.
 bool found_in(std::string_view text, std::initializer_list<std::string_view> all);
 
 class ScopeBook {
  public:
   explicit ScopeBook(Database database) : database_(std::move(database)) {}
-  // Read now, or by another caller so lately that reading takes a tenth of the time at most. Throws what Database throws. Any thread.
+  // A reading made now, or one by another caller so recent that reading takes at most a tenth of
+  // the time. Throws what Database throws. Any thread.
   std::shared_ptr<const Scopes> look();
-  // Something was changed here: the next look reads.
+  // Call it after a change: the next look() reads again.
   void forget();
 
  private:
   using Clock = std::chrono::steady_clock;
   Database database_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::shared_ptr<const Scopes> last_;
   Clock::time_point good_until_{};
 };

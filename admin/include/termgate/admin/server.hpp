@@ -1,4 +1,5 @@
-// `termgate admin` over HTTP (http/server.hpp): requests go to Api on threads of their own, events to whoever has subscribed to them.
+// `termgate admin` over HTTP (http/server.hpp): a pool of threads passes requests to Api, and every
+// subscriber gets the events.
 #pragma once
 
 #include <chrono>
@@ -15,15 +16,15 @@ namespace termgate::admin {
 
 struct ServerOptions {
   http::ListenerOptions listener = {};
-  std::vector<std::string> hosts = {};   // names that requests may use beside the loopback's; "*": any
-  std::chrono::milliseconds poll{1000};  // how often the database is looked at while somebody reads events
+  std::vector<std::string> hosts = {};   // host names that requests may use besides the loopback names; "*": any
+  std::chrono::milliseconds poll{1000};  // how often the database is read while somebody follows the events
   int streams_max = 2000;
-  std::function<void(const std::string&)> log = {};  // what was refused or changed; none: a line on standard error
+  std::function<void(const std::string&)> log = {};  // gets what was refused or changed; none: a line on standard error
 };
 
 class Server {
  public:
-  // Throws std::runtime_error where the address cannot be had. `api` outlives it.
+  // Throws std::runtime_error if the address cannot be opened. `api` must outlive it.
   Server(const ServerOptions& options, Api& api);
   ~Server();
   Server(const Server&) = delete;

@@ -6,8 +6,8 @@
 
 namespace termgate::inline v0::detail {
 
-// Throws the type of the TG code that `message` starts with, or holds after a driver's own prefix such as
-// "ERROR:  "; returns when it names none.
+// Throws the exception type of the TG code at the start of `message`, or after a driver's own
+// prefix such as "ERROR:  ". Returns when there is no such code.
 void throw_if_tg(std::string_view message);
 
 }  // namespace termgate::inline v0::detail

@@ -1,9 +1,9 @@
 // The highest fences that this process has seen: a lower bound of the truth, never the truth.
 // Internal. Any thread.
 //
-// Two uses: a term above what is remembered is raised in a transaction of its own before the write that
-// needs it, so that the exclusive lock is short; and a database that shows a lower fence than is
-// remembered here has forgotten a raise (F3, TG004).
+// It serves two purposes. A term above the remembered fence is raised in a transaction of its own
+// before the write that needs it, so that the exclusive lock is held briefly. And a database that
+// shows a lower fence than the one remembered here has forgotten a raise (F3, TG004).
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class FenceMemory {
   // 0 when nothing is known of the scope.
   std::int64_t highest(const std::string& scope) const;
   void saw(const std::string& scope, std::int64_t fence);
-  // After an audited reset the old height means nothing.
+  // An audited reset may have lowered the fence, so the remembered one no longer holds.
   void forget(const std::string& scope);
   void forget_all();
 

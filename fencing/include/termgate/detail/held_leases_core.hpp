@@ -1,10 +1,13 @@
-// HeldLeasesCore: when to renew which of many leases, and whose holder must hear that it is over. It has no clock, no thread and no
-// database: it receives what happened and the time, and answers with what to do. Internal; LeaseKeeper performs it,
-// tests/sim/held_leases.cpp plays it on virtual time. One thread at a time.
+// HeldLeasesCore decides when to renew each of many leases, and which holders must learn that their
+// lease is over. It has no clock, no thread and no database: it receives events and the time, and
+// returns what to do. Internal; LeaseKeeper performs it, tests/sim/held_leases.cpp runs it on
+// virtual time. One thread at a time.
 //
-// A lease is believed in until `margin` before its end, counted from before the request that granted it was sent. Then its holder is
-// notified, whatever is on its way. Only a renewal that was granted moves that moment. Those that fall due about the same time are renewed
-// by one statement; one statement is under way at a time. None of this is what keeps the data safe: the fence does (F1, F2).
+// A lease counts as held until `margin` before its end, measured from before the request that
+// granted it was sent. At that moment its holder is notified, even if a renewal is on its way; only
+// a granted renewal moves the moment. Leases that fall due at about the same time are renewed by
+// one statement, and only one statement is under way at a time. None of this keeps the data safe:
+// the fence does (F1, F2).
 #pragma once
 
 #include <chrono>
@@ -26,46 +29,50 @@ namespace termgate::inline v0::detail {
 class HeldLeasesCore {
  public:
   using Time = std::chrono::nanoseconds;
-  using Moment = std::chrono::time_point<BootClock, Time>;  // by one clock that never goes back; a step back counts as standing still
+  // From one clock that never goes back; a step back counts as standing still.
+  using Moment = std::chrono::time_point<BootClock, Time>;
   using Id = std::uint64_t;
 
   struct Timing {
     Time ttl;
-    Time margin;       // 0 to half the TTL
-    Time renew_every;  // less than the TTL without the margin; up to a quarter sooner, so that leases taken together are not renewed
-                       // together and those due together are
+    Time margin;  // 0 to half the TTL
+    // Less than the TTL minus the margin. A renewal comes up to a quarter sooner, so that leases
+    // taken together are not all renewed together; those due at about the same time share a
+    // statement.
+    Time renew_every;
   };
   static constexpr std::size_t batch_max = 500;
-  // After a renewal that failed the next comes this soon, at most.
+  // A failed renewal is repeated after at most TTL / retries_a_ttl.
   static constexpr int retries_a_ttl = 12;
   static constexpr std::chrono::milliseconds hurry_pause{10};
 
   enum class Outcome {
     renewed,
-    lost,   // the database says that the lease is not ours any more
-    failed  // not renewed, or nobody knows
+    lost,   // the database says that the lease is no longer ours
+    failed  // not renewed, or the outcome is unknown
   };
   enum class Loss { lost, expired };
 
   struct Action {
     std::vector<std::pair<Id, Loss>> over;  // notify their holders first; these leases are forgotten
     std::vector<Id> renew;                  // renew these by one statement, and report with answered()
-    std::optional<Moment> wake;             // none: nothing happens before something else does
+    std::optional<Moment> wake;             // none: nothing to do until another call
   };
 
   explicit HeldLeasesCore(std::uint64_t seed) : random_(seed) {}
 
-  // A lease that ends at `end`, counted from before its request was sent. False: it is over already but for its margin.
+  // Adds a lease that ends at `end`, measured from before its request was sent. False: it is
+  // already within its margin, or over.
   bool add(Id id, const Timing& timing, Moment end, Moment now);
   void remove(Id id);
-  // Renew it now: somebody may have requested the lease. Such hints may come as fast as anybody likes to send them.
+  // Renews the lease now, because somebody may have requested it. Such hints may come at any rate.
   void hurry(Id id, Moment now);
   Action resume(Moment now);
-  // The answers to what is under way, in its order; none: the statement as a whole was not answered, or refused. `sent`: before it was
-  // sent.
+  // The outcomes of the renewals under way, in the order of Action::renew; empty: the whole
+  // statement failed or was not answered. `sent`: a moment before it was sent.
   void answered(std::span<const Outcome> outcomes, Moment sent, Moment now);
 
-  // Where the belief in it ends unless it is renewed before. None: not known here.
+  // Until when the lease counts as held unless it is renewed. None: an unknown lease.
   std::optional<Moment> until(Id id) const;
   std::size_t size() const noexcept { return leases_.size(); }
 
@@ -75,7 +82,7 @@ class HeldLeasesCore {
     Moment until;
     std::optional<Moment> due;  // none: it is being renewed
     Moment hurried = Moment::min();
-    bool again = false;  // somebody has asked while it was being renewed
+    bool again = false;  // another hint came while it was being renewed
   };
   void set_until(Id id, Held& held, Moment until);
   void set_due(Id id, Held& held, std::optional<Moment> due);
@@ -89,9 +96,10 @@ class HeldLeasesCore {
   std::vector<Id> lost_;
   std::vector<Id> under_way_;
   bool busy_ = false;
-  std::size_t limit_ = batch_max;  // halved by each statement that failed: one lease that fails them must not take the others with it
-  int failures_ = 0;               // in a row, of whole statements
-  Moment pause_ = Moment::min();   // no statement before
+  // Halved by each failed statement: one lease that makes it fail must not take the others with it.
+  std::size_t limit_ = batch_max;
+  int failures_ = 0;              // whole statements that failed in a row
+  Moment pause_ = Moment::min();  // no statement before this moment
 };
 
 }  // namespace termgate::inline v0::detail

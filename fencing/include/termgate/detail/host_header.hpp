@@ -12,8 +12,8 @@
 
 namespace termgate::inline v0::detail {
 
-// The host in small letters, an IPv6 address with its brackets. None: malformed. A user name, for one, has no place there: a reader that
-// looks for the first colon would take localhost:80@elsewhere for localhost.
+// The host in small letters, an IPv6 address with its brackets. None: malformed. A user name is
+// refused: a reader that looks for the first colon would take localhost:80@elsewhere for localhost.
 inline std::optional<std::string> host_name(std::string_view header) {
   const auto all_in = [](std::string_view text, std::string_view others, bool letters) {
     return std::all_of(text.begin(), text.end(), [&](char c) {
@@ -34,7 +34,8 @@ inline std::optional<std::string> host_name(std::string_view header) {
   return text::lower(host);
 }
 
-// Whether `name`, as host_name() returns it, is the loopback's or one of `allowed`; "*" is any.
+// Whether `name`, as host_name() returns it, is a loopback name or one of `allowed`; "*" allows
+// any.
 inline bool host_is_served(std::string_view name, const std::vector<std::string>& allowed) {
   if (name == "localhost" || name == "127.0.0.1" || name == "[::1]") return true;
   return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& one) { return one == "*" || host_name(one) == name; });

@@ -33,23 +33,26 @@ namespace termgate::inline v0::detail {
 class LeaderCore {
  public:
   using Time = std::chrono::nanoseconds;
-  using Moment = std::chrono::time_point<BootClock, Time>;  // by one clock that never goes back; a step back counts as standing still
+  // From one clock that never goes back; a step back counts as standing still.
+  using Moment = std::chrono::time_point<BootClock, Time>;
 
   struct Timing {
     Time ttl;
     Time margin;  // 0 to half the TTL
-    Time poll;  // how long a standby waits before it asks again; up to half as much more for the jitter, twice to three times as much where
-                // nobody answers
+    // How long a standby waits before it tries again. The jitter adds up to half; while the
+    // database does not answer, the wait is two to three times as long.
+    Time poll;
   };
-  // A renewal is sent when a third of the TTL is over, or up to a quarter of that earlier, and after one that failed again this soon, at
-  // most.
+  // A renewal is sent when a third of the TTL has passed, or up to a quarter of that earlier. A
+  // failed one is repeated after at most TTL / retries_a_ttl.
   static constexpr int renewals_a_ttl = 3;
   static constexpr int retries_a_ttl = 12;
-  // A release without a yes or a no is sent again, up to releases_max times in all, after pauses of 10, 20, 40 and 80 ms: another's
-  // acquisition may hold the row, and the lease would then last for hours. But a stop must not wait for a database that has gone.
+  // A release without a definite answer is sent again, up to releases_max times in all, after
+  // pauses of 10, 20, 40 and 80 ms: another's acquisition may hold the row, and without a release
+  // the lease could last for hours. But a stop must not wait for a database that has gone.
   static constexpr int releases_max = 5;
   static constexpr std::chrono::milliseconds release_pause{10};
-  // Hints may come as fast as anybody likes to send them.
+  // A hint is acted on at most this often: hints may come at any rate.
   static constexpr std::chrono::milliseconds hint_pause{10};
 
   enum class Loss {
@@ -57,14 +60,14 @@ class LeaderCore {
     finished,     // the work ended by itself
     handed_over,  // the same, after somebody had requested the lease
     fenced,       // the work was refused as stale: another has been elected
-    lost,         // the database says that the lease is not ours any more
+    lost,         // the database says that the lease is no longer ours
     expired       // no renewal was granted in time
   };
 
   struct Call {
     enum class Kind { acquire, renew, release };
     Kind kind;
-    std::optional<Term> term;  // of renew and release
+    std::optional<Term> term;  // for renew and release
   };
   struct LeadershipChange {
     std::optional<Loss> loss;  // none: elected
@@ -74,14 +77,14 @@ class LeaderCore {
   // --- what happens
   struct Woken {};
   struct Stop {};
-  struct Hint {};     // somebody may have given the lease back, or ask for it
+  struct Hint {};     // somebody may have released the lease, or requested it
   struct WorkEnded {  // once for each election
     bool stale;       // refused as stale
   };
   struct Answer {  // to the call under way
     enum class How {
       granted,      // acquired, renewed, released
-      refused,      // another's, ours no more
+      refused,      // held by another, or no longer ours
       unavailable,  // surely not done
       unknown       // perhaps done
     };
@@ -92,17 +95,17 @@ class LeaderCore {
     Moment until = {};
     // An acquisition was refused: how long the other's lease still lasts, if that is known.
     std::optional<Time> free_in = {};
-    // In the answer to a renewal that was granted: somebody asks for the lease.
+    // A renewal was granted, and somebody has requested the lease.
     bool leave = false;
   };
   using Event = std::variant<Woken, Stop, Hint, WorkEnded, Answer>;
 
   struct Action {
-    std::optional<LeadershipChange> change;  // first: stop the work, or start it
+    std::optional<LeadershipChange> change;  // act on this first: stop the work, or start it
     bool leave = false;                      // request the work to stop; it leads, and renews, until the work has ended
-    std::optional<Call> call;                // then: make it. One at a time; each is answered
-    std::optional<Moment> wake;              // none: nothing happens before something else does
-    bool over = false;                       // nothing will ever happen again
+    std::optional<Call> call;                // then make this call; one at a time, and each is answered
+    std::optional<Moment> wake;              // none: nothing to do until another event
+    bool over = false;                       // nothing will happen any more
   };
 
   // `seed` is for the jitter: a different one for each candidate.
@@ -110,9 +113,9 @@ class LeaderCore {
 
   Action resume(const Event& event, Moment now);
 
-  // The term that it believes to lead under at this moment.
+  // The term that it leads under at this moment, as far as it knows.
   std::optional<Term> leads(Moment now) const { return leading_ && now < leading_->until ? std::optional(leading_->term) : std::nullopt; }
-  // Where that belief ends, unless a renewal is granted before.
+  // Until when it leads, unless a renewal is granted before.
   std::optional<Moment> leads_until() const { return leading_ ? std::optional(leading_->until) : std::nullopt; }
 
  private:
@@ -133,16 +136,16 @@ class LeaderCore {
   const Timing timing_;
   std::uint64_t random_;
   Moment now_ = Moment::min();
-  std::optional<Held> leading_;    // until the margin begins
-  std::optional<Held> give_back_;  // until the lease's end; what is being given back too
+  std::optional<Held> leading_;    // ends where the margin begins
+  std::optional<Held> give_back_;  // ends with the lease; set as well while the release is under way
   Moment give_back_at_ = Moment::min();
-  int releases_ = 0;  // in a row, that did not get through
+  int releases_ = 0;  // releases in a row that did not get through
   std::optional<Call> under_way_;
-  Moment next_ = Moment::min();  // no call before
-  int failures_ = 0;             // in a row, of acquisitions
+  Moment next_ = Moment::min();  // no call before this moment
+  int failures_ = 0;             // acquisitions that failed in a row
   bool working_ = false;
   bool stopping_ = false;
-  bool leaving_ = false;  // while it leads: it has requested the work to stop
+  bool leaving_ = false;  // it still leads, and has requested the work to stop
   bool hinted_ = false;
   Moment hint_after_ = Moment::min();
 };

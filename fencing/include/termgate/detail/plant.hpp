@@ -1,7 +1,8 @@
-// Bugs on purpose, each where it would break a guarantee, so that it can be shown that the storm finds them
-// (docs/evidence/correctness.md). They exist in test builds only: CMake's TERMGATE_PLANT, empty by default and refused outside Debug,
-// compiles them into the files that hold one. With TERMGATE_PLANT=all the environment variable TERMGATE_PLANTED names the one that is at
-// work; unset, none is. Every other build knows no such variable, and the macro is `false`.
+// Deliberate bugs, each of which would break a guarantee, to show that the storm finds them
+// (docs/evidence/correctness.md). They exist in test builds only: CMake's TERMGATE_PLANT, empty by
+// default and refused outside Debug, compiles them into the files that contain one. With
+// TERMGATE_PLANT=all the environment variable TERMGATE_PLANTED selects the active one; unset, there
+// is none. No other build reads that variable, and there the macro is `false`.
 #pragma once
 
 #ifdef TERMGATE_PLANT
@@ -15,19 +16,19 @@
 namespace termgate::inline v0::detail {
 
 inline constexpr std::array<std::string_view, 15> plants{
-    "sqlite_memory",         // layer 1 on SQLite believes what it remembers of a fence, whoever has written since
-    "sqlite_lease",          // an acquisition there issues the last term once more
+    "sqlite_memory",         // layer 1 on SQLite trusts a remembered fence although others have written since
+    "sqlite_lease",          // an acquisition on SQLite issues the last term again
     "group_commit",          // a write that shares a commit is acknowledged before it
-    "library_check",         // the library takes a write's term for granted where this process has not seen a higher one
+    "library_check",         // the library skips the check where this process has not seen a higher term
     "postgres_lost_answer",  // a COMMIT whose answer was lost is reported as a write that did not happen
-    "proxy_one_behind",      // the proxy lets the term before the fence pass
-    "proxy_savepoint",       // the proxy takes a check for passed that a ROLLBACK TO has undone, and its lock with it
+    "proxy_one_behind",      // the proxy lets through the term one below the fence
+    "proxy_savepoint",       // the proxy still counts a check as passed after a ROLLBACK TO has undone it and released its lock
     "decision_own_call",     // the eight faults of the proxy's decision: proxy/session/src/guard_faults.hpp
     "decision_unheard",     "decision_comment", "decision_any_claim", "decision_any_scope",
     "decision_commit",      "decision_holes",   "decision_code",
 };
 
-// A name that is none of them ends the process: a test of it would show nothing.
+// An unknown name ends the process: a test of it would show nothing.
 inline bool planted(std::string_view bug) {
   static const std::string_view chosen = [] {
     std::string_view name(TERMGATE_PLANT);

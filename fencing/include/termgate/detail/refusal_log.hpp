@@ -1,7 +1,8 @@
 // Refusals on their way to the audit. Internal. Any thread.
 //
-// A refusal rolled its own transaction back, so it is written down afterwards, in a transaction of its own, and at
-// most once a second a scope: a stale leader that tries a thousand times a second must not fill the audit.
+// A refusal rolls back its own transaction, so it is recorded afterwards in another one, at most
+// once a second for each scope: a stale leader that tries a thousand times a second must not fill
+// the audit.
 #pragma once
 
 #include <cstddef>
@@ -17,23 +18,24 @@ namespace termgate::inline v0::detail {
 // Refusals of one scope, gathered. Moments are milliseconds since 1970.
 struct Refusals {
   std::string scope;
-  std::int64_t term = 0;  // the latest refused one
+  std::int64_t term = 0;  // the latest refused term
   std::int64_t count = 0;
   std::int64_t first_ms = 0;
   std::int64_t last_ms = 0;
-  std::string client = {};  // who was refused last; empty: not known
+  std::string client = {};  // the client that was refused last; empty: not known
 };
 
 class RefusalLog {
  public:
   static constexpr std::int64_t pause_ms = 1000;
-  static constexpr std::size_t scopes_max = 10'000;  // beyond, the refusals of a new scope are reported at once
+  // Beyond this many, the refusals of a new scope are reported at once.
+  static constexpr std::size_t scopes_max = 10'000;
 
-  // Notes one refusal; what is due to be reported now, if anything is.
+  // Notes one refusal. Returns the refusals to report now, if a report is due.
   std::optional<Refusals> note(const std::string& scope, std::int64_t term, std::int64_t now_ms, std::string client = {});
-  // The database has heard from somebody else a moment ago: these go with the next report.
+  // Another client has just reported refusals of this scope: these wait for the next report.
   void put_back(const Refusals& refusals);
-  // What is still unreported.
+  // All refusals that are not reported yet.
   std::vector<Refusals> take_all();
 
  private:

@@ -11,11 +11,11 @@
 
 namespace termgate::inline v0::detail {
 
-// What a file's text declares, or why it does not.
+// What the text of a file declares, or what is wrong with it.
 struct TermDeclaration {
   std::optional<Scope> scope;
   std::optional<Term> term;
-  std::string problem;  // without a code
+  std::string problem;  // without an error code
 };
 TermDeclaration read_term_declaration(std::string_view text);
 

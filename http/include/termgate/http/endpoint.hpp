@@ -1,4 +1,5 @@
-// Addresses: of a peer, of a listener, of the server; and networks that an operator trusts. Values; any thread. No I/O.
+// Addresses of peers, of listeners and of the server, and the networks that an operator trusts.
+// Values; any thread. No I/O.
 #pragma once
 
 #include <sys/socket.h>
@@ -14,23 +15,25 @@ namespace termgate::http {
 // An address that a socket can be connected to or came from.
 class Endpoint {
  public:
-  Endpoint() = default;  // of nobody
+  Endpoint() = default;  // no address
   Endpoint(const sockaddr* address, socklen_t size);
-  // nullopt: `host` is no numeric address.
+  // nullopt: `host` is not a numeric address.
   static std::optional<Endpoint> numeric(std::string_view host, std::uint16_t port);
-  // nullopt: the path is too long for a socket (107 bytes). An empty path means "somebody on this machine". One that
-  // begins with @ is a name in the abstract namespace, as libpq writes it.
+  // nullopt: the path is too long for a socket (more than 107 bytes). An empty path means "somebody
+  // on this machine". A path that begins with @ is a name in the abstract namespace, as libpq
+  // writes it.
   static std::optional<Endpoint> unix_socket(std::string_view path);
 
   int family() const noexcept { return storage_.ss_family; }
   const sockaddr* address() const noexcept { return reinterpret_cast<const sockaddr*>(&storage_); }
   socklen_t size() const noexcept { return size_; }
   std::uint16_t port() const noexcept;
-  // Loopback or a Unix socket.
+  // Whether this is a loopback address or a Unix socket.
   bool local() const noexcept;
   std::string host() const;  // "192.0.2.7", "::1", "local"
   std::string text() const;  // "192.0.2.7:5432", "[::1]:5432", "unix:/run/x", "local"
-  // The bytes of an IPv4 or IPv6 address; an IPv4 one mapped into IPv6 as what it is. Empty for a Unix socket.
+  // The bytes of an IPv4 or IPv6 address; an IPv4 address mapped into IPv6 counts as IPv4. Empty
+  // for a Unix socket.
   std::string bytes() const;
 
  private:
@@ -38,7 +41,7 @@ class Endpoint {
   socklen_t size_ = 0;
 };
 
-// "10.0.0.0/8", "2001:db8::/32", "192.0.2.7"; "local" for Unix sockets.
+// A network or address: "10.0.0.0/8", "2001:db8::/32", "192.0.2.7"; "local" for Unix sockets.
 class Network {
  public:
   static std::optional<Network> parse(std::string_view text);
@@ -51,7 +54,7 @@ class Network {
 
 bool any_contains(const std::vector<Network>& networks, const Endpoint& endpoint);
 
-// "HOST:PORT", "[V6]:PORT"; nullopt where it is neither. An empty or "*" host is every address.
+// "HOST:PORT" or "[V6]:PORT"; nullopt for anything else. An empty host or "*" means every address.
 struct HostPort {
   std::string host;
   std::uint16_t port = 0;

@@ -1,4 +1,4 @@
-// Listening sockets: what an operator writes, and what is opened for it.
+// Listening sockets: their options as an operator writes them, and opening them.
 #pragma once
 
 #include <chrono>
@@ -11,14 +11,15 @@
 
 namespace termgate::http {
 
-// [NAME=]HOST:PORT, [NAME=]unix:/path/.s.PGSQL.5432, each optionally followed by ,proxy (PROXY protocol v2 is spoken to it).
+// A listener: [NAME=]HOST:PORT or [NAME=]unix:/path/.s.PGSQL.5432, each optionally followed by
+// ,proxy (its peers speak PROXY protocol v2).
 struct ListenerOptions {
-  std::string name;  // the name that rules use; without one, the address
-  std::string host;  // empty: every address
+  std::string name;  // the name that rules use; by default the address
+  std::string host;  // empty: all addresses
   std::uint16_t port = 0;
-  std::string path;  // of a Unix socket; then host and port are not used
+  std::string path;  // for a Unix socket; host and port are then not used
   bool proxy_protocol = false;
-  int inherited = -1;  // a socket that systemd has opened
+  int inherited = -1;  // a socket that systemd has opened; -1: none
 };
 // Throws std::invalid_argument.
 ListenerOptions parse_listener(std::string_view text);
@@ -26,17 +27,18 @@ ListenerOptions parse_listener(std::string_view text);
 struct OpenListener {
   int descriptor = -1;
   ListenerOptions options;
-  std::string address;  // as text, with the port that was found
+  std::string address;  // as text, with the actual port
   bool is_unix = false;
 };
 
-// One for each address of the host name. Throws std::runtime_error, which names the address.
+// Opens one socket for each address of the host name. Throws std::runtime_error, which names the
+// address.
 std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reuse_port, unsigned unix_mode);
 
-// Removes the files of Unix sockets that were opened here. Those closed already are left alone.
+// Removes the files of Unix sockets that were opened here, except those that are already closed.
 void close_all(std::vector<OpenListener>& listeners) noexcept;
 
-// Nodelay, and keepalive after so much silence.
+// Sets TCP_NODELAY, and keepalive after this much silence.
 void tune(int descriptor, int family, std::chrono::seconds keepalive) noexcept;
 
 }  // namespace termgate::http

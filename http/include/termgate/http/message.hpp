@@ -1,4 +1,4 @@
-// Requests and answers of HTTP/1.1. Values; no sockets.
+// HTTP/1.1 requests and answers. Values; no sockets.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,19 @@ namespace termgate::http {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-// Who has sent a request, and to where.
+// The sender of a request, and the listener that it came in on.
 struct Peer {
-  Endpoint address;      // of the client itself, where a PROXY header named it
-  std::string listener;  // its name
+  Endpoint address;      // of the client itself if a PROXY header named it
+  std::string listener;  // the listener's name
   bool tls = false;
-  std::string certificate;  // the common name of the client's certificate, which the client CA has signed; empty: it showed none
+  // The common name of the client's certificate, which the client CA has signed. Empty: the client
+  // showed none.
+  std::string certificate;
 };
 
-// The first part of a request. It has passed these checks: one Host header, whose name is served here; Origin only with Authorization; none
-// of Authorization, Origin and Content-Type twice; a body whose length is beyond doubt.
+// The head of a request, after these checks: one Host header whose name is served here; Origin only
+// together with Authorization; Authorization, Origin and Content-Type at most once each; a body of
+// unambiguous length.
 struct Head {
   std::string method;  // as it was sent: GET
   std::string target;  // as it was sent: /path?query
@@ -31,35 +34,38 @@ struct Head {
   Peer peer;
 
   std::string_view path() const noexcept;
-  std::string_view query() const noexcept;  // without its question mark
-  // The value of a header, whose name is compared without regard to case. Empty: it is absent. Of several, the first.
+  std::string_view query() const noexcept;  // without the question mark
+  // The value of a header; names are compared without regard to case. Empty: there is no such
+  // header. If there are several, the first.
   std::string_view header(std::string_view name) const noexcept;
   std::size_t count(std::string_view name) const noexcept;
 };
 
-// A share of a memory budget, given back when it goes. One thread at a time.
+// A share of a memory budget, returned when this is destroyed. One thread at a time.
 class Room {
  public:
   virtual ~Room() = default;
-  // So many bytes from now on. False: there are not so many, and the share is what it was.
+  // Sets the share to so many bytes. False: the budget has not enough, and the share stays as it
+  // was.
   virtual bool hold(std::size_t bytes) = 0;
 };
 
 struct Request {
   Head head;
   std::string body;
-  std::unique_ptr<Room> room = {};  // what Take had for the body
+  std::unique_ptr<Room> room = {};  // Take::room, which holds the memory of the body
 };
 
-// The whole of an answer. Content-Length, Connection, Cache-Control: no-store and X-Content-Type-Options: nosniff are set for it.
-// A header with a line break in it is left out.
+// A complete answer. The server adds Content-Length, Connection, Cache-Control: no-store and
+// X-Content-Type-Options: nosniff. A header that contains a line break is left out.
 struct Reply {
   unsigned status = 200;  // 200 to 599
   std::string body = {};
   std::string type = "application/json";
   Headers headers = {};
-  bool close = false;  // the connection ends with it
-  // Lives as long as the body: a share of a memory budget, say. Destroyed on any thread.
+  bool close = false;  // close the connection after the answer
+  // Kept alive as long as the body, for example a share of a memory budget. May be destroyed on any
+  // thread.
   std::shared_ptr<void> keeps = {};
 };
 

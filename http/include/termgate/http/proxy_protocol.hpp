@@ -1,5 +1,6 @@
-// The header of PROXY protocol version 2, by which a load balancer says whose connection it brings
-// (haproxy's doc/proxy-protocol.txt, section 2.2). Bytes in, an answer out; no I/O. Any thread.
+// The header of PROXY protocol version 2, in which a load balancer names the client whose
+// connection it forwards (haproxy's doc/proxy-protocol.txt, section 2.2). Bytes in, a result out;
+// no I/O. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +10,13 @@
 
 namespace termgate::http {
 
-inline constexpr std::size_t proxy_header_bytes_max = 2048;  // 232 is what everybody must take; the rest is for TLVs
+inline constexpr std::size_t proxy_header_bytes_max = 2048;  // every receiver must accept 232; the rest is for TLVs
 
 struct ProxyHeader {
   enum class Kind {
-    need_more,  // `needed` bytes in all, at the least
+    need_more,  // at least `needed` bytes in all
     local,      // the balancer's own connection (a health check): its own address counts
-    proxied,    // `client` is who it is
+    proxied,    // `client` is the client's address
     malformed,  // `problem` says why
   };
   Kind kind = Kind::need_more;
@@ -25,7 +26,8 @@ struct ProxyHeader {
   const char* problem = "";
 };
 
-// `input` begins where the connection begins. Asks for no byte that is not the header's, so that what follows is left to TLS.
+// `input` begins at the start of the connection. Never requests bytes beyond the header, so that
+// what follows is left for TLS.
 ProxyHeader parse_proxy_header(std::string_view input) noexcept;
 
 }  // namespace termgate::http

@@ -1,9 +1,10 @@
-// Listeners and their connections. Bounded in everything; each bound is a member of Limits.
+// An HTTP server: listeners and their connections. Everything is bounded; each bound is a member of
+// Limits.
 //
 //   http::Server server(options, handler);   // listens, so that its addresses are known
 //   server.start();                          // from here on handler is called
 //
-// Any thread may call it. `handler` outlives it.
+// Any thread may call it. `handler` must outlive it.
 #pragma once
 
 #include <chrono>
@@ -21,42 +22,51 @@
 namespace termgate::http {
 
 struct Limits {
-  std::size_t connections = 1000;  // past it the one that is silent for longest between two requests goes; where none is, the new one
+  // Beyond this, the connection that has been silent longest between two requests is closed; if no
+  // connection is idle, the new one is.
+  std::size_t connections = 1000;
   std::size_t head_bytes = 16u << 10;
   std::chrono::milliseconds keep_alive{std::chrono::seconds{120}};  // from an answer to the next request
-  std::chrono::milliseconds head_takes{std::chrono::seconds{10}};   // from a head's first byte to its last; a TLS handshake, a PROXY header
-  std::chrono::milliseconds body_takes{std::chrono::seconds{30}};   // from its first byte to its last
-  std::chrono::milliseconds write_stalls{std::chrono::seconds{30}};  // a write of which the peer reads nothing
-  std::chrono::milliseconds ping_after{std::chrono::seconds{30}};  // of a WebSocket's silence; without an answer for as long again it ends
+  // From the first byte of a head to its last. It also bounds a TLS handshake and a PROXY header.
+  std::chrono::milliseconds head_takes{std::chrono::seconds{10}};
+  std::chrono::milliseconds body_takes{std::chrono::seconds{30}};    // from the first byte of a body to its last
+  std::chrono::milliseconds write_stalls{std::chrono::seconds{30}};  // how long a peer may read nothing while something is being sent
+  // A WebSocket that is silent for this long gets a ping; after as long again without an answer it
+  // ends.
+  std::chrono::milliseconds ping_after{std::chrono::seconds{30}};
 };
 
 struct ServerOptions {
   std::vector<ListenerOptions> listeners;  // TCP, or inherited from systemd
   ClientTls tls = {};
-  std::vector<Network> proxy_protocol_from = {};  // who may send a PROXY header; others on such a listener are taken as they come
-  std::vector<std::string> hosts = {};            // names of the Host header beside the loopback's; "*": any
+  // Who may send a PROXY header. Other peers of such a listener are served under their own address.
+  std::vector<Network> proxy_protocol_from = {};
+  std::vector<std::string> hosts = {};  // Host names that are served besides the loopback names; "*": any
   unsigned threads = 1;
   Limits limits = {};
 };
 
 class Server {
  public:
-  // Throws std::runtime_error: an address that cannot be had, a certificate that cannot be read.
+  // Throws std::runtime_error for an address that cannot be opened or a certificate that cannot be
+  // read.
   Server(ServerOptions options, Handler& handler);
-  // Ends what is still there; answers that are still owed go nowhere.
+  // Closes all connections. Answers that come later are dropped.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   void start();
-  // No new connection; those that wait for a request end, others after their answer; WebSockets are closed with 1001.
+  // Accepts no new connections. Those between two requests end at once, others after their answer;
+  // WebSockets are closed with 1001.
   void drain();
-  bool ended() const;  // no connection is left
+  bool ended() const;  // whether no connection is left
 
-  // Certificates for connections to come. Throws std::runtime_error, and then nothing has changed.
+  // Sets the certificates of future connections. Throws std::runtime_error, and then nothing has
+  // changed.
   void reload(const ClientTls& tls);
 
-  std::vector<std::string> addresses() const;  // HOST:PORT, with the port that was found
+  std::vector<std::string> addresses() const;  // HOST:PORT, with the actual port
 
   struct Figures {
     std::size_t connections = 0, sockets = 0;

@@ -19,22 +19,22 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   void open(int descriptor) noexcept { descriptor_ = descriptor; }
-  void start_tls(SSL* ssl) noexcept { ssl_ = ssl; }  // owns it; the handshake is the next thing
+  void start_tls(SSL* ssl) noexcept { ssl_ = ssl; }  // takes ownership; the handshake is next
   bool is_open() const noexcept { return descriptor_ >= 0; }
   bool is_tls() const noexcept { return ssl_ != nullptr; }
   int descriptor() const noexcept { return descriptor_; }
   const SSL* ssl() const noexcept { return ssl_; }
 
   Io handshake() noexcept;
-  // At least one byte where `done`; `bytes` says how many.
+  // After `done`, `bytes` is at least one.
   Io read(char* into, std::size_t size, std::size_t& bytes) noexcept;
   Io write(std::string_view from, std::size_t& bytes) noexcept;
 
-  // The end of what we send; the other direction stays open.
+  // Ends our side of the stream; the other direction stays open.
   void finish_writing() noexcept;
   void close() noexcept;
 
-  // The text of the last `failed`.
+  // The reason for the last `failed`.
   const std::string& why() const noexcept { return why_; }
 
  protected:

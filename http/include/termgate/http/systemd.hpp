@@ -9,12 +9,14 @@ namespace termgate::http {
 
 struct InheritedSocket {
   int descriptor;
-  std::string name;  // FileDescriptorName= of the socket unit; "listen_fd" where none is
+  std::string name;  // FileDescriptorName= of the socket unit; "listen_fd" if it has none
 };
-// Those meant for this process; none otherwise. They will not be inherited further, and a second call finds none.
+// The sockets handed to this process. Child processes do not inherit them, and a second call
+// returns none.
 std::vector<InheritedSocket> take_inherited_sockets();
 
-// READY=1, RELOADING=1 (with the moment that systemd wants), STOPPING=1. Nothing where nobody asked.
+// Sends READY=1, RELOADING=1 (with the timestamp that systemd requires) or STOPPING=1. Does nothing
+// if the process was not started with NOTIFY_SOCKET.
 void notify_service_manager(std::string_view state);
 
 }  // namespace termgate::http

@@ -1,5 +1,6 @@
-// Alarm: waits for a moment of BootClock, or for a call of wake(). A condition variable uses a clock that stops while the
-// machine is suspended; this one rings as soon as it has woken up. Internal. wait() on one thread; wake() on any.
+// Alarm: waits for a moment of BootClock, or for a call of wake(). A condition variable uses a
+// clock that stops while the machine is suspended; this one rings as soon as the machine runs
+// again. Internal. wait() on one thread; wake() on any.
 #pragma once
 
 #include <optional>
@@ -10,12 +11,12 @@ namespace termgate::inline v0::detail {
 
 class Alarm {
  public:
-  Alarm();  // throws std::system_error where no descriptor is left
+  Alarm();  // throws std::system_error if no descriptor is left
   ~Alarm();
   Alarm(const Alarm&) = delete;
   Alarm& operator=(const Alarm&) = delete;
 
-  // Returns at `at` (none: never), or when wake() is called or has been since the last wait.
+  // Returns at `at` (none: never), or when wake() is called or has been called since the last wait.
   void wait(std::optional<BootClock::time_point> at) noexcept;
   void wake() noexcept;
 

@@ -1,8 +1,8 @@
-// What a database says of itself when a fence is raised: PostgreSQL's NOTIFY on channel `termgate` (docs/reference/lock-protocol.md).
-// Internal.
+// Notifications from a database when a fence is raised: PostgreSQL's NOTIFY on channel `termgate`
+// (docs/reference/lock-protocol.md). Internal.
 //
-// Any role may notify, so a payload is a hint of where to look and never the truth; and who was not connected has missed it.
-// One thread at a time; wake() on any.
+// Any role may notify, so a payload only tells where to look; and a client that was not connected
+// has missed it. One thread at a time; wake() on any.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ namespace termgate::inline v0::detail {
 
 class FenceFeed {
  public:
-  static constexpr std::size_t payloads_max = 1000;  // that one wait() returns; of more, only the fact is reported
+  static constexpr std::size_t payloads_max = 1000;  // that one wait() returns; if there are more, only `missed` is set
 
   struct Heard {
     bool connected_anew = false;  // earlier notifications may be lost: read everything again
@@ -30,37 +30,39 @@ class FenceFeed {
 
   virtual ~FenceFeed() = default;
 
-  // Connects where it must, and waits until a notification comes, wake() is called, or `at_most` is over. Throws Unavailable (the next call
-  // connects anew) and DatabaseError.
+  // Connects if necessary, and waits for a notification, for wake(), or until `at_most` is over.
+  // Throws Unavailable (the next call connects again) and DatabaseError.
   virtual Heard wait(std::chrono::milliseconds at_most) = 0;
-  // On the connection that wait() made: as Info::fences() and Info::fence(), of which scope, term and reset_from are filled in.
-  // Five seconds at the most. Throw Unavailable and DatabaseError.
+  // These two use the connection that wait() made, and work like Info::fences() and Info::fence(),
+  // but fill in only scope, term and reset_from. They take at most five seconds. They throw
+  // Unavailable and DatabaseError.
   virtual std::vector<FenceInfo> fences(std::string_view after, int limit) = 0;
   virtual std::optional<FenceInfo> fence(std::string_view scope) = 0;
-  // Who owns layer 1 there; empty: nobody, it is not there.
+  // The owner of layer 1 in that database; empty: there is no layer 1.
   virtual std::string owner() = 0;
-  // Whether what the two above run through, which is code of its owner and runs with our rights, belongs to a superuser, to our own role or
-  // to `owner`.
+  // Whether the code that the two reads above run belongs to a superuser, to our own role or to
+  // `owner`. It is its owner's code, and runs with our rights.
   virtual bool owner_is_trusted(std::string_view owner) = 0;
-  // As the server reported it; empty before the first connection.
+  // The name of the database as the server reported it; empty before the first connection.
   virtual std::string database() const = 0;
-  // Which of several servers it is, as the URL names it; an empty host: there is but one, or no connection yet.
+  // Which of several servers it is connected to, as the URL names it. An empty host: there is only
+  // one, or no connection yet.
   struct Place {
     std::string host;
     std::string port;
   };
   virtual Place place() const { return {}; }
-  // For a poll() elsewhere: readable where wait() would return. -1: there is no connection.
+  // For a poll() elsewhere: readable when wait() would return. -1: there is no connection.
   virtual int descriptor() const noexcept = 0;
 
-  // Ends a wait() that is under way, or the next one. Connecting is not ended by it.
+  // Ends the current wait(), or the next one. Does not end an attempt to connect.
   virtual void wake() noexcept = 0;
 };
 
-// nullptr for a database that has no such thing (SQLite). Throws InvalidInput for a URL of an unknown kind.
-// `database`, where it is not empty, takes the place of the one that the URL names.
-// `channel`: of raised fences; or "termgate_leases", whose payloads are the scopes of leases that were given back; or "termgate_streams",
-// whose payloads are streams that somebody has appended to and somebody follows.
+// nullptr for a database that does not notify (SQLite). Throws InvalidInput for a URL of an unknown
+// kind. `database`, unless empty, replaces the one in the URL. `channel`: for raised fences; or
+// "termgate_leases", whose payloads are the scopes of leases that were released; or
+// "termgate_streams", whose payloads are followed streams that somebody has appended to.
 std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, std::string_view schema, std::string_view database = {},
                                            std::string_view channel = "termgate");
 

@@ -1,4 +1,5 @@
-// What init does, as one script that somebody can read and run without Termgate's command. Internal.
+// Everything that init does, as one script that can be read and run without Termgate's command.
+// Internal.
 #pragma once
 
 #include <string>
@@ -13,12 +14,13 @@ struct InstallScript {
   std::string schema = "termgate";
   std::vector<std::string> revokes;                         // roles; PostgreSQL
   std::vector<std::pair<std::string, std::string>> grants;  // role, level
-  std::string failover;                                     // empty: as it is
-  bool transaction = true;                                  // false: whoever runs the script has begun one; PostgreSQL
+  std::string failover;                                     // empty: unchanged
+  bool transaction = true;                                  // false: the caller of the script has begun one; PostgreSQL
 };
 
-// Installs or upgrades; to run it again changes nothing. For SQLite it installs only: an upgrade needs the library's functions.
-// Throws InvalidInput for a schema's name that no database of ours can have.
+// Installs or upgrades; running it again changes nothing. For SQLite it only installs: an upgrade
+// needs the library's functions. Throws InvalidInput for a schema name that Termgate does not
+// support.
 std::string install_script(const InstallScript& wanted);
 
 }  // namespace termgate::inline v0::detail

@@ -1,4 +1,5 @@
-// Rows of a call, read by the names of their columns (sql/README.md), whose order may differ between databases.
+// Rows of a call, read by the names of their columns (sql/README.md), whose order may differ
+// between databases.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,8 @@
 
 namespace termgate::inline v0::detail {
 
-// A row of `rows`, which it refers to. Throws DatabaseError for a column that is not there: another version's answer.
+// A row of `rows`, which it refers to. Throws DatabaseError for a missing column, which means that
+// layer 1 has another version.
 class NamedRow {
  public:
   NamedRow(const Rows& rows, const Row& row) : rows_(rows), row_(row) {}
@@ -25,7 +27,7 @@ class NamedRow {
     if (at >= row_.size()) throw DatabaseError(fmt::format("the database's answer has no column \"{}\"", name));
     return row_[at];
   }
-  // For a column that layer 1 of the version before does not have yet.
+  // For a column that the previous version of layer 1 does not have yet.
   std::optional<std::int64_t> int_if_there(std::string_view name) const {
     if (std::find(rows_.columns.begin(), rows_.columns.end(), name) == rows_.columns.end()) return std::nullopt;
     return (*this)[name].as_optional_int();
@@ -36,7 +38,7 @@ class NamedRow {
   const Row& row_;
 };
 
-// The only row of a call that must give exactly one. `rows` outlives it.
+// The only row of a call that must return exactly one. `rows` must outlive it.
 inline NamedRow only_row(const Rows& rows) { return {rows, rows.one()}; }
 
 template <class Item, class Convert>

@@ -1,4 +1,5 @@
-// An election by a LeaseSource: its lease, and the seal of its term in the database, or neither. Internal.
+// An election by a LeaseSource: either both its lease and the seal of its term in the database, or
+// neither. Internal.
 #pragma once
 
 #include <chrono>
@@ -13,12 +14,13 @@ namespace termgate::inline v0::detail {
 
 struct SourceElection {
   SourceLease lease;
-  BootClock::time_point until;  // counted from before the last request was sent
+  BootClock::time_point until;  // measured from before the last request was sent
 };
 
-// One try. None: another owner holds the lease. The seal is atomic in the database: of two holders of one term, which a service that lost
-// data can bring about, only one passes. Throws what LeaseSource and Database::seal throw, and StaleTerm for a term that is not above
-// the fence (of a watched file: below it); the lease is then given back. `database` may be null: nothing is sealed.
+// One attempt. None: another owner holds the lease. The seal is atomic in the database: if a
+// service that lost data lets two holders have one term, only one of them passes. Throws what
+// LeaseSource and Database::seal throw, and StaleTerm for a term that is not above the fence (for a
+// watched file: below it); the lease is then released. `database` may be null: nothing is sealed.
 std::optional<SourceElection> elect_by_source(LeaseSource& source, Database* database, const Scope& scope, const std::string& owner,
                                               std::chrono::milliseconds ttl, std::optional<std::chrono::milliseconds> grace);
 

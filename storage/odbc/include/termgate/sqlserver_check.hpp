@@ -17,11 +17,11 @@ namespace termgate::inline v0::sqlserver {
 // the session that blocks it). Call it before the first write, and again after a rollback to a
 // savepoint older than it.
 //
-// A transaction is open behind a BEGIN TRANSACTION of yours, and always with SQL_ATTR_AUTOCOMMIT
-// off. In autocommit a check would guard nothing: InvalidInput, and nothing was sent but the
-// question. The thread that uses `connection`; without MARS, with no unread results on it. One
-// round trip with SQL Server's drivers; blocks while a raise is under way, up to the setting
-// check_wait_ms. The connection keeps its settings.
+// A transaction is open after your BEGIN TRANSACTION, and always with SQL_ATTR_AUTOCOMMIT off. In
+// autocommit a check would guard nothing: it throws InvalidInput, and has only queried that. Call
+// it on the thread that uses `connection`; without MARS, the connection must have no unread
+// results. One round trip with SQL Server's drivers; blocks while a raise is under way, up to the
+// setting check_wait_ms. The connection keeps its settings.
 //
 // Throws StaleTerm, InvalidInput, FenceUntrusted, Blocked, Conflict, Unavailable, DatabaseError
 // (docs/contract.md, section 4). In each case nothing of the transaction may be committed: roll it

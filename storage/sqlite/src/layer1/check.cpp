@@ -1,7 +1,7 @@
-// The check: what a term is compared with, and when it passes, raises or is refused (F1, F2, F3); seals and
-// evidence.
-// Everything here that decides runs under the database's write lock, so a fence that was read stays as it is
-// until the transaction ends. A refusal is thrown before the first write of its call.
+// The check: what a term is compared with, and when it passes, raises or is refused (F1, F2, F3);
+// seals and evidence. Every decision is made under the database's write lock, so a fence that was
+// read stays unchanged until the transaction ends. A refusal is thrown before the first write of
+// its call.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>
@@ -38,15 +38,15 @@ Layer1::Fence Layer1::read_fence(std::string_view scope) {
       return fence;
     }
   }
-  // A scope that the restored file has never heard of may have had a fence all the same.
+  // A scope that the restored file does not contain may still have had a fence.
   Running read = use(stmt::incarnation_read);
   if (!read.step()) throw DatabaseError("termgate_incarnation has lost its row: run termgate init again");
   fence.untrusted = read.integer(0) != 0;
   return fence;
 }
 
-// SQLite's count of changes that other connections have made to the file. It is what the page cache itself
-// goes by, and costs no statement.
+// SQLite's count of changes that other connections have made to the file. The page cache itself
+// relies on it, and it costs no statement.
 unsigned Layer1::data_version() const noexcept {
   unsigned version = 0;
   sqlite3_file_control(db_, "main", SQLITE_FCNTL_DATA_VERSION, &version);
@@ -55,8 +55,8 @@ unsigned Layer1::data_version() const noexcept {
 
 void Layer1::begin_transaction() noexcept {
   boundaries_known_ = true;
-  // Asked of every transaction, also of one that will compare no fence: its commit vouches for all that is known. The write lock is held by
-  // now, so what is seen here is what others have left.
+  // Compared in every transaction, also if it will read no fence, because its commit confirms
+  // everything that is known. The write lock is held by now, so this shows what others have left.
   if (const unsigned version = data_version(); version != known_version_ && !TERMGATE_PLANTED(sqlite_memory)) {
     known_.clear();
     known_version_ = version;
@@ -67,8 +67,8 @@ void Layer1::begin_transaction() noexcept {
   declared_term_.reset();
 }
 
-// The fence without a read, if this connection knows it and nobody can have changed it since. Without the
-// write lock, or where the transaction's boundaries are not known, it is read.
+// The fence without a read, if this connection knows it and nobody can have changed it since. It is
+// read if the write lock is not held, or if the transaction's boundaries are not known.
 Layer1::Fence Layer1::known_fence(const std::string& scope) {
   if (!boundaries_known_ || sqlite3_txn_state(db_, "main") != SQLITE_TXN_WRITE) return read_fence(scope);
   const unsigned version = data_version();
@@ -80,8 +80,8 @@ Layer1::Fence Layer1::known_fence(const std::string& scope) {
   }
   if (const auto found = known_.find(scope); found != known_.end()) return found->second;
   const Fence fence = read_fence(scope);
-  // A fence without a row is not kept: its height comes from the evidence, which other statements of this
-  // transaction may add to.
+  // A fence without a row is not remembered: its height comes from the evidence, which other
+  // statements of this transaction may extend.
   if (fence.exists) known_.emplace(scope, fence);
   return fence;
 }
@@ -93,19 +93,19 @@ std::optional<Layer1::LeaseRow> Layer1::read_lease(std::string_view scope) {
 }
 
 std::int64_t Layer1::evidence(std::string_view scope, bool streams_only, bool was_reset) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> resets;  // (new, old]: no evidence in between
+  std::vector<std::pair<std::int64_t, std::int64_t>> resets;  // (new, old]: evidence in between does not count
   std::int64_t highest = 0;
   if (was_reset) {
     Running read = use(stmt::resets_read);
     read.bind(scope);
     while (read.step()) {
-      // The newest reset says where the fence stood, should its row be lost.
+      // The newest reset tells the fence's previous height, in case its row is lost.
       if (resets.empty()) highest = read.integer(0);
       resets.emplace_back(read.integer(0), read.integer(1));
     }
   }
-  // The highest term that no reset has taken back: if the maximum lies in the range of a reset, the question
-  // is put again below that range.
+  // The highest term that no reset has revoked: if the maximum lies within the range of a reset,
+  // the query is repeated below that range.
   auto fold = [&](const std::function<std::int64_t(std::int64_t)>& max_term) {
     std::int64_t believed_max = Term::max_value;
     while (true) {
@@ -185,7 +185,7 @@ Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise
     if (term > pass->term) refuse_passed(scope, fmt::format("term {}", term).c_str());
   }
   if (term < seen) refuse_stale_write(scope, term, seen);
-  // A first row counts as a raise even where the evidence has the same height.
+  // Writing the first row counts as a raise, even if the evidence has the same height.
   verdict.raises = !fence.exists || term > fence.term;
   if (!verdict.raises) return verdict;
   if (raise == Raise::refused) {
@@ -221,7 +221,7 @@ void Layer1::raise(std::string_view scope, const Fence& fence, std::int64_t term
     write.bind(scope).bind(term).bind(now()).bind(actor).bind(std::int64_t{untrusted}).run();
   }
   if (sqlite3_changes(db_) != 1) { throw DatabaseError(fmt::format("the fence of scope \"{}\" was not written: its row is gone", scope)); }
-  // `more`: further members, written already.
+  // `more`: further members of the JSON object, already formatted.
   audit(action, scope, fmt::format(R"({{"term":{},"previous":{}{}{}}})", term, fence.term, more.empty() ? "" : ",", more), actor);
 }
 
@@ -231,18 +231,18 @@ void Layer1::track() {
   if (!passed_checks_.tracking()) { throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it"); }
 }
 
-// Notes that the open transaction has passed. In a transaction of the call's own there is nothing left to
-// mark it for.
+// Records that the open transaction has passed. A transaction of the call's own ends with it, so
+// nothing is recorded.
 void Layer1::pass(const std::string& scope, std::int64_t term) {
   if (own_unit_ || passed_checks_.find(scope) != nullptr) return;
-  // A raise has enlisted us by itself.
+  // A raise has already enlisted the virtual table.
   if (!boundaries_known_) track();
   passed_checks_.record(scope, term);
 }
 
 std::int64_t Layer1::check_term(const Scope& scope, Term term) {
-  // In autocommit a check guards nothing but itself, so nothing but a raise needs the lock. In a transaction
-  // one that raises nothing writes nothing, so it needs no savepoint.
+  // In autocommit a check protects nothing but itself, so only a raise needs the lock. In a
+  // transaction, a check that raises nothing writes nothing, so it needs no savepoint.
   const bool transaction = sqlite3_get_autocommit(db_) == 0 || sqlite3_txn_state(db_, nullptr) == SQLITE_TXN_WRITE;
   const Wants wants(*this, scope.name(), term.value());
   if (transaction) {
@@ -272,8 +272,8 @@ Layer1::Receipt Layer1::seal(const Scope& scope, Term term, const std::optional<
   const Wants wants(*this, scope.name(), term.value());
   Unit unit(*this);
   const std::string& name = scope.name();
-  // A seal says that nothing below it is in flight. A transaction that has passed the scope is itself in
-  // flight.
+  // A seal guarantees that nothing below it is in flight, but a transaction that has passed the
+  // scope is itself in flight.
   refuse_passed(name, "a seal");
   const Fence fence = read_fence(name);
   refuse_untrusted(name, fence);

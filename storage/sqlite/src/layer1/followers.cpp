@@ -63,8 +63,8 @@ std::string_view Layer1::follower_advance(const std::string& name, std::int64_t 
                                    last_no, from, to));
   }
   bool moved = false;
-  // A stream that the follower has not reported on has no row; if it has one after all, the position has to
-  // match as for any other.
+  // A stream on which the follower has not reported has no row. If it does have one, the position
+  // must match as for any other.
   if (from == 0) {
     use(stmt::follower_first).bind(name).bind(stream.name()).bind(to).bind(now()).run();
     moved = sqlite3_changes(db_) == 1;

@@ -1,6 +1,6 @@
-// What the triggers of protect() and adopt() call for each row, and what layer 1's own triggers call for its
-// tables. They run inside the application's writing statement, on its thread; a refusal is an exception that
-// fails that statement.
+// Called by the triggers of protect() and adopt() for each row, and by layer 1's own triggers for
+// its tables. It runs inside the application's writing statement, on its thread; a refusal is an
+// exception that fails that statement.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <fcntl.h>
@@ -29,8 +29,8 @@ namespace stmt = termgate::sql::sqlite_statements;
 
 }  // namespace
 
-// Databases 0 and 1 are main and temp, so a third name is an attached file. The function exists from SQLite
-// 3.39 on.
+// Databases 0 and 1 are main and temp, so a third one is an attached file. The function exists
+// since SQLite 3.39.
 bool Layer1::attached() {
 #if SQLITE_VERSION_NUMBER >= 3039000
   if (sqlite3_libversion_number() >= 3039000) return sqlite3_db_name(db_, 2) != nullptr;
@@ -40,11 +40,11 @@ bool Layer1::attached() {
 
 bool Layer1::guard_arm() {
   if (!attached()) return false;
-  // A trigger at work in the main database means that this holds its write lock.
+  // If the trigger runs in the main database, this connection holds its write lock.
   if (sqlite3_txn_state(db_, "main") != SQLITE_TXN_WRITE) return true;
   try {
     {
-      // A ROLLBACK TO takes the mark back.
+      // A ROLLBACK TO undoes the mark.
       Running read = use(stmt::here_read);
       if (!read.step()) throw DatabaseError("termgate_here has lost its row: run termgate init again");
       if (mark_ && read.integer(0) == *mark_) return true;
@@ -52,14 +52,16 @@ bool Layer1::guard_arm() {
     mark_.reset();
     track();
     std::int64_t mark = 0;
-    // By chance, so that no statement of an application can hand over the mark of another transaction.
+    // A random number, so that no statement of an application can pass the mark of another
+    // transaction.
     sqlite3_randomness(sizeof mark, &mark);
     const AtWork at_work(*this);
     Running write = use(stmt::here_write);
     write.bind(mark).run();
     if (sqlite3_changes(db_) == 1) mark_ = mark;
   } catch (const DatabaseError&) {
-    // No layer 1 in the main database, or an earlier version's: then the trigger that asks is not the main database's.
+    // The main database has no layer 1, or an earlier version; so the trigger belongs to another
+    // file.
     mark_.reset();
   }
   return true;
@@ -80,8 +82,8 @@ void Layer1::require_here(std::string_view table, const std::optional<Handed>& h
                   table));
 }
 
-// Passes if the transaction has passed the row's scope, or what the connection declares passes now. Throws
-// TG001, TG002, TG004 or TG005 otherwise; a trigger never raises a fence.
+// Passes if the transaction has passed the row's scope, or if the connection's declaration passes
+// now. Otherwise throws TG001, TG002, TG004 or TG005; a trigger never raises a fence.
 void Layer1::guard_row(std::string_view table, const RowScope& row) {
   if (row.kind == RowScope::Kind::null) {
     throw InvalidInput(fmt::format("TG005 a row of table \"{}\" has no scope: its scope column is NULL", table));
@@ -90,7 +92,7 @@ void Layer1::guard_row(std::string_view table, const RowScope& row) {
     throw InvalidInput(fmt::format("TG005 a row of table \"{}\" has a scope that is neither text nor an integer", table));
   }
   if (Pass* pass = passed_checks_.find(row.text)) {
-    // Nobody else can raise while this transaction writes; what it raised itself has been counted.
+    // Nobody else can raise while this transaction writes, and its own raises have been counted.
     if (pass->raises == passed_checks_.raises()) return;
     const Fence fence = read_fence(row.text);
     refuse_untrusted(row.text, fence);
@@ -133,7 +135,7 @@ void Layer1::observe_row(std::string_view table, const std::optional<RowScope>& 
     try {
       require_here(table, handed);
     } catch (const InvalidInput&) {
-      return;  // of an attached file, whose fences are not known here: what would be refused cannot be counted
+      return;  // of an attached file, whose fences are not known here, so refusals cannot be counted
     }
     std::string reason;
     try {
@@ -148,11 +150,11 @@ void Layer1::observe_row(std::string_view table, const std::optional<RowScope>& 
     const AtWork at_work(*this);
     use(stmt::observed_count).bind(table).bind(row ? row->text : std::string("*")).bind(reason).bind(now()).run();
   } catch (const std::exception&) {
-    // Mode observe lets everything pass, its own troubles included; doctor shows what was counted.
+    // Mode observe lets everything pass, even after its own errors; doctor shows what was counted.
   }
 }
 
-// That a statement is at work which writes, as the one whose trigger calls us does.
+// Refuses unless a writing statement is running, as is the case for a trigger.
 void Layer1::require_trigger() {
   if (sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE) {
     for (sqlite3_stmt* at = sqlite3_next_stmt(db_, nullptr); at != nullptr; at = sqlite3_next_stmt(db_, at)) {
@@ -168,7 +170,7 @@ void Layer1::require_adopted(std::string_view table) {
 }
 
 void Layer1::guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term) {
-  // A job that nobody has claimed yet has no term, or 0.
+  // A job that nobody has claimed yet has no term, or term 0.
   if (row.kind == RowScope::Kind::null || !term || *term < 1) return;
   if (row.kind == RowScope::Kind::unfit) {
     throw InvalidInput(fmt::format("TG005 a row of the adopted table \"{}\" has a scope that is neither text nor an integer", table));
@@ -176,12 +178,12 @@ void Layer1::guard_adopted(std::string_view table, const RowScope& row, std::opt
   const Scope scope(row.text);
   const Term row_term(*term);
   const Fence fence = read_fence(scope.name());
-  // An adopted table's rows are evidence, not writes that are checked: a row below the fence may be an old
-  // one that is copied.
+  // Rows of an adopted table are evidence instead of checked writes: one below the fence may be a
+  // copy of an old row.
   if (fence.exists && row_term.value() <= fence.term) return;
   refuse_untrusted(scope.name(), fence);
-  // The guard is callable from views, for triggers must call it under trusted_schema = OFF: a mere reading of one
-  // raises nothing.
+  // The guard can also be called from views, because triggers must call it under trusted_schema =
+  // OFF. Reading a view must not raise anything.
   require_trigger();
   require_adopted(table);
   const std::int64_t stands_at = height(scope.name(), fence);
@@ -204,7 +206,7 @@ void Layer1::guard_adopted(std::string_view table, const RowScope& row, std::opt
 std::string Layer1::flush_problem(bool* folder) {
   const char* path = sqlite3_db_filename(db_, "main");
   if (path == nullptr || *path == '\0') return {};  // in memory: nothing outlives the process
-  // A PRAGMA's answer is fixed when it is prepared, so these two are prepared anew each time.
+  // A PRAGMA's answer is fixed when it is prepared, so these two are prepared each time.
   Statement synchronous(db_, "PRAGMA main.synchronous");
   Running level(synchronous.get());
   if (!level.step() || level.integer(0) < 2) {
@@ -213,7 +215,8 @@ std::string Layer1::flush_problem(bool* folder) {
   Statement journal(db_, "PRAGMA main.journal_mode");
   Running mode(journal.get());
   if (!mode.step() || mode.text(0) == "off") return "PRAGMA journal_mode is OFF, so nothing can be rolled back";
-  // Connections that share a cache share its flushing: the one that set its synchronous last decides for all.
+  // Connections that share a cache also share its flushing: the one that set its synchronous last
+  // decides for all.
   int used = 0, share = 0, most = 0;
   if (sqlite3_db_status(db_, SQLITE_DBSTATUS_CACHE_USED, &used, &most, 0) == SQLITE_OK &&
       sqlite3_db_status(db_, SQLITE_DBSTATUS_CACHE_USED_SHARED, &share, &most, 0) == SQLITE_OK && used != share) {
@@ -225,7 +228,7 @@ std::string Layer1::flush_problem(bool* folder) {
 
 void Layer1::guard_raise(std::string_view scope, std::int64_t term) {
   fence_changed();
-  // The table has a CHECK, which PRAGMA ignore_check_constraints switches off.
+  // The table has a CHECK, but PRAGMA ignore_check_constraints disables it.
   if (term < 0 || term > Term::max_value) {
     throw InvalidInput(
         fmt::format("TG005 {} is not a term for the fence of scope \"{}\": a term is an integer from 1 to 2^62", term, scope));
@@ -238,13 +241,14 @@ void Layer1::guard_raise(std::string_view scope, std::int64_t term) {
         fmt::format("TG005 the fence of scope \"{}\" cannot be raised to {}, for a crash could take it back: {}", scope, term, problem));
   }
   if (!folder) return;
-  // A commit in mode DELETE is the removal of the journal, and FULL, unlike EXTRA, does not flush the folder
-  // that it is removed from: after a power cut the journal may be back, and undo the raise (F3). So we do.
+  // In mode DELETE a commit is the removal of the journal. FULL, unlike EXTRA, does not flush the
+  // folder, so after a power failure the journal may be back and undo the raise (F3). Therefore
+  // this flushes it.
   flush_folder_ = true;
 }
 
-// The last moment at which a transaction that has passed the check, or raised, can be refused. A folder that cannot be flushed is found
-// now, and not when the commit is done.
+// The last moment at which a transaction that has passed the check, or raised, can be refused. A
+// folder that cannot be flushed is noticed now instead of after the commit.
 std::optional<FileWatch::Problem> Layer1::before_commit() {
   if (auto problem = file_.problem(true)) return problem;
   try {
@@ -276,15 +280,15 @@ void Layer1::transaction_ended(bool committed) noexcept {
   write_refusals_aside();
 }
 
-// SQLite tells of a commit when it can no longer fail, so that the failure is reported by the next call: a call of its own reports it
-// before it returns.
+// SQLite reports a commit when it can no longer fail, so the next call throws the failure; a call
+// that commits by itself throws it before it returns.
 void Layer1::report_failed_flush() {
   if (!std::exchange(flush_failed_, false)) return;
   throw OutcomeUnknown("a fence was raised by the last COMMIT and the flush of its folder failed: a power cut could take the raise back",
                        std::string(code_name(SQLITE_IOERR_DIR_FSYNC)));
 }
 
-// Whether the fence may go down to `term`: only as the open reset_fence wants it.
+// Whether the fence may be lowered to `term`: only if the current reset_fence does it.
 bool Layer1::guard_lower(std::string_view scope, std::int64_t term) {
   fence_changed();
   return lowering_ && lowering_->first == scope && lowering_->second == term;

@@ -1,5 +1,6 @@
-// Layer 1 in a database: numbered migrations, all in one transaction. Every statement of theirs may run again and
-// keeps what is there, so they also mend: whatever of our version is missing is made anew by a further init.
+// Installs layer 1: numbered migrations, all in one transaction. All their statements can run again
+// and keep what is there, so another init also repairs: it recreates whatever is missing of this
+// version.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace termgate::inline v0::sqlite {
 
 namespace stmt = termgate::sql::sqlite_statements;
 
-// 0: there is no layer 1 in this database.
+// 0: this database has no layer 1.
 int Layer1::installed_version() {
   {
     Running read = use(stmt::installed_table);
@@ -30,7 +31,7 @@ int Layer1::installed_version() {
 
 namespace {
 
-// A database as the migrations make it, to compare with.
+// A database as the migrations create it, for comparison.
 class Model {
  public:
   Model() {
@@ -65,7 +66,8 @@ std::vector<Layer1::Part> Layer1::missing_parts() {
       const std::string type = wanted.text(0), name = wanted.text(1);
       Running found = use(stmt::part_find);
       const bool there = found.bind(type).bind(name).step();
-      // A table or an index may have been altered since it was made; a guard says what it said, or is none.
+      // A table or an index may have been altered since it was created; a trigger must still have
+      // its original text.
       if (there && (type != "trigger" || found.text(0) == wanted.text(2))) continue;
       missing.push_back({name, type == "table"});
       settings = settings && name != "termgate_settings";
@@ -85,7 +87,7 @@ std::vector<Layer1::Part> Layer1::missing_parts() {
   return missing;
 }
 
-// Columns that were called something else in an earlier version (0004), or were not there (0009).
+// Columns that an earlier version named differently (0004), or lacked (0009).
 void Layer1::alter_columns() {
   const auto has = [&](std::string_view table, std::string_view column) {
     const Statement columns(db_, "SELECT 1 FROM main.pragma_table_info(?1) WHERE name = ?2");
@@ -99,7 +101,7 @@ void Layer1::alter_columns() {
     execute("ALTER TABLE main.termgate_job_runs ADD COLUMN request TEXT CHECK (request IN ('run', 'dry-run', 'resume'))");
 }
 
-// Two at once do no harm: the version is read under the write lock.
+// Two concurrent calls are harmless: the version is read under the write lock.
 Layer1::Installed Layer1::install() {
   Unit unit(*this);
   const int from = installed_version();
@@ -110,7 +112,7 @@ Layer1::Installed Layer1::install() {
     throw DatabaseError(
         fmt::format("the database has version {} of Termgate's tables and this one knows {}: install a newer termgate", from, ours));
   }
-  // What was there before and has been lost; nothing of this is news to a database that never had layer 1.
+  // Parts that existed and were lost. A database that never had layer 1 has none.
   std::vector<Part> missing;
   bool known = false;
   {
@@ -133,8 +135,9 @@ Layer1::Installed Layer1::install() {
     use(stmt::migration_insert).bind(std::int64_t{migration.version}).bind(migration.name).bind(now()).run();
     to = migration.version;
   }
-  // With the fences their terms are gone, with the incarnation what was untrusted: what the rows show of terms is
-  // folded in as for any fence without a row, and whether that is all nobody knows (F3).
+  // Losing the fences loses their terms, and losing the incarnation loses what was untrusted. The
+  // terms in the rows are used as for any fence without a row, but nobody knows whether they are
+  // complete (F3).
   const bool forgotten = std::any_of(missing.begin(), missing.end(), [](const Part& part) {
     return part.name == "termgate_fences" || part.name == "termgate_incarnation" || part.name == "the row of termgate_incarnation";
   });
@@ -143,7 +146,7 @@ Layer1::Installed Layer1::install() {
     fence_changed();
     audit("declare_untrusted", std::nullopt, R"({"reason":"the fences, or what was said of them, had to be made anew"})");
   }
-  // An earlier version's triggers hand over less than this one's guard asks for.
+  // Triggers of an earlier version pass less than this version's guard expects.
   if (from <= ours) outdated = outdated_triggers(true);
   if (to != from) audit("init", std::nullopt, fmt::format(R"({{"from_version":{},"to_version":{}}})", from, to));
   if (from == ours) {

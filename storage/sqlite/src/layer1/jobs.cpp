@@ -1,5 +1,6 @@
-// Job runs: their start, heartbeats and ends. A run belongs to one term of its scope; a start ends the open runs of other terms as lost.
-// The table of what each call does in each state is docs/reference/jobs.md.
+// Job runs: their start, heartbeats and ends. A run belongs to one term of its scope; a start ends
+// the open runs of other terms as lost. docs/reference/jobs.md has a table of what each call does
+// in each state.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>
@@ -28,7 +29,8 @@ std::optional<Layer1::TakenJob> Layer1::find_job(const std::string& job_name, co
   return TakenJob{open.text(0), open.optional_text(1).value_or("")};
 }
 
-// The check, then one open run of the job: what other terms have left open is lost.
+// Checks the term, then ensures that the job has one open run: runs that other terms have left open
+// end as lost.
 void Layer1::begin_job(const std::string& job_name, const Scope& scope, const std::string& owner, Term term, Moment moment) {
   require_name(job_name, "job name");
   require_name(owner, "owner");
@@ -101,7 +103,8 @@ std::optional<Layer1::TakenJob> Layer1::job_take(const std::string& job_name, co
   return asked;
 }
 
-// None: the run is not open. Throws if this session declares another scope or term. `checked`: its scope and term pass the check too.
+// None: the run is not open. Throws if this session declares another scope or term. `checked`: the
+// run's scope and term must also pass the check.
 std::optional<Layer1::OpenJob> Layer1::open_job(const std::string& run_id, bool checked) {
   OpenJob job;
   {
@@ -109,7 +112,7 @@ std::optional<Layer1::OpenJob> Layer1::open_job(const std::string& run_id, bool 
     if (!read.bind(run_id).step()) return std::nullopt;
     job = {read.text(0), read.integer(1), read.text(2)};
   }
-  if (checked && job.term == 0) return std::nullopt;  // requested, and not begun: it is open only to be ended
+  if (checked && job.term == 0) return std::nullopt;  // requested but not begun: such a run can only be ended
   if (declared_scope_ && (declared_scope_->name() != job.scope || (declared_term_ && declared_term_->value() != job.term))) {
     throw InvalidInput(fmt::format("TG005 run {} is of scope \"{}\" and term {}, and this session declares scope \"{}\" and term {}",
                                    run_id, job.scope, job.term, declared_scope_->name(),
@@ -149,7 +152,8 @@ bool Layer1::job_finish(const std::string& run_id, const std::string& status, st
     throw InvalidInput(fmt::format("TG005 a job ends completed, failed, cancelled or lost, not \"{}\"", status));
   }
   Unit unit(*this);
-  // Failed and lost may be said by whoever has lost the lead; cancelled by an operator, who leads nothing.
+  // A stale leader may still report failed and lost. An operator, who leads nothing, may report
+  // cancelled.
   if (status != "cancelled" && !open_job(run_id, status == "completed")) return false;
   use(stmt::job_finish).bind(run_id).bind(status).bind(now()).bind(exit_code).bind(detail).bind(checkpoint).run();
   const bool finished = sqlite3_changes(db_) == 1;

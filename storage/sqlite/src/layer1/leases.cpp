@@ -25,9 +25,9 @@ constexpr std::int64_t ttl_ms_min = 100;
 constexpr std::int64_t ttl_ms_max = 24LL * 60 * 60 * 1000;
 constexpr std::size_t renewals_max = 500;  // in one transaction
 
-// What an acquisition adds where the database may have forgotten terms that our own leases issued (F3).
-// Above whatever was lost, and by chance never the same twice: a file that is copied back once more has lost the acquisition that jumped
-// before.
+// What an acquisition adds to the term if the database may have forgotten terms that its own leases
+// issued (F3): enough to exceed whatever was lost, and random, because a file that is restored once
+// more has forgotten the previous jump.
 std::int64_t untrusted_jump() {
   std::uint32_t chance = 0;
   sqlite3_randomness(sizeof chance, &chance);
@@ -40,7 +40,7 @@ void require_ttl(std::int64_t ttl_ms, std::string_view what = "TTL") {
   }
 }
 
-// `pattern`: an owner, or the beginning of one and a *.
+// `pattern`: an owner, or a prefix followed by *.
 bool is_named(std::string_view pattern, std::string_view owner) {
   return pattern.ends_with('*') ? owner.starts_with(pattern.substr(0, pattern.size() - 1)) : owner == pattern;
 }
@@ -58,7 +58,8 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   auto refused = [](const LeaseRow& lease, Moment moment) {
     return Acquisition{false, lease.term, lease.expires_at, lease.owner, lease.expires_at - moment};
   };
-  // Another's live lease is answered without the lock, so that waiting candidates cost the leader nothing.
+  // If another owner's lease is live, the answer needs no lock, so that waiting candidates cost the
+  // leader nothing.
   if (sqlite3_get_autocommit(db_) != 0) {
     const auto lease = read_lease(name);
     const Moment moment = now();
@@ -66,12 +67,13 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
     if (lease && !may_follow(name, lease->term, owner, moment)) return refused(*lease, moment);
   }
   Unit unit(*this);
-  // Everything is read again under the lock: what was seen before it may be old.
+  // Everything is read again under the lock, because it may have changed.
   const Fence fence = read_fence(name);
   auto lease = read_lease(name);
   const Moment moment = now();
   if (others(lease, moment)) {
-    // The clock was set back since, perhaps by a year. From here on it lasts for its own length: longer than its holder counts on.
+    // The clock was set back since, perhaps by a year. The lease now lasts for its own length from
+    // this moment, which is longer than its holder counts on.
     if (lease->renewed_at > moment) {
       lease->expires_at = moment + (lease->expires_at - lease->renewed_at);
       use(stmt::lease_bound).bind(name).bind(moment).bind(lease->expires_at).run();
@@ -79,7 +81,8 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
     unit.commit();
     return refused(*lease, moment);
   }
-  // No predecessor can have slipped in since this transaction's first acquisition, so the same call issues no further term.
+  // Nobody can have led since this transaction's first acquisition, so the same call issues no
+  // further term.
   if (const Acquired* first = passed_checks_.acquired(name); first != nullptr && lease && !lease->released_at &&
                                                              lease->expires_at > moment && lease->term == first->term && fence.exists &&
                                                              fence.term == first->term && !fence.untrusted) {
@@ -133,7 +136,7 @@ Layer1::Renewal Layer1::renew_lease(const Scope& scope, const std::string& owner
   const Moment moment = now();
   bool renewed = false;
   const auto leave_in = leave_in_ms(scope.name(), term.value());
-  // A seal or a forced release above this term ends the lease's use, whatever its row says.
+  // A seal or a forced release above this term ends the lease, whatever its row says.
   if (lease && height(scope.name(), fence) <= term.value() && leave_in.value_or(1) > 0) {
     use(stmt::lease_renew).bind(scope.name()).bind(owner).bind(term.value()).bind(moment).bind(moment + ttl_ms).run();
     renewed = sqlite3_changes(db_) == 1;
@@ -231,7 +234,7 @@ void Layer1::need_required_leases() {
   for (const Required& one : passed_checks_.required()) need_live_lease(Scope(one.scope), one.owner, one.term);
 }
 
-// Not in a file of the version before, whose tables this version works on too.
+// False in a file of the previous version, whose tables this version also supports.
 bool Layer1::knows_hand_overs() {
   if (!hand_overs_known_) hand_overs_known_ = use(stmt::part_find).bind("table").bind("termgate_hand_overs").step();
   return hand_overs_known_;
@@ -250,14 +253,14 @@ std::optional<std::int64_t> Layer1::leave_in_ms(const std::string& scope, std::i
   return asked->leave_before - now();
 }
 
-// Whether this owner may take the lease of this term at this moment.
+// Whether this owner may take the lease after this term at this moment.
 bool Layer1::may_follow(const std::string& scope, std::int64_t term, const std::string& owner, Moment moment) {
   const auto asked = asked_for(scope, term);
   if (!asked || asked->leave_before <= moment) return true;
   return owner != asked->owner && (!asked->successor || is_named(*asked->successor, owner));
 }
 
-// The receipt of a hand-over, under the write lock. `before`: the lease as it was.
+// Writes the receipt of a hand-over, under the write lock. `before`: the previous lease.
 void Layer1::handed_over(const std::string& scope, const LeaseRow& before, const std::string& owner, std::int64_t term, Moment moment) {
   const Moment ended = before.released_at.value_or(std::min(before.expires_at, moment));
   std::string actor, reason, left;

@@ -31,8 +31,8 @@ std::string process_name(long pid) {
 
 }  // namespace
 
-// The kernel lists who holds which byte of which file; nothing is opened, for closing a descriptor of the
-// database would drop this process's own locks on it.
+// Reads the kernel's list of locks by byte and file. No file is opened, because closing a
+// descriptor of the database would drop this process's own locks on it.
 long lock_owner(std::istream& locks, const std::vector<std::string>& files, long long first_byte, long long last_byte) {
   std::string line;
   while (std::getline(locks, line)) {
@@ -52,9 +52,9 @@ long lock_owner(std::istream& locks, const std::vector<std::string>& files, long
 
 namespace {
 
-// What the kernel calls the file in that list, "08:01:4711": device and inode, for other file systems count their
-// inodes from 1 as well. The device is the file system's own, which on btrfs and overlays is not what stat() gives:
-// there the mount tells.
+// The kernel's name of the file in that list, "08:01:4711": device and inode. The device matters
+// because every file system counts its inodes from 1. It is the file system's own device, which on
+// btrfs and overlays differs from stat()'s; there it is read from the mount table.
 std::vector<std::string> lock_names(const std::string& path) {
   struct statx status {};
   if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_INO | STATX_MNT_ID, &status) != 0) return {};
@@ -82,8 +82,8 @@ int lock_holder_pid(sqlite3* db) {
     std::string path;
     long long first, last;
   };
-  // SQLite's file format, "locking": the WAL's write lock is byte 120 of the -shm file; in a rollback
-  // journal the pending, reserved and shared bytes stand from 2^30 on.
+  // SQLite's file format, "locking": the WAL's write lock is byte 120 of the -shm file; in
+  // rollback-journal mode the pending, reserved and shared bytes are at 2^30 and after.
   const Wanted places[] = {{std::string(path) + "-shm", 120, 120}, {path, 0x40000000, 0x40000001 + 510}};
   for (const Wanted& place : places) {
     std::ifstream locks("/proc/locks");

@@ -1,4 +1,4 @@
-// What an operator calls: settings, resets, pruning, what is declared after a restore. Each of these calls is
+// An operator's calls: settings, resets, pruning, declarations after a restore. Each call is
 // written to the audit in the transaction of its change.
 #include <termgate/detail/sqlite/layer1.hpp>
 
@@ -19,7 +19,7 @@ namespace {
 
 namespace stmt = termgate::sql::sqlite_statements;
 
-// What a raise adds to its audit row where the rows, and no caller, ask for it.
+// What the audit entry of a raise adds if the raise came from rows instead of a caller.
 std::string from_evidence(std::string_view before) { return Json('{').key("evidence_before").value(before).members(); }
 
 }  // namespace
@@ -38,8 +38,8 @@ std::int64_t Layer1::reset_fence(const Scope& scope, Term term, const std::strin
   if (!fence.exists) raise(name, fence, stands_at, fence.untrusted, actor, "raise", from_evidence("a reset"));
   if (term.value() < stands_at) {
     use(stmt::reset_insert).bind(name).bind(stands_at).bind(term.value()).bind(now()).bind(actor).bind(reason).run();
-    // The trigger of the fences refuses every lower value but this one, and only while it is set: so an
-    // UPDATE by hand cannot lower a fence.
+    // The fences' trigger refuses every lower value except this one, and only while it is set, so
+    // an UPDATE by hand cannot lower a fence.
     lowering_.emplace(name, term.value());
     try {
       use(stmt::fence_reset).bind(name).bind(term.value()).bind(now()).bind(actor).run();
@@ -113,7 +113,8 @@ std::int64_t Layer1::prune(const Stream& stream, std::int64_t before) {
     read.bind(stream.name()).bind(before);
     while (read.step()) scopes.push_back(read.text(0));
   }
-  // The rows may be the only evidence left of a fence whose row was lost: it is folded in before they go.
+  // The rows may be the only evidence of a fence whose row was lost, so the evidence is written
+  // into the fence before they are deleted.
   for (const std::string& scope : scopes) {
     const Fence fence = read_fence(scope);
     const std::int64_t known = evidence(scope, fence.exists, !fence.exists || fence.was_reset);
@@ -131,7 +132,7 @@ std::int64_t Layer1::prune(const Stream& stream, std::int64_t before) {
 }
 
 std::int64_t Layer1::prune_history(std::int64_t older_than_ms) {
-  // What is collected elsewhere each hour misses nothing so.
+  // This keeps the last hour, so that an hourly collector misses nothing.
   if (older_than_ms < 3'600'000) {
     throw InvalidInput(fmt::format("TG005 prune_history needs an age of 1 hour or more, not {} ms", older_than_ms));
   }
@@ -191,7 +192,7 @@ void Layer1::set_setting(const std::string& name, const std::string& value) {
 }
 
 void Layer1::count_refusal(const std::string& scope, std::int64_t term) {
-  // The driver counts its own.
+  // The driver counts its own refusals.
   if (boundaries_known_ || (refused_.size() >= refused_max && !refused_.contains(scope))) return;
   const Moment moment = now();
   // At most refused_max scopes are kept: a client must not fill the memory with invented names.
@@ -199,20 +200,21 @@ void Layer1::count_refusal(const std::string& scope, std::int64_t term) {
   entry->second.count += 1;
   entry->second.term = term;
   entry->second.last = moment;
-  // The end of the open transaction is when it can be written; without one that is now.
+  // It can be written when the open transaction ends; without one, that is now.
   if (sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE) {
     try {
       track();
     } catch (const Error&) {
-      // Then a later refusal brings it along.
+      // A later refusal then includes it.
     }
   } else if (sqlite3_get_autocommit(db_) != 0) {
     write_refusals_aside();
   }
 }
 
-// On a connection of its own, for what the refused statement wrote is rolled back, and this may run inside SQLite's end of a transaction.
-// It waits for nobody: what cannot be written now is written with the next one, or when this connection closes.
+// Uses a separate connection, because what the refused statement wrote is rolled back, and this may
+// run inside SQLite's end of a transaction. It waits for nobody: what cannot be written now is
+// written with the next refusal, or when this connection closes.
 void Layer1::write_refusals_aside() noexcept {
   const char* path = sqlite3_db_filename(db_, "main");
   if (refused_.empty() || path == nullptr || *path == '\0' || now() - refusals_tried_ < 1000) return;
@@ -231,7 +233,7 @@ void Layer1::write_refusals_aside() noexcept {
       if (there.refused_.empty()) refused_.clear();
     }
   } catch (const std::exception&) {
-    // Somebody else writes just now, or there is no layer 1 in the file any more.
+    // Another connection is writing, or the file no longer has layer 1.
   }
   sqlite3_close(aside);
 }
@@ -260,7 +262,7 @@ bool Layer1::write_refusals() {
     refusals_written_ = moment;
     return true;
   } catch (const DatabaseError&) {
-    return false;  // layer 1 is being taken away: there is no audit to write to
+    return false;  // layer 1 is being removed, so there is no audit
   }
 }
 

@@ -37,7 +37,7 @@ Scope Layer1::scope_of(const Stream& stream, const std::optional<Scope>& named, 
   return Scope(stream.name());
 }
 
-// The last number of a batch that has happened already.
+// The last number of a batch that was already written.
 std::int64_t Layer1::repeated(const Stream& stream, const std::vector<Write>& writes, bool& found) {
   std::set<std::string_view> ids;
   std::int64_t first_no = 0;
@@ -45,7 +45,7 @@ std::int64_t Layer1::repeated(const Stream& stream, const std::vector<Write>& wr
   for (std::size_t at = 0; at < writes.size(); ++at) {
     if (!writes[at].write_id) continue;
     const std::string& id = *writes[at].write_id;
-    // The set also counts the ids, for the comparison with those that have happened.
+    // The set also counts the ids, to compare with the number of those already written.
     if (!ids.insert(id).second) throw InvalidInput("TG005 a write id stands twice in the batch");
     Running read = use(stmt::write_id_read);
     if (!read.bind(id).step()) continue;
@@ -54,7 +54,7 @@ std::int64_t Layer1::repeated(const Stream& stream, const std::vector<Write>& wr
           fmt::format("TG005 write id {} was used for {} before", id,
                       read.is_null(0) ? std::string("a write outside streams") : fmt::format("stream \"{}\"", read.text(0))));
     }
-    // Where the batch began, by this one of its writes. All of them must agree.
+    // The number at which the batch began, according to this write. All writes must agree.
     const std::int64_t number = read.integer(1) - static_cast<std::int64_t>(at);
     if (seen++ > 0 && number != first_no) {
       throw InvalidInput(fmt::format("TG005 write id {} happened at another place than its batch", id));
@@ -84,8 +84,8 @@ std::int64_t Layer1::append(const Stream& stream, Term term, const std::vector<W
   }
   Unit unit(*this);
   bool found = false;
-  // Before the check: a repeated write is answered with its number even if the term is stale by now, for it
-  // was accepted (F5).
+  // Looked up before the check: a repeated write returns its number even if the term is stale by
+  // now, because it was accepted (F5).
   const std::int64_t happened = repeated(stream, writes, found);
   if (found) {
     unit.commit();
@@ -102,7 +102,7 @@ std::int64_t Layer1::append(const Stream& stream, Term term, const std::vector<W
   }
   const Scope scope = scope_of(stream, named, fixed);
   const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, true);
-  // After the check: a stale writer gets TG001 and learns nothing of the stream.
+  // Compared after the check: a stale writer gets TG001 and learns nothing about the stream.
   if (expected && *expected != last_no) {
     throw SequenceConflict(fmt::format("TG003 stream \"{}\" stands at {}, not at the expected {}", stream.name(), last_no, *expected));
   }
@@ -117,7 +117,7 @@ std::int64_t Layer1::append(const Stream& stream, Term term, const std::vector<W
     } else {
       write.bind(scope.name()).bind(new_last).bind(moment).run();
     }
-    // A trigger or an authorizer of the application's could have kept the row from being written.
+    // A trigger or an authorizer of the application may have prevented the row from being written.
     if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("stream \"{}\" has lost its row", stream.name()));
   }
   std::int64_t number = last_no;

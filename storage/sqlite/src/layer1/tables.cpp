@@ -52,8 +52,8 @@ Affinity affinity_of(std::string_view declared) {
 
 bool names_scopes(Affinity affinity) { return affinity == Affinity::integer || affinity == Affinity::text; }
 
-// The scope that a trigger hands over: the prefix, then the column's value. What is neither text nor integer is left as it is, and
-// refused.
+// The scope that a trigger passes: the prefix, then the column's value. A value that is neither
+// text nor integer is passed unchanged, and refused.
 std::string scope_expression(const std::string& value, const std::string& prefix) {
   if (prefix.empty()) return value;
   return fmt::format("CASE WHEN typeof({0}) IN ('text', 'integer') THEN {1} || {0} ELSE {0} END", value, quoted_literal(prefix));
@@ -64,8 +64,8 @@ void require_prefix(std::string_view prefix) {
     throw InvalidInput("TG005 the prefix of a scope may have at most 600 bytes, and no NUL");
 }
 
-// The condition of a partial index: what follows the column list of its CREATE statement, which is the first
-// parenthesis outside quotes and comments.
+// The condition of a partial index: what follows the column list of its CREATE statement, which is
+// the first parenthesis outside quotes and comments.
 std::string partial_condition(const std::string& sql) {
   int depth = 0;
   bool listed = false;
@@ -73,7 +73,7 @@ std::string partial_condition(const std::string& sql) {
   for (text::Token token; scanner.next(token);) {
     if (token.text == "(") ++depth;
     else if (token.text == ")") listed = --depth == 0 || listed;
-    // A comment at its end would swallow what we append; the line end stops it.
+    // A comment at its end would swallow what is appended, so a line break ends it.
     else if (listed && depth == 0 && text::same(token.text, "WHERE")) return std::string(scanner.rest()) + "\n";
   }
   return {};
@@ -91,7 +91,8 @@ bool is_literal(const std::string& text) {
   return start < text.size() && text.find_first_not_of("0123456789.", start) == std::string::npos;
 }
 
-// How often a text of SQL names something, quoted or not; more often than that where the name cannot be looked for.
+// How often a text of SQL names something, quoted or not. It counts too many rather than too few if
+// the name cannot be searched for.
 int times_named(std::string_view sql, std::string_view name) {
   const auto part_of_name = [](char c) { return text::is_letter_or_digit(c) || c == '_' || c == '$' || text::is_high(c); };
   if (name.empty() || name.find_first_of("\"`]'") != std::string_view::npos) return 100;
@@ -105,7 +106,8 @@ int times_named(std::string_view sql, std::string_view name) {
   return times;
 }
 
-// The last argument of each guard: the mark of the trigger's own file, read only where a file is attached.
+// The last argument of each guard call: the mark in the trigger's own file, which is read only if a
+// file is attached.
 std::string own_mark(const std::string& label) {
   return fmt::format("CASE termgate_guard_load_termgate_extension_first('arm', {}) WHEN 1 THEN (SELECT mark FROM termgate_here) END",
                      label);
@@ -162,10 +164,12 @@ const Layer1::Column& Layer1::find_column(const Table& table, const std::string&
   throw InvalidInput(fmt::format("TG005 table \"{}\" has no column \"{}\"", table.name, name));
 }
 
-// REPLACE turns the NULL of such a column into the default, and does so after BEFORE triggers have run.
+// Whether REPLACE turns a NULL of this column into the default, which happens after BEFORE triggers
+// have run.
 bool Layer1::filled_late(const Column& column) { return column.not_null && column.default_text.has_value(); }
 
-// Whether a trigger of the owner's that runs before an UPDATE of the table may change the row that is updated.
+// Whether one of the owner's triggers that run before an UPDATE of the table may change the row
+// that is updated.
 bool Layer1::changed_beneath(const Table& table) {
   Running read = use(stmt::owner_triggers);
   read.bind(table.name);
@@ -178,8 +182,9 @@ bool Layer1::changed_beneath(const Table& table) {
   return false;
 }
 
-// " AND …": the new row meets the condition of a partial index, or whether it does is not known BEFORE it is written. The columns that
-// the condition names are given the values of NEW under the table's own name, with their affinities, which NEW alone has not.
+// " AND …": the new row meets the condition of a partial index, or this cannot be known before the
+// row is written. The columns in the condition get the values of NEW under the table's own name,
+// with their affinities, which NEW itself lacks.
 std::string Layer1::enters(const Table& table, const std::string& condition, const std::string& rowid) {
   std::string row, odd;
   int named = 0;
@@ -260,7 +265,7 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
       indexes.push_back(std::move(index));
     }
   }
-  // The rowid: by its alias where there is one, else by whichever of its names no column hides.
+  // The rowid: its alias if there is one, otherwise one of its names that no column hides.
   std::string rowid;
   if (!table.without_rowid) {
     for (const Column& key : table.columns) {
@@ -274,13 +279,13 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
   }
   const bool is_rowid = rowid == name;
   const bool settled_before = !is_rowid && !column.generated;
-  // Where SQLite chooses the key, BEFORE INSERT shows -1 in its place.
+  // If SQLite chooses the key, BEFORE INSERT shows -1 instead.
   const std::string chosen_late = rowid.empty() ? std::string() : fmt::format(" WHERE NEW.{} = -1", rowid);
   const bool key_used_elsewhere = rowid.starts_with('"') && times_named(table.sql, rowid.substr(1, rowid.size() - 2)) != 1;
 
   std::string victims_insert, victims_update;
-  // The rows that the new one would meet, under a name of their own, for a table may be called old or new. A condition is put where nothing
-  // but the table is in sight, as it was in its index.
+  // The rows that the new row would conflict with. They get an alias, because a table may be named
+  // old or new. The condition is evaluated where only the table is visible, as in its index.
   auto met = [&](const std::string& keys, const std::string& condition) {
     return fmt::format(" FROM (SELECT {}{} AS scope FROM {}{}) AS met", keys, scope_in(target), target,
                        condition.empty() ? std::string() : fmt::format(" WHERE ({})", condition));
@@ -305,7 +310,8 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
           label, mark, chosen_late);
     }
   }
-  // What only SQLite's own DELETE triggers can see, always or where `tail` says.
+  // Requires recursive triggers for removals that only SQLite's own DELETE triggers can see:
+  // always, or under the condition `tail`.
   auto ask_for_recursion = [&](std::string& into, const std::string& tail) {
     if (mode == "observe") return;
     into += fmt::format(
@@ -344,7 +350,7 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
       changed += fmt::format("{}NEW.{} IS NOT OLD.{} COLLATE {}", changed.empty() ? "" : " OR ", quoted, quoted, collation);
       ++columns;
     }
-    // Two rows that meet there have the same rowid.
+    // Two rows that conflict there have the same rowid.
     if (has_rowid && !expression) continue;
     if (expression) {
       ask_for_recursion(victims_insert, {});
@@ -353,7 +359,7 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
     }
     if (same.empty()) continue;
     if (!index.condition.empty()) same += enters(table, index.condition, rowid);
-    // Also a row that only now enters a partial index has its keys.
+    // A row that enters a partial index only now also conflicts there.
     const bool known_late = generated && key_used_elsewhere;
     victims(met(keys, index.condition), same, index.condition.empty() ? changed : "1",
             known_late ? fmt::format(" AND NEW.{} <> -1", rowid) : std::string());
@@ -367,7 +373,8 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
       ask_for_recursion(victims_insert, fmt::format(" WHERE NEW.{} IS NULL", late));
       ask_for_recursion(victims_update, fmt::format(" WHERE NEW.{} IS NULL", late));
     }
-    // A trigger may change one column of the key beneath the statement that changes another: no trigger sees the two together.
+    // A trigger may change one column of the key during a statement that changes another: then no
+    // trigger sees both changes.
     if ((columns > 1 || generated || !index.condition.empty()) && changed_beneath(table)) ask_for_recursion(victims_update, {});
   }
   const std::string new_row = guard(", " + scope_in("NEW"), "");
@@ -391,8 +398,8 @@ std::vector<std::pair<std::string, std::string>> Layer1::adopt_triggers(const Ta
       "'TG005 refused') END;\n",
       quoted_literal(table.name), scope_expression("NEW." + scope, scope_prefix("adopt", table.name)), term,
       own_mark(quoted_literal(table.name)));
-  // A row reports when it is new or its scope or term changes: an UPDATE of other columns must not bring a term back that a reset took
-  // away.
+  // A row reports when it is new, or when its scope or term changes: an UPDATE of other columns
+  // must not bring back a term that a reset has revoked.
   const std::string changed = fmt::format("AFTER UPDATE ON {} WHEN NEW.{} IS NOT OLD.{} OR NEW.{} IS NOT OLD.{} COLLATE BINARY",
                                           quoted_identifier(table.name), term, term, scope, scope);
   for (const auto& [name, when] : {std::pair<std::string_view, std::string>{"inserted", "AFTER INSERT ON " + quoted_identifier(table.name)},
@@ -554,7 +561,7 @@ std::vector<std::string> Layer1::outdated_triggers(bool mend) {
     try {
       all.push_back({name, prefix, triggers_for(find_table(name, "protect"))});
     } catch (const InvalidInput&) {
-      // Its table or its column is gone: doctor tells.
+      // Its table or its column is gone, which doctor reports.
     }
   };
   {
@@ -611,12 +618,13 @@ std::string sql_call(std::string_view function, const std::vector<std::optional<
 std::vector<Layer1::Advice> Layer1::doctor() {
   const Snapshot snapshot(*this);
   std::vector<Advice> findings;
-  // We know nothing of a newer version's parts; without any this is no database of ours, as the next read says.
+  // The parts of a newer version are unknown here. Without layer 1 the next read reports that this
+  // is not a database of Termgate.
   if (const int version = installed_version(); version > 0 && version <= sql::sqlite_migrations().back().version) {
     const auto missing = missing_parts();
     for (const Part& part : missing)
       findings.push_back({"error", part.name, "it is gone, or not what layer 1 made", "run termgate init again"});
-    // The rest reads the tables.
+    // The other checks read these tables.
     if (std::any_of(missing.begin(), missing.end(), [](const Part& part) { return part.table; })) return findings;
   }
   doctor_untrusted(findings);
@@ -641,7 +649,7 @@ void Layer1::doctor_untrusted(std::vector<Advice>& findings) {
   }
 }
 
-// Whether the triggers of a table are those that its columns and indexes ask for today.
+// Whether a table's triggers are those that its columns and indexes require today.
 void Layer1::doctor_triggers(std::vector<Advice>& findings, const std::string& table, std::string_view prefix,
                              std::vector<std::pair<std::string, std::string>> wanted, const std::string& again) {
   std::vector<std::pair<std::string, std::string>> present;
@@ -653,7 +661,7 @@ void Layer1::doctor_triggers(std::vector<Advice>& findings, const std::string& t
   if (wanted != present) { findings.push_back({"error", "table " + table, "its triggers do not match its columns and indexes", again}); }
 }
 
-// The arguments of such a call, with the prefix behind them where the table has one.
+// The arguments of such a call, followed by the prefix if the table has one.
 std::vector<std::optional<std::string>> Layer1::with_prefix(std::string_view made_by, std::string_view table,
                                                             std::vector<std::optional<std::string>> arguments) {
   if (std::string prefix = scope_prefix(made_by, table); !prefix.empty()) arguments.emplace_back(std::move(prefix));
@@ -809,7 +817,8 @@ std::vector<Layer1::Breach> Layer1::verify(Moment since) {
     for (const std::int64_t parameter : parameters) read.bind(parameter);
     while (read.step()) row(read);
   };
-  // Prunings of the history stay on record: what they may have taken away is missed by nobody.
+  // Prunings of the history are recorded, so rows that they may have removed are not reported as
+  // missing.
   Moment known_from = 0;
   bool clock_went_back = false;
   each(stmt::verify_known_from, {}, [&](Running& row) {
@@ -864,7 +873,7 @@ std::vector<Layer1::Breach> Layer1::verify(Moment since) {
     find("write_id", row.text(0), "stream " + row.text(1),
          fmt::format("write {} carries id {}, which names another", row.integer(2), row.text(3)));
   });
-  // What adopted tables have reported is judged; the tables are not read.
+  // Judges what adopted tables have reported; does not read the tables.
   if (installed_version() >= first_with_prefixes) {
     each(stmt::adopted_terms_above, {}, [&](Running& row) {
       find("adopted", row.text(0), "",

@@ -29,8 +29,8 @@ Layer1::Unit::Unit(Layer1& layer1) : layer1_(layer1), at_work_(layer1) {
       return;
     }
     const bool reading = sqlite3_txn_state(layer1.db_, nullptr) == SQLITE_TXN_READ;
-    // With a read transaction open (a SELECT under way in autocommit) waiting is in vain: its snapshot stays
-    // old.
+    // Waiting is useless while a read transaction is open (a SELECT in autocommit): its snapshot
+    // stays outdated.
     layer1.waiting([&] { return layer1.use(stmt::begin).try_step(); }, "hold", !reading);
     if (const auto problem = layer1.file_.problem(true)) {
       sqlite3_exec(layer1.db_, "ROLLBACK", nullptr, nullptr, nullptr);
@@ -41,7 +41,7 @@ Layer1::Unit::Unit(Layer1& layer1) : layer1_(layer1), at_work_(layer1) {
     return;
   }
   layer1.lock();
-  // SQLITE_BUSY here means that a writing statement is at work, whose own atomicity then holds.
+  // SQLITE_BUSY here means that a writing statement is running, which is atomic by itself.
   const int code = layer1.use(stmt::savepoint).try_step();
   if (code == SQLITE_DONE) {
     kind_ = Kind::savepoint;
@@ -54,7 +54,7 @@ Layer1::Unit::~Unit() {
   layer1_.own_unit_ = false;
   // SQLite may have rolled everything back already (a full disk, an interrupt).
   if (kind_ == Kind::joined || sqlite3_get_autocommit(layer1_.db_) != 0) return;
-  // Not from the cache: preparing there may throw, and this runs rarely.
+  // Bypasses the cache: preparing there may throw, and this runs rarely.
   const char* undo = kind_ == Kind::own ? "ROLLBACK" : "ROLLBACK TO termgate_unit; RELEASE termgate_unit";
   sqlite3_exec(layer1_.db_, undo, nullptr, nullptr, nullptr);
 }
@@ -63,7 +63,7 @@ Layer1::Unit::~Unit() {
 void Layer1::Unit::commit() {
   if (kind_ == Kind::own) {
     const bool refusals = layer1_.write_refusals();
-    // In rollback-journal mode a reader can hold up the commit: that is waited for like the lock.
+    // In rollback-journal mode a reader can delay the commit: it is waited for like the lock.
     const auto attempt = [&] {
       const int code = layer1_.use(stmt::commit).try_step();
       const int extended = sqlite3_extended_errcode(layer1_.db_);
@@ -114,30 +114,32 @@ std::optional<std::string> Layer1::setting(std::string_view name) {
 
 std::chrono::milliseconds Layer1::check_wait() noexcept {
   if (check_wait_override_) return *check_wait_override_;
-  // Only where reading leaves no snapshot behind, for an old snapshot could not become a writer.
+  // Only if reading leaves no snapshot behind: with an outdated snapshot the connection could not
+  // become a writer.
   if (sqlite3_get_autocommit(db_) != 0 && sqlite3_txn_state(db_, nullptr) == SQLITE_TXN_NONE) {
     try {
       if (const auto value = setting("check_wait_ms")) {
         check_wait_seen_ = std::chrono::milliseconds(number_of(*value, "check_wait_ms", 0, 600'000));
       }
     } catch (const Error&) {
-      // Locked or not installed: the last value seen, or the default, serves.
+      // Locked or not installed: the last value, or the default, is used.
     }
   }
   return check_wait_seen_;
 }
 
-// Returns SQLITE_DONE or SQLITE_OK. Sleeps in small steps: SQLite has no queue to wait in.
+// Returns SQLITE_DONE or SQLITE_OK. Sleeps in short steps, because SQLite has no queue to wait in.
 int Layer1::waiting(const std::function<int()>& attempt, const char* what, bool may_wait) {
   using Clock = std::chrono::steady_clock;
-  // SQLite's own waiting would sleep 100 ms between two tries and tell nobody: it is done here, for as long.
+  // SQLite's own waiting would sleep 100 ms between two attempts and announce nothing, so this
+  // waits instead, for as long.
   struct Impatient {
     explicit Impatient(Layer1& layer1) : db(layer1.db_) {
       try {
         Running read = layer1.use(stmt::busy_timeout);
         if (read.step()) application_ms = static_cast<int>(read.integer(0));
       } catch (const Error&) {
-        // An authorizer of the application's may forbid the question: then its handler stays.
+        // The application's authorizer may forbid reading it; then its handler stays.
       }
       if (application_ms > 0) sqlite3_busy_timeout(db, 0);
     }
@@ -161,10 +163,10 @@ int Layer1::waiting(const std::function<int()>& attempt, const char* what, bool 
       if (code == SQLITE_OK || code == SQLITE_DONE) return code;
       extended = sqlite3_extended_errcode(db_);
     } catch (const BusyNow&) {
-      // While the statement was prepared: the schema could not be read.
+      // The schema could not be read while the statement was prepared.
     }
     if ((code & 0xff) != SQLITE_BUSY || extended == SQLITE_BUSY_SNAPSHOT) throw_sqlite(db_, code);
-    // The setting is read at the first refusal only: a lock that is free costs no statement.
+    // The setting is read only after the first refusal, so a free lock costs no statement.
     if (!wait) wait = may_wait ? std::max(check_wait(), std::chrono::milliseconds(impatient.application_ms)) : std::chrono::milliseconds(0);
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
     if (waited >= *wait) {
@@ -204,7 +206,7 @@ void Layer1::require_file() {
 void Layer1::lock() {
   const int state = sqlite3_txn_state(db_, "main");
   if (state != SQLITE_TXN_WRITE) waiting([&] { return use(stmt::lock).try_step(); }, "hold", state == SQLITE_TXN_NONE);
-  // The driver asks where it begins and commits.
+  // The driver checks at its own BEGIN and COMMIT.
   if (!boundaries_known_) require_file();
 }
 
@@ -213,7 +215,7 @@ void Layer1::execute(const std::string& sql) {
   Running(statement.get()).run();
 }
 
-// In the open transaction, so that an entry and what it tells of are committed together or not at all.
+// In the open transaction, so that an entry and its change are committed together or not at all.
 void Layer1::audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail, std::string_view actor) {
   Running insert = use(stmt::audit_insert);
   insert.bind(now()).bind(actor.empty() ? std::string_view(client_) : actor).bind(session_user_).bind(client_).bind(action);

@@ -6,7 +6,8 @@
 
 namespace termgate::inline v0::sqlite {
 
-// Begun when made and undone unless committed. See the head of layer1.hpp for the three cases.
+// Begins in the constructor, and is undone unless committed. The head of layer1.hpp has the three
+// cases.
 class Layer1::Unit {
  public:
   explicit Unit(Layer1& layer1);
@@ -22,7 +23,7 @@ class Layer1::Unit {
   Kind kind_ = Kind::joined;
 };
 
-// Reads that belong together see one state of the database, also in autocommit.
+// Makes several reads see one state of the database, also in autocommit.
 class Layer1::Snapshot {
  public:
   explicit Snapshot(Layer1& layer1);

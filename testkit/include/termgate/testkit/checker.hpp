@@ -1,9 +1,10 @@
-// check: does a history keep the guarantees? Pure; any thread. O(n log n) in operations and rows.
+// check() judges whether a history keeps the guarantees. Pure; any thread. O(n log n) in operations
+// and rows.
 //
-// It believes nothing but what clients saw and what the rows show, so it judges any write boundary.
-// What it says is a breach is one: orders are taken from numbers that the database gave, and from
-// real time only where one operation was answered before the other began. What it cannot see is a
-// breach between concurrent operations whose rows nothing numbers; number them (Row::sequence)
+// It relies only on what clients saw and what the rows show, so it can judge any write boundary. It
+// reports no false breaches: it orders operations by numbers that the database gave, and by real
+// time only if one was answered before the other began. It cannot see a breach between concurrent
+// operations whose rows nothing numbers; number them (Row::sequence) where that matters.
 // where that matters.
 #pragma once
 
@@ -18,35 +19,35 @@ namespace termgate::inline v0::testkit {
 
 struct Breach {
   enum class Kind {
-    order,    // F1: behind a row of a higher term
+    order,    // F1: committed after a row of a higher term
     seal,     // F2: committed although a higher term had been acknowledged before it began
     lowered,  // F3: a fence was seen below what had been acknowledged or seen before
-    // F4: a raise was answered later than it must be; one without an answer is not judged.
+    // F4: a raise was answered too late; a raise without an answer is not judged.
     held_up,
     issued_twice,  // F3: two acquisitions got one term, or a later one a lower term
-    torn,          // F5: some of its rows and not all
-    lost,          // F5: acknowledged, and not there
-    leaked,        // F5: refused each time that it was sent, and there
-    twice,         // F5: more of it is there than was written
+    torn,          // F5: some of a write's rows are there, but not all
+    lost,          // F5: acknowledged, but not there
+    leaked,        // F5: there, although it was refused every time it was sent
+    twice,         // F5: more of its rows are there than it wrote
     altered,       // a row with a scope, term or number that no client wrote
     foreign,       // a row that no client wrote
-    numbering      // a gap, or one number twice
+    numbering      // a gap in the numbers, or a number twice
   };
 
   Kind kind;
   std::string scope;
   std::string text;  // one sentence
-  // The shortest history that shows it: indices into the history, in order of time.
+  // The shortest history that shows the breach: indices into the history, ordered by time.
   std::vector<std::size_t> operations;
 };
 
 struct Verdict {
   std::vector<Breach> breaches;
-  std::size_t committed = 0;          // writes by their ids: acknowledged at least once
-  std::size_t refused = 0;            // refused each time
-  std::size_t unknown_committed = 0;  // never acknowledged, once unknown, and there
-  std::size_t unknown_absent = 0;     // the same, and not there
-  std::size_t raises = 0;             // acknowledged
+  std::size_t committed = 0;          // writes, counted by id, that were acknowledged at least once
+  std::size_t refused = 0;            // writes that were refused every time
+  std::size_t unknown_committed = 0;  // writes that were never acknowledged, had an unknown outcome, and are there
+  std::size_t unknown_absent = 0;     // the same, but they are not there
+  std::size_t raises = 0;             // acknowledged raises
 };
 
 // At most `breaches_max` breaches are kept; there is at least one if a guarantee was broken.
@@ -55,8 +56,8 @@ Verdict check(const std::vector<Operation>& history, const State& state, std::si
 const char* guarantee_of(Breach::Kind kind) noexcept;  // "F1", …
 const char* name_of(Breach::Kind kind) noexcept;       // "order", …
 
-// The breach and its history, a line an operation: when (milliseconds from the first of them), who,
-// what, how it ended.
+// The breach and its history, one operation a line: when (milliseconds after the first), which
+// client, what, and the outcome.
 std::string describe(const Breach& breach, const std::vector<Operation>& history);
 
 }  // namespace termgate::inline v0::testkit

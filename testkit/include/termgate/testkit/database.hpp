@@ -1,6 +1,6 @@
-// ThrowAwayDatabase: a database for one test, with layer 1 in it, gone when the object goes. Real
-// ones: an SQLite file in a temporary folder, or a database of its own on a PostgreSQL server that
-// you have. One thread at a time; any number beside one another.
+// ThrowAwayDatabase: a database for one test, with layer 1 installed, which is removed with the
+// object. It is an SQLite file in a temporary folder, or a database of its own on a PostgreSQL
+// server that you have. One thread at a time; any number can exist side by side.
 #pragma once
 
 #include <string>
@@ -12,25 +12,25 @@ namespace termgate::inline v0::testkit {
 
 class ThrowAwayDatabase {
  public:
-  // A file in a new folder under TMPDIR, or /tmp. Throws Unavailable where none can be made or this
+  // Makes a file in a new folder under TMPDIR, or /tmp. Throws Unavailable if that fails or this
   // build has no SQLite.
   static ThrowAwayDatabase sqlite();
-  // CREATE DATABASE termgate_test_… on the server of `server_url`, postgresql://…, as the role of
-  // that URL, which needs CREATEDB. Throws Unavailable where the server cannot be reached or this
-  // build has no PostgreSQL, DatabaseError where it refuses.
+  // Runs CREATE DATABASE termgate_test_… on the server of `server_url` (postgresql://…), as that
+  // URL's role, which needs CREATEDB. Throws Unavailable if the server cannot be reached or this
+  // build has no PostgreSQL, DatabaseError if the server refuses.
   static ThrowAwayDatabase postgres(std::string_view server_url);
-  // By what the environment variable TERMGATE_TEST_POSTGRESQL says: on that server, or, where it is
-  // not set, on SQLite. So one test runs on both.
+  // Uses the server in the environment variable TERMGATE_TEST_POSTGRESQL, or SQLite if it is not
+  // set, so that one test runs on both.
   static ThrowAwayDatabase from_environment();
 
-  // Removes the folder; drops the database and ends whoever is still connected to it. What fails is
-  // left where it is, without a word.
+  // Removes the folder, or drops the database and ends its sessions. Failures are ignored; what
+  // could not be removed stays.
   ~ThrowAwayDatabase();
   ThrowAwayDatabase(ThrowAwayDatabase&& other) noexcept;
   ThrowAwayDatabase& operator=(ThrowAwayDatabase&&) = delete;
 
   const std::string& url() const noexcept { return url_; }
-  // Another Database each time, as another process would have; with connections of its own.
+  // Opens another Database each time, as another process would, with connections of its own.
   Database open(OpenOptions options = {}) const { return Database::open(url_, options); }
 
  private:

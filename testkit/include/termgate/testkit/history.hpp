@@ -1,6 +1,6 @@
-// History: what the clients of a write boundary did and saw, and what the database holds
-// afterwards. Plain data, filled in by whoever drives the clients (`termgate storm`, a test of
-// yours), judged by check() in checker.hpp.
+// History: what the clients of a write boundary did and saw, and what the database contains
+// afterwards. Plain data, recorded by the program that drives the clients (`termgate storm`, your
+// own test), and judged by check() in checker.hpp.
 #pragma once
 
 #include <chrono>
@@ -12,15 +12,15 @@
 
 namespace termgate::inline v0::testkit {
 
-// Since any origin, by one clock for all clients of a history: a machine's CLOCK_MONOTONIC
-// (std::chrono::steady_clock) is the same for all its processes.
+// The time since any origin, from one clock for all clients of a history: CLOCK_MONOTONIC
+// (std::chrono::steady_clock) is the same for all processes of a machine.
 using Moment = std::chrono::nanoseconds;
 
 // How an operation ended, as its client saw it (docs/contract.md, F5).
 enum class Outcome {
   committed,  // acknowledged
-  refused,    // an answer came, and it was no
-  unknown     // no answer came, or one that leaves it open
+  refused,    // a refusal was received
+  unknown     // no answer, or one that does not tell
 };
 
 struct Operation {
@@ -34,17 +34,17 @@ struct Operation {
   Outcome outcome = Outcome::committed;
   std::string scope;
   std::int64_t term = 0;
-  // A write: what its rows are found by. The same id again is the same write, sent again.
+  // For a write: the id that its rows carry. The same id again means the same write, sent again.
   std::string id;
-  int rows = 1;  // of a write: how many it writes, all or none
-  // A write: the number that its acknowledgement gave, where it gave one.
+  int rows = 1;  // for a write: how many rows it writes, all or none
+  // For a write: the number in its acknowledgement, if there was one.
   std::optional<std::int64_t> place;
-  // A raise: the term was issued by it, so nobody else may get it.
+  // For a raise: it issued the term, so nobody else may get it.
   bool acquisition = false;
-  // A raise: how soon an answer must come (F4); max(): at any time.
+  // For a raise: how soon an answer must come (F4); max(): no limit.
   Moment within = Moment::max();
-  Moment invoked{};                 // before the first byte of it was sent
-  Moment answered = Moment::max();  // after the last byte of its answer; max(): none came
+  Moment invoked{};                 // before its first byte was sent
+  Moment answered = Moment::max();  // after the last byte of its answer; max(): no answer
   std::string client;               // for the report
 };
 
@@ -52,16 +52,16 @@ struct Row {
   std::string scope;
   std::int64_t term = 0;
   std::string id;
-  // A stream, or whatever else numbers rows in commit order; empty: nothing does.
+  // The stream, or whatever else numbers rows in commit order; empty: there is no order.
   std::string sequence;
-  std::optional<std::int64_t> place;  // in it; consecutive, unless
-  // Numbers may be missing: each was taken outside of the write's transaction, while its check's
-  // lock was held.
+  std::optional<std::int64_t> place;  // the number within `sequence`; numbers are consecutive, unless `gaps`
+  // Numbers may be missing: each was taken outside the write's transaction, while the lock of its
+  // check was held.
   bool gaps = false;
 };
 
 struct State {
-  std::vector<Row> rows;                       // that carry an id of the history
+  std::vector<Row> rows;                       // the rows that carry an id of the history
   std::map<std::string, std::int64_t> fences;  // by scope
 };
 

@@ -1,5 +1,5 @@
-// Leader: a leader of your own code in a thread, which can be paused at named points and resumed:
-// what SIGSTOP does to a process, at the very line that you choose.
+// Leader runs your own leader code in a thread, which can be paused at named points and resumed:
+// what SIGSTOP does to a process, but at exactly the line that you choose.
 //
 //   Leader stale([&](Points& at) {
 //     Lease lease = db.acquire_lease(Scope{"billing"}, 10s);
@@ -11,11 +11,11 @@
 //   stale.resume();
 //   CHECK_THROWS_AS(stale.finish(), StaleTerm);
 //
-// Leader is used by one thread, the test's; its body runs in another one, and must not use the test
-// framework's assertions unless the framework allows that. What the body throws comes out of
-// run_until_paused() or finish(). A body that is paused inside a transaction keeps what it holds:
-// on SQLite that is the file, so that nobody else writes before it goes on; on PostgreSQL a
-// takeover ends its session after the eviction grace.
+// One thread, the test's, uses Leader. Its body runs in another thread, and must not use the test
+// framework's assertions unless the framework allows that. run_until_paused() and finish() rethrow
+// what the body throws. A body that is paused inside a transaction keeps its locks: on SQLite the
+// whole file, so that nobody else can write; on PostgreSQL a takeover ends its session after the
+// eviction grace.
 #pragma once
 
 #include <chrono>
@@ -28,18 +28,17 @@
 
 namespace termgate::inline v0::testkit {
 
-// What was waited for did not come about; the message says where the leader is instead.
+// The body did not get where the test waited for it; the message says where it is instead.
 class NotReached : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// The body's side. Its thread only.
+// How the body announces its points. For the body's thread only.
 class Points {
  public:
-  // Passes the point `name`, or stays there until resume() if the test has asked for that. Throws a
-  // type of its own, no std::exception, where the test is over and the leader is being destroyed:
-  // let it pass.
+  // Passes the point `name`, or pauses there until resume() if the test has requested that. If the
+  // leader is being destroyed, it throws a type that is not a std::exception; do not catch it.
   void operator()(std::string_view name);
 
  private:
@@ -53,28 +52,28 @@ class Leader {
  public:
   static constexpr std::chrono::milliseconds patience_default{10'000};
 
-  // Starts nothing yet.
+  // Does not start the body.
   explicit Leader(std::function<void(Points&)> body);
-  // Unwinds a body that is paused, or that comes to a point; waits for its end, and so as long as a
-  // call in it takes.
+  // Unwinds a body that is paused, or when it reaches its next point. Waits for its end, so it can
+  // take as long as a call in the body.
   ~Leader();
   Leader(const Leader&) = delete;
   Leader& operator=(const Leader&) = delete;
 
-  // The `visit`-th time that the body comes to `point`, from 1 and counted from its start, it will
-  // stay there. At any time before.
+  // The body will pause when it reaches `point` for the `visit`-th time since its start, counted
+  // from 1. May be called at any time before that.
   void pause_at(std::string point, int visit = 1);
-  // Starts the body, if it has not started, and waits until it stays at `point`. Throws NotReached
-  // after `patience` or where it stays elsewhere or has ended; what the body threw, if it did.
+  // Starts the body if necessary, and waits until it pauses at `point`. Throws NotReached after
+  // `patience`, or if the body has paused elsewhere or ended; rethrows what the body threw.
   void run_until_paused(std::string_view point, std::chrono::milliseconds patience = patience_default);
-  // Lets a paused body go on. Throws NotReached where it is not paused.
+  // Resumes a paused body. Throws NotReached if it is not paused.
   void resume();
-  // Starts the body, if it has not started, and waits for its end. Throws what the body threw;
-  // NotReached after `patience` or where it stays at a point.
+  // Starts the body if necessary, and waits for its end. Rethrows what the body threw. Throws
+  // NotReached after `patience`, or if the body has paused at a point.
   void finish(std::chrono::milliseconds patience = patience_default);
 
   bool paused() const;
-  // The points that it has come to, in order.
+  // The points that the body has reached, in order.
   std::vector<std::string> visited() const;
 
  private:

@@ -1,10 +1,10 @@
-// LeaseClock: lets the time of leases pass at once, so that a test of a takeover need not wait for
-// a TTL. For a database that belongs to the test (testkit/database.hpp).
+// LeaseClock lets leases age at once, so that a test of a takeover need not wait for a TTL. For a
+// database that belongs to the test (testkit/database.hpp).
 //
-// Two clocks decide about a lease: the database's, whether another may have it, and the holder's
-// own, whether it believes to lead (Lease::still_held). advance() moves both: every lease in the
-// database runs out so much earlier, and still_held() here answers as if so much time had passed
-// for the holder. Terms and fences are not touched. Any thread.
+// Two clocks matter for a lease: by the database's clock another owner may acquire it, and by its
+// own clock the holder knows whether it still leads (Lease::still_held). advance() moves both:
+// every lease in the database expires that much earlier, and still_held() of this class answers as
+// if that much time had passed for the holder. Terms and fences are not touched. Any thread.
 #pragma once
 
 #include <chrono>
@@ -18,21 +18,23 @@ namespace termgate::inline v0::testkit {
 
 class LeaseClock {
  public:
-  // `schema`: of layer 1, on PostgreSQL. The database's role must own layer 1: nobody else may
+  // `schema` is layer 1's, on PostgreSQL. The database's role must own layer 1: nobody else may
   // write to its tables.
   explicit LeaseClock(Database database, std::string schema = "termgate");
   ~LeaseClock();
   LeaseClock(const LeaseClock&) = delete;
   LeaseClock& operator=(const LeaseClock&) = delete;
 
-  // 0 or more. Writes to the lease table, and so waits for what holds its rows. Throws what
-  // Database::write throws; std::invalid_argument for less than 0. Then nothing has moved.
+  // `by` must not be negative. Writes to the lease table, and so waits for locks on its rows.
+  // Throws what Database::write throws, and std::invalid_argument for a negative `by`; then no time
+  // has passed.
   void advance(std::chrono::milliseconds by);
 
-  // Whether the holder believes to lead: what lease.still_held() would say, had the time passed.
+  // Whether the holder would still lead: what lease.still_held() would return if the time had
+  // passed.
   bool still_held(const Lease& lease) const { return lease.still_held(now(lease)); }
-  // The holder's moment, for code that takes one: real time, and what has been advanced since the
-  // lease was acquired or last renewed.
+  // The holder's current moment, for code that takes one: real time plus what was advanced since
+  // the lease was acquired or last renewed.
   Lease::Clock::time_point now(const Lease& lease) const;
 
  private:

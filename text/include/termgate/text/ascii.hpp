@@ -1,4 +1,5 @@
-// Characters of ASCII, whatever the locale. Bytes from 0x80 on are neither letters nor changed.
+// ASCII characters, whatever the locale. Bytes from 0x80 on do not count as letters and are not
+// changed.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +28,7 @@ inline std::string upper(std::string_view text) {
   return large;
 }
 
-// Equal but for the case of letters.
+// Whether two texts are equal, ignoring the case of ASCII letters.
 constexpr bool same(std::string_view a, std::string_view b) noexcept {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char one, char other) { return lower(one) == lower(other); });
 }

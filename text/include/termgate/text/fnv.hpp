@@ -1,4 +1,4 @@
-// FNV-1a, a hash that is the same in every process and build. Not against whoever chooses the text.
+// FNV-1a, a hash that is the same in every process and build. It does not withstand chosen inputs.
 #pragma once
 
 #include <cstdint>

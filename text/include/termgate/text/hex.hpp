@@ -1,4 +1,4 @@
-// Bytes in hexadecimal digits, and in a URL's %XX.
+// Bytes as hexadecimal digits, and URL encoding (%XX).
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace termgate::text {
 
-// The value of a digit of either case; -1: it is none.
+// The value of a hexadecimal digit of either case; -1 for any other character.
 constexpr int hex_value(char c) noexcept {
   if (is_digit(c)) return c - '0';
   const char small = lower(c);
@@ -50,7 +50,7 @@ inline std::string percent_encoded(std::string_view text, std::string_view kept 
   return encoded;
 }
 
-// A % without two digits after it stays as it is.
+// Keeps a % that is not followed by two digits.
 inline std::string percent_decoded_where_it_can(std::string_view text) {
   std::string decoded;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -61,7 +61,7 @@ inline std::string percent_decoded_where_it_can(std::string_view text) {
   return decoded;
 }
 
-// None where a % has no two digits after it.
+// None if a % is not followed by two digits.
 inline std::optional<std::string> percent_decoded(std::string_view text) {
   for (std::size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 3)) {
     if (at + 2 >= text.size() || hex_value(text[at + 1]) < 0 || hex_value(text[at + 2]) < 0) return std::nullopt;

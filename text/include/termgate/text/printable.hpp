@@ -1,4 +1,5 @@
-// Bytes as one line of text for people: control characters, and all that is no UTF-8, are escaped as \xNN.
+// Bytes as one readable line: control characters, and bytes that are not UTF-8, are escaped as
+// \xNN.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +11,23 @@
 
 namespace termgate::text {
 
-// Hands the escaped bytes on in parts, at least one of them. `backslashes`: they become two.
+// Passes the escaped bytes to `put` in parts, at least one. `backslashes`: each one is doubled.
 template <class Put>
 void escape(std::string_view bytes, bool backslashes, Put put) {
   const bool utf8 = is_utf8(bytes);
-  // What each byte becomes, so that a large payload is not a branch and three calls a byte.
+  // What each byte becomes: a table, so that a large payload does not cost a branch and three calls
+  // for each byte.
   enum Way : char { as_it_is, hex, twice, perhaps_control };
   Way ways[256]{};
   for (std::size_t value = 0; value < std::size(ways); ++value) {
     if (value < 0x20 || value == 0x7F || (value >= 0x80 && !utf8)) ways[value] = hex;
   }
   if (backslashes) ways['\\'] = twice;
-  // The controls from U+0080 to U+009F steer a terminal as well as those below U+0020; both their bytes are escaped.
+  // The controls from U+0080 to U+009F steer a terminal as well as those below U+0020; both of
+  // their bytes are escaped.
   if (utf8) ways[0xC2] = perhaps_control;
   static constexpr char digits[] = "0123456789abcdef";
-  char part[4096];  // handed on when an escape of two bytes might not fit
+  char part[4096];  // passed on when the longest escape might no longer fit
   char* to = part;
   const auto put_hex = [&](unsigned char value) {
     *to++ = '\\';
@@ -59,9 +62,9 @@ inline std::string escape(std::string_view bytes, bool backslashes) {
   return line;
 }
 
-// With backslashes as \\, so that it can be read back.
+// Doubles backslashes, so that the text can be read back.
 inline std::string printable(std::string_view bytes) { return escape(bytes, true); }
-// For messages, where a backslash stays one.
+// Leaves backslashes as they are, for messages.
 inline std::string escaped(std::string_view message) { return escape(message, false); }
 
 }  // namespace termgate::text

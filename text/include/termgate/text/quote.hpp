@@ -1,4 +1,5 @@
-// Names and strings as SQL writes them: the one place where a text becomes part of a statement.
+// Names and strings as SQL writes them. This is the one place where text becomes part of a
+// statement.
 #pragma once
 
 #include <string>
@@ -6,7 +7,7 @@
 
 namespace termgate::text {
 
-// The text between two of `quote`, which is written twice inside: a name between "", SQLite's strings between ''.
+// The text in quotes, with each quote inside doubled: a name in "", a string of SQLite in ''.
 inline std::string quoted(std::string_view text, char quote) {
   std::string quoted(1, quote);
   for (const char c : text) {
@@ -16,7 +17,8 @@ inline std::string quoted(std::string_view text, char quote) {
   return quoted + quote;
 }
 
-// A string of PostgreSQL's. A backslash would begin an escape under standard_conforming_strings = off; E'' is exact under both.
+// A PostgreSQL string. A backslash would begin an escape under standard_conforming_strings = off;
+// E'' means the same under both settings.
 inline std::string postgresql_string(std::string_view text) {
   const std::string literal = quoted(text, '\'');
   if (literal.find('\\') == std::string::npos) return literal;
@@ -28,7 +30,7 @@ inline std::string postgresql_string(std::string_view text) {
   return escaped;
 }
 
-// T-SQL's name and string.
+// A name and a string of T-SQL.
 inline std::string in_brackets(std::string_view name) {
   std::string quoted = "[";
   for (const char c : name) {

@@ -1,6 +1,7 @@
-// A statement's text in pieces, as its database cuts it as far as quotes, comments and words go. For what is looked at on the way: the
-// first words, parameters, where a statement ends. What a decision of the proxies rests on is read by their own lexers, which say where
-// the databases' versions and settings differ (proxy/statements, proxy/tds_session).
+// Cuts a statement's text into pieces, following its database's rules for quotes, comments and
+// words. Good enough for the first words, the parameters and the end of a statement. The proxies
+// decide by lexers of their own, which know how the databases' versions and settings differ
+// (proxy/statements, proxy/tds_session).
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@ enum class Dialect : std::uint8_t { postgresql, sqlserver, sqlite };
 struct Token {
   enum class Kind : std::uint8_t {
     blank,      // white space, or one comment
-    quoted,     // a string or a quoted name, with its quotes; with the E of E''
+    quoted,     // a string or a quoted name, with its quotes, and with the E of E''
     word,       // a keyword or a name
     parameter,  // $1
     marker,     // ?
@@ -28,14 +29,14 @@ struct Token {
   };
   Kind kind = Kind::other;
   std::string_view text;
-  bool ends = true;  // false: a quote or a comment that goes on to the end of the text
+  bool ends = true;  // false: a quote or a comment that is still open at the end of the text
 };
 
 class Scanner {
  public:
   Scanner(std::string_view sql, Dialect dialect) : rest_(sql), dialect_(dialect) {}
 
-  // False: the end.
+  // False: there are no more tokens.
   bool next(Token& token) {
     using Kind = Token::Kind;
     if (rest_.empty()) return false;
@@ -57,7 +58,7 @@ class Scanner {
     return give(token, c == ';' ? Kind::semicolon : c == '?' ? Kind::marker : Kind::other, 1);
   }
 
-  // What follows the token that was given last.
+  // The text after the last token.
   std::string_view rest() const noexcept { return rest_; }
 
  private:
@@ -83,7 +84,7 @@ class Scanner {
     return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
   }
 
-  // Comments nest in PostgreSQL and T-SQL, and not in SQLite.
+  // Comments nest in PostgreSQL and T-SQL, but not in SQLite.
   std::size_t comment() const {
     std::size_t depth = 1;
     for (std::size_t at = 2; at + 1 < rest_.size(); ++at) {
@@ -97,7 +98,8 @@ class Scanner {
     }
     return unended;
   }
-  // `open`: the place of the opening quote. A closing one that is written twice belongs to the text, but for SQLite's brackets.
+  // `open`: the position of the opening quote. A doubled closing quote belongs to the text, except
+  // for SQLite's brackets.
   std::size_t quoted(std::size_t open, char end, bool escapes) const {
     const bool doubled = end != ']' || dialect_ != Dialect::sqlite;
     for (std::size_t at = open + 1; at < rest_.size(); ++at) {
@@ -109,7 +111,7 @@ class Scanner {
     }
     return unended;
   }
-  // $tag$ … $tag$, or 0 where the dollar begins none.
+  // The length of $tag$ … $tag$, or 0 if the dollar does not begin one.
   std::size_t dollar_quoted() const {
     std::size_t at = 1;
     if (at < rest_.size() && begins_word(rest_[at])) {
@@ -125,8 +127,8 @@ class Scanner {
   Dialect dialect_;
 };
 
-// The first `most` pieces of the first statement that are neither white space nor comments, in small letters; only words, if `words_only`:
-// then the first piece of another kind ends them.
+// The first `most` pieces of the first statement, in small letters, without white space and
+// comments. With `words_only` it stops at the first piece that is not a word.
 inline std::vector<std::string> first_pieces(std::string_view sql, Dialect dialect, std::size_t most, bool words_only) {
   std::vector<std::string> pieces;
   Scanner scanner(sql, dialect);
@@ -138,7 +140,7 @@ inline std::vector<std::string> first_pieces(std::string_view sql, Dialect diale
   return pieces;
 }
 
-// Nothing but white space, comments and semicolons.
+// Whether the text has nothing but white space, comments and semicolons.
 inline bool is_nothing(std::string_view sql, Dialect dialect) {
   Scanner scanner(sql, dialect);
   for (Token token; scanner.next(token);)

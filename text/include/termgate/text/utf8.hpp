@@ -1,4 +1,4 @@
-// Which bytes are UTF-8.
+// Recognises UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace termgate::text {
 
-// Bytes of the UTF-8 sequence that starts at text[at], or 0 if there is none: overlong forms, surrogates
-// and anything above U+10FFFF are none (Unicode 15, table 3-7).
+// The length of the UTF-8 sequence that starts at text[at], or 0 if it is not valid: overlong
+// forms, surrogates and anything above U+10FFFF are not (Unicode 15, table 3-7).
 inline std::size_t utf8_sequence(std::string_view text, std::size_t at) noexcept {
   auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   auto between = [&](std::size_t i, unsigned low, unsigned high) { return byte(i) >= low && byte(i) <= high; };

@@ -13,11 +13,12 @@ struct OdbcOptions {
   std::string schema;
   int connections_max;
   std::chrono::milliseconds check_wait;   // how long a call waits for a free connection
-  std::chrono::milliseconds answer_wait;  // 0: an answer may take as long as it takes; whole seconds, rounded up
+  std::chrono::milliseconds answer_wait;  // rounded up to whole seconds; 0: no limit for an answer
 };
 
-// `url`: sqlserver://USER:PASSWORD@HOST:PORT/DB?driver=NAME or odbc:CONNECTION-STRING. Connects on first use. Throws InvalidInput where the
-// text is malformed or names a driver whose database Termgate has no layer 1 for; no message holds the text.
+// `url`: sqlserver://USER:PASSWORD@HOST:PORT/DB?driver=NAME or odbc:CONNECTION-STRING. Connects at
+// first use. Throws InvalidInput if the text is malformed, or if Termgate has no layer 1 for the
+// driver's database; no message contains the text.
 std::unique_ptr<Driver> open_odbc(std::string_view url, OdbcOptions options);
 
 }  // namespace termgate::inline v0::detail

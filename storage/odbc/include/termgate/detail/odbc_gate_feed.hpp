@@ -1,4 +1,5 @@
-// Asks SQL Server which gates a raise waits for. Internal; no ODBC type appears here. One thread at a time.
+// Reads from SQL Server which gates a raise waits for. Internal; no ODBC type appears here. One
+// thread at a time.
 #pragma once
 
 #include <memory>
@@ -10,14 +11,15 @@ namespace termgate::inline v0::detail {
 
 class OdbcGateFeed {
  public:
-  // `url`: as for open_odbc(). Connects with the first question. Throws InvalidInput where it is malformed.
+  // `url`: as for open_odbc(). Connects at the first request. Throws InvalidInput if it is
+  // malformed.
   OdbcGateFeed(std::string_view url, std::string_view schema);
   ~OdbcGateFeed();
 
   // Whether the URL leads to SQL Server: PostgreSQL, through its ODBC driver, has no gates.
   bool has_gates() const noexcept;
-  // `scopes`: a JSON array of names. Those of them that a raise waits for. Throws Unavailable (the next call connects again) and
-  // DatabaseError.
+  // `scopes`: a JSON array of names. Returns those that a raise waits for. Throws Unavailable (the
+  // next call connects again) and DatabaseError.
   std::vector<std::string> wanted(const std::string& scopes);
 
  private:

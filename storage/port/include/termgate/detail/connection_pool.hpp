@@ -1,8 +1,9 @@
 // The connections of one driver to its database. Internal.
 //
-// A connection is lent to one call at a time, and to one thread. Whoever begins a transaction on it says so before
-// BEGIN is sent, and that it ended only once the server has answered; a connection that comes back in between is closed.
-// So a way out that nobody thought of costs a connection and never lends out one with a transaction in it.
+// A connection is lent to one call at a time, and to one thread. The caller marks a transaction as
+// begun before BEGIN is sent, and as ended only once the server has answered; a connection that
+// comes back in between is closed. So an unforeseen way out only costs a connection, and a
+// connection with a transaction in it is never lent.
 #pragma once
 
 #include <algorithm>
@@ -23,18 +24,20 @@
 
 namespace termgate::inline v0::detail {
 
-// Any thread. The pool outlives what it has lent.
+// Any thread. The pool must outlive what it has lent.
 template <class Connection>
 class ConnectionPool {
  public:
-  // Called without the pool's lock: they may ask the server. What `connect` and `is_alive` throw comes out of take().
+  // Called without the pool's lock, so they may query the server. take() passes on what `connect`
+  // and `is_alive` throw.
   struct Hooks {
     std::function<std::unique_ptr<Connection>()> connect;
-    std::function<bool(Connection&)> is_alive;     // of an idle connection that is about to be lent
-    std::function<bool(Connection&)> is_reusable;  // of one that comes back outside any transaction
+    std::function<bool(Connection&)> is_alive;     // whether an idle connection can be lent
+    std::function<bool(Connection&)> is_reusable;  // whether a connection that comes back outside a transaction can be used again
   };
 
-  // How well an idle connection suits a call: the highest is lent. Below 0: rather a new one, while there may be more.
+  // How well an idle connection suits a call; the one with the highest value is lent. Below 0: a
+  // new connection is better, while more are allowed.
   using Fitness = std::function<int(const Connection&)>;
 
   // A connection for the length of one call.
@@ -51,11 +54,12 @@ class ConnectionPool {
     Connection& operator*() const { return *connection_; }
     Connection* operator->() const { return connection_.get(); }
 
-    // From here to ended() the connection may be in a transaction.
+    // Between begun() and ended() the connection may be in a transaction.
     void begun() { in_transaction_ = true; }
     void ended() { in_transaction_ = false; }
 
-    // The connection had died while it was idle, and nothing was sent on it yet: a new one instead. False: this one is new.
+    // Replaces the connection, which died while it was idle, before anything was sent on it. False:
+    // this one is already new.
     bool renew() {
       if (fresh_) return false;
       connection_.reset();
@@ -82,7 +86,8 @@ class ConnectionPool {
     bool fresh_ = false;
     bool in_transaction_ = false;
     const PooledConnection* outer_;
-    // This thread's calls in progress. A plain pointer: it outlives the thread's other objects, and a Database may be closed late.
+    // This thread's innermost call in progress. A plain pointer, because it must outlive the
+    // thread's other objects: a Database may be closed late.
     static inline thread_local const PooledConnection* innermost_ = nullptr;
   };
 
@@ -91,11 +96,12 @@ class ConnectionPool {
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;
 
-  // Waits for a free connection or makes one. Blocked: all are busy for so long. InvalidInput: this thread has one already.
+  // Waits for a free connection or makes one. Throws Blocked if all are busy for this long,
+  // InvalidInput if this thread already has one.
   PooledConnection lend(std::chrono::milliseconds wait, const Fitness& fitness = {}) { return PooledConnection(*this, wait, fitness); }
 
-  // Calls `use` with an idle connection that `which` picks; nobody else has it meanwhile. False: there is none. What `use` throws closes
-  // it.
+  // Calls `use` with an idle connection that `which` picks, and that nobody else has meanwhile.
+  // False: there is none. If `use` throws, the connection is closed.
   template <class Which, class Use>
   bool with_idle(Which which, Use use) {
     std::unique_ptr<Connection> one;
@@ -118,12 +124,12 @@ class ConnectionPool {
   }
 
  private:
-  // With the lock. None: one is to be made.
+  // Needs the lock. None: a new connection must be made.
   std::unique_ptr<Connection> idle_for(const Fitness& fitness) {
     if (idle_.empty()) return nullptr;
     auto best = std::prev(idle_.end());
     if (fitness) {
-      // Among equals, the one that was given back last.
+      // Among equals, the one that was returned last is chosen.
       int highest = fitness(**best);
       for (auto one = best; one != idle_.begin();) {
         --one;
@@ -164,7 +170,7 @@ class ConnectionPool {
     }
   }
 
-  // Null: one is gone.
+  // nullptr: the connection was closed.
   void put_back(std::unique_ptr<Connection> connection) {
     {
       const std::lock_guard lock(mutex_);
@@ -180,8 +186,8 @@ class ConnectionPool {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::unique_ptr<Connection>> idle_;  // the last one given back is lent first
-  int open_ = 0;                                   // idle and lent
+  std::vector<std::unique_ptr<Connection>> idle_;  // the one that was returned last is lent first
+  int open_ = 0;                                   // idle and lent ones
 };
 
 }  // namespace termgate::inline v0::detail

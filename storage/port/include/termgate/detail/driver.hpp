@@ -36,22 +36,25 @@ struct Claim {
 struct TransactOptions {
   bool read_only = false;
   Isolation isolation = Isolation::database_default;
-  std::optional<std::chrono::milliseconds> timeout;  // for the work, COMMIT excluded; none: no limit
-  // What the transaction writes under. A driver that can do so at less cost passes the check by itself (OpenTransaction::fence).
+  std::optional<std::chrono::milliseconds> timeout;  // for the work without COMMIT; none: no limit
+  // The scope and term that the transaction writes under. A driver that can check them more cheaply
+  // does it itself (OpenTransaction::fence).
   std::optional<Claim> claim = {};
 };
 
-// One open transaction, valid inside the callback that it is handed to. That callback's thread only.
+// One open transaction, valid inside the callback that receives it, and on its thread only.
 class OpenTransaction {
  public:
   virtual ~OpenTransaction() = default;
   virtual Rows call(sql::Call call, std::span<const Value> parameters) = 0;
   // Runs the user's statement; `$1`, `$2` … are parameters on every database, outside quotes and comments.
   virtual Rows execute(std::string_view sql, std::span<const Value> parameters) = 0;
-  // The fence by which the driver has let the claim pass; none: it has not, and the caller checks.
+  // The fence that the driver has checked the claim against; none: it has not, and the caller must
+  // check.
   virtual std::optional<std::int64_t> fence() const { return std::nullopt; }
 
-  // Nothing of it is to stay: it is rolled back when the callback returns, and transact() returns.
+  // Requests a rollback without an error: the transaction is rolled back when the callback returns,
+  // and transact() returns.
   void give_up() noexcept { given_up_ = true; }
   bool given_up() const noexcept { return given_up_; }
 
@@ -60,54 +63,57 @@ class OpenTransaction {
 };
 
 struct PayloadLimits {
-  std::size_t bytes_max;   // a payload, or all of a batch together, has at most so many
-  std::size_t part_bytes;  // a longer one is read in parts of so many
+  std::size_t bytes_max;   // a payload, or all payloads of a batch together, have at most this many bytes
+  std::size_t part_bytes;  // a longer payload is read in parts of this many bytes
 };
 
 struct InstallReport {
-  int from_version = 0;  // 0: nothing was there
+  int from_version = 0;  // 0: there was no layer 1
   int to_version = 0;
 };
 
-// One database. Any thread; owns its connections. Every call throws the types of <termgate/error.hpp>:
-// Unavailable where the database was not reached, OutcomeUnknown where COMMIT was sent and not answered.
+// One database. Any thread; owns its connections. Every call throws the types of
+// <termgate/error.hpp>: Unavailable if the database was not reached, OutcomeUnknown if COMMIT was
+// sent and not answered.
 class Driver {
  public:
   virtual ~Driver() = default;
 
-  // "postgresql", "sqlserver" or "sqlite"; for messages and bench.
+  // "postgresql", "sqlserver" or "sqlite"; for messages and benchmarks.
   virtual std::string_view kind() const noexcept = 0;
   virtual PayloadLimits payload_limits() const noexcept = 0;
 
-  // Runs `work` in one transaction and commits it; when this returns, it is committed and flushed as the
-  // database is set up, or rolled back (give_up()). Whatever `work` throws rolls back and comes out unchanged. `work` runs once, on
-  // the caller's thread. Calling transact or call from inside `work` is refused with InvalidInput.
+  // Runs `work` once, on the caller's thread, in one transaction. When this returns, the
+  // transaction is committed, and flushed as the database is configured, or it was rolled back by
+  // give_up(). If `work` throws, the transaction is rolled back and the exception passed on.
+  // Calling transact or call from inside `work` is refused with InvalidInput.
   virtual void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) = 0;
 
-  // The check for the claim and the user's statement after it, as a transaction of its own, in one round trip. None: this driver has no way
-  // that is shorter than transact().
+  // Checks the claim and runs the user's statement, as one transaction in one round trip. None:
+  // this driver has no shorter way than transact().
   virtual std::optional<Rows> execute(const Claim&, std::string_view /*sql*/, std::span<const Value> /*parameters*/) {
     return std::nullopt;
   }
 
-  // One call as a transaction of its own, in one round trip where the database allows it. `timeout`: how long it
-  // may take; a write that is given up on the way may be of unknown outcome.
+  // Runs one call as a transaction of its own, in one round trip if the database allows it.
+  // `timeout`: how long it may take; a write that is given up half-way may have an unknown outcome.
   virtual Rows call(sql::Call call, std::span<const Value> parameters, bool read_only,
                     std::optional<std::chrono::milliseconds> timeout = std::nullopt) = 0;
 
-  // The user's own query, which the database holds to reading.
+  // Runs the user's own query; the database itself refuses everything but reading.
   virtual Rows query(std::string_view sql, std::span<const Value> parameters) = 0;
 
-  // Layer 1: installs or upgrades (idempotent, one transaction), tells the installed version (0: none),
-  // takes it away, gives a role its grant ("read", "write", "lead", "operate").
+  // These install or upgrade layer 1 (idempotent, in one transaction), return the installed version
+  // (0: none), remove it, and grant a level to a role ("read", "write", "lead", "operate").
   virtual InstallReport install() = 0;
-  // Tries with two sessions of its own whether the server's advisory locks exclude. Why they do not; empty: they do, or layer 1 does not
-  // need them. install() asks first, and refuses.
+  // Tests with two sessions whether the server's advisory locks exclude each other. Returns why
+  // they do not; empty: they do, or layer 1 does not need them. install() calls it first, and
+  // refuses if there is a problem.
   virtual std::string locks_problem() { return {}; }
   virtual int installed_version() = 0;
   virtual void uninstall() = 0;
   virtual void grant(std::string_view role, std::string_view level) = 0;
-  // Rows of level and through: what the role keeps, and from whom.
+  // Returns rows of level and through: what the role still has, and which role it has it from.
   virtual Rows revoke(std::string_view role) = 0;
 };
 

@@ -21,13 +21,14 @@ inline void refuse_newer(int installed, int ours) {
 
 struct InstallSteps {
   std::function<void(std::string_view script)> run;
-  std::function<void(int version, std::string_view name)> note;  // that this migration is there
-  std::string_view before;                                       // run in front of the files, where any is pending; may be empty
-  std::string_view after;                                        // and behind them
-  bool files_run_again;                                          // all files where one is pending, or the pending ones alone
+  std::function<void(int version, std::string_view name)> note;  // records that this migration is installed
+  std::string_view before;                                       // runs before the files if any is pending; may be empty
+  std::string_view after;                                        // runs after the files if any is pending
+  bool files_run_again;                                          // true: all files run if one is pending; false: only the pending ones
 };
 
-// In the caller's transaction, in which no other installer is at work. `installed`: the version that is there, 0 for none.
+// Runs in the caller's transaction, in which no other installer is at work. `installed`: the
+// installed version, 0 for none.
 template <class Migrations>
 InstallReport install_layer1(const Migrations& migrations, int installed, const InstallSteps& steps) {
   const int ours = migrations.empty() ? 0 : migrations.back().version;

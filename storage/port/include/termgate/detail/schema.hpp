@@ -1,5 +1,5 @@
-// Puts the schema's name into a statement of sql/: @schema@ quoted as an identifier, @schema_lit@ as a string literal, in PostgreSQL's way
-// or in T-SQL's.
+// Puts the schema's name into a statement of sql/: @schema@ becomes a quoted identifier,
+// @schema_lit@ a string literal, in the syntax of PostgreSQL or of T-SQL.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace termgate::inline v0::detail {
 
-// What a name of a schema may not have: the files of sql/postgres/ use it in dollar quotes, strings and format strings, and PostgreSQL
-// would cut a long one short. Throws InvalidInput.
+// Refuses names that the files of sql/postgres/ could not contain in dollar quotes, strings and
+// format strings, and names that PostgreSQL would truncate. Throws InvalidInput.
 inline void need_schema_name(std::string_view schema) {
   const auto refuse = [](std::string_view why) { throw InvalidInput("TG005 malformed schema name: " + std::string(why)); };
   if (schema.empty()) refuse("it is empty");

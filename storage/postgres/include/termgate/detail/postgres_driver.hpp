@@ -13,7 +13,7 @@ struct PostgresOptions {
   std::string schema;
   int connections_max;
   std::chrono::milliseconds check_wait;   // how long a call waits for a free connection
-  std::chrono::milliseconds answer_wait;  // 0: an answer may take as long as it takes
+  std::chrono::milliseconds answer_wait;  // 0: no limit for an answer
 };
 
 // `url` is libpq's URI. Connects on first use.

@@ -20,17 +20,20 @@ class PostgresFenceFeed {
     std::optional<std::int64_t> reset_from;
   };
 
-  // `url` is libpq's URI; `database`, where it is not empty, takes the place of the one that the URL names. Connects on first use.
+  // `url` is libpq's URI; `database`, unless empty, replaces the one in the URL. Connects at first
+  // use.
   PostgresFenceFeed(std::string url, std::string_view database, std::string schema, std::string channel);
   ~PostgresFenceFeed();
   PostgresFenceFeed(const PostgresFenceFeed&) = delete;
   PostgresFenceFeed& operator=(const PostgresFenceFeed&) = delete;
 
-  // Appends at most `payloads_max` payloads; the rest is counted in the result. `connected_anew` is set where it connected.
+  // Appends at most `payloads_max` payloads; the rest is only counted in the result. Sets
+  // `connected_anew` if it has connected.
   std::size_t wait(std::chrono::milliseconds at_most, std::size_t payloads_max, std::vector<std::string>& payloads, bool& connected_anew);
   void wake() noexcept;
 
-  // On the connection that wait() made. An answer that takes longer than five seconds is an error.
+  // Uses the connection that wait() made. An answer that takes longer than five seconds is an
+  // error.
   std::vector<Fence> fences(std::string_view after, int limit);
   std::optional<Fence> fence(std::string_view scope);
   std::string owner();

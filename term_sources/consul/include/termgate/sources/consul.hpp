@@ -1,4 +1,4 @@
-// Leases and terms from Consul: a session and a key that it locks.
+// Leases and terms from Consul: a key that is locked by a session.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Connection: bytes to and from one of a service's hosts, with or without TLS, where every call ends by its deadline. One thread at a time.
-// It is a Beast SyncStream, so Beast's HTTP runs on it.
+// Connection: a byte stream to one of a service's hosts, with or without TLS. Every call ends by
+// its deadline. One thread at a time. It is a Beast SyncStream, so Beast's HTTP runs on it.
 #pragma once
 
 #include <chrono>
@@ -21,11 +21,12 @@ using Deadline = std::chrono::steady_clock::time_point;
 
 struct TlsSettings {
   bool on = false;
-  std::string ca_file;    // empty: the system's
-  std::string cert_file;  // of the client, with key_file; empty: none
+  std::string ca_file;    // empty: the system's CA certificates
+  std::string cert_file;  // the client's certificate, together with key_file; empty: none
   std::string key_file;
 
-  // Reads ca-file, cert-file and key-file. Throws InvalidInput for one without the other, and for any of them without TLS.
+  // Reads ca-file, cert-file and key-file. Throws InvalidInput for a certificate without a key or
+  // the reverse, and for any of the three without TLS.
   static TlsSettings of(const SourceUrl& url, bool on);
 };
 
@@ -38,16 +39,17 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Connects to the first host that answers, beginning with the one that answered last. Throws Unavailable. No more than a deadline is left
-  // for a host that does not answer: each gets its share. (Looking up a name may take as long as the system's resolver does.)
+  // Connects to the first host that answers, beginning with the one that answered last. Each host
+  // gets a share of the time to the deadline, so one that does not answer cannot use it all up.
+  // Throws Unavailable. (Resolving a name may take as long as the system's resolver does.)
   void open(Deadline deadline);
   bool is_open() const noexcept;
   void close() noexcept;
-  // The next host is tried first from now on.
+  // From now on the next host is tried first.
   void avoid() noexcept;
   const std::string& host() const noexcept;  // of the open connection
 
-  // For the calls that follow.
+  // Sets the deadline of the calls that follow.
   void set_deadline(Deadline deadline) noexcept;
   template <class Buffers>
   std::size_t write_some(const Buffers& buffers, boost::system::error_code& error) {

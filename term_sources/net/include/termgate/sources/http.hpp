@@ -1,5 +1,6 @@
-// HttpService: requests to a service that answers in JSON over HTTP/1.1, one at a time, over one connection that is kept. Beast frames the
-// messages, Boost.JSON reads the bodies. One thread at a time.
+// HttpService: requests to a service that answers in JSON over HTTP/1.1, one at a time, over one
+// persistent connection. Beast frames the messages, Boost.JSON reads the bodies. One thread at a
+// time.
 #pragma once
 
 #include <chrono>
@@ -19,7 +20,7 @@ namespace termgate::sources {
 
 struct HttpAnswer {
   unsigned status = 0;
-  boost::json::value body;  // null where it is empty
+  boost::json::value body;  // null if it is empty
 };
 
 class HttpService {
@@ -35,7 +36,8 @@ class HttpService {
     std::string body = {};
     std::vector<std::pair<std::string, std::string>> headers = {};
   };
-  // Throws Unavailable where no connection was made; OutcomeUnknown where no complete answer came, or none that is JSON.
+  // Throws Unavailable if no connection was made, OutcomeUnknown if no complete answer came, or one
+  // that is not JSON.
   HttpAnswer call(const Request& request, Deadline deadline);
   const std::string& name() const noexcept { return name_; }
 
@@ -44,15 +46,17 @@ class HttpService {
   Connection connection_;
 };
 
-// None for what is no JSON. Its nesting is bounded.
+// None if the text is not JSON. The depth of nesting is bounded.
 std::optional<boost::json::value> json_of(std::string_view text);
-// An integer, whether it is written as a number or, as protobuf's JSON writes 64 bits, as a string. None: neither.
+// A member as an integer, written as a number or, as protobuf's JSON writes 64 bits, as a string.
+// None: neither.
 std::optional<std::int64_t> integer_at(const boost::json::value& object, std::string_view key);
-// A text; empty where there is none.
+// A member as text; empty if there is none.
 std::string text_at(const boost::json::value& object, std::string_view key);
-// The value; null where there is none.
+// A member; null if there is none.
 const boost::json::value& value_at(const boost::json::value& object, std::string_view key);
-// A segment of a path: all but letters, digits and -_~ as %XX. ("." is encoded too, so that no segment is "..".)
+// Encodes a segment of a path: everything but letters, digits and -_~ becomes %XX. ("." is encoded
+// too, so that no segment is "..".)
 std::string path_segment(std::string_view text);
 std::string base64(std::string_view text);
 // For messages: one line, at most 200 bytes.

@@ -13,7 +13,7 @@ namespace termgate::sources {
 
 struct HostPort {
   std::string host;
-  std::uint16_t port = 0;  // 0: the service's usual one
+  std::uint16_t port = 0;  // 0: the service's usual port
 };
 
 struct SourceUrl {
@@ -23,19 +23,19 @@ struct SourceUrl {
   std::string scheme;
   std::string user;
   std::vector<HostPort> hosts;
-  std::string path;  // decoded, with its first '/', or empty
+  std::string path;  // decoded, with its leading '/', or empty
   std::map<std::string, std::string> options;
 
-  // Throws InvalidInput (TG005), which never quotes the text.
+  // Throws InvalidInput (TG005), whose message never quotes the URL.
   static SourceUrl parse(std::string_view text);
-  // The value, or `fallback`.
+  // The option's value, or `fallback`.
   std::string option(const std::string& key, std::string fallback = {}) const;
-  // 100 ms to 1 minute.
+  // The option `timeout`: 100 ms to 1 minute.
   std::chrono::milliseconds timeout() const;
-  // What password-file contains, without the line's end, or else TERMGATE_SOURCE_PASSWORD; empty: none. Throws InvalidInput where the file
-  // cannot be read.
+  // The content of password-file without the line end, or else TERMGATE_SOURCE_PASSWORD; empty:
+  // none. Throws InvalidInput if the file cannot be read.
   std::string password() const;
-  // Throws InvalidInput for an option that is none of `known` and none that every source has.
+  // Throws InvalidInput for an option that is neither in `known` nor common to all sources.
   void allow(const std::vector<std::string_view>& known) const;
   // scheme://host:port, without user and options.
   std::string name(std::uint16_t usual_port) const;

@@ -1,4 +1,5 @@
-// watched(): a source that refuses terms that went backwards. Each service's own implementation is wrapped in it once.
+// watched() wraps a source, and refuses terms that go backwards. Each service's own implementation
+// is wrapped once.
 #pragma once
 
 #include <memory>

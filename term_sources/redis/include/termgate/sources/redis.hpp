@@ -1,4 +1,5 @@
-// Leases and terms from one Redis server: SET NX PX for the lease, a counter beside it for the terms, both in one script (redis.cpp).
+// Leases and terms from one Redis server: SET NX PX for the lease and a counter for the terms, both
+// in one script (redis.cpp).
 #pragma once
 
 #include <memory>
@@ -8,7 +9,8 @@
 
 namespace termgate::sources {
 
-// redis:// or rediss:// (TLS). Connects at the first call. Throws InvalidInput for what the URL cannot mean.
+// redis:// or rediss:// (TLS). Connects at the first call. Throws InvalidInput for options that do
+// not apply.
 std::unique_ptr<LeaseSource> open_redis(const SourceUrl& url);
 
 }  // namespace termgate::sources

@@ -8,8 +8,8 @@
 
 namespace termgate::sources {
 
-// zookeeper://, with any number of the ensemble's servers; a path is the chroot. One session a scope, with two threads of the client
-// library's. Connects at the first call.
+// zookeeper://, with any number of the ensemble's servers; a path is the chroot. There is one
+// session for each scope, with two threads of the client library. Connects at the first call.
 std::unique_ptr<LeaseSource> open_zookeeper(const SourceUrl& url);
 
 }  // namespace termgate::sources

@@ -1,5 +1,6 @@
-// One ODBC connection: handles that free themselves, statements with bound values, results read to their end.
-// One thread at a time. Every call throws OdbcError (errors.hpp) when ODBC says no, InvalidInput for a value that cannot be sent.
+// One ODBC connection: handles that free themselves, statements with bound values, results that are
+// read to their end. One thread at a time. Calls throw OdbcError (errors.hpp) if ODBC fails,
+// InvalidInput for a value that cannot be sent.
 #pragma once
 
 #include <sql.h>
@@ -26,7 +27,7 @@ namespace termgate::inline v0::detail::odbc {
 
 using std::chrono::milliseconds;
 
-// Frees its handle; a connection is disconnected before.
+// Frees its handle; a connection is disconnected first.
 class Handle {
  public:
   Handle() = default;
@@ -50,7 +51,7 @@ std::vector<Diagnostic> diagnostics_of(SQLSMALLINT type, SQLHANDLE handle);
 // One column of an array of parameter rows.
 struct ArrayColumn {
   std::vector<std::optional<std::string>> values;
-  bool binary = false;  // bytes, else text
+  bool binary = false;  // bytes; otherwise text
 };
 
 class Connection {
@@ -59,28 +60,33 @@ class Connection {
   static constexpr std::size_t piece_bytes = std::size_t{1} << 20;  // of a value that is streamed
   static constexpr std::size_t array_bytes_max = std::size_t{4} << 20;
 
-  // Connects; gives up after `login_wait`. Throws OdbcError; DatabaseError where it leads to another database than the driver's.
+  // Connects; gives up after `login_wait`. Throws OdbcError, and DatabaseError if it reaches
+  // another kind of database than the driver's.
   Connection(const ConnectionString& text, std::chrono::seconds login_wait);
 
-  // Runs one statement with ODBC's markers; `text.order` says which value belongs to each. `keep`: it remains prepared for the next time.
-  // `timeout`: how long until the driver gives up, in whole seconds, rounded up; 0: no limit. Reads every result to its end, for an error
-  // may be in a later one; the rows are those of the first result that has columns.
+  // Runs one statement with ODBC's markers; `text.order` says which value belongs to each. `keep`:
+  // it stays prepared. `timeout`: after how long the driver gives up, rounded up to whole seconds;
+  // 0: no limit. All results are read to their end, because a later one may contain an error; the
+  // returned rows are those of the first result with columns.
   Rows execute(const Marked& text, std::span<const Value> values, bool keep, milliseconds timeout);
 
-  // A text of our own without parameters, one or more statements.
+  // Runs a text of the library without parameters, of one or more statements.
   Rows run(std::string_view text, milliseconds timeout = milliseconds(0)) { return execute({std::string(text), {}}, {}, false, timeout); }
 
-  // The statement once for each row, columns bound as arrays, as many rows a round trip as fit into array_bytes_max; values longer than an
-  // ordinary one, and what the driver takes no array of, go row by row. Throws the OdbcError of the first row that failed, whatever the
-  // driver did with the later ones: call it inside a transaction, and roll back. Returns how many rows were sent.
+  // Runs the statement once for each row, with columns bound as arrays; a round trip carries as
+  // many rows as fit into array_bytes_max. Values longer than an ordinary one, and what the driver
+  // does not accept as an array, go row by row. Throws the OdbcError of the first row that failed,
+  // whatever the driver did with later ones: call it inside a transaction, and roll back. Returns
+  // how many rows were sent.
   std::size_t execute_rows(const Marked& text, std::span<const ArrayColumn> columns, milliseconds timeout);
 
-  // Since when it has been in the pool; the pool's owner keeps it.
+  // Since when it has been idle in the pool, whose owner sets it.
   std::chrono::steady_clock::time_point idle_since{};
 
-  // What the driver knows without asking the server; some find out only with the next call.
+  // What the driver knows without contacting the server; some drivers notice only with the next
+  // call.
   bool looks_dead() const;
-  // Set by any failure after which the connection may not be used again.
+  // Set by any failure after which the connection must not be used again.
   bool broken() const noexcept { return broken_; }
   void give_up() noexcept { broken_ = true; }
 

@@ -1,4 +1,5 @@
-// Turns ODBC diagnostics into termgate::Error types: SQLSTATE, native number and prefix of the message, read in one place.
+// Turns ODBC diagnostics into termgate::Error types; SQLSTATE, native number and message prefix are
+// interpreted only here.
 #pragma once
 
 #include <exception>
@@ -16,7 +17,8 @@ struct Diagnostic {
   std::string message;
 };
 
-// What an ODBC call left behind when it failed. Thrown inside this folder only; the driver turns it into an Error.
+// The diagnostics of an ODBC call that failed. Thrown inside this folder only; the driver turns it
+// into an Error.
 struct OdbcError : std::exception {
   OdbcError(std::vector<Diagnostic> found, bool connection_dead) : diagnostics(std::move(found)), dead(connection_dead) {}
   const char* what() const noexcept override { return diagnostics.empty() ? "ODBC call failed" : diagnostics.front().message.c_str(); }
@@ -26,11 +28,12 @@ struct OdbcError : std::exception {
 
 enum class Phase {
   connect,        // nothing was sent
-  before_commit,  // what was sent ends with the transaction
+  before_commit,  // what was sent ends with the transaction, which cannot have committed
   commit,         // COMMIT, or a write that is its own commit, was sent
 };
 
-// Without the drivers' marks: "[FreeTDS][SQL Server]", "ERROR: ", ";\nError while executing the query".
+// Removes the drivers' additions: "[FreeTDS][SQL Server]", "ERROR: ", ";\nError while executing the
+// query".
 std::string plain_message(std::string_view message);
 
 // Throws the exception type that matches the diagnostics of a failed call. Never returns.

@@ -1,5 +1,6 @@
-// As much of a statement's text as must be understood on the client's side: where its parameters are, whether it is one statement, and
-// whether it begins or ends a transaction. Quotes and comments are those of the database behind.
+// What must be understood of a statement's text on the client's side: where its parameters are,
+// whether it is one statement, and whether it begins or ends a transaction. Quotes and comments
+// follow the rules of the database.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,9 @@ struct Marked {
   std::vector<std::size_t> order;
 };
 
-// `$1` … become `?`. Throws InvalidInput: a `?` outside quotes (ODBC would take it for a parameter), `$0`, a number above 999, more than
-// `parameters` values asked for, quotes or comments that do not end.
+// Turns `$1` … into `?`. Throws InvalidInput for a `?` outside quotes (ODBC would take it for a
+// parameter), `$0`, a number above 999, more parameters than `parameters`, and unterminated quotes
+// or comments.
 Marked marked(std::string_view sql, std::size_t parameters, Family family);
 
 // The statements of a script, without the semicolons between them; empty ones are left out.
@@ -27,11 +29,13 @@ std::vector<std::string> statements_of(std::string_view script, Family family);
 // The batches of a T-SQL script: the texts between lines that hold GO alone.
 std::vector<std::string> batches_of(std::string_view script);
 
-// Throws InvalidInput where the text holds transaction control (savepoints are none), DatabaseError where it holds a second statement.
-// T-SQL needs no semicolon between statements, so there the words are looked for in the whole text.
+// Throws InvalidInput if the text contains transaction control (savepoints are allowed),
+// DatabaseError if it contains a second statement. T-SQL needs no semicolon between statements, so
+// there the whole text is searched.
 void need_one_statement(std::string_view sql, Family family);
 
-// Throws InvalidInput unless a T-SQL text is one query: SQL Server has no read-only transaction that would hold it to that.
+// Throws InvalidInput unless a T-SQL text is one query: SQL Server has no read-only transaction to
+// enforce that.
 void need_query(std::string_view sql);
 
 }  // namespace termgate::inline v0::detail::odbc

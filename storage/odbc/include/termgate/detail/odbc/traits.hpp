@@ -1,4 +1,5 @@
-// What differs between databases and between their ODBC drivers: the one list of it. The rest of this folder asks here.
+// The differences between databases and between their ODBC drivers, which the rest of this folder
+// looks up here.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +7,10 @@
 
 namespace termgate::inline v0::detail::odbc {
 
-// Whose SQL it is.
+// The database, and so the dialect of SQL.
 enum class Family { sqlserver, postgresql, sqlite };
 
-// Whose ODBC driver it is.
+// The ODBC driver.
 enum class Maker { microsoft, freetds, psqlodbc, sqliteodbc };
 
 constexpr Family family_of(Maker maker) {
@@ -20,15 +21,16 @@ constexpr std::string_view name_of(Family family) {
   return family == Family::sqlserver ? "sqlserver" : family == Family::postgresql ? "postgresql" : "sqlite";
 }
 
-// SQL_DBMS_NAME as the drivers tell it, compared by its start.
+// The beginning of SQL_DBMS_NAME as the drivers report it.
 constexpr std::string_view dbms_name_of(Family family) {
   return family == Family::sqlserver ? "Microsoft SQL Server" : family == Family::postgresql ? "PostgreSQL" : "SQLite";
 }
 
-// Key words that are added to a connection string where it does not have them, as KEY=VALUE;…
-// msodbcsql: a silent reconnect would lose the session's locks and its transaction, and MARS ends a transaction with its batch, whatever a
-// data source says. psqlodbc: Protocol 7.4-0 leaves a failed transaction alone (no savepoints of its own), OptionalErrors brings the hint
-// of an error, and the others make it carry values as they are. SQLite: a busy file is waited for.
+// Keywords that are added to a connection string that lacks them, as KEY=VALUE;… msodbcsql: a
+// silent reconnect would lose the session's locks and its transaction, and MARS ends a transaction
+// with its batch, so both are off whatever a data source says. psqlodbc: Protocol 7.4-0 does not
+// add savepoints to a transaction, OptionalErrors adds an error's hint, and the others make it send
+// values unchanged. SQLite: waits for a busy file.
 constexpr std::string_view defaults_of(Maker maker) {
   switch (maker) {
     case Maker::microsoft: return "ConnectRetryCount=0;LongAsMax=yes;MARS_Connection=no";
@@ -42,10 +44,11 @@ constexpr std::string_view defaults_of(Maker maker) {
   return {};
 }
 
-// Whether a value in braces may hold a closing brace, written twice.
+// Whether a value in braces may contain a closing brace, which is doubled.
 constexpr bool takes_braces_in_values(Maker maker) { return maker == Maker::microsoft || maker == Maker::freetds; }
 
-// The longest value that is sent as an ordinary one; a longer one as a long type, streamed. SQL Server: 8,000 bytes, 4,000 UTF-16 units.
+// The longest value that is sent as an ordinary one; longer values are sent as a long type,
+// streamed. SQL Server's limits are 8,000 bytes and 4,000 UTF-16 units.
 constexpr std::size_t short_bytes_max = 8000;
 constexpr std::size_t short_units_max = 4000;
 

@@ -1,5 +1,5 @@
-// Connection: one SQLite connection of the driver, with layer 1 registered on it and its statements cached.
-// One thread at a time; who may use it is its owner's business (WriteQueue, the pool of readers).
+// Connection: one SQLite connection of the driver, with layer 1 registered on it and its statements
+// cached. One thread at a time; its owner (WriteQueue, the pool of readers) decides which.
 #pragma once
 
 #include <termgate/detail/sqlite/sqlite_api.hpp>
@@ -28,44 +28,49 @@ namespace termgate::inline v0::sqlite {
 
 struct OpenAs {
   std::string path;                                              // or ":memory:"
-  std::optional<std::string> journal_mode = std::nullopt;        // none: WAL for a new file, else as it is
-  std::string synchronous = "extra";                             // FULL, and in journal mode DELETE the folder too
-  std::optional<std::chrono::milliseconds> wait = std::nullopt;  // none: the setting check_wait_ms, or its default where it cannot be read
+  std::optional<std::string> journal_mode = std::nullopt;        // none: WAL for a new file, otherwise unchanged
+  std::string synchronous = "extra";                             // FULL, and in journal mode DELETE the folder is flushed too
+  std::optional<std::chrono::milliseconds> wait = std::nullopt;  // none: the setting check_wait_ms, or its default if it cannot be read
   static constexpr std::chrono::milliseconds default_wait{5000};
   bool memory() const noexcept { return path == ":memory:"; }
 };
 
-// EXPLAIN, PRAGMA and the table functions of PRAGMAs, by their words. SQLite answers them from the schema that the connection has in
-// memory, and does not look whether that is still the file's. A table made since is not seen, and an EXPLAIN that was kept while the schema
-// was read anew reads freed memory. So they are not kept, and take_up_schema is run first: it is enough that a statement reads the file.
+// Recognises EXPLAIN, PRAGMA and the table functions of PRAGMAs by their words. SQLite answers them
+// from the schema in the connection's memory, without comparing it with the file's. So a new table
+// is not seen, and an EXPLAIN that was kept while the schema was reloaded reads freed memory.
+// Therefore they are not kept, and a statement that reads the file (take_up_schema) runs first.
 bool answers_from_memory(std::string_view sql) noexcept;
 constexpr const char* take_up_schema = "SELECT 1 FROM main.sqlite_schema LIMIT 1";
 
 class Connection {
  public:
-  // May create the file only if `create`. Throws Unavailable where it cannot be opened.
+  // May create the file only if `create`. Throws Unavailable if it cannot be opened.
   Connection(const OpenAs& how, bool reader, bool create);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   ~Connection();
 
-  // Runs one statement of the application's. Transaction control, ATTACH and PRAGMAs that change the
-  // connection are refused with InvalidInput, and so is a second statement behind the first.
+  // execute() for a text runs one statement of the application. Transaction control, ATTACH and
+  // PRAGMAs that change the connection are refused with InvalidInput, and so is a second statement
+  // after the first.
   Rows execute(sql::Call call, std::span<const Value> parameters);
   Rows execute(std::string_view sql, std::span<const Value> parameters);
 
-  // Statements of our own, without rows; code() of SQLite, no exception.
+  // Runs a statement of the driver that returns no rows. Returns SQLite's code, without an
+  // exception.
   int control(const char* sql) noexcept;
-  // The same, and throws.
+  // The same, but throws.
   void control_checked(const char* sql);
-  // For how long statements wait for another's lock.
+  // How long statements wait for another connection's lock.
   void wait_for_locks(std::chrono::milliseconds wait) noexcept;
-  // BEGIN IMMEDIATE or BEGIN: tries for as long as `wait` says, and shows the holder that it waits (lock_wait.hpp). Returns SQLite's code.
+  // BEGIN IMMEDIATE or BEGIN: tries for as long as `wait`, and announces the wait to the lock's
+  // holder (lock_wait.hpp). Returns SQLite's code.
   int begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term);
-  // COMMIT; SQLite's code, the extended one in `extended`. Rolled back where the file is not fit any more: file_problem() says why.
+  // COMMIT; returns SQLite's code, the extended one in `extended`. It rolls back if the file is no
+  // longer suitable, for the reason in file_problem().
   int commit(int& extended) noexcept;
   const std::optional<FileWatch::Problem>& file_problem() const noexcept { return file_problem_; }
-  // PRAGMA query_only: every write on the connection then fails, those of nested statements too.
+  // PRAGMA query_only: every write on the connection then fails, also in nested statements.
   void only_read(bool on);
 
   // Statements that run past this moment are interrupted, which rolls back the whole transaction.
@@ -75,14 +80,14 @@ class Connection {
   sqlite3* handle() const noexcept { return db_; }
   Layer1& layer1() noexcept { return *layer1_; }
   bool in_transaction() const noexcept { return sqlite3_get_autocommit(db_) == 0; }
-  // Bytes of parameters bound since the last call: how much a group has grown.
+  // Bytes of parameters bound since the last call, which tell how much a group has grown.
   std::size_t take_bound_bytes() noexcept { return std::exchange(bound_bytes_, 0); }
 
  private:
   struct Cached {
     std::string sql;
     Statement statement;
-    std::vector<int> parameters;  // for each of SQLite's, the number of ours
+    std::vector<int> parameters;  // the number of our parameter for each of SQLite's
   };
   using Recent = std::list<Cached>;  // most recently used first
 
@@ -103,7 +108,7 @@ class Connection {
   std::optional<LockWait> busy_lock_wait_;
   Layer1* layer1_ = nullptr;
   std::optional<FileWatch::Problem> file_problem_;  // of the last commit
-  bool application_ = false;                        // a statement of the application's is being prepared
+  bool application_ = false;                        // a statement of the application is being prepared
   std::string denied_;                              // what the authorizer refused, for the message
   Recent recent_;
   std::unordered_map<std::string_view, Recent::iterator> by_text_;  // keys live in recent_

@@ -1,5 +1,5 @@
-// SQLite's result codes and messages, turned into the types of <termgate/error.hpp>. Pure but for the
-// sqlite3* overload, which reads the connection's last error.
+// Turns SQLite's result codes and messages into the types of <termgate/error.hpp>. Pure, except for
+// the sqlite3* overload, which reads the connection's last error.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ struct sqlite3;
 
 namespace termgate::inline v0::sqlite {
 
-// SQLITE_BUSY as it came, without anybody having waited: the same call may be made again.
+// SQLITE_BUSY without any wait: the caller may try again.
 class BusyNow : public Blocked {
  public:
   BusyNow() : Blocked("TG006 blocked: another connection holds the database's lock; nothing was written") {}
@@ -26,19 +26,21 @@ class BusyNow : public Blocked {
 [[noreturn]] void throw_sqlite(int extended_code, std::string_view message);
 [[noreturn]] void throw_sqlite(sqlite3* db, int code);
 
-// The message where a file is not the one any more that was opened (file_watch.hpp); the code is SQLITE_READONLY_DBMOVED.
+// The message for a file that is no longer the one that was opened (file_watch.hpp); its code is
+// SQLITE_READONLY_DBMOVED.
 std::string moved_message(std::string_view path);
-// The message with the file's path in front of it, once.
+// The message with the file's path in front of it, if it is not there yet.
 std::string naming(std::string_view path, std::string_view message);
 
-// What a COMMIT that failed with this code did: true if its writes may still come back. A flush that failed
-// leaves a complete commit record in the log, which a crash could bring to life; every other failure
-// leaves none.
+// Whether the writes of a COMMIT that failed with this code may still come back. A failed flush
+// leaves a complete commit record in the log, which may take effect after a crash; no other failure
+// leaves one.
 bool commit_outcome_unknown(int extended_code) noexcept;
 
-// "SQLITE_FULL", "SQLITE_BUSY_SNAPSHOT" …; the primary code's name for a detail that has none here.
+// "SQLITE_FULL", "SQLITE_BUSY_SNAPSHOT" …; for an extended code without a name here, that of its
+// primary code.
 std::string_view code_name(int extended_code) noexcept;
-// The way back; SQLITE_ERROR for a name that is unknown.
+// The code for a name; SQLITE_ERROR for an unknown one.
 int code_of(std::string_view name) noexcept;
 
 }  // namespace termgate::inline v0::sqlite

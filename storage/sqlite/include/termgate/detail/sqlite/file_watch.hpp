@@ -1,15 +1,17 @@
 // FileWatch: whether a connection may still write to the file that it has open.
 //
-// A connection goes on writing to the file that it has opened, whatever became of the path: a restore by rename or a
-// new file at the same place leaves it writing where nobody reads any more, and past the fences of the new file (F2).
-// SQLite knows (SQLITE_FCNTL_HAS_MOVED) and does not ask by itself.
+// A connection goes on writing to the file that it has opened, whatever happens to the path: after
+// a restore by rename, or with a new file in its place, it writes to a file that nobody reads any
+// more, and bypasses the fences of the new one (F2). SQLite can tell (SQLITE_FCNTL_HAS_MOVED) but
+// does not check by itself.
 //
-// SQLite finds the log and the journal by the file's name, and its locks by the file system's (unix): a file with two names has two logs,
-// a connection that does not lock sees nobody, and a child of fork() shares its parent's descriptors and none of its locks. In each case
-// one writes past the other's fences (F1, F2), so nothing is written.
+// SQLite finds the log and the journal by the file's name, and its locks by the file system's
+// identity of the file. So a file with two names has two logs, a connection without locks sees no
+// others, and a child of fork() shares its parent's descriptors but none of its locks. In each case
+// one would write past the other's fences (F1, F2), so writing is refused.
 //
-// What cannot be known: that a copy was written over the same file in place (docs/reference/lock-protocol.md, "SQLite").
-// One thread at a time, like the connection.
+// It cannot detect a copy that was written over the same file in place
+// (docs/reference/lock-protocol.md, "SQLite"). One thread at a time, like the connection.
 #pragma once
 
 #include <termgate/detail/sqlite/sqlite_api.hpp>
@@ -25,26 +27,27 @@ namespace termgate::inline v0::sqlite {
 
 class FileWatch {
  public:
-  // Soon after the connection was opened. `path`: as its user named it; symbolic links in it are followed anew at each
-  // question. Empty, or a file without a name: nothing is ever moved.
+  // Call it soon after the connection was opened. `path`: as the user gave it; symbolic links in it
+  // are followed anew at each look. Empty, or a file without a name: it can never be moved.
   void begin(sqlite3* db, const std::string& path);
-  // From now on the write-ahead log and its index must stay the files that they are. After the connection has read.
+  // From now on the write-ahead log and its index must stay the same files. Call it after the
+  // connection has read.
   void know_log() noexcept;
-  // What keeps the connection from writing, if anything. `writing`: it holds the write lock, so that its log must be there. A few calls
-  // of the system.
+  // What prevents the connection from writing, if anything. `writing`: it holds the write lock, so
+  // its log must exist. Costs a few system calls.
   struct Problem {
     int code;  // SQLite's: SQLITE_READONLY_DBMOVED for a file that was moved, removed or replaced, else SQLITE_CANTOPEN
     std::string text;
   };
   std::optional<Problem> problem(bool writing);
-  // What of that does not pass when the file is opened again.
+  // The part of problem() that reopening the file would not solve.
   std::optional<Problem> unfit() const;
-  // Whether the connection came here by fork().
+  // Whether the connection was inherited through fork().
   bool inherited() const noexcept;
-  // The locks of a VFS that is neither SQLite's own nor known not to exclude others; empty otherwise.
+  // The name of a VFS's locks of which it is unknown whether they exclude others; empty otherwise.
   const std::string& foreign_locks() const noexcept { return foreign_locks_; }
-  // Whether the file was replaced, without a question to SQLite: of a copy that another thread has. A link that was made to follow the
-  // moved file looks as before.
+  // Whether the file was replaced. Does not use SQLite, so another thread can call it on a copy. A
+  // link that now points to the moved file looks unchanged.
   bool replaced() const noexcept;
   const std::string& path() const noexcept { return path_; }
 
@@ -56,7 +59,7 @@ class FileWatch {
   struct Seen {
     Identity identity;
     std::uint64_t names;
-    bool mounted;  // the file itself, not a folder above it
+    bool mounted;  // the file itself is a mount point, not a folder above it
   };
   static std::optional<Seen> look_at(const std::string& path) noexcept;
   static std::optional<Identity> identity_of(const std::string& path) noexcept;

@@ -42,27 +42,28 @@ using Moment = std::int64_t;
 
 class Layer1 {
  public:
-  // Registers the functions termgate_… and the virtual table on `db`; the Layer1 belongs to the connection
-  // from then on and dies with it. Gives the one that is there when it is called again from the same
-  // binary; nullptr when another binary (the extension beside the library) got there first.
+  // Registers the functions termgate_… and the virtual table on `db`, which owns the Layer1 from
+  // then on. Returns the existing one if the same binary calls it again; nullptr if another binary
+  // (the extension next to the library) came first.
   static Layer1* register_on(sqlite3* db);
-  // The same on a connection that the caller has just opened and nobody has used. Another binary's layer 1, put there while it was opened
-  // (sqlite3_auto_extension, libtermgate-preload.so), is replaced. Throws InvalidInput where that is of another version.
+  // The same on a connection that the caller has just opened and nobody has used. If another
+  // binary's layer 1 was registered while it was opened (sqlite3_auto_extension,
+  // libtermgate-preload.so), it is replaced. Throws InvalidInput if that one has another version.
   static Layer1& register_first(sqlite3* db);
 
   explicit Layer1(sqlite3* db);
 
   // --- the boundary (F1, F2, F5)
 
-  // The check; returns the fence after it. Above the fence it raises, unless this transaction has passed
-  // the scope already or the scope is raised by seals only.
+  // Checks the term and returns the fence afterwards. Above the fence it raises, unless this
+  // transaction has passed the scope already or only seals may raise the scope.
   std::int64_t check_term(const Scope& scope, Term term);
 
   struct Receipt {
     std::int64_t fence, previous, evicted;
     Moment sealed_at;
   };
-  // Actor and reason go to the audit; both or neither.
+  // Actor and reason are for the audit; give both or neither.
   Receipt seal(const Scope& scope, Term term, const std::optional<std::string>& actor = {}, const std::optional<std::string>& reason = {});
 
   struct Write {
@@ -88,7 +89,7 @@ class Layer1 {
   };
   std::optional<Outcome> outcome(const WriteId& id);
 
-  // The scope and term that this connection speaks for where a statement names none; none resets.
+  // The scope and term of this connection's statements that name none; none resets both.
   void declare(std::optional<Scope> scope, std::optional<Term> term);
 
   // --- leases
@@ -105,25 +106,27 @@ class Layer1 {
     bool renewed;
     std::optional<Moment> expires_at;
     std::int64_t remaining_ms;
-    std::optional<std::int64_t> leave_in_ms;  // the holder should give the lease back within this time
+    std::optional<std::int64_t> leave_in_ms;  // the holder should release the lease within this time
   };
   Renewal renew_lease(const Scope& scope, const std::string& owner, Term term, std::int64_t ttl_ms);
-  // Many in one transaction. `leases`: a JSON array of {"scope", "owner", "term", "ttl_ms"}, 500 at most, no scope twice. In order:
-  // renewed, lost or untrusted.
+  // Renews many in one transaction. `leases`: a JSON array of {"scope", "owner", "term", "ttl_ms"},
+  // at most 500, no scope twice. Returns for each in order: renewed, lost or untrusted.
   std::vector<std::string_view> renew_leases(const std::string& leases);
   bool release_lease(const Scope& scope, const std::string& owner, Term term);
   bool force_release(const Scope& scope, const std::string& actor, const std::string& reason);
 
-  // The open transaction does not commit unless this owner holds the lease then, under the term that it has now. Returns when it ends.
-  // Throws LeaseLost where it is not held.
+  // Makes the open transaction fail to commit unless this owner then still holds the lease, under
+  // its current term. Returns when the lease ends. Throws LeaseLost if it is not held now.
   Moment require_lease(const Scope& scope, const std::string& owner);
-  // Throws LeaseLost where one that is required is over. Where transactions share a commit each looks by itself, at its end.
+  // Throws LeaseLost if a required lease is over. Transactions that share a commit each call this
+  // at their own end.
   void need_required_leases();
 
   // --- planned hand-over
 
-  // Asks the holder to leave within the drain. Meanwhile `successor` alone may take the lease (an owner, or the beginning of one and a *;
-  // none: anybody but the holder); afterwards it is renewed no more. None: nobody holds it.
+  // Requests the holder to leave within the drain. Meanwhile only `successor` may take the lease
+  // (an owner, or a prefix followed by *; none: anybody but the holder); afterwards the holder
+  // cannot renew it. None: nobody holds it.
   struct HandOver {
     std::string owner_id;
     std::int64_t term;
@@ -131,7 +134,7 @@ class Layer1 {
   };
   std::optional<HandOver> request_hand_over(const Scope& scope, const std::optional<std::string>& successor, std::int64_t drain_ms,
                                             const std::string& actor, const std::string& reason);
-  // How long the holder under this term still has. None: nobody asks for its lease.
+  // How long the holder under this term may still stay. None: nobody requests its lease.
   std::optional<std::int64_t> leave_in_ms(const std::string& scope, std::int64_t term);
 
   // --- the operator (F3)
@@ -145,8 +148,9 @@ class Layer1 {
   std::int64_t prune_history(std::int64_t older_than_ms);
   bool stream_move(const Stream& stream, const Scope& scope, const std::string& actor, const std::string& reason);
   void set_setting(const std::string& name, const std::string& value);
-  // A stale write of plain SQL, whose statement is rolled back: kept in memory, and written to the audit when its transaction is over, at
-  // most once a second, or by the next transaction that a call begins by itself.
+  // Counts a stale write of plain SQL, whose statement is rolled back. The count is kept in memory,
+  // and written to the audit when the transaction is over, at most once a second, or by the next
+  // transaction that a call begins by itself.
   void count_refusal(const std::string& scope, std::int64_t term);
   void record_refusal(const std::string& scope, std::int64_t term, std::int64_t count, Moment first, Moment last,
                       const std::string& client);
@@ -155,21 +159,24 @@ class Layer1 {
 
   std::string job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
                         const std::optional<std::string>& detail);
-  // Asks for a run: `kind` is run, dry-run or resume. Not requested: that run was requested already, and nothing was changed.
+  // Requests a run: `kind` is run, dry-run or resume. Not requested: that run was already
+  // requested, and nothing was changed.
   struct JobRequest {
     bool requested;
     std::string run_id;
   };
   JobRequest job_request(const std::string& job_name, const Scope& scope, const std::string& kind, const std::string& actor,
                          const std::string& reason);
-  // Begins the run that was requested, as job_start begins one. None: no run was.
+  // Begins the requested run, as job_start does. None: there is no request.
   struct TakenJob {
     std::string run_id, kind;
   };
   std::optional<TakenJob> job_take(const std::string& job_name, const Scope& scope, const std::string& owner, Term term);
-  // False when the run is no longer open. A heartbeat, and that a run is completed, are checked like writes: TG001.
+  // False if the run is no longer open. A heartbeat, and the completion of a run, are checked like
+  // writes: TG001.
   bool job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint);
-  // The same and the renewal of the run's lease. Not beaten: the run is no longer open, and nothing was renewed.
+  // A heartbeat and the renewal of the run's lease. Not beaten: the run is no longer open, and
+  // nothing was renewed.
   struct Beat {
     bool beaten = false, renewed = false;
     std::optional<Moment> beat_before = {};
@@ -181,7 +188,8 @@ class Layer1 {
 
   // --- followers
 
-  // The follower's run from now on; a lower one moves no position any more. Either stream or scope, always the same for a name.
+  // Returns the follower's new run; an older run cannot move positions any more. Give a stream or a
+  // scope, always the same for one name.
   std::int64_t follower_start(const std::string& name, const std::optional<std::string>& stream, const std::optional<std::string>& scope,
                               bool from_end);
   // "moved"; "taken": a later start has taken it over; "elsewhere": the position is not `from`.
@@ -206,23 +214,24 @@ class Layer1 {
   };
   std::vector<Breach> verify(Moment since);
 
-  // --- what the triggers call (protect, adopt, and the guards of Termgate's own tables)
+  // --- called by triggers (protect, adopt, and the guards of Termgate's own tables)
 
-  // The row's value of a scope column, as SQLite gave it.
+  // The row's value in the scope column, as SQLite passed it.
   struct RowScope {
     enum class Kind { null, text, unfit } kind;
     std::string text;
   };
-  // What the trigger read in its own file, so that an attached file's trigger is not taken for the main database's:
-  // nullopt from a trigger that an earlier version made, which hands nothing over.
+  // What the trigger read in its own file, so that an attached file's trigger is not taken for the
+  // main database's. nullopt from a trigger of an earlier version, which passes nothing.
   struct Handed {
-    std::optional<std::int64_t> mark;  // NULL where nothing is attached
+    std::optional<std::int64_t> mark;  // NULL if no file is attached
   };
-  // Called by the trigger first: true where the mark has to be read. Puts a mark of this transaction into the main database.
+  // Called by the trigger first: true if it must read the mark. Writes a mark of this transaction
+  // into the main database.
   bool guard_arm();
-  // TG005 unless the trigger belongs to the main database. `table`: for the message.
+  // Throws TG005 unless the trigger belongs to the main database. `table`: for the message.
   void require_here(std::string_view table, const std::optional<Handed>& handed);
-  // Whether a statement of layer 1 itself is at work, which alone may write to its tables.
+  // Whether one of layer 1's own statements is running; only these may write to its tables.
   bool at_work() const noexcept { return at_work_ > 0; }
   void guard_row(std::string_view table, const RowScope& row);
   void guard_any(std::string_view table);  // '*': any scope that the transaction has passed
@@ -232,8 +241,8 @@ class Layer1 {
   void guard_raise(std::string_view scope, std::int64_t term);
   bool guard_lower(std::string_view scope, std::int64_t term);
   void guard_replace(std::string_view table);
-  // There is a row with the rowid -1. BEFORE INSERT cannot tell whether the new row has that rowid too, for SQLite shows -1 for one
-  // that it is about to choose; AFTER INSERT can.
+  // There is a row with the rowid -1. BEFORE INSERT cannot tell whether the new row really has that
+  // rowid, because SQLite also shows -1 for one that it is about to choose; AFTER INSERT can.
   void note_perhaps(std::string_view table, const RowScope& row) { perhaps_.insert_or_assign(std::string(table), row); }
   void guard_noted(std::string_view table);
   void require_trigger();
@@ -247,15 +256,15 @@ class Layer1 {
   Installed install();
   int installed_version();
   void uninstall();
-  // Refused inside a transaction: whoever holds a pass has no business with it.
+  // Refused inside a transaction.
   void uninstall(const std::string& actor, const std::string& reason);
-  // What our version's migrations would make and this database has not.
+  // A part that this version's migrations would create and that this database lacks.
   struct Part {
     std::string name;
     bool table;
   };
   std::vector<Part> missing_parts();
-  // doctor() by subject; each adds to the findings.
+  // The parts of doctor() by subject; each adds to the findings.
   void doctor_untrusted(std::vector<Advice>& findings);
   void doctor_triggers(std::vector<Advice>& findings, const std::string& table, std::string_view prefix,
                        std::vector<std::pair<std::string, std::string>> wanted, const std::string& again);
@@ -266,53 +275,56 @@ class Layer1 {
   void doctor_attached(std::vector<Advice>& findings);
   void doctor_connection(std::vector<Advice>& findings);
   void alter_columns();
-  // Makes the triggers anew that the columns and indexes of a protected or adopted table have outgrown. In the caller's transaction.
+  // Recreates the triggers that no longer match the columns and indexes of a protected or adopted
+  // table. In the caller's transaction.
   void renew_triggers() { outdated_triggers(true); }
 
   // --- for the driver, which owns its connection
 
-  // The driver says where its transactions begin, so that a check which raises nothing needs no enlisting:
-  // such a pass may survive a ROLLBACK TO, for the write lock does. Whatever changes a fence enlists. Called at the start of each, and of
-  // each member of a group commit.
+  // The driver announces where its transactions begin, so a check that raises nothing need not
+  // enlist the virtual table: such a pass may survive a ROLLBACK TO, because the write lock does.
+  // Whatever changes a fence enlists. Called at the start of each transaction, and of each member
+  // of a group commit.
   void begin_transaction() noexcept;
-  // Between two transactions of the driver's a fence that was read stays known, as long as the pager's data
-  // version says that nobody else has written: that is what SQLite's own page cache goes by.
+  // Between two transactions of the driver a fence stays known, as long as the pager's data version
+  // shows that nobody else has written. SQLite's own page cache relies on the same.
   void transaction_committed() noexcept { known_version_ = data_version(); }
   void transaction_undone() noexcept { known_.clear(); }
-  // Instead of the setting check_wait_ms.
+  // Replaces the setting check_wait_ms.
   void set_check_wait(std::chrono::milliseconds wait) noexcept { check_wait_override_ = wait; }
   // How long a call waits for another connection's write lock.
   std::chrono::milliseconds check_wait() noexcept;
-  // For whom a wait for the write lock is, as shown to other processes (lock_wait.hpp): the scope and term of the call at work, or else
-  // those declared. Good until the next call. An empty scope: anybody.
+  // The scope and term that a wait for the write lock is for, as announced to other processes
+  // (lock_wait.hpp): those of the current call, or else the declared ones. Valid until the next
+  // call. An empty scope: anybody.
   std::pair<std::string_view, std::int64_t> wanted() const noexcept {
     if (!wants_.first.empty() || !declared_scope_ || !declared_term_) return wants_;
     return {declared_scope_->name(), declared_term_->value()};
   }
-  // True when the last refusal was a raise that this connection's PRAGMA synchronous would not flush.
+  // Whether the last refusal was a raise that this connection's PRAGMA synchronous would not flush.
   bool take_wants_flush() noexcept { return std::exchange(wants_flush_, false); }
 
-  // The file's path as the user named it, where that is known better than SQLite does.
+  // The file's path as the user named it, if it is known better than SQLite knows it.
   void watch_file(const std::string& path) { file_.begin(db_, path); }
   FileWatch& file() noexcept { return file_; }
-  // Unavailable (SQLITE_READONLY_DBMOVED) where the file is not the one any more that was opened.
+  // Throws Unavailable (SQLITE_READONLY_DBMOVED) if the file is no longer the one that was opened.
   void require_file();
 
   sqlite3* connection() const noexcept { return db_; }
   const std::string& client() const noexcept { return client_; }
   PassedChecks& passed_checks() noexcept { return passed_checks_; }
   void transaction_began() noexcept { passed_checks_.began(boundaries_known_); }
-  // What refuses the commit of a transaction that has passed the check, or raised.
+  // Why a transaction that has passed the check, or raised, must not commit; none: it may.
   std::optional<FileWatch::Problem> before_commit();
-  // Throws OutcomeUnknown once after a raise that was committed and not flushed.
+  // After a raise that was committed and not flushed, throws OutcomeUnknown, once.
   void report_failed_flush();
-  // Called by SQLite after the fact, when nothing can be refused any more.
+  // Called by SQLite afterwards, when nothing can be refused any more.
   void transaction_ended(bool committed) noexcept;
-  // For tests: how often a commit's folder was flushed for the sake of a raise.
+  // For tests: how often a folder was flushed because of a raise.
   std::int64_t folder_flushes() const noexcept { return folder_flushes_; }
-  // For simulations: what time it is, instead of the machine's clock. Waits are not concerned.
+  // For simulations: replaces the machine's clock, except for waits.
   void set_clock(std::function<Moment()> clock) { clock_ = std::move(clock); }
-  // Called when the connection closes, which SQLite refuses while statements are left.
+  // Called when the connection closes: SQLite refuses to close while statements exist.
   void finalize_statements() noexcept {
     refusals_tried_ = 0;
     if (!refusals_closing_) write_refusals_aside();
@@ -325,8 +337,8 @@ class Layer1 {
     if (!connected_) connect();
     return Running(statements_.get(db_, sql));
   }
-  // Runs `work` again while another connection keeps it from even reading, as long as check_wait allows and
-  // nothing is open that a repetition could not repeat.
+  // Repeats `work` while another connection prevents even reading, as long as check_wait allows and
+  // no open transaction or statement makes a repetition impossible.
   void patiently(const std::function<void()>& work);
 
  private:
@@ -339,11 +351,11 @@ class Layer1 {
   };
   std::optional<OpenJob> open_job(const std::string& run_id, bool checked);
   void begin_job(const std::string& job_name, const Scope& scope, const std::string& owner, Term term, Moment moment);
-  // Term 0: the run that was requested.
+  // Term 0: finds the requested run.
   std::optional<TakenJob> find_job(const std::string& job_name, const Scope& scope, std::int64_t term);
   class Unit;
   class Snapshot;
-  // While layer 1 writes to its own tables. No statement of the application runs meanwhile.
+  // Lives while layer 1 writes to its own tables. No statement of the application runs meanwhile.
   struct AtWork {
     explicit AtWork(Layer1& layer1) : layer1_(layer1) { ++layer1.at_work_; }
     AtWork(const AtWork&) = delete;
@@ -382,12 +394,12 @@ class Layer1 {
   Fence known_fence(const std::string& scope);
   unsigned data_version() const noexcept;
   std::optional<LeaseRow> read_lease(std::string_view scope);
-  // MAX(term) over what the database itself shows of the scope: stream writes, adopted tables. 0: nothing.
+  // MAX(term) of the scope in the database's own rows: stream writes, adopted tables. 0: none.
   std::int64_t evidence(std::string_view scope, bool streams_only, bool was_reset);
-  // The fence, or what the evidence says where the fence has no row.
+  // The fence, or the evidence if the fence has no row.
   std::int64_t height(std::string_view scope, const Fence& fence);
-  // The check proper comes in two halves, both under the write lock, so that every refusal is spoken before
-  // anything is written: judge compares, admit then writes the raise and marks the pass.
+  // The check has two halves, both under the write lock, so that every refusal comes before
+  // anything is written: judge compares; admit then writes the raise and records the pass.
   struct Verdict {
     Fence fence;
     bool raises;
@@ -401,14 +413,14 @@ class Layer1 {
   // Writes the raise (or the first row).
   void raise(std::string_view scope, const Fence& fence, std::int64_t term, bool untrusted, const std::string& actor,
              std::string_view action, std::string_view more);
-  // True where something was written, which may be forgotten once it is committed.
+  // True if something was written, which may be forgotten once it is committed.
   bool write_refusals();
   void write_refusals_aside() noexcept;
   void pass(const std::string& scope, std::int64_t term);
   Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);
   std::int64_t repeated(const Stream& stream, const std::vector<Write>& writes, bool& found);
   void audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail, std::string_view actor = {});
-  // Makes the open transaction a writer; waits for the lock as long as the setting says.
+  // Makes the open transaction a writer; waits for the lock as long as the setting allows.
   void lock();
   struct Wants {
     Wants(Layer1& layer1, std::string_view scope, std::int64_t term) : layer1_(layer1) { layer1_.wants_ = {scope, term}; }
@@ -423,14 +435,15 @@ class Layer1 {
   int waiting(const std::function<int()>& attempt, const char* what, bool may_wait);
   std::string flush_problem(bool* folder = nullptr);
   void track();
-  // Under any pass or known fence: compared anew, and again should a ROLLBACK TO undo the change.
+  // Call it after any change of a fence: passes are compared again, and once more if a ROLLBACK TO
+  // undoes the change.
   void fence_changed() {
     passed_checks_.fence_changed();
     track();
   }
   void execute(const std::string& sql);
-  // Makes SQLite tell us when the connection closes, see finalize_statements(). Reads the schema, so it is left
-  // to the first statement: loading the extension touches no file.
+  // Makes SQLite call us when the connection closes, see finalize_statements(). It reads the
+  // schema, so it is left to the first statement: loading the extension must not touch the file.
   void connect();
 
   struct Column {
@@ -452,19 +465,21 @@ class Layer1 {
                                                                     const std::optional<std::string>& scope, const std::string& mode);
   std::vector<std::pair<std::string, std::string>> adopt_triggers(const Table& table, const std::string& scope_column,
                                                                   const std::string& term_column);
-  // The prefix of a scope column's values; made_by is 'adopt' or 'protect'. Kept since version 7 of the tables (0007).
+  // The first version of the tables that stores prefixes of scope columns (0007); made_by is
+  // 'adopt' or 'protect'.
   static constexpr int first_with_prefixes = 7;
   std::string scope_prefix(std::string_view made_by, std::string_view table);
   void set_scope_prefix(std::string_view made_by, std::string_view table, std::string_view prefix);
   std::vector<std::optional<std::string>> with_prefix(std::string_view made_by, std::string_view table,
                                                       std::vector<std::optional<std::string>> arguments);
-  // Whether a reset has taken that term of the scope back.
+  // Whether a reset has revoked that term of the scope.
   bool taken_back(std::string_view scope, std::int64_t term);
   void drop_triggers(const std::string& table, std::string_view prefix);
   bool attached();
-  // The triggers that we make read a table that earlier versions do not have.
+  // Throws if the tables are of an earlier version, which lacks a table that our triggers read.
   void require_version(const char* what);
-  // The tables whose triggers are not those that their columns and indexes ask for; with `mend` they are made anew.
+  // The tables whose triggers do not match their columns and indexes; with `mend` these are
+  // recreated.
   std::vector<std::string> outdated_triggers(bool mend);
 
   sqlite3* db_;
@@ -477,15 +492,16 @@ class Layer1 {
   std::function<Moment()> clock_;
   std::optional<std::chrono::milliseconds> check_wait_override_;
   std::chrono::milliseconds check_wait_seen_{5000};
-  std::string client_;        // this process, for raised_by and audit
+  std::string client_;        // describes this process, for raised_by and the audit
   std::string session_user_;  // the operating system's user
-  // What termgate_reset_fence is lowering right now; the fences' trigger lets nothing else down.
+  // The fence that termgate_reset_fence is lowering right now; the fences' trigger allows no other
+  // to be lowered.
   std::optional<std::pair<std::string, std::int64_t>> lowering_;
-  std::optional<std::int64_t> mark_;                      // what the open transaction has put into termgate_here
+  std::optional<std::int64_t> mark_;                      // what the open transaction has written into termgate_here
   std::map<std::string, RowScope, std::less<>> perhaps_;  // by protected table
   int at_work_ = 0;
   bool flush_folder_ = false;  // the open transaction raises, and its commit is the removal of a file
-  int folder_ = -1;            // which is flushed then
+  int folder_ = -1;            // the folder that is flushed then
   bool flush_failed_ = false;
   std::int64_t folder_flushes_ = 0;
   bool wants_flush_ = false;
@@ -496,26 +512,27 @@ class Layer1 {
   static constexpr std::size_t refused_max = 100;
   std::map<std::string, Refused> refused_;  // by scope
   Moment refusals_written_ = 0, refusals_tried_ = 0;
-  bool refusals_closing_ = false;  // the connection was opened to write them
+  bool refusals_closing_ = false;  // the connection was opened to write the refusals
   static constexpr std::size_t known_max = 1024;
-  std::unordered_map<std::string, Fence> known_;  // fences read under the data version and the count of changes below
+  std::unordered_map<std::string, Fence> known_;  // fences that were read under the data version and the count of changes below
   unsigned known_version_ = 0;
   std::uint64_t known_raises_ = 0;
   bool connected_ = false;
   bool boundaries_known_ = false;
-  bool own_unit_ = false;  // the call at work commits by itself, so a pass would guard nothing
+  bool own_unit_ = false;  // the current call commits by itself, so a pass would guard nothing
 };
 
-// `name` as an identifier, '…' as a literal: the only way that a name gets into a statement's text.
+// `name` as a quoted identifier: the only way that a name gets into a statement's text.
 std::string quoted_identifier(std::string_view name);
 std::string quoted_literal(std::string_view text);
 
-// Who holds the write lock of the file, as far as the system tells ("process 4711 (python3)").
+// The process that holds the file's write lock, as far as the system tells: "process 4711
+// (python3)".
 std::string lock_holder(sqlite3* db);
-// The process; 0 where the system does not tell.
+// The holder's process number; 0 if the system does not tell.
 int lock_holder_pid(sqlite3* db);
-// For its tests: the process that holds a lock on one of the bytes of one of `files` ("08:01:4711"), by a list in the
-// form of /proc/locks; 0: none.
+// Declared for its tests: the process that holds a lock on one of the bytes of one of `files`
+// ("08:01:4711"), from a list in the format of /proc/locks; 0: none.
 long lock_owner(std::istream& locks, const std::vector<std::string>& files, long long first_byte, long long last_byte);
 
 }  // namespace termgate::inline v0::sqlite

@@ -1,9 +1,11 @@
-// Shows the process that holds a file's write lock which others wait for it. SQLite's waiters poll and leave no trace in the file, so a
-// server that holds the lock could neither make room for them nor end a client that blocks a higher term (F4).
+// Tells the process that holds a file's write lock that others wait for it. SQLite's waiters poll
+// and leave no trace in the file. Without this, a server with the lock could neither make room for
+// them nor end a client that blocks a higher term (F4).
 //
-// A waiter of ours sends a datagram to the process that the kernel's list of locks names: an abstract Unix socket, named by process and
-// file, so nothing is left behind on any disk. Who does not listen, is in another network namespace or belongs to another user hears
-// nothing, and the waiter polls on as before: this is courtesy, and no part of what keeps F1 to F3.
+// A waiter sends a datagram to the process that the kernel's list of locks names: to an abstract
+// Unix socket, named by process and file, so nothing is left on any disk. A process that does not
+// listen, is in another network namespace or belongs to another user receives nothing, and the
+// waiter polls on. F1 to F3 do not depend on this.
 #pragma once
 
 #include <atomic>
@@ -21,18 +23,20 @@ namespace termgate::inline v0::sqlite {
 // One wait. One thread.
 class LockWait {
  public:
-  // How long a waiter sleeps between two tries at most; who makes room leaves the lock free for longer.
+  // How long a waiter sleeps between two attempts at most; a holder that makes room leaves the lock
+  // free for longer.
   static constexpr std::chrono::milliseconds pause_max{5};
   static constexpr std::chrono::milliseconds first_after{20};
   static constexpr std::chrono::milliseconds every{100};
 
-  // `scope` empty: no check is waiting, just anybody. Both beyond the LockWait.
+  // `scope` is empty if the wait is not for a check. Both must outlive the LockWait.
   LockWait(sqlite3* db, std::string_view scope, std::int64_t term) noexcept : db_(db), scope_(scope), term_(term) {}
-  // Between two tries: tells, now and then, and sleeps for as long as there is sense in it, `at_most` at most.
+  // Between two attempts: announces the wait now and then, and sleeps as long as is useful, at most
+  // `at_most`.
   void pause(std::chrono::milliseconds at_most);
 
  private:
-  // False: it is not known whom.
+  // False: the holder is not known.
   bool send_notice() const;
 
   sqlite3* const db_;
@@ -43,7 +47,7 @@ class LockWait {
   std::chrono::milliseconds pause_{1};
 };
 
-// What one waiter has said.
+// What one waiter has announced.
 struct LockWaitNotice {
   int pid = 0;
   std::string scope;  // empty: anybody
@@ -52,8 +56,9 @@ struct LockWaitNotice {
 
 class LockWaitListener {
  public:
-  // `heard` is called on a thread of the listener's, again each LockWait::every while the waiter waits. Where nothing can be listened
-  // to (no such file, another listener of this process for the same file) it is silent.
+  // `heard` is called on a thread of the listener, again each LockWait::every while the waiter
+  // waits. If listening is impossible (no such file, another listener of this process for the same
+  // file), nothing happens.
   LockWaitListener(const std::string& path, std::function<void(const LockWaitNotice&)> heard);
   ~LockWaitListener();
   LockWaitListener(const LockWaitListener&) = delete;

@@ -1,5 +1,5 @@
-// What marks that the open transaction has passed the check: kept here, in the connection's memory, where no
-// statement of an application can write.
+// The checks that the open transaction has passed. They are kept in the connection's memory, where
+// no statement of an application can write.
 //
 // A pass must vanish with the transaction and with a ROLLBACK TO that undoes the raise it may have made. The
 // commit and rollback hooks are single slots that belong to the application, so the boundaries come from a
@@ -21,11 +21,11 @@ namespace termgate::inline v0::sqlite {
 
 struct Pass {
   std::int64_t term;
-  int depth;             // savepoints open when it was given
+  int depth;             // savepoints that were open when the check passed
   std::uint64_t raises;  // PassedChecks::raises() when the fence was last compared
 };
 
-// An acquisition of the open transaction, for the same call again.
+// An acquisition of the open transaction, in case the same call is made again.
 struct Acquired {
   std::string owner;
   std::int64_t ttl_ms;
@@ -50,11 +50,12 @@ class PassedChecks {
  public:
   using Passes = std::unordered_map<std::string, Pass, ScopeHash, std::equal_to<>>;
 
-  // nullptr where the transaction has not passed `scope`.
+  // nullptr if the transaction has not passed `scope`.
   Pass* find(std::string_view scope);
   const Passes& passes() const noexcept { return passes_; }
   void record(std::string scope, std::int64_t term);
-  // nullptr where the transaction has acquired no lease of `scope`. It goes with the transaction and with a ROLLBACK TO.
+  // nullptr if the transaction has acquired no lease of `scope`. The entry is dropped with the
+  // transaction and by a ROLLBACK TO.
   const Acquired* acquired(std::string_view scope) const;
   void acquired(const std::string& scope, const std::string& owner, std::int64_t ttl_ms, const std::optional<std::string>& endpoint,
                 std::int64_t term);
@@ -67,12 +68,12 @@ class PassedChecks {
   }
 
   bool tracking() const noexcept { return tracking_; }
-  // Grows whenever a fence may have changed under a pass, so that the pass is compared anew.
+  // Grows whenever a fence may have changed since a pass, so that the pass is compared again.
   std::uint64_t raises() const noexcept { return raises_; }
   void fence_changed() noexcept { ++raises_; }
 
-  // Called by the virtual table.
-  // `known`: the passes so far are this transaction's, for the driver has cleared what was before.
+  // These are called by the virtual table. `known`: the passes so far belong to this transaction,
+  // because the driver has cleared earlier ones.
   void began(bool known) noexcept;
   void ended() noexcept;
   void savepoint(int index) noexcept { depth_ = index + 1; }
@@ -81,7 +82,7 @@ class PassedChecks {
 
  private:
   Passes passes_;
-  // The last one counts; those before it count again where a ROLLBACK TO takes it back.
+  // The last one counts; earlier ones count again if a ROLLBACK TO drops it.
   std::unordered_map<std::string, std::vector<Acquired>, ScopeHash, std::equal_to<>> acquired_;
   std::vector<Required> required_;
   bool tracking_ = false;

@@ -1,4 +1,4 @@
-// The one place that decides which SQLite layer 1 talks to: the linked library, or the one that loaded us.
+// Decides which SQLite layer 1 uses: the linked library, or the one that loaded the extension.
 // Every file of this folder that calls SQLite includes this header first.
 #pragma once
 

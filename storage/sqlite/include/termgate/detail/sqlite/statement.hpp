@@ -15,12 +15,12 @@ namespace termgate::inline v0::sqlite {
 class Statement {
  public:
   Statement() = default;
-  // Prepares the first statement of `sql`. Throws through throw_sqlite.
+  // Prepares the first statement of `sql`. Throws as throw_sqlite() does.
   Statement(sqlite3* db, std::string_view sql, unsigned flags = 0);
   Statement(Statement&& other) noexcept : handle_(other.handle_) { other.handle_ = nullptr; }
   Statement& operator=(Statement&& other) noexcept;
   ~Statement() { sqlite3_finalize(handle_); }
-  // Takes a handle over; nullptr is fine.
+  // Takes ownership of a handle, which may be nullptr.
   static Statement adopt(sqlite3_stmt* handle) noexcept {
     Statement taken;
     taken.handle_ = handle;
@@ -51,13 +51,13 @@ class Running {
   Running& bind(const std::optional<std::string>& text) { return text ? bind(std::string_view(*text)) : bind_null(); }
   Running& bind(const std::optional<std::int64_t>& value) { return value ? bind(*value) : bind_null(); }
 
-  // True for a row, false for the end; anything else throws.
+  // True for a row, false at the end; throws in all other cases.
   bool step();
   // Runs a statement without rows to its end.
   void run() {
     while (step()) {}
   }
-  // As step(), but gives the result code instead of throwing.
+  // Like step(), but returns the result code instead of throwing.
   int try_step() noexcept { return sqlite3_step(handle_); }
 
   std::int64_t integer(int column) const noexcept { return sqlite3_column_int64(handle_, column); }
@@ -73,10 +73,11 @@ class Running {
   int bound_ = 0;
 };
 
-// Statements kept prepared, found by the address of their text: for texts that live as long as the program.
+// Prepared statements, found by the address of their text: for texts that live as long as the
+// program.
 class StatementCache {
  public:
-  // The statement of `sql`, prepared at its first use. The handle stays the cache's.
+  // The statement of `sql`, prepared at its first use. The cache owns the handle.
   sqlite3_stmt* get(sqlite3* db, std::string_view sql);
   void clear() noexcept { statements_.clear(); }
 

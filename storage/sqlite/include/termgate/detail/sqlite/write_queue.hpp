@@ -41,8 +41,8 @@ namespace termgate::inline v0::sqlite {
 
 struct GroupLimits {
   int members_max = 512;
-  std::size_t bytes_max = 16u * 1024 * 1024;  // of parameters: beyond it a commit is no longer dominated by its flush
-  std::chrono::milliseconds age_max{20};      // what the first member waits for the others
+  std::size_t bytes_max = 16u * 1024 * 1024;  // of parameters: beyond this the flush no longer dominates the cost of a commit
+  std::chrono::milliseconds age_max{20};      // how long the first member waits for others at most
 };
 
 // Thrown if the caller's `give_up` returned true while it waited: nothing was written.
@@ -55,33 +55,35 @@ class WriteQueue {
   struct How {
     std::optional<std::chrono::milliseconds> timeout =
         std::nullopt;                                              // from the call to the work's end; such a write commits alone, see run()
-    std::optional<std::chrono::milliseconds> wait = std::nullopt;  // for the lock, where less than what the queue has
-    const std::function<bool()>* give_up = nullptr;  // asked now and then while it waits for its turn; true ends that with GaveUp
-    bool read_only = false;                          // in-memory databases read through here
-    bool alone = false;                              // shares no transaction, so it may call begin_flushed
-    std::string scope = {};                          // shown to the process whose lock this one waits for (lock_wait.hpp)
+    std::optional<std::chrono::milliseconds> wait = std::nullopt;  // for the lock, if shorter than the queue's own
+    const std::function<bool()>* give_up = nullptr;  // called now and then while it waits for its turn; true ends the wait with GaveUp
+    bool read_only = false;                          // for in-memory databases, which read through here
+    bool alone = false;                              // shares no transaction, so it may call begin_flushed()
+    std::string scope = {};                          // announced to the process whose lock this one waits for (lock_wait.hpp)
     std::int64_t term = 0;
-    bool flushed = false;  // with PRAGMA synchronous = EXTRA, whatever the connection has
+    bool flushed = false;  // with PRAGMA synchronous = EXTRA, whatever the connection's setting
   };
 
-  // `synchronous` is what the connection has otherwise.
-  // Without `wait` the setting check_wait_ms bounds the waiting.
+  // `synchronous` is the connection's usual setting. Without `wait` the setting check_wait_ms
+  // limits waiting.
   WriteQueue(Connection& connection, const std::string& synchronous, std::optional<std::chrono::milliseconds> wait,
              GroupLimits limits = {});
 
-  // Runs `work` in a transaction and returns when it is committed. What `work` throws is rolled back and comes
-  // out. Blocked when the baton or another process's lock was not to be had in time. A write with a timeout
-  // shares no transaction: an interrupted statement would take the others' writes with it.
-  // *wants_flush becomes true with an InvalidInput that asks for a flushed transaction: `work` was rolled back
-  // and may be run again with `flushed`.
+  // Runs `work` in a transaction and returns when it is committed. If `work` throws, it is rolled
+  // back and the exception passed on. Throws Blocked if the baton or another process's lock was not
+  // available in time. A write with a timeout shares no transaction: interrupting its statement
+  // would undo the others' writes. *wants_flush becomes true with an InvalidInput that requires a
+  // flushed transaction: `work` was rolled back and may be run again with `flushed`.
   void run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush = nullptr);
 
-  // From inside the work of a run that is alone: begins its transaction again, as with `flushed`. For work that has
-  // run nothing in it so far. Throws as run() does where the lock is not to be had again.
+  // Called from inside the work of a run that is alone: restarts its transaction as a flushed one.
+  // The work must not have run anything in it yet. Throws as run() does if the lock cannot be
+  // acquired again.
   void begin_flushed();
 
-  // For a transaction that lasts longer than one call, on a connection of its caller's: nobody of this queue writes while there is a Turn.
-  // Whoever has it may give it back on another thread than the one that took it. It must not outlive the queue.
+  // For a transaction that lasts longer than one call, on a connection of its caller: nobody of
+  // this queue writes while there is a Turn. It may be given back on another thread than the one
+  // that took it. It must not outlive the queue.
   class Turn {
    public:
     Turn() = default;
@@ -104,14 +106,17 @@ class WriteQueue {
     explicit Turn(WriteQueue& queue) noexcept : queue_(&queue) {}
     WriteQueue* queue_ = nullptr;
   };
-  // What the open group holds is committed first. Throws Blocked, GaveUp. `how`: `wait` and `give_up` count.
+  // The open group is committed first. Throws Blocked, GaveUp. Of `how` only `wait` and `give_up`
+  // matter.
   [[nodiscard]] Turn take_turn(const How& how);
   [[nodiscard]] Turn take_turn() { return take_turn(How{}); }
 
-  // Another process waits: the next thread that ends a commit or a turn leaves the lock free for a moment. Any thread.
+  // Another process waits: the next thread that ends a commit or a turn leaves the lock free for a
+  // moment. Any thread.
   void make_room() noexcept;
 
-  // From inside the work of a run: other members' writes are in the open transaction, and an interrupt would take them along.
+  // Called from inside the work of a run: whether the open transaction contains other members'
+  // writes, which an interrupt would undo.
   bool shares() const noexcept { return open_ != nullptr; }
 
   // For tests and bench: commits done, and writes that they carried.
@@ -129,7 +134,7 @@ class WriteQueue {
     enum class End { committed, blocked, unavailable, unknown };
     int members = 0;
     std::size_t bytes = 0;
-    std::optional<Clock::time_point> handed_on;  // for the first time
+    std::optional<Clock::time_point> handed_on;  // when it was first handed on
     End end = End::committed;
     std::string message, code;
     std::atomic<bool> done{false};
@@ -139,15 +144,15 @@ class WriteQueue {
     bool has_baton = false;
   };
 
-  // Several times what a waiter of ours sleeps between two tries, for its process may not run at once; it announces itself again while it
-  // waits.
+  // Several times a waiter's sleep between two attempts, because its process may not run at once.
+  // It announces itself again while it waits.
   static constexpr std::chrono::milliseconds room_left = 5 * LockWait::pause_max;
   static constexpr std::chrono::milliseconds room_requested_valid = LockWait::every + std::chrono::milliseconds(50);
 
   void leave_room() const noexcept;
   void end_turn() noexcept;
   void take_baton(std::chrono::milliseconds wait, const std::function<bool()>* give_up);
-  // Gives the baton to the first waiter, if there is one. With mutex_ held.
+  // Passes the baton to the first waiter, if there is one. Needs mutex_.
   void hand_on();
   void begin(const How& how, std::optional<Clock::time_point> deadline);
   // Ends the open group and wakes its members. The baton is held, mutex_ is not.
@@ -157,36 +162,36 @@ class WriteQueue {
 
   // The steps of run(). From join() to leave() this thread has the baton.
   struct Member {
-    bool begun = false;          // there was a transaction for it
+    bool begun = false;          // a transaction was begun for it
     std::exception_ptr failure;  // its work was refused, and undone
   };
-  // The open group, or a new one: `first`. Gives the baton away if it throws.
+  // Joins the open group, or begins a new one (`first`). If it throws, the baton is passed on.
   std::shared_ptr<Group> join(bool alone, bool& first);
   Member work_as_member(Group& group, bool first, const How& how, std::optional<Clock::time_point> deadline,
                         const std::function<void(Connection&)>& work, bool* wants_flush);
   void refuse_what_commit_would();
   // True: the group stays open and another thread has the baton.
   bool hand_on_open(const std::shared_ptr<Group>& group, bool alone);
-  // Gives the baton away after a group's end.
+  // Passes the baton on after a group's end.
   void leave(bool read_only);
   void assert_has_baton() const;
 
   Connection& connection_;
-  const std::string restore_;  // the statement that sets what the connection has otherwise
+  const std::string restore_;  // the statement that restores the connection's usual setting
   const std::optional<std::chrono::milliseconds> wait_;
   std::atomic<std::chrono::milliseconds> wait_now_;  // wait_, or the setting when it was last read
   const GroupLimits limits_;
 
-  mutable std::mutex mutex_;  // guards the next five
+  mutable std::mutex mutex_;  // guards the next five members
   bool taken_ = false;        // a thread or a Turn has the baton
-  std::thread::id holder_;    // the thread that has it, once it runs
-  bool turn_out_ = false;     // a Turn has it, whatever thread that is used on
+  std::thread::id holder_;    // the thread that has it, once that thread runs
+  bool turn_out_ = false;     // a Turn has it, on whatever thread
   std::deque<Waiter*> queue_;
-  std::optional<Clock::time_point> since_;  // the baton's last change of hands, if somebody waits
+  std::optional<Clock::time_point> since_;  // when the baton last changed hands, if somebody waits
 
-  std::shared_ptr<Group> open_;                // the baton's holder's
-  bool flushing_ = false;                      // the baton's holder's: PRAGMA synchronous is EXTRA for this transaction
-  std::optional<Clock::time_point> deadline_;  // the baton's holder's
+  std::shared_ptr<Group> open_;                // for the holder of the baton
+  bool flushing_ = false;                      // for the holder of the baton: PRAGMA synchronous is EXTRA for this transaction
+  std::optional<Clock::time_point> deadline_;  // for the holder of the baton
   mutable std::atomic<Clock::time_point> room_requested_at_{Clock::time_point{}};
   std::atomic<std::int64_t> commits_{0};
   std::atomic<std::int64_t> writes_{0};
