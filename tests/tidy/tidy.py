@@ -7,7 +7,6 @@ import ast
 import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import comments
@@ -399,14 +398,10 @@ for path in tracked("*.cpp", "*.hpp", "*.sql", "*.sh", "*.cmake", "run", "test")
         if re.search(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b", line) and "XXXXXX" not in line:
             breach(path, f"line {number}: unfinished work")
 
-# Comments of C and C++: they name files that exist, and begin with words of their own. What is left of such beginnings only shrinks.
-openings_left = {"proxy/session": 52, "proxy/tds_session": 7, "proxy/net": 5}
+# Comments of C and C++: they name files that exist, and begin with words of their own.
 repository = ["/" + path.relative_to(root).as_posix() for path in tracked()]
 names = {path.rsplit("/", 1)[1] for path in repository}
 foreign = ("postgres.h", "libpq/")  # PostgreSQL's own
-openings = Counter()
-# Rooms whose comments have been read for this; a room that has been read is added.
-plain_rooms = ("admin", "cli", "fencing", "guard", "http", "sqlite_server", "storage", "term_sources", "testkit", "text", "wire")
 spoken_words = (
     "(is|are|was|were|be) told",
     "(is|are|was|were) asked",
@@ -417,29 +412,23 @@ for path in tracked("*.cpp", "*.hpp", "*.c", "*.h"):
     home = home_of(path) or path.relative_to(root).parts[0]
     for line, text in comments.of(path):
         if text.startswith(("…", "Of ")):
-            openings[home] += 1
-            if home not in openings_left:
-                breach(path, f"line {line}: a comment begins with \"{text.split()[0]}\"; say what it is about")
+            breach(path, f"line {line}: a comment begins with \"{text.split()[0]}\"; say what it is about")
         for name in re.findall(r"(?<![\w.<*/-])((?:[\w.-]+/)*[\w-]+\.(?:cpp|hpp|c|h|sql|py|md|sh|cmake))\b(?!\()", text):
             known = name in names or ("/" in name and any(one.endswith("/" + name) for one in repository))
             if not known and not name.startswith(foreign):
                 breach(path, f"line {line}: names {name}, which is not there")
         unquoted = re.sub(r"`[^`]*`|\"[^\"]*\"", " ", text)
         spoken = re.search(rf"\b(?:{'|'.join(spoken_words)})\b", unquoted, re.I)
-        if spoken and home.startswith(plain_rooms):
+        if spoken and not home.startswith("tests"):
             breach(path, f"line {line}: a comment says \"{spoken.group()}\"; say who requests, reports or is where")
-for home, left in openings_left.items():
-    if openings[home] > left:
-        breach(root / home, f"{openings[home]} comments begin with \"…\" or \"Of\"; {left} at most, and fewer is better")
 
 # A class has one purpose and at most 40 functions. Those that had more when this was written may not grow; lower the number of one
 # that shrinks.
 functions_max = 40
 large_classes = {
     "proxy/net/src/connection.hpp:Connection": 67,
-    "proxy/session/src/state.hpp:Session::State": 205,
     "proxy/statements/src/classify.cpp:Classifier": 53,
-    "proxy/tds_session/src/state.hpp:TdsSession::State": 61,
+    "proxy/tds_session/src/state.hpp:TdsSession::State": 45,
     "storage/sqlite/include/termgate/detail/sqlite/layer1.hpp:Layer1": 149,
     "cli/storm/faults.hpp:Faults": 41,
     "tests/sim/leaders.cpp:World": 42,

@@ -277,7 +277,7 @@ void OwnStatements::add_recheck(Batch& to) {
   if (claim.given.empty() && claim.otherwise.empty()) {
     run(to, ProxyStatement::again, Purpose::check);
   } else {
-    // A rule replaces the session's declaration, or stands in for a missing one.
+    // A rule takes the place of the session's declaration, or of a missing one.
     const Values first(claim.given), second(claim.otherwise);
     const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
     run(to, ProxyStatement::check, Purpose::check,
