@@ -1,4 +1,4 @@
-// This file is long: it has a function for each path of the API.
+// Long: one function for each path of the API.
 #include <termgate/admin/api.hpp>
 
 #include <algorithm>

@@ -111,7 +111,7 @@ void Guard::note(int action, const std::string& first, const std::string& second
   }
 }
 
-// This function is long: it is the authorizer's table of actions.
+// Long: the authorizer's table of actions.
 int Guard::may(int action, const char* first_given, const char* second_given) {
   using Kind = Facts::Kind;
   const std::string first = lowered_name(first_given), second = lowered_name(second_given);

@@ -1,6 +1,7 @@
 // Database sends the statements of sql/<database>/calls/ through the driver and turns rows into
 // values: writes, with retries if the caller wants them, and leases, whose end is computed
-// conservatively. This file is long: it has all calls of Database.
+// conservatively.
+// Long: all calls of Database.
 #include <termgate/database.hpp>
 
 #include <unistd.h>

@@ -38,6 +38,7 @@ void PipelineRunner::group_begins(bool declares) {
 }
 
 // Decides what the next statement means for the group, and inserts what it needs.
+// Long: one case for each decision.
 void PipelineRunner::guard_group(const Effects& effects, const Known& known, Step step, bool whole) {
   const bool runs = step == Step::runs;
   const Claim claim = judgement_.claim_for(known);

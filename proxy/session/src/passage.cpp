@@ -74,7 +74,7 @@ std::size_t Passage::pass(std::string_view bytes) {
 }
 
 bool Passage::leaves_nothing(const statements::Classified& text, std::string_view sql) const {
-  return text.statements.size() == 1 && !judgement_.declares(text) && !judgement_.names_ours(text) &&
+  return text.statements.size() == 1 && !judgement_.names_ours(text) && seating_.passes_seated(text, sql) &&
          outlives_nothing(effects_of(text, sql));
 }
 
@@ -118,7 +118,7 @@ std::size_t Passage::group_in(std::string_view bytes) {
         const auto names = pgwire::decode_bind_names(message->body);
         if (!names || !names->portal.empty() || is_reserved(names->statement)) return 0;
         const Known* known = names->statement.empty() && parsed ? &*parsed : names_.known(names->statement);
-        if (known == nullptr || !known->declared.empty() || known->again || !outlives_nothing(known->effects)) return 0;
+        if (!seating_.passes_seated(known) || known->again || !outlives_nothing(known->effects)) return 0;
         bound = true;
         break;
       }

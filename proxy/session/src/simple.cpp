@@ -72,8 +72,8 @@ void ScriptRunner::on_query(std::string_view sql) {
   run_statement(sql, effects, claim, *text);
 }
 
-// Runs one statement as the decision requires, by simple queries. Long, because it has one case for
-// each decision.
+// Runs one statement as the decision requires, by simple queries.
+// Long: one case for each decision.
 void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
   if (model_.tx.failed) {
     carrier_.note_sent(effects, claim.named);

@@ -2,8 +2,7 @@
 // misread (WITH, parentheses, EXPLAIN, COPY, several statements), PostgreSQL's grammar must accept
 // the text first.
 //
-// Long, because it is one grammar: each statement's rule needs those of its parts, and all change
-// together.
+// Long: one grammar. Each statement's rule needs those of its parts, and all change together.
 #include <termgate/statements/classify.hpp>
 #include <termgate/text/ascii.hpp>
 
@@ -175,7 +174,7 @@ class Classifier {
   }
 
  private:
-  // Long, because it has one case for each first word of a statement.
+  // Long: one case for each first word of a statement.
   bool read(Tape& tape, Tokens tokens, Statement& statement, bool& plain) {
     if (tape.at_end()) {
       statement.kind = Kind::empty;

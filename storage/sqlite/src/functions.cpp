@@ -1,7 +1,7 @@
 // Layer 1's SQL interface on a connection: the functions termgate_…, and the virtual table that
 // reports where transactions begin and end. Parameters and results are listed in
-// sql/sqlite/README.md. This file is long: it has all SQL functions of layer 1, one after the
-// other, and the table of them.
+// sql/sqlite/README.md.
+// Long: all SQL functions of layer 1, and the table of them.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>

@@ -121,13 +121,24 @@ TEST_CASE("session: a raise that waits gets the seat when the session is at rest
 }
 
 TEST_CASE("session: what the seat does not cover waits until it is given back", "[F2][F6][proxy]") {
-  const std::string texts[] = {"SET termgate.term = 6",     "DISCARD ALL", "SET ROLE other", "VACUUM t", "DO $$BEGIN END$$",
-                               "SELECT unknown_function()", "FROB t",      "EXECUTE nothing"};
+  const std::string texts[] = {"SET termgate.term = 6",
+                               "DISCARD ALL",
+                               "SET ROLE other",
+                               "VACUUM t",
+                               "DO $$BEGIN END$$",
+                               "SELECT unknown_function()",
+                               "FROB t",
+                               "EXECUTE nothing",
+                               "SELECT termgate.check_term('orders', 6)",
+                               "SELECT set_config('termgate.term', '6', false)"};
   for (const std::string& text : texts) {
     INFO(text);
     Script script = seated();
     script.client(query(text)).to_server(stand());
     script.replay_whole();
+    Script group = seated();
+    group.client(parse("", text) + bind_message("", "") + execute() + sync_message()).to_server(stand());
+    group.replay_whole();
   }
   Script named_claim = seated();
   named_claim.client(parse("", "/*termgate.scope='orders',termgate.term='4'*/ " + insert)).to_server(stand());
