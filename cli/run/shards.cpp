@@ -65,7 +65,7 @@ Held look(Database& database, const Plan& plan) {
 
 struct Child {
   pid_t pid = 0;
-  bool given_up = false;  // told to end, because this host has too many
+  bool given_up = false;  // was requested to end, because this host has too many
 };
 
 struct Shard {
