@@ -1163,8 +1163,8 @@ void join(Declaration& inside, const Declaration& outside) {
 
 bool is_semicolon(std::string_view sql, const Token& token) noexcept { return token.type == TokenType::symbol && sql[token.offset] == ';'; }
 
-// The number of statements according to the tokens: a `;` at depth 0 ends one. Inside BEGIN ATOMIC
-// … END only the grammar is right.
+// The number of statements according to the tokens: a `;` at depth 0 ends one. In the body of a
+// BEGIN ATOMIC only the grammar is right.
 std::size_t statements_by_tokens(std::string_view sql, Tokens tokens) noexcept {
   std::size_t count = 0;
   std::size_t depth = 0;

@@ -60,8 +60,8 @@ bool is_cut_short(const Diagnostic& one, Family family) {
                                                             49919, 49920, 976,   978,   983,   3314,  9001,  823,  824,   825});
 }
 
-// Whether the database refuses the connection, or cannot accept it now: nothing was written. IM002
-// … IM005: the driver or the data source is missing.
+// Whether the database refuses the connection, or cannot accept it now: nothing was written.
+// States from IM002 to IM005 mean that the driver or the data source is missing.
 bool is_turned_away(const Diagnostic& one, Family family) {
   if (is_any(one.sqlstate, {"28000", "28P01", "3D000", "57P03"}) || one.sqlstate.starts_with("IM0") || one.sqlstate.starts_with("53"))
     return true;
