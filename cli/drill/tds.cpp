@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <termgate/detail/error_from_message.hpp>
+
 namespace termgate::cli::drill {
 namespace {
 
@@ -86,10 +88,10 @@ void TdsConversation::find_errors() {
     const std::string_view rest = std::string_view(answer_).substr(at);
     if (rest.size() < 11) break;
     const std::uint32_t length = number_at(rest, 1, 2), number = number_at(rest, 3, 4), units = number_at(rest, 9, 2);
-    if (number <= 50000 || number > 50006 || length > token_max || 14 + 2 * units > length) continue;
+    const std::string code = detail::tg_code_of(number);
+    if (code.empty() || length > token_max || 14 + 2 * units > length) continue;
     if (rest.size() < 3 + length) break;
     const std::string text = narrow(rest.substr(11, 2 * units));
-    const std::string code = "TG00" + std::to_string(number - 50000);
     if (!text.starts_with(code + " ")) continue;
     std::size_t name = 11 + 2 * units;  // the server's name; the procedure's follows
     name += 1 + 2 * static_cast<std::size_t>(static_cast<unsigned char>(rest[name]));

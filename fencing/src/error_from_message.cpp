@@ -39,7 +39,21 @@ std::int64_t number_at(std::string_view text, std::size_t at) {
   throw StaleTerm(message, std::move(scope), term, fence);
 }
 
+constexpr int numbers_begin = 50000;
+constexpr char last_code = '7';
+
 }  // namespace
+
+std::string tg_code_of(std::int64_t number) {
+  std::string code = "TG00";
+  if (number <= numbers_begin || number > numbers_begin + (last_code - '0')) return {};
+  return code += static_cast<char>('0' + (number - numbers_begin));
+}
+
+std::uint32_t number_of_tg(std::string_view code) noexcept {
+  if (code.size() != 5 || !code.starts_with("TG00") || code[4] < '1' || code[4] > last_code) return 0;
+  return numbers_begin + static_cast<std::uint32_t>(code[4] - '0');
+}
 
 // Throws the exception for a refusal of layer 1; returns if the message is not one.
 void throw_if_tg(std::string_view message) {

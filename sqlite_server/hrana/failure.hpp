@@ -9,7 +9,7 @@
 
 namespace termgate::hrana {
 
-// Codes that a client may act on. TG001 to TG006 and SQLite's names come from the file.
+// Codes that a client may act on. TG001 to TG007 and SQLite's names come from the file.
 namespace code {
 inline constexpr const char* protocol = "PROTOCOL_ERROR";           // 400: not a request of the protocol
 inline constexpr const char* too_large = "REQUEST_TOO_LARGE";       // 400: a limit of limits.hpp was exceeded

@@ -99,7 +99,7 @@ struct Description {
 };
 
 // A statement failed or was refused. The stream continues: the error is part of a 200. `code` is
-// TG001 to TG006, or a name such as SQLITE_CONSTRAINT; the message begins with a TG code, and is
+// TG001 to TG007, or a name such as SQLITE_CONSTRAINT; the message begins with a TG code, and is
 // SQLite's own text otherwise.
 class Refused : public std::runtime_error {
  public:

@@ -2,6 +2,7 @@
 // answers.
 #include <utility>
 
+#include <termgate/detail/error_from_message.hpp>
 #include <termgate/tds/request.hpp>
 
 #include "state.hpp"
@@ -110,7 +111,7 @@ void TdsSession::State::not_entered(Instant now) {
   if (answer.proven) {
     // A refusal leaves the gate as it was before, which is open.
     gate_.becomes(Gate::Is::open);
-    if (answer.code > 50000 && answer.code <= 50006) refusal_code_ = "TG00" + std::to_string(answer.code - 50000);
+    if (std::string code = detail::tg_code_of(answer.code); !code.empty()) refusal_code_ = std::move(code);
     refusal_message_ = answer.message.empty() ? "TG006 the gate refused with " + std::to_string(answer.code) : answer.message;
     if (!refusal_message_.starts_with(refusal_code_)) refusal_message_ = refusal_code_ + " " + refusal_message_;
   } else {

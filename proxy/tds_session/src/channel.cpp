@@ -1,5 +1,6 @@
 #include "channel.hpp"
 
+#include <termgate/detail/error_from_message.hpp>
 #include <termgate/tds/packet.hpp>
 
 namespace termgate::tds_session {
@@ -12,9 +13,8 @@ constexpr std::uint8_t fatal = 20;
 }  // namespace
 
 std::uint32_t number_of(std::string_view code) noexcept {
-  if (code.size() == 5 && code.starts_with("TG00") && code[4] >= '1' && code[4] <= '6')
-    return 50000 + static_cast<std::uint32_t>(code[4] - '0');
-  return 50006;
+  const std::uint32_t number = detail::number_of_tg(code);
+  return number != 0 ? number : 50006;
 }
 
 void Channel::say_to_client(std::string_view payload) { tds::append_message(to_client.back(), tds::packet::reply, payload, packet_size); }

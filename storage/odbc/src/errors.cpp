@@ -140,10 +140,10 @@ void throw_for(const OdbcError& failure, Phase phase, Family family) {
   // A code of layer 1: on SQL Server the number and the prefix together, elsewhere the SQLSTATE.
   for (const Diagnostic& each : all) {
     const std::string text = plain_message(each.message);
-    const bool ours = family == Family::sqlserver
-                          ? each.native > 50000 && each.native <= 50006 && text.starts_with(fmt::format("TG00{} ", each.native - 50000))
-                          : each.sqlstate.starts_with("TG00") && text.starts_with(each.sqlstate);
-    if (!ours) continue;
+    const std::string tg = family == Family::sqlserver               ? detail::tg_code_of(each.native)
+                           : detail::number_of_tg(each.sqlstate) != 0 ? each.sqlstate
+                                                                      : std::string();
+    if (tg.empty() || !text.starts_with(tg + (family == Family::sqlserver ? " " : ""))) continue;
     // The contract defines the exact text of TG001, so its hint is removed.
     throw_if_tg(text.starts_with("TG001") ? std::string_view(text).substr(0, std::min(text.find("; detail: "), text.find("; hint: ")))
                                           : std::string_view(text));

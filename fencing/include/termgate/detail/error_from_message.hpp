@@ -1,7 +1,9 @@
-// Turns a message of the database's own functions ("TG001 stale term …") into its exception type.
-// Internal; used by every driver, so that the codes are read in one place.
+// The codes of Termgate's refusals, and the exception type of a message that begins with one
+// ("TG001 stale term …"). Internal; every driver and both proxies read the codes here.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace termgate::inline v0::detail {
@@ -9,5 +11,13 @@ namespace termgate::inline v0::detail {
 // Throws the exception type of the TG code at the start of `message`, or after a driver's own
 // prefix such as "ERROR:  ". Returns when there is no such code.
 void throw_if_tg(std::string_view message);
+
+// The codes are TG001 to TG007 (docs/contract.md, section 4); SQL Server throws them as the numbers
+// 50001 to 50007.
+
+// "TG001" for 50001; empty for a number that is not Termgate's.
+std::string tg_code_of(std::int64_t number);
+// 50001 for "TG001"; 0 for a code that is not Termgate's.
+std::uint32_t number_of_tg(std::string_view code) noexcept;
 
 }  // namespace termgate::inline v0::detail
