@@ -26,6 +26,7 @@ class WantedSeats final : public GateFeed {
     return wanted.all ? scopes : std::move(wanted.scopes);
   }
   std::string_view secret() const noexcept override { return feed_.secret(); }
+  bool code_prevents_seats() const noexcept override { return feed_.code_prevents_seats(); }
   bool runs_any_text() const noexcept override { return feed_.runs_any_text(); }
 
  private:

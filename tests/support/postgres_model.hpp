@@ -194,7 +194,8 @@ class PostgresModel {
       {"SELECT * FROM \"termgate\".check_again()", What::check_again},
       {"SELECT * FROM \"termgate\".hold_claim($1, $2, $3, $4, $5)", What::hold},
       {"SELECT \"termgate\".release_session($1)", What::release_hold},
-      {"SELECT s.nonce, CASE WHEN s.nonce IS NOT NULL THEN pg_catalog.set_config('default_transaction_read_only', NULL, false) END FROM "
+      {"SELECT s.nonce, s.why, CASE WHEN s.nonce IS NOT NULL THEN pg_catalog.set_config('default_transaction_read_only', NULL, false) END "
+       "FROM "
        "\"termgate\".sit($1, $2, pg_catalog.sha256(pg_catalog.decode($3, 'hex'))) s",
        What::sit},
       {"SELECT \"termgate\".stand(ARRAY[$1::pg_catalog.uuid], pg_catalog.decode($2, 'hex')), "
@@ -699,7 +700,7 @@ class PostgresModel {
         if (auto failure = check(values[0], values[1], what, answer)) return failure;
         tx_.seat_then = tx_.term;
         set_default(start_.default_read_only);
-        const pgwire::Field nonce[] = {seat_nonce, ""};
+        const pgwire::Field nonce[] = {seat_nonce, std::nullopt, ""};
         pgwire::append_data_row(rows, nonce);
         tag = "SELECT 1";
         break;

@@ -72,37 +72,30 @@ std::vector<std::string> GateWatch::scopes() const {
 }
 
 void GateWatch::ask() {
-  bool failing = false;
-  const auto ask_for_nobody = [this] {
-    try {
-      // Called so that the connection exists, and the procedure is compiled, when the first gate is
-      // held. A failure is reported then.
-      static_cast<void>(feed_->wanted({}));
-    } catch (const std::exception&) {}
-  };
-  ask_for_nobody();
+  bool failing = false, prevented = false;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    if (held_.empty()) {
-      if (changed_.wait_for(lock, unwatched_pause, [this] { return stopping_ || !held_.empty(); })) continue;
-      lock.unlock();
-      ask_for_nobody();
-      lock.lock();
-      continue;
-    }
     const std::vector<std::string> asked = scopes();
     lock.unlock();
     try {
+      // Asked for nobody too, so that the connection exists, and the procedure is compiled, when
+      // the first gate is held.
       for (const std::string& scope : feed_->wanted(asked)) events_.wanted(scope, true);
-      if (std::exchange(failing, false)) events_.recovered("raises that wait for a gate are watched again");
+      if (std::exchange(failing, false)) events_.noted("raises that wait for sessions of this proxy are watched again");
+      if (std::exchange(prevented, feed_->code_prevents_seats()) != feed_->code_prevents_seats())
+        events_.noted(prevented ? "no session takes a seat: this database has code of its own that names Termgate or may declare a term"
+                                : "sessions may take seats again: no code of this database prevents it");
       lock.lock();
       answered_ = Clock::now();
     } catch (const std::exception& error) {
       if (!std::exchange(failing, true))
-        events_.failed(std::string("cannot watch for raises that wait for a gate (retrying; gates are given back early): ") + error.what());
+        events_.failed(std::string("cannot watch for raises that wait for sessions of this proxy (retrying; until then gates are given "
+                                   "back early, and no session takes a seat): ") +
+                       error.what());
       lock.lock();
     }
-    changed_.wait_for(lock, pause_, [this] { return stopping_; });
+    if (held_.empty()) changed_.wait_for(lock, unwatched_pause, [this] { return stopping_ || !held_.empty(); });
+    else changed_.wait_for(lock, pause_, [this] { return stopping_; });
   }
 }
 

@@ -1,6 +1,7 @@
 // Queries the database for the gates that a raise waits for (docs/decisions/0011; on PostgreSQL for
 // the seats, docs/decisions/0026) while sessions of this proxy hold any. Such a session then gives
-// its gate back. While no gate is held, it queries every five seconds. Any thread.
+// its gate back. While no gate is held, it queries every five seconds; on PostgreSQL a session takes
+// a seat only while these queries succeed. Any thread.
 //
 // If no answer comes in time, every gate counts as wanted: sessions then hold a gate only briefly,
 // as if there were no watch.
@@ -27,8 +28,9 @@ class GateWatch {
     // A raise waits for the gate of this scope; with `certain` false that is unknown. Must neither
     // block nor call a member.
     std::function<void(std::string_view scope, bool certain)> wanted;
-    // Called with a message for the operator, once for each change. Must not block.
-    std::function<void(const std::string&)> failed, recovered;
+    // Called with a message for the operator, once for each change: `failed` where the database does
+    // not answer, `noted` for the rest. Must not block.
+    std::function<void(const std::string&)> failed, noted;
   };
 
   // `pause`: between two queries. `answer_max`: after this time without an answer the result counts

@@ -49,6 +49,7 @@ void Counters::note(const conversation::Incident& incident) {
     case Kind::evicted: evicted.add(); break;
     case Kind::malformed: malformed.add(); break;
     case Kind::login_refused: logins_refused.add(); break;
+    case Kind::no_seat: break;
   }
 }
 

@@ -295,6 +295,16 @@ void Worker::happened(const Connection& connection, const conversation::Incident
                               {"code", incident.code},
                               {"message", incident.message}});
       break;
+    case Kind::no_seat:
+      shared_.log.say_seldom(fmt::format("no_seat/{}/{}", who.user, incident.message), LogLevel::info, "no_seat",
+                             {{"connection", id},
+                              {"scope", incident.scope},
+                              {"term", incident.term},
+                              {"user", who.user},
+                              {"database", who.database},
+                              {"code", incident.code},
+                              {"message", incident.message}});
+      break;
     case Kind::malformed:
       shared_.log.say_seldom("malformed/" + connection.peer().host(), LogLevel::warning, "malformed",
                              {{"connection", id}, {"client", client()}, {"code", incident.code}, {"message", incident.message}});

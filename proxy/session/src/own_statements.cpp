@@ -117,7 +117,8 @@ void OwnStatements::prepare(Batch& to, ProxyStatement which, Purpose role, std::
       // The seat and the server's own default come in one statement, so that neither exists without
       // the other.
       sql =
-          "SELECT s.nonce, CASE WHEN s.nonce IS NOT NULL THEN pg_catalog.set_config('default_transaction_read_only', NULL, false) END "
+          "SELECT s.nonce, s.why, CASE WHEN s.nonce IS NOT NULL THEN pg_catalog.set_config('default_transaction_read_only', NULL, false) "
+          "END "
           "FROM " +
           schema + ".sit($1, $2, pg_catalog.sha256(pg_catalog.decode($3, 'hex'))) s";
       count = 3;

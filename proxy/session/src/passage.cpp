@@ -37,11 +37,12 @@ std::optional<Message> whole_message(std::string_view bytes) noexcept {
   return Message{frame.front(), frame, frame.substr(header_bytes)};
 }
 
-// Whether nothing of the statement outlasts its transaction except what it writes.
+// Whether nothing of the statement outlasts its transaction except what it writes. Such a statement
+// also passes under a seat (Seating::passes_seated).
 bool outlives_nothing(const Effects& effects) noexcept {
   return (effects.kind == Kind::write || effects.kind == Kind::provably_read) && (effects.way == Way::write || effects.way == Way::read) &&
          !effects.calls_unknown && !effects.input_runs_code && !effects.changes_declaration && !effects.unsettles &&
-         !effects.runs_prepared && effects.prepares.empty();
+         !effects.runs_prepared && effects.prepares.empty() && !effects.declares && !effects.own_check && !effects.sets_default_access;
 }
 
 bool is_of_a_result(char type) noexcept {
@@ -73,16 +74,19 @@ std::size_t Passage::pass(std::string_view bytes) {
   return passed;
 }
 
-bool Passage::leaves_nothing(const statements::Classified& text, std::string_view sql) const {
-  return text.statements.size() == 1 && !judgement_.names_ours(text) && seating_.passes_seated(text, sql) &&
-         outlives_nothing(effects_of(text, sql));
+std::optional<Effects> Passage::leaving_nothing(std::string_view sql) const {
+  const Text& text = seating_.peek(sql);
+  if (text->statements.size() != 1 || judgement_.names_ours(*text) || judgement_.declares(*text)) return std::nullopt;
+  Effects effects = effects_of(*text, sql);
+  if (!outlives_nothing(effects)) return std::nullopt;
+  return effects;
 }
 
 std::size_t Passage::query_in(std::string_view bytes) {
   const auto message = whole_message(bytes);
   if (!message || message->frame.size() > passed_bytes_max) return 0;
   const auto query = pgwire::decode_query(message->body);
-  if (!query || !leaves_nothing(*seating_.peek(query->sql), query->sql)) return 0;
+  if (!query || !leaving_nothing(query->sql)) return 0;
   names_.statements.erase("");
   judgement_.unit_is(query->sql);
   return message->frame.size();
@@ -106,10 +110,10 @@ std::size_t Passage::group_in(std::string_view bytes) {
         const std::vector<std::uint32_t> types = pgwire::decode_parse_types(message->body);
         if (std::any_of(types.begin(), types.end(), [](std::uint32_t type) { return type >= first_user_oid; })) return 0;
         sql = parse->sql;
-        const Text& text = seating_.peek(sql);
-        if (!leaves_nothing(*text, sql)) return 0;
+        std::optional<Effects> effects = leaving_nothing(sql);
+        if (!effects) return 0;
         parsed.emplace();
-        parsed->effects = effects_of(*text, sql);
+        parsed->effects = std::move(*effects);
         parsed->identity = std::hash<std::string_view>()(sql);
         parsed->hash = parsed->effects.way == Way::read ? judgement_.hash_of(sql) : 0;
         break;
@@ -118,7 +122,7 @@ std::size_t Passage::group_in(std::string_view bytes) {
         const auto names = pgwire::decode_bind_names(message->body);
         if (!names || !names->portal.empty() || is_reserved(names->statement)) return 0;
         const Known* known = names->statement.empty() && parsed ? &*parsed : names_.known(names->statement);
-        if (!seating_.passes_seated(known) || known->again || !outlives_nothing(known->effects)) return 0;
+        if (known == nullptr || !known->declared.empty() || known->again || !outlives_nothing(known->effects)) return 0;
         bound = true;
         break;
       }

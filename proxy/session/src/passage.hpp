@@ -5,11 +5,11 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
-#include <termgate/statements/classify.hpp>
-
 #include "claims.hpp"
+#include "effects.hpp"
 #include "judgement.hpp"
 #include "line.hpp"
 #include "parts.hpp"
@@ -39,7 +39,8 @@ class Passage {
   std::string_view answers_in(std::string_view bytes) const noexcept;
 
  private:
-  bool leaves_nothing(const statements::Classified& text, std::string_view sql) const;
+  // The effects of a text, if it may pass.
+  std::optional<Effects> leaving_nothing(std::string_view sql) const;
   std::size_t query_in(std::string_view bytes);
   std::size_t group_in(std::string_view bytes);
 

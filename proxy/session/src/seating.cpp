@@ -172,6 +172,11 @@ void Seating::seat_settled() {
   line_.host.holds_gate(seat_.held() ? std::string_view(seat_.pair().scope) : std::string_view());
 }
 
+void Seating::not_given(std::string_view code, std::string_view why) {
+  line_.host.happened(
+      {.kind = Incident::Kind::no_seat, .scope = seat_.pair().scope, .term = seat_.pair().term, .code = code, .message = why});
+}
+
 // A raise waits for the seat, or it is not known whether one does.
 void Seating::gate_wanted(std::string_view scope) {
   if (!seat_.held() || scope != seat_.pair().scope) return;

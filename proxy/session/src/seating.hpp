@@ -48,6 +48,8 @@ class Seating {
   void stand();
   void seat_settled();
   void gate_wanted(std::string_view scope);
+  // sit() has failed, or has answered why there is no seat.
+  void not_given(std::string_view code, std::string_view why);
   bool stands_before(const pgwire::Event& event);
 
   // --- a unit begins ---

@@ -157,6 +157,8 @@ bool ServerReplies::row_of_ours(const Event& event) {
     case Purpose::seat:
       if (std::string_view nonce; seat_.held() && whole) check_answered(event.body);
       else if (whole && column(event.body, 0, nonce) && nonce.size() == uuid_letters) seat_.answered(nonce);
+      else if (std::string_view why; whole && seat_.stage() == Seat::Stage::asked && column(event.body, 1, why))
+        seating_.not_given("", why);
       break;
     case Purpose::writable:
     case Purpose::own:

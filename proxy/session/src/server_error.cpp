@@ -198,7 +198,10 @@ void ServerReplies::ours_failed(const Event& event, const pgwire::ReportFields& 
         break;
       }
       return line_.end("08006", "the lock of a statement that ran alone could not be given back");
-    case Purpose::seat: seat_.failed(); break;
+    case Purpose::seat:
+      if (seat_.stage() == Seat::Stage::asked) seating_.not_given(report.sqlstate(), report.message());
+      seat_.failed();
+      break;
     case Purpose::in_advance: {
       // If it fails, the check itself fails again later. Only a stale term is recorded now.
       ScopedTerm stale;

@@ -140,7 +140,7 @@ void throw_for(const OdbcError& failure, Phase phase, Family family) {
   // A code of layer 1: on SQL Server the number and the prefix together, elsewhere the SQLSTATE.
   for (const Diagnostic& each : all) {
     const std::string text = plain_message(each.message);
-    const std::string tg = family == Family::sqlserver               ? detail::tg_code_of(each.native)
+    const std::string tg = family == Family::sqlserver                ? detail::tg_code_of(each.native)
                            : detail::number_of_tg(each.sqlstate) != 0 ? each.sqlstate
                                                                       : std::string();
     if (tg.empty() || !text.starts_with(tg + (family == Family::sqlserver ? " " : ""))) continue;

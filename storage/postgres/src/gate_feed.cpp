@@ -74,8 +74,9 @@ struct PostgresGateFeed::Inside {
   Clock::time_point look_at{};                   // when to look for new code that mentions Termgate
   std::optional<Clock::time_point> read_all_at;  // when to read all code again, if that is useful; none: now
   Value horizon;
-  // What code_sql has found since the last complete reading.
-  std::atomic<bool> may_sit{false}, any_text{true};
+  // What code_sql has found since the last complete reading. `known`: since the last error, all code
+  // was read at least once.
+  std::atomic<bool> may_sit{false}, any_text{true}, known{false};
 };
 
 PostgresGateFeed::PostgresGateFeed(std::string url, std::string_view schema) : inside_(std::make_unique<Inside>()) {
@@ -93,6 +94,8 @@ PostgresGateFeed::~PostgresGateFeed() = default;
 std::string_view PostgresGateFeed::secret() const noexcept {
   return inside_->may_sit.load() ? std::string_view(inside_->secret_text) : std::string_view();
 }
+
+bool PostgresGateFeed::code_prevents_seats() const noexcept { return inside_->known.load() && !inside_->may_sit.load(); }
 
 bool PostgresGateFeed::runs_any_text() const noexcept { return inside_->any_text.load(); }
 
@@ -123,6 +126,7 @@ PostgresGateFeed::Wanted PostgresGateFeed::wanted() {
       const auto after = Clock::now(), next = after + share_of_looks * (after - now);
       in.look_at = std::max(next, after + look_again);
       if (all) in.read_all_at = next;
+      in.known.store(true);
     }
     const Value values[] = {Value(in.secret), in.bell ? Value(*in.bell) : Value()};
     const Rows rows = in.connection->run({in.sql, values});
@@ -140,6 +144,7 @@ PostgresGateFeed::Wanted PostgresGateFeed::wanted() {
   } catch (...) {
     const bool open = in.connection && in.connection->is_open();
     in.connection.reset();
+    in.known.store(false);
     in.may_sit.store(false);
     rethrow_as_ours(Phase::before_commit, in.url, open);
   }

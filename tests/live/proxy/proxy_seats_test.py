@@ -356,3 +356,37 @@ def test_seats_off(rig):
     for _ in range(20):
         assert said(c, "INSERT INTO t VALUES (0)") == "INSERT 0 1"
     assert rig.seats(c.scope) == []
+
+
+def test_the_log_says_why_there_is_none(rig):
+    server = rig.server
+    direct = Connection(server.port)
+
+    def behind(options=("--seats", "eager")):
+        run = server.lab.proxy(server.url_of("postgres"), *options)
+        c = rig.session(port=run.port)
+        for _ in range(5):
+            assert said(c, "INSERT INTO t VALUES (0)") == "INSERT 0 1"
+        return run, c
+
+    direct.query("ALTER ROLE client SET default_transaction_isolation = 'repeatable read'")
+    try:
+        run, _ = behind()
+        assert run.logged(r" no_seat .*scope=s\d+ .*user=client .*READ COMMITTED"), run.log()
+    finally:
+        direct.query("ALTER ROLE client RESET default_transaction_isolation")
+    direct.query("CREATE FUNCTION declares() RETURNS text LANGUAGE sql AS $$SELECT set_config('termgate.term', '1', false)$$")
+    try:
+        run, c = behind()
+        assert run.logged(r"no session takes a seat: this database has code"), run.log()
+        assert rig.seats(c.scope) == []
+    finally:
+        direct.query("DROP FUNCTION declares()")
+    # A login of the proxy that may not ask who waits.
+    direct.query("CREATE ROLE asker LOGIN")
+    try:
+        run = server.lab.proxy(server.url.replace("postgres@", "asker@", 1), "--seats", "eager")
+        assert run.logged(r"cannot watch for raises .*no session takes a seat\): .*permission denied"), run.log()
+        assert len(run.log().split("cannot watch for raises")) == 2, "once for each change"
+    finally:
+        direct.query("DROP ROLE asker")

@@ -25,6 +25,8 @@ class GateFeed {
   // The secret by which seats are given back, in hexadecimal; it never changes. Empty: there are no
   // seats, or none now. Any thread.
   virtual std::string_view secret() const noexcept { return {}; }
+  // Whether secret() is empty because of code in the database. Any thread.
+  virtual bool code_prevents_seats() const noexcept { return false; }
   // Whether the database has a function that runs its argument as SQL. Any thread.
   virtual bool runs_any_text() const noexcept { return true; }
 };

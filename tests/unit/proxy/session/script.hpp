@@ -65,6 +65,7 @@ class Neighbours : public session::SessionHost {
       case Kind::transaction: ++transactions; break;
       case Kind::malformed: incidents.push_back("malformed"); break;
       case Kind::login_refused: incidents.push_back("login refused " + std::string(incident.code)); break;
+      case Kind::no_seat: incidents.push_back("no seat: " + std::string(incident.message)); break;
     }
   }
 

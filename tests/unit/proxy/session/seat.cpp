@@ -17,14 +17,15 @@ const std::string nonce = "4f1c7d2e-0000-4000-8000-00000000beef";
 std::string sit() {
   return writable() + own_mode() +
          ours(named("_termgate_sit_"),
-              "SELECT s.nonce, CASE WHEN s.nonce IS NOT NULL THEN pg_catalog.set_config('default_transaction_read_only', NULL, false) END "
+              "SELECT s.nonce, s.why, CASE WHEN s.nonce IS NOT NULL THEN pg_catalog.set_config('default_transaction_read_only', NULL, "
+              "false) END "
               "FROM \"termgate\".sit($1, $2, pg_catalog.sha256(pg_catalog.decode($3, 'hex'))) s",
               {25, 20, 25}, {"orders", "5", "00ff"}, true, In::beginning) +
          sync_message();
 }
 std::string sit_done(std::string_view reported = "off") {
-  return set_done() + own_mode_done() + parse_complete() + bind_complete() + row({nonce, ""}) + complete("SELECT 1") + close_complete() +
-         status("default_transaction_read_only", reported) + ready('I');
+  return set_done() + own_mode_done() + parse_complete() + bind_complete() + row({nonce, "", ""}) + complete("SELECT 1") +
+         close_complete() + status("default_transaction_read_only", reported) + ready('I');
 }
 std::string stand() {
   return writable() +
@@ -69,6 +70,18 @@ TEST_CASE("session: under a seat the client's bytes pass, and nothing of ours is
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
   script.replay();
+}
+
+TEST_CASE("session: the operator is told why there is no seat", "[F7][proxy]") {
+  Script none = asking();
+  none.server(set_done() + own_mode_done() + parse_complete() + bind_complete() + row({"", "the guard checks this session", ""}) +
+              complete("SELECT 1") + close_complete() + ready('I'));
+  none.told({"no seat: the guard checks this session"});
+  none.replay();
+  Script failed = asking();
+  failed.server(set_done() + own_mode_done() + error("55P03", "canceling statement due to lock timeout") + ready('I'));
+  failed.told({"no seat: canceling statement due to lock timeout"});
+  failed.replay();
 }
 
 TEST_CASE("session: what comes while the seat is asked for waits for the answer", "[F1][proxy]") {

@@ -27,6 +27,7 @@ struct Incident {
     transaction,    // the server reported the end of a transaction
     malformed,      // a peer violated the protocol; message says how
     login_refused,  // a client was refused: code and message of the server or the proxy
+    no_seat,        // the database gave none, or failed: scope, term, code, message
   };
   Kind kind = Kind::fenced;
   std::string_view scope{};

@@ -31,7 +31,10 @@ class PostgresGateFeed {
   // Empty before the first answer, and while the database has code of its own that mentions
   // Termgate: such code may declare or raise without the client's text showing it. Any thread.
   std::string_view secret() const noexcept;
-  // Throws Unavailable (the next call connects again) and DatabaseError. An answer that takes longer than five seconds is an error.
+  // See GateFeed::code_prevents_seats(). Any thread.
+  bool code_prevents_seats() const noexcept;
+  // Throws Unavailable (the next call connects again) and DatabaseError; a query that takes longer
+  // than a minute fails.
   Wanted wanted();
 
  private:
