@@ -31,7 +31,8 @@ class PostgresGateFeed {
   // Empty before the first answer, and while the database has code of its own that mentions
   // Termgate: such code may declare or raise without the client's text showing it. Any thread.
   std::string_view secret() const noexcept;
-  // Throws Unavailable (the next call connects again) and DatabaseError. An answer that takes longer than five seconds is an error.
+  // Throws Unavailable (the next call connects again) and DatabaseError. The server ends a query
+  // after a minute.
   Wanted wanted();
 
  private:
