@@ -15,9 +15,7 @@
 namespace termgate::sqlite_file {
 namespace {
 
-bool is_tg(std::string_view message) {
-  return message.size() > 6 && message[5] == ' ' && detail::number_of_tg(message.substr(0, 5)) != 0;
-}
+bool is_tg(std::string_view message) { return message.size() > 6 && message[5] == ' ' && detail::number_of_tg(message.substr(0, 5)) != 0; }
 
 std::string printable(std::string_view message) {
   std::string text(message);
