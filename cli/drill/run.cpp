@@ -21,7 +21,6 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <thread>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -368,9 +367,6 @@ std::vector<Instance*> Run::all() {
 
 void Run::tick() {
   Instance::pump(all(), milliseconds(20));
-  // If no descriptor is open any more, poll() does not wait, so wait here.
-  if (std::none_of(instances_.begin(), instances_.end(), [](const auto& one) { return one && one->running(); }))
-    std::this_thread::sleep_for(milliseconds(5));
   gather();
   if (interrupted != 0) throw Interrupted{};
 }

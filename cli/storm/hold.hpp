@@ -16,7 +16,8 @@ class HeldSession {
  public:
   virtual ~HeldSession() = default;
   // Runs one statement, which must be on one line. Returns the first value of the result, or "".
-  // Throws like Sql::run: OutcomeUnknown, Unavailable or DatabaseError.
+  // Throws like Sql::run. A child process reports every error but OutcomeUnknown and Unavailable as
+  // a DatabaseError with the same code.
   virtual std::string run(const std::string& statement) = 0;
   virtual void freeze() = 0;
   virtual void resume() = 0;

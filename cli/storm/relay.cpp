@@ -106,7 +106,7 @@ void Relay::close_both(Pair& pair, bool reset) {
   pair.over = true;
 }
 
-// Takes turns over the connections, so that cuts do not always hit the first one.
+// Rotates through the connections, so that cuts do not always hit the first one.
 void Relay::cut_now() {
   const int wanted = to_cut_;
   if (wanted == 0) return;

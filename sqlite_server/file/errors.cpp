@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include <termgate/detail/error_from_message.hpp>
 #include <termgate/error.hpp>
 
 #include <termgate/detail/sqlite/errors.hpp>
@@ -14,9 +15,7 @@
 namespace termgate::sqlite_file {
 namespace {
 
-bool is_tg(std::string_view message) {
-  return message.size() > 6 && message.starts_with("TG00") && message[4] >= '1' && message[4] <= '6' && message[5] == ' ';
-}
+bool is_tg(std::string_view message) { return message.size() > 6 && message[5] == ' ' && detail::number_of_tg(message.substr(0, 5)) != 0; }
 
 std::string printable(std::string_view message) {
   std::string text(message);

@@ -1,7 +1,8 @@
-// Replaces SQLite's functions that can take hours within one instruction, where nothing can stop
-// them: searching a text, a pattern with many wildcards, a long set of characters, merging one big
-// object into another. These return the same results in linear time, or ask whether to go on.
-// Indexes and CHECKs of the file may use them, so the results must equal SQLite's, to the byte.
+// The SQL functions that a served connection has in place of SQLite's. SQLite's own instr, replace,
+// trim, LIKE, GLOB and json_patch can take hours within one instruction, where nothing can stop
+// them. These run in linear time or ask whether to go on; json_patch refuses documents that are too
+// long instead. Otherwise their results must equal SQLite's to the byte, because indexes and CHECKs
+// of the file may use them. The functions that belong to a stream, such as changes(), are here too.
 #include "file/functions.hpp"
 
 #include <algorithm>

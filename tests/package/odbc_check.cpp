@@ -10,7 +10,8 @@
 
 using namespace termgate;
 
-// Autocommit is off on `connection`. Whether the write was committed.
+// Autocommit must be off on `connection`. True: the write is committed. False: it was refused, it
+// failed and was rolled back, or COMMIT itself failed, and then the outcome is unknown.
 bool debit(SQLHDBC connection, Term term) {
   SQLHSTMT statement = SQL_NULL_HSTMT;
   SQLAllocHandle(SQL_HANDLE_STMT, connection, &statement);

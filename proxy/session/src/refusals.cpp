@@ -72,7 +72,8 @@ void Refusals::refuse_unless_unknown(std::string_view sql, const statements::Sta
 
 void Refusals::refuse_reserved() { refuse("42602", "names that begin with _termgate are Termgate's own", ""); }
 
-// Anything that the client has sent after it is discarded.
+// Ends the session: the client gets FATAL with this message, and what it has sent after the refused
+// statement is discarded.
 void Refusals::end_as_stale(std::string_view message) {
   line_.end(stale_ends, message);
   model_.tx.failed = true;

@@ -1,4 +1,4 @@
--- Last of all files: what an upgrade has to do to the owners' tables, and the recovery fork that a new database begins with. Parameters: none. Locks: those of CREATE TRIGGER.
+-- What an upgrade has to do to the owners' tables, and the recovery fork that a new database begins with. Parameters: none. Locks: those of CREATE TRIGGER.
 -- The triggers of protect and adopt, anew, as this version writes them.
 DECLARE @table int = -2147483648, @name nvarchar(600), @scope_column nvarchar(128), @scope nvarchar(400), @mode nvarchar(20), @trigger nvarchar(300), @prefix nvarchar(150);
 WHILE 1 = 1

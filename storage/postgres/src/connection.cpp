@@ -63,7 +63,8 @@ std::string bytes_of(std::string_view text) {
   return bytes;
 }
 
-// PostgreSQL's text form of an array. Every element is quoted, so that none can be read as NULL.
+// PostgreSQL's text form of an array. `text` appends one element and must quote it, so that no
+// value can be read as NULL; an unquoted NULL is a null element.
 template <class Range, class Text>
 std::string array_literal(const Range& items, std::size_t bytes, Text text) {
   std::string literal;

@@ -142,6 +142,14 @@ class TestReference:
                 wanted = "none"  # what is in its brackets is no default
             assert rows[name].replace("`", "") == wanted, name
 
+    def test_what_a_reload_does_not_apply_is_on_the_page_of_configuration(self):
+        page = (REFERENCE / "configuration.md").read_text(encoding="utf-8")
+        source = (SOURCE / "cli/commands/proxy.cpp").read_text(encoding="utf-8")
+        listed = re.search(r"options are not reloaded: ([^.]*)\.", page).group(1)
+        names = re.search(r"not_reloaded\{([^}]*)\}", source).group(1)
+        # backend-file has no entry there: the URL in it is compared.
+        assert set(re.findall(r"`([a-z-]+)`", listed)) == set(re.findall(r'"([a-z-]+)"', names)) | {"backend-file"}
+
     def test_every_environment_variable_that_is_read_is_on_the_page_of_configuration(self):
         page = (REFERENCE / "configuration.md").read_text(encoding="utf-8")
         read = set()

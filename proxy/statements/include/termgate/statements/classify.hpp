@@ -113,7 +113,7 @@ struct Statement {
   // Calls functions that are not among the server's common ones, by name, so it is more likely to
   // write. Only a hint.
   bool calls_unknown = false;
-  // Calls a function of layer 1 that writes; scope and term are its arguments.
+  // Calls a function of layer 1 that writes and decides by itself whether it may.
   bool calls_termgate = false;
   LoneCall lone_call;  // if calls_termgate
   // Its text declares termgate.scope or termgate.term, or may: a set_config() of ours or of a

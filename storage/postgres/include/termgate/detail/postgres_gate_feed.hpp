@@ -33,8 +33,8 @@ class PostgresGateFeed {
   std::string_view secret() const noexcept;
   // See GateFeed::code_prevents_seats(). Any thread.
   bool code_prevents_seats() const noexcept;
-  // Throws Unavailable (the next call connects again) and DatabaseError; a query that takes longer
-  // than a minute fails.
+  // Throws Unavailable (the next call connects again) and DatabaseError. The server ends a query
+  // after a minute.
   Wanted wanted();
 
  private:

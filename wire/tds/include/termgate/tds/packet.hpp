@@ -41,8 +41,8 @@ struct PacketEvent {
   Malformed problem{};
 };
 
-// A client and a server may send different types. A server's TLS handshake inside packets has the
-// type of PRELOGIN.
+// A client and a server may send different types. A server sends its TLS handshake in packets of
+// type PRELOGIN, so that type comes from both sides.
 enum class Direction : std::uint8_t { from_client, from_server };
 
 class PacketReader {
