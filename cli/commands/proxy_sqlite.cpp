@@ -6,8 +6,12 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <initializer_list>
 #include <memory>
 #include <thread>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <termgate/authority/rules.hpp>
 #include <termgate/net/server.hpp>
@@ -23,46 +27,44 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Options that apply to this backend. Every other one is refused, because its user would believe
-// that it has an effect.
-constexpr std::string_view known[]{"listen",
-                                   "backend",
-                                   "backend-file",
-                                   "config",
-                                   "rules",
-                                   "http-host",
-                                   "without-term",
-                                   "enforce",
-                                   "client-tls-cert",
-                                   "client-tls-key",
-                                   "client-tls-ca",
-                                   "client-cert",
-                                   "require-tls",
-                                   "tls-min",
-                                   "threads",
-                                   "max-connections",
-                                   "proxy-protocol-from",
-                                   "drain-timeout",
-                                   "log-format",
-                                   "log-level",
-                                   "idle-holder-timeout",
-                                   "tokens",
-                                   "jwt-key",
-                                   "trust-network",
-                                   "transaction-idle-timeout",
-                                   "statement-timeout",
-                                   "max-streams",
-                                   "max-transactions",
-                                   "max-request-bytes",
-                                   "max-answer-bytes",
-                                   "max-memory"};
+// Options that apply to this backend: those that a reload applies, and those that it reports if they
+// have changed. Every other one is refused, because its user would believe that it has an effect.
+constexpr std::initializer_list<const char*> reloaded{"config",      "client-tls-cert", "client-tls-key", "client-tls-ca",
+                                                      "client-cert", "require-tls",     "tls-min"};
+constexpr std::initializer_list<const char*> not_reloaded{"listen",
+                                                          "backend",
+                                                          "backend-file",
+                                                          "rules",
+                                                          "http-host",
+                                                          "without-term",
+                                                          "enforce",
+                                                          "threads",
+                                                          "max-connections",
+                                                          "proxy-protocol-from",
+                                                          "drain-timeout",
+                                                          "log-format",
+                                                          "log-level",
+                                                          "idle-holder-timeout",
+                                                          "tokens",
+                                                          "jwt-key",
+                                                          "trust-network",
+                                                          "transaction-idle-timeout",
+                                                          "statement-timeout",
+                                                          "max-streams",
+                                                          "max-transactions",
+                                                          "max-request-bytes",
+                                                          "max-answer-bytes",
+                                                          "max-memory"};
 
 void refuse_others(const Given& given) {
   po::options_description all;
   proxy_options(all);
   for (const auto& option : all.options()) {
     const std::string& name = option->long_name();
-    if (std::find(std::begin(known), std::end(known), name) != std::end(known) || !given.has(name.c_str())) continue;
+    const auto is_name = [&](const char* one) { return name == one; };
+    if (std::any_of(reloaded.begin(), reloaded.end(), is_name) || std::any_of(not_reloaded.begin(), not_reloaded.end(), is_name) ||
+        !given.has(name.c_str()))
+      continue;
     if (name == "http")
       throw UsageError("--http: in front of an SQLite file --listen answers /healthz, /readyz, /metrics and /leader, too");
     const auto semantic = option->semantic();
@@ -171,26 +173,29 @@ void say(net::Log& log, const sqlite_front::Event& event) {
   else log.say(level, event.name, {field(0), field(1), field(2), field(3)});
 }
 
-// Applies a reload. Returns what was wrong, or an empty text if all is in force.
-std::string reload(const Arguments& line, sqlite_front::Front& front, conversation::Authority* authority) {
+// Applies a reload. Returns what was wrong, or an empty text if all is in force. `given`: at the start.
+std::string reload(const Arguments& line, const Given& given, sqlite_front::Front& front, conversation::Authority* authority,
+                   net::Log& log) {
   try {
     const Given now(line);
     refuse_databases(now.maybe("rules").value_or(""));
-    std::string problem = front.reload(now.client_tls());
-    if (problem.empty() && authority != nullptr) problem = authority->reload();
-    if (problem.empty()) front.rules_changed();
+    std::string problem = front.reload(now.client_tls(), [&] { return authority != nullptr ? authority->reload() : std::string(); });
+    if (const auto waiting = given.changed(now, not_reloaded); problem.empty() && !waiting.empty())
+      log.say(net::LogLevel::warning, "reload_needs_restart",
+              {{"options", fmt::format("{}", fmt::join(waiting, ", "))}, {"in_force", "the values of the start"}});
     return problem;
   } catch (const std::exception& error) { return error.what(); }
 }
 
 // Handles signals until a second one to end, or until the drain is over.
-void mind_signals(const Arguments& line, sqlite_front::Front& front, conversation::Authority* authority, net::Log& log) {
+void mind_signals(const Arguments& line, const Given& given, sqlite_front::Front& front, conversation::Authority* authority,
+                  net::Log& log) {
   for (bool draining = false;;) {
     const int signal = net::wait_for_signal(draining ? 50 : 3'600'000);
     if (draining && front.ended()) return;
     if (signal == SIGHUP) {
       http::notify_service_manager("RELOADING=1");
-      const std::string problem = reload(line, front, authority);
+      const std::string problem = reload(line, given, front, authority, log);
       if (problem.empty()) log.say(net::LogLevel::info, "reloaded");
       else log.say(net::LogLevel::error, "reload_failed", {{"reason", problem}, {"in_force", "the previous settings"}});
       http::notify_service_manager("READY=1");
@@ -246,7 +251,7 @@ int serve_sqlite_file(const Arguments& line, const Given& given, const std::vect
   front->start();
   for (const std::string& address : front->addresses()) log.say(net::LogLevel::info, "listening", {{"address", address}});
   http::notify_service_manager("READY=1");
-  mind_signals(line, *front, authority.get(), log);
+  mind_signals(line, given, *front, authority.get(), log);
   log.say(net::LogLevel::info, "ended");
   // A statement that cannot be interrupted ends with the process; its transaction is rolled back.
   if (!front->stop(1s)) std::_Exit(Exit::done);

@@ -158,7 +158,12 @@ Server::~Server() = default;
 void Server::start() { inside_->start(); }
 void Server::drain() { inside_->drain(); }
 bool Server::ended() const { return inside_->shared->connections == 0; }
-void Server::reload(const ClientTls& tls) { inside_->shared->set_tls(context_of(tls)); }
+std::string Server::reload(const ClientTls& tls, const std::function<std::string()>& rest) {
+  auto context = context_of(tls);
+  std::string problem = rest();
+  if (problem.empty()) inside_->shared->set_tls(std::move(context));
+  return problem;
+}
 std::vector<std::string> Server::addresses() const { return inside_->addresses; }
 
 Server::Figures Server::figures() const {

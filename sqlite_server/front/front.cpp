@@ -93,17 +93,15 @@ void Front::start() {
   inside_->housekeeper = std::thread([this] { inside_->keep_house(); });
 }
 
-std::string Front::reload(const http::ClientTls& tls) {
+std::string Front::reload(const http::ClientTls& tls, const std::function<std::string()>& rest) {
   try {
     auto doors = inside_->core.read_doors();
-    inside_->server->reload(tls);
+    std::string problem = inside_->server->reload(tls, rest);
+    if (!problem.empty()) return problem;
     inside_->core.use(std::move(doors));
+    if (inside_->core.admissions) inside_->core.admissions->forget();
     return {};
   } catch (const std::exception& error) { return error.what(); }
-}
-
-void Front::rules_changed() {
-  if (inside_->core.admissions) inside_->core.admissions->forget();
 }
 
 void Front::drain() {

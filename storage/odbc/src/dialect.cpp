@@ -36,7 +36,6 @@ const Dialect& postgresql() {
           "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', 0))",
       .before_install = sql::postgres::before_install,
       .after_install = sql::postgres::after_install,
-      .files_run_again = true,
       // to_regclass parses its argument as an identifier.
       .is_installed = "SELECT pg_catalog.to_regclass(pg_catalog.quote_ident(@schema_lit@) || '.migrations') IS NOT NULL",
       .version = "SELECT coalesce(@schema@.schema_version(), 0)",
@@ -83,7 +82,6 @@ const Dialect& sqlserver() {
       .install_begin = install_begin,
       .before_install = sql::sqlserver::before_install,
       .after_install = sql::sqlserver::after_install,
-      .files_run_again = true,
       .is_installed = "SELECT CASE WHEN OBJECT_ID(N'@schema@.migrations', N'U') IS NULL THEN 0 ELSE 1 END",
       .version = "SELECT ISNULL(MAX(version), 0) FROM @schema@.migrations",
       .note_migration =

@@ -155,11 +155,7 @@ class OdbcDriver final : public Driver {
           connection.execute(odbc::marked(with_schema(dialect_.note_migration), 2, dialect_.family), values, false, milliseconds(0));
         };
         report = install_layer1(dialect_.migrations(), version_in(connection),
-                                {.run = run,
-                                 .note = note,
-                                 .before = dialect_.before_install,
-                                 .after = dialect_.after_install,
-                                 .files_run_again = dialect_.files_run_again});
+                                {.run = run, .note = note, .before = dialect_.before_install, .after = dialect_.after_install});
       });
     } catch (...) {
       roll_back(lent);

@@ -361,11 +361,7 @@ class PostgresDriver final : public Driver {
         run(fmt::format("INSERT INTO @schema@.migrations (version, name) VALUES ({}, '{}') ON CONFLICT DO NOTHING", version, name));
       };
       report = install_layer1(sql::postgres_migrations(), version_in(connection),
-                              {.run = run,
-                               .note = note,
-                               .before = sql::postgres::before_install,
-                               .after = sql::postgres::after_install,
-                               .files_run_again = true});
+                              {.run = run, .note = note, .before = sql::postgres::before_install, .after = sql::postgres::after_install});
     } catch (...) {
       roll_back(lent);
       rethrow_as_ours(Phase::before_commit, url_, connection.is_open());

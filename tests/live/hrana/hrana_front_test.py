@@ -529,6 +529,36 @@ def test_a_rule_gives_a_term_that_the_client_cannot_change(lab, file):
     check("a rule with a database", "database" in front.reload() and "reload_failed" in front.log())
 
 
+def test_a_reload_changes_all_or_nothing(lab, file):
+    rules, tokens, config = (f"{lab.folder}/{name}" for name in ("all-rules", "all-tokens", "all-config"))
+
+    def write(path, text):
+        with open(path, "w") as out:
+            out.write(text)
+        os.chmod(path, 0o600)
+
+    good = "[rule fixed]\napplication = fixed\nscope = by-rule\nterm = 5\n"
+    write(rules, good)
+    write(tokens, f"one write {'1' * 40}\n")
+    write(config, "max-streams = 100\n")
+    front = Served(lab, file.path, "--rules", rules, "--tokens", tokens, "--config", config)
+
+    def answers(letter):
+        return front.client(letter * 40).v2()[0]
+
+    check("the first token", (answers("1"), answers("2")) == (200, 401))
+    write(tokens, f"two write {'2' * 40}\n")
+    write(rules, good.replace("term = 5", "term = none at all"))
+    check("wrong rules", "reload_failed" in front.reload())
+    check("and the first token still", (answers("1"), answers("2")) == (200, 401))
+    write(rules, good)
+    write(config, "max-streams = 200\nlog-level = info\n")
+    said = front.reload()
+    check("right rules", " reloaded" in said, said)
+    check("and the second token", (answers("1"), answers("2")) == (401, 200))
+    check("who waits for a restart is named", "reload_needs_restart" in said and "max-streams" in said and "log-level" in said, said)
+
+
 def test_a_rule_with_a_lease_holds_it_for_its_clients(lab, file):
     rules = f"{lab.folder}/lease-rules"
     with open(rules, "w") as text:

@@ -158,10 +158,18 @@ TEST_CASE("http tls: a reload shows the new certificate and a bad one changes no
   CHECK(ask(served.port(), {}, get_once).server_name == "first");
   ClientTls next;
   next.certificate = second.path;
-  served.server.reload(next);
+  CHECK(served.server.reload(next, [] { return std::string("wrong rules"); }) == "wrong rules");
+  CHECK(ask(served.port(), {}, get_once).server_name == "first");
+  CHECK(served.server.reload(next, [] { return std::string(); }).empty());
   CHECK(ask(served.port(), {}, get_once).server_name == "second");
   next.certificate = "/nonexistent";
-  CHECK_THROWS_AS(served.server.reload(next), std::runtime_error);
+  bool asked = false;
+  const auto rest = [&] {
+    asked = true;
+    return std::string();
+  };
+  CHECK_THROWS_AS(served.server.reload(next, rest), std::runtime_error);
+  CHECK(!asked);
   CHECK(ask(served.port(), {}, get_once).server_name == "second");
 }
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,9 +63,10 @@ class Server {
   void drain();
   bool ended() const;  // whether no connection is left
 
-  // Sets the certificates of future connections. Throws std::runtime_error, and then nothing has
-  // changed.
-  void reload(const ClientTls& tls);
+  // Sets the certificates of future connections, once `rest` has changed what else is to change: it
+  // returns what was wrong, or an empty text, and so does this. Throws std::runtime_error for
+  // certificates, and then nothing has changed and `rest` was not called.
+  std::string reload(const ClientTls& tls, const std::function<std::string()>& rest);
 
   std::vector<std::string> addresses() const;  // HOST:PORT, with the actual port
 

@@ -68,11 +68,10 @@ class Front {
   Front& operator=(const Front&) = delete;
 
   void start();
-  // Reloads tokens, keys and certificates for future requests. Returns what was wrong, or an empty
-  // text; if anything was wrong, nothing has changed.
-  std::string reload(const http::ClientTls& tls);
-  // The rules were reloaded: every client is judged again.
-  void rules_changed();
+  // Reloads tokens, keys and certificates for future requests. `rest` reloads the rules, once these
+  // are known to be valid; then every client is judged again. Both return what was wrong, or an
+  // empty text; if anything was wrong, nothing has changed.
+  std::string reload(const http::ClientTls& tls, const std::function<std::string()>& rest);
 
   // Begins nothing new; open transactions end, or are lost at the drain timeout; then the
   // connections end.

@@ -24,11 +24,10 @@ struct InstallSteps {
   std::function<void(int version, std::string_view name)> note;  // records that this migration is installed
   std::string_view before;                                       // runs before the files if any is pending; may be empty
   std::string_view after;                                        // runs after the files if any is pending
-  bool files_run_again;                                          // true: all files run if one is pending; false: only the pending ones
 };
 
-// Runs in the caller's transaction, in which no other installer is at work. `installed`: the
-// installed version, 0 for none.
+// Runs all files, in order, if the database lacks the last of them; in the caller's transaction, in
+// which no other installer is at work. `installed`: the installed version, 0 for none.
 template <class Migrations>
 InstallReport install_layer1(const Migrations& migrations, int installed, const InstallSteps& steps) {
   const int ours = migrations.empty() ? 0 : migrations.back().version;
@@ -36,7 +35,6 @@ InstallReport install_layer1(const Migrations& migrations, int installed, const 
   if (installed < ours) {
     if (!steps.before.empty()) steps.run(steps.before);
     for (const auto& migration : migrations) {
-      if (!steps.files_run_again && migration.version <= installed) continue;
       steps.run(migration.text);
       steps.note(migration.version, migration.name);
     }

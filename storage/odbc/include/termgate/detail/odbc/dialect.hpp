@@ -25,7 +25,6 @@ struct Dialect {
   std::string_view install_begin;   // a transaction in which installers take turns
   std::string_view before_install;  // runs before the files if any is pending; may be empty
   std::string_view after_install;
-  bool files_run_again;             // true: all files run if one is pending; false: only the pending ones
   std::string_view is_installed;    // returns one row and column: whether the table of migrations exists
   std::string_view version;         // the highest installed version
   std::string_view note_migration;  // $1 version, $2 name
