@@ -428,7 +428,6 @@ functions_max = 40
 large_classes = {
     "proxy/net/src/connection.hpp:Connection": 67,
     "proxy/statements/src/classify.cpp:Classifier": 53,
-    "proxy/tds_session/src/state.hpp:TdsSession::State": 45,
     "storage/sqlite/include/termgate/detail/sqlite/layer1.hpp:Layer1": 149,
     "cli/storm/faults.hpp:Faults": 41,
     "tests/sim/leaders.cpp:World": 42,

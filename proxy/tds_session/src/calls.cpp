@@ -19,13 +19,9 @@ bool is_wrong_transaction(std::uint32_t number) noexcept { return number == 3988
 
 // --- calls sent ---
 
-void TdsSession::State::send_call(std::string_view payload, std::uint8_t resets) {
-  tds::append_message(channel_.to_server.back(), tds::packet::rpc, payload, channel_.packet_size, resets);
-}
-
 void TdsSession::State::send_hello(Instant now) {
   channel_.stage = Stage::hello;
-  send_call(gate_.hello(now));
+  channel_.call(gate_.hello(now));
 }
 
 void TdsSession::State::send_enter(const ScopedTerm& pair, Instant now) {
@@ -37,13 +33,13 @@ void TdsSession::State::send_enter(const ScopedTerm& pair, Instant now) {
   const std::uint8_t resets = std::exchange(resets_, std::uint8_t{0});
   on_the_way_.outlived_reset = resets == tds::status::reset_keep_transaction;
   if ((resets & tds::status::reset) != 0) transaction_.ended();
-  send_call(call, resets);
+  channel_.call(call, resets);
 }
 
 void TdsSession::State::send_leave(AfterLeave after, Instant now) {
   after_leave_ = after;
   channel_.stage = Stage::leaving;
-  send_call(gate_.leave(transaction_.descriptor(), now));
+  channel_.call(gate_.leave(transaction_.descriptor(), now));
 }
 
 // --- answers ---

@@ -19,6 +19,10 @@ std::uint32_t number_of(std::string_view code) noexcept {
 
 void Channel::say_to_client(std::string_view payload) { tds::append_message(to_client.back(), tds::packet::reply, payload, packet_size); }
 
+void Channel::call(std::string_view payload, std::uint8_t resets) {
+  tds::append_message(to_server.back(), tds::packet::rpc, payload, packet_size, resets);
+}
+
 void Channel::acknowledge_attention() {
   std::string payload;
   tds::append_done(payload, {tds::token::done, tds::done_status::attention, 0, 0}, tds_version);

@@ -41,6 +41,8 @@ struct Channel {
   void act(conversation::Action::Kind kind) { actions.push_back({kind}); }
   void happened(const conversation::Incident& incident) const { host.happened(incident); }
   void say_to_client(std::string_view payload);
+  // A procedure call of ours to the server, with these reset bits in its first packet.
+  void call(std::string_view payload, std::uint8_t resets = 0);
   void acknowledge_attention();
   void speak(std::uint32_t version);
   // Closes both connections once their outboxes are sent.

@@ -17,7 +17,53 @@ std::uint8_t done_token(const Message& message) noexcept {
   return message.type == tds::packet::rpc ? tds::token::done_procedure : tds::token::done;
 }
 
+// Reports what enforcing would refuse, as far as memory knows.
+void observe(const Verdict& verdict, Claims& claims, Channel& channel) {
+  if (verdict.way != Verdict::Way::gate && verdict.way != Verdict::Way::refuse) return;
+  conversation::Incident incident;
+  incident.kind = conversation::Incident::Kind::would_refuse;
+  incident.statement = verdict.statement;
+  incident.from_memory = true;
+  Claim claim = claims.now();
+  std::string message;
+  if (verdict.way == Verdict::Way::refuse) {
+    incident.code = verdict.code;
+    incident.message = verdict.message;
+  } else if (!claim.code.empty()) {
+    incident.code = claim.code;
+    incident.message = claim.message;
+  } else if (claim.pair.complete()) {
+    const std::int64_t fence = channel.host.highest_fence(claim.pair.scope);
+    channel.host.saw_term(claim.pair.scope, claim.pair.term);
+    if (fence <= claim.pair.term) return;
+    message = stale_message(claim.pair, fence);
+    incident.code = "TG001";
+    incident.message = message;
+    incident.scope = claim.pair.scope;
+    incident.term = claim.pair.term;
+    incident.fence = fence;
+  } else {
+    return;
+  }
+  channel.happened(incident);
+}
+
 }  // namespace
+
+void Message::add(const tds::PacketEvent& event, bool kept) {
+  const bool header = event.kind == tds::PacketEvent::Kind::header;
+  if (header && event.first) {
+    *this = {};
+    type = event.header.type;
+    resets = event.header.status & tds::status::any_reset;
+  }
+  if (event.ends_message) extent = (event.header.status & tds::status::ignore) != 0 ? Extent::given_up : Extent::whole;
+  if (!kept) return;
+  const std::size_t before = raw.size();
+  raw.append(event.raw);
+  if (!header) payload.append(event.raw);
+  else if (event.first) raw[before + status_at] = static_cast<char>(event.header.status & ~tds::status::any_reset);
+}
 
 // --- bytes ---
 
@@ -56,7 +102,7 @@ void TdsSession::State::pump_client(Instant now) {
     if (event.kind == tds::PacketEvent::Kind::need_more) break;
     if (event.kind == tds::PacketEvent::Kind::malformed) {
       drop();
-      return malformed_peer("client", event.problem.reason());
+      return channel_.malformed_peer("client", event.problem.reason(), awaited());
     }
     // The calls below may lead back to this function, so `input_` must be in order before.
     const std::string raw(event.raw);
@@ -79,7 +125,7 @@ bool TdsSession::State::take_attention(Instant now) {
   if (!waits || static_cast<std::uint8_t>(input_[0]) != tds::packet::attention || input_.size() < tds::packet_header_bytes) return false;
   const tds::PacketEvent event = client_reader_.next(std::string_view(input_).substr(0, tds::packet_header_bytes));
   if (event.kind != tds::PacketEvent::Kind::header) {
-    malformed_peer("client", event.problem.reason());
+    channel_.malformed_peer("client", event.problem.reason(), awaited());
     return false;
   }
   const std::string raw(event.raw);
@@ -100,7 +146,7 @@ bool TdsSession::State::take_attention(Instant now) {
 void TdsSession::State::on_client_event(const tds::PacketEvent& event, Instant now) {
   latest_ = now;
   if (channel_.stage == Stage::relaying) return forward_rest(event, now);
-  gather(event);
+  message_.add(event, rest_ != Rest::dropped);
   if (rest_ == Rest::dropped) {
     if (!event.ends_message) return;
     rest_ = Rest::gathered;
@@ -110,7 +156,10 @@ void TdsSession::State::on_client_event(const tds::PacketEvent& event, Instant n
   const bool greets = channel_.stage == Stage::client_prelogin && message_.type != tds::packet::login7;
   const std::size_t most = greets ? tds::prelogin_bytes_max : login ? tds::login7_bytes_max : channel_.options.held_bytes_max;
   if (!message_.complete() && message_.payload.size() <= most) return;
-  if (login) return message_.complete() ? on_login_message() : malformed_peer("client", "a message of the login is too long");
+  if (login) {
+    if (!message_.complete()) return channel_.malformed_peer("client", "a message of the login is too long", awaited());
+    return login_.on_client_message(std::exchange(message_, {}), !input_.empty());
+  }
   // The last packet is processed when its payload is there.
   if (message_.complete() || event.last) return on_message(now);
 }
@@ -126,42 +175,6 @@ void TdsSession::State::forward_rest(const tds::PacketEvent& event, Instant now)
   if (!event.ends_message) return;
   rest_ = Rest::gathered;
   if (relayed_ == Relayed::all) back_to_ready(now);
-}
-
-void TdsSession::State::gather(const tds::PacketEvent& event) {
-  const bool header = event.kind == tds::PacketEvent::Kind::header;
-  if (header && event.first) {
-    message_ = {};
-    message_.type = event.header.type;
-    message_.resets = event.header.status & tds::status::any_reset;
-  }
-  if (event.ends_message)
-    message_.extent = (event.header.status & tds::status::ignore) != 0 ? Message::Extent::given_up : Message::Extent::whole;
-  if (rest_ == Rest::dropped) return;
-  const std::size_t before = message_.raw.size();
-  message_.raw.append(event.raw);
-  if (!header) message_.payload.append(event.raw);
-  else if (event.first) message_.raw[before + status_at] = static_cast<char>(event.header.status & ~tds::status::any_reset);
-}
-
-void TdsSession::State::on_login_message() {
-  const Message message = std::exchange(message_, {});
-  switch (channel_.stage) {
-    case Stage::client_prelogin:
-      // jTDS without TLS sends no PRELOGIN, as clients of SQL Server 7 did.
-      if (message.type == tds::packet::login7 && !channel_.peer.encrypted_already) return login_.on_client_login(message.payload);
-      if (message.type != tds::packet::prelogin) return malformed_peer("client", "it does not begin with PRELOGIN");
-      return login_.on_client_prelogin(message.payload, !input_.empty());
-    case Stage::client_login:
-      if (message.type != tds::packet::login7) return malformed_peer("client", "a LOGIN7 was expected");
-      return login_.on_client_login(message.payload);
-    case Stage::client_sspi:
-      if (message.type != tds::packet::sspi) return malformed_peer("client", "the answer of an integrated login was expected");
-      channel_.to_server.back().append(message.raw);
-      channel_.stage = Stage::server_login;
-      return;
-    default: return;
-  }
 }
 
 // --- a message ---
@@ -197,7 +210,7 @@ void TdsSession::State::on_message(Instant now) {
   }
   if (verdict.does == Verdict::Does::declares) claims_.server_knows();
   if (!claims_.enforces() && verdict.way != Verdict::Way::answer) {
-    observe(verdict);
+    observe(verdict, claims_, channel_);
     return forward(verdict, now);
   }
   switch (verdict.way) {
@@ -246,36 +259,6 @@ void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
   }
   next_pair_ = claim.pair;
   send_leave(AfterLeave::enter, now);
-}
-
-void TdsSession::State::observe(const Verdict& verdict) {
-  if (verdict.way != Verdict::Way::gate && verdict.way != Verdict::Way::refuse) return;
-  conversation::Incident incident;
-  incident.kind = conversation::Incident::Kind::would_refuse;
-  incident.statement = verdict.statement;
-  incident.from_memory = true;
-  Claim claim = claims_.now();
-  std::string message;
-  if (verdict.way == Verdict::Way::refuse) {
-    incident.code = verdict.code;
-    incident.message = verdict.message;
-  } else if (!claim.code.empty()) {
-    incident.code = claim.code;
-    incident.message = claim.message;
-  } else if (claim.pair.complete()) {
-    const std::int64_t fence = channel_.host.highest_fence(claim.pair.scope);
-    channel_.host.saw_term(claim.pair.scope, claim.pair.term);
-    if (fence <= claim.pair.term) return;
-    message = stale_message(claim.pair, fence);
-    incident.code = "TG001";
-    incident.message = message;
-    incident.scope = claim.pair.scope;
-    incident.term = claim.pair.term;
-    incident.fence = fence;
-  } else {
-    return;
-  }
-  channel_.happened(incident);
 }
 
 // Sends the message unchanged, with the reset that it, or an earlier message, requires.

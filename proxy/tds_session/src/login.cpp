@@ -25,6 +25,25 @@ constexpr std::string_view integrated_advice =
 
 }  // namespace
 
+void Login::on_client_message(const Message& message, bool more_came) {
+  switch (channel_.stage) {
+    case Stage::client_prelogin:
+      // jTDS without TLS sends no PRELOGIN, as clients of SQL Server 7 did.
+      if (message.type == tds::packet::login7 && !channel_.peer.encrypted_already) return on_client_login(message.payload);
+      if (message.type != tds::packet::prelogin) return malformed_peer("client", "it does not begin with PRELOGIN");
+      return on_client_prelogin(message.payload, more_came);
+    case Stage::client_login:
+      if (message.type != tds::packet::login7) return malformed_peer("client", "a LOGIN7 was expected");
+      return on_client_login(message.payload);
+    case Stage::client_sspi:
+      if (message.type != tds::packet::sspi) return malformed_peer("client", "the answer of an integrated login was expected");
+      channel_.to_server.back().append(message.raw);
+      channel_.stage = Stage::server_login;
+      return;
+    default: return;
+  }
+}
+
 void Login::on_client_prelogin(std::string_view greeting, bool more_came) {
   const auto prelogin = tds::decode_prelogin(greeting);
   if (!prelogin) return malformed_peer("client", prelogin.problem().reason());

@@ -13,6 +13,7 @@
 #include "channel.hpp"
 #include "claims.hpp"
 #include "verdict.hpp"
+#include "verdict.hpp"
 
 namespace termgate::tds_session {
 
@@ -22,9 +23,8 @@ class Login {
 
   // --- the client ---
   // `more_came`: bytes of the client's follow already.
-  void on_client_prelogin(std::string_view payload, bool more_came);
+  void on_client_message(const Message& message, bool more_came);
   void client_has_tls() noexcept { encrypted_ = true; }
-  void on_client_login(std::string_view payload);
   const conversation::LoginRequest& request() const noexcept { return request_; }
   void on_admitted(const conversation::Admission& admission);
 
@@ -45,6 +45,8 @@ class Login {
   enum class Writes : std::uint8_t { nothing, attached_file, password };
   enum class Outcome : std::uint8_t { open, accepted, refused };
 
+  void on_client_prelogin(std::string_view payload, bool more_came);
+  void on_client_login(std::string_view payload);
   bool speaks_known_version(const tds::Login7& login);
   void on_server_prelogin();
   void on_environment_change(const tds::EnvironmentChange& change);

@@ -27,7 +27,7 @@ void TdsSession::State::take_server(std::string_view bytes, Instant now) {
     const tds::PacketEvent event = server_reader_.next(bytes);
     bytes.remove_prefix(event.used);
     if (event.kind == tds::PacketEvent::Kind::need_more) break;
-    if (event.kind == tds::PacketEvent::Kind::malformed) return malformed_peer("server", event.problem.reason());
+    if (event.kind == tds::PacketEvent::Kind::malformed) return channel_.malformed_peer("server", event.problem.reason(), awaited());
     on_server_event(event, now);
   }
   // The rest of a message whose beginning has just been forwarded.
@@ -44,7 +44,7 @@ void TdsSession::State::on_server_event(const tds::PacketEvent& event, Instant n
     case Stage::hello:
     case Stage::entering:
     case Stage::leaving: break;
-    default: return malformed_peer("server", "it answers what nobody has asked");
+    default: return channel_.malformed_peer("server", "it answers what nobody has asked", awaited());
   }
   if (!header) walk(event.raw);
   if (event.ends_message && channel_.stage != Stage::closing) server_message_ends(now);

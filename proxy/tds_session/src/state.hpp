@@ -48,11 +48,8 @@ class TdsSession::State {
   bool take_attention(Instant now);
   void on_client_event(const tds::PacketEvent& event, Instant now);
   void forward_rest(const tds::PacketEvent& event, Instant now);
-  void gather(const tds::PacketEvent& event);
-  void on_login_message();
   void on_message(Instant now);
   void through_gate(const Verdict& verdict, Instant now);
-  void observe(const Verdict& verdict);
   void forward(const Verdict& verdict, Instant now);
   void answer_locally(const Verdict& verdict);
   void refuse(std::string_view code, std::string_view message, bool from_memory, std::int64_t fence = 0);
@@ -60,7 +57,6 @@ class TdsSession::State {
 
   // --- calls.cpp ---
   enum class AfterLeave : std::uint8_t { ready, enter, refuse };
-  void send_call(std::string_view payload, std::uint8_t resets = 0);
   void send_hello(Instant now);
   void send_enter(const ScopedTerm& pair, Instant now);
   void send_leave(AfterLeave after, Instant now);
@@ -89,7 +85,6 @@ class TdsSession::State {
 
   // --- session.cpp ---
   void end(std::uint32_t number, std::string_view message) { channel_.end(number, message, awaited()); }
-  void malformed_peer(std::string_view who, std::string_view why) { channel_.malformed_peer(who, why, awaited()); }
   // Whether the client waits for an answer of which it has seen nothing yet.
   bool awaited() const noexcept;
   // Ends the session if the proxy drains and nothing is under way. True: it has ended.

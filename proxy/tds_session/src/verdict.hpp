@@ -23,6 +23,8 @@ struct Message {
   enum class Extent : std::uint8_t { begun, whole, given_up };
 
   bool complete() const noexcept { return extent != Extent::begun; }
+  // The next part of it, or the first of a new one. `kept`: with its bytes.
+  void add(const tds::PacketEvent& event, bool kept);
 
   std::uint8_t type = 0;
   // `begun`: more packets follow. `given_up`: in its last packet the client has withdrawn it.

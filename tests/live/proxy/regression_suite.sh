@@ -1,16 +1,24 @@
 #!/usr/bin/env bash
-# PostgreSQL's own regression and isolation suites, every session guarded and with a current term, directly and through the proxy [F7]: what
-# they print must be the same. By hand, for it needs PostgreSQL's source, configured and built, and a server of that major that has the
-# extension (./run extension PG_CONFIG).
+# PostgreSQL's own regression and isolation suites through the proxy [F7], every session with a current term: what they print must be the
+# same as directly. By hand, for it needs PostgreSQL's source, configured and built, and a server of that major (for the guard one that has
+# the extension: ./run extension PG_CONFIG).
 #
-#   tests/live/guard/proxy_suite.sh SOURCE PG_CONFIG [regress|isolation] [SCHEDULE]     TERMGATE: the command (build/termgate)
+#   tests/live/proxy/regression_suite.sh guard|seats SOURCE PG_CONFIG [regress|isolation] [SCHEDULE]
 #
-# Each suite runs three times, each time on a server of its own that has layer 1 in the suite's database: directly and not guarded, directly
-# and guarded, and through `termgate proxy --guard require`. Prints how many files were compared and which differ, with the differences in
-# files that KEEP names (a folder); exits 1 where what the proxy's run printed differs from the guarded run's.
+# TERMGATE: the command (build/termgate). Each suite runs on servers of its own that have layer 1 in the suite's database: directly; for
+# `guard` directly and guarded; and through `termgate proxy`, with `--guard require` or with `--seats eager`. Prints how many files were
+# compared and which differ, with the differences in files that KEEP names (a folder); exits 1 where what the proxy's run printed differs
+# from the guarded run's, or for seats from the direct run's.
 set -euo pipefail
-[ $# -ge 2 ] || { sed -n '2,11p' "$0" >&2; exit 2; }
+[ $# -ge 3 ] && [[ "$1" = guard || "$1" = seats ]] || { sed -n '2,12p' "$0" >&2; exit 2; }
+way=$1
+shift
 source=$1 config=$2 suites=${3:-regress isolation}
+if [ "$way" = guard ]; then
+  direct=(plain guarded) options=(--guard require) settings=("shared_preload_libraries=termgate_guard, termgate_shortcuts")
+else
+  direct=(plain) options=(--seats eager --guard off) settings=()
+fi
 here=$(cd "$(dirname "$0")/../../.." && pwd)
 termgate=${TERMGATE:-$here/build/termgate}
 work=$(mktemp -d)
@@ -30,14 +38,15 @@ cat "$here"/sql/postgres/before_install.sql "$here"/sql/postgres/install/*.sql "
 
 start() { # DATABASE
   local url
-  url=$(PG_SERVER_INITDB=1 "$here/tests/support/pg_server.sh" start "$major" "$work/server" "shared_preload_libraries=termgate_guard, termgate_shortcuts" fsync=off \
+  url=$(PG_SERVER_INITDB=1 "$here/tests/support/pg_server.sh" start "$major" "$work/server" ${settings[@]+"${settings[@]}"} fsync=off \
     max_prepared_transactions=10 wal_level=logical)
   port=${url##*:} port=${port%%/*}
   psql=("$PG_SERVER_BIN/psql" -qXAt -v ON_ERROR_STOP=1 -h 127.0.0.1 -p "$port")
   "${psql[@]}" -U postgres -d postgres -c "CREATE ROLE layer1_owner LOGIN" -c "CREATE DATABASE $1 TEMPLATE template0 LOCALE 'C'" \
     -c "GRANT CREATE ON DATABASE $1 TO layer1_owner" -c "ALTER DATABASE $1 SET lc_messages = 'C'"
   PGOPTIONS="-c client_min_messages=warning" "${psql[@]}" -1 -U layer1_owner -d "$1" -f "$work/layer1.sql" >/dev/null
-  "${psql[@]}" -U postgres -d "$1" -c "CREATE EXTENSION termgate_guard SCHEMA termgate" -c "SELECT termgate.seal('suite', 5)" >/dev/null
+  [ "$way" = seats ] || "${psql[@]}" -U postgres -d "$1" -c "CREATE EXTENSION termgate_guard SCHEMA termgate"
+  "${psql[@]}" -U postgres -d "$1" -c "SELECT termgate.seal('suite', 5)" >/dev/null
 }
 
 run() { # SUITE KIND SCHEDULE: the suite's output goes to $work/SUITE.KIND
@@ -53,7 +62,7 @@ run() { # SUITE KIND SCHEDULE: the suite's output goes to $work/SUITE.KIND
     proxy)
       export PGOPTIONS="-c termgate.scope=suite -c termgate.term=5"
       local listen=127.0.0.1:0
-      "$termgate" proxy --listen "$listen" --backend "postgresql://postgres@127.0.0.1:$port/$database" --guard require >"$work/proxy.log" 2>&1 &
+      "$termgate" proxy --listen "$listen" --backend "postgresql://postgres@127.0.0.1:$port/$database" "${options[@]}" >"$work/proxy.log" 2>&1 &
       proxy=$!
       local server=$port
       port=
@@ -79,10 +88,10 @@ run() { # SUITE KIND SCHEDULE: the suite's output goes to $work/SUITE.KIND
 
 status=0
 for suite in $suites; do
-  for kind in plain guarded proxy; do
+  for kind in "${direct[@]}" proxy; do
     run "$suite" "$kind" "${4:-$(if [ "$suite" = isolation ]; then echo isolation_schedule; else echo parallel_schedule; fi)}"
   done
-  for other in plain guarded; do
+  for other in "${direct[@]}"; do
     differ=()
     for file in "$work/$suite.$other"/results/*.out; do
       # Shows the advisory locks of all sessions, those of the checks of tests that run beside it among them.
@@ -90,7 +99,7 @@ for suite in $suites; do
       cmp -s "$file" "$work/$suite.proxy/results/$(basename "$file")" || differ+=("$(basename "$file" .out)")
     done
     echo "$suite: $(ls "$work/$suite.$other"/results/*.out | wc -l) files; through the proxy and $other differ: ${differ[*]:-none}"
-    if [ "$other" = guarded ] && [ ${#differ[@]} -gt 0 ]; then status=1; fi
+    if [ "$other" = "${direct[-1]}" ] && [ ${#differ[@]} -gt 0 ]; then status=1; fi
     if [ -n "${KEEP:-}" ]; then
       mkdir -p "$KEEP"
       for name in "${differ[@]}"; do
