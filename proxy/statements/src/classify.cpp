@@ -1192,6 +1192,7 @@ Classified classified(std::string_view sql, const Settings& settings) {
     result.statements.clear();
     result.statements.push_back(whole(sql, lexed, Kind::unparsable));
     result.statements.front().declared = result.declared;
+    result.statements.front().describes_first = describes_first(sql, lexed.tokens);
   };
   result.single = lexed.problem == Lexed::Problem::none && !lexed.several;
   result.speaks_of_terms = speaks_of_terms(sql);

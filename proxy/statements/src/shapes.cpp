@@ -125,9 +125,35 @@ class LoneCallReader {
   LoneCall call_;
 };
 
+bool is_string(TokenType type) noexcept {
+  return type == TokenType::string || type == TokenType::escape_string || type == TokenType::unicode_string ||
+         type == TokenType::bit_string || type == TokenType::dollar_string;
+}
+
+bool is_bare_begin(Tokens tokens) noexcept {
+  if (tokens.empty() || tokens.size() > 2) return false;
+  const Word second = tokens.back().word;
+  if (tokens.front().word == Word::start) return tokens.size() == 2 && second == Word::transaction;
+  return tokens.front().word == Word::begin && (tokens.size() == 1 || second == Word::work || second == Word::transaction);
+}
+
 }  // namespace
 
+bool describes_first(std::string_view sql, Tokens tokens) noexcept {
+  const auto first =
+      std::find_if(tokens.begin(), tokens.end(), [&](const Token& one) { return one.type != TokenType::symbol || sql[one.offset] != '('; });
+  if (first == tokens.end()) return false;
+  const Word word = first->word;
+  return word == Word::select || word == Word::with || word == Word::values || word == Word::table || word == Word::show;
+}
+
 void note_shapes(std::string_view sql, Tokens tokens, Statement& statement) {
+  const auto has = [&](auto is) { return std::any_of(tokens.begin(), tokens.end(), is); };
+  statement.parameters = has([](const Token& one) { return one.type == TokenType::parameter; });
+  statement.literals = has([](const Token& one) { return is_string(one.type); });
+  statement.names_tables = has([](const Token& one) { return one.word == Word::from || one.word == Word::table; });
+  statement.bare_begin = is_bare_begin(tokens);
+  statement.describes_first = describes_first(sql, tokens);
   if (statement.calls_termgate && statement.kind == Kind::write) statement.lone_call = LoneCallReader(sql, tokens).read();
   if (statement.access != Access::read_write) return;
   for (std::size_t i = 1; i < tokens.size(); ++i) {

@@ -1,4 +1,4 @@
-// Two kinds of statement that a proxy has to recognize exactly, by their tokens.
+// What a proxy has to know of a statement exactly, by its tokens.
 #pragma once
 
 #include <span>
@@ -10,7 +10,11 @@
 
 namespace termgate::statements {
 
-// Records in `statement` whether it is only a call of layer 1, and where its READ WRITE is.
+// Records in `statement` whether it is only a call of layer 1, where its READ WRITE is, and what its
+// tokens show (parameters, literals, names_tables, bare_begin, describes_first).
 void note_shapes(std::string_view sql, std::span<const Token> tokens, Statement& statement);
+
+// Statement::describes_first.
+bool describes_first(std::string_view sql, std::span<const Token> tokens) noexcept;
 
 }  // namespace termgate::statements

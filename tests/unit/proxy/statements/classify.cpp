@@ -411,6 +411,38 @@ TEST_CASE("classify: one call of layer 1 and nothing else", "[F6][proxy][stateme
   }
 }
 
+TEST_CASE("classify: what the tokens of a statement show", "[F6][proxy][statements]") {
+  const auto of = [](const std::string& sql) {
+    const auto text = classify(sql);
+    const Statement& one = text.statements.back();
+    std::string shown;
+    if (one.parameters) shown += " parameters";
+    if (one.literals) shown += " literals";
+    if (one.names_tables) shown += " tables";
+    if (one.bare_begin) shown += " begin";
+    if (one.describes_first) shown += " describes";
+    return shown;
+  };
+  CHECK(of("SELECT 1") == " describes");
+  CHECK(of("/* c */ -- d\n (SELECT $1)") == " parameters describes");
+  CHECK(of("SELECT '$1' || $$ FROM $$, \"from\"") == " literals describes");
+  CHECK(of("SELECT E'a' FROM t") == " literals tables describes");
+  CHECK(of("SELECT b'1', x'f', U&'a'") == " literals describes");
+  CHECK(of("TABLE t") == " tables describes");
+  CHECK(of("SHOW all") == " describes");
+  CHECK(of("WITH a AS (SELECT 1) INSERT INTO t SELECT 2 RETURNING 3") == " describes");
+  CHECK(of("INSERT INTO t VALUES ($1) RETURNING a") == " parameters");
+  CHECK(of("SAVEPOINT s").empty());
+  for (const char* bare : {"BEGIN", "begin WORK;", "Begin /* c */ transaction", "START -- d\n TRANSACTION"}) CHECK(of(bare) == " begin");
+  for (const char* other : {"BEGIN READ ONLY", "START TRANSACTION ISOLATION LEVEL SERIALIZABLE", "COMMIT", "\"begin\""})
+    CHECK(of(other).find("begin") == std::string::npos);
+  // What cannot be read may have all of them.
+  CHECK(of("SELECT 'open") == " parameters literals tables describes");
+  std::string many = "INSERT INTO t VALUES (1";
+  for (int i = 0; i < 300'000; ++i) many += ",1";
+  CHECK(of(many + ")") == " parameters literals tables");
+}
+
 TEST_CASE("classify: settings", "[proxy][statements]") {
   check_rows(
       {

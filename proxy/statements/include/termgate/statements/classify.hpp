@@ -132,6 +132,17 @@ struct Statement {
   std::vector<std::size_t> write_words;
   // Contains COMMIT, ROLLBACK or CALL as a word. A DO with one of them may end transactions.
   bool holds_transaction_words = false;
+  // Has a parameter ($1). True if that is not known.
+  bool parameters = true;
+  // Has a string, which the input function of its type reads. True if that is not known.
+  bool literals = true;
+  // Has FROM or TABLE as a word. True if that is not known.
+  bool names_tables = true;
+  // BEGIN [WORK | TRANSACTION] or START TRANSACTION, without modes.
+  bool bare_begin = false;
+  // The server describes its rows before it makes the first one: a query or SHOW. INSERT …
+  // RETURNING and EXECUTE describe them only once they have succeeded.
+  bool describes_first = false;
   // Must run alone if the table is partitioned: CLUSTER t, REINDEX TABLE t, REINDEX INDEX i.
   bool perhaps_alone = false;
 
