@@ -53,7 +53,11 @@ bool is_of_a_result(char type) noexcept {
     case backend::no_data:
     case backend::data_row:
     case backend::command_complete:
-    case backend::empty_query_response: return true;
+    case backend::empty_query_response:
+    // COPY (INSERT … RETURNING …) TO STDOUT counts as a write like any other.
+    case backend::copy_out_response:
+    case backend::copy_data:
+    case backend::copy_done: return true;
     default: return false;
   }
 }

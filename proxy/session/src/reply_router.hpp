@@ -33,7 +33,7 @@ inline constexpr std::array<RepliesOf, request_count> reply_table{{
     {Request::sync, "", "Z"},
     {Request::query, "TDCIGHWdc", "Z"},
     {Request::function_call, "V", "Z"},
-    {Request::passage, "12TnDCI", "Z"},
+    {Request::passage, "12TnDCIHdc", "Z"},
     {Request::nothing, "", ""},
 }};
 

@@ -15,9 +15,11 @@ way=$1
 shift
 source=$1 config=$2 suites=${3:-regress isolation}
 if [ "$way" = guard ]; then
-  direct=(plain guarded) options=(--guard require) settings=("shared_preload_libraries=termgate_guard, termgate_shortcuts")
+  owner=LOGIN direct=(plain guarded) options=(--guard require) settings=("shared_preload_libraries=termgate_guard, termgate_shortcuts")
 else
   direct=(plain) options=(--seats eager --guard off) settings=()
+  # The suite logs in as superuser, and only a superuser may end such a session.
+  owner=SUPERUSER
 fi
 here=$(cd "$(dirname "$0")/../../.." && pwd)
 termgate=${TERMGATE:-$here/build/termgate}
@@ -42,10 +44,15 @@ start() { # DATABASE
     max_prepared_transactions=10 wal_level=logical)
   port=${url##*:} port=${port%%/*}
   psql=("$PG_SERVER_BIN/psql" -qXAt -v ON_ERROR_STOP=1 -h 127.0.0.1 -p "$port")
-  "${psql[@]}" -U postgres -d postgres -c "CREATE ROLE layer1_owner LOGIN" -c "CREATE DATABASE $1 TEMPLATE template0 LOCALE 'C'" \
+  "${psql[@]}" -U postgres -d postgres -c "CREATE ROLE layer1_owner LOGIN $owner" -c "CREATE DATABASE $1 TEMPLATE template0 LOCALE 'C'" \
     -c "GRANT CREATE ON DATABASE $1 TO layer1_owner" -c "ALTER DATABASE $1 SET lc_messages = 'C'"
   PGOPTIONS="-c client_min_messages=warning" "${psql[@]}" -1 -U layer1_owner -d "$1" -f "$work/layer1.sql" >/dev/null
-  [ "$way" = seats ] || "${psql[@]}" -U postgres -d "$1" -c "CREATE EXTENSION termgate_guard SCHEMA termgate"
+  if [ "$way" = seats ]; then
+    # Of each role that the suite makes.
+    "${psql[@]}" -U postgres -d "$1" -c "GRANT USAGE ON SCHEMA termgate TO PUBLIC" -c "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA termgate TO PUBLIC"
+  else
+    "${psql[@]}" -U postgres -d "$1" -c "CREATE EXTENSION termgate_guard SCHEMA termgate"
+  fi
   "${psql[@]}" -U postgres -d "$1" -c "SELECT termgate.seal('suite', 5)" >/dev/null
 }
 
@@ -62,7 +69,7 @@ run() { # SUITE KIND SCHEDULE: the suite's output goes to $work/SUITE.KIND
     proxy)
       export PGOPTIONS="-c termgate.scope=suite -c termgate.term=5"
       local listen=127.0.0.1:0
-      "$termgate" proxy --listen "$listen" --backend "postgresql://postgres@127.0.0.1:$port/$database" "${options[@]}" >"$work/proxy.log" 2>&1 &
+      "$termgate" proxy --listen "$listen" --backend "postgresql://postgres@127.0.0.1:$port/$database" --http 127.0.0.1:0 "${options[@]}" >"$work/proxy.log" 2>&1 &
       proxy=$!
       local server=$port
       port=
@@ -70,6 +77,7 @@ run() { # SUITE KIND SCHEDULE: the suite's output goes to $work/SUITE.KIND
         sleep 0.1
         port=$(grep -oE 'listening address=127.0.0.1:[0-9]+' "$work/proxy.log" | grep -oE '[0-9]+$' | head -1 || true)
       done
+      http=$(grep -oE 'serving_http address=127.0.0.1:[0-9]+' "$work/proxy.log" | grep -oE '[0-9]+$' || true)
       [ -n "$port" ] || { cat "$work/proxy.log" >&2; exit 1; }
       ;;
   esac
@@ -80,7 +88,11 @@ run() { # SUITE KIND SCHEDULE: the suite's output goes to $work/SUITE.KIND
   "${words[@]}" --use-existing --dbname="$database" --host=127.0.0.1 --port="$port" --user=postgres --bindir="$PG_SERVER_BIN" \
     --inputdir="$folder" --outputdir="$work/out" --schedule="$folder/$3" >"$work/out/log" 2>&1 || true
   mv "$work/out" "$work/$1.$2"
+  [ -z "${KEEP:-}" ] || { mkdir -p "$KEEP"; cp "$work/proxy.log" "$KEEP/" 2>/dev/null || true; }
   unset PGOPTIONS
+  if [ "$2" = proxy ] && [ "$way" = seats ]; then
+    echo "transactions, and those that were checked: $(curl -s "http://127.0.0.1:$http/metrics" | sed -n 's/^termgate_\(fenced_\)\?transactions_total //p' | tr '\n' ' ')"
+  fi
   echo "$1, $2: $(grep -E 'tests (passed|failed)|^# (All|[0-9]+ of)' "$work/$1.$2/log" | tr -s ' ' | tail -1)"
   if grep -E 'TRAP|PANIC|was terminated by signal' "$work/server/data/server.log"; then exit 1; fi
   stop

@@ -72,6 +72,22 @@ TEST_CASE("session: under a seat the client's bytes pass, and nothing of ours is
   script.replay();
 }
 
+TEST_CASE("session: under a seat a COPY of what a write returns passes as a query does", "[F7][proxy]") {
+  Script script = seated();
+  const std::string text = "COPY (INSERT INTO t VALUES (1) RETURNING a) TO STDOUT";
+  const std::string head("\0\0\1\0\0", 5);
+  const std::string copied = opaque('H', head) + copy_data("1\n") + copy_done() + complete("COPY 1");
+  script.client(query(text)).to_server(query(text));
+  script.server(copied + ready('I')).to_client(copied + ready('I')).told({});
+  const std::string group = parse("", text) + bind_message("", "", {}) + execute() + sync_message();
+  const std::string done = parse_complete() + bind_complete() + copied + ready('I');
+  script.client(group).to_server(group);
+  script.server(done).to_client(done).told({});
+  script.client(query(insert)).to_server(query(insert));
+  script.server(inserted()).to_client(inserted());
+  script.replay();
+}
+
 TEST_CASE("session: the operator is told why there is no seat", "[F7][proxy]") {
   Script none = asking();
   none.server(set_done() + own_mode_done() + parse_complete() + bind_complete() + row({"", "the guard checks this session", ""}) +
