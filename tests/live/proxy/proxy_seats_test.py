@@ -124,7 +124,6 @@ REPLIES = (
     "DROP TABLE IF EXISTS two, three",
     "TRUNCATE t",
     "EXPLAIN (COSTS off) INSERT INTO t VALUES (1)",
-    "EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) DELETE FROM t",
     "SHOW lc_messages",
     "VALUES (1), (2)",
     "TABLE t",
