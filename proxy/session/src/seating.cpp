@@ -78,6 +78,7 @@ bool Seating::passes_seated(const Effects& effects) const noexcept {
     case Kind::prepare_transaction:
     case Kind::call:
     case Kind::do_block:
+    case Kind::discard:  // DISCARD SEQUENCES takes away what proves the seat to the triggers of protect
     case Kind::discard_all:
     case Kind::reset_all: return false;
     default: return true;

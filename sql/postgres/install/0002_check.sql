@@ -584,6 +584,14 @@ BEGIN
   RETURN v_fence;
 END $$;
 
+-- Whether `seats.session` is the number of this server session. After DISCARD SEQUENCES it has none, which currval() raises (55000).
+CREATE OR REPLACE FUNCTION @schema@._is_this_session(p_session bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN p_session OPERATOR(pg_catalog.=) pg_catalog.currval('@schema@.seat_sessions'::pg_catalog.regclass);
+EXCEPTION WHEN object_not_in_prerequisite_state THEN
+  RETURN false;
+END $$;
+
 -- Whether this session has a seat in the scope under that term (NULL: any), which is as good as a check. Only at READ COMMITTED, for an older snapshot may show a seat that was given up; and not
 -- where this very transaction takes it, which is judged by its check.
 CREATE OR REPLACE FUNCTION @schema@._seated(p_scope text, p_term bigint) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -593,7 +601,7 @@ BEGIN
   END IF;
   PERFORM FROM @schema@.seats s
     WHERE s.scope OPERATOR(pg_catalog.=) p_scope COLLATE pg_catalog."C" AND s.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND (p_term IS NULL OR s.term OPERATOR(pg_catalog.=) p_term)
-      AND s.session OPERATOR(pg_catalog.=) pg_catalog.currval('@schema@.seat_sessions'::pg_catalog.regclass)
+      AND @schema@._is_this_session(s.session)
       AND s.xmin IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.xid;
   RETURN FOUND;
 END $$;

@@ -128,7 +128,7 @@ BEGIN
      AND @schema@._covers(p_table) THEN
     PERFORM FROM @schema@.seats s
       WHERE s.scope OPERATOR(pg_catalog.=) p_scope COLLATE pg_catalog."C" AND s.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()
-        AND s.session OPERATOR(pg_catalog.=) pg_catalog.currval('@schema@.seat_sessions'::pg_catalog.regclass)
+        AND @schema@._is_this_session(s.session)
         AND s.xmin IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.xid
         AND (pg_catalog.current_setting('termgate.scope', true) COLLATE pg_catalog."C" IS DISTINCT FROM p_scope COLLATE pg_catalog."C"
              OR coalesce(pg_catalog.current_setting('termgate.term', true), '') IN ('', s.term::pg_catalog.text));

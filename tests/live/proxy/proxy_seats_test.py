@@ -361,7 +361,15 @@ def test_a_session_raises_its_own_scope(rig):
 
 
 @pytest.mark.parametrize(
-    "sql", ("DISCARD ALL", "RESET ALL", "SET ROLE other", "SET SESSION AUTHORIZATION DEFAULT", "SET default_transaction_read_only = on")
+    "sql",
+    (
+        "DISCARD ALL",
+        "DISCARD SEQUENCES",
+        "RESET ALL",
+        "SET ROLE other",
+        "SET SESSION AUTHORIZATION DEFAULT",
+        "SET default_transaction_read_only = on",
+    ),
 )
 def test_what_changes_the_session_gives_it_back(rig, sql):
     c = rig.seated()
