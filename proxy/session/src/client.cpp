@@ -193,7 +193,7 @@ void Session::State::client_event(const Event& event) {
   if (pipeline_.needs_hold && (event.type == frontend::parse || event.type == frontend::bind || event.type == frontend::describe ||
                                event.type == frontend::execute)) {
     line_.client_parts = Line::Parts::drop;
-    return refusals_.refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
+    return refusals_.refuse(Act::refuse_after_held, {}, {});
   }
   if (line_.in_copy_in && (event.type == frontend::sync || event.type == frontend::flush)) {
     // In the middle of a copy the server ignores these, so no reply is owed.

@@ -34,7 +34,7 @@ bool holds_literal(std::string_view sql) noexcept {
 
 // Whether the server may run a function, a cast or a trigger for this statement.
 bool may_run_code(const Effects& effects) {
-  const Does does = unit_of(effects, false, false).does;
+  const Does does = does_of(effects);
   return does != Does::quiet && !(does == Does::declares && effects.exactly_declares);
 }
 
@@ -85,7 +85,7 @@ void PipelineRunner::on_parse(const Event& event) {
     // A statement that passes because it runs no code is parsed again before each Bind, because
     // code can drop its name and give it to another statement.
     const bool asks = claims_.active() && asks_for_read_write(effects, statement);
-    if ((!name.empty() || asks) && !effects.runs_prepared && unit_of(effects, false, false).does < Does::reads) {
+    if ((!name.empty() || asks) && !effects.runs_prepared && does_of(effects) < Does::reads) {
       const auto parse_of = [&](std::string_view written) {
         std::string bytes;
         pgwire::append_parse(bytes, parse->statement, written, types);
@@ -128,19 +128,18 @@ bool PipelineRunner::guard_parse(std::string_view name, Known known) {
   Effects& effects = known.effects;
   // A parameter's input function runs at the Bind, not now.
   effects.input_runs_code = false;
-  const bool code = carrier_.runs_code_ahead(effects, Step::parses);
+  const bool code = ahead_of(effects, Step::parses) != Does::quiet;
   const Claim claim = judgement_.claim_for(known);
   if (model_.tx.in_block && pipeline_.direct) {
     carrier_.guard_block(effects, claim, Step::parses);
     if (effects.takes_snapshot && !model_.tx.writable) model_.tx.snapshot = true;
   } else if (code && judgement_.may_write()) {
-    guard_group(effects, known, Step::plans, true);
+    guard_group(effects, known, Step::parses, true);
   } else if (code) {
     // If the held messages are opened later, the opening is ahead of this one.
     if (claim.named) note_named(claim);
-    const Does does = unit_of(effects, claim.named, claims_.final_rule()).does;
     const Standing standing = judgement_.standing_of(claim);
-    pipeline_.called |= does == Does::calls && standing != Standing::current && standing != Standing::uncertain;
+    pipeline_.called |= does_of(effects) == Does::calls && standing != Standing::current && standing != Standing::uncertain;
     pipeline_.acted_here |= effects.calls_unknown;
     pipeline_.planned |= effects.way != Way::alone;
   }
@@ -184,7 +183,7 @@ void PipelineRunner::on_bind(const Event& event) {
   group_begins(prepared != nullptr && (!prepared->declared.empty() || prepared->effects.only_declares));
   if (seating_.passes_under_seat() && !seating_.passes_seated(prepared)) group_begins(true);
   model_.before_bind(statement);
-  if (pipeline_.discarded) return refusals_.refuse("0A000", discard_alone, "");  // a Bind plans, and planning runs functions
+  if (pipeline_.discarded) return refusals_.refuse(Act::refuse_discard, {}, {});  // a Bind plans, and planning runs functions
   if (is_reserved(statement) || is_reserved(portal)) {
     line_.client_parts = Line::Parts::drop;
     return refusals_.refuse_reserved();
@@ -206,7 +205,7 @@ void PipelineRunner::on_bind(const Event& event) {
   // A write is decided here already, so that its values go straight through, however many there
   // are.
   const Effects effects = judgement_.resolved(bound.effects, bound.executes);
-  if (effects.way == Way::write || model_.tx.in_block || !event.last || carrier_.runs_code_ahead(effects, Step::plans)) {
+  if (effects.way == Way::write || model_.tx.in_block || !event.last || ahead_of(effects, Step::plans) != Does::quiet) {
     guard_group(effects, bound, Step::plans, event.last);
     if (line_.stage != Stage::ready) return;
     if (pipeline_.refused) {
@@ -228,7 +227,7 @@ void PipelineRunner::on_bind(const Event& event) {
   pipeline_.just_parsed.reset();
   pipeline_.snapshot_here |= effects.takes_snapshot;
   model_.tx.bound.reset();
-  if (carrier_.runs_code_ahead(effects, Step::plans) && !model_.tx.failed)
+  if (ahead_of(effects, Step::plans) != Does::quiet && !model_.tx.failed)
     model_.on_bind(portal, effects, judgement_.claim_for(bound).named);
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }

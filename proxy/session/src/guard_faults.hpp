@@ -62,7 +62,9 @@ Act decide_with(Fault fault, Unit unit, TransactionView view, Standing claim, De
     case Fault::a_comment_stands_for_all: view.unnamed = false; break;
     case Fault::lock_lasts_to_the_commit: view.left_over = false; break;
     case Fault::own_call_spares_neighbours:
-      if (view.writable && !view.session_passed && !view.other_passed && (unit.does == Does::commit || view.acted)) return Act::pass;
+      if ((unit.does == Does::commit ? view.opened || !view.guards : view.may_write() && view.acted) && !view.session_passed &&
+          !view.other_passed)
+        return Act::pass;
       break;
     default: break;
   }
