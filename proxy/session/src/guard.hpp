@@ -144,38 +144,24 @@ struct PipelineView {
   bool called = false;
   // The transaction can still be opened where it begins.
   bool opening_possible = true;
-
-  bool operator==(const PipelineView&) const = default;
 };
 
-// The transaction that the unit would run in.
-struct TransactionView {
-  Place place = Place::alone;
+// What is known of a transaction, when everything sent has run.
+struct TransactionFacts {
   bool failed = false;
-  // The server's session is READ ONLY by default, so that the proxy has to open a transaction.
-  bool guards = true;
-  // The proxy opened it: made it writable.
-  bool opened = false;
-  // The proxy made it READ ONLY again.
-  bool locked = false;
   // Its access mode is fixed, and it is READ ONLY.
   bool snapshot = false;
-  // The client wants it READ ONLY.
-  bool read_only = false;
-  // The client wants the session READ ONLY, or the server is a standby.
-  bool reads_only = false;
-  // termgate_guard refuses what no passed check covers, whatever the proxy lets through.
-  bool server_guards = false;
-  // The check has passed for what the session declares, or for its rule.
+  // The proxy made it writable.
+  bool writable = false;
+  // The proxy made it READ ONLY again.
+  bool locked = false;
+  // The check of what the session declares, or of its rule, has passed, or is on its way ahead of
+  // whatever follows.
   bool session_passed = false;
-  // The check has passed for the claim of a comment, or for the arguments of check_term().
+  // The same for the claim of a comment, or for the arguments of check_term().
   bool other_passed = false;
-  // The check has passed for the claim that this unit names.
-  bool named_passed = false;
   // Something that ran since the last check may have changed the declaration.
   bool redeclared = false;
-  // Only a Parse or a Bind may have done so whose own statement may follow at once.
-  bool redeclared_ahead = false;
   // Something ran in it that needs a check: anything but declarations and calls of layer 1.
   bool acted = false;
   // The same, since the last check of what the session declares.
@@ -186,9 +172,30 @@ struct TransactionView {
   // Something acted under what the session declares since that was last checked. The check of a
   // comment's claim does not cover it.
   bool unnamed = false;
-  // Something ran while the proxy had made it READ ONLY again. What that left behind, a cursor
-  // WITH HOLD or a deferred trigger, may run at the COMMIT.
+  // Something ran while it was locked. What that left behind, a cursor WITH HOLD or a deferred
+  // trigger, may run at the COMMIT, when no savepoint keeps the transaction READ ONLY any more.
   bool left_over = false;
+
+  bool passed_any() const noexcept { return session_passed || other_passed; }
+  bool operator==(const TransactionFacts&) const = default;
+};
+
+// The transaction that the unit would run in, and what is around it.
+struct TransactionView {
+  Place place = Place::alone;
+  TransactionFacts tx{};
+  // The server's session is READ ONLY by default, so that the proxy has to make it writable.
+  bool guards = true;
+  // The client wants it READ ONLY.
+  bool read_only = false;
+  // The client wants the session READ ONLY, or the server is a standby.
+  bool reads_only = false;
+  // termgate_guard refuses what no passed check covers, whatever the proxy lets through.
+  bool server_guards = false;
+  // The check has passed for the claim that this unit names.
+  bool named_passed = false;
+  // Only a Parse or a Bind may have declared whose own statement may follow at once.
+  bool redeclared_ahead = false;
   // --- for a pipeline ---
   PipelineView pipeline{};
   // Messages are held ahead of the unit, and it can be held too.
@@ -196,8 +203,7 @@ struct TransactionView {
   // The worst claim that a comment in the pipeline names.
   Standing members = Standing::none;
 
-  bool may_write() const noexcept { return (opened && !locked) || !guards; }
-  bool operator==(const TransactionView&) const = default;
+  bool may_write() const noexcept { return (tx.writable && !tx.locked) || !guards; }
 };
 
 struct Policy {
@@ -279,23 +285,23 @@ enum class Act : std::uint8_t {
 constexpr bool is_refusal(Act act) noexcept { return act >= Act::refuse_claim; }
 constexpr bool refuses_claim(Act act) noexcept { return act == Act::refuse_claim || act == Act::refuse_known; }
 
-Act decide(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept;
+Act decide(const Unit& unit, const TransactionView& view, Standing claim, const Policy& policy) noexcept;
 
 // What is refused, or waits, before the transaction around it is touched: `pass` for all others.
-Act at_sight(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept;
+Act at_sight(const Unit& unit, const TransactionView& view, Standing claim, const Policy& policy) noexcept;
 
 // What this transaction still needs before it may commit: pass, check, recheck or lock.
-Act before_commit(const TransactionView& transaction, const Policy& policy) noexcept;
+Act before_commit(const TransactionView& view, const Policy& policy) noexcept;
 
 // What happens to a pipeline that can be held no longer: it is opened, stays READ ONLY, or passes.
 // `writes`: a write was parsed in it. `flushed`: more of it may follow.
-Act before_flush(const TransactionView& transaction, Standing claim, bool writes, bool flushed) noexcept;
+Act before_flush(const TransactionView& view, Standing claim, bool writes, bool flushed) noexcept;
 
 // Whether the unit is decided about completely: when it runs, or when a write is bound that opens
 // its block, so that its values go straight through, however many there are.
-bool runs_now(const Unit& unit, bool opened, Standing claim) noexcept;
+bool runs_now(const Unit& unit, bool writable, Standing claim) noexcept;
 
 // Whether the transaction may go on with `unit` without another check.
-bool covered(const Unit& unit, const TransactionView& transaction, Standing claim) noexcept;
+bool covered(const Unit& unit, const TransactionView& view, Standing claim) noexcept;
 
 }  // namespace termgate::session

@@ -177,25 +177,16 @@ Unit Judgement::unit_of(const Effects& effects, const Claim& claim, Step step) c
 TransactionView Judgement::view_of(const Claim& claim, Place outside) const {
   TransactionView view;
   view.place = model_.tx.in_block ? Place::block : outside;
-  view.failed = model_.tx.failed;
+  view.tx = model_.tx;
+  view.tx.locked |= model_.locked_for_good;
+  view.tx.unnamed &= standing_of(claim) != Standing::none;
   view.guards = claims_.guards();
-  view.opened = model_.tx.writable;
-  view.locked = model_.tx.locked || model_.locked_for_good;
-  view.snapshot = model_.tx.snapshot;
   view.read_only = model_.mode_now() == Mode::read_only || facts_.standby();
   view.reads_only = facts_.standby() || model_.by_default.believed == Mode::read_only;
   view.server_guards = claims_.server_guarded();
-  view.session_passed = model_.tx.session_passed;
-  view.other_passed = model_.tx.other_passed;
   view.named_passed = claim.named && claim.certain && is_known_by(claim.pair.scope) &&
                       std::find(model_.tx.passed.begin(), model_.tx.passed.end(), claim.pair) != model_.tx.passed.end();
-  view.redeclared = model_.tx.redeclared;
   view.redeclared_ahead = model_.tx.parsed || model_.tx.bound;
-  view.acted = model_.tx.acted;
-  view.acted_since = model_.tx.acted_since;
-  view.code_declared = model_.tx.code_declared;
-  view.unnamed = model_.tx.unnamed && standing_of(claim) != Standing::none;
-  view.left_over = model_.tx.left_over;
   return view;
 }
 

@@ -31,37 +31,16 @@ enum class Mode : std::uint8_t {
 };
 
 // The transaction as it will be when everything sent has run.
-struct Transaction {
+struct Transaction : TransactionFacts {
   bool in_block = false;
-  bool failed = false;
   Mode mode = Mode::servers;
-  bool snapshot = false;  // its access mode is fixed, and it is READ ONLY
-  bool writable = false;  // the proxy made it writable
-  bool locked = false;    // the proxy made it READ ONLY again
   // AND CHAIN began it, so what made or locked the transaction before may be undone.
   bool mode_unsure = false;
-  // The check of what the session declares has passed, or is on its way ahead of whatever follows.
-  bool session_passed = false;
-  // A check of a comment's claim, or of the arguments of check_term(), has passed or is on its way.
-  bool other_passed = false;
-  // Something may have changed the declaration since the last check.
-  bool redeclared = false;
-  // Something ran that needs a check before the transaction commits.
-  bool acted = false;
-  // Something ran that needs a check, since the last check of what the session declares.
-  bool acted_since = false;
-  // Something that acted may have changed the declaration since the last check.
-  bool code_declared = false;
   // Scope or term may have been declared in this transaction.
   bool declared_inside = false;
   // Something in it may have changed the session's default.
   bool suspect = false;
   bool calling_cursor = false;  // FETCH may run functions
-  // Something acted under what the session declares, since that was last checked.
-  bool unnamed = false;
-  // Something ran while it was locked. What that left for the COMMIT runs when no savepoint keeps
-  // the transaction READ ONLY any more.
-  bool left_over = false;
   // The client has set a savepoint in it.
   bool savepoint = false;
   // The names of the client's open savepoints. Empty optional: not known after an error.
@@ -80,7 +59,6 @@ struct Transaction {
   // the declaration.
   std::optional<std::string> parsed, bound;
 
-  bool passed_any() const noexcept { return session_passed || other_passed; }
   bool outside_savepoints() const noexcept { return !marked && (!savepoint || (savepoints && savepoints->empty())); }
   // What the session declares was checked.
   void checked() { redeclared = code_declared = acted_since = unnamed = false; }

@@ -33,8 +33,8 @@ bool runs_something(Does does) { return does >= Does::fetch; }
 bool harmless(Does does) { return does == Does::declares || does == Does::own_call || does == Does::savepoint; }
 bool looks_like_read(Does does) { return does == Does::reads || does == Does::calls || does == Does::fetch; }
 bool passed_for(const Unit& unit, const TransactionView& view, Standing claim) {
-  return unit.named ? view.named_passed && !view.code_declared
-                    : !view.redeclared && (view.session_passed || (claim == Standing::none && view.other_passed));
+  return unit.named ? view.named_passed && !view.tx.code_declared
+                    : !view.tx.redeclared && (view.tx.session_passed || (claim == Standing::none && view.tx.other_passed));
 }
 
 // What the server does with the unit: what runs, a Parse, a Bind, and whether that runs code. A Bind may run an input function.
@@ -63,10 +63,11 @@ std::string told(const Unit& unit, const TransactionView& view, Standing claim, 
                      " act " + std::to_string(static_cast<int>(act));
   const auto add = [&](const char* name, bool is) { text += is ? std::string(" ") + name : ""; };
   add("hole", unit.hole), add("named", unit.named), add("redeclares", unit.redeclares), add("input", unit.input);
-  add("guards", view.guards), add("opened", view.opened), add("locked", view.locked), add("snapshot", view.snapshot);
-  add("read_only", view.read_only), add("session_passed", view.session_passed), add("other_passed", view.other_passed);
-  add("named_passed", view.named_passed), add("redeclared", view.redeclared), add("acted", view.acted), add("since", view.acted_since);
-  add("code_declared", view.code_declared), add("unnamed", view.unnamed), add("called", view.pipeline.called);
+  add("guards", view.guards), add("opened", view.tx.writable), add("locked", view.tx.locked), add("snapshot", view.tx.snapshot);
+  add("read_only", view.read_only), add("session_passed", view.tx.session_passed), add("other_passed", view.tx.other_passed);
+  add("named_passed", view.named_passed), add("redeclared", view.tx.redeclared), add("acted", view.tx.acted),
+      add("since", view.tx.acted_since);
+  add("code_declared", view.tx.code_declared), add("unnamed", view.tx.unnamed), add("called", view.pipeline.called);
   add("opening_possible", view.pipeline.opening_possible), add("members", refused(view.members)), add("can_wait", view.can_wait);
   return text;
 }
@@ -97,21 +98,21 @@ void each_transaction(Place place, const PipelineView& pipeline, Look look) {
                                 .redeclares = (of & 4) != 0};
                 look(unit,
                      TransactionView{.place = place,
+                                     .tx = {.snapshot = bit(3),
+                                            .writable = bit(1),
+                                            .locked = bit(2),
+                                            .session_passed = pass.session,
+                                            .other_passed = pass.other,
+                                            .redeclared = bit(5),
+                                            .acted = ran.acted,
+                                            .acted_since = ran.since,
+                                            .code_declared = ran.declared,
+                                            .unnamed = bit(6),
+                                            .left_over = bit(6)},
                                      .guards = bit(0),
-                                     .opened = bit(1),
-                                     .locked = bit(2),
-                                     .snapshot = bit(3),
                                      .read_only = bit(4),
                                      .reads_only = bit(4),
-                                     .session_passed = pass.session,
-                                     .other_passed = pass.other,
                                      .named_passed = pass.named,
-                                     .redeclared = bit(5),
-                                     .acted = ran.acted,
-                                     .acted_since = ran.since,
-                                     .code_declared = ran.declared,
-                                     .unnamed = bit(6),
-                                     .left_over = bit(6),
                                      .pipeline = pipeline},
                      static_cast<Standing>(standing));
               }
@@ -134,10 +135,10 @@ void each_pipeline(Look look) {
                             .hole = (of & 1) != 0,
                             .named = (of & 2) != 0,
                             .redeclares = (of & 4) != 0};
-            TransactionView view{.place = Place::group, .guards = bit(0), .opened = bit(1)};
+            TransactionView view{.place = Place::group, .tx = {.writable = bit(1)}, .guards = bit(0)};
             view.read_only = view.reads_only = bit(2);
-            view.session_passed = view.acted = view.acted_since = bit(3);
-            view.redeclared = bit(4);
+            view.tx.session_passed = view.tx.acted = view.tx.acted_since = bit(3);
+            view.tx.redeclared = bit(4);
             view.can_wait = bit(5);
             view.members = bit(6) ? Standing::stale : Standing::none;
             view.pipeline = {.begun = true,
@@ -168,7 +169,7 @@ TEST_CASE("guard: no possible writer runs in a transaction that can write withou
     ++seen;
     const bool can_write = view.may_write() || makes_writable(act);
     // At a Parse and a Bind that is what it runs already. Without any claim it may be declared later: the COMMIT comes after a check.
-    const Does does = view.place == Place::block && runs_now(unit, view.opened, claim) ? unit.does : unit.now();
+    const Does does = view.place == Place::block && runs_now(unit, view.tx.writable, claim) ? unit.does : unit.now();
     if (act == Act::frame || act == Act::wait || act == Act::open_later) return;
     if (!can_write || !runs_something(does) || harmless(does) || is_refusal(act) || act == Act::lock || checks(act)) return;
     if (passed_for(unit, view, claim)) return;
@@ -193,7 +194,7 @@ TEST_CASE("guard: what waits at its Parse or Bind is decided when it runs", "[F1
     }
     const bool only_for_an_execute = act == Act::hold || act == Act::frame || act == Act::stay_read_only || act == Act::open_then_recheck;
     if (only_for_an_execute) FAIL("it does not run yet: " + told(unit, view, claim, act));
-    if (view.place == Place::block && act == Act::wait && (claim != Standing::none || view.session_passed || view.other_passed))
+    if (view.place == Place::block && act == Act::wait && (claim != Standing::none || view.tx.passed_any()))
       FAIL("only what has no claim yet may wait: " + told(unit, view, claim, act));
     if (act == Act::open_later && view.may_write() && (view.guards || (unit.does != Does::code && unit.does != Does::alone)))
       FAIL("it can write already: " + told(unit, view, claim, act));
@@ -215,14 +216,14 @@ TEST_CASE("guard: a declaration takes the place of another only when what ran un
     if (!unit.redeclares || unit.step != Step::runs) return;
     const Act act = decide(unit, view, claim, {});
     if (act == Act::open_then_recheck || act == Act::stay_read_only) {
-      const bool reads_ran = !view.pipeline.direct && view.pipeline.acted_here && !view.opened;
+      const bool reads_ran = !view.pipeline.direct && view.pipeline.acted_here && !view.tx.writable;
       const bool possible = !refused(claim) && !refused(view.members) && !view.pipeline.called && view.pipeline.opening_possible;
       if (view.place == Place::group && reads_ran && possible == (act == Act::open_then_recheck)) return;
       FAIL("there were no reads that could declare: " + told(unit, view, claim, act));
     }
     // A text with a declaration gets a frame, and is decided about again inside of it.
     if (act == Act::frame) return;
-    const bool ran = view.code_declared || (view.acted_since && (view.session_passed || view.other_passed));
+    const bool ran = view.tx.code_declared || (view.tx.acted_since && (view.tx.passed_any()));
     if (view.may_write() && ran) {
       if (act == Act::recheck) return;
     } else {
@@ -247,7 +248,7 @@ TEST_CASE("guard: a claim that is known to be stale untrusted or malformed opens
 TEST_CASE("guard: a pipeline is opened where it begins only if what it has read may write", "[F1][F2][F6][proxy]") {
   each_pipeline([&](const Unit& unit, const TransactionView& view, Standing claim) {
     const Act act = decide(unit, view, claim, {});
-    const bool held = !view.opened;
+    const bool held = !view.tx.writable;
     if (held && makes_writable(act)) {
       if (refused(view.members)) FAIL("an earlier claim cannot pass: " + told(unit, view, claim, act));
       if (!view.pipeline.opening_possible) FAIL("something has run unopened: " + told(unit, view, claim, act));
@@ -256,7 +257,7 @@ TEST_CASE("guard: a pipeline is opened where it begins only if what it has read 
         FAIL("an earlier call would run unchecked: " + told(unit, view, claim, act));
     }
     const bool apart = unit.does == Does::code || unit.does == Does::alone;
-    const bool alone = !view.opened && !view.pipeline.touched_server;
+    const bool alone = !view.tx.writable && !view.pipeline.touched_server;
     if (act == Act::hold && !(apart && (alone || view.reads_only))) FAIL("it is not the only one: " + told(unit, view, claim, act));
     for (const bool writes : both) {
       for (const bool flushed : both) {
@@ -303,7 +304,7 @@ TEST_CASE("guard: of what the server guards only what looks like a read goes wit
                       (unit.step != Step::runs && unit.ahead == Does::quiet);
     if (there != Act::pass || !view.may_write()) FAIL("it changes more than what may pass: " + told(unit, view, claim, act));
     if (!read && unit.does != Does::commit) FAIL("it lets a writer pass: " + told(unit, view, claim, act));
-    if (view.session_passed || view.other_passed) FAIL("what was checked is not checked again: " + told(unit, view, claim, act));
+    if (view.tx.passed_any()) FAIL("what was checked is not checked again: " + told(unit, view, claim, act));
     if (unit.does != Does::commit && refused(claim)) FAIL("a claim is known, and not checked: " + told(unit, view, claim, act));
     if (unit.does != Does::commit && claim == Standing::current) FAIL("a claim is known, and not checked: " + told(unit, view, claim, act));
   };
@@ -318,7 +319,11 @@ TEST_CASE("guard: what is refused at sight", "[F6][proxy]") {
         const auto bit = [bits](unsigned at) { return (bits >> at & 1u) != 0; };
         const auto claim = static_cast<Standing>(standing);
         const Unit unit{.step = static_cast<Step>(step), .discards = bit(0), .unread = bit(1)};
-        TransactionView view{.place = bit(2) ? Place::block : bit(3) ? Place::group : Place::alone, .guards = bit(4), .opened = bit(5)};
+        TransactionView view{.place = bit(2)   ? Place::block
+                                      : bit(3) ? Place::group
+                                               : Place::alone,
+                             .tx = {.writable = bit(5)},
+                             .guards = bit(4)};
         view.read_only = bit(6);
         view.pipeline = {.begun = bit(3), .needs_hold = bit(7), .discarded = bit(8), .touched_server = bit(9), .executed_here = bit(10)};
         const Policy policy{.standby = bit(11), .may_speak = bit(12), .allows = bit(13)};
@@ -328,12 +333,12 @@ TEST_CASE("guard: what is refused at sight", "[F6][proxy]") {
         Act wanted = Act::pass;
         if (!view.pipeline.begun) {
           if (blind && !policy.standby && refused(claim)) wanted = claim == Standing::problem ? Act::refuse_claim : Act::refuse_known;
-          else if (blind && !policy.standby && view.read_only && !view.opened) wanted = Act::refuse_unread_read_only;
+          else if (blind && !policy.standby && view.read_only && !view.tx.writable) wanted = Act::refuse_unread_read_only;
           else if (blind && !policy.standby && hopeless) wanted = Act::refuse_unread;
         } else if (view.pipeline.needs_hold) {
           wanted = Act::refuse_after_held;
         } else if (view.pipeline.discarded || (unit.discards && runs && view.place != Place::block &&
-                                               (view.opened || view.pipeline.touched_server || view.pipeline.executed_here))) {
+                                               (view.tx.writable || view.pipeline.touched_server || view.pipeline.executed_here))) {
           wanted = Act::refuse_discard;
         } else if (blind && !runs && hopeless) {
           wanted = Act::wait;
@@ -351,16 +356,16 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
     Act act;
   };
   const TransactionView alone{}, block{.place = Place::block}, text{.place = Place::text};
-  const TransactionView passed{.place = Place::block, .opened = true, .session_passed = true, .acted = true};
+  const TransactionView passed{.place = Place::block, .tx = {.writable = true, .session_passed = true, .acted = true}};
   const TransactionView group{.place = Place::group, .pipeline = {.begun = true}};
   TransactionView called = group, unopened = group, read = group, stale_member = group;
   called.pipeline.called = true;
   unopened.pipeline.opening_possible = false;
-  read.pipeline.executed_here = read.pipeline.acted_here = read.redeclared = true;
+  read.pipeline.executed_here = read.pipeline.acted_here = read.tx.redeclared = true;
   stale_member.members = Standing::stale;
   TransactionView redeclared = passed;
-  redeclared.redeclared = true;
-  const TransactionView by_arguments{.place = Place::block, .opened = true, .other_passed = true, .acted = true};
+  redeclared.tx.redeclared = true;
+  const TransactionView by_arguments{.place = Place::block, .tx = {.writable = true, .other_passed = true, .acted = true}};
   // clang-format off
   const Row rows[] = {
       {"a read alone", {.does = Does::reads}, alone, Standing::current, Act::pass},
@@ -387,14 +392,14 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
       {"set_config in a block", {.does = Does::declares}, block, Standing::none, Act::open_unchecked},
       {"set_config alone", {.does = Does::declares}, alone, Standing::none, Act::pass},
       {"a savepoint before anything is declared", {.does = Does::savepoint}, block, Standing::none, Act::open_unchecked},
-      {"a read after it", {.does = Does::reads}, {.place = Place::block, .opened = true}, Standing::none, Act::lock},
-      {"a write after it", {.does = Does::writes}, {.place = Place::block, .opened = true}, Standing::none, Act::check},
-      {"a COMMIT after set_config alone", {.does = Does::commit}, {.place = Place::block, .opened = true, .redeclared = true}, Standing::uncertain, Act::pass},
-      {"a COMMIT of what was never checked", {.does = Does::commit}, {.place = Place::block, .opened = true, .acted = true}, Standing::none, Act::check},
-      {"a COMMIT of what was READ ONLY inside a savepoint", {.does = Does::commit}, {.place = Place::block, .opened = true, .left_over = true}, Standing::stale, Act::lock},
-      {"… and of what ran outside of it too", {.does = Does::commit}, {.place = Place::block, .opened = true, .acted = true, .left_over = true}, Standing::none, Act::check},
-      {"a COMMIT of what a comment has passed for, and of something without one", {.does = Does::commit}, {.place = Place::block, .opened = true, .other_passed = true, .acted = true, .unnamed = true}, Standing::current, Act::recheck},
-      {"… and of what has passed since", {.does = Does::commit}, {.place = Place::block, .opened = true, .session_passed = true, .left_over = true}, Standing::current, Act::pass},
+      {"a read after it", {.does = Does::reads}, {.place = Place::block, .tx = {.writable = true}}, Standing::none, Act::lock},
+      {"a write after it", {.does = Does::writes}, {.place = Place::block, .tx = {.writable = true}}, Standing::none, Act::check},
+      {"a COMMIT after set_config alone", {.does = Does::commit}, {.place = Place::block, .tx = {.writable = true, .redeclared = true}}, Standing::uncertain, Act::pass},
+      {"a COMMIT of what was never checked", {.does = Does::commit}, {.place = Place::block, .tx = {.writable = true, .acted = true}}, Standing::none, Act::check},
+      {"a COMMIT of what was READ ONLY inside a savepoint", {.does = Does::commit}, {.place = Place::block, .tx = {.writable = true, .left_over = true}}, Standing::stale, Act::lock},
+      {"… and of what ran outside of it too", {.does = Does::commit}, {.place = Place::block, .tx = {.writable = true, .acted = true, .left_over = true}}, Standing::none, Act::check},
+      {"a COMMIT of what a comment has passed for, and of something without one", {.does = Does::commit}, {.place = Place::block, .tx = {.writable = true, .other_passed = true, .acted = true, .unnamed = true}}, Standing::current, Act::recheck},
+      {"… and of what has passed since", {.does = Does::commit}, {.place = Place::block, .tx = {.writable = true, .session_passed = true, .left_over = true}}, Standing::current, Act::pass},
       {"DO in the client's READ ONLY block", {.does = Does::writes, .hole = true}, {.place = Place::block, .read_only = true}, Standing::none, Act::refuse_no_term},
       {"the same with a claim", {.does = Does::writes, .hole = true}, {.place = Place::block, .read_only = true}, Standing::current, Act::check},
       {"DO outside of it", {.does = Does::writes, .hole = true}, {.read_only = true}, Standing::current, Act::frame},
@@ -403,15 +408,15 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
       {"VACUUM in READ ONLY", {.does = Does::alone}, {.read_only = true}, Standing::current, Act::refuse_no_term},
       {"CALL", {.does = Does::code, .hole = true}, alone, Standing::current, Act::hold},
       {"CALL in a block", {.does = Does::code, .hole = true}, block, Standing::current, Act::open},
-      {"a declaration after a write", {.does = Does::quiet, .redeclares = true}, {.place = Place::block, .opened = true, .session_passed = true, .acted = true, .acted_since = true}, Standing::current, Act::recheck},
+      {"a declaration after a write", {.does = Does::quiet, .redeclares = true}, {.place = Place::block, .tx = {.writable = true, .session_passed = true, .acted = true, .acted_since = true}}, Standing::current, Act::recheck},
       {"the next one: scope and term are half declared between them", {.does = Does::quiet, .redeclares = true}, redeclared, Standing::uncertain, Act::pass},
-      {"the next one after set_config() in code", {.does = Does::quiet, .redeclares = true}, {.place = Place::block, .opened = true, .session_passed = true, .redeclared = true, .acted = true, .code_declared = true}, Standing::uncertain, Act::recheck},
+      {"the next one after set_config() in code", {.does = Does::quiet, .redeclares = true}, {.place = Place::block, .tx = {.writable = true, .session_passed = true, .redeclared = true, .acted = true, .code_declared = true}}, Standing::uncertain, Act::recheck},
       {"a Parse of a write in a block without a claim", {.does = Does::writes, .step = Step::parses, .ahead = Does::calls}, block, Standing::none, Act::open_unchecked},
       {"a Bind of a write in a block", {.does = Does::writes, .step = Step::plans, .ahead = Does::calls}, block, Standing::current, Act::open},
       {"a Parse of it, which is not its Bind", {.does = Does::writes, .step = Step::parses, .ahead = Does::calls}, block, Standing::current, Act::open},
       {"a Parse of a write in a block that is open already", {.does = Does::writes, .step = Step::parses}, passed, Standing::stale, Act::pass},
       {"a Parse that runs code in it, after a declaration", {.does = Does::writes, .step = Step::parses, .ahead = Does::calls}, redeclared, Standing::uncertain, Act::check},
-      {"the same without any claim", {.does = Does::writes, .step = Step::parses, .ahead = Does::calls}, {.place = Place::block, .opened = true}, Standing::none, Act::wait},
+      {"the same without any claim", {.does = Does::writes, .step = Step::parses, .ahead = Does::calls}, {.place = Place::block, .tx = {.writable = true}}, Standing::none, Act::wait},
       {"a write in a text", {.does = Does::writes}, text, Standing::current, Act::frame},
       {"a stale write in a text", {.does = Does::writes}, text, Standing::stale, Act::refuse_known},
       {"a read in a text", {.does = Does::reads}, text, Standing::current, Act::pass},
@@ -431,7 +436,7 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
       {"a hole in a pipeline that the client wants READ ONLY", {.does = Does::code, .hole = true}, {.place = Place::group, .read_only = true}, Standing::current, Act::refuse_own_word},
       {"VACUUM that would release its lock", {.does = Does::alone, .unlocks = true}, alone, Standing::current, Act::refuse_unlocks},
       {"a write by the fast path outside of a block", {.does = Does::writes}, {.place = Place::call}, Standing::current, Act::refuse_call},
-      {"anything in a failed block", {.does = Does::writes}, {.place = Place::block, .failed = true}, Standing::none, Act::pass},
+      {"anything in a failed block", {.does = Does::writes}, {.place = Place::block, .tx = {.failed = true}}, Standing::none, Act::pass},
   };
   // clang-format on
   for (const Row& row : rows) {
@@ -485,7 +490,7 @@ struct World {
   // Errors roll back.
   void fail() {
     failed = true;
-    view.failed = true;
+    view.tx.failed = true;
   }
   bool check(const Claim& claim) {
     if (claim.scope == 0 || stale(claim)) return fail(), false;
@@ -529,36 +534,36 @@ std::string one_transaction(World& world, Fault planted) {
   };
   // What add_check and add_recheck make of an act (own_statements.cpp).
   const auto carry_out = [&](Act act, const World::Claim& claim, bool named) {
-    if (makes_writable(act) && (world.view.snapshot || world.view.locked)) return world.fail();  // 25001
-    if (makes_writable(act)) world.writable = world.view.opened = true;
+    if (makes_writable(act) && (world.view.tx.snapshot || world.view.tx.locked)) return world.fail();  // 25001
+    if (makes_writable(act)) world.writable = world.view.tx.writable = true;
     if (act == Act::open || act == Act::check) {
       if (!world.check(named ? claim : world.declared)) return;
-      if (!named) world.view.redeclared = world.view.code_declared = world.view.acted_since = world.view.unnamed = false;
+      if (!named) world.view.tx.redeclared = world.view.tx.code_declared = world.view.tx.acted_since = world.view.tx.unnamed = false;
       if (named) {
-        world.view.other_passed = true;
+        world.view.tx.other_passed = true;
         world.named_passed.insert(claim);
       } else {
-        world.view.session_passed = true;
+        world.view.tx.session_passed = true;
         world.checked_as = world.certain ? world.known : none;
       }
     }
     if (act == Act::recheck || act == Act::check_both) {
-      const World::Claim as = world.view.session_passed ? world.checked_as : none;
+      const World::Claim as = world.view.tx.session_passed ? world.checked_as : none;
       if (world.declared.scope != 0 && !(world.declared == as)) {
         if (!world.check(world.declared)) return;
       }
-      world.view.redeclared = world.view.code_declared = world.view.acted_since = world.view.unnamed = false;
+      world.view.tx.redeclared = world.view.tx.code_declared = world.view.tx.acted_since = world.view.tx.unnamed = false;
       world.checked_as = none;
     }
     if (act == Act::check_both) {
       if (!world.check(claim)) return;
-      world.view.other_passed = true;
+      world.view.tx.other_passed = true;
       world.named_passed.insert(claim);
     }
     if (act == Act::lock) {
       locked_inside = savepoint;
       world.writable = false;
-      world.view.locked = true;
+      world.view.tx.locked = true;
     }
     if (is_refusal(act)) world.fail();
   };
@@ -592,9 +597,9 @@ std::string one_transaction(World& world, Fault planted) {
     const World::Claim claim = unit.named ? comment : world.known;
     world.view.named_passed = unit.named && world.named_passed.contains(comment);
     unit.redeclares = unit.does == Does::declares;
-    if (last && standing(world.known, false) == Standing::none) world.view.unnamed = false;
+    if (last && standing(world.known, false) == Standing::none) world.view.tx.unnamed = false;
     // Another claim does not take the place of the one that was read under: the pipeline stays READ ONLY.
-    if (unit.redeclares && !held_reads.empty() && !world.writable) world.view.snapshot = true;
+    if (unit.redeclares && !held_reads.empty() && !world.writable) world.view.tx.snapshot = true;
     const Act act = faulty_decide(planted, unit, world.view, standing(claim, unit.named));
     carry_out(act, comment, unit.named);
     if (world.failed) break;
@@ -606,7 +611,7 @@ std::string one_transaction(World& world, Fault planted) {
       // open_group(): the claim of a comment, or of arguments, does not stand for what was read before.
       if (!held_reads.empty() && (unit.named || act == Act::open_unchecked) && planted != Fault::a_comment_stands_for_all) {
         if (world.declared.scope != 0 && !world.check(world.declared)) break;
-        world.view.unnamed = false;
+        world.view.tx.unnamed = false;
       }
     }
     if (last) {
@@ -620,15 +625,15 @@ std::string one_transaction(World& world, Fault planted) {
 
     // It runs.
     const bool can_write = world.writable;
-    if (unit.does == Does::savepoint && !world.writable) world.view.snapshot = true;
+    if (unit.does == Does::savepoint && !world.writable) world.view.tx.snapshot = true;
     savepoint |= unit.does == Does::savepoint && world.writable;
     const bool is_held = pipeline && unit.does == Does::reads && !unit.named && !world.writable && act == Act::pass &&
-                         !world.view.snapshot && !world.view.locked && !world.view.read_only;
+                         !world.view.tx.snapshot && !world.view.tx.locked && !world.view.read_only;
     if (is_held) {
       held_reads.push_back(world.declared);
-      world.view.unnamed = true;
+      world.view.tx.unnamed = true;
     } else if (unit.does >= Does::fetch && !world.writable && act != Act::open_unchecked) {
-      world.view.snapshot = true;
+      world.view.tx.snapshot = true;
     }
     const World::Claim in_force = unit.named ? comment : world.declared;
     if (unit.does == Does::declares || (unit.does == Does::calls && world.below(2) == 0) || (unit.does == Does::writes && unit.hole)) {
@@ -640,14 +645,14 @@ std::string one_transaction(World& world, Fault planted) {
     }
     if (unit.does == Does::declares || unit.does == Does::calls || unit.hole) {
       world.certain = false;
-      world.view.redeclared = true;
+      world.view.tx.redeclared = true;
     }
     if (unit.does == Does::own_call && world.below(2) == 0) {
       // check_term('other', …): its own scope passes.
       const World::Claim other{1 + world.below(2), 0};
       const World::Claim exact{other.scope, world.fence[static_cast<std::size_t>(other.scope)]};
       world.passed.insert(exact);
-      world.view.other_passed = true;
+      world.view.tx.other_passed = true;
     }
     const bool writes =
         is_held ? false
@@ -663,18 +668,18 @@ std::string one_transaction(World& world, Fault planted) {
       else world.fail();  // 25006
     }
     if (unit.does >= Does::fetch && unit.does != Does::own_call && unit.does != Does::declares) {
-      world.view.unnamed |= !unit.named;
-      if (world.view.locked) {
-        world.view.left_over = true;
+      world.view.tx.unnamed |= !unit.named;
+      if (world.view.tx.locked) {
+        world.view.tx.left_over = true;
         writes_at_commit |= locked_inside && world.below(3) == 0;
       } else {
-        world.view.acted = world.view.acted_since = true;
-        world.view.code_declared |= unit.does == Does::calls || unit.hole;
+        world.view.tx.acted = world.view.tx.acted_since = true;
+        world.view.tx.code_declared |= unit.does == Does::calls || unit.hole;
       }
     }
     // RELEASE: what was READ ONLY inside the savepoint is so no more.
     if (unit.does == Does::rollback && locked_inside && world.below(2) == 0) {
-      locked_inside = world.view.locked = false;
+      locked_inside = world.view.tx.locked = false;
       world.writable = true;
     }
     if (unit.does == Does::rollback && !world.failed && world.below(2) == 0) {
@@ -683,11 +688,11 @@ std::string one_transaction(World& world, Fault planted) {
       world.under.clear();
       world.wrote = false;
       if (planted != Fault::rollback_to_keeps_the_check) {
-        world.view.session_passed = world.view.other_passed = false;
+        world.view.tx.session_passed = world.view.tx.other_passed = false;
         world.named_passed.clear();
         world.checked_as = none;
-        world.view.redeclared = true;
-        world.view.acted_since = world.view.unnamed = world.view.acted;
+        world.view.tx.redeclared = true;
+        world.view.tx.acted_since = world.view.tx.unnamed = world.view.tx.acted;
       }
     }
   }
