@@ -130,7 +130,7 @@ bool PipelineRunner::guard_parse(std::string_view name, Known known) {
   effects.input_runs_code = false;
   const bool code = ahead_of(effects, Step::parses) != Does::quiet;
   const Claim claim = judgement_.claim_for(known);
-  if (model_.tx.in_block && pipeline_.direct) {
+  if (model_.tx.in_block && pipeline_.direct()) {
     carrier_.guard_block(effects, claim, Step::parses);
     if (effects.takes_snapshot && !model_.tx.writable) model_.tx.snapshot = true;
   } else if (code && judgement_.may_write()) {
@@ -145,7 +145,7 @@ bool PipelineRunner::guard_parse(std::string_view name, Known known) {
   }
   pipeline_.snapshot_here |= effects.takes_snapshot;
   if (code && !model_.tx.failed) model_.on_parse(name, effects, claim.named);
-  return line_.stage == Stage::ready && !pipeline_.refused;
+  return line_.stage == Stage::ready && !pipeline_.refused();
 }
 
 // A Describe may make the server analyze the statement again, literals included: then it counts as
@@ -208,13 +208,13 @@ void PipelineRunner::on_bind(const Event& event) {
   if (effects.way == Way::write || model_.tx.in_block || !event.last || ahead_of(effects, Step::plans) != Does::quiet) {
     guard_group(effects, bound, Step::plans, event.last);
     if (line_.stage != Stage::ready) return;
-    if (pipeline_.refused) {
+    if (pipeline_.refused()) {
       line_.client_parts = Line::Parts::drop;
       return;
     }
   }
-  if (!pipeline_.direct && !event.last) commit_to_group();
-  if (pipeline_.refused) {
+  if (!pipeline_.direct() && !event.last) commit_to_group();
+  if (pipeline_.refused()) {
     line_.client_parts = Line::Parts::drop;
     return;
   }
@@ -222,7 +222,7 @@ void PipelineRunner::on_bind(const Event& event) {
   pipeline_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
   const bool writable = model_.tx.in_block && model_.tx.writable && !model_.tx.locked;
   if (judgement_.shown_of(effects) == Shows::own && claims_.active() && !pipeline_.needs_hold)
-    own_.look_at_own(pipeline_.direct ? line_.server : pipeline_.held);
+    own_.look_at_own(pipeline_.direct() ? line_.server : pipeline_.held);
   if (bound.again) parse_again(event, statement, writable && bound.as_it_is ? *bound.as_it_is : *bound.again);
   pipeline_.just_parsed.reset();
   pipeline_.snapshot_here |= effects.takes_snapshot;
@@ -299,7 +299,7 @@ void PipelineRunner::on_execute(const Event& event) {
       ask_whether_there(event, Request::describe_statement, known.executes);
   }
   guard_group(effects, known, Step::runs, true);
-  if (line_.stage != Stage::ready || pipeline_.refused) return;
+  if (line_.stage != Stage::ready || pipeline_.refused()) return;
   pipeline_.executed = pipeline_.executed_here = true;
   pipeline_.acted_here |= may_run_code(effects);
   const Shows shows = claims_.active() ? judgement_.shown_of(effects) : Shows::none;
@@ -315,23 +315,21 @@ void PipelineRunner::on_execute(const Event& event) {
   }
   if (model_.by_default.broken && !model_.by_default.reported) pipeline_.suspect = true;
   if (!claims_.active() || pipeline_.needs_hold) return;
-  if (model_.tx.in_block && !was_block && !pipeline_.direct) {
+  if (model_.tx.in_block && !was_block && !pipeline_.direct()) {
     // The rest of the group is in the client's block, and so is what was read before it: the lock
     // belongs ahead of that.
     held_.lock_group();
     held_.flush_group();
-    pipeline_.direct = true;
-  } else if (!model_.tx.in_block && (was_block || (pipeline_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback ||
-                                                                        effects.kind == Kind::prepare_transaction)))) {
+    pipeline_.go_direct();
+  } else if (!model_.tx.in_block && (was_block || (pipeline_.direct() && (effects.kind == Kind::commit || effects.kind == Kind::rollback ||
+                                                                          effects.kind == Kind::prepare_transaction)))) {
     // After its COMMIT another implicit transaction begins.
-    pipeline_.direct = false;
-    pipeline_.ended_one = true;
-    pipeline_.executed_here = pipeline_.snapshot_here = pipeline_.acted_here = pipeline_.called = pipeline_.bound = false;
+    pipeline_.goes = Goes::held;
+    pipeline_.transaction_ended();
     pipeline_.opening_possible = true;
-  } else if (!pipeline_.direct && effects.way == Way::control) {
+  } else if (!pipeline_.direct() && effects.way == Way::control) {
     held_.lock_group();
-    pipeline_.ended_one = true;
-    pipeline_.executed_here = pipeline_.snapshot_here = pipeline_.acted_here = pipeline_.called = pipeline_.bound = false;
+    pipeline_.transaction_ended();
     pipeline_.beginning = pipeline_.held.end();
   }
 }
@@ -359,7 +357,7 @@ void PipelineRunner::on_flush() {
 // complete.
 void PipelineRunner::send_held() {
   commit_to_group(true);
-  if (pipeline_.refused) return;
+  if (pipeline_.refused()) return;
   pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::flush);
   pipeline_.sent = pipeline_.touched_server = true;
 }
@@ -369,7 +367,7 @@ void PipelineRunner::send_held() {
 // it.
 bool PipelineRunner::on_sync() {
   group_begins();
-  if (pipeline_.refused) {
+  if (pipeline_.refused()) {
     PendingReply reply{.request = Request::nothing};
     pgwire::append_ready_for_query(reply.text, pgwire::TransactionStatus::idle);
     pipeline_ = Pipeline();
@@ -381,7 +379,7 @@ bool PipelineRunner::on_sync() {
     lone_.run_held(pipeline_);
     return false;
   }
-  if (!pipeline_.direct) {
+  if (!pipeline_.direct()) {
     held_.lock_reads();
     held_.flush_group();
   }
@@ -397,7 +395,7 @@ bool PipelineRunner::on_sync() {
 
 // Sends the client's next message to the server, or holds it until it is known what the group does.
 void PipelineRunner::forward_extended(const Event& event, PendingReply reply) {
-  if (!pipeline_.direct && event.last) {
+  if (!pipeline_.direct() && event.last) {
     pipeline_.held.add(event.frame, std::move(reply));
     if (pipeline_.held.bytes.size() > line_.options.held_bytes_max) commit_to_group();
     return;

@@ -21,20 +21,16 @@ constexpr std::size_t claims_max = 256;
 }  // namespace
 
 void PipelineRunner::group_begins(bool declares) {
-  if (!pipeline_.begun) seating_.unit_begins();
+  if (!pipeline_.begun()) seating_.unit_begins();
   if (declares && seat_.held()) seating_.leave_seat();
   if (declares) claims_.hand_over(false);
-  if (pipeline_.handed_over && !claims_.handed_over()) {
-    // From here on the messages are parsed before they are sent. What was sent needs no opening:
-    // the server guards it.
-    pipeline_.handed_over = false;
-    pipeline_.direct = model_.tx.failed || model_.tx.in_block;
-  }
-  if (pipeline_.begun) return;
-  pipeline_.handed_over = claims_.handed_over();
-  pipeline_.begun = true;
+  const bool through = model_.tx.failed || model_.tx.in_block;
+  // From here on the messages are parsed before they are sent. What was sent needs no opening: the
+  // server guards it.
+  if (pipeline_.goes == Goes::handed_over && !claims_.handed_over()) pipeline_.goes = through ? Goes::direct : Goes::held;
+  if (pipeline_.begun()) return;
   model_.opening_refused = false;
-  pipeline_.direct = !claims_.active() || model_.tx.failed || model_.tx.in_block;
+  pipeline_.goes = claims_.handed_over() ? Goes::handed_over : through || !claims_.active() ? Goes::direct : Goes::held;
 }
 
 // What the decision has to know. `whole`: the message has arrived completely, so it can be held.
@@ -104,7 +100,7 @@ void PipelineRunner::pass_in_group(const Unit& unit, const Claim& claim) {
   if (unit.now() == Does::calls) pipeline_.called = true;
   if (claim.named && unit.now() >= Does::reads) note_named(claim);
   if (unit.now() == Does::begin && !facts_.standby() && judgement_.standing_of(claim) == Standing::current && pipeline_.opening_possible &&
-      !pipeline_.direct) {
+      !pipeline_.direct()) {
     if (!pipeline_.touched_server && pipeline_.beginning.bytes == 0) own_.raise_in_advance(claim);
     // Earlier reads belong to the block's transaction and have fixed its mode, unless it is opened
     // ahead of them.
@@ -127,12 +123,12 @@ void PipelineRunner::carry_out_in_group(Act act, const Effects& effects, const C
     if (act == Act::open_then_check) own_.add_check(line_.server, claim, Purpose::check);
     return;
   }
-  if (!is_refusal(act) && !pipeline_.direct) {
+  if (!is_refusal(act) && !pipeline_.direct()) {
     // The transaction stays READ ONLY because the client wants that: the check comes here, and
     // earlier reads need none.
     held_.lock_reads();
     held_.flush_group();
-    pipeline_.direct = true;
+    pipeline_.go_direct();
   }
   carrier_.carry_out(act, effects, claim);
 }
@@ -140,7 +136,7 @@ void PipelineRunner::carry_out_in_group(Act act, const Effects& effects, const C
 // Ends the holding: what may still be a write is opened, what has only read so far continues as a
 // read.
 void PipelineRunner::commit_to_group(bool flushed) {
-  if (pipeline_.direct) return;
+  if (pipeline_.direct()) return;
   const Claim claim = judgement_.claim_of(nullptr);
   const bool writes = std::any_of(pipeline_.parsed.begin(), pipeline_.parsed.end(), [&](const std::string& name) {
     const Known* known = names_.known(name);

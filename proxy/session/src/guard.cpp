@@ -218,7 +218,7 @@ Act in_group(const Unit& unit, const TransactionView& view, Standing claim, cons
   const bool follows = view.tx.writable || pipeline.touched_server || pipeline.executed || pipeline.planned;
   if (runs && runs_apart(unit) && follows && !view.reads_only)
     return unit.does == Does::code ? Act::refuse_code_after : Act::refuse_alone_after;
-  if (runs && unit.redeclares && !pipeline.direct && pipeline.acted_here && !view.tx.writable && !view.reads_only)
+  if (runs && unit.redeclares && !pipeline.direct() && pipeline.acted_here && !view.tx.writable && !view.reads_only)
     return redeclares_after_reads(view, claim);
   // A Bind runs the code of what does not look like a write; a write is decided completely at its
   // Bind.
@@ -275,7 +275,7 @@ Act at_sight(const Unit& unit, const TransactionView& view, Standing claim, cons
   const PipelineView& pipeline = view.pipeline;
   const bool runs = unit.step == Step::runs, may_claim = policy.may_speak || policy.allows;
   const bool unread = unit.unread && !view.may_write();
-  if (!pipeline.begun) {
+  if (!pipeline.begun()) {
     if (!unread || policy.standby) return Act::pass;
     if (is_refused(claim)) return refusal_of(claim);
     if (view.read_only && !view.tx.writable) return Act::refuse_unread_read_only;

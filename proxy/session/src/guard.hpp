@@ -120,11 +120,23 @@ enum class Place : std::uint8_t {
 };
 inline constexpr int place_count = static_cast<int>(Place::group) + 1;
 
+// Where the messages of a pipeline go.
+enum class Goes : std::uint8_t {
+  // None is open.
+  nowhere,
+  // They are held until it is known whether they write.
+  held,
+  // Straight to the server.
+  direct,
+  // The same, unread: the server guards the session, or it has a seat.
+  handed_over,
+  // Everything up to the Sync is dropped.
+  refused,
+};
+
 // The pipeline that the unit belongs to: the extended messages up to a Sync.
 struct PipelineView {
-  bool begun = false;
-  // Its messages go straight to the server; otherwise they are held.
-  bool direct = false;
+  Goes goes = Goes::nowhere;
   // It has a statement that runs alone under the check's lock.
   bool needs_hold = false;
   // DISCARD ALL ran in it.
@@ -144,6 +156,9 @@ struct PipelineView {
   bool called = false;
   // The transaction can still be opened where it begins.
   bool opening_possible = true;
+
+  bool begun() const noexcept { return goes != Goes::nowhere; }
+  bool direct() const noexcept { return goes == Goes::direct || goes == Goes::handed_over; }
 };
 
 // What is known of a transaction, when everything sent has run.

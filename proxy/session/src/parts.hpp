@@ -102,9 +102,6 @@ struct ClientNames {
 
 // The extended messages up to the next Sync; PipelineView has what the decision knows of them.
 struct Pipeline : PipelineView {
-  // The messages go unchanged to a server that guards the session.
-  bool handed_over = false;
-  bool refused = false;  // everything up to the Sync is dropped
   // Part of it was sent. The server need not answer that before a Sync or a Flush.
   bool sent = false;
   // A Bind of the client's was sent, so its unnamed portal may exist.
@@ -121,6 +118,15 @@ struct Pipeline : PipelineView {
   Effects effects;                         // the effects of what runs under a lock at session level
   Claim claim;
 
+  bool refused() const noexcept { return goes == Goes::refused; }
+  void go_direct() noexcept {
+    if (goes == Goes::held) goes = Goes::direct;
+  }
+  // The next message belongs to another transaction.
+  void transaction_ended() noexcept {
+    ended_one = true;
+    executed_here = snapshot_here = acted_here = called = bound = false;
+  }
   Batch take_held() {
     beginning = {};
     return std::exchange(held, {});

@@ -20,21 +20,21 @@ std::string Refusals::error_text(std::string_view code, std::string_view message
 // The client's statement is refused here, and the transaction around it, if any, fails too.
 void Refusals::refuse(std::string_view code, std::string_view message, std::string_view hint) {
   const std::string error = error_text(code, message, hint);
-  if (pipeline_.begun) {
+  if (pipeline_.begun()) {
     // Nothing of the pipeline was sent, so the server need not know of it: the names that it would
     // have made are forgotten, and the rest up to the Sync is dropped. An exception is a Sync that
     // the server waits for, because a COPY has swallowed the one before.
     if (!pipeline_.sent && !model_.tx.in_block && (line_.server.replies.empty() || !line_.server_awaits_sync())) {
       for (const std::string& name : pipeline_.parsed) names_.statements.erase(name);
       pipeline_.take_held();
-      pipeline_.refused = true;
+      pipeline_.goes = Goes::refused;
       line_.server.replies.push({.request = Request::nothing, .text = error});
       return line_.router.give_made_replies();
     }
     // The server already has part of the pipeline, so the pipeline must fail there.
     held_.lock_reads();
     held_.flush_group();
-    pipeline_.direct = true;
+    pipeline_.go_direct();
     fail_in_server(error);
     return;
   }

@@ -39,7 +39,7 @@ bool is_large_object_function(std::uint32_t oid) noexcept {
 }  // namespace
 
 void ScriptRunner::on_query(std::string_view sql) {
-  if (pipeline_.begun) {
+  if (pipeline_.begun()) {
     // Inside a block pgjdbc does this for its savepoints. Outside of one, after messages of ours,
     // version 18 would lose the client's work.
     if (!model_.tx.in_block)
@@ -169,7 +169,7 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
 void ScriptRunner::on_function_call(const Event& event) {
   const auto head = pgwire::decode_function_call_head(event.body);
   if (!head) return line_.end("08P01", head.problem().reason());
-  if (pipeline_.begun) {
+  if (pipeline_.begun()) {
     if (!model_.tx.in_block)
       return line_.end("0A000", "Termgate takes no function call before the Sync of an extended query, but in a transaction block");
     pipeline_ = Pipeline();

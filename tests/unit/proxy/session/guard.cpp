@@ -141,8 +141,7 @@ void each_pipeline(Look look) {
             view.tx.redeclared = bit(4);
             view.can_wait = bit(5);
             view.members = bit(6) ? Standing::stale : Standing::none;
-            view.pipeline = {.begun = true,
-                             .direct = bit(7),
+            view.pipeline = {.goes = bit(7) ? Goes::direct : Goes::held,
                              .touched_server = bit(8),
                              .executed = bit(8),
                              .executed_here = bit(9),
@@ -156,7 +155,7 @@ void each_pipeline(Look look) {
 template <class Look>
 void all_combinations(Look look) {
   for (const Place place : {Place::alone, Place::text, Place::block}) each_transaction(place, {}, look);
-  each_transaction(Place::group, {.begun = true}, look);
+  each_transaction(Place::group, {.goes = Goes::held}, look);
   each_pipeline(look);
 }
 
@@ -216,7 +215,7 @@ TEST_CASE("guard: a declaration takes the place of another only when what ran un
     if (!unit.redeclares || unit.step != Step::runs) return;
     const Act act = decide(unit, view, claim, {});
     if (act == Act::open_then_recheck || act == Act::stay_read_only) {
-      const bool reads_ran = !view.pipeline.direct && view.pipeline.acted_here && !view.tx.writable;
+      const bool reads_ran = !view.pipeline.direct() && view.pipeline.acted_here && !view.tx.writable;
       const bool possible = !refused(claim) && !refused(view.members) && !view.pipeline.called && view.pipeline.opening_possible;
       if (view.place == Place::group && reads_ran && possible == (act == Act::open_then_recheck)) return;
       FAIL("there were no reads that could declare: " + told(unit, view, claim, act));
@@ -309,7 +308,7 @@ TEST_CASE("guard: of what the server guards only what looks like a read goes wit
     if (unit.does != Does::commit && claim == Standing::current) FAIL("a claim is known, and not checked: " + told(unit, view, claim, act));
   };
   for (const Place place : {Place::alone, Place::text, Place::block}) each_transaction(place, {}, look);
-  each_transaction(Place::group, {.begun = true}, look);
+  each_transaction(Place::group, {.goes = Goes::held}, look);
 }
 
 TEST_CASE("guard: what is refused at sight", "[F6][proxy]") {
@@ -325,13 +324,17 @@ TEST_CASE("guard: what is refused at sight", "[F6][proxy]") {
                              .tx = {.writable = bit(5)},
                              .guards = bit(4)};
         view.read_only = bit(6);
-        view.pipeline = {.begun = bit(3), .needs_hold = bit(7), .discarded = bit(8), .touched_server = bit(9), .executed_here = bit(10)};
+        view.pipeline = {.goes = bit(3) ? Goes::held : Goes::nowhere,
+                         .needs_hold = bit(7),
+                         .discarded = bit(8),
+                         .touched_server = bit(9),
+                         .executed_here = bit(10)};
         const Policy policy{.standby = bit(11), .may_speak = bit(12), .allows = bit(13)};
         const Act act = at_sight(unit, view, claim, policy);
         const bool runs = unit.step == Step::runs;
         const bool blind = unit.unread && !view.may_write(), hopeless = refused(claim) || !(policy.may_speak || policy.allows);
         Act wanted = Act::pass;
-        if (!view.pipeline.begun) {
+        if (!view.pipeline.begun()) {
           if (blind && !policy.standby && refused(claim)) wanted = claim == Standing::problem ? Act::refuse_claim : Act::refuse_known;
           else if (blind && !policy.standby && view.read_only && !view.tx.writable) wanted = Act::refuse_unread_read_only;
           else if (blind && !policy.standby && hopeless) wanted = Act::refuse_unread;
@@ -357,7 +360,7 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
   };
   const TransactionView alone{}, block{.place = Place::block}, text{.place = Place::text};
   const TransactionView passed{.place = Place::block, .tx = {.writable = true, .session_passed = true, .acted = true}};
-  const TransactionView group{.place = Place::group, .pipeline = {.begun = true}};
+  const TransactionView group{.place = Place::group, .pipeline = {.goes = Goes::held}};
   TransactionView called = group, unopened = group, read = group, stale_member = group;
   called.pipeline.called = true;
   unopened.pipeline.opening_possible = false;
@@ -431,8 +434,8 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
       {"a declaration after a read in its pipeline", {.does = Does::quiet, .redeclares = true}, read, Standing::current, Act::open_then_recheck},
       {"a write after a read with a stale comment", {.does = Does::writes}, stale_member, Standing::current, Act::refuse_member},
       {"CALL in a pipeline", {.does = Does::code, .hole = true}, group, Standing::current, Act::hold},
-      {"CALL after something", {.does = Does::code, .hole = true}, {.place = Place::group, .pipeline = {.begun = true, .executed = true}}, Standing::current, Act::refuse_code_after},
-      {"VACUUM after something", {.does = Does::alone}, {.place = Place::group, .pipeline = {.begun = true, .executed = true}}, Standing::current, Act::refuse_alone_after},
+      {"CALL after something", {.does = Does::code, .hole = true}, {.place = Place::group, .pipeline = {.goes = Goes::held, .executed = true}}, Standing::current, Act::refuse_code_after},
+      {"VACUUM after something", {.does = Does::alone}, {.place = Place::group, .pipeline = {.goes = Goes::held, .executed = true}}, Standing::current, Act::refuse_alone_after},
       {"a hole in a pipeline that the client wants READ ONLY", {.does = Does::code, .hole = true}, {.place = Place::group, .read_only = true}, Standing::current, Act::refuse_own_word},
       {"VACUUM that would release its lock", {.does = Does::alone, .unlocks = true}, alone, Standing::current, Act::refuse_unlocks},
       {"a write by the fast path outside of a block", {.does = Does::writes}, {.place = Place::call}, Standing::current, Act::refuse_call},
