@@ -67,7 +67,7 @@ void Carrier::note_prepared(const Effects& effects) {
 
 void Carrier::note_sent(const Effects& effects, bool named) {
   note_prepared(effects);
-  const bool may_declare = model_.apply(effects, unit_of(effects, false, claims_.final_rule()).does, claims_.guards(), named);
+  const bool may_declare = model_.apply(effects, does_of(effects, claims_.final_rule()), claims_.guards(), named);
   if (may_declare && !seating_.passes_under_seat()) claims_.may_declare(effects.way == Way::neutral);
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
   if (effects.unsettles) texts_.outstanding.wait_for_all = true;
@@ -89,16 +89,6 @@ void Carrier::note_sent(const Effects& effects, bool named) {
     ++names_.portals_made;
 }
 
-// Whether a Parse or a Bind of the statement runs code of the client's. A Parse reads literals,
-// which runs the checks of domains; a Bind runs the input functions of parameter types; the planner
-// calls immutable functions.
-bool Carrier::runs_code_ahead(const Effects& effects, Step step) noexcept {
-  if (step == Step::parses && !effects.literals) return false;
-  const Does does = unit_of(effects, false, false).does;
-  return effects.input_runs_code || (does >= Does::reads && does != Does::own_call) ||
-         (does == Does::declares && !effects.exactly_declares);
-}
-
 // Makes the transaction as writable as the model says, whatever mode the chained one before it has
 // left.
 bool Carrier::settle_mode() {
@@ -110,51 +100,24 @@ bool Carrier::settle_mode() {
 
 bool Carrier::guard_block(const Effects& effects, const Claim& claim, Step step) {
   if (!claims_.active() || model_.tx.failed) return false;
-  const bool runs = step == Step::runs;
-  Unit unit = unit_of(effects, claim.named, claims_.final_rule());
-  const bool ahead = !runs && runs_code_ahead(effects, step);
+  const Unit unit = judgement_.unit_of(effects, claim, step);
+  const Standing standing = judgement_.standing_of(claim);
+  const bool runs = runs_now(unit, model_.tx.writable, standing);
+  const bool ahead = !runs && unit.ahead != Does::quiet;
   if (unit.does == Does::commit && !ahead) return runs && add_before_commit();
-  const bool unmarked = runs && unit.does != Does::savepoint && unit.does != Does::rollback && release_mark();
-  const bool settled = ((runs || ahead) && unit.does >= Does::savepoint && settle_mode()) || unmarked;
-  if (ahead && judgement_.may_write()) {
-    // The claim may be declared only after the Parse and the Bind. Whatever these have run is then
-    // checked with the next statement, or before the COMMIT.
-    const bool undeclared = !unit.named && !model_.tx.passed_any() && judgement_.standing_of(claim) == Standing::none;
-    if (undeclared && (unit.does >= Does::writes || model_.tx.acted)) return settled;
-    // The Parse or Bind runs this code even if there is no Execute.
-    unit.does = effects.input_runs_code || unit.does == Does::declares ? Does::calls : std::min(unit.does, Does::calls);
-    unit.hole = false;
-    return carry_out(decide(unit, judgement_.view_of(claim, true), judgement_.standing_of(claim), judgement_.policy(unit)), effects,
-                     claim) ||
-           settled;
-  }
-  if (!runs && unit.does != Does::declares && unit.does != Does::own_call) {
-    // A Parse writes nothing, but it fixes the access mode of its transaction as a read does.
-    if (unit.does < Does::savepoint || unit.does == Does::commit || unit.does == Does::fetch) return false;
-    if (unit.does >= Does::writes && !model_.tx.writable && !model_.tx.snapshot && !facts_.standby() && model_.tx.mode != Mode::read_only &&
-        judgement_.standing_of(claim) == Standing::none) {
-      // The claim may be declared before the statement runs, and by then the transaction could not
-      // be made writable any more.
-      own_.add_opening(line_.server, claim, false);
-      return true;
-    }
-    unit.does = effects.takes_snapshot ? Does::reads : Does::quiet;
-    unit.named = unit.hole = false;
-    if (model_.tx.writable) return false;
-  }
-  bool added =
-      carry_out(decide(unit, judgement_.view_of(claim, true), judgement_.standing_of(claim), judgement_.policy(unit)), effects, claim) ||
-      settled;
-  if (runs && unit.does == Does::own_call) own_.stand_before_raise(line_.server);
-  const bool may_be_prepared = unit.does == Does::prepares || effects.kind == Kind::unparsable;
-  if (runs && may_be_prepared && !model_.tx.failed) added |= seating_.lock_what_was_seated();
-  return (runs && unit.does == Does::savepoint && mark()) || added;
+  bool added = runs && unit.does != Does::savepoint && unit.does != Does::rollback && release_mark();
+  added |= (runs || ahead) && unit.does >= Does::savepoint && settle_mode();
+  added |= carry_out(decide(unit, judgement_.view_of(claim, Place::block), standing, judgement_.policy()), effects, claim);
+  if (!runs) return added;
+  if (unit.does == Does::own_call) own_.stand_before_raise(line_.server);
+  if ((unit.does == Does::prepares || unit.unread) && !model_.tx.failed) added |= seating_.lock_what_was_seated();
+  return (unit.does == Does::savepoint && mark()) || added;
 }
 
 // The server's guard or the seat covers a block that was handed over, so no check of ours passes in
 // it. Its claim is recorded as passed all the same, so that a higher term ends the block.
 void Carrier::note_handed_over(const Effects& effects) {
-  if (!claims_.handed_over() || !model_.tx.in_block || model_.tx.failed || unit_of(effects, false, false).does < Does::reads) return;
+  if (!claims_.handed_over() || !model_.tx.in_block || model_.tx.failed || does_of(effects) < Does::reads) return;
   const Claim claim = judgement_.claim_of(nullptr);
   if (!claim.certain) return;
   model_.tx.last = claim.pair;
@@ -199,19 +162,12 @@ bool Carrier::lock_for_commit() {
 }
 
 bool Carrier::carry_out(Act act, const Effects& effects, const Claim& claim) {
-  const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
+  if (is_refusal(act)) return refusals_.refuse(act, effects, claim), false;
   switch (act) {
-    case Act::pass:
-      if (unit.does != Does::own_call) return false;
-      [[fallthrough]];
     case Act::open_unchecked:
-      if (unit.does == Does::own_call) {
-        if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refusals_.refuse_from_memory(refusal, claim.pair), false;
-      }
-      if (act == Act::pass) return false;
       // The opening leaves the mode unsettled here: the client's SET TRANSACTION may follow its
       // savepoint.
-      own_.add_opening(line_.server, claim, false, unit.does != Does::savepoint);
+      own_.add_opening(line_.server, claim, false, effects.kind != Kind::savepoint);
       return true;
     case Act::open: own_.add_opening(line_.server, claim, true); return true;
     case Act::check: own_.add_check(line_.server, claim, Purpose::check); return true;
@@ -225,28 +181,13 @@ bool Carrier::carry_out(Act act, const Effects& effects, const Claim& claim) {
       model_.tx.lock_stays = model_.tx.outside_savepoints();
       own_.run(line_.server, ProxyStatement::locked, model_.tx.lock_stays && model_.tx.in_block ? Purpose::lock : Purpose::mode);
       return true;
-    case Act::refuse_claim: refusals_.refuse_claim(claim); return false;
-    case Act::refuse_known: refusals_.refuse_from_memory(judgement_.refusal_from_memory(claim), claim.pair); return false;
-    case Act::refuse_no_term: {
-      const std::string_view message =
-          "TG002 this transaction is READ ONLY, which would not stop this statement: it needs a transaction that may write, a scope and a "
-          "term";
-      refusals_.report_refusal("TG002", message, {}, 0, true);
-      refusals_.refuse("TG002", message, "");
-      return false;
-    }
-    case Act::frame:
-    case Act::hold: break;
+    default: assert((act == Act::pass || act == Act::wait) && "only the caller can do this"); return false;
   }
-  assert(false && "frame and hold are the caller's");
-  return false;
 }
 
 bool Carrier::add_before_commit() {
   const Claim claim = judgement_.claim_of(nullptr);
-  TransactionView view = judgement_.view_of(claim, true);
-  view.writable |= model_.tx.writable;
-  switch (before_commit(view, judgement_.policy({.does = Does::commit}))) {
+  switch (before_commit(judgement_.view_of(claim, Place::block), judgement_.policy())) {
     case Act::check: own_.add_check(line_.server, claim, Purpose::check); return true;
     case Act::recheck: own_.add_recheck(line_.server); return true;
     case Act::lock: return lock_for_commit();

@@ -37,12 +37,11 @@ class Carrier {
         seating_(seating) {}
 
   // --- ahead of the unit ---
-  static bool runs_code_ahead(const Effects& effects, Step step) noexcept;
   // For a unit in an open transaction. True: the proxy added a message. A refused statement is
   // answered here, and the transaction has failed then.
   bool guard_block(const Effects& effects, const Claim& claim, Step step);
-  // Does what the decision says, in the open transaction. The caller does the acts `frame` and
-  // `hold`.
+  // Does what the decision says, in the open transaction, or refuses. What only one place can do
+  // (`frame`, `hold`, and the opening of a held pipeline) is its caller's.
   bool carry_out(Act act, const Effects& effects, const Claim& claim);
   bool settle_mode();
   bool release_mark();

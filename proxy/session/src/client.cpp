@@ -91,7 +91,7 @@ void Session::State::pump() {
 // claim: the standby may have been promoted since the last transaction.
 bool Session::State::asks_recovery(char type) const noexcept {
   if (!facts_.standby() || line_.stage != Stage::ready || !claims_.guards() || !claims_.may_speak()) return false;
-  if (!line_.server.replies.empty() || pipeline_.begun || model_.tx.in_block || model_.status != pgwire::TransactionStatus::idle)
+  if (!line_.server.replies.empty() || pipeline_.begun() || model_.tx.in_block || model_.status != pgwire::TransactionStatus::idle)
     return false;
   return type == frontend::query || type == frontend::parse || type == frontend::bind || type == frontend::function_call;
 }
@@ -100,11 +100,11 @@ bool Session::State::asks_recovery(char type) const noexcept {
 // server.
 void Session::State::skip_to_sync(const Event& event) {
   if (event.type == frontend::sync) {
-    if (!pipeline_.refused) {
+    if (!pipeline_.refused()) {
       line_.server_skips = false;
       model_.end_implicit();  // rolled back, so nothing is left to check
       pipeline_ = Pipeline();
-      pipeline_.begun = pipeline_.direct = true;
+      pipeline_.goes = Goes::direct;
     }
     if (pipelines_.on_sync()) settle();
     return;
@@ -140,12 +140,12 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           waiting_.end_in_copy(event.type);
         } else if (line_.stage == Stage::login) {
           login_.from_client(event);
-        } else if (event.first && !pipeline_.refused && !line_.server_skips && waiting_.must_wait(event.type)) {
-          if (pipeline_.begun && (event.type == frontend::query || event.type == frontend::function_call)) {
+        } else if (event.first && !pipeline_.refused() && !line_.server_skips && waiting_.must_wait(event.type)) {
+          if (pipeline_.begun() && (event.type == frontend::query || event.type == frontend::function_call)) {
             // The server does not flush its replies without a Sync, so what is held is sent as
             // before a Flush of the client's.
             pipelines_.commit_to_group();
-            if (pipeline_.refused) {
+            if (pipeline_.refused()) {
               client_event(event);
               break;
             }
@@ -163,7 +163,7 @@ std::size_t Session::State::look_at(std::string_view bytes) {
         } else {
           client_event(event);
           seating_.forget_peeked();
-          if (event.type == frontend::copy_data && event.last && line_.client_parts == Line::Parts::send && !pipeline_.refused &&
+          if (event.type == frontend::copy_data && event.last && line_.client_parts == Line::Parts::send && !pipeline_.refused() &&
               line_.stage == Stage::ready && !waiting_.blocked()) {
             const std::string_view data = line_.client_reader.run_of(frontend::copy_data, bytes.substr(used));
             line_.server.bytes.back() += data;
@@ -189,11 +189,11 @@ void Session::State::client_event(const Event& event) {
     return;
   }
   line_.client_parts = Line::Parts::send;
-  if (pipeline_.refused || line_.server_skips) return skip_to_sync(event);
+  if (pipeline_.refused() || line_.server_skips) return skip_to_sync(event);
   if (pipeline_.needs_hold && (event.type == frontend::parse || event.type == frontend::bind || event.type == frontend::describe ||
                                event.type == frontend::execute)) {
     line_.client_parts = Line::Parts::drop;
-    return refusals_.refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
+    return refusals_.refuse(Act::refuse_after_held, {}, {});
   }
   if (line_.in_copy_in && (event.type == frontend::sync || event.type == frontend::flush)) {
     // In the middle of a copy the server ignores these, so no reply is owed.

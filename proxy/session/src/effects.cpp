@@ -281,34 +281,52 @@ Effects effects_of(const statements::Classified& text, std::string_view sql) {
   return all;
 }
 
-Unit unit_of(const Effects& effects, bool named, bool final_rule) noexcept {
-  Unit unit;
-  unit.named = named;
-  unit.hole = effects.read_only_hole;
+Does does_of(const Effects& effects, bool final_rule) noexcept {
   switch (effects.way) {
     case Way::control:
       switch (effects.kind) {
-        case Kind::begin: unit.does = Does::begin; break;
-        case Kind::savepoint: unit.does = Does::savepoint; break;
-        case Kind::commit: unit.does = Does::commit; break;
-        default: unit.does = Does::rollback; break;
+        case Kind::begin: return Does::begin;
+        case Kind::savepoint: return Does::savepoint;
+        case Kind::commit: return Does::commit;
+        default: return Does::rollback;
       }
-      break;
     case Way::neutral:
-      if (effects.only_declares) unit.does = Does::declares;
-      else if (effects.kind == Kind::fetch || effects.kind == Kind::move) unit.does = Does::fetch;
-      else unit.does = effects.takes_snapshot ? Does::reads : Does::quiet;
-      break;
-    case Way::read: unit.does = effects.calls_unknown ? Does::calls : Does::reads; break;
+      if (effects.only_declares) return Does::declares;
+      if (effects.kind == Kind::fetch || effects.kind == Kind::move) return Does::fetch;
+      return effects.takes_snapshot ? Does::reads : Does::quiet;
+    case Way::read: return effects.calls_unknown ? Does::calls : Does::reads;
     case Way::write:
-      if (effects.kind == Kind::prepare_transaction) unit.does = Does::prepares;
-      else unit.does = effects.own_check && !final_rule ? Does::own_call : Does::writes;
-      break;
-    case Way::alone: unit.does = effects.kind == Kind::call || effects.kind == Kind::do_block ? Does::code : Does::alone; break;
+      if (effects.kind == Kind::prepare_transaction) return Does::prepares;
+      return effects.own_check && !final_rule ? Does::own_call : Does::writes;
+    case Way::alone: return effects.kind == Kind::call || effects.kind == Kind::do_block ? Does::code : Does::alone;
   }
+  return Does::writes;
+}
+
+// A Parse reads literals, which runs the checks of domains; a Bind runs the input functions of
+// parameter types; the planner calls immutable functions.
+Does ahead_of(const Effects& effects, Step step) noexcept {
+  if (step == Step::parses && !effects.literals) return Does::quiet;
+  const Does does = does_of(effects);
+  if (effects.input_runs_code || (does == Does::declares && !effects.exactly_declares)) return Does::calls;
+  return does >= Does::reads && does != Does::own_call ? std::min(does, Does::calls) : Does::quiet;
+}
+
+Unit unit_of(const Effects& effects, Step step, bool named, bool final_rule) noexcept {
+  Unit unit;
+  unit.does = does_of(effects, final_rule);
+  unit.step = step;
+  unit.ahead = ahead_of(effects, step);
+  unit.input = effects.input_runs_code;
+  unit.snapshot = effects.takes_snapshot;
   // What CALL and DO run is not known, so it counts as something that READ ONLY may not stop.
-  if (unit.does == Does::code) unit.hole = true;
+  unit.hole = effects.read_only_hole || unit.does == Does::code;
+  unit.named = named;
   unit.redeclares = effects.changes_declaration && effects.way == Way::neutral;
+  unit.discards = effects.kind == Kind::discard_all;
+  unit.unread = effects.kind == Kind::unparsable;
+  unit.unlocks = effects.unlocks;
+  unit.own = effects.own_check;
   return unit;
 }
 

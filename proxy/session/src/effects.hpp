@@ -127,8 +127,12 @@ Effects effects_of(const statements::Statement& statement, std::string_view sql)
 Effects effects_of(const statements::Classified& text, std::string_view sql);
 // Adds the effects of `one` to `all`, where both run.
 void add(Effects& all, const Effects& one);
-// The unit that the decision sees. `own_call` counts only if no rule of the operator is final.
-Unit unit_of(const Effects& effects, bool named, bool final_rule) noexcept;
+// What the statement does when it runs. `own_call` counts only if no rule of the operator is final.
+Does does_of(const Effects& effects, bool final_rule = false) noexcept;
+// What a Parse or a Bind of it runs already; `quiet`: no code of the client's.
+Does ahead_of(const Effects& effects, Step step) noexcept;
+// The unit that the decision sees.
+Unit unit_of(const Effects& effects, Step step, bool named, bool final_rule) noexcept;
 // The text with `pg_catalog.` in front of each set_config() that names no schema. `offset`: where
 // the text begins in the one that was classified.
 std::string with_own_set_config(std::string_view sql, const statements::Statement& statement, std::size_t offset = 0);

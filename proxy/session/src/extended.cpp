@@ -34,7 +34,7 @@ bool holds_literal(std::string_view sql) noexcept {
 
 // Whether the server may run a function, a cast or a trigger for this statement.
 bool may_run_code(const Effects& effects) {
-  const Does does = unit_of(effects, false, false).does;
+  const Does does = does_of(effects);
   return does != Does::quiet && !(does == Does::declares && effects.exactly_declares);
 }
 
@@ -85,7 +85,7 @@ void PipelineRunner::on_parse(const Event& event) {
     // A statement that passes because it runs no code is parsed again before each Bind, because
     // code can drop its name and give it to another statement.
     const bool asks = claims_.active() && asks_for_read_write(effects, statement);
-    if ((!name.empty() || asks) && !effects.runs_prepared && unit_of(effects, false, false).does < Does::reads) {
+    if ((!name.empty() || asks) && !effects.runs_prepared && does_of(effects) < Does::reads) {
       const auto parse_of = [&](std::string_view written) {
         std::string bytes;
         pgwire::append_parse(bytes, parse->statement, written, types);
@@ -128,25 +128,24 @@ bool PipelineRunner::guard_parse(std::string_view name, Known known) {
   Effects& effects = known.effects;
   // A parameter's input function runs at the Bind, not now.
   effects.input_runs_code = false;
-  const bool code = carrier_.runs_code_ahead(effects, Step::parses);
+  const bool code = ahead_of(effects, Step::parses) != Does::quiet;
   const Claim claim = judgement_.claim_for(known);
-  if (model_.tx.in_block && pipeline_.direct) {
+  if (model_.tx.in_block && pipeline_.direct()) {
     carrier_.guard_block(effects, claim, Step::parses);
     if (effects.takes_snapshot && !model_.tx.writable) model_.tx.snapshot = true;
   } else if (code && judgement_.may_write()) {
-    guard_group(effects, known, Step::plans, true);
+    guard_group(effects, known, Step::parses, true);
   } else if (code) {
     // If the held messages are opened later, the opening is ahead of this one.
     if (claim.named) note_named(claim);
-    const Does does = unit_of(effects, claim.named, claims_.final_rule()).does;
     const Standing standing = judgement_.standing_of(claim);
-    pipeline_.called |= does == Does::calls && standing != Standing::current && standing != Standing::uncertain;
+    pipeline_.called |= does_of(effects) == Does::calls && standing != Standing::current && standing != Standing::uncertain;
     pipeline_.acted_here |= effects.calls_unknown;
     pipeline_.planned |= effects.way != Way::alone;
   }
   pipeline_.snapshot_here |= effects.takes_snapshot;
-  if (code && !model_.tx.failed) model_.on_parse(name, effects, claim.named);
-  return line_.stage == Stage::ready && !pipeline_.refused;
+  if (code && !model_.tx.failed) model_.ran_ahead(Step::parses, name, effects, claim.named);
+  return line_.stage == Stage::ready && !pipeline_.refused();
 }
 
 // A Describe may make the server analyze the statement again, literals included: then it counts as
@@ -183,8 +182,8 @@ void PipelineRunner::on_bind(const Event& event) {
   const Known* prepared = names_.known(statement);
   group_begins(prepared != nullptr && (!prepared->declared.empty() || prepared->effects.only_declares));
   if (seating_.passes_under_seat() && !seating_.passes_seated(prepared)) group_begins(true);
-  model_.before_bind(statement);
-  if (pipeline_.discarded) return refusals_.refuse("0A000", discard_alone, "");  // a Bind plans, and planning runs functions
+  model_.follows(Step::parses, statement);
+  if (pipeline_.discarded) return refusals_.refuse(Act::refuse_discard, {}, {});  // a Bind plans, and planning runs functions
   if (is_reserved(statement) || is_reserved(portal)) {
     line_.client_parts = Line::Parts::drop;
     return refusals_.refuse_reserved();
@@ -206,16 +205,12 @@ void PipelineRunner::on_bind(const Event& event) {
   // A write is decided here already, so that its values go straight through, however many there
   // are.
   const Effects effects = judgement_.resolved(bound.effects, bound.executes);
-  if (effects.way == Way::write || model_.tx.in_block || !event.last || carrier_.runs_code_ahead(effects, Step::plans)) {
+  if (effects.way == Way::write || model_.tx.in_block || !event.last || ahead_of(effects, Step::plans) != Does::quiet) {
     guard_group(effects, bound, Step::plans, event.last);
     if (line_.stage != Stage::ready) return;
-    if (pipeline_.refused) {
-      line_.client_parts = Line::Parts::drop;
-      return;
-    }
   }
-  if (!pipeline_.direct && !event.last) commit_to_group();
-  if (pipeline_.refused) {
+  if (pipeline_.goes == Goes::held && !event.last) commit_to_group();
+  if (pipeline_.refused()) {
     line_.client_parts = Line::Parts::drop;
     return;
   }
@@ -223,13 +218,13 @@ void PipelineRunner::on_bind(const Event& event) {
   pipeline_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
   const bool writable = model_.tx.in_block && model_.tx.writable && !model_.tx.locked;
   if (judgement_.shown_of(effects) == Shows::own && claims_.active() && !pipeline_.needs_hold)
-    own_.look_at_own(pipeline_.direct ? line_.server : pipeline_.held);
+    own_.look_at_own(pipeline_.direct() ? line_.server : pipeline_.held);
   if (bound.again) parse_again(event, statement, writable && bound.as_it_is ? *bound.as_it_is : *bound.again);
   pipeline_.just_parsed.reset();
   pipeline_.snapshot_here |= effects.takes_snapshot;
-  model_.tx.bound.reset();
-  if (carrier_.runs_code_ahead(effects, Step::plans) && !model_.tx.failed)
-    model_.on_bind(portal, effects, judgement_.claim_for(bound).named);
+  model_.tx.ahead.reset();
+  if (ahead_of(effects, Step::plans) != Does::quiet && !model_.tx.failed)
+    model_.ran_ahead(Step::plans, portal, effects, judgement_.claim_for(bound).named);
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }
 
@@ -292,7 +287,7 @@ void PipelineRunner::on_execute(const Event& event) {
   }
   if (seating_.passes_under_seat() && !seating_.passes_seated(bound ? &known : nullptr)) group_begins(true);
   pipeline_.just_parsed.reset();
-  model_.on_execute(execute->portal);
+  model_.follows(Step::plans, execute->portal);
   if (claims_.active() && !model_.tx.failed) {
     if (!bound && execute->portal.empty()) close_unnamed_portal(event);
     if (!bound) ask_whether_there(event, Request::describe_portal, execute->portal);
@@ -300,7 +295,7 @@ void PipelineRunner::on_execute(const Event& event) {
       ask_whether_there(event, Request::describe_statement, known.executes);
   }
   guard_group(effects, known, Step::runs, true);
-  if (line_.stage != Stage::ready || pipeline_.refused) return;
+  if (line_.stage != Stage::ready || pipeline_.refused()) return;
   pipeline_.executed = pipeline_.executed_here = true;
   pipeline_.acted_here |= may_run_code(effects);
   const Shows shows = claims_.active() ? judgement_.shown_of(effects) : Shows::none;
@@ -316,23 +311,21 @@ void PipelineRunner::on_execute(const Event& event) {
   }
   if (model_.by_default.broken && !model_.by_default.reported) pipeline_.suspect = true;
   if (!claims_.active() || pipeline_.needs_hold) return;
-  if (model_.tx.in_block && !was_block && !pipeline_.direct) {
+  if (model_.tx.in_block && !was_block && !pipeline_.direct()) {
     // The rest of the group is in the client's block, and so is what was read before it: the lock
     // belongs ahead of that.
     held_.lock_group();
     held_.flush_group();
-    pipeline_.direct = true;
-  } else if (!model_.tx.in_block && (was_block || (pipeline_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback ||
-                                                                        effects.kind == Kind::prepare_transaction)))) {
+    pipeline_.go_direct();
+  } else if (!model_.tx.in_block && (was_block || (pipeline_.direct() && (effects.kind == Kind::commit || effects.kind == Kind::rollback ||
+                                                                          effects.kind == Kind::prepare_transaction)))) {
     // After its COMMIT another implicit transaction begins.
-    pipeline_.direct = false;
-    pipeline_.ended_one = true;
-    pipeline_.executed_here = pipeline_.snapshot_here = pipeline_.acted_here = pipeline_.called = pipeline_.bound = false;
+    pipeline_.goes = Goes::held;
+    pipeline_.transaction_ended();
     pipeline_.opening_possible = true;
-  } else if (!pipeline_.direct && effects.way == Way::control) {
+  } else if (!pipeline_.direct() && effects.way == Way::control) {
     held_.lock_group();
-    pipeline_.ended_one = true;
-    pipeline_.executed_here = pipeline_.snapshot_here = pipeline_.acted_here = pipeline_.called = pipeline_.bound = false;
+    pipeline_.transaction_ended();
     pipeline_.beginning = pipeline_.held.end();
   }
 }
@@ -360,7 +353,7 @@ void PipelineRunner::on_flush() {
 // complete.
 void PipelineRunner::send_held() {
   commit_to_group(true);
-  if (pipeline_.refused) return;
+  if (pipeline_.refused()) return;
   pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::flush);
   pipeline_.sent = pipeline_.touched_server = true;
 }
@@ -370,7 +363,7 @@ void PipelineRunner::send_held() {
 // it.
 bool PipelineRunner::on_sync() {
   group_begins();
-  if (pipeline_.refused) {
+  if (pipeline_.refused()) {
     PendingReply reply{.request = Request::nothing};
     pgwire::append_ready_for_query(reply.text, pgwire::TransactionStatus::idle);
     pipeline_ = Pipeline();
@@ -382,7 +375,7 @@ bool PipelineRunner::on_sync() {
     lone_.run_held(pipeline_);
     return false;
   }
-  if (!pipeline_.direct) {
+  if (!pipeline_.direct()) {
     held_.lock_reads();
     held_.flush_group();
   }
@@ -398,7 +391,7 @@ bool PipelineRunner::on_sync() {
 
 // Sends the client's next message to the server, or holds it until it is known what the group does.
 void PipelineRunner::forward_extended(const Event& event, PendingReply reply) {
-  if (!pipeline_.direct && event.last) {
+  if (!pipeline_.direct() && event.last) {
     pipeline_.held.add(event.frame, std::move(reply));
     if (pipeline_.held.bytes.size() > line_.options.held_bytes_max) commit_to_group();
     return;

@@ -44,25 +44,26 @@ inline constexpr std::array<std::pair<std::string_view, Fault>, 8> planted_fault
 template <class Decide>
 Act decide_with(Fault fault, Unit unit, TransactionView view, Standing claim, Decide sound) {
   switch (fault) {
-    case Fault::declaration_not_heard: view.redeclared = false; break;
+    case Fault::declaration_not_heard: view.tx.redeclared = false; break;
     case Fault::comment_on_a_read:
       if (unit.does == Does::reads || unit.does == Does::calls) unit.named = false;
       break;
     case Fault::empty_passed_is_enough:
-      if (claim == Standing::current && view.session_passed) unit.named = false;
+      if (claim == Standing::current && view.tx.session_passed) unit.named = false;
       break;
-    case Fault::check_term_of_another_scope: view.session_passed |= view.other_passed; break;
+    case Fault::check_term_of_another_scope: view.tx.session_passed |= view.tx.other_passed; break;
     case Fault::code_then_declaration:
-      view.code_declared = view.acted_since = false;
+      view.tx.code_declared = view.tx.acted_since = false;
       break;  // both, for either flag alone still requires the check
     case Fault::no_check_before_commit:
       if (unit.does == Does::commit) return Act::pass;
       break;
     case Fault::holes_in_read_only: unit.hole = false; break;
-    case Fault::a_comment_stands_for_all: view.unnamed = false; break;
-    case Fault::lock_lasts_to_the_commit: view.left_over = false; break;
+    case Fault::a_comment_stands_for_all: view.tx.unnamed = false; break;
+    case Fault::lock_lasts_to_the_commit: view.tx.left_over = false; break;
     case Fault::own_call_spares_neighbours:
-      if (view.writable && !view.session_passed && !view.other_passed && (unit.does == Does::commit || view.acted)) return Act::pass;
+      if ((unit.does == Does::commit ? view.tx.writable || !view.guards : view.may_write() && view.tx.acted) && !view.tx.passed_any())
+        return Act::pass;
       break;
     default: break;
   }

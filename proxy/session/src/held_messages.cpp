@@ -8,7 +8,8 @@ namespace termgate::session {
 void HeldMessages::send_first() {
   lock_reads();
   flush_group();
-  pipeline_.direct = pipeline_.sent = pipeline_.touched_server = true;
+  pipeline_.go_direct();
+  pipeline_.sent = pipeline_.touched_server = true;
 }
 
 // The opening goes where the group's implicit transaction begins, ahead of anything in it that
@@ -33,7 +34,7 @@ void HeldMessages::open_group(const Claim& claim, bool with_check) {
   model_.tx.code_declared = before.code_declared;
   model_.tx.unnamed = false;
   flush_group();
-  pipeline_.direct = true;
+  pipeline_.go_direct();
   if (read_before && before.redeclared) own_.add_recheck(line_.server);
 }
 
@@ -48,7 +49,7 @@ void HeldMessages::lock_group() {
 
 // For a group that is sent without an opening: what it has read begins a transaction of its own.
 void HeldMessages::lock_reads() {
-  if (!pipeline_.direct && pipeline_.executed_here && pipeline_.opening_possible) lock_group();
+  if (!pipeline_.direct() && pipeline_.executed_here && pipeline_.opening_possible) lock_group();
 }
 
 void HeldMessages::flush_group() {

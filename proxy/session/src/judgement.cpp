@@ -61,7 +61,7 @@ Effects Judgement::resolved(Effects effects, std::string_view executes) const {
     // An EXECUTE of an EXECUTE is not followed.
     effects = found == names_.statements.end() || found->second.effects.runs_prepared ? effects_of_unknown() : found->second.effects;
     // That a prepared statement runs no code can be relied on only if it is parsed again.
-    if (unit_of(effects, false, false).does < Does::reads) {
+    if (does_of(effects) < Does::reads) {
       if (effects.only_declares) effects.by_name = true;
       else effects = effects_of_unknown();
     }
@@ -168,34 +168,33 @@ Standing Judgement::standing_of(const Claim& claim) const {
   return claims_.standing_of(claim, claim.problem.empty() ? refusal_from_memory(claim) : Refusal());
 }
 
-// What guard.cpp needs to know of the transaction. `open`: a transaction will be open when the unit
-// runs, though no message of it was sent yet.
-TransactionView Judgement::view_of(const Claim& claim, bool open) const {
+Unit Judgement::unit_of(const Effects& effects, const Claim& claim, Step step) const {
+  Unit unit = session::unit_of(effects, step, claim.named, claims_.final_rule());
+  unit.untrusted = static_cast<bool>(refusal_of_own(effects));
+  return unit;
+}
+
+TransactionView Judgement::view_of(const Claim& claim, Place outside) const {
   TransactionView view;
-  view.open = model_.tx.in_block || open;
-  view.failed = model_.tx.failed;
+  view.place = model_.tx.in_block ? Place::block : outside;
+  view.tx = model_.tx;
+  view.tx.locked |= model_.locked_for_good;
+  view.tx.unnamed &= standing_of(claim) != Standing::none;
+  view.guards = claims_.guards();
   view.read_only = model_.mode_now() == Mode::read_only || facts_.standby();
-  view.fixed = model_.tx.snapshot || model_.tx.locked || model_.locked_for_good;
-  view.writable = may_write();
+  view.reads_only = facts_.standby() || model_.by_default.believed == Mode::read_only;
   view.server_guards = claims_.server_guarded();
-  view.session_passed = model_.tx.session_passed;
-  view.other_passed = model_.tx.other_passed;
   view.named_passed = claim.named && claim.certain && is_known_by(claim.pair.scope) &&
                       std::find(model_.tx.passed.begin(), model_.tx.passed.end(), claim.pair) != model_.tx.passed.end();
-  view.redeclared = model_.tx.redeclared;
-  view.acted = model_.tx.acted;
-  view.acted_since = model_.tx.acted_since;
-  view.code_declared = model_.tx.code_declared;
-  view.unnamed = model_.tx.unnamed && standing_of(claim) != Standing::none;
-  view.left_over = model_.tx.left_over;
+  view.redeclared_ahead = model_.tx.ahead.has_value();
   return view;
 }
 
-// A standby refuses every write itself. But what READ ONLY does not stop (advisory locks, programs)
-// has effects there too, so it is refused without a term.
-Policy Judgement::policy(const Unit& unit) const noexcept {
-  const bool servers = facts_.standby() && (claims_.may_speak() || !unit.hole || unit.does == Does::alone);
-  return {.enforce = claims_.active() && !servers};
+Policy Judgement::policy() const noexcept {
+  return {.active = claims_.active(),
+          .standby = facts_.standby(),
+          .may_speak = claims_.may_speak(),
+          .allows = claims_.admission().without_term == WithoutTerm::allow};
 }
 
 bool Judgement::is_known_by(std::string_view scope) const noexcept {

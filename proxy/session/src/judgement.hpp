@@ -53,8 +53,12 @@ class Judgement {
   Claim claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const;
   Claim claim_for(const Known& known) const;
   Standing standing_of(const Claim& claim) const;
-  TransactionView view_of(const Claim& claim, bool open) const;
-  Policy policy(const Unit& unit) const noexcept;
+
+  // --- what the decision (guard.hpp) has to know ---
+  Unit unit_of(const Effects& effects, const Claim& claim, Step step) const;
+  // `outside`: the place of a unit that is in no block.
+  TransactionView view_of(const Claim& claim, Place outside) const;
+  Policy policy() const noexcept;
   // As far as the proxy knows, the server's transaction is not READ ONLY.
   bool may_write() const noexcept;
   // The session stays READ ONLY, because the client chose that or because the server is a standby.

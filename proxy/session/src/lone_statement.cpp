@@ -13,9 +13,6 @@ using statements::Kind;
 // one pipeline with the checks that follow them; the rest (VACUUM and the like) alone, because it
 // cannot be in a pipeline.
 void LoneStatement::run_held(std::string_view sql, const Effects& effects, const Claim& claim) {
-  if (effects.unlocks)
-    return refusals_.refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it",
-                            "");
   session_lock_ = SessionLock();
   session_lock_.sql = sql;
   session_lock_.effects = effects;

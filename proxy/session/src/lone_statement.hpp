@@ -10,7 +10,6 @@
 #include "line.hpp"
 #include "own_statements.hpp"
 #include "parts.hpp"
-#include "refusals.hpp"
 #include "transaction_model.hpp"
 
 namespace termgate::session {
@@ -19,14 +18,13 @@ namespace termgate::session {
 class LoneStatement {
  public:
   LoneStatement(Line& line, Claims& claims, TransactionModel& model, const ServerFacts& facts, Judgement& judgement, OwnStatements& own,
-                Refusals& refusals, Carrier& carrier, SessionLock& session_lock) noexcept
+                Carrier& carrier, SessionLock& session_lock) noexcept
       : line_(line),
         claims_(claims),
         model_(model),
         facts_(facts),
         judgement_(judgement),
         own_(own),
-        refusals_(refusals),
         carrier_(carrier),
         session_lock_(session_lock) {}
 
@@ -48,7 +46,6 @@ class LoneStatement {
   const ServerFacts& facts_;
   Judgement& judgement_;
   OwnStatements& own_;
-  Refusals& refusals_;
   Carrier& carrier_;
   SessionLock& session_lock_;
 };

@@ -35,7 +35,4 @@ inline bool is_reserved(std::string_view name) noexcept { return name.starts_wit
 // admin_shutdown. A connection pool takes it for a server that shuts down, and connects again.
 inline constexpr std::string_view stale_ends = "57P01";
 
-inline constexpr std::string_view discard_alone =
-    "Termgate runs DISCARD ALL only as the one statement before a Sync: send a Sync before and after it";
-
 }  // namespace termgate::session

@@ -22,6 +22,7 @@
 #include "batch.hpp"
 #include "claims.hpp"
 #include "effects.hpp"
+#include "guard.hpp"
 #include "names.hpp"
 #include "replies.hpp"
 
@@ -99,37 +100,16 @@ struct ClientNames {
   }
 };
 
-// The extended messages up to the next Sync.
-struct Pipeline {
-  bool begun = false;
-  // The messages go unchanged to a server that guards the session.
-  bool handed_over = false;
-  bool direct = false;   // messages go straight to the server
-  bool refused = false;  // everything up to the Sync is dropped
+// The extended messages up to the next Sync; PipelineView has what the decision knows of them.
+struct Pipeline : PipelineView {
   // Part of it was sent. The server need not answer that before a Sync or a Flush.
   bool sent = false;
-  // What was sent may begin the server's transaction.
-  bool touched_server = false;
   // A Bind of the client's was sent, so its unnamed portal may exist.
   bool bound = false;
-  bool executed = false;
-  // Something was parsed or bound that may run code in that step.
-  bool planned = false;
-  bool discarded = false;  // DISCARD ALL ran in it
-  // Something was executed since the last transaction in it ended.
-  bool executed_here = false;
-  // Since then something was parsed or bound that fixes the access mode.
-  bool snapshot_here = false;
-  // Since then something came that may run code: anything but SET and plain declarations.
-  bool acted_here = false;
   // It may change the session's default, on a server that does not report that.
   bool suspect = false;
-  // Something that is not certainly a read was executed READ ONLY.
-  bool called = false;
-  bool needs_hold = false;
   Batch held;             // messages not sent yet
   Batch::Mark beginning;  // where in `held` the implicit transaction begins
-  bool opening_possible = true;
   // A transaction ended in it, so the next one begins before its answers are here.
   bool ended_one = false;
   std::vector<Claim> named;                // claims in the comments of its statements
@@ -138,6 +118,15 @@ struct Pipeline {
   Effects effects;                         // the effects of what runs under a lock at session level
   Claim claim;
 
+  bool refused() const noexcept { return goes == Goes::refused; }
+  void go_direct() noexcept {
+    if (goes == Goes::held) goes = Goes::direct;
+  }
+  // The next message belongs to another transaction.
+  void transaction_ended() noexcept {
+    ended_one = true;
+    executed_here = snapshot_here = acted_here = called = bound = false;
+  }
   Batch take_held() {
     beginning = {};
     return std::exchange(held, {});

@@ -65,7 +65,8 @@ bool is_of_a_result(char type) noexcept {
 }  // namespace
 
 std::size_t Passage::pass(std::string_view bytes) {
-  if (!seat_.held() || !line_.client_reader.between_messages() || pipeline_.refused || line_.server_skips || !seating_.at_rest()) return 0;
+  if (!seat_.held() || !line_.client_reader.between_messages() || pipeline_.refused() || line_.server_skips || !seating_.at_rest())
+    return 0;
   claims_.transaction_begins();
   if (!seating_.seat_covers()) return 0;
   const std::size_t passed = !bytes.empty() && bytes.front() == frontend::query ? query_in(bytes) : group_in(bytes);

@@ -69,11 +69,10 @@ class PipelineRunner {
   // Called for each message; acts on the first of a group.
   void group_begins(bool declares = false);
   void guard_group(const Effects& effects, const Known& known, Step step, bool whole);
-  void hold_at_sync(const Effects& effects, const Claim& claim);
-  void redeclares_after_reads(const Unit& unit, const Claim& claim);
+  TransactionView view_of(const Claim& claim, bool whole = true) const;
   void note_named(const Claim& claim);
   void pass_in_group(const Unit& unit, const Claim& claim);
-  void open_held(const Effects& effects, const Claim& claim, Act act);
+  void carry_out_in_group(Act act, const Effects& effects, const Claim& claim);
 
   Line& line_;
   Claims& claims_;

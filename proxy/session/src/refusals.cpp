@@ -1,5 +1,6 @@
 #include "refusals.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 
@@ -19,21 +20,21 @@ std::string Refusals::error_text(std::string_view code, std::string_view message
 // The client's statement is refused here, and the transaction around it, if any, fails too.
 void Refusals::refuse(std::string_view code, std::string_view message, std::string_view hint) {
   const std::string error = error_text(code, message, hint);
-  if (pipeline_.begun) {
+  if (pipeline_.begun()) {
     // Nothing of the pipeline was sent, so the server need not know of it: the names that it would
     // have made are forgotten, and the rest up to the Sync is dropped. An exception is a Sync that
     // the server waits for, because a COPY has swallowed the one before.
     if (!pipeline_.sent && !model_.tx.in_block && (line_.server.replies.empty() || !line_.server_awaits_sync())) {
       for (const std::string& name : pipeline_.parsed) names_.statements.erase(name);
       pipeline_.take_held();
-      pipeline_.refused = true;
+      pipeline_.goes = Goes::refused;
       line_.server.replies.push({.request = Request::nothing, .text = error});
       return line_.router.give_made_replies();
     }
     // The server already has part of the pipeline, so the pipeline must fail there.
     held_.lock_reads();
     held_.flush_group();
-    pipeline_.direct = true;
+    pipeline_.go_direct();
     fail_in_server(error);
     return;
   }
@@ -79,11 +80,76 @@ void Refusals::end_as_stale(std::string_view message) {
   model_.tx.failed = true;
 }
 
-void Refusals::refuse_claim(const Claim& claim) {
-  assert(!claim.problem.empty() && "a claim is refused for its problem");
-  report_refusal(claim.code, claim.problem, claim.pair, 0, true);
-  if (claim.code == "TG001" && claims_.ends_when_stale()) return end_as_stale(claim.problem);
-  refuse(claim.code, claim.problem, claim.hint);
+namespace {
+
+struct Words {
+  Act act;
+  std::string_view code, message;
+};
+constexpr Words words_of_refusals[] = {
+    {Act::refuse_no_term, "TG002",
+     "TG002 this transaction is READ ONLY, which would not stop this statement: it needs a transaction that may write, a scope and a term"},
+    {Act::refuse_own_word, "TG002",
+     "TG002 this session is READ ONLY by its own word, which would not stop this statement: send it in a transaction block, with a scope "
+     "and a term"},
+    {Act::refuse_unread, "TG002", "TG002 no term declared, and Termgate cannot read this statement"},
+    {Act::refuse_unread_read_only, "TG002", "TG002 Termgate cannot read this statement, and READ ONLY may not stop it"},
+    {Act::refuse_call, "TG002", "TG002 a fast-path function call that may write must be in a transaction block"},
+    {Act::refuse_unlocks, "0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it"},
+    {Act::refuse_code_after, "0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block"},
+    {Act::refuse_alone_after, "0A000",
+     "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it"},
+    {Act::refuse_after_held, "0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync"},
+    {Act::refuse_flush, "0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once"},
+    {Act::refuse_discard, "0A000", "Termgate runs DISCARD ALL only as the one statement before a Sync: send a Sync before and after it"},
+    {Act::refuse_own_after_call, "TG002",
+     "TG002 a call of Termgate's own functions after other calls in one pipeline: send a Sync between them"},
+    {Act::refuse_after_call, "TG002",
+     "TG002 this write follows a call of a function in a pipeline, which had no claim to run under: send a Sync between them"},
+    {Act::refuse_after_read, "TG002", "TG002 this write follows a read of its pipeline that ran without a check: send a Sync between them"},
+};
+
+}  // namespace
+
+Refusal Refusals::refusal_of(Act act, const Effects& effects, const Claim& claim) const {
+  if (act == Act::refuse_claim) return {claim.code, claim.problem, claim.hint};
+  if (act == Act::refuse_known) return judgement_.refusal_from_memory(claim);
+  if (act == Act::refuse_own) return judgement_.refusal_of_own(effects);
+  const auto* const found =
+      std::find_if(std::begin(words_of_refusals), std::end(words_of_refusals), [&](const Words& one) { return one.act == act; });
+  assert(found != std::end(words_of_refusals) && "a refusal without words");
+  Refusal refusal{std::string(found->code), std::string(found->message), ""};
+  if (act == Act::refuse_call && !claim.problem.empty()) refusal.code = claim.code;
+  if (act == Act::refuse_after_read && !claims_.may_speak()) refusal.message = "TG002 no term declared for a fenced write";
+  if (act == Act::refuse_after_call || act == Act::refuse_after_read)
+    refusal.hint = "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.";
+  return refusal;
+}
+
+// What is refused for its claim, or for a missing one, is reported. So is a write that comes too
+// late in its pipeline, in shorter words.
+void Refusals::refuse(Act act, const Effects& effects, const Claim& claim) {
+  if (act == Act::refuse_member) {
+    const auto refused = [&](const Claim& member) { return judgement_.standing_of(member) > Standing::current; };
+    const Claim member = *std::find_if(pipeline_.named.begin(), pipeline_.named.end(), refused);
+    return refuse(judgement_.standing_of(member) == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, member);
+  }
+  const Refusal refusal = refusal_of(act, effects, claim);
+  switch (act) {
+    case Act::refuse_claim:
+    case Act::refuse_known:
+    case Act::refuse_own: return refuse_from_memory(refusal, claim.pair);
+    case Act::refuse_no_term: return refuse_from_memory(refusal, {});
+    case Act::refuse_unread:
+      held_.send_first();
+      report_refusal("TG002", "TG002 no term declared", {}, 0, true);
+      return fail_in_server(error_text(refusal.code, refusal.message, refusal.hint));
+    case Act::refuse_call: report_refusal("TG002", "TG002 a function call outside of a transaction block", claim.pair, 0, true); break;
+    case Act::refuse_after_call: report_refusal("TG002", "TG002 a write after a call in one pipeline", claim.pair, 0, true); break;
+    case Act::refuse_after_read: report_refusal("TG002", "TG002 a write after a read that ran without a check", claim.pair, 0, true); break;
+    default: break;
+  }
+  refuse(refusal.code, refusal.message, refusal.hint);
 }
 
 void Refusals::refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair) {

@@ -41,7 +41,9 @@ class Refusals {
   void refuse(std::string_view code, std::string_view message, std::string_view hint);
   void refuse_unless_unknown(std::string_view sql, const statements::Statement& statement, const Refusal& refusal, const ScopedTerm& pair);
   void refuse_reserved();
-  void refuse_claim(const Claim& claim);
+  // What the decision refuses. What the client and the log see of it is in refusal_of().
+  void refuse(Act act, const Effects& effects, const Claim& claim);
+  Refusal refusal_of(Act act, const Effects& effects, const Claim& claim) const;
   void refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair);
   void fail_in_server(const std::string& error);
   void report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair, std::int64_t fence, bool from_memory);

@@ -67,10 +67,6 @@ bool ScriptRunner::frame_needed(std::size_t from) const {
   for (std::size_t i = from; i < all.size(); ++i) {
     const Effects one = resolved_statement(all[i]);
     if (one.way == Way::control) return false;
-    const Claim claim = judgement_.claim_for(all[i].declared, effects_of(all[i], script_.sql), all[i].name);
-    const Unit unit = unit_of(one, claim.named, claims_.final_rule());
-    const Act act = decide(unit, judgement_.view_of(claim, true), judgement_.standing_of(claim), judgement_.policy(unit));
-    const Act alone = decide(unit, judgement_.view_of(claim, false), judgement_.standing_of(claim), judgement_.policy(unit));
     // PostgreSQL runs a text of several statements in an implicit block. A SET TRANSACTION in it
     // must hold for what follows, even if that is sent as a separate piece.
     const bool in_implicit_block =
@@ -78,9 +74,8 @@ bool ScriptRunner::frame_needed(std::size_t from) const {
     if (all.size() > 1 &&
         (one.sets_access || (in_implicit_block && i == from && (i + 1 == all.size() || stands_apart(resolved_statement(all[i + 1]))))))
       return true;
-    if (one.only_declares || one.way == Way::write || (act != Act::pass && alone != Act::pass)) return true;
-    // SET LOCAL counts for what follows it in the text.
-    if (one.changes_declaration && one.way == Way::neutral && i + 1 < all.size()) continue;
+    const Act act = decided_in_script(all[i], one);
+    if (act == Act::frame || refuses_claim(act)) return true;
   }
   return false;
 }
@@ -120,16 +115,13 @@ void ScriptRunner::next_piece() {
       return;
     }
 
-    // A text is one transaction: if one of its statements must be checked, the frame begins with
-    // the first statement.
     if (!model_.tx.in_block && !model_.tx.failed && frame_needed(script.next)) {
-      const Standing standing = judgement_.standing_of(script.claim);
-      if (effects.way == Way::write && !effects.own_check &&
-          (standing == Standing::problem || standing == Standing::stale || standing == Standing::untrusted)) {
-        carrier_.carry_out(standing == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, script.claim);
+      if (const Act act = decided_in_script(first, effects); refuses_claim(act)) {
+        refusals_.refuse(act, effects, script.claim);
         return script_refused();
       }
-      if (standing == Standing::current && model_.by_default.believed != Mode::read_only) own_.raise_in_advance(script.claim);
+      if (judgement_.standing_of(script.claim) == Standing::current && model_.by_default.believed != Mode::read_only)
+        own_.raise_in_advance(script.claim);
       return begin_frame();
     }
 
@@ -137,16 +129,10 @@ void ScriptRunner::next_piece() {
     bool added = !model_.tx.failed && carrier_.release_mark();
     const Act act = decided_in_script(first, effects);
     added |= !model_.tx.failed && effects.takes_snapshot && carrier_.settle_mode();
-    if (act != Act::pass || unit_of(effects, false, claims_.final_rule()).does == Does::own_call) {
-      const bool was_failed = model_.tx.failed;
-      if (!model_.tx.in_block && (act == Act::frame || act == Act::hold || act == Act::refuse_no_term)) {
-        // Outside of a frame, only a statement that needs one gets here.
-        carrier_.carry_out(act == Act::refuse_no_term ? act : Act::refuse_no_term, effects, script.claim);
-        return script_refused();
-      }
-      added |= carrier_.carry_out(act, effects, script.claim);
-      if (model_.tx.failed && !was_failed) return;  // refused
-    }
+    const bool was_failed = model_.tx.failed;
+    added |= carrier_.carry_out(act, effects, script.claim);
+    if (!model_.tx.in_block && is_refusal(act)) return script_refused();
+    if (model_.tx.failed && !was_failed) return;  // refused
     if (added) own_.add_sync(Purpose::silent);
     carrier_.note_sent(effects, script.claim.named);
 
@@ -199,10 +185,9 @@ bool ScriptRunner::run_apart(const statements::Statement& statement, const Effec
 }
 
 Act ScriptRunner::decided_in_script(const statements::Statement& statement, const Effects& effects) const {
-  if (model_.tx.failed) return Act::pass;
   const Claim claim = judgement_.claim_for(statement.declared, effects_of(statement, script_.sql), statement.name);
-  const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
-  return decide(unit, judgement_.view_of(claim, false), judgement_.standing_of(claim), judgement_.policy(unit));
+  return decide(judgement_.unit_of(effects, claim, Step::runs), judgement_.view_of(claim, Place::text), judgement_.standing_of(claim),
+                judgement_.policy());
 }
 
 // Sends the next statement, whose effects are recorded, and all those after it that can go with it.
@@ -216,7 +201,7 @@ void ScriptRunner::send_piece(const Effects& effects) {
     for (; end < all.size(); ++end) {
       const Effects one = resolved_statement(all[end]);
       if (stands_apart(one) || declares(one) || one.unsettles || !all[end].declared.empty()) break;
-      if (decided_in_script(all[end], one) != Act::pass || unit_of(one, false, claims_.final_rule()).does == Does::own_call) break;
+      if (decided_in_script(all[end], one) != Act::pass || does_of(one, claims_.final_rule()) == Does::own_call) break;
       carrier_.note_sent(one, false);
     }
   }

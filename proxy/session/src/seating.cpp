@@ -15,7 +15,7 @@ using Way = Effects::Way;
 namespace frontend = pgwire::frontend;
 
 bool Seating::at_rest() const noexcept {
-  return line_.stage == Stage::ready && line_.server.replies.empty() && !pipeline_.begun && !line_.client_mid_frame && !script_.running &&
+  return line_.stage == Stage::ready && line_.server.replies.empty() && !pipeline_.begun() && !line_.client_mid_frame && !script_.running &&
          session_lock_.stage == SessionLock::Stage::none && model_.status == pgwire::TransactionStatus::idle && !model_.tx.in_block &&
          !login_.keeps_ready();
 }

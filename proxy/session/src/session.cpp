@@ -73,7 +73,7 @@ void Session::State::settle() {
     return;
   }
   assert(line_.server.replies.empty() && "every request is answered");
-  if (!pipeline_.begun) replies_.settle_transaction();
+  if (!pipeline_.begun()) replies_.settle_transaction();
   line_.quiet_since = line_.now;
   if (login_.keeps_ready()) login_.give_ready();
   if (lone_.goes_on()) return;
@@ -91,7 +91,7 @@ void Session::State::settle() {
 // is answered.
 void Session::State::idle_now() {
   if (line_.draining && line_.stage == Stage::ready && line_.server.replies.empty() && model_.status == pgwire::TransactionStatus::idle &&
-      !pipeline_.begun && !line_.deferred && line_.client_in.empty()) {
+      !pipeline_.begun() && !line_.deferred && line_.client_in.empty()) {
     line_.end("57P01", "the proxy is shutting down");
   }
   seating_.mind_seat();
@@ -101,7 +101,7 @@ void Session::State::idle_now() {
 // Ends a stale session between two transactions. Messages that the client has sent already are
 // answered first, with the refusal.
 void Session::State::end_if_stale() {
-  if (line_.stage != Stage::ready || !claims_.ends_when_stale() || !line_.server.replies.empty() || pipeline_.begun || line_.deferred ||
+  if (line_.stage != Stage::ready || !claims_.ends_when_stale() || !line_.server.replies.empty() || pipeline_.begun() || line_.deferred ||
       !line_.client_in.empty() || model_.tx.in_block || model_.status != pgwire::TransactionStatus::idle || login_.keeps_ready())
     return;
   const Claim claim = judgement_.claim_of(nullptr);
@@ -115,7 +115,7 @@ void Session::State::end_if_stale() {
 void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   end_if_stale();
   // Only a transaction that is idle, with nothing under way in either direction, is ended here.
-  if (line_.stage != Stage::ready || !line_.server.replies.empty() || pipeline_.begun || line_.client_mid_frame) return;
+  if (line_.stage != Stage::ready || !line_.server.replies.empty() || pipeline_.begun() || line_.client_mid_frame) return;
   if (model_.status != pgwire::TransactionStatus::in_block || !model_.tx.passed_any()) return;
   ScopedTerm stale;
   const auto is_below = [&](const ScopedTerm& pair) {
@@ -174,7 +174,7 @@ Session::Phase Session::State::phase() const noexcept {
     case Stage::ready: break;
   }
   if (model_.status != pgwire::TransactionStatus::idle || model_.tx.in_block) return Phase::in_transaction;
-  return line_.server.replies.empty() && !pipeline_.begun ? Phase::idle : Phase::active;
+  return line_.server.replies.empty() && !pipeline_.begun() ? Phase::idle : Phase::active;
 }
 
 bool Session::State::wants_client() const noexcept {
@@ -203,7 +203,7 @@ bool Session::State::wants_server() const noexcept {
 // error without a Sync, and a client may wait for that. What must run alone before a Sync stays
 // held until the Sync.
 bool Session::State::waits_for_more() const noexcept {
-  return line_.stage == Stage::ready && pipeline_.begun && !pipeline_.held.empty() && !pipeline_.needs_hold && !pipeline_.refused &&
+  return line_.stage == Stage::ready && pipeline_.begun() && !pipeline_.held.empty() && !pipeline_.needs_hold && !pipeline_.refused() &&
          !line_.client_mid_frame && !waiting_.blocked();
 }
 
@@ -217,7 +217,7 @@ std::optional<Instant> Session::State::deadline() const noexcept {
       if (!line_.server.replies.empty()) return std::nullopt;
       if (model_.status == pgwire::TransactionStatus::idle) {
         std::optional<Instant> by;
-        if (seat_.held() && !pipeline_.begun) by = seat_.due_at();
+        if (seat_.held() && !pipeline_.begun()) by = seat_.due_at();
         if (line_.options.idle_timeout.count() > 0)
           by = std::min(by.value_or(Instant::max()), line_.quiet_since + line_.options.idle_timeout);
         return by;
@@ -243,7 +243,7 @@ std::size_t Session::State::memory_bytes() const noexcept {
 void Session::State::assert_consistent() const noexcept {
   model_.assert_consistent();
   line_.assert_consistent();
-  assert((pipeline_.begun || pipeline_.held.empty()) && "messages are held only while a pipeline is open");
+  assert((pipeline_.begun() || pipeline_.held.empty()) && "messages are held only while a pipeline is open");
   assert(pipeline_.beginning.bytes <= pipeline_.held.bytes.size() && pipeline_.beginning.replies <= pipeline_.held.replies.size());
   assert((!script_.frame || script_.running) && "a frame is around a text that runs");
   assert((session_lock_.stage != SessionLock::Stage::none || session_lock_.messages.empty()) &&

@@ -39,7 +39,7 @@ bool is_large_object_function(std::uint32_t oid) noexcept {
 }  // namespace
 
 void ScriptRunner::on_query(std::string_view sql) {
-  if (pipeline_.begun) {
+  if (pipeline_.begun()) {
     // Inside a block pgjdbc does this for its savepoints. Outside of one, after messages of ours,
     // version 18 would lose the client's work.
     if (!model_.tx.in_block)
@@ -114,17 +114,11 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
                                                                                          : std::string_view(rewritten);
   if (!rewritten.empty()) sql = rewritten;
   if (const Refusal refusal = judgement_.refusal_of_prepared(effects)) return refusals_.refuse_from_memory(refusal, claim.pair);
-  TransactionView view = judgement_.view_of(claim, false);
-  const bool only_reads = view.read_only && !model_.tx.writable;
-  if (effects.kind == Kind::unparsable && !facts_.standby() && !judgement_.may_write()) {
-    const Standing standing = judgement_.standing_of(claim);
-    Refusal refusal;
-    if (standing == Standing::problem) refusal = {claim.code, claim.problem, claim.hint};
-    else if (standing > Standing::current) refusal = judgement_.refusal_from_memory(claim);
-    else if (only_reads) refusal = {"TG002", "TG002 Termgate cannot read this statement, and READ ONLY may not stop it", ""};
-    else if (!claims_.may_write()) refusal = {"TG002", "TG002 no term declared, and Termgate cannot read this statement", ""};
-    if (refusal) return refusals_.refuse_unless_unknown(sql, statement, refusal, claim.pair);
-  }
+  const Unit unit = judgement_.unit_of(effects, claim, Step::runs);
+  const Standing standing = judgement_.standing_of(claim);
+  const TransactionView view = judgement_.view_of(claim, Place::alone);
+  if (const Act act = at_sight(unit, view, standing, judgement_.policy()); is_refusal(act))
+    return refusals_.refuse_unless_unknown(sql, statement, refusals_.refusal_of(act, effects, claim), claim.pair);
   if (model_.tx.in_block) {
     const bool added = carrier_.guard_block(effects, claim, Step::runs);
     if (model_.tx.failed) return;  // refused
@@ -139,14 +133,10 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
     return;
   }
 
-  const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
-  const Standing standing = judgement_.standing_of(claim);
-  // In a session that is not guarded yet every transaction is writable, but none is open here.
-  if (unit.does == Does::alone || unit.does == Does::code) view.writable &= claims_.guards();
-  const Act act = decide(unit, view, standing, judgement_.policy(unit));
+  const Act act = decide(unit, view, standing, judgement_.policy());
+  if (is_refusal(act)) return refusals_.refuse(act, effects, claim);
   switch (act) {
     case Act::pass:
-      if (unit.does == Does::own_call) break;
       if (unit.does == Does::begin && standing == Standing::current) own_.raise_in_advance(claim);
       // A transaction of its own that stays READ ONLY. In a session that is not guarded yet it may
       // write, and may have declared.
@@ -156,19 +146,8 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
       carrier_.note_sent(effects, claim.named);
       return carrier_.run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
     case Act::frame: return start_script(for_script, std::make_shared<statements::Classified>(text));
-    case Act::refuse_claim:
-    case Act::refuse_known:
-    case Act::refuse_no_term: carrier_.carry_out(act, effects, claim); return;
     case Act::hold: return lone_.run_held(sql, effects, claim);
-    case Act::open:
-    case Act::open_unchecked:
-    case Act::check:
-    case Act::check_both:
-    case Act::lock:
-    case Act::recheck: break;
-  }
-  if (unit.does == Does::own_call) {
-    if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refusals_.refuse_from_memory(refusal, claim.pair);
+    default: break;
   }
   if (effects.kind == Kind::lock_table && !script_.running)
     // Outside of a block this is an error, which a pipeline would hide on 18.
@@ -190,7 +169,7 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
 void ScriptRunner::on_function_call(const Event& event) {
   const auto head = pgwire::decode_function_call_head(event.body);
   if (!head) return line_.end("08P01", head.problem().reason());
-  if (pipeline_.begun) {
+  if (pipeline_.begun()) {
     if (!model_.tx.in_block)
       return line_.end("0A000", "Termgate takes no function call before the Sync of an extended query, but in a transaction block");
     pipeline_ = Pipeline();
@@ -220,13 +199,14 @@ void ScriptRunner::on_function_call(const Event& event) {
   const Claim claim = judgement_.claim_of(nullptr);
   judgement_.observe(effects, claim);
   if (claims_.active() && !model_.tx.failed) {
-    if (!model_.tx.in_block && effects.way == Way::write) {
-      line_.client_parts = Line::Parts::drop;
-      refusals_.report_refusal("TG002", "TG002 a function call outside of a transaction block", claim.pair, 0, true);
-      return refusals_.refuse(claim.problem.empty() ? "TG002" : claim.code,
-                              "TG002 a fast-path function call that may write must be in a transaction block", "");
-    }
-    if (model_.tx.in_block) {
+    if (!model_.tx.in_block) {
+      const Act act = decide(judgement_.unit_of(effects, claim, Step::runs), judgement_.view_of(claim, Place::call),
+                             judgement_.standing_of(claim), judgement_.policy());
+      if (is_refusal(act)) {
+        line_.client_parts = Line::Parts::drop;
+        return refusals_.refuse(act, effects, claim);
+      }
+    } else {
       const bool added = carrier_.guard_block(effects, claim, Step::runs);
       if (model_.tx.failed) {
         line_.client_parts = Line::Parts::drop;

@@ -31,37 +31,16 @@ enum class Mode : std::uint8_t {
 };
 
 // The transaction as it will be when everything sent has run.
-struct Transaction {
+struct Transaction : TransactionFacts {
   bool in_block = false;
-  bool failed = false;
   Mode mode = Mode::servers;
-  bool snapshot = false;  // its access mode is fixed, and it is READ ONLY
-  bool writable = false;  // the proxy made it writable
-  bool locked = false;    // the proxy made it READ ONLY again
   // AND CHAIN began it, so what made or locked the transaction before may be undone.
   bool mode_unsure = false;
-  // The check of what the session declares has passed, or is on its way ahead of whatever follows.
-  bool session_passed = false;
-  // A check of a comment's claim, or of the arguments of check_term(), has passed or is on its way.
-  bool other_passed = false;
-  // Something may have changed the declaration since the last check.
-  bool redeclared = false;
-  // Something ran that needs a check before the transaction commits.
-  bool acted = false;
-  // Something ran that needs a check, since the last check of what the session declares.
-  bool acted_since = false;
-  // Something that acted may have changed the declaration since the last check.
-  bool code_declared = false;
   // Scope or term may have been declared in this transaction.
   bool declared_inside = false;
   // Something in it may have changed the session's default.
   bool suspect = false;
   bool calling_cursor = false;  // FETCH may run functions
-  // Something acted under what the session declares, since that was last checked.
-  bool unnamed = false;
-  // Something ran while it was locked. What that left for the COMMIT runs when no savepoint keeps
-  // the transaction READ ONLY any more.
-  bool left_over = false;
   // The client has set a savepoint in it.
   bool savepoint = false;
   // The names of the client's open savepoints. Empty optional: not known after an error.
@@ -76,11 +55,13 @@ struct Transaction {
   bool stood = false;
   std::vector<ScopedTerm> passed;  // the claims of comments that have passed
   ScopedTerm last;                 // the claim that the last check returned
-  // The statement whose Parse, and the portal whose Bind, is the only thing that may have changed
-  // the declaration.
-  std::optional<std::string> parsed, bound;
+  // The Parse of a statement, or the Bind of a portal, which alone may have changed the declaration.
+  struct Ahead {
+    Step step;
+    std::string name;
+  };
+  std::optional<Ahead> ahead;
 
-  bool passed_any() const noexcept { return session_passed || other_passed; }
   bool outside_savepoints() const noexcept { return !marked && (!savepoint || (savepoints && savepoints->empty())); }
   // What the session declares was checked.
   void checked() { redeclared = code_declared = acted_since = unnamed = false; }
@@ -91,8 +72,7 @@ struct Transaction {
     acted_since = unnamed = acted;
     code_declared = acted;  // a check that failed, or was undone, covers nothing
     passed.clear();
-    parsed.reset();
-    bound.reset();
+    ahead.reset();
   }
 };
 
@@ -145,10 +125,9 @@ struct TransactionModel {
   // A Parse or a Bind that runs code goes to the server. That code may have declared a claim and
   // written under it. Parse, Bind and Execute of one statement with nothing in between are one
   // unit.
-  void on_parse(std::string_view statement, const Effects& effects, bool named);
-  void before_bind(std::string_view statement);
-  void on_bind(std::string_view portal, const Effects& effects, bool named);
-  void on_execute(std::string_view portal);
+  void ran_ahead(Step step, std::string_view name, const Effects& effects, bool named);
+  // The Bind of that statement, or the Execute of that portal, follows.
+  void follows(Step step, std::string_view name);
   // For a BEGIN of ours, or a BEGIN of the client's that ours replaces.
   void begin_block();
   // At the end of a savepoint the server restores the access mode that the transaction had there.

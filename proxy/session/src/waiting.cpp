@@ -22,7 +22,7 @@ bool Waiting::blocked() const noexcept { return line_.deferred.has_value() || bl
 bool Waiting::must_wait(char type) const noexcept {
   if (line_.stage != Stage::ready) return false;
   if (line_.server.replies.empty())
-    return pipeline_.begun && !pipeline_.held.empty() && (type == frontend::query || type == frontend::function_call);
+    return pipeline_.begun() && !pipeline_.held.empty() && (type == frontend::query || type == frontend::function_call);
   switch (type) {
     case frontend::query:
     case frontend::function_call: return true;
@@ -30,9 +30,9 @@ bool Waiting::must_wait(char type) const noexcept {
     case frontend::bind:
     case frontend::execute:
     case frontend::describe:
-    case frontend::close: return !pipeline_.begun && texts_.outstanding.wait_for_all;
+    case frontend::close: return !pipeline_.begun() && texts_.outstanding.wait_for_all;
     case frontend::sync:
-    case frontend::flush: return !pipeline_.begun && texts_.outstanding.wait_for_all && !line_.server_awaits_sync();
+    case frontend::flush: return !pipeline_.begun() && texts_.outstanding.wait_for_all && !line_.server_awaits_sync();
     default: return false;
   }
 }

@@ -21,7 +21,7 @@ Effects effects_of_text(const std::string& sql) { return effects_of(termgate::st
 
 bool sent(TransactionModel& model, const std::string& sql, bool guarded = true) {
   const Effects effects = effects_of_text(sql);
-  return model.apply(effects, unit_of(effects, false, false).does, guarded, false);
+  return model.apply(effects, does_of(effects), guarded, false);
 }
 
 // What PostgreSQL makes of one statement a query: its block, and default_transaction_read_only.
