@@ -13,19 +13,6 @@ namespace termgate::session {
 using statements::Kind;
 using Way = Effects::Way;
 
-namespace {
-
-// A query describes its rows before it makes the first one. INSERT … RETURNING and EXECUTE do not,
-// if they fail.
-bool looks_like_query(std::string_view sql) noexcept {
-  const std::size_t at = sql.find_first_not_of(" \t\r\n(");
-  if (at == std::string_view::npos) return false;
-  const char letter = static_cast<char>(sql[at] | 0x20);
-  return letter == 's' || letter == 'w' || letter == 'v' || letter == 't';
-}
-
-}  // namespace
-
 // If the PREPARE fails, a name in use keeps its old statement, so after that nothing is known of
 // it.
 void Carrier::note_prepared(const Effects& effects) {
@@ -203,7 +190,7 @@ void Carrier::run_plain_query(std::string_view sql, Purpose role, Change change,
 // Sends one statement of a simple query as Parse, Bind, Execute, in one transaction with the
 // opening ahead of it, which the Sync commits. A simple query drops the unnamed statement and
 // portal anyway, so these may be used. A Parse takes exactly one statement.
-void Carrier::run_converted(std::string_view sql, Change change, std::size_t read_hash) {
+void Carrier::run_converted(std::string_view sql, const Effects& effects, std::size_t read_hash) {
   // The opening ahead of it belongs to this transaction; what the client pipelines next begins
   // another one.
   texts_.outstanding.wait_for_all = true;
@@ -214,9 +201,9 @@ void Carrier::run_converted(std::string_view sql, Change change, std::size_t rea
   pgwire::append_bind(bytes, "", "", {});
   replies.push({.request = Request::bind, .hidden = true});
   pgwire::append_describe_portal(bytes, "");
-  replies.push({.request = Request::describe_portal, .hide_no_data = true, .late_description = !looks_like_query(sql)});
+  replies.push({.request = Request::describe_portal, .hide_no_data = true, .late_description = !effects.describes_first});
   pgwire::append_execute(bytes, "");
-  replies.push({.request = Request::execute, .change = change, .read_hash = read_hash, .late_complete = true});
+  replies.push({.request = Request::execute, .change = change_of(effects), .read_hash = read_hash, .late_complete = true});
   pgwire::append_close_statement(bytes, "");
   replies.push({.request = Request::close, .hidden = true});
   if (!model_.tx.in_block) add_before_commit();

@@ -51,7 +51,7 @@ class Carrier {
 
   // --- the unit itself ---
   void run_plain_query(std::string_view sql, Purpose role = Purpose::client, Change change = Change::none, std::size_t read_hash = 0);
-  void run_converted(std::string_view sql, Change change = Change::none, std::size_t read_hash = 0);
+  void run_converted(std::string_view sql, const Effects& effects, std::size_t read_hash = 0);
 
   // --- after the unit ---
   void note_handed_over(const Effects& effects);

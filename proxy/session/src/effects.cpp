@@ -90,6 +90,9 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
   effects.changes_declaration = statement.calls_unknown || effects.declares;
   effects.read_only_hole = statement.read_only_hole;
   effects.calls_unknown = statement.calls_unknown;
+  effects.literals = statement.literals;
+  effects.parameters = statement.parameters;
+  effects.describes_first = statement.describes_first;
   effects.unsettles = statement.changes_lexing || statement.sets_read_only;
   effects.way = statements::is_read(statement) ? Way::read : Way::write;
 
@@ -249,6 +252,8 @@ void add(Effects& all, const Effects& one) {
   all.own_check_writes |= one.own_check_writes;
   all.own_check_acts |= one.own_check_acts;
   all.literals |= one.literals;
+  all.parameters |= one.parameters;
+  all.describes_first &= one.describes_first;
   all.prepares_input |= one.prepares_input;
   all.changes_declaration |= one.changes_declaration;
   all.declares |= one.declares;

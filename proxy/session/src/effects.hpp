@@ -82,6 +82,8 @@ struct Effects {
   bool input_runs_code = false;
   // It has constants, which are read by the input functions of their types.
   bool literals = true;
+  bool parameters = false;       // it has some, as far as its tokens show
+  bool describes_first = false;  // Statement::describes_first
   // DECLARE of a query that calls functions, which a later FETCH runs.
   bool opens_calling_cursor = false;
   // The next unit cannot be judged before this one is answered.

@@ -23,15 +23,6 @@ namespace {
 // write.
 constexpr std::size_t again_bytes_max = 4096;
 
-// Whether the text has a string, which the input function of its type will read.
-bool holds_literal(std::string_view sql) noexcept {
-  for (std::size_t at = 0; at < sql.size(); ++at) {
-    if (sql[at] == '\'') return true;
-    if (sql[at] == '$' && (at + 1 == sql.size() || sql[at + 1] < '0' || sql[at + 1] > '9')) return true;
-  }
-  return false;
-}
-
 // Whether the server may run a function, a cast or a trigger for this statement.
 bool may_run_code(const Effects& effects) {
   const Does does = does_of(effects);
@@ -66,7 +57,6 @@ void PipelineRunner::on_parse(const Event& event) {
     effects.own_check = effects.own_check_passes = false;
   }
 
-  effects.literals = holds_literal(sql);
   if (!passes && seating_.passes_under_seat() && !seating_.passes_seated(*text, sql)) group_begins(true);
 
   std::string rewritten, frame;

@@ -107,7 +107,7 @@ void LoneStatement::run_under_hold() {
     own_.add_client_sync();
     model_.tx = Transaction();
   } else if (model_.tx.acted) {
-    carrier_.run_converted(session_lock_.sql);
+    carrier_.run_converted(session_lock_.sql, session_lock_.effects);
   } else {
     carrier_.run_plain_query(session_lock_.sql);
   }

@@ -22,20 +22,6 @@ bool stands_apart(const Effects& effects) noexcept {
          effects.kind == Kind::discard_all || effects.kind == Kind::prepare_transaction;
 }
 
-// Whether the text is BEGIN [WORK | TRANSACTION] or START TRANSACTION without further words.
-bool is_bare_begin(std::string_view sql) {
-  std::string words;
-  for (const char letter : sql) {
-    if (letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r' || letter == '\f' || letter == '\v') {
-      if (!words.empty() && words.back() != ' ') words += ' ';
-    } else {
-      words += letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter;
-    }
-  }
-  if (!words.empty() && words.back() == ' ') words.pop_back();
-  return words == "begin" || words == "begin work" || words == "begin transaction" || words == "start transaction";
-}
-
 // The server reads a whole text by the settings at its beginning; the rest of this one would be
 // read by other settings.
 constexpr std::string_view read_anew =
@@ -142,8 +128,7 @@ void ScriptRunner::next_piece() {
 
 // Runs a statement that must be sent by itself. True: it is done, and the next may follow.
 bool ScriptRunner::run_apart(const statements::Statement& statement, const Effects& effects) {
-  if (script_.frame && effects.kind == Kind::begin &&
-      is_bare_begin(std::string_view(script_.sql).substr(statement.offset, statement.length))) {
+  if (script_.frame && statement.bare_begin) {
     // As without the proxy, the statements before it belong to the client's block from here on.
     script_.frame = false;
     model_.begin_block();

@@ -22,11 +22,6 @@ std::size_t characters(std::string_view text) noexcept {
       std::count_if(text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
 }
 
-bool holds_from(std::string_view sql) {
-  const std::string lowered = text::lower(sql);
-  return lowered.find("from") != std::string::npos || lowered.find("table") != std::string::npos;
-}
-
 }  // namespace
 
 void ServerReplies::server_error(const Event& event) {
@@ -144,7 +139,7 @@ void ServerReplies::remember_writers_of_piece() {
   for (const auto& statement : script_.text->statements) {
     if (statement.offset < script_.offset || statement.offset >= script_.offset + script_.bytes) continue;
     // A statement that names no table and calls nothing has not written.
-    if (!statement.calls_functions && !holds_from(std::string_view(script_.sql).substr(statement.offset, statement.length))) continue;
+    if (!statement.calls_functions && !statement.names_tables) continue;
     judgement_.remember_writer(judgement_.hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
   }
 }

@@ -20,14 +20,6 @@ using Way = Effects::Way;
 
 namespace {
 
-// For a text with a parameter, Parse would expect a value, but a simple query must fail.
-bool has_parameter(std::string_view sql) noexcept {
-  for (std::size_t at = sql.find('$'); at != std::string_view::npos && at + 1 < sql.size(); at = sql.find('$', at + 1)) {
-    if (sql[at + 1] >= '0' && sql[at + 1] <= '9') return true;
-  }
-  return false;
-}
-
 // The OIDs in pg_proc of PostgreSQL's large-object functions: lo_create, loread, lo_open and the
 // like.
 bool is_large_object_function(std::uint32_t oid) noexcept {
@@ -77,7 +69,7 @@ void ScriptRunner::on_query(std::string_view sql) {
 void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
   if (model_.tx.failed) {
     carrier_.note_sent(effects, claim.named);
-    return effects.kind == Kind::unparsable ? carrier_.run_converted(sql)
+    return effects.kind == Kind::unparsable ? carrier_.run_converted(sql, effects)
                                             : carrier_.run_plain_query(sql, Purpose::client, change_of(effects));
   }
   const statements::Statement& statement = text.statements.front();
@@ -124,7 +116,7 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
     if (model_.tx.failed) return;  // refused
     if (added) own_.add_sync(Purpose::silent);
     carrier_.note_sent(effects, claim.named);
-    if (effects.kind == Kind::unparsable) return carrier_.run_converted(sql);
+    if (effects.kind == Kind::unparsable) return carrier_.run_converted(sql, effects);
     carrier_.run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
     if (server_says) {
       line_.server.replies.at(line_.server.replies.size() - 1).read_only_behind = true;
@@ -156,10 +148,11 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
   if (with_check) own_.raise_in_advance(claim);
   // What a rule returns in addition would be lost if Parse and Execute replaced the simple query.
   const bool by_rule = facts_.has_rules && unit.does == Does::writes && effects.kind == Kind::write && !script_.running;
-  if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !has_parameter(sql) && !by_rule)) {
+  // For a text with a parameter, Parse would expect a value, but a simple query must fail.
+  if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !effects.parameters && !by_rule)) {
     own_.add_opening(line_.server, claim, with_check);
     carrier_.note_sent(effects, claim.named);
-    return carrier_.run_converted(sql, change_of(effects), read_hash);
+    return carrier_.run_converted(sql, effects, read_hash);
   }
   start_script(for_script, std::make_shared<statements::Classified>(text));
 }

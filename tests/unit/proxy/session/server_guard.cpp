@@ -90,7 +90,8 @@ TEST_CASE("session: a comment's claim is checked by the proxy and declared for t
 }
 
 TEST_CASE("session: a stale comment in a pipeline that has reached the server's guard fails there", "[F1][F6][proxy]") {
-  const std::string stale = "/* termgate.scope='orders', termgate.term='4' */ " + insert;
+  // With a literal, which its Parse reads.
+  const std::string stale = "/* termgate.scope='orders', termgate.term='4' */ INSERT INTO t VALUES ('1')";
   const std::string rest = parse("", stale) + bind_message("", "") + flush() + execute() + sync_message();
   const std::string refusal = error("TG001", "TG001 stale term 4 for scope \"orders\": the fence stands at 5");
   const auto after = [&](const std::string& first, const std::string& answer, In in = In::beginning) {
