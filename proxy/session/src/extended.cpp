@@ -144,7 +144,7 @@ bool PipelineRunner::guard_parse(std::string_view name, Known known) {
     pipeline_.planned |= effects.way != Way::alone;
   }
   pipeline_.snapshot_here |= effects.takes_snapshot;
-  if (code && !model_.tx.failed) model_.on_parse(name, effects, claim.named);
+  if (code && !model_.tx.failed) model_.ran_ahead(Step::parses, name, effects, claim.named);
   return line_.stage == Stage::ready && !pipeline_.refused();
 }
 
@@ -182,7 +182,7 @@ void PipelineRunner::on_bind(const Event& event) {
   const Known* prepared = names_.known(statement);
   group_begins(prepared != nullptr && (!prepared->declared.empty() || prepared->effects.only_declares));
   if (seating_.passes_under_seat() && !seating_.passes_seated(prepared)) group_begins(true);
-  model_.before_bind(statement);
+  model_.follows(Step::parses, statement);
   if (pipeline_.discarded) return refusals_.refuse(Act::refuse_discard, {}, {});  // a Bind plans, and planning runs functions
   if (is_reserved(statement) || is_reserved(portal)) {
     line_.client_parts = Line::Parts::drop;
@@ -208,12 +208,8 @@ void PipelineRunner::on_bind(const Event& event) {
   if (effects.way == Way::write || model_.tx.in_block || !event.last || ahead_of(effects, Step::plans) != Does::quiet) {
     guard_group(effects, bound, Step::plans, event.last);
     if (line_.stage != Stage::ready) return;
-    if (pipeline_.refused()) {
-      line_.client_parts = Line::Parts::drop;
-      return;
-    }
   }
-  if (!pipeline_.direct() && !event.last) commit_to_group();
+  if (pipeline_.goes == Goes::held && !event.last) commit_to_group();
   if (pipeline_.refused()) {
     line_.client_parts = Line::Parts::drop;
     return;
@@ -226,9 +222,9 @@ void PipelineRunner::on_bind(const Event& event) {
   if (bound.again) parse_again(event, statement, writable && bound.as_it_is ? *bound.as_it_is : *bound.again);
   pipeline_.just_parsed.reset();
   pipeline_.snapshot_here |= effects.takes_snapshot;
-  model_.tx.bound.reset();
+  model_.tx.ahead.reset();
   if (ahead_of(effects, Step::plans) != Does::quiet && !model_.tx.failed)
-    model_.on_bind(portal, effects, judgement_.claim_for(bound).named);
+    model_.ran_ahead(Step::plans, portal, effects, judgement_.claim_for(bound).named);
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }
 
@@ -291,7 +287,7 @@ void PipelineRunner::on_execute(const Event& event) {
   }
   if (seating_.passes_under_seat() && !seating_.passes_seated(bound ? &known : nullptr)) group_begins(true);
   pipeline_.just_parsed.reset();
-  model_.on_execute(execute->portal);
+  model_.follows(Step::plans, execute->portal);
   if (claims_.active() && !model_.tx.failed) {
     if (!bound && execute->portal.empty()) close_unnamed_portal(event);
     if (!bound) ask_whether_there(event, Request::describe_portal, execute->portal);

@@ -107,31 +107,20 @@ inline constexpr int standing_count = static_cast<int>(Standing::problem) + 1;
 
 // Where the unit runs.
 enum class Place : std::uint8_t {
-  // A simple query outside of a block.
-  alone,
-  // A statement of a text, outside of a block: the text may get a frame.
-  text,
-  // A function call of the fast path outside of a block. Nothing can be put around it.
-  call,
-  // A block of the client's, or a frame of ours.
-  block,
-  // The implicit transaction of a pipeline.
-  group,
+  alone,  // a simple query outside of a block
+  text,   // a statement of a text outside of a block, which may get a frame
+  call,   // the fast path outside of a block: nothing can be put around it
+  block,  // of the client's, or a frame of ours
+  group,  // the implicit transaction of a pipeline
 };
-inline constexpr int place_count = static_cast<int>(Place::group) + 1;
 
 // Where the messages of a pipeline go.
 enum class Goes : std::uint8_t {
-  // None is open.
-  nowhere,
-  // They are held until it is known whether they write.
-  held,
-  // Straight to the server.
-  direct,
-  // The same, unread: the server guards the session, or it has a seat.
-  handed_over,
-  // Everything up to the Sync is dropped.
-  refused,
+  nowhere,      // none is open
+  held,         // until it is known whether they write
+  direct,       // to the server
+  handed_over,  // to the server unread: it guards the session, or the session has a seat
+  refused,      // dropped up to the Sync
 };
 
 // The pipeline that the unit belongs to: the extended messages up to a Sync.
@@ -267,26 +256,18 @@ enum class Act : std::uint8_t {
   // The transaction stays READ ONLY to its end.
   stay_read_only,
   // --- refusals; refusals.cpp has their words ---
-  // The claim itself is wrong.
-  refuse_claim,
-  // With TG001 or TG004, from memory.
-  refuse_known,
-  // The same, for the claim of an earlier statement of the pipeline.
-  refuse_member,
-  // A call of layer 1 that writes what is untrusted.
-  refuse_own,
-  // READ ONLY would not stop the unit, and there is no claim.
-  refuse_no_term,
-  // The same, in a pipeline that the client wants READ ONLY.
-  refuse_own_word,
-  // The proxy cannot read it, and there is no claim, or the transaction is READ ONLY.
-  refuse_unread,
-  refuse_unread_read_only,
-  // A fast-path call outside of a block.
-  refuse_call,
-  // It would release the lock that it needs.
-  refuse_unlocks,
-  // It must be the only statement of its pipeline.
+  refuse_claim,             // the claim itself is wrong
+  refuse_known,             // TG001 or TG004, from memory
+  refuse_member,            // the same, for the claim of an earlier statement of the pipeline
+  refuse_own,               // a call of layer 1 that writes what is untrusted
+  refuse_no_term,           // READ ONLY would not stop the unit, and there is no claim
+  refuse_own_word,          // the same, in a pipeline that the client wants READ ONLY
+  refuse_unread,            // the proxy cannot read it, and there is no claim
+  refuse_unread_read_only,  // the same, and the client wants READ ONLY
+  refuse_call,              // the fast path would write outside of a block
+  refuse_unlocks,           // it would release the lock that it needs
+  // It must be the only statement of its pipeline, and follows another, or another or a Flush
+  // follows it.
   refuse_code_after,
   refuse_alone_after,
   refuse_after_held,

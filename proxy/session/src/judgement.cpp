@@ -186,7 +186,7 @@ TransactionView Judgement::view_of(const Claim& claim, Place outside) const {
   view.server_guards = claims_.server_guarded();
   view.named_passed = claim.named && claim.certain && is_known_by(claim.pair.scope) &&
                       std::find(model_.tx.passed.begin(), model_.tx.passed.end(), claim.pair) != model_.tx.passed.end();
-  view.redeclared_ahead = model_.tx.parsed || model_.tx.bound;
+  view.redeclared_ahead = model_.tx.ahead.has_value();
   return view;
 }
 

@@ -19,8 +19,7 @@ using Way = Effects::Way;
 
 bool TransactionModel::apply(const Effects& effects, Does does, bool guarded, bool named) {
   // Another message comes between a Parse and its Bind, or a Bind and its Execute.
-  tx.parsed.reset();
-  tx.bound.reset();
+  tx.ahead.reset();
   // The end of a block undoes what was declared in it, and nothing else.
   const bool ends =
       effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to || effects.kind == Kind::release;
@@ -85,30 +84,20 @@ void TransactionModel::ran(bool declares, bool named) {
   tx.code_declared |= declares;
 }
 
-// `alone`: since the last check only this Parse may have declared anything. If its own Bind and
-// Execute follow at once, the three are one unit and need one check.
-void TransactionModel::on_parse(std::string_view statement, const Effects& effects, bool named) {
+// `alone`: since the last check only this Parse or Bind may have declared anything. If its own Bind
+// and Execute follow at once, the three are one unit and need one check.
+void TransactionModel::ran_ahead(Step step, std::string_view name, const Effects& effects, bool named) {
   const bool declares = may_declare_ahead(effects);
   const bool alone = declares && !tx.redeclared && !tx.code_declared;
-  tx.bound.reset();
-  tx.parsed = alone ? std::optional<std::string>(statement) : std::nullopt;
+  tx.ahead.reset();
+  if (alone) tx.ahead = Transaction::Ahead{step, std::string(name)};
   ran(declares, named);
 }
 
-void TransactionModel::before_bind(std::string_view statement) {
-  if (std::exchange(tx.parsed, std::nullopt) == statement) tx.redeclared = tx.code_declared = false;
-}
-
-void TransactionModel::on_bind(std::string_view portal, const Effects& effects, bool named) {
-  const bool declares = may_declare_ahead(effects);
-  const bool alone = declares && !tx.redeclared && !tx.code_declared;
-  tx.parsed.reset();
-  tx.bound = alone ? std::optional<std::string>(portal) : std::nullopt;
-  ran(declares, named);
-}
-
-void TransactionModel::on_execute(std::string_view portal) {
-  if (std::exchange(tx.bound, std::nullopt) == portal) tx.redeclared = tx.code_declared = false;
+void TransactionModel::follows(Step step, std::string_view name) {
+  if (!tx.ahead || tx.ahead->step != step) return;
+  if (tx.ahead->name == name) tx.redeclared = tx.code_declared = false;
+  tx.ahead.reset();
 }
 
 // Predicts default_transaction_read_only, and whether the server's own value of it may be off

@@ -55,9 +55,12 @@ struct Transaction : TransactionFacts {
   bool stood = false;
   std::vector<ScopedTerm> passed;  // the claims of comments that have passed
   ScopedTerm last;                 // the claim that the last check returned
-  // The statement whose Parse, and the portal whose Bind, is the only thing that may have changed
-  // the declaration.
-  std::optional<std::string> parsed, bound;
+  // The Parse of a statement, or the Bind of a portal, which alone may have changed the declaration.
+  struct Ahead {
+    Step step;
+    std::string name;
+  };
+  std::optional<Ahead> ahead;
 
   bool outside_savepoints() const noexcept { return !marked && (!savepoint || (savepoints && savepoints->empty())); }
   // What the session declares was checked.
@@ -69,8 +72,7 @@ struct Transaction : TransactionFacts {
     acted_since = unnamed = acted;
     code_declared = acted;  // a check that failed, or was undone, covers nothing
     passed.clear();
-    parsed.reset();
-    bound.reset();
+    ahead.reset();
   }
 };
 
@@ -123,10 +125,9 @@ struct TransactionModel {
   // A Parse or a Bind that runs code goes to the server. That code may have declared a claim and
   // written under it. Parse, Bind and Execute of one statement with nothing in between are one
   // unit.
-  void on_parse(std::string_view statement, const Effects& effects, bool named);
-  void before_bind(std::string_view statement);
-  void on_bind(std::string_view portal, const Effects& effects, bool named);
-  void on_execute(std::string_view portal);
+  void ran_ahead(Step step, std::string_view name, const Effects& effects, bool named);
+  // The Bind of that statement, or the Execute of that portal, follows.
+  void follows(Step step, std::string_view name);
   // For a BEGIN of ours, or a BEGIN of the client's that ours replaces.
   void begin_block();
   // At the end of a savepoint the server restores the access mode that the transaction had there.
