@@ -23,13 +23,12 @@ namespace termgate::session {
 // Owner: the session's State; its thread.
 class Carrier {
  public:
-  Carrier(Line& line, Claims& claims, TransactionModel& model, Texts& texts, const ServerFacts& facts, ClientNames& names,
-          Judgement& judgement, OwnStatements& own, Refusals& refusals, Seating& seating) noexcept
+  Carrier(Line& line, Claims& claims, TransactionModel& model, Texts& texts, ClientNames& names, Judgement& judgement, OwnStatements& own,
+          Refusals& refusals, Seating& seating) noexcept
       : line_(line),
         claims_(claims),
         model_(model),
         texts_(texts),
-        facts_(facts),
         names_(names),
         judgement_(judgement),
         own_(own),
@@ -67,7 +66,6 @@ class Carrier {
   Claims& claims_;
   TransactionModel& model_;
   Texts& texts_;
-  const ServerFacts& facts_;
   ClientNames& names_;
   Judgement& judgement_;
   OwnStatements& own_;

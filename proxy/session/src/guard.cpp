@@ -60,6 +60,14 @@ bool is_writable(const Unit& unit, const TransactionView& view) noexcept {
   return view.may_write() && (view.guards || !by_itself);
 }
 
+// Whether the transaction may go on with the unit without another check.
+bool covered(const Unit& unit, const TransactionView& view, Standing claim) noexcept {
+  if (unit.named) return view.named_passed && !view.tx.code_declared && !(view.tx.unnamed && !view.tx.session_passed);
+  if (view.tx.redeclared) return false;
+  if (view.tx.session_passed) return true;
+  return claim == Standing::none && view.tx.other_passed;
+}
+
 // For a transaction that can write: what no passed check covers gets a check.
 Act in_writable(const Unit& unit, const TransactionView& view, Standing claim) noexcept {
   if (covered(unit, view, claim)) return Act::pass;
@@ -94,17 +102,6 @@ Act in_read_only(const Unit& unit, const TransactionView& view, Standing claim) 
   if (is_refused(claim)) return refusal_of(claim);
   return may_pass(claim) ? Act::check : Act::refuse_no_term;
 }
-
-}  // namespace
-
-bool covered(const Unit& unit, const TransactionView& view, Standing claim) noexcept {
-  if (unit.named) return view.named_passed && !view.tx.code_declared && !(view.tx.unnamed && !view.tx.session_passed);
-  if (view.tx.redeclared) return false;
-  if (view.tx.session_passed) return true;
-  return claim == Standing::none && view.tx.other_passed;
-}
-
-namespace {
 
 // `writable`: it can write, or could until it was made READ ONLY inside a savepoint.
 Act for_commit(const TransactionView& view, bool writable) noexcept {
@@ -265,6 +262,21 @@ Act sound(const Unit& unit, const TransactionView& view, Standing claim, const P
   return act;
 }
 
+// The same, with the fault that a build for tests has planted.
+template <class Decide>
+Act perhaps_planted(const Unit& unit, const TransactionView& view, Standing claim, Decide judge) noexcept {
+#ifdef TERMGATE_PLANT
+  static const Fault fault = [] {
+    const auto* const found =
+        std::find_if(planted_faults.begin(), planted_faults.end(), [](const auto& one) { return detail::planted(one.first); });
+    return found == planted_faults.end() ? Fault::none : found->second;
+  }();
+  return decide_with(fault, unit, view, claim, judge);
+#else
+  return judge(unit, view, claim);
+#endif
+}
+
 }  // namespace
 
 bool runs_now(const Unit& unit, bool writable, Standing claim) noexcept {
@@ -303,25 +315,6 @@ Act before_flush(const TransactionView& view, Standing claim, bool writes, bool 
     return !view.tx.redeclared || view.redeclared_ahead ? Act::open : Act::open_unchecked;
   return view.can_wait && (acts || pipeline.snapshot_here) ? Act::stay_read_only : Act::pass;
 }
-
-namespace {
-
-// The same, with the fault that a build for tests has planted.
-template <class Decide>
-Act perhaps_planted(const Unit& unit, const TransactionView& view, Standing claim, Decide sound) noexcept {
-#ifdef TERMGATE_PLANT
-  static const Fault fault = [] {
-    const auto* const found =
-        std::find_if(planted_faults.begin(), planted_faults.end(), [](const auto& one) { return detail::planted(one.first); });
-    return found == planted_faults.end() ? Fault::none : found->second;
-  }();
-  return decide_with(fault, unit, view, claim, sound);
-#else
-  return sound(unit, view, claim);
-#endif
-}
-
-}  // namespace
 
 Act decide(const Unit& unit, const TransactionView& view, Standing claim, const Policy& policy) noexcept {
   return perhaps_planted(unit, view, claim,

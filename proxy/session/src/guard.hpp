@@ -181,7 +181,6 @@ struct TransactionFacts {
   bool left_over = false;
 
   bool passed_any() const noexcept { return session_passed || other_passed; }
-  bool operator==(const TransactionFacts&) const = default;
 };
 
 // The transaction that the unit would run in, and what is around it.
@@ -296,8 +295,5 @@ Act before_flush(const TransactionView& view, Standing claim, bool writes, bool 
 // Whether the unit is decided about completely: when it runs, or when a write is bound that opens
 // its block, so that its values go straight through, however many there are.
 bool runs_now(const Unit& unit, bool writable, Standing claim) noexcept;
-
-// Whether the transaction may go on with `unit` without another check.
-bool covered(const Unit& unit, const TransactionView& view, Standing claim) noexcept;
 
 }  // namespace termgate::session

@@ -61,8 +61,6 @@ class Judgement {
   Policy policy() const noexcept;
   // As far as the proxy knows, the server's transaction is not READ ONLY.
   bool may_write() const noexcept;
-  // The session stays READ ONLY, because the client chose that or because the server is a standby.
-  bool reads_only() const noexcept { return facts_.standby() || model_.by_default.believed == Mode::read_only; }
 
   // --- refusals from memory ---
   Refusal refusal_from_memory(const Claim& claim) const;

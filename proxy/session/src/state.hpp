@@ -100,7 +100,7 @@ class Session::State {
   Seating seating_{line_,      claims_, model_,    texts_, facts_,    names_,  seat_,
                    judgement_, own_,    refusals_, login_, pipeline_, script_, session_lock_};
   Passage passage_{line_, claims_, texts_, names_, seat_, judgement_, seating_, pipeline_};
-  Carrier carrier_{line_, claims_, model_, texts_, facts_, names_, judgement_, own_, refusals_, seating_};
+  Carrier carrier_{line_, claims_, model_, texts_, names_, judgement_, own_, refusals_, seating_};
   LoneStatement lone_{line_, claims_, model_, facts_, judgement_, own_, carrier_, session_lock_};
   PipelineRunner pipelines_{line_, claims_, model_,    texts_,   facts_,   names_, seat_,    judgement_,
                             own_,  held_,   refusals_, seating_, carrier_, lone_,  pipeline_};

@@ -270,6 +270,22 @@ TEST_CASE("guard: a pipeline is opened where it begins only if what it has read 
   });
 }
 
+TEST_CASE("guard: a transaction that wrote commits only under a claim that has passed", "[F1][F2][F6][proxy]") {
+  each_transaction(Place::block, {}, [&](const Unit& unit, const TransactionView& view, Standing claim) {
+    if (unit.does != Does::commit || unit.step != Step::runs || unit.hole) return;
+    const TransactionFacts& tx = view.tx;
+    // READ ONLY inside a savepoint does not last until here.
+    const bool could_write = tx.writable || !view.guards;
+    const bool covered = tx.passed_any() && !tx.redeclared && (tx.session_passed || !tx.unnamed);
+    const Act act = before_commit(view, {});
+    if (could_write && tx.acted && !covered && act != Act::check && act != Act::recheck) FAIL("unchecked: " + told(unit, view, claim, act));
+    if (could_write && tx.left_over && !tx.acted && !covered && act == Act::pass) FAIL("left over: " + told(unit, view, claim, act));
+    if (act == Act::lock && (tx.acted || tx.passed_any())) FAIL("what may write is locked: " + told(unit, view, claim, act));
+    if (act != Act::pass && (!could_write || covered)) FAIL("checked twice: " + told(unit, view, claim, act));
+    if (before_commit(view, {.standby = true}) != Act::pass) FAIL("a standby has written: " + told(unit, view, claim, act));
+  });
+}
+
 TEST_CASE("guard: a fast path call and a text outside of a block never write there", "[F6][proxy]") {
   each_transaction(Place::text, {}, [&](const Unit& unit, const TransactionView& view, Standing claim) {
     const Act act = decide(unit, view, claim, {});
