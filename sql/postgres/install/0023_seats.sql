@@ -96,7 +96,8 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN currval(format('%I.seat_sessions', @schema_lit@)::regclass);
 EXCEPTION WHEN object_not_in_prerequisite_state THEN
-  RETURN nextval(format('%I.seat_sessions', @schema_lit@)::regclass);
+  -- Not nextval(), which would change what lastval() returns to the client.
+  RETURN setval(format('%I.seat_sessions', @schema_lit@)::regclass, 1 + ('x' || left(replace(gen_random_uuid()::text, '-', ''), 15))::bit(60)::bigint);
 END $$;
 
 CREATE OR REPLACE FUNCTION @schema@._ring() RETURNS void

@@ -107,6 +107,19 @@ def rig(request):
 # --- having one ---
 
 
+def test_taking_a_seat_leaves_the_client_its_lastval(rig):
+    rig.direct.query("CREATE TABLE numbered (id serial, v int); GRANT ALL ON numbered, numbered_id_seq TO client")
+    try:
+        for _ in range(3):
+            c = rig.session()
+            (number,) = [row[0] for row in c.rows("INSERT INTO numbered (v) VALUES (1) RETURNING id")]
+            assert eventually(lambda: len(rig.seats(c.scope)) == 1, 5, 0.02)
+            assert c.rows("SELECT lastval(), currval('numbered_id_seq')") == [[number, number]]
+            c.end()
+    finally:
+        rig.direct.query("DROP TABLE numbered")
+
+
 REPLIES = (
     "INSERT INTO t SELECT 1 FROM generate_series(1, 3) RETURNING i",
     "COPY (INSERT INTO t VALUES (1), (2) RETURNING i) TO STDOUT",
