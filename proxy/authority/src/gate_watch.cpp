@@ -5,6 +5,7 @@
 // guards the map and the time; the database and the callbacks are called without it.
 #include "gate_watch.hpp"
 
+#include <cstdint>
 #include <exception>
 #include <utility>
 
@@ -72,7 +73,8 @@ std::vector<std::string> GateWatch::scopes() const {
 }
 
 void GateWatch::ask() {
-  bool failing = false, prevented = false;
+  enum class Said : std::uint8_t { nothing, note, failure } said = Said::nothing;
+  bool prevented = false;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     const std::vector<std::string> asked = scopes();
@@ -81,17 +83,23 @@ void GateWatch::ask() {
       // Asked for nobody too, so that the connection exists, and the procedure is compiled, when
       // the first gate is held.
       for (const std::string& scope : feed_->wanted(asked)) events_.wanted(scope, true);
-      if (std::exchange(failing, false)) events_.noted("raises that wait for sessions of this proxy are watched again");
+      if (std::exchange(said, Said::nothing) != Said::nothing) events_.noted("raises that wait for sessions of this proxy are known again");
       if (std::exchange(prevented, feed_->code_prevents_seats()) != feed_->code_prevents_seats())
         events_.noted(prevented ? "no session takes a seat: this database has code of its own that names Termgate or may declare a term"
                                 : "sessions may take seats again: no code of this database prevents it");
       lock.lock();
       answered_ = Clock::now();
     } catch (const std::exception& error) {
-      if (!std::exchange(failing, true))
-        events_.failed(std::string("cannot watch for raises that wait for sessions of this proxy (retrying; until then gates are given "
-                                   "back early, and no session takes a seat): ") +
-                       error.what());
+      // While nothing is held, a failure costs speed at most; if the database cannot be reached, the
+      // watch of the fences reports that as an error.
+      const Said now = asked.empty() ? Said::note : Said::failure;
+      if (said < now) {
+        said = now;
+        (now == Said::note ? events_.noted : events_.failed)(
+            std::string("cannot ask which raises wait for sessions of this proxy (retrying; until then they take no seats, and give gates "
+                        "back early): ") +
+            error.what());
+      }
       lock.lock();
     }
     if (held_.empty()) changed_.wait_for(lock, unwatched_pause, [this] { return stopping_ || !held_.empty(); });

@@ -28,8 +28,8 @@ class GateWatch {
     // A raise waits for the gate of this scope; with `certain` false that is unknown. Must neither
     // block nor call a member.
     std::function<void(std::string_view scope, bool certain)> wanted;
-    // Called with a message for the operator, once for each change: `failed` where the database does
-    // not answer, `noted` for the rest. Must not block.
+    // Called with a message for the operator, once for each change: `failed` if the database does not
+    // answer while gates are held, `noted` for the rest. Must not block.
     std::function<void(const std::string&)> failed, noted;
   };
 

@@ -143,7 +143,7 @@ class Case(unittest.TestCase):
         assert stays(lambda: server.gates == 1, 1.5), server.gates
         for client in (idle, inside):
             assert client.batch("INSERT dbo.t VALUES (1)").errors == []
-        assert "cannot watch for raises" in proxy.log.read_text(encoding="utf-8")
+        assert "cannot ask which raises" in proxy.log.read_text(encoding="utf-8")
         assert server.unfenced == 0
 
     def test_others_are_refused(self):
