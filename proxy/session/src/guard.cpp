@@ -180,7 +180,7 @@ Act in_text(const Unit& unit, const TransactionView& view, Standing claim, const
   if (unit.does == Does::declares || is_write(unit) || (act != Act::pass && for_run(unit, framed, claim, policy) != Act::pass))
     return is_write(unit) && !unit.own && is_refused(claim) ? refusal_of(claim) : Act::frame;
   // Only a statement that needs no frame runs outside of one.
-  return act == Act::frame || act == Act::hold ? Act::refuse_no_term : act;
+  return act == Act::frame ? Act::refuse_no_term : act;
 }
 
 // Earlier reads may have run code that declares a claim and, once the transaction is opened where

@@ -292,6 +292,7 @@ TEST_CASE("guard: a fast path call and a text outside of a block never write the
     const bool writes = unit.does == Does::writes || unit.does == Does::prepares || unit.does == Does::own_call;
     if (writes && act != (refused(claim) ? (claim == Standing::problem ? Act::refuse_claim : Act::refuse_known) : Act::frame))
       FAIL("a write without a frame: " + told(unit, view, claim, act));
+    if (act == Act::hold) FAIL("a text cannot wait for a lock: " + told(unit, view, claim, act));
     TransactionView call = view;
     call.place = Place::call;
     if (decide(unit, call, claim, {}) != (unit.does == Does::writes ? Act::refuse_call : Act::pass))
@@ -436,6 +437,9 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
       {"a Parse of a write in a block that is open already", {.does = Does::writes, .step = Step::parses}, passed, Standing::stale, Act::pass},
       {"a Parse that runs code in it, after a declaration", {.does = Does::writes, .step = Step::parses, .ahead = Does::calls}, redeclared, Standing::uncertain, Act::check},
       {"the same without any claim", {.does = Does::writes, .step = Step::parses, .ahead = Does::calls}, {.place = Place::block, .tx = {.writable = true}}, Standing::none, Act::wait},
+      {"a call of layer 1 in a block for what is untrusted", {.does = Does::own_call, .untrusted = true}, passed, Standing::current, Act::refuse_own},
+      {"CALL where the session is not guarded yet", {.does = Does::code, .hole = true}, {.guards = false}, Standing::uncertain, Act::hold},
+      {"a Bind of a write after what may declare and is held", {.does = Does::writes, .step = Step::plans, .ahead = Does::calls}, {.place = Place::group, .pipeline = {.goes = Goes::held}, .can_wait = true}, Standing::uncertain, Act::wait},
       {"a write in a text", {.does = Does::writes}, text, Standing::current, Act::frame},
       {"a stale write in a text", {.does = Does::writes}, text, Standing::stale, Act::refuse_known},
       {"a read in a text", {.does = Does::reads}, text, Standing::current, Act::pass},
