@@ -145,16 +145,21 @@ namespace Termgate
     }
     internal Task<Dictionary<string, object>> Call(string name, params object[] values)
     {
-      var answer = new TaskCompletionSource<Dictionary<string, object>>();
+      // Who waits for the answer goes on in a thread of his own, and cannot fail in this one.
+      var answer = new TaskCompletionSource<Dictionary<string, object>>(TaskCreationOptions.RunContinuationsAsynchronously);
       jobs.Add(() =>
       {
+        Dictionary<string, object> row = null;
+        Exception failed = null;
         try
         {
           connection = connection ?? leases.Connect();
           if (connection.State != ConnectionState.Open) connection.Open();
-          answer.SetResult(leases.Row(connection, null, name, values));
+          row = leases.Row(connection, null, name, values);
         }
-        catch (Exception error) { Drop(); answer.SetException(error); }
+        catch (Exception error) { Drop(); failed = error; }
+        if (failed == null) answer.TrySetResult(row);
+        else answer.TrySetException(failed);
       });
       return answer.Task;
     }

@@ -166,9 +166,15 @@ struct Authority::Inside {
     watch_for_hints = &*watch;
     const bool seats = settings.database_url.starts_with("postgres");
     if (auto gates = seats && settings.seat_checks == 0 ? nullptr : detail::open_gate_feed(settings.database_url, settings.schema)) {
+      // What keeps this proxy from its database has one line, which the watch of the fences writes.
+      const auto noted = [this, log = log_as(Settings::Weight::info)](const std::string& message) {
+        const bool watched = own->watched();
+        if (watched) log(message);
+        return watched;
+      };
       gate_watch.emplace(std::move(gates), seats ? seats_pause : gates_pause, gate_answer_max,
                          GateWatch::Events{[this](std::string_view scope, bool certain) { gate_wanted(scope, certain); },
-                                           log_as(Settings::Weight::error), log_as(Settings::Weight::info)});
+                                           log_as(Settings::Weight::error), noted});
     }
     report_later();
   }

@@ -90,16 +90,14 @@ void GateWatch::ask() {
       lock.lock();
       answered_ = Clock::now();
     } catch (const std::exception& error) {
-      // While nothing is held, a failure costs speed at most; if the database cannot be reached, the
-      // watch of the fences reports that as an error.
+      // While nothing is held, a failure costs speed at most.
       const Said now = asked.empty() ? Said::note : Said::failure;
-      if (said < now) {
-        said = now;
-        (now == Said::note ? events_.noted : events_.failed)(
-            std::string("cannot ask which raises wait for sessions of this proxy (retrying; until then they take no seats, and give gates "
-                        "back early): ") +
-            error.what());
-      }
+      const std::string message =
+          std::string("cannot ask which raises wait for sessions of this proxy (retrying; until then they take no seats, and give gates "
+                      "back early): ") +
+          error.what();
+      if (said < now && now == Said::failure) events_.failed(message), said = now;
+      if (said < now && events_.noted(message)) said = now;
       lock.lock();
     }
     if (held_.empty()) changed_.wait_for(lock, unwatched_pause, [this] { return stopping_ || !held_.empty(); });

@@ -29,8 +29,10 @@ class GateWatch {
     // block nor call a member.
     std::function<void(std::string_view scope, bool certain)> wanted;
     // Called with a message for the operator, once for each change: `failed` if the database does not
-    // answer while gates are held, `noted` for the rest. Must not block.
-    std::function<void(const std::string&)> failed, noted;
+    // answer while gates are held, `noted` for the rest. Must not block. `noted` returns whether it
+    // reported the message; if not, a failure is passed to it again.
+    std::function<void(const std::string&)> failed;
+    std::function<bool(const std::string&)> noted;
   };
 
   // `pause`: between two queries. `answer_max`: after this time without an answer the result counts
