@@ -93,8 +93,9 @@ void GateWatch::ask() {
       // While nothing is held, a failure costs speed at most.
       const Said now = asked.empty() ? Said::note : Said::failure;
       const std::string message =
-          std::string("cannot ask which raises wait for sessions of this proxy (retrying; until then they take no seats, and give gates "
-                      "back early): ") +
+          std::string(
+              "cannot ask which raises wait for sessions of this proxy (retrying; until then they take no seats, and give gates "
+              "back early): ") +
           error.what();
       if (said < now && now == Said::failure) events_.failed(message), said = now;
       if (said < now && events_.noted(message)) said = now;

@@ -90,7 +90,7 @@ TEST_CASE("replies: each request takes its own replies and no others", "[F7][pro
       {"what passed unread",
        Request::passage,
        {backend::parse_complete, backend::bind_complete, backend::row_description, backend::no_data, backend::data_row,
-        backend::command_complete, backend::empty_query_response},
+        backend::command_complete, backend::empty_query_response, backend::copy_out_response, backend::copy_data, backend::copy_done},
        {backend::ready_for_query},
        false},
       {"nothing that was sent", Request::nothing, {}, {}, true},
