@@ -161,13 +161,7 @@ diff "$scratch/before" "$scratch/after" || { echo "deb_root_test: apt purge left
 image=$(ls "$packages"/termgate_*.oci.tar 2>/dev/null || true)
 if [ -n "$image" ]; then
   step "from the OCI image, as the README has it"
-  mkdir "$root/image" "$scratch/image"
-  tar -xf "$image" -C "$scratch/image"
-  layer=$(cd "$scratch/image" && python3 -c 'import json
-blob = lambda digest: "blobs/sha256/" + digest.split(":")[1]
-index = json.load(open("index.json"))
-print(blob(json.load(open(blob(index["manifests"][0]["digest"])))["layers"][0]["digest"]))')
-  tar -xzf "$scratch/image/$layer" -C "$root/image"
+  "$source_dir/tests/package/image_test.sh" "$image" "$root/image"
   play image
 fi
 
