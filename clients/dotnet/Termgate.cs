@@ -149,17 +149,13 @@ namespace Termgate
       var answer = new TaskCompletionSource<Dictionary<string, object>>(TaskCreationOptions.RunContinuationsAsynchronously);
       jobs.Add(() =>
       {
-        Dictionary<string, object> row = null;
-        Exception failed = null;
         try
         {
           connection = connection ?? leases.Connect();
           if (connection.State != ConnectionState.Open) connection.Open();
-          row = leases.Row(connection, null, name, values);
+          answer.TrySetResult(leases.Row(connection, null, name, values));
         }
-        catch (Exception error) { Drop(); failed = error; }
-        if (failed == null) answer.TrySetResult(row);
-        else answer.TrySetException(failed);
+        catch (Exception error) { Drop(); answer.TrySetException(error); }
       });
       return answer.Task;
     }

@@ -1,3 +1,5 @@
+// Long: one table of all combinations, and its judge.
+//
 // The one decision (proxy/session/src/guard.hpp): a table of all combinations, and a random test that plays units against a model of a
 // server and judges only what commits. The judge states the three properties anew and shares no code with the decision.
 #include <catch2/catch.hpp>
@@ -367,6 +369,7 @@ TEST_CASE("guard: what is refused at sight", "[F6][proxy]") {
       }
 }
 
+// Long: one row for each case.
 TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
   struct Row {
     const char* name;
