@@ -132,7 +132,7 @@ namespace Termgate
     }
   }
 
-  /// <summary>A connection with a thread. A call that hangs hangs there; whoever waits for its answer gives up when he wants.</summary>
+  /// <summary>A connection with a thread. A call that hangs hangs there; whoever waits gives up when he wants, and goes on elsewhere.</summary>
   internal sealed class Line
   {
     private readonly BlockingCollection<Action> jobs = new BlockingCollection<Action>();
@@ -145,7 +145,6 @@ namespace Termgate
     }
     internal Task<Dictionary<string, object>> Call(string name, params object[] values)
     {
-      // Who waits for the answer goes on in a thread of his own, and cannot fail in this one.
       var answer = new TaskCompletionSource<Dictionary<string, object>>(TaskCreationOptions.RunContinuationsAsynchronously);
       jobs.Add(() =>
       {
