@@ -465,11 +465,12 @@ def test_the_log_says_why_there_is_none(rig):
         assert rig.seats(c.scope) == []
     finally:
         direct.query("DROP FUNCTION declares()")
-    # A login of the proxy that may not ask who waits.
-    direct.query("CREATE ROLE asker LOGIN")
+    # A login of the proxy that may watch the fences, but may not ask who waits.
+    direct.query("CREATE ROLE asker LOGIN; SELECT termgate.grant_level('asker', 'read')")
+    direct.query("REVOKE EXECUTE ON FUNCTION termgate.seats_wanted FROM asker")
     try:
         run = server.lab.proxy(server.url.replace("postgres@", "asker@", 1), "--seats", "eager")
         assert run.logged(r" info authority .*cannot ask which raises wait .*take no seats.*permission denied"), run.log()
         assert len(run.log().split("cannot ask which raises")) == 2, "once for each change"
     finally:
-        direct.query("DROP ROLE asker")
+        direct.query("DROP OWNED BY asker; DROP ROLE asker")
