@@ -470,7 +470,8 @@ def test_the_log_says_why_there_is_none(rig):
     direct.query("REVOKE EXECUTE ON FUNCTION termgate.seats_wanted FROM asker")
     try:
         run = server.lab.proxy(server.url.replace("postgres@", "asker@", 1), "--seats", "eager")
-        assert run.logged(r" info authority .*cannot ask which raises wait .*take no seats.*permission denied"), run.log()
+        # Asked again after five seconds, when the fences are watched.
+        assert run.logged(r" info authority .*cannot ask which raises wait .*take no seats.*permission denied", 15), run.log()
         assert len(run.log().split("cannot ask which raises")) == 2, "once for each change"
     finally:
         direct.query("DROP OWNED BY asker; DROP ROLE asker")
