@@ -83,10 +83,12 @@ void GateWatch::ask() {
       // Asked for nobody too, so that the connection exists, and the procedure is compiled, when
       // the first gate is held.
       for (const std::string& scope : feed_->wanted(asked)) events_.wanted(scope, true);
-      if (std::exchange(said, Said::nothing) != Said::nothing) events_.noted("raises that wait for sessions of this proxy are known again");
-      if (std::exchange(prevented, feed_->code_prevents_seats()) != feed_->code_prevents_seats())
-        events_.noted(prevented ? "no session takes a seat: this database has code of its own that names Termgate or may declare a term"
-                                : "sessions may take seats again: no code of this database prevents it");
+      if (said != Said::nothing && events_.noted("raises that wait for sessions of this proxy are known again")) said = Said::nothing;
+      const bool prevents = feed_->code_prevents_seats();
+      if (prevents != prevented &&
+          events_.noted(prevents ? "no session takes a seat: this database has code of its own that names Termgate or may declare a term"
+                                 : "sessions may take seats again: no code of this database prevents it"))
+        prevented = prevents;
       lock.lock();
       answered_ = Clock::now();
     } catch (const std::exception& error) {

@@ -30,7 +30,7 @@ class GateWatch {
     std::function<void(std::string_view scope, bool certain)> wanted;
     // Called with a message for the operator, once for each change: `failed` if the database does not
     // answer while gates are held, `noted` for the rest. Must not block. `noted` returns whether it
-    // reported the message; if not, a failure is passed to it again.
+    // reported the message; if not, it is called again after the next query.
     std::function<void(const std::string&)> failed;
     std::function<bool(const std::string&)> noted;
   };

@@ -140,10 +140,8 @@ void throw_for(const OdbcError& failure, Phase phase, Family family) {
   // A code of layer 1: on SQL Server the number and the prefix together, elsewhere the SQLSTATE.
   for (const Diagnostic& each : all) {
     const std::string text = plain_message(each.message);
-    const std::string tg = family == Family::sqlserver                ? detail::tg_code_of(each.native)
-                           : detail::number_of_tg(each.sqlstate) != 0 ? each.sqlstate
-                                                                      : std::string();
-    if (tg.empty() || !text.starts_with(tg + (family == Family::sqlserver ? " " : ""))) continue;
+    const std::string tg = family == Family::sqlserver ? detail::tg_code_of(each.native) : each.sqlstate;
+    if (detail::number_of_tg(tg) == 0 || !text.starts_with(tg + " ")) continue;
     // The contract defines the exact text of TG001, so its hint is removed.
     throw_if_tg(text.starts_with("TG001") ? std::string_view(text).substr(0, std::min(text.find("; detail: "), text.find("; hint: ")))
                                           : std::string_view(text));

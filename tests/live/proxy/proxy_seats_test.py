@@ -164,7 +164,7 @@ def test_each_answer_is_that_of_the_server(rig, extended):
     try:
         rig.direct.query("ALTER TABLE t OWNER TO client; GRANT CREATE, TEMPORARY ON DATABASE postgres TO client")
         for sql in REPLIES:
-            told = []
+            answers = []
             for c in (plain, seated):
                 if extended:
                     c.send(parse("", sql), bind("", "", []), execute(), sync())
@@ -175,8 +175,8 @@ def test_each_answer_is_that_of_the_server(rig, extended):
                     answer += c.until("ZG")
                     if answer[-1].type == "G":
                         c.send(frame("d", b"7\n"), frame("c", b""), *([sync()] if extended else []))
-                told.append([(m.type, m.fields().get("C") if m.type in "EN" else m.body) for m in answer if m.type != "S"])
-            assert told[0] == told[1], sql
+                answers.append([(m.type, m.fields().get("C") if m.type in "EN" else m.body) for m in answer if m.type != "S"])
+            assert answers[0] == answers[1], sql
             assert len(rig.seats(seated.scope)) == 1 or said(seated, "INSERT INTO t VALUES (0)") == "INSERT 0 1"
     finally:
         rig.direct.query("ALTER TABLE t OWNER TO postgres; DROP VIEW v")
@@ -445,8 +445,8 @@ def test_the_log_says_why_there_is_none(rig):
     server = rig.server
     direct = Connection(server.port)
 
-    def behind(options=("--seats", "eager")):
-        run = server.lab.proxy(server.url_of("postgres"), *options)
+    def writing_session():
+        run = server.lab.proxy(server.url_of("postgres"), "--seats", "eager")
         c = rig.session(port=run.port)
         for _ in range(5):
             assert said(c, "INSERT INTO t VALUES (0)") == "INSERT 0 1"
@@ -454,13 +454,13 @@ def test_the_log_says_why_there_is_none(rig):
 
     direct.query("ALTER ROLE client SET default_transaction_isolation = 'repeatable read'")
     try:
-        run, _ = behind()
+        run, _ = writing_session()
         assert run.logged(r" no_seat .*scope=s\d+ .*user=client .*READ COMMITTED"), run.log()
     finally:
         direct.query("ALTER ROLE client RESET default_transaction_isolation")
     direct.query("CREATE FUNCTION declares() RETURNS text LANGUAGE sql AS $$SELECT set_config('termgate.term', '1', false)$$")
     try:
-        run, c = behind()
+        run, c = writing_session()
         assert run.logged(r"no session takes a seat: this database has code"), run.log()
         assert rig.seats(c.scope) == []
     finally:

@@ -59,7 +59,7 @@ struct Ran {
 };
 constexpr Ran rans[] = {{}, {true, false, false}, {true, true, false}, {true, false, true}, {true, true, true}};
 
-std::string told(const Unit& unit, const TransactionView& view, Standing claim, Act act) {
+std::string described(const Unit& unit, const TransactionView& view, Standing claim, Act act) {
   std::string text = "place " + std::to_string(static_cast<int>(view.place)) + " step " + std::to_string(static_cast<int>(unit.step)) +
                      " does " + std::to_string(static_cast<int>(unit.does)) + " claim " + std::to_string(static_cast<int>(claim)) +
                      " act " + std::to_string(static_cast<int>(act));
@@ -181,7 +181,7 @@ TEST_CASE("guard: no possible writer runs in a transaction that can write withou
     // A session that is not guarded has no transaction that could be locked, or stay READ ONLY: there the COMMIT comes after a check.
     if (view.place == Place::group && !view.guards && looks_like_read(does) && (act == Act::open_unchecked || act == Act::stay_read_only))
       return;
-    FAIL("it would run without a check: " + told(unit, view, claim, act));
+    FAIL("it would run without a check: " + described(unit, view, claim, act));
   });
   CHECK(seen > 38'000'000);
 }
@@ -190,15 +190,15 @@ TEST_CASE("guard: what waits at its Parse or Bind is decided when it runs", "[F1
   all_combinations([&](const Unit& unit, const TransactionView& view, Standing claim) {
     const Act act = decide(unit, view, claim, {});
     if (unit.step == Step::runs) {
-      if (act == Act::wait || act == Act::open_later) FAIL("an Execute waits for nothing: " + told(unit, view, claim, act));
+      if (act == Act::wait || act == Act::open_later) FAIL("an Execute waits for nothing: " + described(unit, view, claim, act));
       return;
     }
     const bool only_for_an_execute = act == Act::hold || act == Act::frame || act == Act::stay_read_only || act == Act::open_then_recheck;
-    if (only_for_an_execute) FAIL("it does not run yet: " + told(unit, view, claim, act));
+    if (only_for_an_execute) FAIL("it does not run yet: " + described(unit, view, claim, act));
     if (view.place == Place::block && act == Act::wait && (claim != Standing::none || view.tx.passed_any()))
-      FAIL("only what has no claim yet may wait: " + told(unit, view, claim, act));
+      FAIL("only what has no claim yet may wait: " + described(unit, view, claim, act));
     if (act == Act::open_later && view.may_write() && (view.guards || (unit.does != Does::code && unit.does != Does::alone)))
-      FAIL("it can write already: " + told(unit, view, claim, act));
+      FAIL("it can write already: " + described(unit, view, claim, act));
   });
 }
 
@@ -208,7 +208,7 @@ TEST_CASE("guard: READ ONLY is never trusted with what it does not stop", "[F6][
     // A cursor and what looks like a read are no holes by their text.
     if (looks_like_read(unit.does)) return;
     const Act act = decide(unit, view, claim, {});
-    if (act == Act::pass && !passed_for(unit, view, claim)) FAIL("READ ONLY would not stop it: " + told(unit, view, claim, act));
+    if (act == Act::pass && !passed_for(unit, view, claim)) FAIL("READ ONLY would not stop it: " + described(unit, view, claim, act));
   });
 }
 
@@ -220,7 +220,7 @@ TEST_CASE("guard: a declaration takes the place of another only when what ran un
       const bool reads_ran = !view.pipeline.direct() && view.pipeline.acted_here && !view.tx.writable;
       const bool possible = !refused(claim) && !refused(view.members) && !view.pipeline.called && view.pipeline.opening_possible;
       if (view.place == Place::group && reads_ran && possible == (act == Act::open_then_recheck)) return;
-      FAIL("there were no reads that could declare: " + told(unit, view, claim, act));
+      FAIL("there were no reads that could declare: " + described(unit, view, claim, act));
     }
     // A text with a declaration gets a frame, and is decided about again inside of it.
     if (act == Act::frame) return;
@@ -232,7 +232,7 @@ TEST_CASE("guard: a declaration takes the place of another only when what ran un
       other.redeclares = false;
       if (act == decide(other, view, claim, {})) return;
     }
-    FAIL("what ran before is not checked, or a declaration that replaces nothing is: " + told(unit, view, claim, act));
+    FAIL("what ran before is not checked, or a declaration that replaces nothing is: " + described(unit, view, claim, act));
   });
 }
 
@@ -242,7 +242,7 @@ TEST_CASE("guard: a claim that is known to be stale untrusted or malformed opens
     if (unit.does == Does::commit) return;  // whatever was checked before it is checked again by the server
     const Act act = decide(unit, view, claim, {});
     if (!opens_with_check(act) && act != Act::hold && (view.read_only || act != Act::check)) return;
-    FAIL("it would be opened: " + told(unit, view, claim, act));
+    FAIL("it would be opened: " + described(unit, view, claim, act));
   });
 }
 
@@ -251,22 +251,22 @@ TEST_CASE("guard: a pipeline is opened where it begins only if what it has read 
     const Act act = decide(unit, view, claim, {});
     const bool held = !view.tx.writable;
     if (held && makes_writable(act)) {
-      if (refused(view.members)) FAIL("an earlier claim cannot pass: " + told(unit, view, claim, act));
-      if (!view.pipeline.opening_possible) FAIL("something has run unopened: " + told(unit, view, claim, act));
-      if (view.pipeline.called && opens_with_check(act)) FAIL("an earlier call would run writable: " + told(unit, view, claim, act));
+      if (refused(view.members)) FAIL("an earlier claim cannot pass: " + described(unit, view, claim, act));
+      if (!view.pipeline.opening_possible) FAIL("something has run unopened: " + described(unit, view, claim, act));
+      if (view.pipeline.called && opens_with_check(act)) FAIL("an earlier call would run writable: " + described(unit, view, claim, act));
       if (view.pipeline.called && unit.now() == Does::own_call)
-        FAIL("an earlier call would run unchecked: " + told(unit, view, claim, act));
+        FAIL("an earlier call would run unchecked: " + described(unit, view, claim, act));
     }
     const bool apart = unit.does == Does::code || unit.does == Does::alone;
     const bool alone = !view.tx.writable && !view.pipeline.touched_server;
-    if (act == Act::hold && !(apart && (alone || view.reads_only))) FAIL("it is not the only one: " + told(unit, view, claim, act));
+    if (act == Act::hold && !(apart && (alone || view.reads_only))) FAIL("it is not the only one: " + described(unit, view, claim, act));
     for (const bool writes : both) {
       for (const bool flushed : both) {
         const Act then = before_flush(view, claim, writes, flushed);
         if (!makes_writable(then)) continue;
         const bool may = claim == Standing::current || claim == Standing::uncertain;
         if (!may || refused(view.members) || view.pipeline.called || !view.pipeline.opening_possible || view.reads_only)
-          FAIL("a Flush opens it: " + told(unit, view, claim, then));
+          FAIL("a Flush opens it: " + described(unit, view, claim, then));
       }
     }
   });
@@ -280,11 +280,12 @@ TEST_CASE("guard: a transaction that wrote commits only under a claim that has p
     const bool could_write = tx.writable || !view.guards;
     const bool covered = tx.passed_any() && !tx.redeclared && (tx.session_passed || !tx.unnamed);
     const Act act = before_commit(view, {});
-    if (could_write && tx.acted && !covered && act != Act::check && act != Act::recheck) FAIL("unchecked: " + told(unit, view, claim, act));
-    if (could_write && tx.left_over && !tx.acted && !covered && act == Act::pass) FAIL("left over: " + told(unit, view, claim, act));
-    if (act == Act::lock && (tx.acted || tx.passed_any())) FAIL("what may write is locked: " + told(unit, view, claim, act));
-    if (act != Act::pass && (!could_write || covered)) FAIL("checked twice: " + told(unit, view, claim, act));
-    if (before_commit(view, {.standby = true}) != Act::pass) FAIL("a standby has written: " + told(unit, view, claim, act));
+    if (could_write && tx.acted && !covered && act != Act::check && act != Act::recheck)
+      FAIL("unchecked: " + described(unit, view, claim, act));
+    if (could_write && tx.left_over && !tx.acted && !covered && act == Act::pass) FAIL("left over: " + described(unit, view, claim, act));
+    if (act == Act::lock && (tx.acted || tx.passed_any())) FAIL("what may write is locked: " + described(unit, view, claim, act));
+    if (act != Act::pass && (!could_write || covered)) FAIL("checked twice: " + described(unit, view, claim, act));
+    if (before_commit(view, {.standby = true}) != Act::pass) FAIL("a standby has written: " + described(unit, view, claim, act));
   });
 }
 
@@ -293,12 +294,12 @@ TEST_CASE("guard: a fast path call and a text outside of a block never write the
     const Act act = decide(unit, view, claim, {});
     const bool writes = unit.does == Does::writes || unit.does == Does::prepares || unit.does == Does::own_call;
     if (writes && act != (refused(claim) ? (claim == Standing::problem ? Act::refuse_claim : Act::refuse_known) : Act::frame))
-      FAIL("a write without a frame: " + told(unit, view, claim, act));
-    if (act == Act::hold) FAIL("a text cannot wait for a lock: " + told(unit, view, claim, act));
+      FAIL("a write without a frame: " + described(unit, view, claim, act));
+    if (act == Act::hold) FAIL("a text cannot wait for a lock: " + described(unit, view, claim, act));
     TransactionView call = view;
     call.place = Place::call;
     if (decide(unit, call, claim, {}) != (unit.does == Does::writes ? Act::refuse_call : Act::pass))
-      FAIL("a call: " + told(unit, view, claim, act));
+      FAIL("a call: " + described(unit, view, claim, act));
   });
 }
 
@@ -320,11 +321,12 @@ TEST_CASE("guard: of what the server guards only what looks like a read goes wit
     if (act == there) return;
     const bool read = looks_like_read(unit.step == Step::runs ? unit.does : unit.ahead) || looks_like_read(unit.does) ||
                       (unit.step != Step::runs && unit.ahead == Does::quiet);
-    if (there != Act::pass || !view.may_write()) FAIL("it changes more than what may pass: " + told(unit, view, claim, act));
-    if (!read && unit.does != Does::commit) FAIL("it lets a writer pass: " + told(unit, view, claim, act));
-    if (view.tx.passed_any()) FAIL("what was checked is not checked again: " + told(unit, view, claim, act));
-    if (unit.does != Does::commit && refused(claim)) FAIL("a claim is known, and not checked: " + told(unit, view, claim, act));
-    if (unit.does != Does::commit && claim == Standing::current) FAIL("a claim is known, and not checked: " + told(unit, view, claim, act));
+    if (there != Act::pass || !view.may_write()) FAIL("it changes more than what may pass: " + described(unit, view, claim, act));
+    if (!read && unit.does != Does::commit) FAIL("it lets a writer pass: " + described(unit, view, claim, act));
+    if (view.tx.passed_any()) FAIL("what was checked is not checked again: " + described(unit, view, claim, act));
+    if (unit.does != Does::commit && refused(claim)) FAIL("a claim is known, and not checked: " + described(unit, view, claim, act));
+    if (unit.does != Does::commit && claim == Standing::current)
+      FAIL("a claim is known, and not checked: " + described(unit, view, claim, act));
   };
   for (const Place place : {Place::alone, Place::text, Place::block}) each_transaction(place, {}, look);
   each_transaction(Place::group, {.goes = Goes::held}, look);
@@ -365,7 +367,7 @@ TEST_CASE("guard: what is refused at sight", "[F6][proxy]") {
         } else if (blind && !runs && hopeless) {
           wanted = Act::wait;
         }
-        if (act != wanted) FAIL("wanted " + std::to_string(static_cast<int>(wanted)) + ": " + told(unit, view, claim, act));
+        if (act != wanted) FAIL("wanted " + std::to_string(static_cast<int>(wanted)) + ": " + described(unit, view, claim, act));
       }
 }
 
