@@ -115,8 +115,8 @@ constexpr std::initializer_list<const char*> not_reloaded{
     "browser", "reuse-port", "unix-mode", "rules", "allow-replication", "seats",  "max-watched-databases", "without-term",
     "enforce", "log-format", "log-level"};
 
-session::Options::ServerGuard guard_of(const Given& given, const net::Options& options) {
-  using Guard = session::Options::ServerGuard;
+pg_session::Options::ServerGuard guard_of(const Given& given, const net::Options& options) {
+  using Guard = pg_session::Options::ServerGuard;
   const Guard guard =
       given.one_of<Guard>("guard", {{"auto", Guard::when_there}, {"require", Guard::required}, {"off", Guard::off}}, Guard::when_there);
   const bool postgres = options.backend.protocol == net::Backend::Protocol::postgresql;
@@ -180,7 +180,7 @@ net::Options net_options(const Given& given, const std::vector<http::InheritedSo
   options.drain_timeout = given.duration("drain-timeout", 30s);
   options.keepalive = std::chrono::duration_cast<std::chrono::seconds>(given.duration("keepalive", 15s));
 
-  session::Options& session = options.session;
+  pg_session::Options& session = options.session;
   session.limits.statement_bytes_max =
       static_cast<std::uint32_t>(given.size("max-statement-bytes", session.limits.statement_bytes_max, 1024, 0x3fffffff));
   session.limits.message_bytes_max =

@@ -2,7 +2,8 @@
 // shared object is caught in another.
 #include <termgate/error.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 Error::~Error() = default;
 StaleTerm::~StaleTerm() = default;
@@ -18,4 +19,5 @@ Unavailable::~Unavailable() = default;
 OutcomeUnknown::~OutcomeUnknown() = default;
 DatabaseError::~DatabaseError() = default;
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -8,7 +8,9 @@
 
 #include <termgate/error.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 // The integer that starts text[at], or 0.
@@ -77,4 +79,6 @@ void throw_if_tg(std::string_view message) {
   }
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

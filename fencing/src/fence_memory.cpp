@@ -2,7 +2,9 @@
 // it must never report a fence that no database has shown: writes are refused on its word.
 #include <termgate/detail/fence_memory.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 std::int64_t FenceMemory::highest(const std::string& scope) const {
   const std::lock_guard lock(mutex_);
@@ -29,4 +31,6 @@ void FenceMemory::forget_all() {
   highest_.clear();
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -8,7 +8,9 @@
 #include <cassert>
 #include <utility>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // The first renewal is due a little early, by a random amount, so that leases that were taken
 // together are not renewed by every process at the same moment.
@@ -147,4 +149,6 @@ HeldLeasesCore::Time HeldLeasesCore::spread(Time from, Time to) {
   return from + Time(static_cast<Time::rep>(mixed % width));
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

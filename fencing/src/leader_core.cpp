@@ -8,7 +8,9 @@
 #include <cassert>
 #include <utility>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
   now_ = now = std::max(now, now_);
@@ -167,4 +169,6 @@ LeaderCore::Time LeaderCore::spread(Time from, Time to) {
   return from + Time(static_cast<Time::rep>(mixed % width));
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -1,7 +1,9 @@
 #include <termgate/lease_source.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 LeaseSource::~LeaseSource() = default;  // defined here so that the vtable is emitted once
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -15,7 +15,8 @@
 #include <termgate/text/utf8.hpp>
 #include <termgate/write_id.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 namespace {
 
 std::string checked_name(std::string name, const char* what) {
@@ -81,4 +82,5 @@ WriteId WriteId::random() {
   return WriteId(text);
 }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

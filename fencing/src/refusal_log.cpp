@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 std::optional<Refusals> RefusalLog::note(const std::string& scope, std::int64_t term, std::int64_t now_ms, std::string client) {
   const std::lock_guard lock(mutex_);
@@ -48,4 +50,6 @@ std::vector<Refusals> RefusalLog::take_all() {
   return all;
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -11,7 +11,9 @@
 
 #include <fmt/format.h>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 bool blank(char character) { return character == ' ' || character == '\t'; }
@@ -81,4 +83,6 @@ TermDeclaration read_term_declaration(std::string_view text) {
   return declaration;
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

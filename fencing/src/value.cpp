@@ -6,7 +6,8 @@
 #include <termgate/error.hpp>
 #include <termgate/value.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 namespace {
 
 [[noreturn]] void unfit(const char* wanted) {
@@ -72,4 +73,5 @@ const Row& Rows::one() const {
   return rows.front();
 }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

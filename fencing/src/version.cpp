@@ -1,6 +1,7 @@
 #include <termgate/version.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 #define TERMGATE_TEXT_OF(number) #number
 #define TERMGATE_TEXT(number) TERMGATE_TEXT_OF(number)
@@ -12,4 +13,5 @@ std::string_view version() noexcept {
 #undef TERMGATE_TEXT
 #undef TERMGATE_TEXT_OF
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

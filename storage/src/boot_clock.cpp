@@ -14,7 +14,8 @@
 
 #include <termgate/detail/alarm.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 BootClock::time_point BootClock::now() noexcept {
   timespec moment{};
@@ -62,4 +63,5 @@ void Alarm::wake() noexcept {
 }
 
 }  // namespace detail
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -19,7 +19,8 @@
 #include "database_state.hpp"
 #include "sql/statements.hpp"
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 using detail::convert_first;
 using detail::DatabaseState;
@@ -303,4 +304,5 @@ std::optional<WriteOutcome> Database::outcome(const WriteId& write_id) {
 
 Rows Database::query(std::string_view sql, const std::vector<Value>& values) { return state_->driver->query(sql, values); }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -10,7 +10,9 @@
 
 #include "sql/statements.hpp"
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 using sql::Call;
 using std::chrono::milliseconds;
@@ -135,4 +137,6 @@ std::unique_ptr<FenceFeed> DatabaseState::stream_feed() {
   return holding->feed("termgate_streams");
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -29,7 +29,9 @@
 #include "lease_keeper.hpp"
 #include "stats.hpp"
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 struct DatabaseState {
   static DatabaseState& of(const Database& database) noexcept { return *database.state_; }
@@ -134,4 +136,6 @@ struct TransactionState {
   std::exception_ptr failed = {};  // a statement's error that no ROLLBACK TO has undone yet
 };
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

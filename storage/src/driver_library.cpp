@@ -9,7 +9,9 @@
 #include <termgate/error.hpp>
 #include <termgate/version.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 const DriverLibrary& driver_library(const char* name) {
   const std::string file = fmt::format("libtermgate-{}.so.{}", name, TERMGATE_VERSION_MAJOR);
@@ -36,4 +38,6 @@ const DriverLibrary& driver_library(const char* name) {
   return *driver;
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -9,7 +9,9 @@
 #include <termgate/detail/driver.hpp>
 #include <termgate/detail/fence_feed.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // What such a library offers through its one C function `termgate_driver_library`. `version` is
 // compared first: the rest has no stable layout.
@@ -24,4 +26,6 @@ struct DriverLibrary {
 // of another version.
 const DriverLibrary& driver_library(const char* name);
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -11,7 +11,9 @@
 #include "driver_library.hpp"
 #endif
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 #ifdef TERMGATE_WITH_POSTGRES
 namespace {
@@ -73,4 +75,6 @@ std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, [[maybe_unused]
   throw InvalidInput("TG005 unknown kind of database URL: it starts with postgresql:");
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

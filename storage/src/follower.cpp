@@ -21,7 +21,8 @@
 
 #include "database_state.hpp"
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
@@ -360,4 +361,5 @@ bool Follower::fresh(milliseconds bound) const { return inside_->fresh(bound); }
 bool Follower::catch_up(milliseconds at_most) { return inside_->catch_up(at_most); }
 void Follower::stop() { inside_->stop(); }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -6,7 +6,8 @@
 #include "database_state.hpp"
 #include "sql/statements.hpp"
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 using detail::convert_all;
 using detail::state_of;
@@ -49,4 +50,5 @@ std::vector<FollowerInfo> Followers::list(std::string_view after, int limit) {
   });
 }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

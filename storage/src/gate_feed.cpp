@@ -11,7 +11,9 @@
 #include "json_text.hpp"
 #endif
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 #ifdef TERMGATE_WITH_POSTGRES
@@ -75,4 +77,6 @@ std::unique_ptr<GateFeed> open_gate_feed([[maybe_unused]] std::string_view url, 
   return nullptr;
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

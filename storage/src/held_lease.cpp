@@ -20,7 +20,8 @@
 
 #include "database_state.hpp"
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
@@ -269,4 +270,5 @@ HeldLease Database::hold(const Scope& scope, const HoldOptions& options) {
   return *std::move(held);
 }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -10,7 +10,8 @@
 #include "database_state.hpp"
 #include "sql/statements.hpp"
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 using detail::convert_all;
 using detail::convert_first;
@@ -176,4 +177,5 @@ DatabaseStats Info::stats() const {
           read(all.held),     read(all.lost),   read(all.expired),  read(all.stale_writes), all.contention.read()};
 }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

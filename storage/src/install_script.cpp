@@ -8,7 +8,9 @@
 
 #include "sql/statements.hpp"
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 void replace_all(std::string& text, std::string_view what, std::string_view with) {
@@ -140,4 +142,6 @@ std::string install_script(const InstallScript& wanted) {
   return wanted.kind == "sqlserver" ? for_sqlserver(wanted) : for_postgresql(wanted);
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

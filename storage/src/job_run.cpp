@@ -7,7 +7,8 @@
 #include <exception>
 #include <utility>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 std::optional<std::string> last_checkpoint(Database& database, std::string_view job, const Scope& scope) {
   auto runs = Jobs(database).list({.job = std::string(job), .scope = scope.name()}, 100);
@@ -65,4 +66,5 @@ bool JobRun::end(std::string_view status, std::optional<int> exit_code, const st
   return finished;
 }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -10,7 +10,8 @@
 #include "database_state.hpp"
 #include "sql/statements.hpp"
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 using detail::convert_all;
 using detail::NamedRow;
@@ -137,4 +138,5 @@ CompletedJob Jobs::completed(std::string_view job, const Scope& scope, std::chro
   return {row["started_at_ms"].as_optional_int(), row["latest_ms"].as_optional_int(), row["now_ms"].as_int()};
 }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

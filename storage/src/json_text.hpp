@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // `text` must be UTF-8.
 inline void append_json(std::string& json, std::string_view text) {
@@ -24,4 +26,6 @@ inline void append_json(std::string& json, std::string_view text) {
   json += '"';
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -30,7 +30,8 @@
 
 #include "database_state.hpp"
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 using detail::LeaderCore;
 using std::chrono::milliseconds;
@@ -411,4 +412,5 @@ LeaderStats LeaderLoop::stats() const {
 const Scope& LeaderLoop::scope() const noexcept { return state_->scope; }
 const std::string& LeaderLoop::owner() const noexcept { return state_->options.owner; }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

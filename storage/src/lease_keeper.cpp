@@ -22,7 +22,9 @@
 #include "json_text.hpp"
 #include "sql/statements.hpp"
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 using std::chrono::milliseconds;
 using Renewal = HeldLeasesCore::Outcome;
@@ -350,4 +352,6 @@ void LeaseWaiters::listen(const std::stop_token& stop) {
   listening_ = false;
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

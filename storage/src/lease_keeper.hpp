@@ -31,7 +31,9 @@
 
 #include "stats.hpp"
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // What the keeper knows about one lease; shared with its handle.
 struct KeptLease {
@@ -187,4 +189,6 @@ std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, co
                                     const WaitTimes& times, const std::stop_token& stop,
                                     const std::function<std::optional<Lease>()>& acquire);
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

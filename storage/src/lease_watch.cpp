@@ -7,7 +7,8 @@
 
 #include "database_state.hpp"
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
@@ -54,4 +55,5 @@ void LeaseWatch::look(const std::stop_token& stop) {
   }
 }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -20,7 +20,9 @@
 #include "driver_library.hpp"
 #endif
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 std::unique_ptr<Driver> open_driver(std::string_view url, const OpenOptions& options) {
   const auto colon = url.find(':');
@@ -53,4 +55,6 @@ std::unique_ptr<Driver> open_driver(std::string_view url, const OpenOptions& opt
       "postgresql://user@host/dbname");
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

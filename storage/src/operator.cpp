@@ -8,7 +8,8 @@
 #include "json_text.hpp"
 #include "sql/statements.hpp"
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 using detail::convert_all;
 using detail::state_of;
@@ -133,4 +134,5 @@ bool Operator::record_refusals(const Scope& scope, Term term, std::int64_t count
   return state_of(database_).run(Call::record_refusal, scope.name(), term.value(), count, first_ms, last_ms, client).one()[0].as_bool();
 }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

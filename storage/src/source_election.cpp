@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 void seal_new_term(const LeaseSource& source, Database& database, const Scope& scope, Term term,
@@ -51,4 +53,6 @@ std::optional<SourceElection> elect_by_source(LeaseSource& source, Database* dat
   return SourceElection{*std::move(lease), sent + ttl};
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

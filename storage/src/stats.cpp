@@ -9,7 +9,8 @@
 
 #include <fmt/format.h>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 namespace detail {
 
 void CallCounter::add(Outcome outcome, std::int64_t times) noexcept {
@@ -217,4 +218,5 @@ std::string metrics_text(const DatabaseStats& stats, const std::vector<LeaderSta
   return text.take();
 }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -15,7 +15,9 @@
 #include <termgate/error.hpp>
 #include <termgate/stats.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 using Outcome = LeaseCall::Result;
 
@@ -87,4 +89,6 @@ auto counted(StatsCounter& stats, LeaseCall lease_call, Call call, Granted grant
   }
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -6,7 +6,8 @@
 #include "database_state.hpp"
 #include "sql/statements.hpp"
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 using sql::Call;
 
@@ -49,4 +50,5 @@ Term Transaction::check(const Scope& scope, Term term) {
   return fence;
 }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

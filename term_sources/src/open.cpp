@@ -30,7 +30,8 @@
 #include <termgate/sources/file.hpp>
 #endif
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 namespace {
 
 struct Service {
@@ -79,4 +80,5 @@ std::shared_ptr<LeaseSource> open_lease_source(std::string_view text) {
                                  fmt::join(lease_source_schemes(), ", ")));
 }
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

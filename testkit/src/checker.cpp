@@ -12,7 +12,9 @@
 
 #include <fmt/format.h>
 
-namespace termgate::inline v0::testkit {
+namespace termgate {
+inline namespace v0 {
+namespace testkit {
 namespace {
 
 using Kind = Breach::Kind;
@@ -374,4 +376,6 @@ std::string describe(const Breach& breach, const std::vector<Operation>& history
   return text;
 }
 
-}  // namespace termgate::inline v0::testkit
+}  // namespace testkit
+}  // namespace v0
+}  // namespace termgate

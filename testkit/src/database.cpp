@@ -17,7 +17,9 @@
 #include <libpq-fe.h>
 #endif
 
-namespace termgate::inline v0::testkit {
+namespace termgate {
+inline namespace v0 {
+namespace testkit {
 namespace {
 
 #ifdef TERMGATE_WITH_POSTGRES
@@ -97,4 +99,6 @@ ThrowAwayDatabase::~ThrowAwayDatabase() {
 #endif
 }
 
-}  // namespace termgate::inline v0::testkit
+}  // namespace testkit
+}  // namespace v0
+}  // namespace termgate

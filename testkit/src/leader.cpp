@@ -14,7 +14,9 @@
 
 #include <fmt/format.h>
 
-namespace termgate::inline v0::testkit {
+namespace termgate {
+inline namespace v0 {
+namespace testkit {
 namespace {
 
 struct Abandoned {};
@@ -131,4 +133,6 @@ std::vector<std::string> Leader::visited() const {
   return state_->visited;
 }
 
-}  // namespace termgate::inline v0::testkit
+}  // namespace testkit
+}  // namespace v0
+}  // namespace termgate

@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
-namespace termgate::inline v0::testkit {
+namespace termgate {
+inline namespace v0 {
+namespace testkit {
 
 struct LeaseClock::State {
   State(Database its_database, std::string its_statement) : database(std::move(its_database)), statement(std::move(its_statement)) {}
@@ -49,4 +51,6 @@ Lease::Clock::time_point LeaseClock::now(const Lease& lease) const {
   return moment;
 }
 
-}  // namespace termgate::inline v0::testkit
+}  // namespace testkit
+}  // namespace v0
+}  // namespace termgate

@@ -98,7 +98,7 @@ void play(std::uint64_t seed, Totals& totals) {
     std::unique_ptr<Game> game;
   };
   std::vector<Client> clients;
-  game::session::Instant now{};
+  game::pg_session::Instant now{};
   const auto come = [&] {
     Client client;
     client.proxy = below(proxies.size());

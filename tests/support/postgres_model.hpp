@@ -1,6 +1,6 @@
 // A server in a few hundred lines: what PostgreSQL does with transactions, READ ONLY, savepoints, prepared statements, pipelines and COPY,
-// for a small vocabulary of statements, and with Termgate's check and seats. The oracle of fuzz_session: it knows for itself what writes,
-// and whether the check was passed, or a seat stands for it. Long: one model of a server; a case for each statement and message.
+// for a small vocabulary of statements, and with Termgate's check and seats. The oracle of fuzz_pg_session: it knows for itself what
+// writes, and whether the check was passed, or a seat stands for it. Long: one model of a server; a case for each statement and message.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // A client, the proxy's session and a model of PostgreSQL (postgres_model.hpp), between which bytes travel as far as an input says: what
-// fuzz_session and the simulation (tests/sim/) play. The program ends at a write without a check, at a ReadyForQuery too many or too few,
-// at a state that is not the server's, at anything of ours that is shown.
+// fuzz_pg_session and the simulation (tests/sim/) play. The program ends at a write without a check, at a ReadyForQuery too many or too
+// few, at a state that is not the server's, at anything of ours that is shown.
 #pragma once
 
 #include <algorithm>
@@ -12,18 +12,18 @@
 #include <vector>
 
 #include <termgate/pgwire/startup.hpp>
-#include <termgate/session/session.hpp>
+#include <termgate/pg_session/session.hpp>
 #include <termgate/statements/cache.hpp>
 
 #include "postgres_model.hpp"
-#include "unit/proxy/session/wire.hpp"
+#include "unit/proxy/postgres/wire.hpp"
 
 namespace termgate::test::game {
 
 namespace pgwire = termgate::pgwire;
 namespace session = termgate::session;
 
-class Neighbours : public session::SessionHost {
+class Neighbours : public pg_session::SessionHost {
  public:
   std::int64_t highest_fence(std::string_view) const override { return fence; }
   void saw_fence(std::string_view, std::int64_t seen) override { fence = std::max(fence, seen); }
@@ -31,11 +31,11 @@ class Neighbours : public session::SessionHost {
     static termgate::statements::Cache cache;  // answers do not depend on what was asked before
     return cache;
   }
-  session::SeatOffer seat_offer() const override { return offer; }
-  void happened(const session::Incident& incident) override { malformed |= incident.kind == session::Incident::Kind::malformed; }
+  pg_session::SeatOffer seat_offer() const override { return offer; }
+  void happened(const pg_session::Incident& incident) override { malformed |= incident.kind == pg_session::Incident::Kind::malformed; }
 
   std::int64_t fence = 0;
-  session::SeatOffer offer;
+  pg_session::SeatOffer offer;
   bool malformed = false;
 };
 
@@ -57,9 +57,9 @@ struct Input {
   }
 };
 
-inline const session::Options& options() {
-  static const session::Options made = [] {
-    session::Options one;
+inline const pg_session::Options& options() {
+  static const pg_session::Options made = [] {
+    pg_session::Options one;
     one.limits.statement_bytes_max = 8192;
     one.limits.message_bytes_max = 1 << 16;
     one.limits.bind_whole_bytes_max = 64;
@@ -81,37 +81,37 @@ inline void tell(const char* where, std::string_view bytes) {
   if (told && !bytes.empty()) std::fprintf(stderr, "%s%s\n%s", told_of.c_str(), where, termgate::test::wire::told(bytes).c_str());
 }
 
-inline session::Admission admission(std::uint8_t rules) {
-  session::Admission one;
-  one.without_term = rules & 1 ? session::WithoutTerm::reject : session::WithoutTerm::read_only;
-  if ((rules & 12) == 12) one.without_term = session::WithoutTerm::allow;
-  if ((rules & 12) == 8) one.enforce = session::Enforce::observe;
+inline pg_session::Admission admission(std::uint8_t rules) {
+  pg_session::Admission one;
+  one.without_term = rules & 1 ? pg_session::WithoutTerm::reject : pg_session::WithoutTerm::read_only;
+  if ((rules & 12) == 12) one.without_term = pg_session::WithoutTerm::allow;
+  if ((rules & 12) == 8) one.enforce = pg_session::Enforce::observe;
   return one;
 }
 inline bool declares(std::uint8_t rules) { return (rules & 2) == 0; }
 // Whether there are seats, and from which check on.
-inline session::SeatOffer offer(std::uint8_t rules) {
+inline pg_session::SeatOffer offer(std::uint8_t rules) {
   return {.secret = (rules & 32) != 0 ? "00ff" : "", .checks = 1, .runs_any_text = false};
 }
 inline bool old_server(std::uint8_t rules) { return (rules & 16) != 0; }
 
 // Whether the server session is kept READ ONLY: where a term is needed, and where one is declared.
 inline bool guarded(std::uint8_t rules) {
-  return admission(rules).enforce == session::Enforce::on &&
-         (admission(rules).without_term != session::WithoutTerm::allow || declares(rules));
+  return admission(rules).enforce == pg_session::Enforce::on &&
+         (admission(rules).without_term != pg_session::WithoutTerm::allow || declares(rules));
 }
 
 // `asked`: gives the server's answers to what the session asks of it behind the login.
 template <class Asked>
-void log_in(session::Session& one, std::uint8_t rules, std::int64_t term, session::Instant now, Asked asked) {
+void log_in(pg_session::Session& one, std::uint8_t rules, std::int64_t term, pg_session::Instant now, Asked asked) {
   std::string bytes;
   std::vector<pgwire::StartupMessage::Parameter> parameters{{"user", "ann"}};
   const std::string declaration = "termgate.scope=orders;termgate.term=" + std::to_string(term) + ";";
   if (declares(rules)) parameters.emplace_back("application_name", declaration);
   pgwire::append_startup(bytes, 0, parameters);
-  one.resume(session::ClientBytes{bytes}, now);
-  one.resume(session::Admitted{admission(rules)}, now);
-  one.resume(session::ServerConnected{}, now);
+  one.resume(pg_session::ClientBytes{bytes}, now);
+  one.resume(pg_session::Admitted{admission(rules)}, now);
+  one.resume(pg_session::ServerConnected{}, now);
   one.sent_to_server(one.to_server().size());
   bytes.clear();
   pgwire::append_authentication(bytes, pgwire::Authentication::Type::ok);
@@ -119,15 +119,15 @@ void log_in(session::Session& one, std::uint8_t rules, std::int64_t term, sessio
   pgwire::append_parameter_status(bytes, "client_encoding", "UTF8");
   pgwire::append_backend_key_data(bytes, PostgresModel::pid, "abcd");
   pgwire::append_ready_for_query(bytes, pgwire::TransactionStatus::idle);
-  one.resume(session::ServerBytes{bytes}, now);
+  one.resume(pg_session::ServerBytes{bytes}, now);
   if (one.to_server().empty() ||
       (one.to_server().find("SET default_transaction_read_only TO on") != std::string_view::npos) != guarded(rules)) {
     broken("READ ONLY where it should not be, or not where it should", one.to_server());
   }
   const std::string question(one.to_server());
   one.sent_to_server(question.size());
-  one.resume(session::ServerBytes{asked(question)}, now);
-  if (one.phase() != session::Session::Phase::idle || !one.to_server().empty())
+  one.resume(pg_session::ServerBytes{asked(question)}, now);
+  if (one.phase() != pg_session::Session::Phase::idle || !one.to_server().empty())
     broken("the login", termgate::test::wire::told(one.to_client()) + "to the server:\n" + termgate::test::wire::told(one.to_server()));
   if (!one.to_client().ends_with(termgate::test::wire::ready('I'))) broken("a login without its end", one.to_client());
   one.sent_to_client(one.to_client().size());
@@ -136,7 +136,7 @@ void log_in(session::Session& one, std::uint8_t rules, std::int64_t term, sessio
 class Game {
  public:
   // `term`: that the client declares, where it declares one. Borrows both, which other games may share: a proxy's memory, a server.
-  Game(std::uint8_t rules, Input input, Neighbours& neighbours, PostgresWorld& world, std::int64_t term = 5, session::Instant now = {})
+  Game(std::uint8_t rules, Input input, Neighbours& neighbours, PostgresWorld& world, std::int64_t term = 5, pg_session::Instant now = {})
       : rules_(rules),
         now_(now),
         input_(input),
@@ -162,29 +162,29 @@ class Game {
   // A raise waits for the seat, or may.
   void want_gate() {
     if (over_) return;
-    session_.resume(session::GateWanted{"orders", true}, now_);
+    session_.resume(pg_session::GateWanted{"orders", true}, now_);
     look();
   }
 
   // The proxy has heard of a raise.
   void hear(std::int64_t fence) {
     if (over_) return;
-    session_.resume(session::FenceSeen{"orders", fence}, now_);
+    session_.resume(pg_session::FenceSeen{"orders", fence}, now_);
     look();
   }
 
-  void time_passes(session::Instant now) {
+  void time_passes(pg_session::Instant now) {
     now_ = now;
     const auto deadline = over_ ? std::nullopt : session_.deadline();
     if (!deadline || now < *deadline) return;
-    session_.resume(session::Tick{}, now_);
+    session_.resume(pg_session::Tick{}, now_);
     look();
   }
 
   // The proxy is told to end: an idle session ends, a transaction goes on.
   void drain() {
     if (over_) return;
-    session_.resume(session::Drain{}, now_);
+    session_.resume(pg_session::Drain{}, now_);
     look();
   }
 
@@ -288,7 +288,7 @@ class Game {
         server_.raise(term);
         if (input_.byte() % 2 == 0) {
           neighbours_.fence = std::max(neighbours_.fence, server_.fence());
-          session_.resume(session::FenceSeen{"orders", server_.fence()}, now_);
+          session_.resume(pg_session::FenceSeen{"orders", server_.fence()}, now_);
         }
         look();
         break;
@@ -314,7 +314,7 @@ class Game {
     const std::string piece = said_.substr(0, bytes);
     said_.erase(0, piece.size());
     tell("client says", piece);
-    session_.resume(session::ClientBytes{piece}, now_);
+    session_.resume(pg_session::ClientBytes{piece}, now_);
     look();
   }
   void to_server(std::size_t bytes) {
@@ -328,7 +328,7 @@ class Game {
     const std::string piece = server_.out.substr(0, bytes);
     server_.out.erase(0, piece.size());
     tell("server says", piece);
-    session_.resume(session::ServerBytes{piece}, now_);
+    session_.resume(pg_session::ServerBytes{piece}, now_);
     look();
   }
 
@@ -343,7 +343,7 @@ class Game {
       } else if (!server_.out.empty()) {
         to_client(server_.out.size());
       } else if (server_.over) {
-        session_.resume(session::ServerLost{""}, now_);
+        session_.resume(pg_session::ServerLost{""}, now_);
         look();
         over_ = true;
       } else {
@@ -376,15 +376,15 @@ class Game {
         if (++seen_ > earned_) broken("a ReadyForQuery that was not earned");
       }
     }
-    if (session_.phase() == session::Session::Phase::closing) over_ = true;
+    if (session_.phase() == pg_session::Session::Phase::closing) over_ = true;
     if (session_.memory_bytes() > 256u << 10) broken("memory", std::to_string(session_.memory_bytes()));
   }
 
   std::uint8_t rules_;
-  session::Instant now_;
+  pg_session::Instant now_;
   Input input_;
   Neighbours& neighbours_;
-  session::Session session_;
+  pg_session::Session session_;
   PostgresModel server_;
   pgwire::Reader reader_;
   std::string said_;  // by the client, and not on its way yet

@@ -44,8 +44,8 @@ allowed = {
     ),
     "sqlite_server/claim": ({"fencing", "sqlite_server/hrana", "sqlite_server/claim"}, {"fmt", "boost", "openssl"}),
     "proxy/conversation": ({"fencing", "proxy/conversation"}, set()),
-    "proxy/session": ({"fencing", "wire/pgwire", "proxy/statements", "proxy/conversation", "proxy/session"}, {"fmt"}),
-    "proxy/tds_session": ({"fencing", "wire/tds", "proxy/statements", "proxy/conversation", "proxy/tds_session"}, set()),
+    "proxy/postgres": ({"fencing", "wire/pgwire", "proxy/statements", "proxy/conversation", "proxy/postgres"}, {"fmt"}),
+    "proxy/sqlserver": ({"fencing", "wire/tds", "proxy/statements", "proxy/conversation", "proxy/sqlserver"}, set()),
     "proxy/authority": ({"fencing", "storage", "proxy/conversation", "proxy/authority"}, {"fmt"}),
     "proxy/net": (
         {
@@ -56,8 +56,8 @@ allowed = {
             "wire/tds",
             "proxy/statements",
             "proxy/conversation",
-            "proxy/session",
-            "proxy/tds_session",
+            "proxy/postgres",
+            "proxy/sqlserver",
             "proxy/authority",
             "proxy/net",
         },
@@ -169,6 +169,8 @@ for path in tracked("*.hpp", "*.cpp"):
         breach(path, "has no head that says what it is for")
     if re.search(r"\busing namespace\b", text) and path.suffix == ".hpp":
         breach(path, "opens a namespace in a header")
+    if re.search(r"^namespace [\w:]*::inline ", text, re.M):
+        breach(path, "opens an inline namespace in one line with another: ctags then sees nothing that is in it")
     if re.search(
         r"\b(fencing|wire/pgwire|wire/tds|proxy/statements|proxy/conversation|sqlite_server/hrana)/", path.relative_to(root).as_posix()
     ) and re.search(r"(steady|system|high_resolution)_clock::now", text):

@@ -15,7 +15,8 @@
 
 #include <termgate/export.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 // Base of all errors thrown by Termgate. code() is "TG001" … "TG007", the database's own code
 // (an SQLSTATE, an SQLite result code), or empty.
@@ -128,4 +129,5 @@ class TERMGATE_EXPORT DatabaseError : public Error {
   ~DatabaseError() override;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -2,9 +2,11 @@
 // (docs/reference/lock-protocol.md).
 #pragma once
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 // SQLite knows one level, serializable, and takes them all as that.
 enum class Isolation { database_default, read_committed, repeatable_read, serializable };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

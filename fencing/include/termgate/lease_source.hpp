@@ -18,7 +18,8 @@
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 struct SourceLease {
   Term term;
@@ -61,4 +62,5 @@ class TERMGATE_EXPORT LeaseSource {
   virtual bool release(const Scope& scope, const SourceLease& lease, const std::string& owner) = 0;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -6,7 +6,8 @@
 #include <string>
 #include <string_view>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 // Why `text` is not a valid name of a scope or stream, or nullptr if it is: 1 to 200 code points,
 // at most 800 bytes, valid UTF-8, no NUL. Names are compared byte by byte and never normalised.
@@ -40,4 +41,5 @@ class Stream {
   std::string name_;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -4,7 +4,8 @@
 #include <compare>
 #include <cstdint>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 // An integer from 1 to 2^62 that grows with every change of leader (docs/contract.md, section 1).
 class Term {
@@ -34,4 +35,5 @@ class SequenceNo {
   std::int64_t value_;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

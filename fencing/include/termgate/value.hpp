@@ -13,7 +13,8 @@
 #include <variant>
 #include <vector>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 // Bytes as they are: bytea, BLOB, varbinary.
 struct Bytes {
@@ -91,4 +92,5 @@ struct Rows {
   const Row& one() const;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

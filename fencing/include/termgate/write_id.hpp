@@ -6,7 +6,8 @@
 #include <string>
 #include <string_view>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 class WriteId {
  public:
@@ -22,4 +23,5 @@ class WriteId {
   std::string text_;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -23,7 +23,7 @@
 
 #include <termgate/http/proxy_protocol.hpp>
 #include <termgate/pgwire/encode.hpp>
-#include <termgate/session/session.hpp>
+#include <termgate/pg_session/session.hpp>
 #include <termgate/tds_session/tds_session.hpp>
 
 namespace termgate::net {
@@ -188,11 +188,11 @@ void Connection::begin_session(bool encrypted) {
     session_ = std::make_unique<tds_session::TdsSession>(settings_->options.tds, tds_session::Peer{peer_.local(), encrypted, head_}, *this,
                                                          clock_now());
   } else {
-    session::Peer peer;
+    pg_session::Peer peer;
     peer.local = peer_.local();
     peer.encrypted_already = encrypted;
     peer.cancel_key = head_;
-    session_ = std::make_unique<session::Session>(settings_->options.session, std::move(peer), *this, clock_now());
+    session_ = std::make_unique<pg_session::Session>(settings_->options.session, std::move(peer), *this, clock_now());
   }
   if (worker_.draining()) session_->resume(conversation::Drain{}, clock_now());
 }

@@ -35,11 +35,11 @@ namespace {
 constexpr std::chrono::milliseconds probe_takes{2000};
 constexpr std::chrono::seconds probe_lasts{1};
 
-session::Options::ServerTls server_tls_of(const Backend& backend) {
+pg_session::Options::ServerTls server_tls_of(const Backend& backend) {
   switch (backend.ssl_mode) {
-    case SslMode::disable: return session::Options::ServerTls::disable;
-    case SslMode::prefer: return session::Options::ServerTls::prefer;
-    default: return session::Options::ServerTls::require;
+    case SslMode::disable: return pg_session::Options::ServerTls::disable;
+    case SslMode::prefer: return pg_session::Options::ServerTls::prefer;
+    default: return pg_session::Options::ServerTls::require;
   }
 }
 
@@ -48,7 +48,7 @@ std::shared_ptr<const Settings> settings_of(const Options& options) {
   settings->options = options;
   settings->client_tls = context_for_clients(options.client_tls, options.backend.protocol == Backend::Protocol::tds);
   settings->server_tls = context_for_server(options.backend);
-  session::Options& session = settings->options.session;
+  pg_session::Options& session = settings->options.session;
   session.client_rules = pgwire::Rules::frontend(session.limits);
   session.client_tls = settings->client_tls != nullptr;
   // A certificate can be requested only under TLS, so a client that must show one needs TLS.
@@ -67,9 +67,9 @@ std::shared_ptr<const Settings> settings_of(const Options& options) {
   tds.idle_timeout = session.idle_timeout;
   tds.idle_in_transaction_timeout = session.idle_in_transaction_timeout;
   switch (session.server_tls) {
-    case session::Options::ServerTls::disable: tds.server_tls = tds_session::Options::ServerTls::disable; break;
-    case session::Options::ServerTls::prefer: tds.server_tls = tds_session::Options::ServerTls::prefer; break;
-    case session::Options::ServerTls::require: tds.server_tls = tds_session::Options::ServerTls::require; break;
+    case pg_session::Options::ServerTls::disable: tds.server_tls = tds_session::Options::ServerTls::disable; break;
+    case pg_session::Options::ServerTls::prefer: tds.server_tls = tds_session::Options::ServerTls::prefer; break;
+    case pg_session::Options::ServerTls::require: tds.server_tls = tds_session::Options::ServerTls::require; break;
   }
   if (options.backend.tds_strict) tds.server_tls = tds_session::Options::ServerTls::strict;
   if (options.client_tls.required && !settings->client_tls)

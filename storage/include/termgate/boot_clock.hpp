@@ -7,7 +7,8 @@
 #include <cstdint>
 #include <ratio>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 struct BootClock {
   using rep = std::int64_t;
@@ -18,4 +19,5 @@ struct BootClock {
   static time_point now() noexcept;  // any thread; safe in a signal handler
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

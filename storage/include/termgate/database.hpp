@@ -41,7 +41,8 @@
 #include <termgate/value.hpp>
 #include <termgate/write_id.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 namespace detail {
 struct DatabaseState;
@@ -149,4 +150,5 @@ class Database {
   std::shared_ptr<detail::DatabaseState> state_;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

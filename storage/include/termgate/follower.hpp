@@ -27,7 +27,8 @@
 #include <termgate/database.hpp>
 #include <termgate/info.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 struct FollowerNews {
   enum class Kind {
@@ -90,4 +91,5 @@ class Follower {
   std::unique_ptr<Inside> inside_;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

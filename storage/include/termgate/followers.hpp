@@ -15,7 +15,8 @@
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 // What a follower follows: one of the two.
 struct FollowedBy {
@@ -69,4 +70,5 @@ class Followers {
   Database database_;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -25,7 +25,8 @@
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 class Database;
 
@@ -99,4 +100,5 @@ class HeldLease {
   std::shared_ptr<State> state_;  // none: moved from
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

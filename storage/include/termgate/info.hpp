@@ -20,7 +20,8 @@
 #include <termgate/stats.hpp>
 #include <termgate/term.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 struct FenceInfo {
   std::string scope;
@@ -109,4 +110,5 @@ class Info {
   Database database_;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

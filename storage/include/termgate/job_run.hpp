@@ -17,7 +17,8 @@
 
 #include <termgate/database.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 class JobRun {
  public:
@@ -62,4 +63,5 @@ class JobRun {
 // The checkpoint of the newest run of the job in that scope, unless the run was completed.
 std::optional<std::string> last_checkpoint(Database& database, std::string_view job, const Scope& scope);
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -19,7 +19,8 @@
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 struct JobRunInfo {
   std::string run_id, job, scope, owner;
@@ -98,4 +99,5 @@ class Jobs {
   Database database_;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

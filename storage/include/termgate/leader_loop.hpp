@@ -39,7 +39,8 @@
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 // One won election. A value; any thread. It remains valid after the loop has gone.
 class Leadership {
@@ -164,4 +165,5 @@ class LeaderLoop {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -16,7 +16,8 @@
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 class Lease {
  public:
@@ -64,4 +65,5 @@ struct LeaseOptions {
 // host:pid:random, one for each process.
 const std::string& default_owner();
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -20,7 +20,8 @@
 #include <termgate/info.hpp>
 #include <termgate/scope.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 // It has one thread.
 class LeaseWatch {
@@ -50,4 +51,5 @@ class LeaseWatch {
   std::jthread thread_;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

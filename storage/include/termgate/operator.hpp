@@ -21,7 +21,8 @@
 #include <termgate/term.hpp>
 #include <termgate/value.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 struct HandOverOptions {
   // Who may take the lease meanwhile: an owner, or a prefix followed by *; empty: anybody but the
@@ -142,4 +143,5 @@ class Operator {
   Database database_;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -12,7 +12,8 @@
 #include <termgate/term.hpp>
 #include <termgate/write_id.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 struct OpenOptions {
   // PostgreSQL and SQL Server: the schema of layer 1.
@@ -71,4 +72,5 @@ struct AppendOptions {
   std::optional<WriteId> write_id = {};
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -14,7 +14,8 @@
 #include <string>
 #include <vector>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 // One kind of call to the database: how often, with what result, and how long it took.
 struct CallStats {
@@ -81,4 +82,5 @@ struct FollowerStats {
 std::string metrics_text(const DatabaseStats& database, const std::vector<LeaderStats>& leaders = {},
                          const std::vector<FollowerStats>& followers = {});
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -13,7 +13,8 @@
 #include <termgate/term.hpp>
 #include <termgate/value.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 namespace detail {
 struct TransactionState;
@@ -56,4 +57,5 @@ class Transaction {
   detail::TransactionState& state_;
 };
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

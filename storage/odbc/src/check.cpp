@@ -17,7 +17,9 @@
 #include <termgate/detail/odbc/dialect.hpp>
 #include "unicode.hpp"
 
-namespace termgate::inline v0::sqlserver {
+namespace termgate {
+inline namespace v0 {
+namespace sqlserver {
 namespace {
 
 using namespace detail::odbc;
@@ -126,4 +128,6 @@ Term check(SQLHDBC connection, const Scope& scope, Term term, std::string_view s
   } catch (const OdbcError& failure) { throw_for(failure, Phase::before_commit, family); }
 }
 
-}  // namespace termgate::inline v0::sqlserver
+}  // namespace sqlserver
+}  // namespace v0
+}  // namespace termgate

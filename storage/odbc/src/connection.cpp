@@ -21,7 +21,9 @@
 
 #include "unicode.hpp"
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 namespace {
 
 static_assert(sizeof(SQLWCHAR) == sizeof(char16_t) && std::endian::native == std::endian::little);
@@ -559,4 +561,6 @@ std::size_t Connection::execute_rows(const Marked& text, std::span<const ArrayCo
   return total;
 }
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

@@ -15,7 +15,9 @@
 #include <termgate/text/ascii.hpp>
 #include <termgate/text/hex.hpp>
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 namespace {
 
 using Attributes = std::vector<std::pair<std::string, std::string>>;
@@ -271,4 +273,6 @@ std::string redacted(std::string message, const std::vector<std::string>& secret
   return message;
 }
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

@@ -6,7 +6,9 @@
 
 #include <termgate/detail/odbc/statement_text.hpp>
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 namespace {
 
 std::string_view level_of(Isolation isolation) {
@@ -128,4 +130,6 @@ const Dialect& dialect_of(Family family) {
   throw InvalidInput("TG005 an SQLite file is opened as sqlite:PATH, not through ODBC: its layer 1 runs inside the process");
 }
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

@@ -11,7 +11,9 @@
 #include <termgate/detail/error_from_message.hpp>
 #include <termgate/error.hpp>
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 namespace {
 
 bool is_any(std::string_view state, std::initializer_list<std::string_view> list) {
@@ -176,4 +178,6 @@ void throw_for(const OdbcError& failure, Phase phase, Family family) {
   throw DatabaseError(message + hint_for(one, family, message), code);
 }
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

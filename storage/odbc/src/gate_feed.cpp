@@ -13,7 +13,9 @@
 #include <termgate/detail/schema.hpp>
 #include "sql/statements.hpp"
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 constexpr std::chrono::seconds gates_login_wait{5};
@@ -63,4 +65,6 @@ std::vector<std::string> OdbcGateFeed::wanted(const std::string& scopes) {
   return all;
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

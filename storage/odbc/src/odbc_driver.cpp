@@ -22,7 +22,9 @@
 #include "payload_pieces.hpp"
 #include <termgate/detail/odbc/statement_text.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 using odbc::Connection;
@@ -427,4 +429,6 @@ std::unique_ptr<Driver> open_odbc(std::string_view url, OdbcOptions options) {
   return std::make_unique<OdbcDriver>(odbc::connection_string_of(url), std::move(options));
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

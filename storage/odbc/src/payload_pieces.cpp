@@ -10,7 +10,9 @@
 
 #include "sql/statements.hpp"
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 namespace {
 
 // Created by a separate batch: a table that is created inside a prepared statement ends with it.
@@ -89,4 +91,6 @@ void clear_pieces(Connection& connection, milliseconds limit) noexcept {
   } catch (...) { connection.give_up(); }
 }
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

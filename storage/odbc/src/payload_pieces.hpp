@@ -14,7 +14,9 @@
 
 #include <termgate/detail/odbc/connection.hpp>
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 
 // A payload of more bytes is sent, and read, in pieces of this size: small enough for several
 // copies in driver and server, and large enough that the round trips do not matter (64 for 1 GiB).
@@ -43,4 +45,6 @@ void clear_pieces(Connection& connection, milliseconds limit) noexcept;
 // Replaces `$<number>` by `instead`, but not inside longer numbers.
 std::string with_parameter(std::string_view text, std::size_t number, std::string_view instead);
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

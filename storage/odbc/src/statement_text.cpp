@@ -11,7 +11,9 @@
 #include <termgate/error.hpp>
 #include <termgate/text/scanner.hpp>
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 namespace {
 
 using text::lower;
@@ -204,4 +206,6 @@ void need_query(std::string_view sql) {
   if (first) throw InvalidInput("TG005 the query is empty");
 }
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

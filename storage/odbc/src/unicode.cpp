@@ -7,7 +7,9 @@
 
 #include <termgate/error.hpp>
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 
 std::u16string utf16_of(std::string_view text) {
   std::u16string wide;
@@ -69,4 +71,6 @@ std::string utf8_of(std::u16string_view text) {
   return narrow;
 }
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

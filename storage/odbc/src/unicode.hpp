@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 
 // Throws InvalidInput (TG005) for text that is not UTF-8: overlong forms, surrogates, truncated
 // sequences. NUL is allowed.
@@ -14,4 +16,6 @@ std::u16string utf16_of(std::string_view text);
 // A lone surrogate becomes U+FFFD: what a server sends is shown, never refused.
 std::string utf8_of(std::u16string_view text);
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

@@ -15,7 +15,9 @@
 #include <termgate/detail/schema.hpp>
 #include "sql/statements.hpp"
 
-namespace termgate::inline v0::postgres {
+namespace termgate {
+inline namespace v0 {
+namespace postgres {
 
 Term check(pqxx::transaction_base& transaction, const Scope& scope, Term term, std::string_view schema) {
   // pqxx::nontransaction commits each statement separately, so the check's lock would be gone
@@ -35,4 +37,6 @@ Term check(pqxx::transaction_base& transaction, const Scope& scope, Term term, s
   } catch (...) { detail::rethrow_as_ours(detail::Phase::before_commit, {}); }
 }
 
-}  // namespace termgate::inline v0::postgres
+}  // namespace postgres
+}  // namespace v0
+}  // namespace termgate

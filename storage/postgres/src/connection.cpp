@@ -18,7 +18,9 @@
 
 #include "statement_text.hpp"
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 // Type OIDs of result columns that are converted from text (pg_type.dat; they never change).
@@ -381,4 +383,6 @@ std::vector<std::string> Connection::notified() {
   return payloads;
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

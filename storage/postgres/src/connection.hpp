@@ -19,7 +19,9 @@
 
 #include <termgate/value.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // The failure of a statement or of connecting. sqlstate: the server's; empty: the error is libpq's
 // own. message: as libpq has it, with severity, hint and context.
@@ -98,4 +100,6 @@ class Connection {
   std::map<std::string, std::string, std::less<>> seen_;  // statements seen so far, with names for those that are prepared
 };
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

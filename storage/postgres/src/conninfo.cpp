@@ -7,7 +7,9 @@
 
 #include <termgate/error.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 // Where the URL's parameters begin, or npos. libpq's rule: a '?' before the '@' belongs to the
@@ -88,4 +90,6 @@ std::string conninfo_of(std::string_view url, bool connect_timeout_in_environmen
   return conninfo;
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -13,7 +13,9 @@
 #include "connection.hpp"
 #include "redact.hpp"
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 bool starts_with_any(std::string_view line, std::initializer_list<std::string_view> starts) {
@@ -190,4 +192,6 @@ void rethrow_as_ours(Phase phase, std::string_view secrets_of, bool connected) {
 #endif
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

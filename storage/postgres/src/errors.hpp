@@ -4,7 +4,9 @@
 #include <string>
 #include <string_view>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // The phase in which a statement failed; the meaning of a lost connection depends on it.
 enum class Phase {
@@ -26,4 +28,6 @@ std::string readable_message(std::string_view text);
 // one still sends its SQLSTATE).
 [[noreturn]] void rethrow_as_ours(Phase phase, std::string_view secrets_of, bool connected = true);
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

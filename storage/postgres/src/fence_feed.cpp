@@ -25,7 +25,9 @@
 #include "errors.hpp"
 #include "sql/statements.hpp"
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 // The view that is read runs its owner's code with our rights. If it and its schema belong to a
@@ -174,4 +176,6 @@ void PostgresFenceFeed::wake() noexcept {
   if (write(inside_->wakeup, &one, sizeof one) < 0) return;
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

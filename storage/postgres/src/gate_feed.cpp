@@ -17,7 +17,9 @@
 #include "errors.hpp"
 #include "seats.hpp"
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 using namespace std::chrono_literals;
@@ -150,4 +152,6 @@ PostgresGateFeed::Wanted PostgresGateFeed::wanted() {
   }
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

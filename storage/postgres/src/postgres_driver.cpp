@@ -35,7 +35,9 @@
 #include "statement_text.hpp"
 #include "watchdog.hpp"
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 using std::chrono::milliseconds;
@@ -648,4 +650,6 @@ std::unique_ptr<Driver> open_postgres(std::string url, PostgresOptions options) 
   return std::make_unique<PostgresDriver>(std::move(url), std::move(options));
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -4,7 +4,9 @@
 
 #include <termgate/text/hex.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 void replace_all(std::string& text, std::string_view what, std::string_view with) {
@@ -41,4 +43,6 @@ std::string redact(std::string message, std::string_view url) {
   return message;
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -4,9 +4,13 @@
 #include <string>
 #include <string_view>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // `message` with the URL and every form of its password replaced.
 std::string redact(std::string message, std::string_view url);
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -5,7 +5,9 @@
 #include <termgate/detail/schema.hpp>
 #include <termgate/error.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 using namespace std::chrono_literals;
@@ -220,4 +222,6 @@ void Seats::keep() {
   }
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -35,7 +35,9 @@
 
 #include "connection.hpp"
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // The keeper's request: returns bell, place and scope; a row for each wanted scope, or one row
 // without a scope.
@@ -136,4 +138,6 @@ class Seats {
   std::thread keeper_;  // runs from the first wish for a seat on
 };
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -7,7 +7,9 @@
 
 #include <termgate/text/scanner.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 bool is_transaction_control(std::string_view sql) {
   const auto words = text::first_pieces(sql, text::Dialect::postgresql, 3, true);
@@ -36,4 +38,6 @@ std::size_t highest_parameter(std::string_view sql) {
   return highest;
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

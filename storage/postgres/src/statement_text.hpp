@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <string_view>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // BEGIN, COMMIT and the like in any spelling, PREPARE TRANSACTION included, but not savepoints.
 bool is_transaction_control(std::string_view sql);
@@ -15,4 +17,6 @@ bool is_transaction_control(std::string_view sql);
 // on, on which quotes depend.
 std::size_t highest_parameter(std::string_view sql);
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -5,7 +5,9 @@
 
 #include <sys/socket.h>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 Watchdog::~Watchdog() {
   {
@@ -56,4 +58,6 @@ void Watchdog::watch() {
   }
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -11,7 +11,9 @@
 #include <thread>
 #include <utility>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 class Watchdog {
  public:
@@ -53,4 +55,6 @@ class Watchdog {
   std::thread thread_;
 };
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

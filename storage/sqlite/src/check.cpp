@@ -7,7 +7,9 @@
 #include <termgate/detail/sqlite/errors.hpp>
 #include <termgate/detail/sqlite/layer1.hpp>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 Term check(sqlite3* db, const Scope& scope, Term term) {
   // The check runs through SQL, so that a connection that has loaded the extension keeps one set of
@@ -19,4 +21,6 @@ Term check(sqlite3* db, const Scope& scope, Term term) {
   return Term(call.integer(0));
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

@@ -21,7 +21,9 @@
 #include <termgate/text/scanner.hpp>
 #include "functions.hpp"
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 namespace {
 
 // PRAGMAs that may have an argument, and only read.
@@ -494,4 +496,6 @@ void Connection::set_deadline(std::optional<std::chrono::steady_clock::time_poin
 
 bool Connection::past_deadline() const noexcept { return deadline_ && std::chrono::steady_clock::now() >= *deadline_; }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

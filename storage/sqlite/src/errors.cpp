@@ -10,7 +10,9 @@
 #include <termgate/detail/error_from_message.hpp>
 #include <termgate/error.hpp>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 namespace {
 
 // SQLite has messages for its codes but no function that returns their names.
@@ -165,4 +167,6 @@ void throw_sqlite(sqlite3* db, int code) {
   throw_sqlite(reported, message);
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

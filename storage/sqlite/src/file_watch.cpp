@@ -15,7 +15,9 @@
 
 #include <termgate/detail/sqlite/errors.hpp>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 namespace {
 
 // Why the locks of the main database's VFS do not exclude other programs; empty if they do.
@@ -154,4 +156,6 @@ std::optional<FileWatch::Problem> FileWatch::problem(bool writing) {
   return unfit();
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

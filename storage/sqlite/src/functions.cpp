@@ -20,7 +20,9 @@
 #include "functions.hpp"
 #include "json.hpp"
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 namespace {
 
 namespace stmt = termgate::sql::sqlite_statements;
@@ -815,4 +817,6 @@ Layer1& Layer1::put_on(sqlite3* db) {
   return home->layer1;
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

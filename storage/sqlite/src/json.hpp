@@ -8,7 +8,9 @@
 
 #include <fmt/format.h>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 // An object or array under construction; keys come in pairs with values.
 class Json {
@@ -65,4 +67,6 @@ class Json {
   bool fresh_ = true;
 };
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

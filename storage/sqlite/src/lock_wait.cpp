@@ -20,7 +20,9 @@
 
 #include <termgate/detail/sqlite/layer1.hpp>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -130,4 +132,6 @@ void LockWaitListener::listen() {
   }
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

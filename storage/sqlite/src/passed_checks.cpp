@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 Pass* PassedChecks::find(std::string_view scope) {
   const auto found = passes_.find(scope);
@@ -62,4 +64,6 @@ void PassedChecks::rolled_back_to(int index) noexcept {
   ++raises_;
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

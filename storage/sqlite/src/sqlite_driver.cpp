@@ -24,7 +24,9 @@
 #include <termgate/detail/sqlite/write_queue.hpp>
 #include <termgate/text/ascii.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 namespace {
 
 using sqlite::code_name;
@@ -344,4 +346,6 @@ std::unique_ptr<Driver> open_sqlite(std::string_view path_and_options, const Sql
   return std::make_unique<SqliteDriver>(std::move(how), options.connections_max);
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -5,7 +5,9 @@
 
 #include <termgate/detail/sqlite/errors.hpp>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 Statement::Statement(sqlite3* db, std::string_view sql, unsigned flags) {
   const int code = sqlite3_prepare_v3(db, sql.data(), static_cast<int>(sql.size()), flags, &handle_, nullptr);
@@ -76,4 +78,6 @@ sqlite3_stmt* StatementCache::get(sqlite3* db, std::string_view sql) {
   return kept.get();
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

@@ -16,7 +16,9 @@
 
 #include <termgate/detail/sqlite/errors.hpp>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 using std::chrono::milliseconds;
 
@@ -338,4 +340,6 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
   throw_end(*group);
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

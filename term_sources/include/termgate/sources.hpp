@@ -10,7 +10,8 @@
 #include <termgate/export.hpp>
 #include <termgate/lease_source.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 
 // Schemes: redis, rediss, etcd, etcds, zookeeper, consul, consuls, kubernetes and file, as far as
 // this build has them. Connects at the first call. The object remembers the highest term of each
@@ -23,4 +24,5 @@ TERMGATE_EXPORT std::shared_ptr<LeaseSource> open_lease_source(std::string_view 
 // The schemes that this build supports.
 TERMGATE_EXPORT std::vector<std::string_view> lease_source_schemes();
 
-}  // namespace termgate::inline v0
+}  // namespace v0
+}  // namespace termgate

@@ -251,7 +251,7 @@ void compare(Server& server, const std::string& sql, Counts& counts) {
   for (const auto& statement : classified.statements) {
     functions |= statement.calls_functions || statement.calls_unknown || statement.calls_termgate;
     // What another text prepared or opened, and what leaves the transaction's savepoints or settings, is the session's to judge
-    // (proxy/session).
+    // (proxy/postgres).
     only_plans |= statement.kind == Kind::prepare ||
                   statement.kind == Kind::explain;  // an INSERT that is only planned locks its table as one that runs
     if (statement.kind == Kind::execute || statement.kind == Kind::fetch || statement.kind == Kind::move || statement.sets_read_only)

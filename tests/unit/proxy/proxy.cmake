@@ -20,9 +20,9 @@ endif()
 if(TARGET termgate_tds_session)
   termgate_test(unit_tds_session LABEL unit
     SOURCES
-      unit/proxy/tds_session/carriers.cpp
-      unit/proxy/tds_session/session.cpp
-      unit/proxy/tds_session/text.cpp
+      unit/proxy/sqlserver/carriers.cpp
+      unit/proxy/sqlserver/session.cpp
+      unit/proxy/sqlserver/text.cpp
     LIBRARIES Termgate::tds_session)
   target_include_directories(unit_tds_session PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
 endif()
@@ -39,27 +39,27 @@ if(TARGET termgate_statements)
       unit/proxy/statements/lexer.cpp
     LIBRARIES termgate_statements_inside Threads::Threads)
 endif()
-if(TARGET termgate_session)
-  termgate_test(unit_session APART LABEL unit
+if(TARGET termgate_pg_session)
+  termgate_test(unit_pg_session APART LABEL unit
     SOURCES
-      unit/proxy/session/events.cpp
-      unit/proxy/session/extended.cpp
-      unit/proxy/session/login.cpp
-      unit/proxy/session/seat.cpp
-      unit/proxy/session/server_guard.cpp
-      unit/proxy/session/simple.cpp
-    LIBRARIES Termgate::session)
+      unit/proxy/postgres/events.cpp
+      unit/proxy/postgres/extended.cpp
+      unit/proxy/postgres/login.cpp
+      unit/proxy/postgres/seat.cpp
+      unit/proxy/postgres/server_guard.cpp
+      unit/proxy/postgres/simple.cpp
+    LIBRARIES Termgate::pg_session)
   # The decision and the parts that carry it out are inside the folder.
-  termgate_test(unit_session_guard OPTIMIZED LABEL unit SOURCES unit/proxy/session/guard.cpp LIBRARIES Termgate::session)
-  target_include_directories(unit_session_guard PRIVATE "${PROJECT_SOURCE_DIR}/proxy/session/src")
-  termgate_test(unit_session_parts LABEL unit
+  termgate_test(unit_pg_session_guard OPTIMIZED LABEL unit SOURCES unit/proxy/postgres/guard.cpp LIBRARIES Termgate::pg_session)
+  target_include_directories(unit_pg_session_guard PRIVATE "${PROJECT_SOURCE_DIR}/proxy/postgres/src")
+  termgate_test(unit_pg_session_parts LABEL unit
     SOURCES
-      unit/proxy/session/batch.cpp
-      unit/proxy/session/claims.cpp
-      unit/proxy/session/replies.cpp
-      unit/proxy/session/transaction.cpp
-    LIBRARIES Termgate::session)
-  target_include_directories(unit_session_parts PRIVATE "${PROJECT_SOURCE_DIR}/proxy/session/src")
+      unit/proxy/postgres/batch.cpp
+      unit/proxy/postgres/claims.cpp
+      unit/proxy/postgres/replies.cpp
+      unit/proxy/postgres/transaction.cpp
+    LIBRARIES Termgate::pg_session)
+  target_include_directories(unit_pg_session_parts PRIVATE "${PROJECT_SOURCE_DIR}/proxy/postgres/src")
 endif()
 if(TARGET termgate_net)
   find_package(Boost 1.81 REQUIRED COMPONENTS json)

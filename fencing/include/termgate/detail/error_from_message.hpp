@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // Throws the exception type of the TG code at the start of `message`, or after a driver's own
 // prefix such as "ERROR:  ". Returns when there is no such code.
@@ -20,4 +22,6 @@ std::string tg_code_of(std::int64_t number);
 // 50001 for "TG001"; 0 for a code that is not Termgate's.
 std::uint32_t number_of_tg(std::string_view code) noexcept;
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

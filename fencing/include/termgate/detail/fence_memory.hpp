@@ -12,7 +12,9 @@
 #include <string>
 #include <unordered_map>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 class FenceMemory {
  public:
@@ -34,4 +36,6 @@ class FenceMemory {
   std::unordered_map<std::string, std::int64_t> highest_;
 };
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -20,11 +20,11 @@
 #include <utility>
 #include <vector>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 struct BootClock;
-}
 
-namespace termgate::inline v0::detail {
+namespace detail {
 
 class HeldLeasesCore {
  public:
@@ -102,4 +102,6 @@ class HeldLeasesCore {
   Moment pause_ = Moment::min();  // no statement before this moment
 };
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

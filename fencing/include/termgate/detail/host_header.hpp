@@ -10,7 +10,9 @@
 
 #include <termgate/text/ascii.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // The host in small letters, an IPv6 address with its brackets. None: malformed. A user name is
 // refused: a reader that looks for the first colon would take localhost:80@elsewhere for localhost.
@@ -41,4 +43,6 @@ inline bool host_is_served(std::string_view name, const std::vector<std::string>
   return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& one) { return one == "*" || host_name(one) == name; });
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

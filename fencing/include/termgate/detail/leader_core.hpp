@@ -24,11 +24,11 @@
 
 #include <termgate/term.hpp>
 
-namespace termgate::inline v0 {
+namespace termgate {
+inline namespace v0 {
 struct BootClock;
-}
 
-namespace termgate::inline v0::detail {
+namespace detail {
 
 class LeaderCore {
  public:
@@ -150,4 +150,6 @@ class LeaderCore {
   Moment hint_after_ = Moment::min();
 };
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

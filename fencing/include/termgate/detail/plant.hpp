@@ -13,7 +13,9 @@
 #include <cstdlib>
 #include <string_view>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 inline constexpr std::array<std::string_view, 15> plants{
     "sqlite_memory",         // layer 1 on SQLite trusts a remembered fence although others have written since
@@ -23,7 +25,7 @@ inline constexpr std::array<std::string_view, 15> plants{
     "postgres_lost_answer",  // a COMMIT whose answer was lost is reported as a write that did not happen
     "proxy_one_behind",      // the proxy lets through the term one below the fence
     "proxy_savepoint",       // the proxy still counts a check as passed after a ROLLBACK TO has undone it and released its lock
-    "decision_own_call",     // the eight faults of the proxy's decision: proxy/session/src/guard_faults.hpp
+    "decision_own_call",     // the eight faults of the proxy's decision: proxy/postgres/src/guard_faults.hpp
     "decision_unheard",     "decision_comment", "decision_any_claim", "decision_any_scope",
     "decision_commit",      "decision_holes",   "decision_code",
 };
@@ -43,7 +45,9 @@ inline bool planted(std::string_view bug) {
   return chosen == bug;
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate
 
 #define TERMGATE_PLANTED(bug) ::termgate::detail::planted(#bug)
 #else

@@ -13,7 +13,9 @@
 #include <unordered_map>
 #include <vector>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // Refusals of one scope, gathered. Moments are milliseconds since 1970.
 struct Refusals {
@@ -47,4 +49,6 @@ class RefusalLog {
   std::unordered_map<std::string, Entry> entries_;
 };
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -9,7 +9,9 @@
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // What the text of a file declares, or what is wrong with it.
 struct TermDeclaration {
@@ -19,4 +21,6 @@ struct TermDeclaration {
 };
 TermDeclaration read_term_declaration(std::string_view text);
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

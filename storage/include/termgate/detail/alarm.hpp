@@ -7,7 +7,9 @@
 
 #include <termgate/boot_clock.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 class Alarm {
  public:
@@ -25,4 +27,6 @@ class Alarm {
   int event_ = -1;
 };
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -16,7 +16,9 @@
 #include <termgate/database.hpp>
 #include <termgate/info.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 class FenceFeed {
  public:
@@ -66,4 +68,6 @@ class FenceFeed {
 std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, std::string_view schema, std::string_view database = {},
                                            std::string_view channel = "termgate");
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 class GateFeed {
  public:
@@ -35,4 +37,6 @@ class GateFeed {
 // Throws InvalidInput for a malformed URL.
 std::unique_ptr<GateFeed> open_gate_feed(std::string_view url, std::string_view schema);
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

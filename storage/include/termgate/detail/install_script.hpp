@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 struct InstallScript {
   std::string kind;  // postgresql, sqlserver or sqlite
@@ -23,4 +25,6 @@ struct InstallScript {
 // support.
 std::string install_script(const InstallScript& wanted);
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -13,7 +13,9 @@
 #include <termgate/error.hpp>
 #include <termgate/value.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // A row of `rows`, which it refers to. Throws DatabaseError for a missing column, which means that
 // layer 1 has another version.
@@ -55,4 +57,6 @@ std::optional<Item> convert_first(const Rows& rows, Convert convert) {
   return convert(NamedRow(rows, rows.rows.front()));
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -10,7 +10,9 @@
 #include <termgate/database.hpp>
 #include <termgate/lease_source.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 struct SourceElection {
   SourceLease lease;
@@ -24,4 +26,6 @@ struct SourceElection {
 std::optional<SourceElection> elect_by_source(LeaseSource& source, Database* database, const Scope& scope, const std::string& owner,
                                               std::chrono::milliseconds ttl, std::optional<std::chrono::milliseconds> grace);
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -9,7 +9,9 @@
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 
-namespace termgate::inline v0::sqlserver {
+namespace termgate {
+inline namespace v0 {
+namespace sqlserver {
 
 // Takes the fence's lock until the transaction that is open on `connection` ends, and returns the
 // fence after the check (F1, F5); a term above the fence raises it, in this same transaction
@@ -33,4 +35,6 @@ namespace termgate::inline v0::sqlserver {
 // which is all that its driver shows of a transaction.
 Term check(SQLHDBC connection, const Scope& scope, Term term, std::string_view schema = "termgate");
 
-}  // namespace termgate::inline v0::sqlserver
+}  // namespace sqlserver
+}  // namespace v0
+}  // namespace termgate

@@ -9,7 +9,9 @@
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 
-namespace termgate::inline v0::postgres {
+namespace termgate {
+inline namespace v0 {
+namespace postgres {
 
 // Takes the fence's lock until `transaction` ends and returns the fence after the check; a term
 // above the fence raises it, in this same transaction (commit it soon, or raise with Database::seal
@@ -19,4 +21,6 @@ namespace termgate::inline v0::postgres {
 // guard nothing: InvalidInput.
 Term check(pqxx::transaction_base& transaction, const Scope& scope, Term term, std::string_view schema = "termgate");
 
-}  // namespace termgate::inline v0::postgres
+}  // namespace postgres
+}  // namespace v0
+}  // namespace termgate

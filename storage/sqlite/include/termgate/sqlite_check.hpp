@@ -6,7 +6,9 @@
 
 struct sqlite3;
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 // Runs the check for `scope` in the transaction that is open on `db` and returns the fence after it
 // (F1, F5). It makes that transaction a writer, so nobody can raise the fence before it ends; a
@@ -21,4 +23,6 @@ namespace termgate::inline v0::sqlite {
 // back and run it again, best with BEGIN IMMEDIATE. Nothing was written in any of these cases.
 Term check(sqlite3* db, const Scope& scope, Term term);
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

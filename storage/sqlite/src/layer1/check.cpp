@@ -18,7 +18,9 @@
 #include "json.hpp"
 #include "unit.hpp"
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 namespace {
 
 namespace stmt = termgate::sql::sqlite_statements;
@@ -296,4 +298,6 @@ void Layer1::declare(std::optional<Scope> scope, std::optional<Term> term) {
   declared_term_ = term;
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

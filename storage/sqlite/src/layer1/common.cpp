@@ -10,7 +10,9 @@
 #include <termgate/detail/sqlite/layer1.hpp>
 #include <termgate/error.hpp>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 std::string first_line(const std::string& path) {
   std::ifstream file(path);
@@ -38,4 +40,6 @@ void require_text(const std::string& text, const char* what) {
   }
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 // Throws TG001, after reporting it to a drill's witness (witness.cpp).
 [[noreturn]] void refuse_stale_write(std::string_view scope, std::int64_t term, std::int64_t fence);
@@ -20,4 +22,6 @@ std::int64_t number_of(const std::string& text, const char* name, std::int64_t l
 // The first line of a file; empty if it cannot be read.
 std::string first_line(const std::string& path);
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

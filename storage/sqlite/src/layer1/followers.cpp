@@ -11,7 +11,9 @@
 #include "common.hpp"
 #include "unit.hpp"
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 namespace stmt = termgate::sql::sqlite_statements;
 
@@ -86,4 +88,6 @@ bool Layer1::follower_remove(const std::string& name) {
   return removed;
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

@@ -22,7 +22,9 @@
 #include "json.hpp"
 #include "unit.hpp"
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 namespace {
 
 namespace stmt = termgate::sql::sqlite_statements;
@@ -313,4 +315,6 @@ void Layer1::guard_replace(std::string_view table) {
       table));
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

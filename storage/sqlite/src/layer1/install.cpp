@@ -15,7 +15,9 @@
 #include "json.hpp"
 #include "unit.hpp"
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 namespace stmt = termgate::sql::sqlite_statements;
 
@@ -186,4 +188,6 @@ void Layer1::uninstall() {
   unit.commit();
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

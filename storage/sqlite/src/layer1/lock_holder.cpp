@@ -19,7 +19,9 @@
 #include "common.hpp"
 #include "unit.hpp"
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 namespace {
 
 namespace stmt = termgate::sql::sqlite_statements;
@@ -99,4 +101,6 @@ std::string lock_holder(sqlite3* db) {
   return pid == getpid() ? "another connection of this process" : process_name(pid);
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

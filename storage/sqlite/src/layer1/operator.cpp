@@ -14,7 +14,9 @@
 #include "json.hpp"
 #include "unit.hpp"
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 namespace {
 
 namespace stmt = termgate::sql::sqlite_statements;
@@ -281,4 +283,6 @@ void Layer1::record_refusal(const std::string& scope, std::int64_t term, std::in
   unit.commit();
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

@@ -12,7 +12,9 @@
 #include "common.hpp"
 #include "unit.hpp"
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 namespace {
 
 namespace stmt = termgate::sql::sqlite_statements;
@@ -173,4 +175,6 @@ std::optional<Layer1::Outcome> Layer1::outcome(const WriteId& id) {
   return Outcome{read.optional_text(0), read.optional_integer(1), read.text(2), read.integer(3), read.integer(4)};
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

@@ -30,7 +30,9 @@
 #include "json.hpp"
 #include "unit.hpp"
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 namespace {
 
 namespace stmt = termgate::sql::sqlite_statements;
@@ -883,4 +885,6 @@ std::vector<Layer1::Breach> Layer1::verify(Moment since) {
   return breaches;
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

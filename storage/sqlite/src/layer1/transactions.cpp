@@ -15,7 +15,9 @@
 #include "common.hpp"
 #include "unit.hpp"
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 namespace {
 
 namespace stmt = termgate::sql::sqlite_statements;
@@ -227,4 +229,6 @@ void Layer1::audit(std::string_view action, std::optional<std::string_view> scop
   insert.bind(detail).run();
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

@@ -4,7 +4,9 @@
 
 #include <termgate/detail/sqlite/layer1.hpp>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 // Begins in the constructor, and is undone unless committed. The head of layer1.hpp has the three
 // cases.
@@ -35,4 +37,6 @@ class Layer1::Snapshot {
   sqlite3* db_ = nullptr;  // none: the caller's transaction or statement has one already
 };
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

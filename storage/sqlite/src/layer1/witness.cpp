@@ -13,7 +13,9 @@
 
 #include "common.hpp"
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 namespace {
 
 // Layer 1 runs inside the writer's own process, so nobody outside sees what it refuses. A drill does (docs/use/drill.md): it names a file,
@@ -50,4 +52,6 @@ void report_to_witness(const char* kind, std::string_view scope, std::int64_t te
   refuse_stale(scope, term, fence);
 }
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

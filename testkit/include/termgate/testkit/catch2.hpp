@@ -21,7 +21,9 @@
 #include <termgate/error.hpp>
 #include <termgate/term.hpp>
 
-namespace termgate::inline v0::testkit {
+namespace termgate {
+inline namespace v0 {
+namespace testkit {
 
 // Whether `error` refused `term` of `scope`, and, where a fence is given, because of that fence.
 inline bool is_refusal(const StaleTerm& error, const std::string& scope, Term term, std::optional<Term> fence = {}) {
@@ -45,4 +47,6 @@ class StaleTermMatcher final : public TERMGATE_TESTKIT_MATCHER_BASE<StaleTerm> {
 };
 #endif
 
-}  // namespace termgate::inline v0::testkit
+}  // namespace testkit
+}  // namespace v0
+}  // namespace termgate

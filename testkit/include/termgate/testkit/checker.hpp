@@ -15,7 +15,9 @@
 
 #include <termgate/testkit/history.hpp>
 
-namespace termgate::inline v0::testkit {
+namespace termgate {
+inline namespace v0 {
+namespace testkit {
 
 struct Breach {
   enum class Kind {
@@ -60,4 +62,6 @@ const char* name_of(Breach::Kind kind) noexcept;       // "order", …
 // client, what, and the outcome.
 std::string describe(const Breach& breach, const std::vector<Operation>& history);
 
-}  // namespace termgate::inline v0::testkit
+}  // namespace testkit
+}  // namespace v0
+}  // namespace termgate

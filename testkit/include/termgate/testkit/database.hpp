@@ -8,7 +8,9 @@
 
 #include <termgate/database.hpp>
 
-namespace termgate::inline v0::testkit {
+namespace termgate {
+inline namespace v0 {
+namespace testkit {
 
 class ThrowAwayDatabase {
  public:
@@ -40,4 +42,6 @@ class ThrowAwayDatabase {
   std::string server_url_, name_;  // PostgreSQL
 };
 
-}  // namespace termgate::inline v0::testkit
+}  // namespace testkit
+}  // namespace v0
+}  // namespace termgate

@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
-namespace termgate::inline v0::testkit {
+namespace termgate {
+inline namespace v0 {
+namespace testkit {
 
 // The time since any origin, from one clock for all clients of a history: CLOCK_MONOTONIC
 // (std::chrono::steady_clock) is the same for all processes of a machine.
@@ -65,4 +67,6 @@ struct State {
   std::map<std::string, std::int64_t> fences;  // by scope
 };
 
-}  // namespace termgate::inline v0::testkit
+}  // namespace testkit
+}  // namespace v0
+}  // namespace termgate

@@ -26,7 +26,9 @@
 #include <string_view>
 #include <vector>
 
-namespace termgate::inline v0::testkit {
+namespace termgate {
+inline namespace v0 {
+namespace testkit {
 
 // The body did not get where the test waited for it; the message says where it is instead.
 class NotReached : public std::runtime_error {
@@ -81,4 +83,6 @@ class Leader {
   std::shared_ptr<Points::State> state_;
 };
 
-}  // namespace termgate::inline v0::testkit
+}  // namespace testkit
+}  // namespace v0
+}  // namespace termgate

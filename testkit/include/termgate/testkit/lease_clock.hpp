@@ -14,7 +14,9 @@
 #include <termgate/database.hpp>
 #include <termgate/lease.hpp>
 
-namespace termgate::inline v0::testkit {
+namespace termgate {
+inline namespace v0 {
+namespace testkit {
 
 class LeaseClock {
  public:
@@ -42,4 +44,6 @@ class LeaseClock {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace termgate::inline v0::testkit
+}  // namespace testkit
+}  // namespace v0
+}  // namespace termgate

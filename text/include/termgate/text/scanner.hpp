@@ -1,7 +1,7 @@
 // Cuts a statement's text into pieces, following its database's rules for quotes, comments and
 // words. Good enough for the first words, the parameters and the end of a statement. The proxies
 // decide by lexers of their own, which know how the databases' versions and settings differ
-// (proxy/statements, proxy/tds_session).
+// (proxy/statements, proxy/sqlserver).
 #pragma once
 
 #include <algorithm>

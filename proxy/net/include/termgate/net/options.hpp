@@ -13,7 +13,7 @@
 #include <termgate/http/endpoint.hpp>
 #include <termgate/http/listen.hpp>
 #include <termgate/http/tls.hpp>
-#include <termgate/session/session.hpp>
+#include <termgate/pg_session/session.hpp>
 #include <termgate/tds_session/tds_session.hpp>
 
 namespace termgate::net {
@@ -81,7 +81,7 @@ struct Options {
   // whose names can be instance names are the instances.
   std::optional<HostPort> browser;
   Limits limits;
-  session::Options session;
+  pg_session::Options session;
   tds_session::Options tds;
   unsigned threads = 0;  // 0: one for each core
   bool reuse_port = false;

@@ -7,7 +7,9 @@
 
 #include <termgate/detail/driver.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 struct OdbcOptions {
   std::string schema;
@@ -21,4 +23,6 @@ struct OdbcOptions {
 // driver's database; no message contains the text.
 std::unique_ptr<Driver> open_odbc(std::string_view url, OdbcOptions options);
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

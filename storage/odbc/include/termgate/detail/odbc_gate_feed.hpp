@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 class OdbcGateFeed {
  public:
@@ -27,4 +29,6 @@ class OdbcGateFeed {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

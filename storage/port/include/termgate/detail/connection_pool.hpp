@@ -22,7 +22,9 @@
 
 #include <termgate/error.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // Any thread. The pool must outlive what it has lent.
 template <class Connection>
@@ -190,4 +192,6 @@ class ConnectionPool {
   int open_ = 0;                                   // idle and lent ones
 };
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

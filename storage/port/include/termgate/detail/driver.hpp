@@ -26,7 +26,9 @@ namespace termgate::sql {
 enum class Call : std::uint8_t;  // generated from sql/<database>/calls/ by sql/embed.cmake
 }
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 struct Claim {
   const Scope& scope;
@@ -117,4 +119,6 @@ class Driver {
   virtual Rows revoke(std::string_view role) = 0;
 };
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

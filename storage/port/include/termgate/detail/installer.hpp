@@ -10,7 +10,9 @@
 #include <termgate/detail/driver.hpp>
 #include <termgate/error.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // Binary N works on the schema of N-1 and N+1 (docs/contract.md, section 9).
 inline void refuse_newer(int installed, int ours) {
@@ -43,4 +45,6 @@ InstallReport install_layer1(const Migrations& migrations, int installed, const 
   return {installed, std::max(ours, installed)};
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

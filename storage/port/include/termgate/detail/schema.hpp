@@ -8,7 +8,9 @@
 #include <termgate/error.hpp>
 #include <termgate/text/quote.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 // Refuses names that the files of sql/postgres/ could not contain in dollar quotes, strings and
 // format strings, and names that PostgreSQL would truncate. Throws InvalidInput.
@@ -51,4 +53,6 @@ inline std::string with_schema_tsql(std::string_view statement, std::string_view
   return with_names(statement, text::in_brackets(schema), text::tsql_string(schema));
 }
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

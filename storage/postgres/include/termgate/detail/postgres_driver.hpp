@@ -7,7 +7,9 @@
 
 #include <termgate/detail/driver.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 struct PostgresOptions {
   std::string schema;
@@ -19,4 +21,6 @@ struct PostgresOptions {
 // `url` is libpq's URI. Connects on first use.
 std::unique_ptr<Driver> open_postgres(std::string url, PostgresOptions options);
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

@@ -10,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 class PostgresFenceFeed {
  public:
@@ -49,4 +51,6 @@ class PostgresFenceFeed {
   std::unique_ptr<Inside> inside_;
 };
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

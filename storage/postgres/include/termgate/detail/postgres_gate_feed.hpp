@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 class PostgresGateFeed {
  public:
@@ -42,4 +44,6 @@ class PostgresGateFeed {
   std::unique_ptr<Inside> inside_;
 };
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

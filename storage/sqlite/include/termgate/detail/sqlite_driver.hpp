@@ -8,7 +8,9 @@
 
 #include <termgate/detail/driver.hpp>
 
-namespace termgate::inline v0::detail {
+namespace termgate {
+inline namespace v0 {
+namespace detail {
 
 struct SqliteOptions {
   int connections_max;  // one writes, the others read
@@ -24,4 +26,6 @@ struct SqliteOptions {
 // The file is opened at first use, and created by install() only.
 std::unique_ptr<Driver> open_sqlite(std::string_view path_and_options, const SqliteOptions& options);
 
-}  // namespace termgate::inline v0::detail
+}  // namespace detail
+}  // namespace v0
+}  // namespace termgate

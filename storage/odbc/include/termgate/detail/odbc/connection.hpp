@@ -23,7 +23,9 @@
 #include <termgate/detail/odbc/statement_text.hpp>
 #include <termgate/detail/odbc/traits.hpp>
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 
 using std::chrono::milliseconds;
 
@@ -115,4 +117,6 @@ class Connection {
   std::map<std::string, Handle, std::less<>> prepared_;
 };
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

@@ -11,7 +11,9 @@
 
 #include <termgate/detail/odbc/traits.hpp>
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 
 struct ConnectionString {
   std::string text;                  // for SQLDriverConnect, UTF-8
@@ -32,4 +34,6 @@ std::string quoted_value(std::string_view key, std::string_view value, Maker mak
 // `message` without any of the secrets.
 std::string redacted(std::string message, const std::vector<std::string>& secrets);
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

@@ -11,7 +11,9 @@
 #include "sql/statements.hpp"
 #include <termgate/detail/odbc/traits.hpp>
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 
 struct Dialect {
   Family family;
@@ -44,4 +46,6 @@ struct Dialect {
 // Throws InvalidInput for a database for which Termgate has no layer 1 through ODBC.
 const Dialect& dialect_of(Family family);
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

@@ -9,7 +9,9 @@
 
 #include <termgate/detail/odbc/traits.hpp>
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 
 struct Diagnostic {
   std::string sqlstate;
@@ -39,4 +41,6 @@ std::string plain_message(std::string_view message);
 // Throws the exception type that matches the diagnostics of a failed call. Never returns.
 [[noreturn]] void throw_for(const OdbcError& failure, Phase phase, Family family);
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

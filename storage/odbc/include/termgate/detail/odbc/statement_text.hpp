@@ -10,7 +10,9 @@
 
 #include <termgate/detail/odbc/traits.hpp>
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 
 // A statement with ODBC's markers. order[i] is the parameter (from 0) of the i-th marker.
 struct Marked {
@@ -38,4 +40,6 @@ void need_one_statement(std::string_view sql, Family family);
 // enforce that.
 void need_query(std::string_view sql);
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <string_view>
 
-namespace termgate::inline v0::detail::odbc {
+namespace termgate {
+inline namespace v0 {
+namespace detail::odbc {
 
 // The database, and so the dialect of SQL.
 enum class Family { sqlserver, postgresql, sqlite };
@@ -58,4 +60,6 @@ constexpr bool takes_arrays_of_bytes(Maker maker) { return maker != Maker::sqlit
 // A parameter of varbinary(max): msodbcsql takes it as SQL_VARBINARY of size 0, FreeTDS as SQL_LONGVARBINARY.
 constexpr bool long_is_size_zero(Maker maker) { return maker == Maker::microsoft; }
 
-}  // namespace termgate::inline v0::detail::odbc
+}  // namespace detail::odbc
+}  // namespace v0
+}  // namespace termgate

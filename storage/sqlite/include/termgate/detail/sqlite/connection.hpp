@@ -24,7 +24,9 @@ namespace termgate::sql {
 enum class Call : std::uint8_t;
 }
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 struct OpenAs {
   std::string path;                                              // or ":memory:"
@@ -117,4 +119,6 @@ class Connection {
   std::size_t bound_bytes_ = 0;
 };
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

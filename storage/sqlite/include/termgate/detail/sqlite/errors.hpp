@@ -9,7 +9,9 @@
 
 struct sqlite3;
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 // SQLITE_BUSY without any wait: the caller may try again.
 class BusyNow : public Blocked {
@@ -43,4 +45,6 @@ std::string_view code_name(int extended_code) noexcept;
 // The code for a name; SQLITE_ERROR for an unknown one.
 int code_of(std::string_view name) noexcept;
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

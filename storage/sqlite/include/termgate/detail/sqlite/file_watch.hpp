@@ -23,7 +23,9 @@
 #include <optional>
 #include <string>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 class FileWatch {
  public:
@@ -79,4 +81,6 @@ class FileWatch {
   std::array<Beside, 2> log_;  // -wal, -shm
 };
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

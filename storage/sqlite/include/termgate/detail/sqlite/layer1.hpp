@@ -35,7 +35,9 @@
 #include <termgate/detail/sqlite/passed_checks.hpp>
 #include <termgate/detail/sqlite/statement.hpp>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 // Milliseconds since 1970, by the clock of the machine that the file is on.
 using Moment = std::int64_t;
@@ -535,4 +537,6 @@ int lock_holder_pid(sqlite3* db);
 // ("08:01:4711"), from a list in the format of /proc/locks; 0: none.
 long lock_owner(std::istream& locks, const std::vector<std::string>& files, long long first_byte, long long last_byte);
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

@@ -18,7 +18,9 @@
 
 #include <termgate/detail/sqlite/sqlite_api.hpp>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 // One wait. One thread.
 class LockWait {
@@ -73,4 +75,6 @@ class LockWaitListener {
   std::thread thread_;
 };
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

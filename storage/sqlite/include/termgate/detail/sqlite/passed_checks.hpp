@@ -17,7 +17,9 @@
 #include <unordered_map>
 #include <vector>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 struct Pass {
   std::int64_t term;
@@ -90,4 +92,6 @@ class PassedChecks {
   std::uint64_t raises_ = 0;
 };
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

@@ -10,7 +10,9 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 class Statement {
  public:
@@ -85,4 +87,6 @@ class StatementCache {
   std::unordered_map<const void*, Statement> statements_;
 };
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

@@ -37,7 +37,9 @@
 #include <termgate/detail/sqlite/connection.hpp>
 #include <termgate/detail/sqlite/lock_wait.hpp>
 
-namespace termgate::inline v0::sqlite {
+namespace termgate {
+inline namespace v0 {
+namespace sqlite {
 
 struct GroupLimits {
   int members_max = 512;
@@ -197,4 +199,6 @@ class WriteQueue {
   std::atomic<std::int64_t> writes_{0};
 };
 
-}  // namespace termgate::inline v0::sqlite
+}  // namespace sqlite
+}  // namespace v0
+}  // namespace termgate

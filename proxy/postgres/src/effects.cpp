@@ -1,0 +1,467 @@
+// What a statement does, as the decision needs it: from the classifier's Statement to Effects, and
+// from Effects to the Unit that guard.cpp decides about. Pure functions: no session, no I/O, no
+// state; any thread. If the text is ambiguous, the worse case counts: taking a read for a write
+// costs a check, and taking a write for a read would bypass the fence.
+#include "effects.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cctype>
+
+#include <termgate/statements/declaration.hpp>
+#include <termgate/text/ascii.hpp>
+
+#include "names.hpp"
+
+namespace termgate::pg_session {
+namespace {
+
+using statements::Access;
+using statements::Kind;
+using statements::Statement;
+using Way = Effects::Way;
+
+// `word` is in lower case. Comments and literals are searched too: a false hit only makes the
+// caller more careful.
+bool holds_word(std::string_view text, std::string_view word) noexcept {
+  return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return text::lower(a) == b; }) != text.end();
+}
+
+// The first statement of pg_dump: it takes the name from pg_settings, where the setting may not
+// exist.
+bool is_pg_dump(std::string_view sql) noexcept {
+  return sql == "SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'";
+}
+
+// Accepts what the server's parse_bool() accepts, unique prefixes included. Access::unspecified:
+// not a boolean.
+Access access_of(std::string_view value) noexcept {
+  const std::string lowered = text::lower(value);
+  const auto is = [&](std::string_view word, std::size_t letters_min) {
+    return lowered.size() >= letters_min && word.starts_with(lowered);
+  };
+  if (lowered == "1" || is("on", 2) || is("true", 1) || is("yes", 1)) return Access::read_only;
+  if (lowered == "0" || is("off", 2) || is("false", 1) || is("no", 1)) return Access::read_write;
+  return Access::unspecified;
+}
+
+// SET, SET LOCAL and RESET of one name. Only the access modes need more than the way: the session
+// is kept READ ONLY through them, so a client's change is noted and its text is rewritten
+// (without_read_write).
+void setting(Effects& effects, const Statement& statement) {
+  effects.way = Way::neutral;
+  effects.takes_snapshot = false;
+  if (statements::is_declared_setting(statement.name)) effects.changes_declaration = true;
+  const bool to_default = statement.kind == Kind::reset || statement.to_default;
+  if (statement.name == "default_transaction_read_only" || statement.name == "session characteristics") {
+    effects.sets_default_access = true;
+  } else if (statement.name == "transaction_read_only") {
+    effects.sets_access = true;
+  } else {
+    return;
+  }
+  if (to_default) {
+    effects.access = Access::read_write;
+    effects.access_to_default = true;
+  } else if (statement.value) {
+    effects.access = access_of(*statement.value);
+    // The value is not a boolean, so the server refuses it. It counts as READ WRITE, the mode that
+    // could do harm.
+    if (effects.access == Access::unspecified) {
+      effects.access_refused = true;
+      effects.access = Access::read_write;
+    }
+  } else {
+    effects.access = statement.access == Access::unspecified ? Access::read_write : statement.access;
+  }
+}
+
+}  // namespace
+
+// Long: one case for each kind of statement, and nothing else.
+Effects effects_of(const Statement& statement, std::string_view sql) {
+  Effects effects;
+  effects.kind = statement.kind;
+  effects.and_chain = statement.and_chain;
+  effects.access = statement.access;
+  effects.calls_functions = statement.calls_functions;
+  effects.declares = statement.declares || statements::is_declared_setting(statement.name);
+  effects.changes_declaration = statement.calls_unknown || effects.declares;
+  effects.read_only_hole = statement.read_only_hole;
+  effects.calls_unknown = statement.calls_unknown;
+  effects.literals = statement.literals;
+  effects.parameters = statement.parameters;
+  effects.describes_first = statement.describes_first;
+  effects.unsettles = statement.changes_lexing || statement.sets_read_only;
+  effects.way = statements::is_read(statement) ? Way::read : Way::write;
+
+  switch (statement.kind) {
+    case Kind::empty:
+      effects.way = Way::neutral;
+      effects.takes_snapshot = false;
+      break;
+    case Kind::begin:
+    case Kind::commit:
+    case Kind::rollback:
+    case Kind::savepoint:
+    case Kind::rollback_to:
+    case Kind::release:
+      effects.way = Way::control;
+      effects.takes_snapshot = false;
+      effects.unsettles = true;
+      effects.changes_declaration = statement.kind != Kind::begin && statement.kind != Kind::savepoint;
+      if (statement.kind == Kind::savepoint || statement.kind == Kind::rollback_to || statement.kind == Kind::release)
+        effects.savepoint = cut(statement.name);
+      if (statement.kind == Kind::begin && statement.access != Access::unspecified) effects.sets_access = true;
+      break;
+    case Kind::set_transaction:
+      effects.way = Way::neutral;
+      effects.takes_snapshot = false;
+      effects.sets_access = statement.access != Access::unspecified;
+      break;
+    case Kind::set:
+    case Kind::set_local:
+    case Kind::reset: setting(effects, statement); break;
+    case Kind::reset_all:
+      effects.way = Way::neutral;
+      effects.takes_snapshot = false;
+      effects.changes_declaration = true;
+      effects.sets_default_access = true;
+      effects.access = Access::read_write;
+      break;
+    case Kind::discard_all:
+      effects.way = Way::neutral;
+      effects.takes_snapshot = false;
+      effects.changes_declaration = effects.forgets_prepared = effects.unsettles = true;
+      effects.sets_default_access = true;
+      effects.access = Access::read_write;
+      break;
+    case Kind::show:
+      if (statement.name == "default_transaction_read_only") effects.shown = Effects::Shown::default_mode;
+      if (statement.name == "transaction_read_only") effects.shown = Effects::Shown::mode;
+      [[fallthrough]];
+    case Kind::listen:
+    case Kind::unlisten:
+    case Kind::set_constraints:
+    case Kind::fetch:
+    case Kind::move:
+      effects.way = statement.read_only_hole ? Way::write : Way::neutral;
+      effects.takes_snapshot = false;
+      break;
+    case Kind::discard:
+    case Kind::close: effects.way = statement.read_only_hole ? Way::write : Way::neutral; break;
+    case Kind::deallocate:
+      effects.way = Way::neutral;
+      effects.forgets_prepared = statement.all;
+      break;
+    case Kind::declare_cursor:
+      effects.opens_calling_cursor = statement.calls_unknown || statement.declares;
+      if (statement.perhaps_alone) effects.way = Way::alone;
+      break;
+    // PREPARE evaluates only the literals of its text. The effects of that text are kept, and
+    // EXECUTE looks them up by name.
+    case Kind::prepare:
+      effects.prepares = statement.name;
+      effects.prepares_read = statement.inner == Kind::provably_read && !statement.read_only_hole;
+      effects.prepares_plain_write = statement.inner == Kind::write && !statement.read_only_hole;
+      // PREPARE reads the literals, which runs the CHECKs of domains.
+      effects.changes_declaration = statement.calls_unknown;
+      effects.calls_functions = false;
+      effects.prepares_calls = statement.calls_functions;
+      effects.prepares_declares = statement.only_declares;
+      effects.prepares_exactly = statement.exactly_declares;
+      effects.prepares_declared = statement.declared;
+      effects.prepares_input = statement.unknown_parameters;
+      break;
+    case Kind::execute: effects.runs_prepared = true; break;
+    case Kind::explain: effects.runs_prepared = statement.inner == Kind::execute; break;
+    case Kind::must_run_alone:
+    case Kind::commit_prepared:
+    case Kind::rollback_prepared:
+    case Kind::call:
+    case Kind::do_block:
+      effects.way = Way::alone;
+      effects.changes_declaration = effects.unsettles = effects.calls_functions = true;
+      effects.unlocks = holds_word(sql, "pg_advisory_unlock");
+      if (statement.kind == Kind::do_block && !statement.holds_transaction_words) {
+        // Nothing in it can end the transaction around it, so it is a write like others.
+        effects.way = Way::write;
+        effects.read_only_hole = true;
+      }
+      break;
+    case Kind::prepare_transaction:
+      effects.way = Way::write;
+      effects.unsettles = effects.changes_declaration = true;
+      break;
+    case Kind::copy_in: effects.is_copy_in = true; break;
+    case Kind::unparsable: effects.changes_declaration = effects.unsettles = true; break;
+    default:
+      if (statement.perhaps_alone) effects.way = Way::alone;
+      break;
+  }
+  // set_config() of an access mode: the value that it leaves is checked before the commit.
+  if (statement.sets_read_only && effects.kind == Kind::write) effects.changes_declaration = true;
+  if (statement.read_only_hole && is_pg_dump(sql)) {
+    effects.way = Way::read;
+    effects.read_only_hole = effects.unsettles = false;
+  }
+  // SELECT set_config('termgate.scope', …) and nothing else: it writes no table, so it needs no
+  // check of what it is about to replace.
+  if (statement.only_declares && statement.kind == Kind::write) {
+    effects.exactly_declares = statement.exactly_declares;
+    effects.way = Way::neutral;
+    effects.only_declares = effects.takes_snapshot = effects.changes_declaration = true;
+    effects.read_only_hole = effects.unsettles = effects.calls_unknown = false;
+  }
+  if (statement.calls_termgate && effects.kind == Kind::write) {
+    const std::string& function = statement.lone_call.function;
+    effects.own_check_acts = statement.lone_call.runs_casts;
+    effects.own_check = !function.empty();
+    // append() does not cover what follows: for an old write id it succeeds for a stale writer too.
+    effects.own_check_passes = function == "check_term";
+    effects.own_check_writes = effects.own_check_passes || function == "append" || function == "append_many";
+    // The CHECK of a domain may run anything. Only after check_term() is that undone if the term is
+    // stale.
+    if (!effects.own_check_passes && statement.lone_call.casts) effects.own_check = false;
+    // Layer 1's functions declare nothing.
+    if (effects.own_check) effects.changes_declaration = effects.calls_unknown = false;
+  }
+  return effects;
+}
+
+namespace {
+
+// From harmless to dangerous: of several statements the most dangerous one decides.
+constexpr int rank(Way way) noexcept {
+  return way == Way::neutral ? 0 : way == Way::read ? 1 : way == Way::control ? 2 : way == Way::write ? 3 : 4;
+}
+
+}  // namespace
+
+// The only union of these flags: every flag of Effects must have its line here.
+void add(Effects& all, const Effects& one) {
+  // The flags that grant something are joined with AND, those that ask for caution with OR.
+  if (rank(one.way) > rank(all.way)) all.way = one.way, all.kind = one.kind;
+  all.takes_snapshot |= one.takes_snapshot;
+  all.read_only_hole |= one.read_only_hole;
+  all.calls_functions |= one.calls_functions;
+  all.calls_unknown |= one.calls_unknown;
+  all.own_check &= one.own_check;
+  all.own_check_passes &= one.own_check_passes;
+  all.own_check_writes |= one.own_check_writes;
+  all.own_check_acts |= one.own_check_acts;
+  all.literals |= one.literals;
+  all.parameters |= one.parameters;
+  all.describes_first &= one.describes_first;
+  all.prepares_input |= one.prepares_input;
+  all.changes_declaration |= one.changes_declaration;
+  all.declares |= one.declares;
+  all.only_declares &= one.only_declares;
+  all.exactly_declares &= one.exactly_declares;
+  all.by_name |= one.by_name;
+  all.input_runs_code |= one.input_runs_code;
+  all.opens_calling_cursor |= one.opens_calling_cursor;
+  all.unsettles |= one.unsettles;
+  all.forgets_prepared |= one.forgets_prepared;
+  all.unlocks |= one.unlocks;
+  all.runs_prepared |= one.runs_prepared;
+  all.is_copy_in |= one.is_copy_in;
+  all.prepares.clear();  // the caller records each name
+  all.sets_default_access |= one.sets_default_access;
+  all.sets_access |= one.sets_access;
+  all.access_refused |= one.access_refused;
+  all.access_to_default |= one.access_to_default;
+  all.and_chain |= one.and_chain;
+}
+
+Effects effects_of(const statements::Classified& text, std::string_view sql) {
+  Effects all = effects_of(text.statements.front(), sql);
+  for (std::size_t i = 1; i < text.statements.size(); ++i) add(all, effects_of(text.statements[i], sql));
+  if (text.statements.size() == 1) return all;
+  // For an EXECUTE among other statements its effects are not looked up, so the whole text counts
+  // as a write.
+  if (all.runs_prepared && rank(all.way) < rank(Way::write)) all.way = Way::write;
+  all.runs_prepared = false;
+  return all;
+}
+
+Does does_of(const Effects& effects, bool final_rule) noexcept {
+  switch (effects.way) {
+    case Way::control:
+      switch (effects.kind) {
+        case Kind::begin: return Does::begin;
+        case Kind::savepoint: return Does::savepoint;
+        case Kind::commit: return Does::commit;
+        default: return Does::rollback;
+      }
+    case Way::neutral:
+      if (effects.only_declares) return Does::declares;
+      if (effects.kind == Kind::fetch || effects.kind == Kind::move) return Does::fetch;
+      return effects.takes_snapshot ? Does::reads : Does::quiet;
+    case Way::read: return effects.calls_unknown ? Does::calls : Does::reads;
+    case Way::write:
+      if (effects.kind == Kind::prepare_transaction) return Does::prepares;
+      return effects.own_check && !final_rule ? Does::own_call : Does::writes;
+    case Way::alone: return effects.kind == Kind::call || effects.kind == Kind::do_block ? Does::code : Does::alone;
+  }
+  return Does::writes;
+}
+
+// A Parse reads literals, which runs the checks of domains; a Bind runs the input functions of
+// parameter types; the planner calls immutable functions.
+Does ahead_of(const Effects& effects, Step step) noexcept {
+  if (step == Step::parses && !effects.literals) return Does::quiet;
+  const Does does = does_of(effects);
+  if (effects.input_runs_code || (does == Does::declares && !effects.exactly_declares)) return Does::calls;
+  return does >= Does::reads && does != Does::own_call ? std::min(does, Does::calls) : Does::quiet;
+}
+
+Unit unit_of(const Effects& effects, Step step, bool named, bool final_rule) noexcept {
+  Unit unit;
+  unit.does = does_of(effects, final_rule);
+  unit.step = step;
+  unit.ahead = ahead_of(effects, step);
+  unit.input = effects.input_runs_code;
+  unit.snapshot = effects.takes_snapshot;
+  // What CALL and DO run is not known, so it counts as something that READ ONLY may not stop.
+  unit.hole = effects.read_only_hole || unit.does == Does::code;
+  unit.named = named;
+  unit.redeclares = effects.changes_declaration && effects.way == Way::neutral;
+  unit.discards = effects.kind == Kind::discard_all;
+  unit.unread = effects.kind == Kind::unparsable;
+  unit.unlocks = effects.unlocks;
+  unit.own = effects.own_check;
+  return unit;
+}
+
+std::string with_own_set_config(std::string_view sql, const statements::Statement& statement, std::size_t offset) {
+  constexpr std::string_view schema = "pg_catalog.";
+  std::string text(sql);
+  // Backwards, so that an insertion does not shift the positions still to be handled.
+  for (auto at = statement.set_config_at.rbegin(); at != statement.set_config_at.rend(); ++at) {
+    if (*at == std::string::npos) continue;
+    assert((sql[*at - offset] | 0x20) == 's' || sql[*at - offset] == '"');
+    text.insert(*at - offset, schema);
+  }
+  return text;
+}
+
+// How a statement changes default_transaction_read_only once the server has answered it, or how it
+// ends the transaction.
+Change change_of(const Effects& effects) noexcept {
+  if (effects.kind == Kind::commit) return Change::commit;
+  if (effects.kind == Kind::rollback) return Change::rollback;
+  if (effects.kind == Kind::prepare_transaction) return Change::prepared;
+  // SET LOCAL ends with the block, before the default matters again.
+  if (!effects.sets_default_access || effects.access_refused || effects.kind == Kind::set_local) return Change::none;
+  const bool back = effects.access_to_default || effects.kind == Kind::reset_all || effects.kind == Kind::discard_all;
+  return back ? Change::back : effects.access == Access::read_only ? Change::on : Change::off;
+}
+
+// A statement of which nothing is known: a write that may do everything that a write may do.
+Effects effects_of_unknown() {
+  Effects effects;
+  effects.changes_declaration = effects.unsettles = effects.calls_functions = effects.calls_unknown = effects.read_only_hole = true;
+  effects.opens_calling_cursor = true;
+  return effects;
+}
+
+// Removes READ WRITE from the client's text: the client believes that it has it, but the server's
+// session stays READ ONLY until a check has passed (docs/decisions/0005). Where the text is kept,
+// the replacement has the same length, so that positions in the server's error messages stay
+// correct.
+std::string without_read_write(std::string_view sql, const Effects& effects, const Statement& statement) {
+  // The server refuses any invalid value in the same way, so this one need not be parsed exactly.
+  if (effects.access_refused)
+    return effects.sets_default_access ? "SET default_transaction_read_only TO ''" : "SET transaction_read_only TO ''";
+  if (effects.sets_default_access && effects.kind != Kind::begin) {
+    if (effects.kind == Kind::reset_all || effects.kind == Kind::discard_all) return std::string(sql);
+    if (effects.kind == Kind::reset && holds_word(sql, "reset")) return std::string(sql);  // put back afterwards
+    if (!holds_word(sql, "characteristics")) return "SET default_transaction_read_only TO on";
+  } else if (effects.sets_access && effects.kind == Kind::reset && holds_word(sql, "reset")) {
+    return "RESET default_transaction_read_only";
+  } else if (effects.sets_access && (effects.kind == Kind::set || effects.kind == Kind::set_local || effects.kind == Kind::reset)) {
+    return "SET transaction_read_only TO on";
+  }
+  // BEGIN, SET TRANSACTION, SET SESSION CHARACTERISTICS.
+  std::string text(sql);
+  for (const std::size_t at : statement.write_words) {
+    assert((text.at(at) | 0x20) == 'w');
+    text.replace(at, 5, "ONLY ");
+  }
+  return text;
+}
+
+namespace {
+
+// "rule", in lower or upper case.
+bool holds_rule(std::string_view sql) noexcept {
+  constexpr std::string_view word = "rule";
+  return std::search(sql.begin(), sql.end(), word.begin(), word.end(), [](char a, char b) { return (a | 0x20) == b; }) != sql.end();
+}
+
+}  // namespace
+
+bool puts_own_names_first(std::string_view search_path) noexcept {
+  constexpr std::string_view own = "pg_catalog";
+  const auto at =
+      std::search(search_path.begin(), search_path.end(), own.begin(), own.end(), [](char a, char b) { return text::lower(a) == b; });
+  return at == search_path.end() || std::all_of(search_path.begin(), at, [](char letter) {
+           return std::string_view(" \t\r\n\"'=(,").find(letter) != std::string_view::npos;
+         });
+}
+
+namespace {
+
+// A SET or set_config() of search_path, in any statement of the text.
+bool sets_own_names_first(std::string_view sql) noexcept {
+  constexpr std::string_view name = "search_path";
+  const auto at = std::search(sql.begin(), sql.end(), name.begin(), name.end(), [](char a, char b) { return text::lower(a) == b; });
+  if (at == sql.end()) return true;
+  std::string_view value(at + name.size(), sql.end());
+  const std::size_t word = value.find_first_not_of(" \t\r\n\"'=,");
+  if (word != std::string_view::npos && value.size() > word + 2 && text::lower(value[word]) == 't' && text::lower(value[word + 1]) == 'o' &&
+      std::isspace(static_cast<unsigned char>(value[word + 2])) != 0)
+    value.remove_prefix(word + 2);
+  return puts_own_names_first(value);
+}
+
+}  // namespace
+
+// What later texts must know of this one, whether or not it succeeds. The session learns it before
+// anything is sent.
+Learned learned_of(const statements::Classified& text, std::string_view sql) {
+  Learned learned;
+  bool may_set = false;
+  learned.speaks_of_terms = text.speaks_of_terms || !text.declared.empty();
+  for (const Statement& statement : text.statements) {
+    if (statement.calls_unknown) learned.calls_unknown = true;
+    may_set |= statement.calls_functions || statement.calls_unknown || statement.kind == Kind::set || statement.kind == Kind::set_local ||
+               statement.kind == Kind::unparsable;
+    if (statements::is_declared_setting(statement.name) &&
+        (statement.kind == Kind::set || statement.kind == Kind::set_local || statement.kind == Kind::reset))
+      learned.speaks_of_terms = true;
+    if (!learned.may_make_rules && statement.kind != Kind::provably_read && holds_rule(sql)) learned.may_make_rules = true;
+    if (statement.kind == Kind::deallocate && !statement.all) learned.deallocates.emplace_back(cut(statement.name));
+    if ((statement.kind == Kind::set || statement.kind == Kind::reset) && statement.name == "role")
+      learned.role = statement.value.value_or("");
+  }
+  if (may_set) learned.own_names_first = sets_own_names_first(sql);
+  return learned;
+}
+
+bool asks_for_read_write(const Effects& effects, const Statement& statement) noexcept {
+  const bool sets = statement.kind == Kind::set_transaction || statement.kind == Kind::set || statement.kind == Kind::set_local ||
+                    statement.kind == Kind::begin;
+  return sets && effects.sets_access && !effects.sets_default_access && !effects.access_refused && !statement.to_default &&
+         effects.access == Access::read_write;
+}
+
+std::string rewritten_for(std::string_view sql, const Effects& effects, const Statement& statement) {
+  if (ours_to_keep(effects) && effects.access != Access::read_only) return without_read_write(sql, effects, statement);
+  if ((effects.only_declares || effects.prepares_declares) && !statement.set_config_at.empty()) return with_own_set_config(sql, statement);
+  return {};
+}
+
+}  // namespace termgate::pg_session

@@ -1,0 +1,274 @@
+// Which scope and term a session writes under (proxy/postgres/src/claims.hpp), without a session: by its rule, by what it declares, by a
+// comment, and what of that is still known for certain while something is on its way that may declare anew.
+#include <catch2/catch.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <termgate/statements/classify.hpp>
+
+#include "claims.hpp"
+
+using namespace termgate;
+using namespace termgate::pg_session;
+
+namespace {
+
+statements::Declaration says(const std::optional<std::string>& scope, std::optional<std::int64_t> term) {
+  statements::Declaration one;
+  if (scope) one.scope = Scope(*scope);
+  if (term) one.term = Term(*term);
+  return one;
+}
+
+struct Rule : TermSource {
+  Standing standing;
+  Standing now() const override { return standing; }
+};
+
+std::shared_ptr<Rule> rule_of(const std::string& scope, std::int64_t term) {
+  auto rule = std::make_shared<Rule>();
+  rule->standing = {.scope = Scope(scope), .term = Term(term), .why_not = {}};
+  return rule;
+}
+
+Claims admitted(std::shared_ptr<const TermSource> rule = nullptr, bool overridable = false) {
+  Claims claims;
+  Admission admission;
+  admission.rule = std::move(rule);
+  admission.overridable = overridable;
+  claims.admit(admission, false);
+  claims.login_begins();
+  claims.transaction_begins();
+  return claims;
+}
+
+Standing standing_of(const Claims& claims, const statements::Declaration* named = nullptr) {
+  return claims.standing_of(claims.claim_of(named), {});
+}
+
+const ScopedTerm orders5{"orders", 5}, orders6{"orders", 6};
+
+}  // namespace
+
+TEST_CASE("claims: of what a start-up message declares the later place counts, each half by itself", "[F6][proxy]") {
+  Claims claims;
+  CHECK_FALSE(claims.may_speak());
+  claims.declare(says("bills", 4));
+  claims.declare(says(std::nullopt, std::nullopt));
+  CHECK(claims.claim_of(nullptr).pair == ScopedTerm{"bills", 4});
+  claims.declare(says(std::nullopt, 5));
+  claims.declare(says("orders", std::nullopt));
+  CHECK(claims.claim_of(nullptr).pair == orders5);
+  CHECK(claims.claim_of(nullptr).certain);
+  CHECK(claims.may_speak());
+  // The session's own claim is not given to the check: its server session knows it.
+  CHECK(claims.claim_of(nullptr).given.empty());
+}
+
+TEST_CASE("claims: what the server's session declares from its start takes the place of the start-up message's", "[F6][proxy]") {
+  Claims claims = admitted();
+  claims.declare(says("bills", 4));
+  claims.server_declares("orders", "5");
+  CHECK(claims.claim_of(nullptr).pair == orders5);
+  SECTION("nothing") {
+    claims.server_declares("", "");
+    CHECK(claims.claim_of(nullptr).pair.empty());
+    CHECK(standing_of(claims) == Standing::none);
+    CHECK(claims.may_speak());
+  }
+  SECTION("a malformed term: only the server can say what is wrong with it") {
+    claims.server_declares("orders", "x");
+    CHECK_FALSE(claims.certain());
+    CHECK(standing_of(claims) == Standing::uncertain);
+  }
+}
+
+TEST_CASE("claims: what is sent that may declare makes the claim uncertain until a check has passed after it", "[F1][F6][proxy]") {
+  Claims claims = admitted();
+  claims.declare(says("orders", 5));
+  REQUIRE(standing_of(claims) == Standing::current);
+  claims.may_declare(true);
+  CHECK(claims.claim_of(nullptr).pair.empty());
+  CHECK(standing_of(claims) == Standing::uncertain);
+  const std::uint32_t sent = claims.declarations();
+  SECTION("a check that was sent after it") {
+    claims.check_passed(orders6, sent);
+    CHECK(claims.claim_of(nullptr).pair == orders6);
+    CHECK(standing_of(claims) == Standing::current);
+  }
+  SECTION("a check that was sent before another one") {
+    claims.may_declare(true);
+    claims.check_passed(orders6, sent);
+    CHECK(standing_of(claims) == Standing::uncertain);
+  }
+  SECTION("a check that was refused says what is declared as well") {
+    claims.check_refused(orders6, sent);
+    CHECK(claims.claim_of(nullptr).pair == orders6);
+  }
+  SECTION("a check that was refused before another one") {
+    claims.may_declare(true);
+    claims.check_refused(orders6, sent);
+    CHECK(standing_of(claims) == Standing::uncertain);
+  }
+}
+
+TEST_CASE("claims: a session of which nothing was seen that declares has no claim, certain or not", "[F6][proxy]") {
+  Claims claims = admitted();
+  CHECK(standing_of(claims) == Standing::none);
+  claims.may_declare(true);
+  CHECK(standing_of(claims) == Standing::none);
+  claims.learn({.speaks_of_terms = true});
+  CHECK(standing_of(claims) == Standing::uncertain);
+}
+
+TEST_CASE("claims: who is guarded, by enforcement, by what an undeclared session may do, and by what was declared", "[F6][proxy]") {
+  struct Row {
+    Enforce enforce;
+    WithoutTerm without_term;
+    bool declares, replication;
+    bool guards, active;
+  };
+  for (const Row& row :
+       {Row{Enforce::on, WithoutTerm::reject, false, false, true, true}, Row{Enforce::on, WithoutTerm::read_only, false, false, true, true},
+        Row{Enforce::on, WithoutTerm::allow, false, false, false, false}, Row{Enforce::on, WithoutTerm::allow, true, false, true, true},
+        Row{Enforce::on, WithoutTerm::read_only, true, true, false, true},
+        Row{Enforce::observe, WithoutTerm::reject, true, false, false, false}}) {
+    CAPTURE(static_cast<int>(row.enforce), static_cast<int>(row.without_term), row.declares, row.replication);
+    Claims claims;
+    if (row.declares) claims.declare(says("orders", 5));
+    Admission admission;
+    admission.enforce = row.enforce;
+    admission.without_term = row.without_term;
+    claims.admit(admission, row.replication);
+    claims.login_begins();
+    CHECK(claims.guards() == row.guards);
+    CHECK(claims.active() == row.active);
+    // Behind a pooler that is known to be one it is of no use to ask who serves.
+    CHECK(claims.asks_at_login(false) == !row.replication);  // who only observes asks what the session may do
+    CHECK(claims.asks_at_login(true) == row.guards);
+  }
+}
+
+TEST_CASE("claims: where nobody has to declare, a session that may have is guarded from there on", "[F6][proxy]") {
+  for (const bool by_word : {true, false}) {
+    CAPTURE(by_word);
+    Claims claims;
+    Admission admission;
+    admission.without_term = WithoutTerm::allow;
+    claims.admit(admission, false);
+    claims.login_begins();
+    CHECK_FALSE(claims.guard_from_here());
+    if (by_word) claims.learn({.speaks_of_terms = true});
+    else claims.learn({.calls_unknown = true});
+    CHECK(claims.active());
+    CHECK_FALSE(claims.guards());
+    CHECK(claims.guard_from_here());
+    CHECK(claims.guards());
+    CHECK_FALSE(claims.guard_from_here());  // it is already
+  }
+}
+
+TEST_CASE("claims: a final rule stands above the session and its comments and is given to the check", "[F6][proxy]") {
+  const auto rule = rule_of("orders", 5);
+  Claims claims = admitted(rule);
+  claims.declare(says("bills", 9));
+  const auto comment = says("bills", 9);
+  for (const statements::Declaration* named : {static_cast<const statements::Declaration*>(nullptr), &comment}) {
+    const Claim claim = claims.claim_of(named);
+    CHECK(claim.pair == orders5);
+    CHECK(claim.given == orders5);
+    CHECK(claim.certain);
+    CHECK_FALSE(claim.named);
+  }
+  SECTION("its first term is the session's for good") {
+    rule->standing.term = Term(6);
+    CHECK(standing_of(claims) == Standing::current);  // until a transaction begins
+    claims.transaction_begins();
+    const Claim claim = claims.claim_of(nullptr);
+    CHECK(claim.code == "TG001");
+    CHECK(claim.problem.find("admitted under term 5") != std::string::npos);
+    CHECK(standing_of(claims) == Standing::problem);
+    rule->standing.term = Term(5);
+    claims.transaction_begins();
+    CHECK(standing_of(claims) == Standing::current);
+  }
+  SECTION("it has none any more") {
+    rule->standing = {.scope = {}, .term = {}, .why_not = "the lease is another's"};
+    claims.transaction_begins();
+    const Claim claim = claims.claim_of(nullptr);
+    CHECK(claim.code == "TG002");
+    CHECK(claim.problem == "TG002 no term for a fenced write: the lease is another's");
+  }
+}
+
+TEST_CASE("claims: an overridable rule speaks where the session and its comments do not", "[F6][proxy]") {
+  const auto rule = rule_of("orders", 5);
+  Claims claims = admitted(rule, true);
+  CHECK_FALSE(claims.final_rule());
+  Claim claim = claims.claim_of(nullptr);
+  CHECK(claim.pair == orders5);
+  CHECK(claim.otherwise == orders5);
+  CHECK(claim.given.empty());
+  claims.declare(says("bills", 9));
+  claim = claims.claim_of(nullptr);
+  CHECK(claim.pair == ScopedTerm{"bills", 9});
+  CHECK(claim.otherwise == orders5);
+  rule->standing = {.scope = {}, .term = {}, .why_not = {}};
+  claims.transaction_begins();
+  claim = claims.claim_of(nullptr);
+  CHECK(claim.pair == ScopedTerm{"bills", 9});
+  CHECK(claim.otherwise.empty());
+  CHECK(claim.problem.empty());
+}
+
+TEST_CASE("claims: a comment names its claim, the rest of which is the session's", "[F6][proxy]") {
+  Claims claims = admitted();
+  claims.declare(says("orders", 5));
+  SECTION("a term") {
+    const auto comment = says(std::nullopt, 6);
+    const Claim claim = claims.claim_of(&comment);
+    CHECK(claim.named);
+    CHECK(claim.pair == orders6);
+    CHECK(claim.given == ScopedTerm{"", 6});
+  }
+  SECTION("a term where the session's scope is not known") {
+    claims.may_declare(true);
+    const auto comment = says(std::nullopt, 6);
+    CHECK_FALSE(claims.claim_of(&comment).certain);
+    CHECK(standing_of(claims, &comment) == Standing::uncertain);
+  }
+  SECTION("nothing") {
+    const auto comment = says(std::nullopt, std::nullopt);
+    CHECK_FALSE(claims.claim_of(&comment).named);
+  }
+  SECTION("something malformed") {
+    statements::Declaration comment;
+    comment.problem = "TG005 of the test";
+    CHECK(claims.claim_of(&comment).code == "TG005");
+    CHECK(standing_of(claims, &comment) == Standing::problem);
+  }
+}
+
+TEST_CASE("claims: what is remembered of fences decides over a claim that is known", "[F1][F3][proxy]") {
+  Claims claims = admitted();
+  claims.declare(says("orders", 5));
+  const Claim claim = claims.claim_of(nullptr);
+  CHECK(claims.standing_of(claim, {}) == Standing::current);
+  CHECK(claims.standing_of(claim, {.code = "TG001", .message = {}, .hint = {}}) == Standing::stale);
+  CHECK(claims.standing_of(claim, {.code = "TG004", .message = {}, .hint = {}}) == Standing::untrusted);
+}
+
+TEST_CASE("claims: what a text says of its session", "[F6][proxy]") {
+  const auto learned = [](std::string_view sql) { return learned_of(statements::classify(sql), sql); };
+  CHECK_FALSE(learned("SELECT 1").speaks_of_terms);
+  CHECK(learned("SELECT 1 /* termgate.scope=orders;termgate.term=5 */").speaks_of_terms);
+  CHECK(learned("SET termgate.term = 5").speaks_of_terms);
+  CHECK_FALSE(learned("SELECT length('a')").calls_unknown);
+  CHECK(learned("SELECT 1; SELECT their_own('a')").calls_unknown);
+  CHECK(learned("DEALLOCATE a; DEALLOCATE ALL; DEALLOCATE b").deallocates == std::vector<std::string>{"a", "b"});
+  CHECK_FALSE(learned("SELECT 1").role);
+  CHECK(learned("SET ROLE ann; SET ROLE bob").role == "bob");
+  CHECK(learned("RESET ROLE").role == "");
+}
