@@ -37,9 +37,12 @@ struct UsageError : std::runtime_error {
 // One command's arguments, parsed. Lives as long as the command runs.
 class Arguments {
  public:
-  Arguments(boost::program_options::variables_map values, std::string program) : values_(std::move(values)), program_(std::move(program)) {}
+  Arguments(boost::program_options::variables_map values, std::string program)
+      : values_(std::move(values)), program_(std::move(program)) {}
 
-  bool has(const char* name) const { return values_.count(name) != 0 && !values_[name].defaulted(); }
+  bool has(const char* name) const {
+    return values_.count(name) != 0 && !values_[name].defaulted();
+  }
   bool flag(const char* name) const { return values_.count(name) != 0 && values_[name].as<bool>(); }
   std::string text(const char* name) const;  // throws UsageError if it is missing
   std::string text_or(const char* name, std::string fallback) const;
@@ -48,7 +51,8 @@ class Arguments {
   // The option's value as text, for comparisons; empty if the option was not given.
   std::string written(const char* name) const;
   std::int64_t integer(const char* name, std::int64_t low, std::int64_t high) const;
-  std::int64_t integer_or(const char* name, std::int64_t fallback, std::int64_t low, std::int64_t high) const;
+  std::int64_t integer_or(const char* name, std::int64_t fallback, std::int64_t low,
+                          std::int64_t high) const;
   std::chrono::milliseconds duration_or(const char* name, std::chrono::milliseconds fallback) const;
   std::optional<std::chrono::milliseconds> maybe_duration(const char* name) const;
 

@@ -13,7 +13,8 @@ boost::json::array description(const po::options_description& options) {
     const po::value_semantic& semantic = *option->semantic();
     all.push_back({{"name", option->long_name()},
                    {"value", semantic.max_tokens() > 0},
-                   {"many", dynamic_cast<const po::typed_value<std::vector<std::string>>*>(&semantic) != nullptr},
+                   {"many", dynamic_cast<const po::typed_value<std::vector<std::string>>*>(
+                                &semantic) != nullptr},
                    {"meaning", option->description()}});
   }
   return all;

@@ -24,7 +24,8 @@ void settle_inherited() {
   sigemptyset(&ignored);
   struct sigaction given {};
   for (int signal = 1; signal < NSIG; ++signal) {
-    if (sigaction(signal, nullptr, &given) == 0 && given.sa_handler == SIG_IGN) sigaddset(&ignored, signal);
+    if (sigaction(signal, nullptr, &given) == 0 && given.sa_handler == SIG_IGN)
+      sigaddset(&ignored, signal);
   }
   signal(SIGCHLD, SIG_DFL);
   sigset_t none;
@@ -35,7 +36,8 @@ void settle_inherited() {
 bool caller_ignored(int signal) noexcept { return sigismember(&ignored, signal) == 1; }
 
 void hand_down_inherited() noexcept {
-  for (int number = 1; number < NSIG; ++number) signal(number, caller_ignored(number) ? SIG_IGN : SIG_DFL);
+  for (int number = 1; number < NSIG; ++number)
+    signal(number, caller_ignored(number) ? SIG_IGN : SIG_DFL);
   sigprocmask(SIG_SETMASK, &blocked, nullptr);
 }
 

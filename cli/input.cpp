@@ -48,7 +48,8 @@ void make_room(std::string& bytes, std::size_t more, std::size_t most) {
 
 Interrupts::Interrupts() {
   interrupted = 0;
-  if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) != 0) throw Error(fmt::format("no pipe for signals: {}", std::strerror(errno)));
+  if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+    throw Error(fmt::format("no pipe for signals: {}", std::strerror(errno)));
   struct sigaction action {};
   action.sa_handler = note_interrupt;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -67,7 +68,8 @@ int Interrupts::wake() const { return wake_pipe[0]; }
 Input::Input(std::string path) : path_(std::move(path)), file_(STDIN_FILENO) {
   if (path_ == "-") return;
   file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file_ < 0) throw UsageError(fmt::format("--file {}: it cannot be read: {}", path_, std::strerror(errno)));
+  if (file_ < 0)
+    throw UsageError(fmt::format("--file {}: it cannot be read: {}", path_, std::strerror(errno)));
   struct stat about {};
   if (fstat(file_, &about) == 0 && S_ISDIR(about.st_mode)) {
     close(file_);
@@ -79,7 +81,9 @@ Input::~Input() {
   if (file_ != STDIN_FILENO) close(file_);
 }
 
-std::string Input::name() const { return path_ == "-" ? "standard input" : fmt::format("--file {}", path_); }
+std::string Input::name() const {
+  return path_ == "-" ? "standard input" : fmt::format("--file {}", path_);
+}
 
 std::size_t Input::read_some(char* bytes, std::size_t size) {
   for (;;) {
@@ -101,7 +105,9 @@ std::string Input::all(std::size_t bytes_max) {
   if (fstat(file_, &about) == 0 && S_ISREG(about.st_mode)) {
     const auto left = about.st_size - std::max<off_t>(0, lseek(file_, 0, SEEK_CUR));
     if (left > 0 && static_cast<std::uintmax_t>(left) > bytes_max) {
-      throw InvalidInput(fmt::format("TG005 a payload of {} bytes is over the limit of {} (setting payload_bytes_max)", left, bytes_max));
+      throw InvalidInput(fmt::format(
+          "TG005 a payload of {} bytes is over the limit of {} (setting payload_bytes_max)", left,
+          bytes_max));
     }
     // Reserve one part more, because a file may grow meanwhile and one in /proc has size 0.
     if (left > 0) bytes.reserve(static_cast<std::size_t>(left) + part_bytes);
@@ -113,18 +119,23 @@ std::string Input::all(std::size_t bytes_max) {
     bytes.resize(size + read_some(bytes.data() + size, part_bytes));
     if (bytes.size() == size) return bytes;
     if (bytes.size() > bytes_max)
-      throw InvalidInput(fmt::format("TG005 a payload of more than {} bytes is over the limit (setting payload_bytes_max)", bytes_max));
+      throw InvalidInput(fmt::format(
+          "TG005 a payload of more than {} bytes is over the limit (setting payload_bytes_max)",
+          bytes_max));
   }
 }
 
-Input::Next Input::line(std::string& line, std::size_t bytes_max, std::chrono::milliseconds wait, const Interrupts& interrupts) {
+Input::Next Input::line(std::string& line, std::size_t bytes_max, std::chrono::milliseconds wait,
+                        const Interrupts& interrupts) {
   for (;;) {
     if (interrupts.seen()) return Next::interrupted;
     const auto newline = buffer_.find('\n', at_);
     const std::size_t piece = (newline == std::string::npos ? buffer_.size() : newline) - at_;
     if (line_.size() + piece > bytes_max) {
       throw InvalidInput(
-          fmt::format("TG005 line {} has more than {} bytes, the limit of a payload (setting payload_bytes_max)", lines_ + 1, bytes_max));
+          fmt::format("TG005 line {} has more than {} bytes, the limit of a payload (setting "
+                      "payload_bytes_max)",
+                      lines_ + 1, bytes_max));
     }
     make_room(line_, piece, bytes_max + 1);
     line_.append(buffer_, at_, piece);
@@ -140,7 +151,8 @@ Input::Next Input::line(std::string& line, std::size_t bytes_max, std::chrono::m
 
     pollfd descriptors[] = {{file_, POLLIN, 0}, {interrupts.wake(), POLLIN, 0}};
     const int ready = poll(descriptors, 2, wait.count() < 0 ? -1 : static_cast<int>(wait.count()));
-    if (ready < 0 && errno != EINTR) throw Error(fmt::format("{}: waiting for it failed: {}", name(), std::strerror(errno)));
+    if (ready < 0 && errno != EINTR)
+      throw Error(fmt::format("{}: waiting for it failed: {}", name(), std::strerror(errno)));
     if (ready == 0) return Next::quiet;
     if (ready < 0 || descriptors[0].revents == 0) continue;
     buffer_.resize(part_bytes);

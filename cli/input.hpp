@@ -40,7 +40,8 @@ class Input {
   // Reads the next line, without its newline; the last line may lack one. Returns `quiet` if no
   // line has come within `wait` (negative: wait for ever). Throws like all(), here for a line of
   // more than `bytes_max`; the error names the line.
-  Next line(std::string& line, std::size_t bytes_max, std::chrono::milliseconds wait, const Interrupts& interrupts);
+  Next line(std::string& line, std::size_t bytes_max, std::chrono::milliseconds wait,
+            const Interrupts& interrupts);
 
  private:
   std::size_t read_some(char* bytes, std::size_t size);  // returns 0 at the end

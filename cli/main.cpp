@@ -54,10 +54,15 @@ std::string shown(std::string_view message) {
 }
 
 // All error messages go through here, so that none shows a password.
-void complain(bool json, std::string_view code, const std::string& text, int status, std::vector<std::string> given) {
+void complain(bool json, std::string_view code, const std::string& text, int status,
+              std::vector<std::string> given) {
   if (const char* url = std::getenv("TERMGATE_DB")) given.emplace_back(url);
   const std::string message = without_passwords(text, given);
-  if (json) print_json({{"error", {{"code", code}, {"message", is_utf8(message) ? message : printable(message)}, {"exit", status}}}});
+  if (json)
+    print_json({{"error",
+                 {{"code", code},
+                  {"message", is_utf8(message) ? message : printable(message)},
+                  {"exit", status}}}});
   else print_message(shown(message));
 }
 
@@ -72,7 +77,8 @@ const std::vector<Group>& groups() {
   static const std::vector<Group> all = {
       {"Set up", {"init", "uninstall", "settings", "protect", "unprotect", "adopt", "unadopt"}},
       {"Lead", {"run", "lease", "job"}},
-      {"Write and read", {"append", "exec", "sql", "outcome", "read", "follow", "follower", "stream", "prune"}},
+      {"Write and read",
+       {"append", "exec", "sql", "outcome", "read", "follow", "follower", "stream", "prune"}},
       {"Fences", {"seal", "fence"}},
       {"Inspect", {"status", "explain", "doctor", "verify", "admin"}},
       {"Fence programs that you cannot change", {"proxy"}},
@@ -102,26 +108,31 @@ void print_overview(const std::vector<Command>& commands) {
     }
   }
   print_line(
-      "\nEvery command except proxy and sql takes --db URL, --db-file FILE or TERMGATE_DB, and --json. `termgate COMMAND --help` describes "
+      "\nEvery command except proxy and sql takes --db URL, --db-file FILE or TERMGATE_DB, and "
+      "--json. `termgate COMMAND --help` describes "
       "it, "
       "`termgate --help --json` all of them.\n"
-      "A URL is sqlite:PATH, postgresql://user@host:port/dbname, sqlserver://USER:PASSWORD@HOST:PORT/DB or odbc:CONNECTION-STRING; "
+      "A URL is sqlite:PATH, postgresql://user@host:port/dbname, "
+      "sqlserver://USER:PASSWORD@HOST:PORT/DB or odbc:CONNECTION-STRING; "
       "passwords may come from PGPASSFILE or the environment.\n"
-      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 refused as stale, 4 another owner holds the lease, 5 the lease was lost,\n"
+      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 refused as stale, 4 another owner holds the "
+      "lease, 5 the lease was lost,\n"
       "6 sequence conflict, 7 outcome unknown, 8 blocked, 9 any other TG code.");
 }
 
 po::options_description common_options(bool own_database) {
   if (own_database) {
     po::options_description help("Every command");
-    help.add_options()("json", po::bool_switch(), "print an error as JSON")("help", po::bool_switch(), "this text");
+    help.add_options()("json", po::bool_switch(), "print an error as JSON")(
+        "help", po::bool_switch(), "this text");
     return help;
   }
   po::options_description options("Every command");
   options.add_options()("db", po::value<std::string>(), "the database's URL")(
-      "db-file", po::value<std::string>(), "a file whose first line is that URL")("schema", po::value<std::string>(),
-                                                                                  "PostgreSQL schema of layer 1 (default termgate)")(
-      "json", po::bool_switch(), "print one JSON document; a list is one array")("help", po::bool_switch(), "this text");
+      "db-file", po::value<std::string>(), "a file whose first line is that URL")(
+      "schema", po::value<std::string>(), "PostgreSQL schema of layer 1 (default termgate)")(
+      "json", po::bool_switch(), "print one JSON document; a list is one array")(
+      "help", po::bool_switch(), "this text");
   return options;
 }
 
@@ -152,15 +163,18 @@ std::size_t edits(std::string_view one, std::string_view other) {
 
 // The separator between an error and its next step: ". Did you mean X?" if one of the names is at
 // most two letters away, otherwise ";".
-std::string meant(std::string_view prefix, std::string_view word, const std::vector<std::string>& names) {
-  const auto nearest =
-      std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) { return edits(word, a) < edits(word, b); });
+std::string meant(std::string_view prefix, std::string_view word,
+                  const std::vector<std::string>& names) {
+  const auto nearest = std::min_element(
+      names.begin(), names.end(),
+      [&](const auto& a, const auto& b) { return edits(word, a) < edits(word, b); });
   const std::size_t most = std::min<std::size_t>(2, word.size() / 2);
   if (word.size() > 40 || nearest == names.end() || edits(word, *nearest) > most) return ";";
   return fmt::format(". Did you mean {}{}?", prefix, *nearest);
 }
 
-int parse_and_run(const Command& command, const std::vector<std::string>& words, const std::string& program) {
+int parse_and_run(const Command& command, const std::vector<std::string>& words,
+                  const std::string& program) {
   po::options_description own("Options");
   if (command.options) command.options(own);
   const po::options_description common = common_options(command.own_database);
@@ -169,8 +183,8 @@ int parse_and_run(const Command& command, const std::vector<std::string>& words,
   po::positional_options_description positional;
   for (std::size_t i = 0; i < command.positional.size(); ++i) {
     const bool last = i + 1 == command.positional.size();
-    const bool many =
-        last && dynamic_cast<const po::typed_value<std::vector<std::string>>*>(all.find(command.positional[i], false).semantic().get());
+    const bool many = last && dynamic_cast<const po::typed_value<std::vector<std::string>>*>(
+                                  all.find(command.positional[i], false).semantic().get());
     positional.add(command.positional[i].c_str(), many ? -1 : 1);
   }
   po::variables_map values;
@@ -178,16 +192,20 @@ int parse_and_run(const Command& command, const std::vector<std::string>& words,
   // an option.
   using namespace po::command_line_style;
   try {
-    po::store(
-        po::command_line_parser(words).options(all).positional(positional).style(allow_long | long_allow_adjacent | long_allow_next).run(),
-        values);
+    po::store(po::command_line_parser(words)
+                  .options(all)
+                  .positional(positional)
+                  .style(allow_long | long_allow_adjacent | long_allow_next)
+                  .run(),
+              values);
   } catch (const po::unknown_option& error) {
     std::vector<std::string> names;
     for (const auto& option : all.options()) names.push_back(option->long_name());
     const std::string given = error.get_option_name();
     std::string word = given.substr(0, given.find('='));
     word.erase(0, word.find_first_not_of('-'));
-    throw UsageError(fmt::format("{}{} --help lists what there is", error.what(), meant("--", word, names)));
+    throw UsageError(
+        fmt::format("{}{} --help lists what there is", error.what(), meant("--", word, names)));
   }
   po::notify(values);
   if (values["help"].as<bool>()) {
@@ -205,14 +223,17 @@ int parse_and_run(const Command& command, const std::vector<std::string>& words,
   }
 }
 
-int run_command(const Command& command, const std::vector<std::string>& words, const std::string& program) {
+int run_command(const Command& command, const std::vector<std::string>& words,
+                const std::string& program) {
   if (command.exit_base == 0) return parse_and_run(command, words, program);
-  const bool json =
-      std::find(words.begin(), std::find(words.begin(), words.end(), "--"), "--json") != std::find(words.begin(), words.end(), "--");
+  const bool json = std::find(words.begin(), std::find(words.begin(), words.end(), "--"),
+                              "--json") != std::find(words.begin(), words.end(), "--");
   int status = command.exit_base + Exit::wrong_usage;
   try {
     return parse_and_run(command, words, program);
-  } catch (const UsageError& error) { complain(json, "", error.what(), status, words); } catch (const po::error& error) {
+  } catch (const UsageError& error) {
+    complain(json, "", error.what(), status, words);
+  } catch (const po::error& error) {
     complain(json, "", fmt::format("{}; --help lists what there is", error.what()), status, words);
   } catch (const std::exception& error) {
     status = command.exit_base + Exit::failed;
@@ -258,11 +279,14 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   std::size_t widest = 0;
   for (const Command& command : commands) widest = std::max(widest, command.name.size());
   for (const Command& command : commands) {
-    if (command.name == two && two != words[0]) return run_command(command, {words.begin() + 2, words.end()}, program);
-    if (command.name.starts_with(words[0] + " ")) family += fmt::format("\n  termgate {:<{}}{}", command.name, widest + 2, command.summary);
+    if (command.name == two && two != words[0])
+      return run_command(command, {words.begin() + 2, words.end()}, program);
+    if (command.name.starts_with(words[0] + " "))
+      family += fmt::format("\n  termgate {:<{}}{}", command.name, widest + 2, command.summary);
   }
   for (const Command& command : commands) {
-    if (command.name == words[0]) return run_command(command, {words.begin() + 1, words.end()}, program);
+    if (command.name == words[0])
+      return run_command(command, {words.begin() + 1, words.end()}, program);
   }
   if (!family.empty()) {
     const bool wanted = words.size() > 1 && words[1] == "--help";
@@ -273,7 +297,8 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   for (const Command& command : commands) {
     if (!command.hidden) names.push_back(command.name.substr(0, command.name.find(' ')));
   }
-  throw UsageError(fmt::format("there is no command \"{}\"{} `termgate --help` lists them", words[0], meant("", words[0], names)));
+  throw UsageError(fmt::format("there is no command \"{}\"{} `termgate --help` lists them",
+                               words[0], meant("", words[0], names)));
 }
 
 }  // namespace
@@ -291,9 +316,9 @@ int main(int argc, char** argv) {
   } catch (const po::error& error) {
     status = Exit::wrong_usage;
     complain(json, "", fmt::format("{}; --help lists what there is", error.what()), status, words);
-  } catch (const std::bad_alloc&) { complain(json, "", "out of memory", status, words); } catch (const std::exception& error) {
-    complain(json, "", error.what(), status, words);
-  }
+  } catch (const std::bad_alloc&) {
+    complain(json, "", "out of memory", status, words);
+  } catch (const std::exception& error) { complain(json, "", error.what(), status, words); }
   // A full disk or a closed pipe must not look like success.
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
     std::fputs("termgate: standard output could not be written\n", stderr);

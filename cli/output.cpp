@@ -17,14 +17,17 @@ namespace {
 
 // RFC 4648, section 4, with padding.
 std::string base64(std::string_view bytes) {
-  static constexpr char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  static constexpr char alphabet[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;
   text.reserve((bytes.size() + 2) / 3 * 4);
   for (std::size_t at = 0; at < bytes.size(); at += 3) {
     const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
     std::uint32_t group = 0;
-    for (std::size_t i = 0; i < 3; ++i) group = group << 8 | (i < count ? static_cast<unsigned char>(bytes[at + i]) : 0u);
-    for (std::size_t i = 0; i < 4; ++i) text += i <= count ? alphabet[group >> (18 - 6 * i) & 63] : '=';
+    for (std::size_t i = 0; i < 3; ++i)
+      group = group << 8 | (i < count ? static_cast<unsigned char>(bytes[at + i]) : 0u);
+    for (std::size_t i = 0; i < 4; ++i)
+      text += i <= count ? alphabet[group >> (18 - 6 * i) & 63] : '=';
   }
   return text;
 }
@@ -37,8 +40,9 @@ std::string moment(std::int64_t ms) {
   const std::time_t seconds = static_cast<std::time_t>(ms / 1000);
   std::tm parts{};
   gmtime_r(&seconds, &parts);
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
-                     parts.tm_min, parts.tm_sec, ms % 1000);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900,
+                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
+                     ms % 1000);
 }
 
 std::string moment(const std::optional<std::int64_t>& ms) { return ms ? moment(*ms) : "-"; }
@@ -73,7 +77,9 @@ void print_message(std::string_view text) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-void print_json(const boost::json::value& document) { print_line(boost::json::serialize(document)); }
+void print_json(const boost::json::value& document) {
+  print_line(boost::json::serialize(document));
+}
 
 void Listing::end() {
   if (json_) print_line(text_.empty() ? "[]" : text_ + "]");
@@ -86,18 +92,21 @@ void print_write(std::int64_t sequence_no, std::int64_t term, std::string_view p
   std::fputc('\n', stdout);
 }
 
-void print_json_with_payload(const boost::json::object& before, std::string_view payload, const boost::json::object& behind) {
+void print_json_with_payload(const boost::json::object& before, std::string_view payload,
+                             const boost::json::object& behind) {
   std::string text = boost::json::serialize(before);
   text.back() = ',';
   if (is_utf8(payload)) {
     write_out(text += "\"payload\":");
     boost::json::serializer serializer;
     std::array<char, 16384> part;
-    for (serializer.reset(payload); !serializer.done();) write_out(serializer.read(part.data(), part.size()));
+    for (serializer.reset(payload); !serializer.done();)
+      write_out(serializer.read(part.data(), part.size()));
   } else {
     write_out(text += "\"payload_base64\":\"");
     constexpr std::size_t group = 3 * 4096;  // a multiple of three bytes needs no padding
-    for (std::size_t at = 0; at < payload.size(); at += group) write_out(base64(payload.substr(at, group)));
+    for (std::size_t at = 0; at < payload.size(); at += group)
+      write_out(base64(payload.substr(at, group)));
     std::fputc('"', stdout);
   }
   text = boost::json::serialize(behind);
@@ -105,7 +114,8 @@ void print_json_with_payload(const boost::json::object& before, std::string_view
   print_line(text);
 }
 
-void print_table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows) {
+void print_table(const std::vector<std::string>& head,
+                 const std::vector<std::vector<std::string>>& rows) {
   auto width = [](const std::string& text) {  // code points, which nearly equal columns
     std::size_t count = 0;
     for (const char byte : text) count += (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
@@ -124,7 +134,9 @@ void print_table(const std::vector<std::string>& head, const std::vector<std::ve
     std::string line;
     for (std::size_t column = 0; column < row.size(); ++column) {
       line += row[column];
-      if (column + 1 < row.size()) line += std::string(std::max(widths[column], width(row[column])) - width(row[column]) + 2, ' ');
+      if (column + 1 < row.size())
+        line +=
+            std::string(std::max(widths[column], width(row[column])) - width(row[column]) + 2, ' ');
     }
     print_line(line);
   };
@@ -140,8 +152,9 @@ Progress::~Progress() {
 
 void Progress::show(std::string_view text) {
   if (!wanted_) return;
-  const std::int64_t now =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  const std::int64_t now = std::chrono::duration_cast<std::chrono::milliseconds>(
+                               std::chrono::steady_clock::now().time_since_epoch())
+                               .count();
   if (shown_ && now - last_ms_ < 100) return;
   last_ms_ = now;
   shown_ = true;

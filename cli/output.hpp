@@ -56,8 +56,10 @@ class Listing {
 // term and payload, separated by tabs. print_json_with_payload() prints one JSON object: the
 // members of `before`, put_payload's member, the members of `behind`. Neither may be empty.
 void print_write(std::int64_t sequence_no, std::int64_t term, std::string_view payload);
-void print_json_with_payload(const boost::json::object& before, std::string_view payload, const boost::json::object& behind);
-void print_table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows);
+void print_json_with_payload(const boost::json::object& before, std::string_view payload,
+                             const boost::json::object& behind);
+void print_table(const std::vector<std::string>& head,
+                 const std::vector<std::vector<std::string>>& rows);
 
 // Progress of long work: one line that is overwritten in place, only on a terminal, at most ten
 // times a second.

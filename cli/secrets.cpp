@@ -17,9 +17,11 @@ struct Stretch {
 };
 
 std::size_t find_key(std::string_view text, std::string_view key, std::size_t from) {
-  const auto found = std::search(text.begin() + static_cast<std::ptrdiff_t>(from), text.end(), key.begin(), key.end(),
-                                 [](char one, char other) { return text::lower(one) == other; });
-  return found == text.end() ? std::string_view::npos : static_cast<std::size_t>(found - text.begin());
+  const auto found =
+      std::search(text.begin() + static_cast<std::ptrdiff_t>(from), text.end(), key.begin(),
+                  key.end(), [](char one, char other) { return text::lower(one) == other; });
+  return found == text.end() ? std::string_view::npos
+                             : static_cast<std::size_t>(found - text.begin());
 }
 
 // Where the value that begins at `at` ends. A value may be quoted, as in libpq's keyword=value
@@ -38,19 +40,24 @@ std::size_t value_end(std::string_view text, std::size_t at, bool alone) {
 std::vector<Stretch> passwords_in(std::string_view text, bool alone) {
   std::vector<Stretch> found;
   std::size_t next = 0;
-  for (auto scheme = text.find("://"); scheme != std::string_view::npos; scheme = text.find("://", next)) {
+  for (auto scheme = text.find("://"); scheme != std::string_view::npos;
+       scheme = text.find("://", next)) {
     const auto start = scheme + 3;
     next = start;
-    const auto end = alone ? text.size() : std::min(text.size(), text.find_first_of(" \t\r\n\"'/?#", start));
+    const auto end =
+        alone ? text.size() : std::min(text.size(), text.find_first_of(" \t\r\n\"'/?#", start));
     const auto colon = text.substr(0, end).find(':', start), at = text.substr(0, end).rfind('@');
     if (colon == std::string_view::npos || at == std::string_view::npos || at < colon) continue;
     // The usage text says user:password@, which is no secret.
-    if (!alone && find_key(text.substr(colon + 1, at - colon - 1), "password", 0) == 0 && at - colon - 1 == 8) continue;
+    if (!alone && find_key(text.substr(colon + 1, at - colon - 1), "password", 0) == 0 &&
+        at - colon - 1 == 8)
+      continue;
     found.push_back({colon + 1, at - colon - 1});
     next = at;
   }
   for (std::string_view key : {"password=", "passwd=", "pwd="}) {
-    for (auto at = find_key(text, key, 0); at != std::string_view::npos; at = find_key(text, key, at + key.size())) {
+    for (auto at = find_key(text, key, 0); at != std::string_view::npos;
+         at = find_key(text, key, at + key.size())) {
       const auto value = at + key.size();
       found.push_back({value, value_end(text, value, alone) - value});
     }
@@ -59,7 +66,8 @@ std::vector<Stretch> passwords_in(std::string_view text, bool alone) {
 }
 
 void replace_all(std::string& text, const std::string& what, const std::string& with) {
-  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) text.replace(at, what.size(), with);
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
+    text.replace(at, what.size(), with);
 }
 
 std::mutex known_mutex;  // guards known
@@ -84,15 +92,19 @@ std::string without_passwords(std::string message, std::vector<std::string> give
       if (size == 0) continue;
       const char before = text[at - 1];
       const std::string secret = text.substr(at, size);
-      if (at + size < text.size()) replace_all(message, before + secret + text[at + size], before + std::string(hidden) + text[at + size]);
+      if (at + size < text.size())
+        replace_all(message, before + secret + text[at + size],
+                    before + std::string(hidden) + text[at + size]);
       replace_all(message, before + secret, before + std::string(hidden));
       // A library that parsed the URL may quote the decoded password.
-      if (const std::string decoded = text::percent_decoded_where_it_can(secret); decoded != secret && decoded.size() > 3)
+      if (const std::string decoded = text::percent_decoded_where_it_can(secret);
+          decoded != secret && decoded.size() > 3)
         replace_all(message, decoded, std::string(hidden));
     }
   }
   auto stretches = passwords_in(message, false);
-  std::sort(stretches.begin(), stretches.end(), [](const Stretch& one, const Stretch& other) { return one.at < other.at; });
+  std::sort(stretches.begin(), stretches.end(),
+            [](const Stretch& one, const Stretch& other) { return one.at < other.at; });
   std::string shown;
   std::size_t done = 0;
   for (const auto& [at, size] : stretches) {

@@ -43,7 +43,9 @@ void check_statement_goes_on(void) {
 void check_forget(void) { passed_now = false; }
 
 // Outside guarded sessions locks behave as in SQL: ROLLBACK TO releases them.
-static ResourceOwner owner_of_locks(void) { return guard_mode() == GUARD_ENFORCE ? TopTransactionResourceOwner : CurrentResourceOwner; }
+static ResourceOwner owner_of_locks(void) {
+  return guard_mode() == GUARD_ENFORCE ? TopTransactionResourceOwner : CurrentResourceOwner;
+}
 
 // Looks without locking. The answer has room for every session of the server. It is in a memory
 // context that is kept for the next look, because a statement's context would request that memory
@@ -54,8 +56,12 @@ static bool raise_is_under_way(const ScopeKeys* keys) {
   VirtualTransactionId* raising;
   LOCKTAG tag;
   bool found;
-  if (context == NULL) { context = AllocSetContextCreate(TopMemoryContext, "termgate lock holders", ALLOCSET_DEFAULT_SIZES); }
-  SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->turnstile >> 32), (uint32)keys->turnstile, 1);
+  if (context == NULL) {
+    context =
+        AllocSetContextCreate(TopMemoryContext, "termgate lock holders", ALLOCSET_DEFAULT_SIZES);
+  }
+  SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->turnstile >> 32),
+                       (uint32)keys->turnstile, 1);
   caller = MemoryContextSwitchTo(context);
   raising = GetLockConflicts(&tag, ShareLock, NULL);
   found = VirtualTransactionIdIsValid(*raising);
@@ -70,7 +76,8 @@ static bool share(const ScopeKeys* keys) {
   LockAcquireResult result = LOCKACQUIRE_NOT_AVAIL;
   LOCKTAG tag;
   if (raise_is_under_way(keys)) { return false; }
-  SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->queue >> 32), (uint32)keys->queue, 1);
+  SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->queue >> 32), (uint32)keys->queue,
+                       1);
   CurrentResourceOwner = owner_of_locks();
   PG_TRY();
   { result = LockAcquire(&tag, ShareLock, false, true); }
@@ -84,7 +91,8 @@ static bool share(const ScopeKeys* keys) {
 static void give_back(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;
   LOCKTAG tag;
-  SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->queue >> 32), (uint32)keys->queue, 1);
+  SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->queue >> 32), (uint32)keys->queue,
+                       1);
   CurrentResourceOwner = owner_of_locks();
   (void)LockRelease(&tag, ShareLock, false);
   CurrentResourceOwner = owner;
@@ -95,7 +103,8 @@ static void give_back(const ScopeKeys* keys) {
 static void share_after_waiting(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;
   LOCKTAG tag;
-  SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->queue >> 32), (uint32)keys->queue, 1);
+  SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->queue >> 32), (uint32)keys->queue,
+                       1);
   CurrentResourceOwner = TopTransactionResourceOwner;
   PG_TRY();
   { (void)LockAcquire(&tag, ShareLock, false, false); }
@@ -116,7 +125,8 @@ static bool hides(Snapshot snapshot, FullTransactionId raised) {
   // that this one has not reached yet.
   next = ReadNextFullTransactionId();
   if (!FullTransactionIdPrecedes(raised, next)) { return false; }
-  oldest = U64FromFullTransactionId(next) - (uint32)(XidFromFullTransactionId(next) - snapshot->xmin);
+  oldest =
+      U64FromFullTransactionId(next) - (uint32)(XidFromFullTransactionId(next) - snapshot->xmin);
   if (U64FromFullTransactionId(raised) < oldest) { return false; }
   return XidInMVCCSnapshot(id, snapshot) && id != GetTopTransactionIdIfAny();
 }
@@ -124,7 +134,9 @@ static bool hides(Snapshot snapshot, FullTransactionId raised) {
 // Checks the snapshot of the statement, and that of the client's statement, which may have called
 // the function that writes.
 static bool too_early(Snapshot snapshot, FullTransactionId raised) {
-  Snapshot outer = ActivePortal != NULL && ActivePortal->queryDesc != NULL ? ActivePortal->queryDesc->snapshot : NULL;
+  Snapshot outer = ActivePortal != NULL && ActivePortal->queryDesc != NULL
+                       ? ActivePortal->queryDesc->snapshot
+                       : NULL;
   return hides(snapshot, raised) || (outer != snapshot && hides(outer, raised));
 }
 
@@ -160,7 +172,9 @@ static void count_refusal(const ScopeName* scope, int64 term, const Fence* fence
   if (message != NULL) { sessions_count_observed(message); }
 }
 
-static bool is_sure(const Fence* fence, int64 term) { return fence->found && fence->term == term && layer1_trusts(fence); }
+static bool is_sure(const Fence* fence, int64 term) {
+  return fence->found && fence->term == term && layer1_trusts(fence);
+}
 
 static void observe(const ScopeName* scope, int64 term, Snapshot snapshot) {
   Fence fence;
@@ -171,7 +185,8 @@ static void observe(const ScopeName* scope, int64 term, Snapshot snapshot) {
 }
 
 // Locks the scope and reads its fence. False, without the lock, if anything is not as it should be.
-static bool share_and_compare(const ScopeName* scope, int64 term, const ScopeKeys* keys, Fence* fence) {
+static bool share_and_compare(const ScopeName* scope, int64 term, const ScopeKeys* keys,
+                              Fence* fence) {
   layer1_learn_trust(scope, term);
   if (!share(keys)) { return false; }
   layer1_read_fence(scope, fence);
@@ -191,7 +206,9 @@ bool check_by_arguments(const ScopeName* scope, int64 term) {
   layer1_keys(scope, &keys);
   pass = passes_find(&keys, scope, term);
   if (pass != NULL && pass->epoch == passes_epoch()) { return true; }
-  if (pass != NULL || passes_count() >= LOCKED_SCOPES_MAX || XactIsoLevel > XACT_READ_COMMITTED) { return false; }
+  if (pass != NULL || passes_count() >= LOCKED_SCOPES_MAX || XactIsoLevel > XACT_READ_COMMITTED) {
+    return false;
+  }
   if (!layer1_remembers(scope, term)) {
     layer1_read_fence(scope, &fence);
     if (!fence.found || fence.term != term) { return false; }
@@ -232,13 +249,14 @@ bool check_for_protect(const ScopeName* scope, Snapshot snapshot) {
     pass->compared = true;
     return true;
   }
-  if (claim_now()->kind != CLAIM_WHOLE || guard_mode() == GUARD_ENFORCE || passes_count() >= LOCKED_SCOPES_MAX || has_marks() ||
-      !claim_is_of(scope)) {
+  if (claim_now()->kind != CLAIM_WHOLE || guard_mode() == GUARD_ENFORCE ||
+      passes_count() >= LOCKED_SCOPES_MAX || has_marks() || !claim_is_of(scope)) {
     return false;
   }
   term = claim_now()->term;
   layer1_keys(scope, &keys);
-  if (passes_find(&keys, scope, term) != NULL || !share_and_compare(scope, term, &keys, &fence) || too_early(snapshot, fence.raised)) {
+  if (passes_find(&keys, scope, term) != NULL || !share_and_compare(scope, term, &keys, &fence) ||
+      too_early(snapshot, fence.raised)) {
     return false;
   }
   pass = passes_add(&keys, scope, term, false);
@@ -306,16 +324,16 @@ static void check_odd(Snapshot snapshot) {
 void check_owed(Snapshot snapshot) {
   Claim claim;
   while (claim_next_owed(&claim)) {
-    if (guard_mode() == GUARD_OBSERVE ? claim.kind != CLAIM_WHOLE || !layer1_usable() : claim.kind == CLAIM_NONE && passes_count() > 0) {
+    if (guard_mode() == GUARD_OBSERVE ? claim.kind != CLAIM_WHOLE || !layer1_usable()
+                                      : claim.kind == CLAIM_NONE && passes_count() > 0) {
       continue;
     }
     layer1_need();
     if (claim.kind != CLAIM_WHOLE) {
-      ereport(
-          ERROR,
-          (errcode(ERRCODE_INPUT_INVALID),
-           errmsg("TG005 what was declared while a statement was writing is no scope and term, or there were too many in one statement"),
-           errhint("Declare scope and term before the statement that writes.")));
+      ereport(ERROR, (errcode(ERRCODE_INPUT_INVALID),
+                      errmsg("TG005 what was declared while a statement was writing is no scope "
+                             "and term, or there were too many in one statement"),
+                      errhint("Declare scope and term before the statement that writes.")));
     }
     layer1_keys(&claim.scope, &claim.keys);
     check(&claim.scope, claim.term, &claim.keys, snapshot);
@@ -358,7 +376,8 @@ void check_require(Snapshot snapshot) {
 // The last resort: the transaction has written, or may have, and is about to commit or to be
 // prepared.
 void check_before_commit(void) {
-  Snapshot snapshot = IsolationUsesXactSnapshot() && FirstSnapshotSet ? GetTransactionSnapshot() : NULL;
+  Snapshot snapshot =
+      IsolationUsesXactSnapshot() && FirstSnapshotSet ? GetTransactionSnapshot() : NULL;
   check_owed(snapshot);
   if (passes_count() > 0 && !(claim_changed && ran_since)) {
     return;  // these locks are held, so nobody has raised those fences

@@ -21,14 +21,21 @@ static void assigned(ClaimSetting setting) {
   claim_is_fresh = false;
   check_claim_changed(setting);
 }
-static void scope_assigned(const char* value pg_attribute_unused(), void* extra pg_attribute_unused()) { assigned(SETTING_SCOPE); }
-static void term_assigned(const char* value pg_attribute_unused(), void* extra pg_attribute_unused()) { assigned(SETTING_TERM); }
+static void scope_assigned(const char* value pg_attribute_unused(),
+                           void* extra pg_attribute_unused()) {
+  assigned(SETTING_SCOPE);
+}
+static void term_assigned(const char* value pg_attribute_unused(),
+                          void* extra pg_attribute_unused()) {
+  assigned(SETTING_TERM);
+}
 
 void claim_define_settings(void) {
-  DefineCustomStringVariable("termgate.scope", "The scope that this session writes for.", NULL, &scope_setting, "", PGC_USERSET, 0, NULL,
-                             scope_assigned, NULL);
-  DefineCustomStringVariable("termgate.term", "The term (fencing token) that this session writes under.", NULL, &term_setting, "",
-                             PGC_USERSET, 0, NULL, term_assigned, NULL);
+  DefineCustomStringVariable("termgate.scope", "The scope that this session writes for.", NULL,
+                             &scope_setting, "", PGC_USERSET, 0, NULL, scope_assigned, NULL);
+  DefineCustomStringVariable("termgate.term",
+                             "The term (fencing token) that this session writes under.", NULL,
+                             &term_setting, "", PGC_USERSET, 0, NULL, term_assigned, NULL);
 }
 
 // Scope keys depend on the schema of layer 1.
@@ -41,12 +48,18 @@ bool claim_is_a_comments(void) { return by_comment; }
 
 static const char* setting_of(const char* setting) { return setting == NULL ? "" : setting; }
 
-const char* claim_scope_text(void) { return by_comment && comments_scope() != NULL ? comments_scope() : setting_of(scope_setting); }
-const char* claim_term_text(void) { return by_comment && comments_term() != NULL ? comments_term() : setting_of(term_setting); }
+const char* claim_scope_text(void) {
+  return by_comment && comments_scope() != NULL ? comments_scope() : setting_of(scope_setting);
+}
+const char* claim_term_text(void) {
+  return by_comment && comments_term() != NULL ? comments_term() : setting_of(term_setting);
+}
 
 // False unless the text is a valid scope.
 bool claim_set_name(ScopeName* name, const char* text, size_t length) {
-  if (length == 0 || length > SCOPE_BYTES_MAX || pg_mbstrlen_with_len(text, (int)length) > 200) { return false; }
+  if (length == 0 || length > SCOPE_BYTES_MAX || pg_mbstrlen_with_len(text, (int)length) > 200) {
+    return false;
+  }
   SET_VARSIZE(&name->text.header, VARHDRSZ + length);
   memcpy(SCOPE_STRING(name), text, length);
   SCOPE_STRING(name)[length] = '\0';
@@ -72,7 +85,8 @@ static void read_claim(Claim* into, const char* scope, const char* term) {
     into->kind = CLAIM_NONE;
   } else if (claim_set_name(&into->scope, scope, length) && plain_term(term, &into->term)) {
     into->kind = CLAIM_WHOLE;
-  } else if ((*term == '\0' && claim_set_name(&into->scope, scope, length)) || (*scope == '\0' && plain_term(term, &into->term))) {
+  } else if ((*term == '\0' && claim_set_name(&into->scope, scope, length)) ||
+             (*scope == '\0' && plain_term(term, &into->term))) {
     into->kind = CLAIM_HALF;
   } else {
     into->kind = CLAIM_ODD;
@@ -137,9 +151,12 @@ void claim_note_owed(ClaimSetting next) {
   owed.set = next;
   if (passes_has_claim(scope, term)) { return; }
   for (i = 0; i < owed.count; ++i) {
-    if (strcmp(owed.claims[i].scope, scope) == 0 && strcmp(owed.claims[i].term, term) == 0) { return; }
+    if (strcmp(owed.claims[i].scope, scope) == 0 && strcmp(owed.claims[i].term, term) == 0) {
+      return;
+    }
   }
-  if (owed.count == lengthof(owed.claims) || strlen(scope) > SCOPE_BYTES_MAX || strlen(term) >= sizeof owed.claims[0].term) {
+  if (owed.count == lengthof(owed.claims) || strlen(scope) > SCOPE_BYTES_MAX ||
+      strlen(term) >= sizeof owed.claims[0].term) {
     owed.too_many = true;
     return;
   }

@@ -51,7 +51,8 @@ static void put(Found* into, bool is_scope, const char* value) {
   bool* has = is_scope ? &into->has_scope : &into->has_term;
   if (*value == '\0') { return; }
   if (strlen(value) >= room) {
-    malformed(into, is_scope ? "the scope is too long" : "the term is not an integer from 1 to 2^62");
+    malformed(into,
+              is_scope ? "the scope is too long" : "the term is not an integer from 1 to 2^62");
   } else if (!pg_verifymbstr(value, (int)strlen(value), true)) {
     malformed(into, "a value is not in the database's encoding");
   } else if (*has && strcmp(place, value) != 0) {
@@ -70,7 +71,8 @@ static const char* skip_space(const char* at, const char* end) {
 static bool names_ours(const char* at, const char* end) {
   for (; end - at >= (ptrdiff_t)sizeof term_key - 1; ++at) {
     if (pg_strncasecmp(at, term_key, sizeof term_key - 1) == 0 ||
-        (end - at >= (ptrdiff_t)sizeof scope_key - 1 && pg_strncasecmp(at, scope_key, sizeof scope_key - 1) == 0)) {
+        (end - at >= (ptrdiff_t)sizeof scope_key - 1 &&
+         pg_strncasecmp(at, scope_key, sizeof scope_key - 1) == 0)) {
       return true;
     }
   }
@@ -103,8 +105,10 @@ static const char* read_pair(Found* into, const char* at, const char* end) {
     value[length] = '\0';
     if (!url_decode(value)) { return malformed(into, "a value is not URL-encoded"), NULL; }
     put(into, is_scope, value);
-  } else if ((key_length == sizeof scope_key - 1 && pg_strncasecmp(key, scope_key, key_length) == 0) ||
-             (key_length == sizeof term_key - 1 && pg_strncasecmp(key, term_key, key_length) == 0)) {
+  } else if ((key_length == sizeof scope_key - 1 &&
+              pg_strncasecmp(key, scope_key, key_length) == 0) ||
+             (key_length == sizeof term_key - 1 &&
+              pg_strncasecmp(key, term_key, key_length) == 0)) {
     return malformed(into, "the keys are written in lower case"), NULL;
   }
   return skip_space(at + 1, end);
@@ -154,14 +158,18 @@ static const char* skip_quoted(const char* at, const char* end, char quote, bool
   return at < end ? at + 1 : end;
 }
 
-static bool is_word(char character) { return isalnum((unsigned char)character) || character == '_' || IS_HIGHBIT_SET(character); }
+static bool is_word(char character) {
+  return isalnum((unsigned char)character) || character == '_' || IS_HIGHBIT_SET(character);
+}
 
 // The end of a token, or of a part of one.
 static const char* skip_token(const char* at, const char* end) {
   const char* tag = at + 1;
   if (*at == '"') { return skip_quoted(at, end, '"', false); }
   if (*at == '\'') { return skip_quoted(at, end, '\'', !standard_conforming_strings); }
-  if ((*at == 'e' || *at == 'E') && at + 1 < end && at[1] == '\'') { return skip_quoted(at + 1, end, '\'', true); }
+  if ((*at == 'e' || *at == 'E') && at + 1 < end && at[1] == '\'') {
+    return skip_quoted(at + 1, end, '\'', true);
+  }
   if (*at == '$') {
     while (tag < end && is_word(*tag)) { ++tag; }
     if (tag < end && *tag == '$' && !isdigit((unsigned char)at[1])) {
@@ -205,7 +213,9 @@ static void read_rest(const char* at, const char* end) {
     if (next == NULL) { return; }
     at = next;
   }
-  for (at = begin; (at = skip_space(at, end)) < end; at = next) { next = *at == ';' ? at + 1 : skip_comment(&found, at, end); }
+  for (at = begin; (at = skip_space(at, end)) < end; at = next) {
+    next = *at == ';' ? at + 1 : skip_comment(&found, at, end);
+  }
 }
 
 // Where the statement begins whose first token is at `first` or later: after the token before that.
@@ -225,7 +235,10 @@ static const char* begin_of(const char* text, const char* first) {
 // The statement of the client's own portal, if that portal is the one that runs now.
 static const PlannedStmt* clients_statement(void) {
   const char* text = ActivePortal != NULL ? ActivePortal->sourceText : NULL;
-  if (text == NULL || ActivePortal->stmts == NIL || (text != debug_query_string && strcmp(text, debug_query_string) != 0)) { return NULL; }
+  if (text == NULL || ActivePortal->stmts == NIL ||
+      (text != debug_query_string && strcmp(text, debug_query_string) != 0)) {
+    return NULL;
+  }
   return linitial_node(PlannedStmt, ActivePortal->stmts);
 }
 
@@ -257,7 +270,8 @@ bool comments_read(void) {
     read_around(begin_of(text, text + first), text + length);
   }
   if (found.problem != NULL) {
-    ereport(ERROR, (errcode(ERRCODE_INPUT_INVALID), errmsg("TG005 the comment of this statement is malformed: %s", found.problem)));
+    ereport(ERROR, (errcode(ERRCODE_INPUT_INVALID),
+                    errmsg("TG005 the comment of this statement is malformed: %s", found.problem)));
   }
   return declares = found.has_scope || found.has_term;
 }

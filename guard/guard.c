@@ -6,8 +6,10 @@ PG_MODULE_MAGIC;
 
 void _PG_init(void);
 
-static const struct config_enum_entry modes[] = {
-    {"off", GUARD_OFF, false}, {"observe", GUARD_OBSERVE, false}, {"enforce", GUARD_ENFORCE, false}, {NULL, 0, false}};
+static const struct config_enum_entry modes[] = {{"off", GUARD_OFF, false},
+                                                 {"observe", GUARD_OBSERVE, false},
+                                                 {"enforce", GUARD_ENFORCE, false},
+                                                 {NULL, 0, false}};
 
 static int mode_setting = GUARD_OFF;
 static bool session_setting = false;
@@ -22,11 +24,14 @@ bool guard_checks_foreign_reads(void) { return foreign_setting; }
 
 GuardMode guard_mode(void) {
   if (session_guarded || (session_setting && IsParallelWorker())) { return GUARD_ENFORCE; }
-  return mode_setting == GUARD_OFF && IsParallelWorker() && sessions_leader_is_guarded() ? GUARD_ENFORCE : (GuardMode)mode_setting;
+  return mode_setting == GUARD_OFF && IsParallelWorker() && sessions_leader_is_guarded()
+             ? GUARD_ENFORCE
+             : (GuardMode)mode_setting;
 }
 
 // A parallel worker starts with its leader's value, which is always allowed.
-static bool check_session_setting(bool* value, void** extra pg_attribute_unused(), GucSource source) {
+static bool check_session_setting(bool* value, void** extra pg_attribute_unused(),
+                                  GucSource source) {
   if (session_guarded && !*value && !IsParallelWorker()) {
     if (source >= PGC_S_INTERACTIVE) {
       GUC_check_errmsg("a session that has asked to be guarded stays so");
@@ -54,7 +59,9 @@ static const char* show_session_setting(void) { return session_guarded ? "on" : 
 static const char* show_guarded(void) { return guard_mode() == GUARD_OFF ? "off" : "on"; }
 
 static const char* show_checks(void) {
-  return IsTransactionState() && !IsInParallelMode() && OidIsValid(MyDatabaseId) && layer1_found() ? layer1_schema() : "";
+  return IsTransactionState() && !IsInParallelMode() && OidIsValid(MyDatabaseId) && layer1_found()
+             ? layer1_schema()
+             : "";
 }
 
 static bool guarded_placeholder = false;
@@ -83,20 +90,29 @@ static int place_in_list(const char* list) {
 static void define_settings(void) {
   // A library of session_preload_libraries is loaded after the start-up packet, whose value for our
   // setting may be refused; then this default applies.
-  int boot = !preloaded && place_in_list(session_preload_libraries_string) >= 0 ? GUARD_ENFORCE : GUARD_OFF;
+  int boot = !preloaded && place_in_list(session_preload_libraries_string) >= 0 ? GUARD_ENFORCE
+                                                                                : GUARD_OFF;
   mode_setting = boot;
-  DefineCustomEnumVariable("termgate.guard", "Whether this session's writes need a passed check: off, observe or enforce.",
-                           "Set it for a role or a database: ALTER ROLE app SET termgate.guard = enforce.", &mode_setting, boot, modes,
-                           PGC_SUSET, GUC_NO_RESET_ALL, NULL, assign_mode, NULL);
-  DefineCustomBoolVariable("termgate.guard_session", "Guards this session from now on. Nothing takes it back.", NULL, &session_setting,
-                           false, PGC_USERSET, GUC_NO_RESET_ALL, check_session_setting, assign_session_setting, show_session_setting);
-  DefineCustomBoolVariable("termgate.guard_foreign", "Whether reading a foreign table needs a passed check too.", NULL, &foreign_setting,
-                           false, PGC_SUSET, GUC_NO_RESET_ALL, NULL, NULL, NULL);
-  DefineCustomBoolVariable("termgate.guarded", "Whether this session is guarded.", NULL, &guarded_placeholder, false, PGC_INTERNAL,
+  DefineCustomEnumVariable(
+      "termgate.guard",
+      "Whether this session's writes need a passed check: off, observe or enforce.",
+      "Set it for a role or a database: ALTER ROLE app SET termgate.guard = enforce.",
+      &mode_setting, boot, modes, PGC_SUSET, GUC_NO_RESET_ALL, NULL, assign_mode, NULL);
+  DefineCustomBoolVariable("termgate.guard_session",
+                           "Guards this session from now on. Nothing takes it back.", NULL,
+                           &session_setting, false, PGC_USERSET, GUC_NO_RESET_ALL,
+                           check_session_setting, assign_session_setting, show_session_setting);
+  DefineCustomBoolVariable("termgate.guard_foreign",
+                           "Whether reading a foreign table needs a passed check too.", NULL,
+                           &foreign_setting, false, PGC_SUSET, GUC_NO_RESET_ALL, NULL, NULL, NULL);
+  DefineCustomBoolVariable("termgate.guarded", "Whether this session is guarded.", NULL,
+                           &guarded_placeholder, false, PGC_INTERNAL,
                            GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, show_guarded);
-  DefineCustomStringVariable("termgate.guard_checks", "The schema of the layer 1 whose functions may ask this session what it has passed.",
-                             NULL, &checks_placeholder, "", PGC_INTERNAL, GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL,
-                             show_checks);
+  DefineCustomStringVariable(
+      "termgate.guard_checks",
+      "The schema of the layer 1 whose functions may ask this session what it has passed.", NULL,
+      &checks_placeholder, "", PGC_INTERNAL, GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL,
+      show_checks);
   claim_define_settings();
 }
 
@@ -141,9 +157,13 @@ Datum termgate_guard_session(PG_FUNCTION_ARGS) {
   TupleDesc description;
   Datum values[4];
   bool nulls[4] = {false, false, false, false};
-  if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE) { elog(ERROR, "guard_session() returns a row"); }
+  if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE) {
+    elog(ERROR, "guard_session() returns a row");
+  }
   layer1_need();
-  if (!session_guarded) { SetConfigOption("termgate.guard_session", "on", PGC_USERSET, PGC_S_SESSION); }
+  if (!session_guarded) {
+    SetConfigOption("termgate.guard_session", "on", PGC_USERSET, PGC_S_SESSION);
+  }
   values[0] = CStringGetTextDatum(GUARD_VERSION);
   values[1] = CStringGetTextDatum(layer1_schema());
   values[2] = BoolGetDatum(preloaded);
@@ -156,7 +176,8 @@ Datum termgate_guard_session(PG_FUNCTION_ARGS) {
 static bool from_layer1(void) {
   if (!layer1_usable()) { return false; }
   if (GetUserId() != layer1_owner()) {
-    ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("only functions of layer 1 may call this")));
+    ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+                    errmsg("only functions of layer 1 may call this")));
   }
   return true;
 }
@@ -174,8 +195,9 @@ PG_FUNCTION_INFO_V1(termgate_guard_check);
 // once and without a raise; else NULL, which tells every version of layer 1 to look itself.
 Datum termgate_guard_check(PG_FUNCTION_ARGS) {
   ScopeName scope;
-  if (from_layer1() && !PG_ARGISNULL(1) && guard_mode() == GUARD_ENFORCE && !RecoveryInProgress() && !IsInParallelMode() &&
-      argument_scope(fcinfo, 0, &scope) && check_by_arguments(&scope, PG_GETARG_INT64(1))) {
+  if (from_layer1() && !PG_ARGISNULL(1) && guard_mode() == GUARD_ENFORCE && !RecoveryInProgress() &&
+      !IsInParallelMode() && argument_scope(fcinfo, 0, &scope) &&
+      check_by_arguments(&scope, PG_GETARG_INT64(1))) {
     PG_RETURN_TEXT_P(cstring_to_text("passed"));
   }
   PG_RETURN_NULL();
@@ -187,7 +209,8 @@ PG_FUNCTION_INFO_V1(termgate_guard_has_passed);
 Datum termgate_guard_has_passed(PG_FUNCTION_ARGS) {
   ScopeName scope;
   if (!from_layer1()) { PG_RETURN_BOOL(false); }
-  PG_RETURN_BOOL(PG_ARGISNULL(0) ? passes_has_scope(NULL) : argument_scope(fcinfo, 0, &scope) && passes_has_scope(&scope));
+  PG_RETURN_BOOL(PG_ARGISNULL(0) ? passes_has_scope(NULL)
+                                 : argument_scope(fcinfo, 0, &scope) && passes_has_scope(&scope));
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_last_pass);
@@ -200,8 +223,12 @@ Datum termgate_guard_last_pass(PG_FUNCTION_ARGS) {
   Datum values[2];
   bool nulls[2] = {false, false};
   Pass* pass = NULL;
-  if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE) { elog(ERROR, "guard_last_pass() returns a row"); }
-  if (from_layer1() && (PG_ARGISNULL(0) || argument_scope(fcinfo, 0, &scope))) { pass = passes_of_scope(PG_ARGISNULL(0) ? NULL : &scope); }
+  if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE) {
+    elog(ERROR, "guard_last_pass() returns a row");
+  }
+  if (from_layer1() && (PG_ARGISNULL(0) || argument_scope(fcinfo, 0, &scope))) {
+    pass = passes_of_scope(PG_ARGISNULL(0) ? NULL : &scope);
+  }
   nulls[0] = nulls[1] = pass == NULL;
   values[0] = pass == NULL ? (Datum)0 : SCOPE_DATUM(pass->scope);
   values[1] = pass == NULL ? (Datum)0 : Int64GetDatum(pass->term);
@@ -237,7 +264,9 @@ static Datum carry_append(CarriedAppend append, FunctionCallInfo fcinfo) {
 PG_FUNCTION_INFO_V1(termgate_guard_append);
 Datum termgate_guard_append(PG_FUNCTION_ARGS) { return carry_append(interface.append, fcinfo); }
 PG_FUNCTION_INFO_V1(termgate_guard_append_many);
-Datum termgate_guard_append_many(PG_FUNCTION_ARGS) { return carry_append(interface.append_many, fcinfo); }
+Datum termgate_guard_append_many(PG_FUNCTION_ARGS) {
+  return carry_append(interface.append_many, fcinfo);
+}
 
 PG_FUNCTION_INFO_V1(termgate_guard_layer1_call);
 // For layer 1: marks its own notification or count, from the call with true to the call with false.
@@ -253,7 +282,9 @@ Datum termgate_guard_state(PG_FUNCTION_ARGS) {
   TupleDesc description;
   Datum values[2];
   bool nulls[2] = {false, false};
-  if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE) { elog(ERROR, "guard_state() returns a row"); }
+  if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE) {
+    elog(ERROR, "guard_state() returns a row");
+  }
   values[0] = BoolGetDatum(preloaded);
   values[1] = BoolGetDatum(preloaded && place_in_list(shared_preload_libraries_string) == 0);
   PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));

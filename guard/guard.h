@@ -129,7 +129,8 @@ extern void layer1_require_leases(const char* required);
 extern void layer1_wait(const ScopeName* scope);
 extern void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fence, bool too_early);
 extern void layer1_check_by_row(const ScopeName* scope, int64 term);
-extern char* layer1_would_refuse(const ScopeName* scope, int64 term, const Fence* fence, bool too_early);
+extern char* layer1_would_refuse(const ScopeName* scope, int64 term, const Fence* fence,
+                                 bool too_early);
 extern bool layer1_is_busy(void);
 extern uint64 layer1_execute(Layer1Call* statement, Datum* values);
 

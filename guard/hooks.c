@@ -27,11 +27,13 @@ static int writing = 0;
 static bool on_credit = false;
 
 bool hooks_exempt(void) {
-  return IsBinaryUpgrade || !IsUnderPostmaster || proc_exit_inprogress || IsAutoVacuumProcess() || IsLogicalWorker() ||
-         RecoveryInProgress();
+  return IsBinaryUpgrade || !IsUnderPostmaster || proc_exit_inprogress || IsAutoVacuumProcess() ||
+         IsLogicalWorker() || RecoveryInProgress();
 }
 
-static bool guarding(void) { return guard_mode() != GUARD_OFF && !layer1_is_busy() && !hooks_exempt(); }
+static bool guarding(void) {
+  return guard_mode() != GUARD_OFF && !layer1_is_busy() && !hooks_exempt();
+}
 
 static Snapshot statement_snapshot(void) {
   if (ActiveSnapshotSet()) { return GetActiveSnapshot(); }
@@ -92,7 +94,8 @@ static void executor_start(QueryDesc* query, int flags) {
 }
 
 static bool writes(const QueryDesc* query) {
-  return guarding() && !IsParallelWorker() && statement_writes(query, query->estate->es_top_eflags) &&
+  return guarding() && !IsParallelWorker() &&
+         statement_writes(query, query->estate->es_top_eflags) &&
          !statement_writes_layer1_alone(query->plannedstmt);
 }
 
@@ -147,7 +150,8 @@ static bool before_utility(const Node* statement) {
     return false;
   }
   if (utility_is_free(statement)) {
-    if (!IsA(statement, VariableSetStmt) && !IsA(statement, VariableShowStmt) && !IsA(statement, TransactionStmt)) {
+    if (!IsA(statement, VariableSetStmt) && !IsA(statement, VariableShowStmt) &&
+        !IsA(statement, TransactionStmt)) {
       check_statement_runs();
     }
     return false;
@@ -159,7 +163,9 @@ static bool before_utility(const Node* statement) {
 }
 
 // A statement that only sets a setting cannot write.
-static bool only_sets(const Node* statement) { return IsA(statement, VariableSetStmt) || IsA(statement, TransactionStmt); }
+static bool only_sets(const Node* statement) {
+  return IsA(statement, VariableSetStmt) || IsA(statement, TransactionStmt);
+}
 
 static void process_utility(UTILITY_PARAMETERS) {
   bool is_writer = guarding() && !IsParallelWorker() && before_utility(planned->utilityStmt);
@@ -195,14 +201,18 @@ static void before_function(Oid function) {
   if (function_is_notify(function) && layer1_usable() && GetUserId() == layer1_owner()) { return; }
   if (IsInParallelMode()) {
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                    errmsg("%s cannot be checked in a parallel query of a guarded session", format_procedure(function)),
-                    errhint("The function that calls it is not PARALLEL SAFE: ALTER FUNCTION ... PARALLEL UNSAFE.")));
+                    errmsg("%s cannot be checked in a parallel query of a guarded session",
+                           format_procedure(function)),
+                    errhint("The function that calls it is not PARALLEL SAFE: ALTER FUNCTION ... "
+                            "PARALLEL UNSAFE.")));
   }
   check_statement_runs();
   used_traceless = true;
   // The default of a serial column: a number is not data, and the end of the transaction sees
   // whether the check has passed.
-  if (!(on_credit && passes_count() == 0 && function_is_nextval(function))) { check_require(statement_snapshot()); }
+  if (!(on_credit && passes_count() == 0 && function_is_nextval(function))) {
+    check_require(statement_snapshot());
+  }
 }
 
 static void object_access(ObjectAccessType access, Oid class, Oid object, int sub, void* argument) {
@@ -214,7 +224,9 @@ static void object_access(ObjectAccessType access, Oid class, Oid object, int su
 // looked earlier, and others may have run since.
 static void leases_before_commit(void) {
   const char* required = GetConfigOption("termgate.required_leases", true, false);
-  if (required != NULL && required[0] != '\0' && layer1_found()) { layer1_require_leases(required); }
+  if (required != NULL && required[0] != '\0' && layer1_found()) {
+    layer1_require_leases(required);
+  }
 }
 
 static void before_commit(bool prepares) {
@@ -248,7 +260,8 @@ static void on_transaction(XactEvent event, void* argument pg_attribute_unused()
   }
 }
 
-static void on_savepoint(SubXactEvent event, SubTransactionId sub pg_attribute_unused(), SubTransactionId parent pg_attribute_unused(),
+static void on_savepoint(SubXactEvent event, SubTransactionId sub pg_attribute_unused(),
+                         SubTransactionId parent pg_attribute_unused(),
                          void* argument pg_attribute_unused()) {
   if (event == SUBXACT_EVENT_COMMIT_SUB) {
     passes_savepoint_released(GetCurrentTransactionNestLevel());

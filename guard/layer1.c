@@ -27,11 +27,14 @@ typedef struct Layer1 {
 // 0025_require.sql.
 static Layer1Call declared = {"_guard_declared", false, 2, {TEXTOID, TEXTOID}, NULL, 0};
 static Layer1Call wait_for_raise = {"_guard_wait", false, 1, {TEXTOID}, NULL, 0};
-static Layer1Call verdict = {"_guard_verdict", false, 6, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID, INT8OID}, NULL, 0};
+static Layer1Call verdict = {
+    "_guard_verdict", false, 6, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID, INT8OID}, NULL, 0};
 static Layer1Call by_row = {"_guard_by_row", false, 2, {TEXTOID, INT8OID}, NULL, 0};
-static Layer1Call would_refuse = {"_guard_would_refuse", false, 5, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID}, NULL, 0};
+static Layer1Call would_refuse = {
+    "_guard_would_refuse", false, 5, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID}, NULL, 0};
 static Layer1Call required_leases = {"_guard_required", false, 1, {TEXTOID}, NULL, 0};
-static const Layer1Call* const functions[] = {&declared, &wait_for_raise, &verdict, &by_row, &would_refuse, &required_leases};
+static const Layer1Call* const functions[] = {&declared, &wait_for_raise, &verdict,
+                                              &by_row,   &would_refuse,   &required_leases};
 
 static Layer1 here;
 // Learned from layer 1 by this session: in this database, fences of this generation or a later one
@@ -65,10 +68,13 @@ static void forget(void) {
 }
 
 static void relation_changed(Datum argument pg_attribute_unused(), Oid relation) {
-  if (relation == InvalidOid || relation == here.fences || relation == here.primary_key) { forget(); }
+  if (relation == InvalidOid || relation == here.fences || relation == here.primary_key) {
+    forget();
+  }
 }
 
-static void catalog_changed(Datum argument pg_attribute_unused(), int cache pg_attribute_unused(), uint32 hash pg_attribute_unused()) {
+static void catalog_changed(Datum argument pg_attribute_unused(), int cache pg_attribute_unused(),
+                            uint32 hash pg_attribute_unused()) {
   ++news;
   here.valid = false;
   known_missing = false;
@@ -87,7 +93,8 @@ static Oid schema_of_extension(void) {
   ScanKeyData key;
   SysScanDesc scan;
   HeapTuple row;
-  ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ, CStringGetDatum("termgate_guard"));
+  ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
+              CStringGetDatum("termgate_guard"));
   scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1, &key);
   row = systable_getnext(scan);
   if (HeapTupleIsValid(row)) { schema = ((Form_pg_extension)GETSTRUCT(row))->extnamespace; }
@@ -99,7 +106,8 @@ static Oid schema_of_extension(void) {
 // Why layer 1 cannot be used; empty otherwise.
 static char problem[256];
 static const char* remedy = "";
-static const char other_version[] = "Layer 1 is of another version than the guard: run termgate init, or build the extension anew.";
+static const char other_version[] =
+    "Layer 1 is of another version than the guard: run termgate init, or build the extension anew.";
 
 static bool not_usable(const char* next_step, const char* format, ...) pg_attribute_printf(2, 3);
 static bool not_usable(const char* next_step, const char* format, ...) {
@@ -112,16 +120,20 @@ static bool not_usable(const char* next_step, const char* format, ...) {
 }
 
 static void refuse(void) {
-  ereport(ERROR, (errcode(ERRCODE_FENCE_UNTRUSTED),
-                  errmsg("TG004 this session is guarded, and its writes cannot be checked in database \"%s\": %s",
-                         get_database_name(MyDatabaseId), problem),
-                  errhint("%s", remedy)));
+  ereport(
+      ERROR,
+      (errcode(ERRCODE_FENCE_UNTRUSTED),
+       errmsg(
+           "TG004 this session is guarded, and its writes cannot be checked in database \"%s\": %s",
+           get_database_name(MyDatabaseId), problem),
+       errhint("%s", remedy)));
 }
 
 static bool find_column(AttrNumber* number, Oid fences, const char* name, Oid type) {
   *number = get_attnum(fences, name);
   if (*number == InvalidAttrNumber || get_atttype(fences, *number) != type) {
-    return not_usable(other_version, "table fences has no column %s of type %s", name, format_type_be(type));
+    return not_usable(other_version, "table fences has no column %s of type %s", name,
+                      format_type_be(type));
   }
   return true;
 }
@@ -146,7 +158,10 @@ static bool find_functions(const Layer1* found) {
   for (i = 0; i < (int)lengthof(functions); ++i) {
     const Layer1Call* call = functions[i];
     Oid function = function_of(found->schema, call->text, call->arguments, call->types);
-    if (!OidIsValid(function)) { return not_usable(other_version, "schema \"%s\" has no function %s", found->schema, call->text); }
+    if (!OidIsValid(function)) {
+      return not_usable(other_version, "schema \"%s\" has no function %s", found->schema,
+                        call->text);
+    }
     if (owner_of_function(function) != found->owner) {
       return not_usable("All of layer 1 belongs to one role: run termgate init as that role.",
                         "function %s and table fences belong to two roles", call->text);
@@ -156,19 +171,24 @@ static bool find_functions(const Layer1* found) {
 }
 
 static int64 seed(const char* schema, int64 kind) {
-  return DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, CStringGetTextDatum(schema), Int64GetDatum(kind)));
+  return DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID,
+                                               CStringGetTextDatum(schema), Int64GetDatum(kind)));
 }
 
 static void find_passing(Layer1* found) {
-  static const char* const names[] = {"check_term", "check_session", "check_claim", "check_claim_text",
-                                      "append",     "append_many",   "claim_write"};
+  static const char* const names[] = {"check_term",       "check_session", "check_claim",
+                                      "check_claim_text", "append",        "append_many",
+                                      "claim_write"};
   Oid none = InvalidOid;
   size_t i;
   found->passing_count = 0;
   for (i = 0; i < lengthof(names); ++i) {
     // -1: any number of arguments.
     Oid function = function_of(found->schema, names[i], -1, &none);
-    if (OidIsValid(function)) { found->passing[found->passing_count++] = GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(function)); }
+    if (OidIsValid(function)) {
+      found->passing[found->passing_count++] =
+          GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(function));
+    }
   }
 }
 
@@ -195,10 +215,13 @@ static void lock_fences(Oid table, const char* schema) {
     SET_LOCKTAG_RELATION(tag, MyDatabaseId, table);
     holder = GetLockConflicts(&tag, AccessShareLock, NULL);
     process = VirtualTransactionIdIsValid(*holder) ? PROCESS_OF(*holder) : NULL;
-    ereport(ERROR, (errcode(ERRCODE_BLOCKED),
-                    errmsg("TG006 table fences in schema \"%s\" is locked by pid %d, so no check can read it", schema,
-                           process == NULL ? 0 : process->pid),
-                    errhint("Somebody has locked the whole table. Its session ends by COMMIT, ROLLBACK or pg_terminate_backend.")));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_BLOCKED),
+         errmsg("TG006 table fences in schema \"%s\" is locked by pid %d, so no check can read it",
+                schema, process == NULL ? 0 : process->pid),
+         errhint("Somebody has locked the whole table. Its session ends by COMMIT, ROLLBACK or "
+                 "pg_terminate_backend.")));
   }
   PG_END_TRY();
   LockTimeout = own;
@@ -213,21 +236,28 @@ static bool find_table(Layer1* found) {
     fences = try_relation_open(found->fences, AccessShareLock);
     UnlockRelationOid(found->fences, AccessShareLock);
   }
-  if (fences == NULL) { return not_usable("Run termgate init for this database.", "schema \"%s\" holds no layer 1", found->schema); }
-  plain = fences->rd_rel->relkind == RELKIND_RELATION && fences->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
+  if (fences == NULL) {
+    return not_usable("Run termgate init for this database.", "schema \"%s\" holds no layer 1",
+                      found->schema);
+  }
+  plain = fences->rd_rel->relkind == RELKIND_RELATION &&
+          fences->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
   found->owner = fences->rd_rel->relowner;
   list_free(RelationGetIndexList(fences));
   found->primary_key = fences->rd_pkindex;
   relation_close(fences, AccessShareLock);
   if (!plain || !OidIsValid(found->primary_key)) {
-    return not_usable("Run termgate init for this database.", "fences in schema \"%s\" is not layer 1's table", found->schema);
+    return not_usable("Run termgate init for this database.",
+                      "fences in schema \"%s\" is not layer 1's table", found->schema);
   }
   // A user who may act as the owner of the fences could change them.
   if (!superuser_arg(found->owner) && is_member_of_role_nosuper(GetSessionUserId(), found->owner)) {
     return not_usable("Let applications connect as another role than the owner of layer 1.",
-                      "its fences belong to role \"%s\", as which this session may act", GetUserNameFromId(found->owner, false));
+                      "its fences belong to role \"%s\", as which this session may act",
+                      GetUserNameFromId(found->owner, false));
   }
-  return find_column(&found->scope, found->fences, "scope", TEXTOID) && find_column(&found->term, found->fences, "term", INT8OID) &&
+  return find_column(&found->scope, found->fences, "scope", TEXTOID) &&
+         find_column(&found->term, found->fences, "term", INT8OID) &&
          find_column(&found->generation, found->fences, "generation", INT8OID) &&
          find_column(&found->vouched, found->fences, "vouched", OIDOID) &&
          find_column(&found->raised, found->fences, "raised_xid", XID8OID);
@@ -241,7 +271,8 @@ static bool find(Layer1* found) {
   found->schema_oid = schema_of_extension();
   schema = OidIsValid(found->schema_oid) ? get_namespace_name(found->schema_oid) : NULL;
   if (schema == NULL) {
-    return not_usable("As a superuser: CREATE EXTENSION termgate_guard SCHEMA termgate;", "extension termgate_guard was not created there");
+    return not_usable("As a superuser: CREATE EXTENSION termgate_guard SCHEMA termgate;",
+                      "extension termgate_guard was not created there");
   }
   memcpy(found->schema, schema, Min(strlen(schema) + 1, sizeof found->schema));
   if (!find_table(found)) { return false; }
@@ -264,7 +295,8 @@ bool layer1_usable(void) {
   if (here.valid) { return true; }
   memset(&found, 0, sizeof found);
   if (!find(&found)) { return false; }
-  if (found.schema_oid != here.schema_oid || strcmp(found.schema, here.schema) != 0 || found.fences != here.fences) {
+  if (found.schema_oid != here.schema_oid || strcmp(found.schema, here.schema) != 0 ||
+      found.fences != here.fences) {
     trust_known = false;
     ++plans_epoch;
     claim_forget_keys();
@@ -298,7 +330,8 @@ bool layer1_owns(Oid relation) {
   row = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
   if (HeapTupleIsValid(row)) {
     Form_pg_class class = (Form_pg_class)GETSTRUCT(row);
-    owned = class->relnamespace == here.schema_oid && class->relowner == here.owner && class->relkind == RELKIND_RELATION;
+    owned = class->relnamespace == here.schema_oid && class->relowner == here.owner &&
+            class->relkind == RELKIND_RELATION;
     ReleaseSysCache(row);
   }
   return owned;
@@ -331,7 +364,8 @@ static struct {
 static void last_row_is_gone(void) { last_row.valid = false; }
 
 static bool is_same_scope(const ScopeName* one, const ScopeName* other) {
-  return VARSIZE(&one->text.header) == VARSIZE(&other->text.header) && memcmp(&one->text, &other->text, VARSIZE(&one->text.header)) == 0;
+  return VARSIZE(&one->text.header) == VARSIZE(&other->text.header) &&
+         memcmp(&one->text, &other->text, VARSIZE(&one->text.header)) == 0;
 }
 
 // Computes the same as _queue_key() and _turnstile_key(); layer1_verdict() compares the results
@@ -341,10 +375,10 @@ void layer1_keys(const ScopeName* scope, ScopeKeys* keys) {
     *keys = last_row.keys;
     return;
   }
-  keys->queue =
-      DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, SCOPE_DATUM(scope), Int64GetDatum(here.queue_seed)));
-  keys->turnstile =
-      DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, SCOPE_DATUM(scope), Int64GetDatum(here.turnstile_seed)));
+  keys->queue = DatumGetInt64(DirectFunctionCall2Coll(
+      hashtextextended, C_COLLATION_OID, SCOPE_DATUM(scope), Int64GetDatum(here.queue_seed)));
+  keys->turnstile = DatumGetInt64(DirectFunctionCall2Coll(
+      hashtextextended, C_COLLATION_OID, SCOPE_DATUM(scope), Int64GetDatum(here.turnstile_seed)));
   if (last_row.valid && is_same_scope(scope, &last_row.scope)) {
     last_row.keys = *keys;
     last_row.has_keys = true;
@@ -385,13 +419,16 @@ static void read_row(HeapTuple row, TupleDesc description, Fence* fence) {
     fence->term = DatumGetInt64(values[term]);
     fence->generation = DatumGetInt64(values[generation]);
     fence->vouched = DatumGetObjectId(values[vouched]) == here.fences;
-    if (!absent[raised]) { fence->raised = FullTransactionIdFromU64(DatumGetUInt64(values[raised])); }
+    if (!absent[raised]) {
+      fence->raised = FullTransactionIdFromU64(DatumGetUInt64(values[raised]));
+    }
   }
   pfree(values);
   pfree(absent);
 }
 
-static void remember_row(const ScopeName* scope, HeapTuple row, const Fence* fence, Relation fences) {
+static void remember_row(const ScopeName* scope, HeapTuple row, const Fence* fence,
+                         Relation fences) {
   last_row.valid = false;
   if (row->t_len <= sizeof last_row.bytes && fence->found) {
     memcpy(&last_row.scope, scope, VARSIZE(&scope->text.header) + 1);
@@ -411,9 +448,11 @@ static void remember_row(const ScopeName* scope, HeapTuple row, const Fence* fen
 static bool is_unchanged(HeapTupleHeader there) {
   HeapTupleHeader seen = (HeapTupleHeader)last_row.bytes;
   size_t data = offsetof(HeapTupleHeaderData, t_bits);
-  return there->t_hoff == seen->t_hoff && HeapTupleHeaderGetRawXmin(there) == HeapTupleHeaderGetRawXmin(seen) &&
+  return there->t_hoff == seen->t_hoff &&
+         HeapTupleHeaderGetRawXmin(there) == HeapTupleHeaderGetRawXmin(seen) &&
          HeapTupleHeaderXminCommitted(there) && !HeapTupleHeaderXminInvalid(there) &&
-         ((there->t_infomask & HEAP_XMAX_INVALID) != 0 || HEAP_XMAX_IS_LOCKED_ONLY(there->t_infomask)) &&
+         ((there->t_infomask & HEAP_XMAX_INVALID) != 0 ||
+          HEAP_XMAX_IS_LOCKED_ONLY(there->t_infomask)) &&
          memcmp((char*)there + data, last_row.bytes + data, last_row.length - data) == 0;
 }
 
@@ -426,7 +465,8 @@ static bool last_row_is_in(Buffer buffer) {
   page = BufferGetPage(buffer);
   if (offset <= PageGetMaxOffsetNumber(page)) {
     ItemId item = PageGetItemId(page, offset);
-    same = ItemIdIsNormal(item) && ItemIdGetLength(item) == last_row.length && is_unchanged((HeapTupleHeader)PageGetItem(page, item));
+    same = ItemIdIsNormal(item) && ItemIdGetLength(item) == last_row.length &&
+           is_unchanged((HeapTupleHeader)PageGetItem(page, item));
   }
   UnlockReleaseBuffer(buffer);
   return same;
@@ -434,7 +474,10 @@ static bool last_row_is_in(Buffer buffer) {
 
 static bool last_row_is_there(Relation fences, const ScopeName* scope) {
   BlockNumber block = ItemPointerGetBlockNumberNoCheck(&last_row.place);
-  if (!last_row.valid || !is_same_scope(scope, &last_row.scope) || RelationGetNumberOfBlocks(fences) <= block) { return false; }
+  if (!last_row.valid || !is_same_scope(scope, &last_row.scope) ||
+      RelationGetNumberOfBlocks(fences) <= block) {
+    return false;
+  }
   last_row.buffer = ReadBuffer(fences, block);
   return last_row_is_in(last_row.buffer);
 }
@@ -442,8 +485,10 @@ static bool last_row_is_there(Relation fences, const ScopeName* scope) {
 // The same without opening the table, if its block is still in the same place of the server's
 // memory. False proves nothing.
 static bool last_row_is_where_it_was(const ScopeName* scope) {
-  return here.valid && last_row.valid && BufferIsValid(last_row.buffer) && is_same_scope(scope, &last_row.scope) &&
-         READ_RECENT_BUFFER(last_row.file, ItemPointerGetBlockNumberNoCheck(&last_row.place), last_row.buffer) &&
+  return here.valid && last_row.valid && BufferIsValid(last_row.buffer) &&
+         is_same_scope(scope, &last_row.scope) &&
+         READ_RECENT_BUFFER(last_row.file, ItemPointerGetBlockNumberNoCheck(&last_row.place),
+                            last_row.buffer) &&
          last_row_is_in(last_row.buffer);
 }
 
@@ -466,7 +511,8 @@ static void scan_for_row(Relation fences, const ScopeName* scope, Fence* fence) 
 
 // Whether the row that was read last has this fence for the scope. It may have changed since.
 bool layer1_remembers(const ScopeName* scope, int64 term) {
-  return here.valid && last_row.valid && last_row.fence.term == term && is_same_scope(scope, &last_row.scope);
+  return here.valid && last_row.valid && last_row.fence.term == term &&
+         is_same_scope(scope, &last_row.scope);
 }
 
 void layer1_read_fence(const ScopeName* scope, Fence* fence) {
@@ -487,7 +533,9 @@ void layer1_read_fence(const ScopeName* scope, Fence* fence) {
   relation_close(fences, AccessShareLock);
 }
 
-bool layer1_trusts(const Fence* fence) { return fence->found && trust_known && fence->vouched && fence->generation >= trusted_since; }
+bool layer1_trusts(const Fence* fence) {
+  return fence->found && trust_known && fence->vouched && fence->generation >= trusted_since;
+}
 
 static const char* call_text(const Layer1Call* call) {
   StringInfoData text;
@@ -495,7 +543,9 @@ static const char* call_text(const Layer1Call* call) {
   if (call->is_statement) { return psprintf(call->text, quote_identifier(here.schema)); }
   initStringInfo(&text);
   appendStringInfo(&text, "SELECT * FROM %s.%s(", quote_identifier(here.schema), call->text);
-  for (i = 0; i < call->arguments; ++i) { appendStringInfo(&text, "%s$%d", i == 0 ? "" : ", ", i + 1); }
+  for (i = 0; i < call->arguments; ++i) {
+    appendStringInfo(&text, "%s$%d", i == 0 ? "" : ", ", i + 1);
+  }
   appendStringInfoChar(&text, ')');
   return text.data;
 }
@@ -506,12 +556,14 @@ static uint64 execute(Layer1Call* call, Datum* values, const char* nulls) {
   if (call->plan == NULL) {
     SPIPlanPtr plan = SPI_prepare(call_text(call), call->arguments, call->types);
     if (plan == NULL || SPI_keepplan(plan) != 0) {
-      elog(ERROR, "termgate_guard cannot prepare %s: %s", call->text, SPI_result_code_string(SPI_result));
+      elog(ERROR, "termgate_guard cannot prepare %s: %s", call->text,
+           SPI_result_code_string(SPI_result));
     }
     call->plan = plan;
     call->plan_epoch = plans_epoch;
   }
-  done = SPI_execute_plan(call->plan, values, nulls, IsInParallelMode(), call->is_statement ? 0 : 1);
+  done =
+      SPI_execute_plan(call->plan, values, nulls, IsInParallelMode(), call->is_statement ? 0 : 1);
   if (done < 0 || (!call->is_statement && (done != SPI_OK_SELECT || SPI_processed != 1))) {
     elog(ERROR, "termgate_guard: %s gave no answer", call->text);
   }
@@ -528,7 +580,8 @@ static void forget_outdated_plan(Layer1Call* call) {
 // Calls a function of layer 1 as its owner, so that a guarded role needs no privileges on it. Our
 // hooks ignore it meanwhile. Returns `columns` of the answer's only row; values that are not plain
 // are copied to the caller's memory.
-static uint64 call_layer1(Layer1Call* call, Datum* values, const char* nulls, int columns, Datum* answer, bool* absent) {
+static uint64 call_layer1(Layer1Call* call, Datum* values, const char* nulls, int columns,
+                          Datum* answer, bool* absent) {
   MemoryContext caller = CurrentMemoryContext;
   Oid user;
   int security;
@@ -542,7 +595,9 @@ static uint64 call_layer1(Layer1Call* call, Datum* values, const char* nulls, in
   {
     SetUserIdAndSecContext(here.owner, security | SECURITY_LOCAL_USERID_CHANGE);
     if (own_snapshot) { PushActiveSnapshot(GetTransactionSnapshot()); }
-    if (SPI_connect() != SPI_OK_CONNECT) { elog(ERROR, "termgate_guard cannot reach the SQL interface"); }
+    if (SPI_connect() != SPI_OK_CONNECT) {
+      elog(ERROR, "termgate_guard cannot reach the SQL interface");
+    }
     rows = execute(call, values, nulls);
     for (int i = 0; i < columns; ++i) {
       Form_pg_attribute column = TupleDescAttr(SPI_tuptable->tupdesc, i);
@@ -567,14 +622,17 @@ static uint64 call_layer1(Layer1Call* call, Datum* values, const char* nulls, in
 
 // Reads the session's declaration with layer 1; raises TG002 or TG005.
 void layer1_declared(ScopeName* scope, int64* term) {
-  Datum values[2] = {CStringGetTextDatum(claim_scope_text()), CStringGetTextDatum(claim_term_text())};
+  Datum values[2] = {CStringGetTextDatum(claim_scope_text()),
+                     CStringGetTextDatum(claim_term_text())};
   Datum answer[2];
   bool absent[2];
   text* name;
   call_layer1(&declared, values, NULL, 2, answer, absent);
   if (absent[0] || absent[1]) { elog(ERROR, "termgate_guard: layer 1 read no claim"); }
   name = DatumGetTextPP(answer[0]);
-  if (!claim_set_name(scope, VARDATA_ANY(name), (size_t)VARSIZE_ANY_EXHDR(name))) { elog(ERROR, "termgate_guard: layer 1 read no scope"); }
+  if (!claim_set_name(scope, VARDATA_ANY(name), (size_t)VARSIZE_ANY_EXHDR(name))) {
+    elog(ERROR, "termgate_guard: layer 1 read no scope");
+  }
   *term = DatumGetInt64(answer[1]);
 }
 
@@ -653,4 +711,6 @@ char* layer1_would_refuse(const ScopeName* scope, int64 term, const Fence* fence
   return absent[0] ? NULL : text_to_cstring(DatumGetTextPP(answer[0]));
 }
 
-uint64 layer1_execute(Layer1Call* statement, Datum* values) { return call_layer1(statement, values, NULL, 0, NULL, NULL); }
+uint64 layer1_execute(Layer1Call* statement, Datum* values) {
+  return call_layer1(statement, values, NULL, 0, NULL, NULL);
+}

@@ -35,8 +35,10 @@ void passes_forget(void) {
   by_keys = NULL;
 }
 
-static bool is_pass_of(const Pass* pass, const ScopeKeys* keys, const ScopeName* scope, int64 term) {
-  return pass->term == term && pass->keys.queue == keys->queue && pass->keys.turnstile == keys->turnstile &&
+static bool is_pass_of(const Pass* pass, const ScopeKeys* keys, const ScopeName* scope,
+                       int64 term) {
+  return pass->term == term && pass->keys.queue == keys->queue &&
+         pass->keys.turnstile == keys->turnstile &&
          VARSIZE(&pass->scope->text.header) == VARSIZE(&scope->text.header) &&
          memcmp(&pass->scope->text, &scope->text, VARSIZE(&scope->text.header)) == 0;
 }
@@ -63,7 +65,9 @@ Pass* passes_find(const ScopeKeys* keys, const ScopeName* scope, int64 term) {
   if (by_keys != NULL) {
     IndexEntry* entry = hash_search(by_keys, keys, HASH_FIND, NULL);
     // After a ROLLBACK TO the index still has entries of dropped passes.
-    return entry != NULL && entry->at < count && is_pass_of(&passes[entry->at], keys, scope, term) ? &passes[entry->at] : NULL;
+    return entry != NULL && entry->at < count && is_pass_of(&passes[entry->at], keys, scope, term)
+               ? &passes[entry->at]
+               : NULL;
   }
   for (i = count - 1; i >= 0; --i) {
     if (is_pass_of(&passes[i], keys, scope, term)) { return &passes[i]; }
@@ -79,8 +83,9 @@ bool passes_has_scope(const ScopeName* scope) {
   for (i = count - 1; i >= 0 && i >= count - LISTED_MAX; --i) {
     const Pass* pass = &passes[i];
     if (pass->epoch == epoch && pass->compared &&
-        (scope == NULL || (VARSIZE(&pass->scope->text.header) == VARSIZE(&scope->text.header) &&
-                           memcmp(&pass->scope->text, &scope->text, VARSIZE(&scope->text.header)) == 0))) {
+        (scope == NULL ||
+         (VARSIZE(&pass->scope->text.header) == VARSIZE(&scope->text.header) &&
+          memcmp(&pass->scope->text, &scope->text, VARSIZE(&scope->text.header)) == 0))) {
       return true;
     }
   }
@@ -94,8 +99,10 @@ Pass* passes_of_scope(const ScopeName* scope) {
   int i;
   for (i = count - 1; i >= 0 && i >= count - LISTED_MAX; --i) {
     Pass* pass = &passes[i];
-    if (!pass->by_row && (scope == NULL || (VARSIZE(&pass->scope->text.header) == VARSIZE(&scope->text.header) &&
-                                            memcmp(&pass->scope->text, &scope->text, VARSIZE(&scope->text.header)) == 0))) {
+    if (!pass->by_row &&
+        (scope == NULL ||
+         (VARSIZE(&pass->scope->text.header) == VARSIZE(&scope->text.header) &&
+          memcmp(&pass->scope->text, &scope->text, VARSIZE(&scope->text.header)) == 0))) {
       return pass;
     }
   }
@@ -129,7 +136,8 @@ Pass* passes_add(const ScopeKeys* keys, const ScopeName* scope, int64 term, bool
   ScopeName* name;
   if (count == capacity) { grow(); }
   if (by_keys == NULL && count >= LISTED_MAX) { make_index(); }
-  name = count < (int)lengthof(first_names) ? &first_names[count] : MemoryContextAlloc(TopTransactionContext, size);
+  name = count < (int)lengthof(first_names) ? &first_names[count]
+                                            : MemoryContextAlloc(TopTransactionContext, size);
   memcpy(name, scope, size);
   pass = &passes[count];
   pass->keys = *keys;

@@ -113,7 +113,8 @@ typedef RelFileNode RelationFile;
 #define RELATION_FILE(relation) ((relation)->rd_node)
 #endif
 #if PG_VERSION_NUM >= 140000
-#define READ_RECENT_BUFFER(file, block, buffer) ReadRecentBuffer((file), MAIN_FORKNUM, (block), (buffer))
+#define READ_RECENT_BUFFER(file, block, buffer) \
+  ReadRecentBuffer((file), MAIN_FORKNUM, (block), (buffer))
 #else
 #define READ_RECENT_BUFFER(file, block, buffer) ((void)(file), (void)(block), (void)(buffer), false)
 #endif
@@ -145,14 +146,14 @@ typedef RelFileNode RelationFile;
 #endif
 
 #if PG_VERSION_NUM >= 140000
-#define UTILITY_PARAMETERS                                                                                                                 \
-  PlannedStmt *planned, const char *text, bool read_only_tree, ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env, \
-      DestReceiver *dest, QueryCompletion *completion
+#define UTILITY_PARAMETERS                                                                    \
+  PlannedStmt *planned, const char *text, bool read_only_tree, ProcessUtilityContext context, \
+      ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, QueryCompletion *completion
 #define UTILITY_ARGUMENTS planned, text, read_only_tree, context, params, env, dest, completion
 #else
-#define UTILITY_PARAMETERS                                                                                                                \
-  PlannedStmt *planned, const char *text, ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, \
-      QueryCompletion *completion
+#define UTILITY_PARAMETERS                                                                     \
+  PlannedStmt *planned, const char *text, ProcessUtilityContext context, ParamListInfo params, \
+      QueryEnvironment *env, DestReceiver *dest, QueryCompletion *completion
 #define UTILITY_ARGUMENTS planned, text, context, params, env, dest, completion
 #endif
 
@@ -162,14 +163,18 @@ static inline TM_Result heap_update_row(Relation table, ItemPointer place, HeapT
   LockTupleMode mode;
 #if PG_VERSION_NUM >= 160000
   TU_UpdateIndexes indexes;
-  return heap_update(table, place, row, GetCurrentCommandId(true), InvalidSnapshot, true, &failure, &mode, &indexes);
+  return heap_update(table, place, row, GetCurrentCommandId(true), InvalidSnapshot, true, &failure,
+                     &mode, &indexes);
 #else
-  return heap_update(table, place, row, GetCurrentCommandId(true), InvalidSnapshot, true, &failure, &mode);
+  return heap_update(table, place, row, GetCurrentCommandId(true), InvalidSnapshot, true, &failure,
+                     &mode);
 #endif
 }
 
 #if PG_VERSION_NUM >= 140000
-#define INDEX_INSERT(index, values, absent, place, table, unique, how) index_insert(index, values, absent, place, table, unique, false, how)
+#define INDEX_INSERT(index, values, absent, place, table, unique, how) \
+  index_insert(index, values, absent, place, table, unique, false, how)
 #else
-#define INDEX_INSERT(index, values, absent, place, table, unique, how) index_insert(index, values, absent, place, table, unique, how)
+#define INDEX_INSERT(index, values, absent, place, table, unique, how) \
+  index_insert(index, values, absent, place, table, unique, how)
 #endif

@@ -45,7 +45,9 @@ static int places_wanted(void) {
 #endif
 }
 
-static Size shared_size(int places) { return add_size(offsetof(Shared, place), mul_size((Size)places, sizeof(Place))); }
+static Size shared_size(int places) {
+  return add_size(offsetof(Shared, place), mul_size((Size)places, sizeof(Place)));
+}
 
 static void request(void) {
 #if PG_VERSION_NUM >= 150000
@@ -108,7 +110,9 @@ static void leave(int status pg_attribute_unused(), Datum argument pg_attribute_
 static bool have_place(void) {
   int index = BACKEND_INDEX;
   if (mine != NULL) { return true; }
-  if (shared == NULL || IsParallelWorker() || index < 0 || index >= shared->places) { return false; }
+  if (shared == NULL || IsParallelWorker() || index < 0 || index >= shared->places) {
+    return false;
+  }
   mine = &shared->place[index];
   begin_change();
   mine->pid = MyProcPid;
@@ -155,7 +159,8 @@ void sessions_show_end(void) {
 
 bool sessions_leader_is_guarded(void) {
   int index = LEADER_INDEX;
-  return shared != NULL && index >= 0 && index < shared->places && shared->place[index].pid != 0 && shared->place[index].ratchet;
+  return shared != NULL && index >= 0 && index < shared->places && shared->place[index].pid != 0 &&
+         shared->place[index].ratchet;
 }
 
 // A refusal that mode observe has only observed: it is counted, and logged at most once a second.
@@ -164,7 +169,9 @@ void sessions_count_observed(const char* message) {
   TimestampTz now = GetCurrentTimestamp();
   size_t i;
   for (i = 0; shared != NULL && i < lengthof(codes); ++i) {
-    if (strncmp(message, codes[i], 5) == 0) { (void)pg_atomic_fetch_add_u64(&shared->counts[i].observed, 1); }
+    if (strncmp(message, codes[i], 5) == 0) {
+      (void)pg_atomic_fetch_add_u64(&shared->counts[i].observed, 1);
+    }
   }
   if (TimestampDifferenceExceeds(logged, now, 1000)) {
     logged = now;
@@ -179,7 +186,9 @@ static bool read_place(const Place* place, Place* copy) {
     pg_read_barrier();
     memcpy(copy, place, sizeof *copy);
     pg_read_barrier();
-    if ((before & 1) == 0 && before == pg_atomic_read_u32((pg_atomic_uint32*)&place->changes)) { return copy->pid != 0; }
+    if ((before & 1) == 0 && before == pg_atomic_read_u32((pg_atomic_uint32*)&place->changes)) {
+      return copy->pid != 0;
+    }
     CHECK_FOR_INTERRUPTS();
   }
 }
@@ -188,7 +197,8 @@ static Tuplestorestate* begin_rows(FunctionCallInfo fcinfo, TupleDesc* descripti
   ReturnSetInfo* result = (ReturnSetInfo*)fcinfo->resultinfo;
   MemoryContext before;
   Tuplestorestate* rows;
-  if (result == NULL || !IsA(result, ReturnSetInfo) || (result->allowedModes & SFRM_Materialize) == 0 ||
+  if (result == NULL || !IsA(result, ReturnSetInfo) ||
+      (result->allowedModes & SFRM_Materialize) == 0 ||
       get_call_result_type(fcinfo, NULL, description) != TYPEFUNC_COMPOSITE) {
     elog(ERROR, "this function returns rows, and belongs in FROM");
   }
@@ -232,7 +242,8 @@ Datum termgate_guard_observed(PG_FUNCTION_ARGS) {
   Tuplestorestate* rows = begin_rows(fcinfo, &description);
   size_t i;
   for (i = 0; shared != NULL && i < lengthof(codes); ++i) {
-    Datum values[2] = {CStringGetTextDatum(shared->counts[i].code), Int64GetDatum((int64)pg_atomic_read_u64(&shared->counts[i].observed))};
+    Datum values[2] = {CStringGetTextDatum(shared->counts[i].code),
+                       Int64GetDatum((int64)pg_atomic_read_u64(&shared->counts[i].observed))};
     bool nulls[2] = {false, false};
     tuplestore_putvalues(rows, description, values, nulls);
   }

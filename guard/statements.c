@@ -51,7 +51,8 @@ static int compare_oids(const void* a, const void* b) {
 }
 
 bool function_leaves_no_trace(Oid function) {
-  return function < FirstNormalObjectId && bsearch(&function, traceless, lengthof(traceless), sizeof traceless[0], compare_oids) != NULL;
+  return function < FirstNormalObjectId && bsearch(&function, traceless, lengthof(traceless),
+                                                   sizeof traceless[0], compare_oids) != NULL;
 }
 
 bool function_is_nextval(Oid function) { return function == 1574; }
@@ -82,8 +83,10 @@ bool statement_writes(const QueryDesc* query, int flags) {
   const PlannedStmt* plan = query->plannedstmt;
   if ((flags & EXEC_FLAG_EXPLAIN_ONLY) != 0) { return false; }
   // EXPLAIN ANALYZE CREATE TABLE AS is a SELECT whose destination is a table.
-  return plan->commandType != CMD_SELECT || plan->hasModifyingCTE || (query->dest != NULL && query->dest->mydest == DestIntoRel) ||
-         (plan->rowMarks != NIL && locks_rows(plan)) || (guard_checks_foreign_reads() && statement_touches_foreign(plan));
+  return plan->commandType != CMD_SELECT || plan->hasModifyingCTE ||
+         (query->dest != NULL && query->dest->mydest == DestIntoRel) ||
+         (plan->rowMarks != NIL && locks_rows(plan)) ||
+         (guard_checks_foreign_reads() && statement_touches_foreign(plan));
 }
 
 // Decided by which tables are written: applications have no privileges on layer 1's tables, so only
@@ -119,7 +122,10 @@ static bool writes_foreign_table(const PlannedStmt* plan) {
 // table needs a check, it needs it beforehand.
 bool statement_passes_by_itself(const PlannedStmt* plan) {
   ListCell* cell;
-  if (writes_foreign_table(plan) || (guard_checks_foreign_reads() && statement_touches_foreign(plan))) { return false; }
+  if (writes_foreign_table(plan) ||
+      (guard_checks_foreign_reads() && statement_touches_foreign(plan))) {
+    return false;
+  }
   foreach (cell, plan->invalItems) {
     const PlanInvalItem* item = lfirst(cell);
     if (item->cacheId == PROCOID && layer1_passes_by(item->hashValue)) { return true; }
@@ -130,10 +136,13 @@ bool statement_passes_by_itself(const PlannedStmt* plan) {
 static bool transaction_statement_is_free(const TransactionStmt* statement) {
   // A transaction is checked when it is prepared. Ending a prepared one needs a check as well,
   // because another session may have prepared it.
-  return statement->kind != TRANS_STMT_COMMIT_PREPARED && statement->kind != TRANS_STMT_ROLLBACK_PREPARED;
+  return statement->kind != TRANS_STMT_COMMIT_PREPARED &&
+         statement->kind != TRANS_STMT_ROLLBACK_PREPARED;
 }
 
-static bool copy_is_free(const CopyStmt* statement) { return !statement->is_from && statement->filename == NULL && !statement->is_program; }
+static bool copy_is_free(const CopyStmt* statement) {
+  return !statement->is_from && statement->filename == NULL && !statement->is_program;
+}
 
 // Statements that write nothing themselves. What they run in turn reaches the executor, or is a
 // utility statement again.

@@ -24,9 +24,12 @@ constexpr std::size_t lines_max = 500;
 constexpr int looked_at = 20'000;  // runs of jobs that are read
 constexpr int audit_max = 20'000;  // audit entries between two readings
 constexpr std::size_t scopes_max = 100'000;
-constexpr std::int64_t changes_ms = 600'000;  // how long a change of leader counts in termgate_lease_changes
-constexpr std::int64_t hour_ms = 3'600'000;   // how long a run of a job counts in termgate_job_runs and termgate_job_retries
-constexpr std::array<double, 12> hold_bounds = {0.1, 1, 5, 10, 30, 60, 300, 900, 3600, 21'600, 86'400, 604'800};  // seconds
+constexpr std::int64_t changes_ms =
+    600'000;  // how long a change of leader counts in termgate_lease_changes
+constexpr std::int64_t hour_ms =
+    3'600'000;  // how long a run of a job counts in termgate_job_runs and termgate_job_retries
+constexpr std::array<double, 12> hold_bounds = {0.1, 1,    5,      10,     30,     60, 300,
+                                                900, 3600, 21'600, 86'400, 604'800};  // seconds
 
 // A label's value: the format escapes a backslash, a quote and a line break, and nothing else.
 std::string label(std::string_view text) {
@@ -47,10 +50,13 @@ class DatabaseMetrics::Text {
     text_ += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
   }
   template <class Number>
-  void line(std::string_view name, const std::vector<std::pair<std::string_view, std::string>>& labels, Number number) {
+  void line(std::string_view name,
+            const std::vector<std::pair<std::string_view, std::string>>& labels, Number number) {
     std::string inside;
-    for (const auto& [key, value] : labels) inside += fmt::format("{}{}=\"{}\"", inside.empty() ? "" : ",", key, label(value));
-    text_ += inside.empty() ? fmt::format("{} {}\n", name, number) : fmt::format("{}{{{}}} {}\n", name, inside, number);
+    for (const auto& [key, value] : labels)
+      inside += fmt::format("{}{}=\"{}\"", inside.empty() ? "" : ",", key, label(value));
+    text_ += inside.empty() ? fmt::format("{} {}\n", name, number)
+                            : fmt::format("{}{{{}}} {}\n", name, inside, number);
   }
   std::string take() { return std::move(text_); }
 
@@ -70,32 +76,44 @@ void leases(const Scopes& scopes, Text& text) {
   for (const ScopeRow& row : scopes.rows) {
     if (!row.lease) continue;
     if (shown.size() < lines_max) shown.push_back(&row);
-    else if (row.state() == std::string_view("expired") && expired.size() < lines_max) expired.push_back(&row);
+    else if (row.state() == std::string_view("expired") && expired.size() < lines_max)
+      expired.push_back(&row);
   }
   const auto each = [&](std::string_view name, auto number) {
     for (const ScopeRow* row : shown) text.line(name, {{"scope", row->scope}}, number(*row));
   };
-  text.head("termgate_scopes", "gauge", "Scopes with a lease or a fence, by the state of the lease.");
+  text.head("termgate_scopes", "gauge",
+            "Scopes with a lease or a fence, by the state of the lease.");
   for (const char* state : {"held", "expired", "released", "no_lease"})
     text.line("termgate_scopes", {{"state", state}}, scopes.count(state));
-  text.head("termgate_lease_held", "gauge", "1 while somebody holds the lease of the scope; the first 500 by name.");
-  each("termgate_lease_held", [](const ScopeRow& row) { return row.state() == std::string_view("held") ? 1 : 0; });
-  text.head("termgate_lease_remaining_seconds", "gauge", "How long the lease lasts unless it is renewed; 0: it is over.");
+  text.head("termgate_lease_held", "gauge",
+            "1 while somebody holds the lease of the scope; the first 500 by name.");
+  each("termgate_lease_held",
+       [](const ScopeRow& row) { return row.state() == std::string_view("held") ? 1 : 0; });
+  text.head("termgate_lease_remaining_seconds", "gauge",
+            "How long the lease lasts unless it is renewed; 0: it is over.");
   each("termgate_lease_remaining_seconds", [](const ScopeRow& row) {
-    return static_cast<double>(row.lease->released_at_ms ? 0 : std::max<std::int64_t>(row.lease->remaining_ms, 0)) / 1000;
+    return static_cast<double>(
+               row.lease->released_at_ms ? 0 : std::max<std::int64_t>(row.lease->remaining_ms, 0)) /
+           1000;
   });
-  text.head("termgate_lease_expired", "gauge", "1 where a lease ran out, and was neither given back nor taken since; of all scopes.");
-  each("termgate_lease_expired", [](const ScopeRow& row) { return row.state() == std::string_view("expired") ? 1 : 0; });
-  for (const ScopeRow* row : expired) text.line("termgate_lease_expired", {{"scope", row->scope}}, 1);
+  text.head("termgate_lease_expired", "gauge",
+            "1 where a lease ran out, and was neither given back nor taken since; of all scopes.");
+  each("termgate_lease_expired",
+       [](const ScopeRow& row) { return row.state() == std::string_view("expired") ? 1 : 0; });
+  for (const ScopeRow* row : expired)
+    text.line("termgate_lease_expired", {{"scope", row->scope}}, 1);
   text.head("termgate_lease_term", "gauge", "The term under which the lease was granted last.");
   each("termgate_lease_term", [](const ScopeRow& row) { return row.lease->term; });
 }
 
 void fences(const Scopes& scopes, Text& text) {
-  text.head("termgate_fence_term", "gauge", "The highest term accepted in the scope; the first 500 by name.");
+  text.head("termgate_fence_term", "gauge",
+            "The highest term accepted in the scope; the first 500 by name.");
   std::size_t lines = 0;
   for (const ScopeRow& row : scopes.rows) {
-    if (row.fence && lines++ < lines_max) text.line("termgate_fence_term", {{"scope", row.scope}}, row.fence->term);
+    if (row.fence && lines++ < lines_max)
+      text.line("termgate_fence_term", {{"scope", row.scope}}, row.fence->term);
   }
   text.head("termgate_fences_untrusted", "gauge", "Scopes whose writes fail with TG004.");
   text.line("termgate_fences_untrusted", {}, scopes.untrusted());
@@ -104,13 +122,18 @@ void fences(const Scopes& scopes, Text& text) {
 void hand_overs(Database& database, Text& text) {
   const auto all = Info(database).hand_overs({}, static_cast<int>(lines_max));
   text.head("termgate_hand_over", "gauge",
-            "1 while a hand-over of the lease is in progress: asked (the holder has not left), or left (nobody has taken it yet).");
+            "1 while a hand-over of the lease is in progress: asked (the holder has not left), or "
+            "left (nobody has taken it yet).");
   for (const HandOverInfo& one : all) {
-    if (one.in_progress()) text.line("termgate_hand_over", {{"scope", one.scope}, {"state", one.state}}, 1);
+    if (one.in_progress())
+      text.line("termgate_hand_over", {{"scope", one.scope}, {"state", one.state}}, 1);
   }
-  text.head("termgate_hand_over_gap_seconds", "gauge", "How long nobody held the lease in the scope's last hand-over; the newest 500.");
+  text.head("termgate_hand_over_gap_seconds", "gauge",
+            "How long nobody held the lease in the scope's last hand-over; the newest 500.");
   for (const HandOverInfo& one : all) {
-    if (one.gap_ms) text.line("termgate_hand_over_gap_seconds", {{"scope", one.scope}}, static_cast<double>(*one.gap_ms) / 1000);
+    if (one.gap_ms)
+      text.line("termgate_hand_over_gap_seconds", {{"scope", one.scope}},
+                static_cast<double>(*one.gap_ms) / 1000);
   }
 }
 
@@ -127,17 +150,21 @@ void followers(Database& database, Text& text) {
   });
   if (all.size() > lines_max) all.resize(lines_max);
   text.head("termgate_follower_behind", "gauge", "Writes that the follower has not handled yet.");
-  for (const FollowerInfo& one : all) text.line("termgate_follower_behind", {{"follower", one.name}}, one.behind);
-  text.head("termgate_follower_behind_seconds", "gauge", "How long ago the oldest of them was written; 0: there is none.");
   for (const FollowerInfo& one : all)
-    text.line("termgate_follower_behind_seconds", {{"follower", one.name}}, static_cast<double>(one.behind_ms.value_or(0)) / 1000);
+    text.line("termgate_follower_behind", {{"follower", one.name}}, one.behind);
+  text.head("termgate_follower_behind_seconds", "gauge",
+            "How long ago the oldest of them was written; 0: there is none.");
+  for (const FollowerInfo& one : all)
+    text.line("termgate_follower_behind_seconds", {{"follower", one.name}},
+              static_cast<double>(one.behind_ms.value_or(0)) / 1000);
 }
 
 // If there are too many, those with the highest numbers are kept.
 template <class Key, class Number>
 std::vector<std::pair<Key, Number>> highest(const std::map<Key, Number>& all) {
   std::vector<std::pair<Key, Number>> sorted(all.begin(), all.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& one, const auto& other) { return one.second > other.second; });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& one, const auto& other) { return one.second > other.second; });
   if (sorted.size() > lines_max) sorted.resize(lines_max);
   return sorted;
 }
@@ -159,22 +186,29 @@ void runs_of_the_hour(const std::vector<JobRunInfo>& runs, Text& text) {
     }
     if (run.request == "dry-run") continue;
     if (run.status == "failed" || run.status == "lost") {
-      if (const auto next = began.find(job); next != began.end() && run.now_ms - next->second <= hour_ms) ++retries[job];
+      if (const auto next = began.find(job);
+          next != began.end() && run.now_ms - next->second <= hour_ms)
+        ++retries[job];
     }
     began[job] = run.started_at_ms;
   }
   text.head("termgate_job_runs", "gauge",
-            "Runs of jobs that began in the last hour, by host (the owner up to its first colon) and status; the 500 hosts with the most.");
+            "Runs of jobs that began in the last hour, by host (the owner up to its first colon) "
+            "and status; the 500 hosts with the most.");
   for (const auto& [host, count] : highest(of_host)) {
-    for (const auto& [status, runs_of_it] : by_host[host]) text.line("termgate_job_runs", {{"host", host}, {"status", status}}, runs_of_it);
+    for (const auto& [status, runs_of_it] : by_host[host])
+      text.line("termgate_job_runs", {{"host", host}, {"status", status}}, runs_of_it);
   }
   text.head("termgate_job_retries", "gauge",
-            "Runs of the job that began in the last hour after one that had failed or was lost, where there were any.");
+            "Runs of the job that began in the last hour after one that had failed or was lost, "
+            "where there were any.");
   for (const auto& [job, count] : highest(retries))
     text.line("termgate_job_retries", {{"scope", job.first}, {"job_name", job.second}}, count);
-  text.head("termgate_job_requested_seconds", "gauge", "How long a requested run has waited for somebody who begins it.");
+  text.head("termgate_job_requested_seconds", "gauge",
+            "How long a requested run has waited for somebody who begins it.");
   for (const auto& [job, age] : highest(waiting))
-    text.line("termgate_job_requested_seconds", {{"scope", job.first}, {"job_name", job.second}}, static_cast<double>(age) / 1000);
+    text.line("termgate_job_requested_seconds", {{"scope", job.first}, {"job_name", job.second}},
+              static_cast<double>(age) / 1000);
 }
 
 void jobs(Database& database, Text& text) {
@@ -191,28 +225,36 @@ void jobs(Database& database, Text& text) {
     if (run.status == "completed") completed.emplace(key, run.now_ms - run.started_at_ms);
   }
   text.head("termgate_job_last_status", "gauge",
-            "1 for the status of the job's last run; the first 500 by name, and whatever failed or was lost.");
+            "1 for the status of the job's last run; the first 500 by name, and whatever failed or "
+            "was lost.");
   std::size_t lines = 0, wrong = 0;
   for (const auto& [key, run] : last) {
     const bool failed = run.status == "failed" || run.status == "lost";
     if (lines < lines_max ? ++lines > lines_max : !failed || ++wrong > lines_max) continue;
-    text.line("termgate_job_last_status", {{"scope", key.first}, {"job_name", key.second}, {"status", run.status}}, 1);
+    text.line("termgate_job_last_status",
+              {{"scope", key.first}, {"job_name", key.second}, {"status", run.status}}, 1);
   }
-  text.head("termgate_job_heartbeat_age_seconds", "gauge", "Since the last sign of life of the job's open run.");
+  text.head("termgate_job_heartbeat_age_seconds", "gauge",
+            "Since the last sign of life of the job's open run.");
   std::vector<std::pair<std::int64_t, const JobRunInfo*>> open;
   for (const auto& [key, run] : last) {
-    if (run.status == "started") open.emplace_back(run.now_ms - run.last_heartbeat_ms.value_or(run.started_at_ms), &run);
+    if (run.status == "started")
+      open.emplace_back(run.now_ms - run.last_heartbeat_ms.value_or(run.started_at_ms), &run);
   }
   // If there are too many, those that have been silent longest are kept.
-  std::stable_sort(open.begin(), open.end(), [](const auto& one, const auto& other) { return one.first > other.first; });
+  std::stable_sort(open.begin(), open.end(),
+                   [](const auto& one, const auto& other) { return one.first > other.first; });
   if (open.size() > lines_max) open.resize(lines_max);
   for (const auto& [age, run] : open)
-    text.line("termgate_job_heartbeat_age_seconds", {{"scope", run->scope}, {"job_name", run->job}}, static_cast<double>(age) / 1000);
-  text.head("termgate_job_completed_age_seconds", "gauge", "Since the start of the job's last completed run; the first 500 by name.");
+    text.line("termgate_job_heartbeat_age_seconds", {{"scope", run->scope}, {"job_name", run->job}},
+              static_cast<double>(age) / 1000);
+  text.head("termgate_job_completed_age_seconds", "gauge",
+            "Since the start of the job's last completed run; the first 500 by name.");
   lines = 0;
   for (const auto& [key, age] : completed) {
     if (lines++ < lines_max)
-      text.line("termgate_job_completed_age_seconds", {{"scope", key.first}, {"job_name", key.second}}, static_cast<double>(age) / 1000);
+      text.line("termgate_job_completed_age_seconds",
+                {{"scope", key.first}, {"job_name", key.second}}, static_cast<double>(age) / 1000);
   }
 }
 
@@ -234,11 +276,14 @@ void DatabaseMetrics::count(const AuditEntry& entry) {
   if (entry.action == "refuse") refused_ += count_in(entry.detail, "count");
   if (entry.action == "evict") evicted_ += count_in(entry.detail, "pids");
   const bool taken = entry.action == "acquire";
-  if (taken && entry.scope && (taken_at_ms_.size() < scopes_max || taken_at_ms_.contains(*entry.scope)))
+  if (taken && entry.scope &&
+      (taken_at_ms_.size() < scopes_max || taken_at_ms_.contains(*entry.scope)))
     taken_at_ms_[*entry.scope].push_back(entry.at_ms);
-  if (!entry.scope || (!taken && entry.action != "release" && entry.action != "force_release")) return;
+  if (!entry.scope || (!taken && entry.action != "release" && entry.action != "force_release"))
+    return;
   if (const auto held = acquired_at_ms_.find(*entry.scope); held != acquired_at_ms_.end()) {
-    const double seconds = static_cast<double>(std::max<std::int64_t>(entry.at_ms - held->second, 0)) / 1000;
+    const double seconds =
+        static_cast<double>(std::max<std::int64_t>(entry.at_ms - held->second, 0)) / 1000;
     const auto bound = std::lower_bound(hold_bounds.begin(), hold_bounds.end(), seconds);
     ++holds_[static_cast<std::size_t>(bound - hold_bounds.begin())];
     held_seconds_ += seconds;
@@ -254,15 +299,19 @@ void DatabaseMetrics::changes(std::int64_t now_ms, Text& text) {
   std::vector<std::pair<std::size_t, std::string_view>> often;
   for (auto at = taken_at_ms_.begin(); at != taken_at_ms_.end();) {
     auto& moments = at->second;
-    moments.erase(moments.begin(), std::upper_bound(moments.begin(), moments.end(), now_ms - changes_ms));
+    moments.erase(moments.begin(),
+                  std::upper_bound(moments.begin(), moments.end(), now_ms - changes_ms));
     if (moments.size() > 1) often.emplace_back(moments.size(), at->first);
     at = moments.empty() ? taken_at_ms_.erase(at) : std::next(at);
   }
-  std::stable_sort(often.begin(), often.end(), [](const auto& one, const auto& other) { return one.first > other.first; });
+  std::stable_sort(often.begin(), often.end(),
+                   [](const auto& one, const auto& other) { return one.first > other.first; });
   if (often.size() > lines_max) often.resize(lines_max);
   text.head("termgate_lease_changes", "gauge",
-            "How often the lease of the scope was acquired in the last ten minutes, where more than once.");
-  for (const auto& [count, scope] : often) text.line("termgate_lease_changes", {{"scope", std::string(scope)}}, count);
+            "How often the lease of the scope was acquired in the last ten minutes, where more "
+            "than once.");
+  for (const auto& [count, scope] : often)
+    text.line("termgate_lease_changes", {{"scope", std::string(scope)}}, count);
 }
 
 std::string DatabaseMetrics::text() {
@@ -276,7 +325,8 @@ std::string DatabaseMetrics::text() {
   followers(database_, text);
   jobs(database_, text);
   const std::lock_guard lock(mutex_);
-  const auto entries = Operator(database_).audit({.above_id = std::max<std::int64_t>(last_id_, 0)}, last_id_ < 0 ? 1 : audit_max);
+  const auto entries = Operator(database_).audit({.above_id = std::max<std::int64_t>(last_id_, 0)},
+                                                 last_id_ < 0 ? 1 : audit_max);
   // The first reading only fixes where counting begins, and which leases are held.
   if (last_id_ < 0) {
     for (const ScopeRow& row : scopes->rows) {
@@ -288,31 +338,39 @@ std::string DatabaseMetrics::text() {
   }
   last_id_ = entries.empty() ? std::max<std::int64_t>(last_id_, 0) : entries.front().id;
   changes(scopes->now_ms, text);
-  text.head("termgate_audit_total", "counter", "Entries that the audit has gained since this process began, by action.");
-  for (const auto& [action, count] : actions_) text.line("termgate_audit_total", {{"action", action}}, count);
-  text.head(
-      "termgate_stale_writes_total", "counter",
-      "Refused stale writes that the audit has gained since this process began: what the database refused, and what library and proxies "
-      "did.");
+  text.head("termgate_audit_total", "counter",
+            "Entries that the audit has gained since this process began, by action.");
+  for (const auto& [action, count] : actions_)
+    text.line("termgate_audit_total", {{"action", action}}, count);
+  text.head("termgate_stale_writes_total", "counter",
+            "Refused stale writes that the audit has gained since this process began: what the "
+            "database refused, and what library and proxies "
+            "did.");
   text.line("termgate_stale_writes_total", {}, refused_);
   text.head("termgate_evicted_sessions_total", "counter",
             "Sessions ended because they stood in a takeover's way, since this process began.");
   text.line("termgate_evicted_sessions_total", {}, evicted_);
   text.head("termgate_lease_hold_seconds", "histogram",
-            "How long leases were held that have ended since this process began: to their release, or to the takeover.");
+            "How long leases were held that have ended since this process began: to their release, "
+            "or to the takeover.");
   std::int64_t holds = 0;
   for (std::size_t at = 0; at < holds_.size(); ++at) {
     holds += holds_[at];
-    text.line("termgate_lease_hold_seconds_bucket", {{"le", at < hold_bounds.size() ? fmt::format("{}", hold_bounds[at]) : "+Inf"}}, holds);
+    text.line("termgate_lease_hold_seconds_bucket",
+              {{"le", at < hold_bounds.size() ? fmt::format("{}", hold_bounds[at]) : "+Inf"}},
+              holds);
   }
   text.line("termgate_lease_hold_seconds_sum", {}, held_seconds_);
   text.line("termgate_lease_hold_seconds_count", {}, holds);
   text.head("termgate_database_refusals_total", "counter",
-            "Writes that the database has refused since layer 1 was installed, by code; plain SQL's too, but for SQL Server.");
+            "Writes that the database has refused since layer 1 was installed, by code; plain "
+            "SQL's too, but for SQL Server.");
   // Every code starts at 0, because increase() misses a series that starts at 1.
-  std::map<std::string, std::int64_t> refused{{"TG001", 0}, {"TG002", 0}, {"TG004", 0}, {"TG006", 0}};
+  std::map<std::string, std::int64_t> refused{
+      {"TG001", 0}, {"TG002", 0}, {"TG004", 0}, {"TG006", 0}};
   for (const auto& [code, count] : Info(database_).refusal_counts()) refused[code] = count;
-  for (const auto& [code, count] : refused) text.line("termgate_database_refusals_total", {{"code", code}}, count);
+  for (const auto& [code, count] : refused)
+    text.line("termgate_database_refusals_total", {{"code", code}}, count);
   return text.take();
 }
 

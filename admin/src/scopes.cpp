@@ -26,22 +26,27 @@ void each(Page page, Use use) {
 
 }  // namespace
 
-const char* state_of(const LeaseInfo& lease) { return lease.released_at_ms ? "released" : lease.remaining_ms > 0 ? "held" : "expired"; }
+const char* state_of(const LeaseInfo& lease) {
+  return lease.released_at_ms ? "released" : lease.remaining_ms > 0 ? "held" : "expired";
+}
 
 bool found_in(std::string_view text, std::initializer_list<std::string_view> all) {
   return std::any_of(all.begin(), all.end(), [&](std::string_view one) {
-    return std::search(one.begin(), one.end(), text.begin(), text.end(), [](char a, char b) { return text::lower(a) == text::lower(b); }) !=
+    return std::search(one.begin(), one.end(), text.begin(), text.end(),
+                       [](char a, char b) { return text::lower(a) == text::lower(b); }) !=
                one.end() ||
            text.empty();
   });
 }
 
 std::int64_t Scopes::count(std::string_view state) const {
-  return std::count_if(rows.begin(), rows.end(), [&](const ScopeRow& row) { return row.state() == state; });
+  return std::count_if(rows.begin(), rows.end(),
+                       [&](const ScopeRow& row) { return row.state() == state; });
 }
 
 std::int64_t Scopes::untrusted() const {
-  return std::count_if(rows.begin(), rows.end(), [](const ScopeRow& row) { return row.fence && row.fence->untrusted; });
+  return std::count_if(rows.begin(), rows.end(),
+                       [](const ScopeRow& row) { return row.fence && row.fence->untrusted; });
 }
 
 std::shared_ptr<const Scopes> ScopeBook::look() {
@@ -49,7 +54,9 @@ std::shared_ptr<const Scopes> ScopeBook::look() {
   const auto began = Clock::now();
   if (last_ && began < good_until_) return last_;
   auto read = std::make_shared<Scopes>();
-  read->now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  read->now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                     std::chrono::system_clock::now().time_since_epoch())
+                     .count();
   std::map<std::string, ScopeRow> rows;
   each([&](const std::string& after) { return Info(database_).leases(after, page_rows); },
        [&](LeaseInfo&& lease) {

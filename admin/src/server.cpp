@@ -30,7 +30,8 @@ constexpr std::size_t connections_max = 256;  // besides those that follow the e
 class Log {
  public:
   explicit Log(std::function<void(const std::string&)> write) : write_(std::move(write)) {
-    if (!write_) write_ = [](const std::string& text) { fmt::print(stderr, "termgate admin: {}\n", text); };
+    if (!write_)
+      write_ = [](const std::string& text) { fmt::print(stderr, "termgate admin: {}\n", text); };
   }
   void line(const std::string& text) {
     const std::lock_guard lock(mutex_);
@@ -63,7 +64,8 @@ Reply plain(unsigned status, std::string_view text) {
 }
 
 http::Reply with_headers(Reply reply) {
-  http::Headers headers = {{"Referrer-Policy", "no-referrer"}, {"Cross-Origin-Resource-Policy", "same-origin"}};
+  http::Headers headers = {{"Referrer-Policy", "no-referrer"},
+                           {"Cross-Origin-Resource-Policy", "same-origin"}};
   for (auto& header : reply.headers) headers.push_back(std::move(header));
   return {reply.status, std::move(reply.body), std::move(reply.type), std::move(headers)};
 }
@@ -84,7 +86,10 @@ Request request_of(http::Request request) {
 class Server::Inside : public http::Handler {
  public:
   Inside(const ServerOptions& the_options, Api& the_api)
-      : options_(the_options), api_(the_api), log_(the_options.log), server_(http_options(the_options), *this) {
+      : options_(the_options),
+        api_(the_api),
+        log_(the_options.log),
+        server_(http_options(the_options), *this) {
     server_.start();
     watcher_ = std::thread([this] { watch(); });
   }
@@ -147,7 +152,8 @@ class Server::Inside : public http::Handler {
 
 void Server::Inside::request(http::Request request, http::Answer answer) {
   const std::string from = request.head.peer.address.host();
-  if (waiting_ >= waiting_max) return answer.reply(logged(plain(503, "too many requests wait for the database"), from));
+  if (waiting_ >= waiting_max)
+    return answer.reply(logged(plain(503, "too many requests wait for the database"), from));
   ++waiting_;
   // The pool's tasks are copyable and an answer is not, so it is shared.
   auto owed = std::make_shared<http::Answer>(std::move(answer));
@@ -159,7 +165,8 @@ void Server::Inside::request(http::Request request, http::Answer answer) {
   });
 }
 
-void Server::Inside::begin_events(http::Answer answer, std::string authorization, const std::string& from) {
+void Server::Inside::begin_events(http::Answer answer, std::string authorization,
+                                  const std::string& from) {
   Readers::iterator place;
   {
     const std::lock_guard lock(mutex_);
@@ -210,7 +217,8 @@ void Server::Inside::watch() {
     const auto at = std::chrono::steady_clock::now();
     std::shared_ptr<const std::string> text;
     if (now != last) {
-      text = std::make_shared<const std::string>(fmt::format("event: {}\ndata: {}{}\n\n", kind, clock, now));
+      text = std::make_shared<const std::string>(
+          fmt::format("event: {}\ndata: {}{}\n\n", kind, clock, now));
       last = std::move(now);
     } else if (at - sent >= alive_every) {
       text = std::make_shared<const std::string>(": alive\n\n");
@@ -230,7 +238,8 @@ void Server::Inside::watch() {
   }
 }
 
-Server::Server(const ServerOptions& options, Api& api) : inside_(std::make_unique<Inside>(options, api)) {}
+Server::Server(const ServerOptions& options, Api& api)
+    : inside_(std::make_unique<Inside>(options, api)) {}
 Server::~Server() = default;
 std::string Server::address() const { return inside_->address(); }
 

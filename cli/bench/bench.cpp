@@ -55,7 +55,8 @@ bool interrupted() { return stop_wanted; }
 std::string Load::scope(int index) const { return fmt::format("{}-{}", names, index); }
 
 std::string Load::stream(int scope_index, std::optional<int> writer) const {
-  return writer ? fmt::format("{}-{}-w{}", names, scope_index, *writer) : fmt::format("{}-{}", names, scope_index);
+  return writer ? fmt::format("{}-{}-w{}", names, scope_index, *writer)
+                : fmt::format("{}-{}", names, scope_index);
 }
 
 Database open_with_durability(const std::string& url, const OpenOptions& options, bool durable) {
@@ -95,7 +96,8 @@ void prune_streams(Database& database, const std::string& names, bool wanted_pro
     });
   }
   while (next < streams.size()) {
-    progress.show(fmt::format("clearing away: {} of {} streams", std::min<std::size_t>(next, streams.size()), streams.size()));
+    progress.show(fmt::format("clearing away: {} of {} streams",
+                              std::min<std::size_t>(next, streams.size()), streams.size()));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
@@ -131,7 +133,8 @@ std::vector<int> parse_list(const char* name, const std::string& text, int most)
     char* end = nullptr;
     const long number = std::strtol(word.c_str(), &end, 10);
     if (word.empty() || *end != '\0' || number < 1 || number > most) {
-      throw UsageError(fmt::format("--{} {}: must be numbers from 1 to {}, separated by commas", name, text, most));
+      throw UsageError(fmt::format("--{} {}: must be numbers from 1 to {}, separated by commas",
+                                   name, text, most));
     }
     numbers.push_back(static_cast<int>(number));
     at = comma + 1;
@@ -143,7 +146,8 @@ std::chrono::nanoseconds parse_seconds(const std::string& text) {
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
   if (text.empty() || *end != '\0' || !(seconds >= 0.005 && seconds <= 3600))
-    throw UsageError(fmt::format("--seconds {}: must be a number of seconds from 0.005 to 3600", text));
+    throw UsageError(
+        fmt::format("--seconds {}: must be a number of seconds from 0.005 to 3600", text));
   return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
 }
 
@@ -159,13 +163,17 @@ double us_of(std::chrono::nanoseconds time) { return static_cast<double>(time.co
 Plan plan_of(const Arguments& arguments, const Target& target, bool quick) {
   Plan plan;
   const std::string durable = arguments.text_or("durable", "both");
-  if (durable != "yes" && durable != "no" && durable != "both") throw UsageError("--durable is yes, no or both");
+  if (durable != "yes" && durable != "no" && durable != "both")
+    throw UsageError("--durable is yes, no or both");
   if (durable != "no" && target.can_be_durable()) plan.durable.push_back(true);
   if (durable == "no" && !target.can_be_not_durable())
-    throw UsageError("--durable no: not available through ODBC, where the server's setting decides");
-  if (target.can_be_not_durable() && (durable != "yes" || !target.can_be_durable())) plan.durable.push_back(false);
+    throw UsageError(
+        "--durable no: not available through ODBC, where the server's setting decides");
+  if (target.can_be_not_durable() && (durable != "yes" || !target.can_be_durable()))
+    plan.durable.push_back(false);
   plan.writers = parse_list("writers", arguments.text_or("writers", quick ? "1,8" : "1,8,64"), 500);
-  plan.batches = parse_list("batches", arguments.text_or("batches", quick ? "1,10" : "1,10,100"), 10'000);
+  plan.batches =
+      parse_list("batches", arguments.text_or("batches", quick ? "1,10" : "1,10,100"), 10'000);
   plan.scopes = static_cast<int>(arguments.integer_or("scopes", quick ? 4 : 64, 1, 100'000));
   const auto known = target.scenarios();
   std::set<std::string> wanted;
@@ -173,14 +181,19 @@ Plan plan_of(const Arguments& arguments, const Target& target, bool quick) {
     if (name == "takeover") plan.takeover = true;
     else if (name == "growth") plan.growth = true;
     else if (name == "lease") plan.lease = true;
-    else if (std::any_of(known.begin(), known.end(), [&](const Scenario& scenario) { return scenario.name == name; })) wanted.insert(name);
+    else if (std::any_of(known.begin(), known.end(),
+                         [&](const Scenario& scenario) { return scenario.name == name; }))
+      wanted.insert(name);
     else if (name == "all")
       for (const Scenario& scenario : known) wanted.insert(std::string(scenario.name));
     else {
       std::string names;
-      for (const Scenario& scenario : known) names += fmt::format("\n  {:<16}{}", scenario.name, scenario.what);
+      for (const Scenario& scenario : known)
+        names += fmt::format("\n  {:<16}{}", scenario.name, scenario.what);
       throw UsageError(
-          fmt::format("there is no scenario \"{}\" on this database; there are takeover, growth, lease, all and{}", name, names));
+          fmt::format("there is no scenario \"{}\" on this database; there are takeover, growth, "
+                      "lease, all and{}",
+                      name, names));
     }
   }
   if (wanted.empty() && !plan.takeover && !plan.growth && !plan.lease) {
@@ -205,7 +218,8 @@ std::vector<Load> loads_of(const Plan& plan, const Bench& bench) {
           // Many scopes affect contention between writes, which batches would hide, so they are
           // measured one row at a time.
           if (scopes > 1 && batch > 1) continue;
-          loads.push_back({durable, writers, batch, scopes, bench.payload_bytes, "bench-" + bench.suffix});
+          loads.push_back(
+              {durable, writers, batch, scopes, bench.payload_bytes, "bench-" + bench.suffix});
         }
       }
     }
@@ -220,7 +234,8 @@ using Warm = std::set<std::tuple<std::string, int, int>>;
 std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& load, Warm& warm,
                              const std::function<void(const std::string&)>& report) {
   std::vector<Result> results;
-  for (const std::string& scenario : plan.scenarios) results.push_back({load, scenario, {}, {}, {}, {}, {}});
+  for (const std::string& scenario : plan.scenarios)
+    results.push_back({load, scenario, {}, {}, {}, {}, {}});
   if (load.batch > 1) {
     Load one = load;
     one.batch = 1;
@@ -235,7 +250,8 @@ std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& l
       report(scenario);
       bench.target.prepare(scenario, result.load);
       std::vector<std::unique_ptr<Writer>> writers;
-      for (int index = 0; index < load.writers; ++index) writers.push_back(bench.target.writer(scenario, result.load, index, bench.seed));
+      for (int index = 0; index < load.writers; ++index)
+        writers.push_back(bench.target.writer(scenario, result.load, index, bench.seed));
       // PostgreSQL compiles functions on a connection's first calls, and plans a statement five
       // times before it keeps the plan.
       const int warm_up = warm.insert({scenario, load.writers, result.load.batch}).second ? 8 : 1;
@@ -264,7 +280,8 @@ std::vector<std::string> cells_of(const Result& result) {
   const auto [low, high] = std::minmax_element(result.ratios.begin(), result.ratios.end());
   std::string ratio = "-";
   if (result.scenario == "unfenced") ratio = '1';
-  else if (!result.ratios.empty()) ratio = fmt::format("{:.2f} ({:.2f}-{:.2f})", median(result.ratios), *low, *high);
+  else if (!result.ratios.empty())
+    ratio = fmt::format("{:.2f} ({:.2f}-{:.2f})", median(result.ratios), *low, *high);
   return {result.scenario,
           result.load.durable ? "yes" : "no",
           std::to_string(result.load.writers),
@@ -315,7 +332,8 @@ void seal_scopes(Database& database, const std::vector<Load>& loads, bool json) 
     for (int i = 0; i < 8; ++i) {
       threads.emplace_back([&] {
         try {
-          for (std::size_t at = next++; at < names.size() && !interrupted(); at = next++) database.check(Scope(names[at]), Term(1));
+          for (std::size_t at = next++; at < names.size() && !interrupted(); at = next++)
+            database.check(Scope(names[at]), Term(1));
         } catch (...) {
           const std::lock_guard lock(mutex);
           failure = std::current_exception();
@@ -342,10 +360,13 @@ boost::json::array measure_scenarios(const Bench& bench, const Plan& plan) {
       if (at > 0) {
         const auto spent = std::chrono::steady_clock::now() - start;
         const auto ahead = spent / at * (loads.size() - at);
-        left = fmt::format(", about {} left", length(std::chrono::duration_cast<std::chrono::milliseconds>(ahead).count()));
+        left = fmt::format(
+            ", about {} left",
+            length(std::chrono::duration_cast<std::chrono::milliseconds>(ahead).count()));
       }
-      progress.show(fmt::format("{} of {}: {}durable, {} writers, {} scopes, batches of {}: {}{}", at + 1, loads.size(),
-                                load.durable ? "" : "not ", load.writers, load.scopes, load.batch, scenario, left));
+      progress.show(fmt::format("{} of {}: {}durable, {} writers, {} scopes, batches of {}: {}{}",
+                                at + 1, loads.size(), load.durable ? "" : "not ", load.writers,
+                                load.scopes, load.batch, scenario, left));
     });
     for (const Result& result : results) {
       table.push_back(cells_of(result));
@@ -354,8 +375,8 @@ boost::json::array measure_scenarios(const Bench& bench, const Plan& plan) {
   }
   if (!bench.json) {
     progress.show("");
-    print_table({"SCENARIO", "DURABLE", "WRITERS", "SCOPES", "BATCH", "ROWS/S", "P50", "P99", "TO UNFENCED", "TO TEXTBOOK",
-                 "TO UNFENCED ROW BY ROW"},
+    print_table({"SCENARIO", "DURABLE", "WRITERS", "SCOPES", "BATCH", "ROWS/S", "P50", "P99",
+                 "TO UNFENCED", "TO TEXTBOOK", "TO UNFENCED ROW BY ROW"},
                 table);
   }
   return runs;
@@ -366,9 +387,11 @@ std::string kernel() {
   return uname(&name) == 0 ? fmt::format("{} {} {}", name.sysname, name.release, name.machine) : "";
 }
 
-std::unique_ptr<Target> target_of(const Database& database, const std::string& url, const std::string& schema, const std::string& suffix) {
+std::unique_ptr<Target> target_of(const Database& database, const std::string& url,
+                                  const std::string& schema, const std::string& suffix) {
 #ifdef TERMGATE_WITH_ODBC
-  if (url.starts_with("odbc:") || url.starts_with("sqlserver:")) return odbc_target(url, schema, suffix);
+  if (url.starts_with("odbc:") || url.starts_with("sqlserver:"))
+    return odbc_target(url, schema, suffix);
 #endif
 #ifdef TERMGATE_WITH_SQLITE
   if (database.kind() == "sqlite") return sqlite_target(url, suffix);
@@ -396,7 +419,9 @@ int run_bench(const Arguments& arguments) {
   Database plain = Database::open(url, open_options);
   need_owner(plain, open_options.schema, "bench");
   const std::uint64_t seed =
-      arguments.maybe("seed") ? static_cast<std::uint64_t>(arguments.integer("seed", 0, Term::max_value)) : std::random_device{}();
+      arguments.maybe("seed")
+          ? static_cast<std::uint64_t>(arguments.integer("seed", 0, Term::max_value))
+          : std::random_device{}();
   const std::string suffix = WriteId::random().text().substr(0, 8);
   const Workspace workspace(plain, open_options.schema, "termgate_bench_" + suffix, "bench");
   workspace.make(url);
@@ -421,8 +446,11 @@ int run_bench(const Arguments& arguments) {
               parse_seconds(arguments.text_or("seconds", quick ? "0.03" : "1")),
               static_cast<std::size_t>(arguments.integer_or("payload-bytes", 100, 0, 16 << 20))};
 
-  boost::json::object document{
-      {"database", database.kind()}, {"seed", seed}, {"cpus", std::thread::hardware_concurrency()}, {"kernel", kernel()}, {"facts", facts}};
+  boost::json::object document{{"database", database.kind()},
+                               {"seed", seed},
+                               {"cpus", std::thread::hardware_concurrency()},
+                               {"kernel", kernel()},
+                               {"facts", facts}};
   // Removes what was written, however the benchmark ends.
   struct Clear {
     Bench& bench;
@@ -440,33 +468,43 @@ int run_bench(const Arguments& arguments) {
     const Flush flush = target->flush_time();
     document["flush"] = {{"p50_us", us_of(flush.p50)}, {"how", flush.how}};
     if (!bench.json) {
-      std::string line = fmt::format("{}, {} CPUs, {}, seed {}", database.kind(), std::thread::hardware_concurrency(), kernel(), seed);
+      std::string line = fmt::format("{}, {} CPUs, {}, seed {}", database.kind(),
+                                     std::thread::hardware_concurrency(), kernel(), seed);
       for (const auto& fact : facts)
-        line += fmt::format("\n  {} = {}", std::string_view(fact.key()), std::string_view(fact.value().as_string()));
-      print_line(fmt::format("{}\n  flush of the disk: {} ({})", line, time_text(flush.p50), flush.how));
-      if (!target->can_be_durable()) print_line("  the server flushes nothing (fsync = off): nothing here is durable");
+        line += fmt::format("\n  {} = {}", std::string_view(fact.key()),
+                            std::string_view(fact.value().as_string()));
+      print_line(
+          fmt::format("{}\n  flush of the disk: {} ({})", line, time_text(flush.p50), flush.how));
+      if (!target->can_be_durable())
+        print_line("  the server flushes nothing (fsync = off): nothing here is durable");
       print_line("");
       std::fflush(stdout);
     }
     if (!plan.scenarios.empty()) document["runs"] = measure_scenarios(bench, plan);
     if (plan.takeover && !interrupted()) {
-      document["takeover"] = measure_takeovers(bench, {static_cast<int>(arguments.integer_or("takeovers", quick ? 3 : 100, 1, 100'000)),
-                                                       arguments.duration_or("grace", std::chrono::milliseconds(quick ? 100 : 1000))});
+      document["takeover"] = measure_takeovers(
+          bench, {static_cast<int>(arguments.integer_or("takeovers", quick ? 3 : 100, 1, 100'000)),
+                  arguments.duration_or("grace", std::chrono::milliseconds(quick ? 100 : 1000))});
     }
     if (plan.lease && !interrupted()) {
-      document["lease"] = measure_leases(bench, {static_cast<int>(arguments.integer_or("holders", quick ? 2 : 8, 1, 1000)),
-                                                 std::max<std::chrono::nanoseconds>(bench.slice, std::chrono::milliseconds(100))});
+      document["lease"] = measure_leases(
+          bench, {static_cast<int>(arguments.integer_or("holders", quick ? 2 : 8, 1, 1000)),
+                  std::max<std::chrono::nanoseconds>(bench.slice, std::chrono::milliseconds(100))});
     }
     if (plan.growth && !interrupted()) {
-      document["growth"] =
-          measure_growth(bench, {arguments.integer_or("growth-writes", quick ? 10'000 : 1'000'000, 1000, 1'000'000'000),
-                                 static_cast<int>(arguments.integer_or("growth-scopes", quick ? 200 : 100'000, 10, 10'000'000))});
+      document["growth"] = measure_growth(
+          bench,
+          {arguments.integer_or("growth-writes", quick ? 10'000 : 1'000'000, 1000, 1'000'000'000),
+           static_cast<int>(
+               arguments.integer_or("growth-scopes", quick ? 200 : 100'000, 10, 10'000'000))});
     }
   }
   document["interrupted"] = interrupted();
   if (bench.json) print_json(document);
   if (interrupted()) {
-    fmt::print(stderr, "termgate: interrupted; what was measured before is complete, and the tables of this run are gone\n");
+    fmt::print(stderr,
+               "termgate: interrupted; what was measured before is complete, and the tables of "
+               "this run are gone\n");
     return Exit::failed;
   }
   return Exit::done;
@@ -478,31 +516,45 @@ void add_bench_command(std::vector<Command>& commands) {
   commands.push_back(
       {"bench",
        "measure fenced writes against the same writes without a fence",
-       "Alternates each scenario with the unfenced write and prints rows a second, p50, p99 and ratios.\n"
+       "Alternates each scenario with the unfenced write and prints rows a second, p50, p99 and "
+       "ratios.\n"
        "  termgate bench --db postgresql://app@db/scratch --writers 8,64 --batches 1\n"
-       "  termgate bench takeover --db postgresql://app@db/scratch       seals past a frozen writer, 100 times\n"
-       "  termgate bench growth --db sqlite:scratch.db                   append as streams and scopes grow\n"
-       "  termgate bench lease --db postgresql://app@db/app --seconds 60 latency of leases, to choose a TTL by\n"
-       "Scenarios: unfenced, textbook, check-insert, append, append-each; on PostgreSQL also unfenced-rows, library-execute,\n"
-       "library-write, library-append; through ODBC also unfenced-begin, unfenced-rows, unfenced-call, textbook-batch, library-write; "
-       "takeover, growth and lease run alone; all. Ratios are medians over the rounds, with their range; each\nround is compared with its "
+       "  termgate bench takeover --db postgresql://app@db/scratch       seals past a frozen "
+       "writer, 100 times\n"
+       "  termgate bench growth --db sqlite:scratch.db                   append as streams and "
+       "scopes grow\n"
+       "  termgate bench lease --db postgresql://app@db/app --seconds 60 latency of leases, to "
+       "choose a TTL by\n"
+       "Scenarios: unfenced, textbook, check-insert, append, append-each; on PostgreSQL also "
+       "unfenced-rows, library-execute,\n"
+       "library-write, library-append; through ODBC also unfenced-begin, unfenced-rows, "
+       "unfenced-call, textbook-batch, library-write; "
+       "takeover, growth and lease run alone; all. Ratios are medians over the rounds, with their "
+       "range; each\nround is compared with its "
        "own "
-       "unfenced run. At the end the tables bench_… are dropped and the streams' writes deleted.\nStreams and fences stay: use a database "
+       "unfenced run. At the end the tables bench_… are dropped and the streams' writes "
+       "deleted.\nStreams and fences stay: use a database "
        "that you do not need.",
        [](po::options_description& o) {
-         o.add_options()("scenario", po::value<std::vector<std::string>>()->composing(), "what to measure; may be repeated")(
-             "writers", po::value<std::string>(), "concurrent writers (1,8,64)")("batches", po::value<std::string>(),
-                                                                                 "rows in one operation (1,10,100)")(
-             "scopes", po::value<std::string>(), "the number of scopes (64); one scope is always measured too")(
-             "durable", po::value<std::string>(), "commits flushed: yes, no or both (both)")("seconds", po::value<std::string>(),
-                                                                                             "duration of each scenario in each round (1)")(
-             "rounds", po::value<std::string>(), "rounds (3)")("payload-bytes", po::value<std::string>(), "size of one row (100)")(
+         o.add_options()("scenario", po::value<std::vector<std::string>>()->composing(),
+                         "what to measure; may be repeated")("writers", po::value<std::string>(),
+                                                             "concurrent writers (1,8,64)")(
+             "batches", po::value<std::string>(), "rows in one operation (1,10,100)")(
+             "scopes", po::value<std::string>(),
+             "the number of scopes (64); one scope is always measured too")(
+             "durable", po::value<std::string>(), "commits flushed: yes, no or both (both)")(
+             "seconds", po::value<std::string>(), "duration of each scenario in each round (1)")(
+             "rounds", po::value<std::string>(), "rounds (3)")(
+             "payload-bytes", po::value<std::string>(), "size of one row (100)")(
              "seed", po::value<std::string>(), "seed of the random choices (random)")(
-             "quick", po::bool_switch(), "small values, a few seconds")("takeovers", po::value<std::string>(), "number of takeovers (100)")(
-             "grace", po::value<std::string>(), "grace period of takeover (1s)")("growth-writes", po::value<std::string>(),
-                                                                                 "growth: maximum of writes in a stream (1000000)")(
+             "quick", po::bool_switch(), "small values, a few seconds")(
+             "takeovers", po::value<std::string>(), "number of takeovers (100)")(
+             "grace", po::value<std::string>(), "grace period of takeover (1s)")(
+             "growth-writes", po::value<std::string>(),
+             "growth: maximum of writes in a stream (1000000)")(
              "growth-scopes", po::value<std::string>(), "growth: maximum of scopes (100000)")(
-             "holders", po::value<std::string>(), "lease: holders at once, each with a lease of its own (8)");
+             "holders", po::value<std::string>(),
+             "lease: holders at once, each with a lease of its own (8)");
        },
        {"scenario"},
        run_bench});

@@ -30,7 +30,8 @@ std::unique_ptr<Writer> writer_of(std::function<void()> write) {
 void Latencies::count(std::chrono::nanoseconds time) noexcept {
   const auto value = static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0));
   const int shift = std::max(0, static_cast<int>(std::bit_width(value)) - detail_bits - 1);
-  ++counts_[(static_cast<std::size_t>(shift) << detail_bits) + static_cast<std::size_t>(value >> shift)];
+  ++counts_[(static_cast<std::size_t>(shift) << detail_bits) +
+            static_cast<std::size_t>(value >> shift)];
   ++total_;
 }
 
@@ -50,18 +51,20 @@ std::chrono::nanoseconds Latencies::percentile(double part) const noexcept {
     const std::size_t high = at >> detail_bits;
     const std::size_t shift = high == 0 ? 0 : high - 1;
     const std::uint64_t low = static_cast<std::uint64_t>(at - (shift << detail_bits)) << shift;
-    return std::chrono::nanoseconds(static_cast<std::int64_t>(low + (std::uint64_t{1} << shift) / 2));
+    return std::chrono::nanoseconds(
+        static_cast<std::int64_t>(low + (std::uint64_t{1} << shift) / 2));
   }
   return std::chrono::nanoseconds(0);
 }
 
-Slice run_slice(std::vector<std::unique_ptr<Writer>>& writers, std::chrono::nanoseconds time, std::int64_t operations_max, int warm_up,
-                const std::function<bool()>& stopped) {
+Slice run_slice(std::vector<std::unique_ptr<Writer>>& writers, std::chrono::nanoseconds time,
+                std::int64_t operations_max, int warm_up, const std::function<bool()>& stopped) {
   std::atomic<bool> failed{false};
   std::exception_ptr failure;
   std::mutex failure_mutex;  // guards failure
   Clock::time_point start;
-  std::barrier ready(static_cast<std::ptrdiff_t>(writers.size()), [&]() noexcept { start = Clock::now(); });
+  std::barrier ready(static_cast<std::ptrdiff_t>(writers.size()),
+                     [&]() noexcept { start = Clock::now(); });
   struct Share {
     Latencies latencies;
     Clock::time_point end;
@@ -88,7 +91,8 @@ Slice run_slice(std::vector<std::unique_ptr<Writer>>& writers, std::chrono::nano
         ready.arrive_and_wait();
         attempt([&] {
           Clock::time_point before = Clock::now();
-          while (!failed && before - start < time && (operations_max == 0 || share.latencies.total() < operations_max) && !stopped()) {
+          while (!failed && before - start < time &&
+                 (operations_max == 0 || share.latencies.total() < operations_max) && !stopped()) {
             writer.write();
             const Clock::time_point after = Clock::now();
             share.latencies.count(after - before);

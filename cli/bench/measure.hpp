@@ -22,7 +22,8 @@ class Latencies {
 
  private:
   static constexpr int detail_bits = 7;
-  static constexpr std::size_t buckets = static_cast<std::size_t>(64 - detail_bits + 1) << detail_bits;
+  static constexpr std::size_t buckets = static_cast<std::size_t>(64 - detail_bits + 1)
+                                         << detail_bits;
   std::vector<std::uint32_t> counts_ = std::vector<std::uint32_t>(buckets);
   std::int64_t total_ = 0;
 };
@@ -48,8 +49,8 @@ struct Slice {
 // writes each (0: no limit). Each first makes `warm_up` writes that are not counted, so that
 // connections and prepared statements exist. `stopped` is called between writes. The first error of
 // a writer stops all and is thrown.
-Slice run_slice(std::vector<std::unique_ptr<Writer>>& writers, std::chrono::nanoseconds time, std::int64_t operations_max, int warm_up,
-                const std::function<bool()>& stopped);
+Slice run_slice(std::vector<std::unique_ptr<Writer>>& writers, std::chrono::nanoseconds time,
+                std::int64_t operations_max, int warm_up, const std::function<bool()>& stopped);
 
 double median(std::vector<double> values);  // 0 if there are none
 

@@ -57,7 +57,8 @@ class Connection {
 
   // `binary`, if given, is one more parameter after the texts, in binary format (a bytea or an
   // array of them).
-  Result run_prepared(const char* name, std::initializer_list<const char*> texts, const std::string* binary = nullptr) {
+  Result run_prepared(const char* name, std::initializer_list<const char*> texts,
+                      const std::string* binary = nullptr) {
     std::array<const char*, 8> values{};
     std::array<int, 8> lengths{};
     std::array<int, 8> formats{};
@@ -68,7 +69,8 @@ class Connection {
       lengths[static_cast<std::size_t>(count)] = static_cast<int>(binary->size());
       formats[static_cast<std::size_t>(count++)] = 1;
     }
-    return checked(PQexecPrepared(connection_, name, count, values.data(), lengths.data(), formats.data(), 0));
+    return checked(
+        PQexecPrepared(connection_, name, count, values.data(), lengths.data(), formats.data(), 0));
   }
 
   void set_durable(bool durable) {
@@ -82,9 +84,11 @@ class Connection {
     Result result(raw);
     const ExecStatusType status = PQresultStatus(raw);
     if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) return result;
-    const char* message = raw == nullptr ? nullptr : PQresultErrorField(raw, PG_DIAG_MESSAGE_PRIMARY);
+    const char* message =
+        raw == nullptr ? nullptr : PQresultErrorField(raw, PG_DIAG_MESSAGE_PRIMARY);
     const char* code = raw == nullptr ? nullptr : PQresultErrorField(raw, PG_DIAG_SQLSTATE);
-    throw DatabaseError(message != nullptr ? message : "the connection was lost", code != nullptr ? code : "");
+    throw DatabaseError(message != nullptr ? message : "the connection was lost",
+                        code != nullptr ? code : "");
   }
 
   PGconn* connection_;
@@ -117,12 +121,14 @@ std::string with_option(const std::string& url, const std::string& option) {
   std::string options;
   if (PQconninfoOption* parsed = PQconninfoParse(url.c_str(), nullptr)) {
     for (PQconninfoOption* at = parsed; at->keyword != nullptr; ++at) {
-      if (std::string_view(at->keyword) == "options" && at->val != nullptr) options = std::string(at->val) + " ";
+      if (std::string_view(at->keyword) == "options" && at->val != nullptr)
+        options = std::string(at->val) + " ";
     }
     PQconninfoFree(parsed);
   }
   // If a parameter occurs twice, the last one counts.
-  return url + (url.find('?') == std::string::npos ? "?" : "&") + "options=" + text::percent_encoded(options + option);
+  return url + (url.find('?') == std::string::npos ? "?" : "&") +
+         "options=" + text::percent_encoded(options + option);
 }
 
 class PostgresTarget final : public Target {
@@ -135,18 +141,23 @@ class PostgresTarget final : public Target {
     fence_ = "bench_" + suffix + "_fence";
     writes_ = "bench_" + suffix + "_writes";
     try {
-      const std::string columns = "scope text NOT NULL, term bigint NOT NULL, payload bytea NOT NULL";
-      control_.run("CREATE TABLE " + plain_ + " (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, " + columns + ")");
+      const std::string columns =
+          "scope text NOT NULL, term bigint NOT NULL, payload bytea NOT NULL";
+      control_.run("CREATE TABLE " + plain_ +
+                   " (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, " + columns + ")");
       // The textbook scenario reads MAX(term) of the scope, which would scan the table without this
       // index.
-      control_.run("CREATE TABLE " + textbook_ + " (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, " + columns + ")");
+      control_.run("CREATE TABLE " + textbook_ +
+                   " (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, " + columns + ")");
       control_.run("CREATE INDEX ON " + textbook_ + " (scope, term)");
       control_.run("CREATE TABLE " + fence_ + " (scope text PRIMARY KEY, term bigint NOT NULL)");
       // A table like stream_writes, with its columns and indexes, but without the fence.
-      control_.run("CREATE TABLE " + writes_ +
-                   " (stream_id text COLLATE \"C\", sequence_no bigint, scope text COLLATE \"C\" NOT NULL, term bigint NOT NULL, payload "
-                   "bytea NOT NULL, "
-                   "created_at timestamptz NOT NULL, write_id uuid, PRIMARY KEY (stream_id, sequence_no))");
+      control_.run(
+          "CREATE TABLE " + writes_ +
+          " (stream_id text COLLATE \"C\", sequence_no bigint, scope text COLLATE \"C\" NOT NULL, "
+          "term bigint NOT NULL, payload "
+          "bytea NOT NULL, "
+          "created_at timestamptz NOT NULL, write_id uuid, PRIMARY KEY (stream_id, sequence_no))");
       control_.run("CREATE INDEX ON " + writes_ + " (scope, term)");
     } catch (...) {
       PostgresTarget::drop_tables();
@@ -163,7 +174,8 @@ class PostgresTarget final : public Target {
             {"append-each", "append, a stream for each writer", true},
             {"unfenced-rows", "INSERT of the rows and indexes that append writes", false},
             {"library-execute", "Database::execute with an INSERT", false},
-            {"library-write", "Database::write with an INSERT: BEGIN and check or seat; INSERT; COMMIT", false},
+            {"library-write",
+             "Database::write with an INSERT: BEGIN and check or seat; INSERT; COMMIT", false},
             {"library-append", "Database::append, a stream for each writer", false}};
   }
 
@@ -181,16 +193,20 @@ class PostgresTarget final : public Target {
     }
     if (scenario == "textbook" && fences_made_.insert({load.names, load.scopes}).second) {
       for (int index = 0; index < load.scopes; ++index) {
-        control_.run_prepared(control_.prepare("INSERT INTO " + fence_ + " VALUES ($1, 1) ON CONFLICT DO NOTHING"),
-                              {load.scope(index).c_str()});
+        control_.run_prepared(
+            control_.prepare("INSERT INTO " + fence_ + " VALUES ($1, 1) ON CONFLICT DO NOTHING"),
+            {load.scope(index).c_str()});
       }
     }
   }
 
-  std::unique_ptr<Writer> writer(std::string_view scenario, const Load& load, int index, std::uint64_t seed) override {
+  std::unique_ptr<Writer> writer(std::string_view scenario, const Load& load, int index,
+                                 std::uint64_t seed) override {
     Choice choice(load, seed, index);
-    const std::vector<std::string> payloads(static_cast<std::size_t>(load.batch), payload(load, seed, index));
-    if (scenario.starts_with("library-")) return library_writer(scenario, load, index, choice, payloads);
+    const std::vector<std::string> payloads(static_cast<std::size_t>(load.batch),
+                                            payload(load, seed, index));
+    if (scenario.starts_with("library-"))
+      return library_writer(scenario, load, index, choice, payloads);
     const std::shared_ptr<Connection> connection = connection_of(index);
     connection->set_durable(load.durable);
     const bool one = load.batch == 1;
@@ -198,7 +214,8 @@ class PostgresTarget final : public Target {
     auto insert_into = [&](const std::string& table) {
       const std::string head = "INSERT INTO " + table + " (scope, term, payload) ";
       return head +
-             (one ? "VALUES ($1::text, $2::bigint, $3::bytea)" : "SELECT $1::text, $2::bigint, p FROM pg_catalog.unnest($3::bytea[]) AS p");
+             (one ? "VALUES ($1::text, $2::bigint, $3::bytea)"
+                  : "SELECT $1::text, $2::bigint, p FROM pg_catalog.unnest($3::bytea[]) AS p");
     };
     if (scenario == "unfenced") {
       return writer_of([=, insert = connection->prepare(insert_into(plain_))]() mutable {
@@ -209,22 +226,30 @@ class PostgresTarget final : public Target {
       const std::string sql =
           "INSERT INTO " + writes_ + " SELECT $1::text, $4::bigint + n, $2::text, $3::bigint, " +
           (one ? "$5::bytea, pg_catalog.clock_timestamp(), NULL FROM (VALUES (1)) AS v (n)"
-               : "p, pg_catalog.clock_timestamp(), NULL FROM pg_catalog.unnest($5::bytea[]) WITH ORDINALITY AS v (p, n)");
+               : "p, pg_catalog.clock_timestamp(), NULL FROM pg_catalog.unnest($5::bytea[]) WITH "
+                 "ORDINALITY AS v (p, n)");
       const std::string stream = fmt::format("{}-{}-{}", load.names, index, ++writers_made_);
       return writer_of([=, insert = connection->prepare(sql), last = std::int64_t{0}]() mutable {
-        connection->run_prepared(insert, {stream.c_str(), load.scope(choice.scope()).c_str(), "1", std::to_string(last).c_str()}, &data);
+        connection->run_prepared(
+            insert,
+            {stream.c_str(), load.scope(choice.scope()).c_str(), "1", std::to_string(last).c_str()},
+            &data);
         last += load.batch;
       });
     }
     if (scenario == "textbook") {
-      return writer_of([=, lock = connection->prepare("SELECT term FROM " + fence_ + " WHERE scope = $1 FOR UPDATE"),
-                        highest = connection->prepare("SELECT max(term) FROM " + textbook_ + " WHERE scope = $1"),
+      return writer_of([=,
+                        lock = connection->prepare("SELECT term FROM " + fence_ +
+                                                   " WHERE scope = $1 FOR UPDATE"),
+                        highest = connection->prepare("SELECT max(term) FROM " + textbook_ +
+                                                      " WHERE scope = $1"),
                         insert = connection->prepare(insert_into(textbook_))]() mutable {
         const std::string scope = load.scope(choice.scope());
         connection->run("BEGIN");
         const Result fence = connection->run_prepared(lock, {scope.c_str()});
         const Result rows = connection->run_prepared(highest, {scope.c_str()});
-        if (std::atoll(PQgetvalue(fence.get(), 0, 0)) > 1 || std::atoll(PQgetvalue(rows.get(), 0, 0)) > 1)
+        if (std::atoll(PQgetvalue(fence.get(), 0, 0)) > 1 ||
+            std::atoll(PQgetvalue(rows.get(), 0, 0)) > 1)
           throw DatabaseError("bench: the textbook's fence was raised");
         connection->run_prepared(insert, {scope.c_str(), "1"}, &data);
         connection->run("COMMIT");
@@ -234,18 +259,21 @@ class PostgresTarget final : public Target {
       // check_term() returns the fence, which is the row's term, so this INSERT is the shortest and
       // cheapest form. For a batch the check is in a subquery, so that it runs once and before the
       // first row.
-      const std::string sql = "INSERT INTO " + plain_ + " (scope, term, payload) " +
-                              (one ? "VALUES ($1::text, " + schema_ + ".check_term($1::text, $2::bigint), $3::bytea)"
-                                   : "SELECT $1::text, c.term, p FROM (SELECT " + schema_ +
-                                         ".check_term($1::text, $2::bigint) AS term OFFSET 0) AS c, pg_catalog.unnest($3::bytea[]) AS p");
+      const std::string sql =
+          "INSERT INTO " + plain_ + " (scope, term, payload) " +
+          (one ? "VALUES ($1::text, " + schema_ + ".check_term($1::text, $2::bigint), $3::bytea)"
+               : "SELECT $1::text, c.term, p FROM (SELECT " + schema_ +
+                     ".check_term($1::text, $2::bigint) AS term OFFSET 0) AS c, "
+                     "pg_catalog.unnest($3::bytea[]) AS p");
       return writer_of([=, fenced = connection->prepare(sql)]() mutable {
         connection->run_prepared(fenced, {load.scope(choice.scope()).c_str(), "1"}, &data);
       });
     }
     if (scenario == "append" || scenario == "append-each") {
       const bool each = scenario == "append-each";
-      const std::string sql = one ? "SELECT " + schema_ + ".append($1, $2::bigint, $4::bytea, NULL, $3)"
-                                  : "SELECT " + schema_ + ".append_many($1, $2::bigint, $4::bytea[], NULL, $3)";
+      const std::string sql =
+          one ? "SELECT " + schema_ + ".append($1, $2::bigint, $4::bytea, NULL, $3)"
+              : "SELECT " + schema_ + ".append_many($1, $2::bigint, $4::bytea[], NULL, $3)";
       return writer_of([=, append = connection->prepare(sql)]() mutable {
         const int scope = choice.scope();
         const std::string stream = each ? load.stream(scope, index) : load.stream(scope);
@@ -270,7 +298,8 @@ class PostgresTarget final : public Target {
         }
       }
     }
-    return {std::max(flushed.percentile(0.5) - not_flushed.percentile(0.5), std::chrono::nanoseconds(0)),
+    return {std::max(flushed.percentile(0.5) - not_flushed.percentile(0.5),
+                     std::chrono::nanoseconds(0)),
             "p50 of an INSERT with synchronous_commit on, less that of one with it off"};
   }
 
@@ -278,8 +307,8 @@ class PostgresTarget final : public Target {
 
   boost::json::object facts() override {
     boost::json::object facts;
-    for (const char* name :
-         {"server_version", "fsync", "full_page_writes", "wal_sync_method", "commit_delay", "shared_buffers", "max_connections"}) {
+    for (const char* name : {"server_version", "fsync", "full_page_writes", "wal_sync_method",
+                             "commit_delay", "shared_buffers", "max_connections"}) {
       facts[name] = control_.one(fmt::format("SHOW {}", name));
     }
     fsync_ = facts["fsync"].as_string() == "on";
@@ -290,9 +319,12 @@ class PostgresTarget final : public Target {
     auto frozen = std::make_shared<Connection>(url_);
     const std::string number = std::to_string(term.value());
     frozen->run("BEGIN");
-    frozen->run_prepared(frozen->prepare("SELECT " + schema_ + ".check_term($1, $2::bigint)"), {scope.name().c_str(), number.c_str()});
-    frozen->run_prepared(frozen->prepare("INSERT INTO " + plain_ + " (scope, term, payload) VALUES ($1, $2::bigint, 'frozen')"),
+    frozen->run_prepared(frozen->prepare("SELECT " + schema_ + ".check_term($1, $2::bigint)"),
                          {scope.name().c_str(), number.c_str()});
+    frozen->run_prepared(
+        frozen->prepare("INSERT INTO " + plain_ +
+                        " (scope, term, payload) VALUES ($1, $2::bigint, 'frozen')"),
+        {scope.name().c_str(), number.c_str()});
     return frozen;
   }
 
@@ -300,7 +332,8 @@ class PostgresTarget final : public Target {
     try {
       connections_.clear();
       library_.reset();
-      control_.run("DROP TABLE IF EXISTS " + plain_ + ", " + textbook_ + ", " + fence_ + ", " + writes_);
+      control_.run("DROP TABLE IF EXISTS " + plain_ + ", " + textbook_ + ", " + fence_ + ", " +
+                   writes_);
     } catch (...) {
       // The caller is ending, perhaps because of an error that is more useful than this one.
     }
@@ -308,12 +341,13 @@ class PostgresTarget final : public Target {
 
  private:
   std::shared_ptr<Connection> connection_of(int index) {
-    while (connections_.size() <= static_cast<std::size_t>(index)) connections_.push_back(std::make_shared<Connection>(url_));
+    while (connections_.size() <= static_cast<std::size_t>(index))
+      connections_.push_back(std::make_shared<Connection>(url_));
     return connections_[static_cast<std::size_t>(index)];
   }
 
-  std::unique_ptr<Writer> library_writer(std::string_view scenario, const Load& load, int index, Choice choice,
-                                         const std::vector<std::string>& payloads) {
+  std::unique_ptr<Writer> library_writer(std::string_view scenario, const Load& load, int index,
+                                         Choice choice, const std::vector<std::string>& payloads) {
     Database database = *library_;
     if (scenario == "library-append") {
       return writer_of([=]() mutable {
@@ -326,18 +360,23 @@ class PostgresTarget final : public Target {
       });
     }
     if (scenario == "library-execute" && payloads.size() == 1) {
-      const std::string sql = "INSERT INTO " + plain_ + " (scope, term, payload) VALUES ($1::text, $2::bigint, $3::bytea)";
+      const std::string sql = "INSERT INTO " + plain_ +
+                              " (scope, term, payload) VALUES ($1::text, $2::bigint, $3::bytea)";
       return writer_of([=]() mutable {
         const Scope scope(load.scope(choice.scope()));
         database.execute(scope, Term(1), sql, scope.name(), 1, Bytes{payloads.front()});
       });
     }
-    const std::string sql =
-        "INSERT INTO " + plain_ + " (scope, term, payload) SELECT $1::text, $2::bigint, p FROM pg_catalog.unnest($3::bytea[]) AS p";
+    const std::string sql = "INSERT INTO " + plain_ +
+                            " (scope, term, payload) SELECT $1::text, $2::bigint, p FROM "
+                            "pg_catalog.unnest($3::bytea[]) AS p";
     return writer_of([=, executes = scenario == "library-execute"]() mutable {
       const Scope scope(load.scope(choice.scope()));
       if (executes) database.execute(scope, Term(1), sql, scope.name(), 1, Value(payloads));
-      else database.write(scope, Term(1), [&](Transaction& transaction) { transaction.exec(sql, scope.name(), 1, Value(payloads)); });
+      else
+        database.write(scope, Term(1), [&](Transaction& transaction) {
+          transaction.exec(sql, scope.name(), 1, Value(payloads));
+        });
     });
   }
 
@@ -363,7 +402,8 @@ class PostgresTarget final : public Target {
 
 }  // namespace
 
-std::unique_ptr<Target> postgres_target(const std::string& url, const std::string& schema, const std::string& suffix) {
+std::unique_ptr<Target> postgres_target(const std::string& url, const std::string& schema,
+                                        const std::string& suffix) {
   return std::make_unique<PostgresTarget>(url, schema, suffix);
 }
 

@@ -45,8 +45,10 @@ void probe(const Bench& bench, const Load& load, Level& level) {
       const char* scenario = which == 0 ? "unfenced" : "append";
       bench.target.prepare(scenario, load);
       std::vector<std::unique_ptr<Writer>> writers;
-      writers.push_back(bench.target.writer(scenario, load, 0, bench.seed + static_cast<std::uint64_t>(round)));
-      const Slice slice = run_slice(writers, std::chrono::seconds(60), bench.quick ? probe_writes / 5 : probe_writes, 8, interrupted);
+      writers.push_back(
+          bench.target.writer(scenario, load, 0, bench.seed + static_cast<std::uint64_t>(round)));
+      const Slice slice = run_slice(writers, std::chrono::seconds(60),
+                                    bench.quick ? probe_writes / 5 : probe_writes, 8, interrupted);
       p50[which] = static_cast<double>(slice.latencies.percentile(0.5).count()) / 1000;
     }
     if (interrupted() || p50[0] <= 0) return;
@@ -56,22 +58,27 @@ void probe(const Bench& bench, const Load& load, Level& level) {
   }
 }
 
-boost::json::array report(const Bench& bench, const std::string& title, const std::vector<Level>& levels) {
+boost::json::array report(const Bench& bench, const std::string& title,
+                          const std::vector<Level>& levels) {
   boost::json::array list;
   std::vector<std::vector<std::string>> table;
   for (const Level& level : levels) {
     if (level.append_us.empty()) continue;
     const double append = median(level.append_us), relative = median(level.relative);
-    const double first = median(levels.front().append_us), first_relative = median(levels.front().relative);
-    table.push_back({std::to_string(level.size), fmt::format("{:.1f} us", append), fmt::format("{:.1f} us", median(level.unfenced_us)),
-                     fmt::format("{:.2f}", append / first), fmt::format("{:.2f}", relative / first_relative)});
+    const double first = median(levels.front().append_us),
+                 first_relative = median(levels.front().relative);
+    table.push_back({std::to_string(level.size), fmt::format("{:.1f} us", append),
+                     fmt::format("{:.1f} us", median(level.unfenced_us)),
+                     fmt::format("{:.2f}", append / first),
+                     fmt::format("{:.2f}", relative / first_relative)});
     list.push_back({{"size", level.size},
                     {"append_p50_us", append},
                     {"unfenced_p50_us", median(level.unfenced_us)},
                     {"to_first", append / first},
                     {"to_first_beside_unfenced", relative / first_relative}});
   }
-  if (!bench.json) print_table({title, "APPEND P50", "UNFENCED P50", "TO THE FIRST", "BESIDE UNFENCED"}, table);
+  if (!bench.json)
+    print_table({title, "APPEND P50", "UNFENCED P50", "TO THE FIRST", "BESIDE UNFENCED"}, table);
   return list;
 }
 
@@ -86,7 +93,8 @@ boost::json::array grow_stream(const Bench& bench, std::int64_t writes_max) {
   std::int64_t last = 0;
   for (std::int64_t size = 1000; size <= writes_max && !interrupted(); size *= 10) {
     while (last < size && !interrupted()) {
-      const std::vector<std::string> batch(std::min<std::size_t>(fill_batch, static_cast<std::size_t>(size - last)), payload);
+      const std::vector<std::string> batch(
+          std::min<std::size_t>(fill_batch, static_cast<std::size_t>(size - last)), payload);
       last = bench.database.append_many(stream, Term(1), batch, options).value();
       progress.show(fmt::format("a stream of {} writes: {}", size, last));
     }
@@ -158,7 +166,9 @@ boost::json::value measure_takeovers(const Bench& bench, const TakeoverOptions& 
     const auto frozen = bench.target.frozen_writer(scope, Term(number));
     if (!frozen) {
       if (!bench.json)
-        print_line("takeover: on this database a frozen transaction is a file lock of another process, which cannot be evicted");
+        print_line(
+            "takeover: on this database a frozen transaction is a file lock of another process, "
+            "which cannot be evicted");
       return nullptr;
     }
     const auto before = Clock::now();
@@ -172,14 +182,17 @@ boost::json::value measure_takeovers(const Bench& bench, const TakeoverOptions& 
   std::sort(times_ms.begin(), times_ms.end());
   // Nearest rank: the p99 of 100 is the 99th.
   auto part = [&](double wanted) {
-    return times_ms[static_cast<std::size_t>(std::ceil(wanted * static_cast<double>(times_ms.size()))) - 1];
+    return times_ms[static_cast<std::size_t>(
+                        std::ceil(wanted * static_cast<double>(times_ms.size()))) -
+                    1];
   };
   const double grace = static_cast<double>(options.grace.count());
   if (!bench.json) {
-    print_table(
-        {"TAKEOVERS", "EVICTED", "GRACE", "P50", "P99", "MAX", "P99 BEYOND THE GRACE"},
-        {{std::to_string(times_ms.size()), std::to_string(evicted), length(options.grace.count()), fmt::format("{:.1f} ms", part(0.5)),
-          fmt::format("{:.1f} ms", part(0.99)), fmt::format("{:.1f} ms", times_ms.back()), fmt::format("{:.1f} ms", part(0.99) - grace)}});
+    print_table({"TAKEOVERS", "EVICTED", "GRACE", "P50", "P99", "MAX", "P99 BEYOND THE GRACE"},
+                {{std::to_string(times_ms.size()), std::to_string(evicted),
+                  length(options.grace.count()), fmt::format("{:.1f} ms", part(0.5)),
+                  fmt::format("{:.1f} ms", part(0.99)), fmt::format("{:.1f} ms", times_ms.back()),
+                  fmt::format("{:.1f} ms", part(0.99) - grace)}});
   }
   return {{"takeovers", times_ms.size()}, {"evicted", evicted},   {"grace_ms", grace},
           {"p50_ms", part(0.5)},          {"p99_ms", part(0.99)}, {"max_ms", times_ms.back()}};
@@ -221,9 +234,13 @@ boost::json::value measure_leases(const Bench& bench, const LeaseOptionsOfBench&
           const Scope scope(fmt::format("bench-{}-lease-{}", bench.suffix, index));
           while (Clock::now() < end && !interrupted()) {
             std::optional<Lease> lease;
-            timed(0, [&] { lease = bench.database.try_acquire_lease(scope, milliseconds(60'000), {.owner = "bench"}); });
+            timed(0, [&] {
+              lease =
+                  bench.database.try_acquire_lease(scope, milliseconds(60'000), {.owner = "bench"});
+            });
             if (!lease) throw Error("another has taken the bench's lease");
-            for (int i = 0; i < renewals && Clock::now() < end; ++i) timed(1, [&] { bench.database.renew_lease(*lease); });
+            for (int i = 0; i < renewals && Clock::now() < end; ++i)
+              timed(1, [&] { bench.database.renew_lease(*lease); });
             timed(2, [&] { bench.database.release_lease(*lease); });
           }
         } catch (...) {
@@ -242,17 +259,23 @@ boost::json::value measure_leases(const Bench& bench, const LeaseOptionsOfBench&
   boost::json::object document{{"holders", options.holders}};
   std::vector<std::vector<std::string>> table;
   for (std::size_t which = 0; which < all.size(); ++which) {
-    const double p50 = ms_of(all[which].percentile(0.5)), p99 = ms_of(all[which].percentile(0.99)), most = ms_of(slowest[which]);
-    document[names[which]] = {{"calls", all[which].total()}, {"p50_ms", p50}, {"p99_ms", p99}, {"max_ms", most}};
-    table.push_back({names[which], std::to_string(all[which].total()), fmt::format("{:.2f} ms", p50), fmt::format("{:.2f} ms", p99),
+    const double p50 = ms_of(all[which].percentile(0.5)), p99 = ms_of(all[which].percentile(0.99)),
+                 most = ms_of(slowest[which]);
+    document[names[which]] = {
+        {"calls", all[which].total()}, {"p50_ms", p50}, {"p99_ms", p99}, {"max_ms", most}};
+    table.push_back({names[which], std::to_string(all[which].total()),
+                     fmt::format("{:.2f} ms", p50), fmt::format("{:.2f} ms", p99),
                      fmt::format("{:.2f} ms", most)});
   }
-  const auto ttl = std::max<std::int64_t>(static_cast<std::int64_t>(std::ceil(ttl_factor * ms_of(slowest[1]))), 100);
+  const auto ttl = std::max<std::int64_t>(
+      static_cast<std::int64_t>(std::ceil(ttl_factor * ms_of(slowest[1]))), 100);
   document["ttl_ms_at_least"] = ttl;
   if (!bench.json) {
     print_table({"LEASE", "CALLS", "P50", "P99", "SLOWEST"}, table);
-    print_line(fmt::format("A TTL of {} ms or more is {} times the slowest renewal seen here; a pause of the holder takes more.", ttl,
-                           ttl_factor));
+    print_line(
+        fmt::format("A TTL of {} ms or more is {} times the slowest renewal seen here; a pause of "
+                    "the holder takes more.",
+                    ttl, ttl_factor));
   }
   return document;
 }

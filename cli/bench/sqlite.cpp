@@ -24,7 +24,8 @@ namespace {
 class FileConnection {
  public:
   FileConnection(const std::string& path, bool durable) {
-    if (sqlite3_open_v2(path.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK) {
+    if (sqlite3_open_v2(path.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr) !=
+        SQLITE_OK) {
       const std::string why = sqlite3_errmsg(db_);
       sqlite3_close(db_);
       throw Unavailable("bench: " + why);
@@ -42,17 +43,22 @@ class FileConnection {
   // Prepares a statement, which is valid as long as the connection.
   sqlite3_stmt* prepare(const std::string& sql) {
     sqlite3_stmt*& statement = statements_[sql];
-    if (statement == nullptr && sqlite3_prepare_v3(db_, sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr) != SQLITE_OK)
+    if (statement == nullptr && sqlite3_prepare_v3(db_, sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT,
+                                                   &statement, nullptr) != SQLITE_OK)
       fail();
     return statement;
   }
 
   // Runs a statement. Texts and blobs are bound without a copy. Returns the first column of the
   // first row, or 0.
-  std::int64_t run(sqlite3_stmt* statement, const std::string* scope = nullptr, const std::string* payload = nullptr, int payloads = 0) {
-    if (scope != nullptr) sqlite3_bind_text(statement, 1, scope->data(), static_cast<int>(scope->size()), SQLITE_STATIC);
+  std::int64_t run(sqlite3_stmt* statement, const std::string* scope = nullptr,
+                   const std::string* payload = nullptr, int payloads = 0) {
+    if (scope != nullptr)
+      sqlite3_bind_text(statement, 1, scope->data(), static_cast<int>(scope->size()),
+                        SQLITE_STATIC);
     for (int at = 0; at < payloads; ++at)
-      sqlite3_bind_blob(statement, 2 + at, payload->data(), static_cast<int>(payload->size()), SQLITE_STATIC);
+      sqlite3_bind_blob(statement, 2 + at, payload->data(), static_cast<int>(payload->size()),
+                        SQLITE_STATIC);
     const int status = sqlite3_step(statement);
     const std::int64_t value = status == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
     if (sqlite3_reset(statement) != SQLITE_OK) fail();
@@ -80,22 +86,27 @@ struct Shared {
 
 class SqliteTarget final : public Target {
  public:
-  SqliteTarget(std::string url, const std::string& suffix) : url_(std::move(url)), path_(sqlite_path(url_)) {
+  SqliteTarget(std::string url, const std::string& suffix)
+      : url_(std::move(url)), path_(sqlite_path(url_)) {
     if (path_.empty() || path_.find(":memory:") != std::string::npos)
-      throw InvalidInput("bench: an SQLite database in memory has nothing to compare with; give a file");
+      throw InvalidInput(
+          "bench: an SQLite database in memory has nothing to compare with; give a file");
     plain_ = "bench_" + suffix + "_plain";
     textbook_ = "bench_" + suffix + "_textbook";
     fence_ = "bench_" + suffix + "_fence";
     try {
       FileConnection connection(path_, false);
       connection.run("BEGIN IMMEDIATE");
-      const std::string columns = "(id INTEGER PRIMARY KEY, scope TEXT NOT NULL, term INTEGER NOT NULL, payload BLOB NOT NULL)";
+      const std::string columns =
+          "(id INTEGER PRIMARY KEY, scope TEXT NOT NULL, term INTEGER NOT NULL, payload BLOB NOT "
+          "NULL)";
       connection.run("CREATE TABLE " + plain_ + " " + columns);
       // The textbook scenario reads MAX(term) of the scope, which would scan the table without this
       // index.
       connection.run("CREATE TABLE " + textbook_ + " " + columns);
       connection.run("CREATE INDEX " + textbook_ + "_by_scope ON " + textbook_ + " (scope, term)");
-      connection.run("CREATE TABLE " + fence_ + " (scope TEXT PRIMARY KEY, term INTEGER NOT NULL) WITHOUT ROWID");
+      connection.run("CREATE TABLE " + fence_ +
+                     " (scope TEXT PRIMARY KEY, term INTEGER NOT NULL) WITHOUT ROWID");
       connection.run("COMMIT");
     } catch (...) {
       SqliteTarget::drop_tables();
@@ -125,22 +136,27 @@ class SqliteTarget final : public Target {
       raw_->connection.run("BEGIN IMMEDIATE");
       for (int index = 0; index < load.scopes; ++index) {
         const std::string scope = load.scope(index);
-        raw_->connection.run(raw_->connection.prepare("INSERT OR IGNORE INTO " + fence_ + " VALUES ($1, 1)"), &scope);
+        raw_->connection.run(
+            raw_->connection.prepare("INSERT OR IGNORE INTO " + fence_ + " VALUES ($1, 1)"),
+            &scope);
       }
       raw_->connection.run("COMMIT");
     }
   }
 
-  std::unique_ptr<Writer> writer(std::string_view scenario, const Load& load, int index, std::uint64_t seed) override {
+  std::unique_ptr<Writer> writer(std::string_view scenario, const Load& load, int index,
+                                 std::uint64_t seed) override {
     Choice choice(load, seed, index);
     const std::string payload(load.payload_bytes, static_cast<char>('a' + index % 26));
     auto insert_into = [&](const std::string& table) {
       std::string sql = "INSERT INTO " + table + " (scope, term, payload) VALUES ";
-      for (int row = 0; row < load.batch; ++row) sql += fmt::format("{}($1, 1, ${})", row > 0 ? ", " : "", row + 2);
+      for (int row = 0; row < load.batch; ++row)
+        sql += fmt::format("{}($1, 1, ${})", row > 0 ? ", " : "", row + 2);
       return sql;
     };
     if (scenario == "unfenced") {
-      return writer_of([=, shared = raw_, insert = raw_->connection.prepare(insert_into(plain_)), rows = load.batch]() mutable {
+      return writer_of([=, shared = raw_, insert = raw_->connection.prepare(insert_into(plain_)),
+                        rows = load.batch]() mutable {
         const std::string scope = load.scope(choice.scope());
         const std::lock_guard lock(shared->mutex);
         shared->connection.run(insert, &scope, &payload, rows);
@@ -148,20 +164,22 @@ class SqliteTarget final : public Target {
     }
     if (scenario == "textbook") {
       FileConnection& connection = raw_->connection;
-      return writer_of([=, shared = raw_, &connection, begin = connection.prepare("BEGIN IMMEDIATE"), commit = connection.prepare("COMMIT"),
-                        fence = connection.prepare("SELECT term FROM " + fence_ + " WHERE scope = $1"),
-                        highest = connection.prepare("SELECT max(term) FROM " + textbook_ + " WHERE scope = $1"),
-                        insert = connection.prepare(insert_into(textbook_)), rows = load.batch]() mutable {
-        const std::string scope = load.scope(choice.scope());
-        const std::lock_guard lock(shared->mutex);
-        connection.run(begin);
-        if (connection.run(fence, &scope) > 1 || connection.run(highest, &scope) > 1) {
-          connection.run("ROLLBACK");
-          throw DatabaseError("bench: the textbook's fence was raised");
-        }
-        connection.run(insert, &scope, &payload, rows);
-        connection.run(commit);
-      });
+      return writer_of(
+          [=, shared = raw_, &connection, begin = connection.prepare("BEGIN IMMEDIATE"),
+           commit = connection.prepare("COMMIT"),
+           fence = connection.prepare("SELECT term FROM " + fence_ + " WHERE scope = $1"),
+           highest = connection.prepare("SELECT max(term) FROM " + textbook_ + " WHERE scope = $1"),
+           insert = connection.prepare(insert_into(textbook_)), rows = load.batch]() mutable {
+            const std::string scope = load.scope(choice.scope());
+            const std::lock_guard lock(shared->mutex);
+            connection.run(begin);
+            if (connection.run(fence, &scope) > 1 || connection.run(highest, &scope) > 1) {
+              connection.run("ROLLBACK");
+              throw DatabaseError("bench: the textbook's fence was raised");
+            }
+            connection.run(insert, &scope, &payload, rows);
+            connection.run(commit);
+          });
     }
     Database database = *ours_;
     if (scenario == "check-insert") {
@@ -170,12 +188,14 @@ class SqliteTarget final : public Target {
       return writer_of([=, sql = insert_into(plain_)]() mutable {
         const Scope scope(load.scope(choice.scope()));
         values.front() = Value(scope.name());
-        database.write(scope, Term(1), [&](Transaction& transaction) { transaction.exec_values(sql, values); });
+        database.write(scope, Term(1),
+                       [&](Transaction& transaction) { transaction.exec_values(sql, values); });
       });
     }
     if (scenario == "append" || scenario == "append-each") {
       const bool each = scenario == "append-each";
-      return writer_of([=, payloads = std::vector<std::string>(static_cast<std::size_t>(load.batch), payload)]() mutable {
+      return writer_of([=, payloads = std::vector<std::string>(static_cast<std::size_t>(load.batch),
+                                                               payload)]() mutable {
         const int scope = choice.scope();
         const Stream stream(each ? load.stream(scope, index) : load.stream(scope));
         AppendOptions options;
@@ -191,17 +211,21 @@ class SqliteTarget final : public Target {
     const std::filesystem::path folder = std::filesystem::absolute(path_).parent_path();
     std::string name = (folder / "bench-flush-XXXXXX").string();
     const int file = mkostemp(name.data(), O_CLOEXEC);
-    if (file < 0) throw Unavailable(fmt::format("bench: no file could be made in {}", folder.string()));
+    if (file < 0)
+      throw Unavailable(fmt::format("bench: no file could be made in {}", folder.string()));
     unlink(name.c_str());
     const std::string page(4096, 'x');
     Latencies latencies;
     for (int i = 0; i < 60 && !interrupted(); ++i) {
       const auto before = std::chrono::steady_clock::now();
-      if (write(file, page.data(), page.size()) != static_cast<ssize_t>(page.size()) || fdatasync(file) != 0) break;
+      if (write(file, page.data(), page.size()) != static_cast<ssize_t>(page.size()) ||
+          fdatasync(file) != 0)
+        break;
       latencies.count(std::chrono::steady_clock::now() - before);
     }
     close(file);
-    return {latencies.percentile(0.5), "p50 of fdatasync after each 4 KiB appended to a file beside the database"};
+    return {latencies.percentile(0.5),
+            "p50 of fdatasync after each 4 KiB appended to a file beside the database"};
   }
 
   bool can_be_durable() const override { return true; }
@@ -219,7 +243,9 @@ class SqliteTarget final : public Target {
           &mode, nullptr);
     }
     sqlite3_close(reader);
-    return {{"sqlite_version", sqlite3_libversion()}, {"journal_mode", mode}, {"synchronous", "FULL where durable, else OFF"}};
+    return {{"sqlite_version", sqlite3_libversion()},
+            {"journal_mode", mode},
+            {"synchronous", "FULL where durable, else OFF"}};
   }
 
   // On SQLite a frozen transaction holds the application's own lock on the file, and cannot be
@@ -231,7 +257,8 @@ class SqliteTarget final : public Target {
       raw_.reset();
       ours_.reset();
       FileConnection connection(path_, false);
-      for (const std::string& table : {plain_, textbook_, fence_}) connection.run("DROP TABLE IF EXISTS " + table);
+      for (const std::string& table : {plain_, textbook_, fence_})
+        connection.run("DROP TABLE IF EXISTS " + table);
     } catch (...) {
       // The caller is ending, perhaps because of an error that is more useful than this one.
     }
@@ -258,7 +285,8 @@ std::string sqlite_path(const std::string& url) {
   std::string path;
   const std::string raw = rest.substr(0, rest.find('?'));
   for (std::size_t at = 0; at < raw.size(); ++at) {
-    if (raw[at] == '%' && at + 2 < raw.size() && std::isxdigit(static_cast<unsigned char>(raw[at + 1])) &&
+    if (raw[at] == '%' && at + 2 < raw.size() &&
+        std::isxdigit(static_cast<unsigned char>(raw[at + 1])) &&
         std::isxdigit(static_cast<unsigned char>(raw[at + 2]))) {
       path += static_cast<char>(std::stoi(raw.substr(at + 1, 2), nullptr, 16));
       at += 2;

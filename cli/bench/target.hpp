@@ -38,8 +38,11 @@ struct Load {
 class Choice {
  public:
   Choice(const Load& load, std::uint64_t seed, int writer)
-      : random_(static_cast<std::uint32_t>(seed * 1'000'003 + static_cast<std::uint64_t>(writer))), scopes_(load.scopes) {}
-  int scope() { return scopes_ == 1 ? 0 : static_cast<int>(random_() % static_cast<std::uint32_t>(scopes_)); }
+      : random_(static_cast<std::uint32_t>(seed * 1'000'003 + static_cast<std::uint64_t>(writer))),
+        scopes_(load.scopes) {}
+  int scope() {
+    return scopes_ == 1 ? 0 : static_cast<int>(random_() % static_cast<std::uint32_t>(scopes_));
+  }
 
  private:
   std::minstd_rand random_;
@@ -63,7 +66,8 @@ class Target {
 
   // The scenarios of this database. The first is always "unfenced", the base of the ratios.
   virtual std::vector<Scenario> scenarios() const = 0;
-  virtual std::unique_ptr<Writer> writer(std::string_view scenario, const Load& load, int index, std::uint64_t seed) = 0;
+  virtual std::unique_ptr<Writer> writer(std::string_view scenario, const Load& load, int index,
+                                         std::uint64_t seed) = 0;
   // Called before the writers of a measurement are created.
   virtual void prepare(std::string_view scenario, const Load& load) = 0;
   virtual Flush flush_time() = 0;
@@ -82,9 +86,11 @@ class Target {
 // `suffix` makes the table names of this run unique. The …_url() functions add the session option
 // that makes commits flush or not. A build without a driver lacks its functions (bench.cpp checks
 // TERMGATE_WITH_…).
-std::unique_ptr<Target> postgres_target(const std::string& url, const std::string& schema, const std::string& suffix);
+std::unique_ptr<Target> postgres_target(const std::string& url, const std::string& schema,
+                                        const std::string& suffix);
 std::string postgres_url(const std::string& url, bool durable);
-std::unique_ptr<Target> odbc_target(const std::string& url, const std::string& schema, const std::string& suffix);
+std::unique_ptr<Target> odbc_target(const std::string& url, const std::string& schema,
+                                    const std::string& suffix);
 std::unique_ptr<Target> sqlite_target(const std::string& url, const std::string& suffix);
 std::string sqlite_url(const std::string& url, bool durable);
 // The path of sqlite:PATH?options, with %XX decoded.

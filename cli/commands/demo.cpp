@@ -47,7 +47,8 @@ void stop_in_order() {
 class Folder {
  public:
   Folder() : path_((std::filesystem::temp_directory_path() / "termgate-demo-XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr) throw Error("no temporary folder for the demo's database");
+    if (mkdtemp(path_.data()) == nullptr)
+      throw Error("no temporary folder for the demo's database");
   }
   ~Folder() {
     std::error_code ignored;
@@ -67,7 +68,8 @@ constexpr milliseconds between_writes{400};
 // A stream for this run only, because an earlier demo on the same server may have left one.
 Stream events(const Scope& scope) { return Stream(scope.name() + "-events"); }
 
-// ---- a leader --------------------------------------------------------------------------------------
+// ---- a leader
+// --------------------------------------------------------------------------------------
 
 void say(std::string_view line) {
   print_line(line);
@@ -87,8 +89,10 @@ int lead(const Arguments& arguments) {
   for (int number = 1;; ++number) {
     try {
       database.write(scope, lease.term(), [&](Transaction& transaction) {
-        if (!arguments.flag("without-table")) transaction.exec("UPDATE demo_accounts SET balance = balance - $1 WHERE id = $2", 1, 42);
-        transaction.append(events(scope), fmt::format("leader {} debited 1, write {}", name, number));
+        if (!arguments.flag("without-table"))
+          transaction.exec("UPDATE demo_accounts SET balance = balance - $1 WHERE id = $2", 1, 42);
+        transaction.append(events(scope),
+                           fmt::format("leader {} debited 1, write {}", name, number));
       });
       say(fmt::format("wrote {}", number));
       database.renew_lease(lease);
@@ -103,7 +107,8 @@ int lead(const Arguments& arguments) {
   }
 }
 
-// ---- the play --------------------------------------------------------------------------------------
+// ---- the play
+// --------------------------------------------------------------------------------------
 
 class Child {
  public:
@@ -146,21 +151,27 @@ class Child {
   std::string wait_for(const std::string& word, milliseconds limit) {
     const auto end = std::chrono::steady_clock::now() + limit;
     for (;;) {
-      for (auto newline = buffer_.find('\n'); newline != std::string::npos; newline = buffer_.find('\n')) {
+      for (auto newline = buffer_.find('\n'); newline != std::string::npos;
+           newline = buffer_.find('\n')) {
         const std::string line = buffer_.substr(0, newline);
         buffer_.erase(0, newline + 1);
         if (line.starts_with(word)) return line.substr(std::min(line.size(), word.size() + 1));
         if (line.starts_with("refused")) throw Error("a leader was refused out of turn: " + line);
       }
-      const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now()).count();
+      const auto left =
+          std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now()).count();
       if (stopped != 0) throw Error("interrupted");
-      if (left <= 0) throw Error(fmt::format("a leader did not report \"{}\" within {}", word, length(limit.count())));
+      if (left <= 0)
+        throw Error(
+            fmt::format("a leader did not report \"{}\" within {}", word, length(limit.count())));
       // Polls in short steps, because a signal may arrive just before poll().
       pollfd descriptor{out_, POLLIN, 0};
       if (poll(&descriptor, 1, static_cast<int>(std::min<std::int64_t>(left, 100))) <= 0) continue;
       char bytes[512];
       const auto count = read(out_, bytes, sizeof bytes);
-      if (count <= 0) throw Error(stopped != 0 ? "interrupted" : fmt::format("a leader ended before it reported \"{}\"", word));
+      if (count <= 0)
+        throw Error(stopped != 0 ? "interrupted"
+                                 : fmt::format("a leader ended before it reported \"{}\"", word));
       buffer_.append(bytes, static_cast<std::size_t>(count));
     }
   }
@@ -182,16 +193,20 @@ class Child {
 // lead.
 void prepare_layer(Database& database, const std::string& schema, bool says) {
   const auto access = access_of(database, schema);
-  if (access && access->installed && !access->owns) return need_level(database, schema, "lead", "demo");
+  if (access && access->installed && !access->owns)
+    return need_level(database, schema, "lead", "demo");
   try {
     const auto [from, to] = Operator(database).install();
     if (from == 0 && says)
       print_line(
-          fmt::format("Layer 1 was not in this database and has been installed (version {}); `termgate uninstall` removes it.\n", to));
+          fmt::format("Layer 1 was not in this database and has been installed (version {}); "
+                      "`termgate uninstall` removes it.\n",
+                      to));
   } catch (const DatabaseError& error) {
     if (!access || error.code() != "42501") throw;
     throw Error(
-        fmt::format("demo: this database has no layer 1, and role {} cannot install it: {}. The role that is to own layer 1 runs: {}",
+        fmt::format("demo: this database has no layer 1, and role {} cannot install it: {}. The "
+                    "role that is to own layer 1 runs: {}",
                     access->role, error.what(), grant_command(schema, access->role, "lead")));
   }
 }
@@ -219,18 +234,21 @@ int play(const Arguments& arguments) {
   if (with_table)
     database.write(Scope(scope.name() + "-setup"), Term(1), [](Transaction& transaction) {
       transaction.exec("DROP TABLE IF EXISTS demo_accounts");
-      transaction.exec("CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)");
+      transaction.exec(
+          "CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)");
       transaction.exec("INSERT INTO demo_accounts (id, balance) VALUES ($1, $2)", 42, 1000);
     });
   // The URL is passed in the environment, because a process list shows arguments.
   setenv("TERMGATE_DB", url.c_str(), 1);
   const auto leader = [&](const char* name) {
-    std::vector<std::string> words{"termgate", "demo", "--as", name, "--scope", scope.name(), "--schema", options.schema};
+    std::vector<std::string> words{"termgate", "demo",       "--as",     name,
+                                   "--scope",  scope.name(), "--schema", options.schema};
     if (!with_table) words.emplace_back("--without-table");
     return words;
   };
 
-  print_line(fmt::format("A stale leader meets the fence, on a {} database. Lease: {}.\n", database.kind(), length(ttl.count())));
+  print_line(fmt::format("A stale leader meets the fence, on a {} database. Lease: {}.\n",
+                         database.kind(), length(ttl.count())));
   // Runs after the leaders have ended, however the demo ends, so that nobody has to wait for their
   // lease and no alert fires.
   struct GiveBack {
@@ -239,7 +257,8 @@ int play(const Arguments& arguments) {
     ~GiveBack() {
       try {
         const auto lease = Info(database).lease(scope);
-        if (lease && !lease->released_at_ms) database.release_lease(scope, Term(lease->term), lease->owner);
+        if (lease && !lease->released_at_ms)
+          database.release_lease(scope, Term(lease->term), lease->owner);
       } catch (const Error&) {}  // the lease expires by itself
     }
   } give_back{database, scope};
@@ -248,21 +267,27 @@ int play(const Arguments& arguments) {
   Child a(leader("A"));
   const std::string term_a = a.wait_for("leads", milliseconds(10'000));
   a.wait_for("wrote", milliseconds(10'000));
-  print_line(fmt::format("1  Leader A (pid {}) holds the lease of \"{}\": term {}. It writes.", a.pid(), scope.name(), term_a));
+  print_line(fmt::format("1  Leader A (pid {}) holds the lease of \"{}\": term {}. It writes.",
+                         a.pid(), scope.name(), term_a));
   a.wait_for("sleeps", milliseconds(10'000));
   a.wait_for("sleeps", milliseconds(10'000));
   a.send(SIGSTOP);
-  print_line("2  A is stopped (SIGSTOP): a long pause, as by a garbage collection or a stalled machine. Its lease runs out.");
+  print_line(
+      "2  A is stopped (SIGSTOP): a long pause, as by a garbage collection or a stalled machine. "
+      "Its lease runs out.");
   std::fflush(stdout);
 
   Child b(leader("B"));
   const std::string term_b = b.wait_for("leads", milliseconds(20'000));
-  print_line(fmt::format("3  Leader B (pid {}) takes over: term {}. From this moment every lower term is shut out.", b.pid(), term_b));
+  print_line(fmt::format(
+      "3  Leader B (pid {}) takes over: term {}. From this moment every lower term is shut out.",
+      b.pid(), term_b));
   b.wait_for("wrote", milliseconds(10'000));
   b.wait_for("wrote", milliseconds(10'000));
   print_line("4  B writes.");
   a.send(SIGCONT);
-  print_line(fmt::format("5  A wakes up, believes that it still leads, and writes with term {}:", term_a));
+  print_line(
+      fmt::format("5  A wakes up, believes that it still leads, and writes with term {}:", term_a));
   std::fflush(stdout);
   const std::string refusal = a.wait_for("refused", milliseconds(20'000));
   const int status = a.exit_status();
@@ -273,28 +298,36 @@ int play(const Arguments& arguments) {
   std::string terms;
   for (const StreamWrite& write : writes) terms += fmt::format(" {}", write.term.value());
   print_line(fmt::format("6  termgate verify: {}. Terms of the accepted writes, in order:{}",
-                         findings.empty() ? "all guarantees kept" : "A GUARANTEE IS BROKEN", terms));
+                         findings.empty() ? "all guarantees kept" : "A GUARANTEE IS BROKEN",
+                         terms));
   b.send(SIGKILL);
   b.exit_status();
   if (!folder && with_table)
-    database.write(scope, Term(std::stoll(term_b)), [](Transaction& transaction) { transaction.exec("DROP TABLE demo_accounts"); });
+    database.write(scope, Term(std::stoll(term_b)),
+                   [](Transaction& transaction) { transaction.exec("DROP TABLE demo_accounts"); });
   return status == Exit::refused_stale && findings.empty() ? Exit::done : Exit::failed;
 }
 
-int run_demo(const Arguments& arguments) { return arguments.maybe("as") ? lead(arguments) : play(arguments); }
+int run_demo(const Arguments& arguments) {
+  return arguments.maybe("as") ? lead(arguments) : play(arguments);
+}
 
 }  // namespace
 
 void add_demo_command(std::vector<Command>& commands) {
   commands.push_back({"demo",
                       "show how a stale leader is refused",
-                      "Plays pause, takeover and stale write with real processes: on a temporary SQLite file, or with --db on a server, "
-                      "where it\ncreates and drops the table demo_accounts if the role may create tables. On PostgreSQL the role needs "
+                      "Plays pause, takeover and stale write with real processes: on a temporary "
+                      "SQLite file, or with --db on a server, "
+                      "where it\ncreates and drops the table demo_accounts if the role may create "
+                      "tables. On PostgreSQL the role needs "
                       "level lead:\ntermgate init --grant ROLE=lead.",
                       [](po::options_description& o) {
-                        o.add_options()("as", po::value<std::string>(), "act as one of its leaders (used by the demo itself)")(
-                            "scope", po::value<std::string>(), "that leader's scope")("without-table", po::bool_switch(),
-                                                                                      "that leader writes only to its stream");
+                        o.add_options()("as", po::value<std::string>(),
+                                        "act as one of its leaders (used by the demo itself)")(
+                            "scope", po::value<std::string>(), "that leader's scope")(
+                            "without-table", po::bool_switch(),
+                            "that leader writes only to its stream");
                       },
                       {},
                       run_demo});

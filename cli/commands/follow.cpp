@@ -28,11 +28,16 @@ struct Ended {
 
 // Each write is printed and flushed before the position moves past it, so that a full disk or a
 // closed pipe loses nothing.
-void print_followed(const Arguments& arguments, const Stream& stream, const StreamWrite& write, Ended& ended) {
+void print_followed(const Arguments& arguments, const Stream& stream, const StreamWrite& write,
+                    Ended& ended) {
   if (arguments.json()) {
     print_json_with_payload(
-        {{"stream", stream.name()}, {"sequence_no", write.sequence_no.value()}, {"scope", write.scope}, {"term", write.term.value()}},
-        write.payload, {{"created_at", moment(write.created_at_ms)}, {"write_id", optional_text(write.write_id)}});
+        {{"stream", stream.name()},
+         {"sequence_no", write.sequence_no.value()},
+         {"scope", write.scope},
+         {"term", write.term.value()}},
+        write.payload,
+        {{"created_at", moment(write.created_at_ms)}, {"write_id", optional_text(write.write_id)}});
   } else if (arguments.flag("raw")) {
     print_line(write.payload);
   } else {
@@ -66,9 +71,12 @@ int run_follow(const Arguments& arguments) {
   const FollowerOptions options = follower_options(arguments, ended);
   Database database = arguments.open();
   const Interrupts interrupts;
-  const auto apply = [&](const Stream& stream, const StreamWrite& write) { print_followed(arguments, stream, write, ended); };
+  const auto apply = [&](const Stream& stream, const StreamWrite& write) {
+    print_followed(arguments, stream, write, ended);
+  };
   std::optional<Follower> follower;
-  if (arguments.maybe("stream")) follower.emplace(database, name, Stream(arguments.text("stream")), apply, options);
+  if (arguments.maybe("stream"))
+    follower.emplace(database, name, Stream(arguments.text("stream")), apply, options);
   else follower.emplace(database, name, arguments.scope(), apply, options);
   const bool once = arguments.flag("once");
   bool caught_up = false;
@@ -95,12 +103,14 @@ boost::json::object json_of(const FollowerInfo& info) {
           {"started_by", info.started_by},
           {"behind", info.behind},
           {"behind_ms", optional_number(info.behind_ms)},
-          {"moved_at", info.moved_at_ms ? boost::json::value(moment(*info.moved_at_ms)) : boost::json::value(nullptr)}};
+          {"moved_at", info.moved_at_ms ? boost::json::value(moment(*info.moved_at_ms))
+                                        : boost::json::value(nullptr)}};
 }
 
 int run_follower_list(const Arguments& arguments) {
   Database database = arguments.open();
-  Listing listing(arguments.json(), {"FOLLOWER", "FOLLOWS", "BEHIND", "BY", "MOVED", "RUN", "STARTED"});
+  Listing listing(arguments.json(),
+                  {"FOLLOWER", "FOLLOWS", "BEHIND", "BY", "MOVED", "RUN", "STARTED"});
   std::string after;
   for (;;) {
     const auto page = Followers(database).list(after, 500);
@@ -108,12 +118,15 @@ int run_follower_list(const Arguments& arguments) {
     for (const FollowerInfo& info : page) {
       listing.add([&] { return json_of(info); },
                   [&] {
-                    const std::string what = info.followed.stream ? "stream " + printable(*info.followed.stream)
-                                                                  : "scope " + printable(info.followed.scope.value_or(""));
-                    return std::vector<std::string>{printable(info.name),        what,
-                                                    std::to_string(info.behind), info.behind_ms ? length(*info.behind_ms) : "",
-                                                    moment(info.moved_at_ms),    std::to_string(info.run),
-                                                    moment(info.started_at_ms)};
+                    const std::string what =
+                        info.followed.stream
+                            ? "stream " + printable(*info.followed.stream)
+                            : "scope " + printable(info.followed.scope.value_or(""));
+                    return std::vector<std::string>{
+                        printable(info.name),        what,
+                        std::to_string(info.behind), info.behind_ms ? length(*info.behind_ms) : "",
+                        moment(info.moved_at_ms),    std::to_string(info.run),
+                        moment(info.started_at_ms)};
                   });
     }
     after = page.back().name;
@@ -126,7 +139,8 @@ int run_follower_remove(const Arguments& arguments) {
   const std::string name = arguments.text("name");
   const bool removed = Followers(arguments.open()).remove(name);
   if (arguments.json()) print_json({{"removed", removed}});
-  else if (removed) print_line(fmt::format("removed: a follower of the name {} would begin anew", printable(name)));
+  else if (removed)
+    print_line(fmt::format("removed: a follower of the name {} would begin anew", printable(name)));
   else fmt::print(stderr, "termgate: there is no follower \"{}\"\n", printable(name));
   return removed ? Exit::done : Exit::failed;
 }
@@ -134,33 +148,48 @@ int run_follower_remove(const Arguments& arguments) {
 }  // namespace
 
 void add_follow_commands(std::vector<Command>& commands) {
-  commands.push_back({"follow",
-                      "print writes as they come, and keep the position in the database",
-                      "Goes on where the follower of this name has stopped, on whatever host that was: each write at least once, in order, "
-                      "none left out. A later start\n"
-                      "takes the follower over, and ends the one before with status 5.\n"
-                      "  termgate follow --name projection-1 --stream orders --json | ./project.py\n"
-                      "  termgate follow --name audit --scope billing                  all streams of a scope, side by side",
-                      [](po::options_description& o) {
-                        o.add_options()("name", po::value<std::string>(), "the follower's name: its position is kept under it")(
-                            "stream", po::value<std::string>(), "follow this stream")("scope", po::value<std::string>(),
-                                                                                      "follow all streams of this scope")(
-                            "from-end", po::bool_switch(), "the first time: begin behind what is there")(
-                            "once", po::bool_switch(), "end when everything that was there at the start is printed")(
-                            "skip-pruned", po::bool_switch(), "go on behind writes that were pruned (else: status 1 in front of them)")(
-                            "no-listen", po::bool_switch(), "PostgreSQL: poll, for poolers that do not pass LISTEN")(
-                            "poll", po::value<std::string>(),
-                            "longest pause between two looks, 10ms to 1h (200ms; 1s where it is notified)")("raw", po::bool_switch(),
-                                                                                                            "payloads alone, one a line");
-                      },
-                      {"name"},
-                      run_follow});
-  commands.push_back({"follower list", "list followers and how far behind they are", "", {}, {}, run_follower_list});
+  commands.push_back(
+      {"follow",
+       "print writes as they come, and keep the position in the database",
+       "Goes on where the follower of this name has stopped, on whatever host that was: each write "
+       "at least once, in order, "
+       "none left out. A later start\n"
+       "takes the follower over, and ends the one before with status 5.\n"
+       "  termgate follow --name projection-1 --stream orders --json | ./project.py\n"
+       "  termgate follow --name audit --scope billing                  all streams of a scope, "
+       "side by side",
+       [](po::options_description& o) {
+         o.add_options()("name", po::value<std::string>(),
+                         "the follower's name: its position is kept under it")(
+             "stream", po::value<std::string>(), "follow this stream")(
+             "scope", po::value<std::string>(), "follow all streams of this scope")(
+             "from-end", po::bool_switch(), "the first time: begin behind what is there")(
+             "once", po::bool_switch(),
+             "end when everything that was there at the start is printed")(
+             "skip-pruned", po::bool_switch(),
+             "go on behind writes that were pruned (else: status 1 in front of them)")(
+             "no-listen", po::bool_switch(),
+             "PostgreSQL: poll, for poolers that do not pass LISTEN")(
+             "poll", po::value<std::string>(),
+             "longest pause between two looks, 10ms to 1h (200ms; 1s where it is notified)")(
+             "raw", po::bool_switch(), "payloads alone, one a line");
+       },
+       {"name"},
+       run_follow});
+  commands.push_back({"follower list",
+                      "list followers and how far behind they are",
+                      "",
+                      {},
+                      {},
+                      run_follower_list});
   commands.push_back({"follower remove",
                       "forget a follower and its position",
-                      "One that runs ends with status 5. Remove those that are not used any more: on PostgreSQL each append to what\n"
+                      "One that runs ends with status 5. Remove those that are not used any more: "
+                      "on PostgreSQL each append to what\n"
                       "they follow notifies them.",
-                      [](po::options_description& o) { o.add_options()("name", po::value<std::string>(), "its name"); },
+                      [](po::options_description& o) {
+                        o.add_options()("name", po::value<std::string>(), "its name");
+                      },
                       {"name"},
                       run_follower_remove});
 }

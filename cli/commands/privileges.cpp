@@ -31,11 +31,14 @@ SELECT r.rolname::text AS role,
   LEFT JOIN pg_catalog.pg_class m ON m.relnamespace = n.oid AND m.relname = 'migrations' AND m.relkind = 'r'
  WHERE r.rolname = )";
 
-int level_of(const std::string& name) { return name == "read" ? 1 : name == "write" ? 2 : name == "lead" ? 3 : name == "operate" ? 4 : 0; }
+int level_of(const std::string& name) {
+  return name == "read" ? 1 : name == "write" ? 2 : name == "lead" ? 3 : name == "operate" ? 4 : 0;
+}
 
 bool is_plain(const std::string& name) {
   for (const char letter : name) {
-    if (!text::is_letter_or_digit(letter) && letter != '_' && letter != '-' && letter != '.') return false;
+    if (!text::is_letter_or_digit(letter) && letter != '_' && letter != '-' && letter != '.')
+      return false;
   }
   return !name.empty();
 }
@@ -47,28 +50,35 @@ std::string for_shell(const std::string& word) {
   return all + "'";
 }
 
-std::string with_schema(const std::string& schema) { return schema == "termgate" ? "" : " --schema " + for_shell(schema); }
+std::string with_schema(const std::string& schema) {
+  return schema == "termgate" ? "" : " --schema " + for_shell(schema);
+}
 
 [[noreturn]] void not_installed(const std::string& schema, const std::string& who) {
-  throw Error(fmt::format("{}: this database has no layer 1{}; the role that is to own it runs: termgate init{}", who,
-                          schema == "termgate" ? "" : fmt::format(" in schema {}", schema), with_schema(schema)));
+  throw Error(fmt::format(
+      "{}: this database has no layer 1{}; the role that is to own it runs: termgate init{}", who,
+      schema == "termgate" ? "" : fmt::format(" in schema {}", schema), with_schema(schema)));
 }
 
 }  // namespace
 
 std::string Access::level_name() const {
-  constexpr const char* names[] = {"no level", "level read", "level write", "level lead", "level operate"};
+  constexpr const char* names[] = {"no level", "level read", "level write", "level lead",
+                                   "level operate"};
   return names[level];
 }
 
-std::string grant_command(const std::string& schema, const std::string& role, const std::string& level) {
+std::string grant_command(const std::string& schema, const std::string& role,
+                          const std::string& level) {
   return fmt::format("termgate init{} --grant {}={}", with_schema(schema), for_shell(role), level);
 }
 
-std::optional<Access> access_of(Database& database, const std::string& schema, const std::optional<std::string>& role) {
+std::optional<Access> access_of(Database& database, const std::string& schema,
+                                const std::optional<std::string>& role) {
   if (database.kind() != "postgresql") return std::nullopt;
-  const Rows found = role ? database.query(std::string(access_sql) + "$2", {Value(schema), Value(*role)})
-                          : database.query(std::string(access_sql) + "current_user", {Value(schema)});
+  const Rows found =
+      role ? database.query(std::string(access_sql) + "$2", {Value(schema), Value(*role)})
+           : database.query(std::string(access_sql) + "current_user", {Value(schema)});
   if (found.rows.empty()) return std::nullopt;
   const detail::NamedRow row(found, found.rows[0]);
   Access access;
@@ -80,7 +90,8 @@ std::optional<Access> access_of(Database& database, const std::string& schema, c
   return access;
 }
 
-void need_level(Database& database, const std::string& schema, const std::string& level, const std::string& who) {
+void need_level(Database& database, const std::string& schema, const std::string& level,
+                const std::string& who) {
   const auto access = access_of(database, schema);
   if (!access) {
     if (Operator(database).installed_version() == 0) not_installed(schema, who);
@@ -88,8 +99,10 @@ void need_level(Database& database, const std::string& schema, const std::string
   }
   if (!access->installed) not_installed(schema, who);
   if (access->level >= level_of(level)) return;
-  throw Error(fmt::format("{}: role {} has {} and needs level {}. Role {}, which owns layer 1, runs: {}", who, access->role,
-                          access->level_name(), level, access->owner, grant_command(schema, access->role, level)));
+  throw Error(
+      fmt::format("{}: role {} has {} and needs level {}. Role {}, which owns layer 1, runs: {}",
+                  who, access->role, access->level_name(), level, access->owner,
+                  grant_command(schema, access->role, level)));
 }
 
 void need_owner(Database& database, const std::string& schema, const std::string& who) {
@@ -101,29 +114,35 @@ void need_owner(Database& database, const std::string& schema, const std::string
   if (!access->installed) not_installed(schema, who);
   if (access->owns) return;
   throw Error(
-      fmt::format("{}: role {} is not the owner of layer 1, and no grant is enough for this command: connect as role {}, or as a superuser",
+      fmt::format("{}: role {} is not the owner of layer 1, and no grant is enough for this "
+                  "command: connect as role {}, or as a superuser",
                   who, access->role, access->owner));
 }
 
 bool may_create_tables(Database& database, const std::string& schema) {
   if (database.kind() != "postgresql") return true;
   return database
-      .query("SELECT coalesce(current_schema() <> $1 AND pg_catalog.has_schema_privilege(current_schema(), 'CREATE'), false)",
-             {Value(schema)})
+      .query(
+          "SELECT coalesce(current_schema() <> $1 AND "
+          "pg_catalog.has_schema_privilege(current_schema(), 'CREATE'), false)",
+          {Value(schema)})
       .rows.at(0)[0]
       .as_bool();
 }
 
-Workspace::Workspace(Database& database, const std::string& layer, const std::string& wanted, const std::string& who) {
+Workspace::Workspace(Database& database, const std::string& layer, const std::string& wanted,
+                     const std::string& who) {
   if (database.kind() != "postgresql") return;
   if (may_create_tables(database, layer)) return;
   const Rows found = database.query(
-      "SELECT current_user::text, current_database()::text, pg_catalog.has_database_privilege(current_database(), 'CREATE')");
+      "SELECT current_user::text, current_database()::text, "
+      "pg_catalog.has_database_privilege(current_database(), 'CREATE')");
   const Row& row = found.rows.at(0);
   if (!row[2].as_bool())
     throw Error(
-        fmt::format("{}: role {} can create tables nowhere; an owner of database {} runs: GRANT CREATE ON DATABASE \"{}\" TO \"{}\";", who,
-                    row[0].as_text(), row[1].as_text(), row[1].as_text(), row[0].as_text()));
+        fmt::format("{}: role {} can create tables nowhere; an owner of database {} runs: GRANT "
+                    "CREATE ON DATABASE \"{}\" TO \"{}\";",
+                    who, row[0].as_text(), row[1].as_text(), row[1].as_text(), row[0].as_text()));
   schema_ = wanted;
 }
 
@@ -149,7 +168,8 @@ std::string Workspace::url(const std::string& url) const {
   std::string options;
   if (PQconninfoOption* parsed = PQconninfoParse(url.c_str(), nullptr)) {
     for (PQconninfoOption* at = parsed; at->keyword != nullptr; ++at) {
-      if (std::string_view(at->keyword) == "options" && at->val != nullptr) options = std::string(at->val) + " ";
+      if (std::string_view(at->keyword) == "options" && at->val != nullptr)
+        options = std::string(at->val) + " ";
     }
     PQconninfoFree(parsed);
   }

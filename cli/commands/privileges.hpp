@@ -21,15 +21,18 @@ struct Access {
 
 // What `role`, by default the connected one, may do. Empty if the database has no roles, or no such
 // role.
-std::optional<Access> access_of(Database& database, const std::string& schema, const std::optional<std::string>& role = {});
+std::optional<Access> access_of(Database& database, const std::string& schema,
+                                const std::optional<std::string>& role = {});
 
 // `termgate init --grant app=lead`, with --schema if it is not the default one.
-std::string grant_command(const std::string& schema, const std::string& role, const std::string& level);
+std::string grant_command(const std::string& schema, const std::string& role,
+                          const std::string& level);
 
 // Throw Error if the role lacks the level, or is not the owner, or layer 1 is not installed. The
 // message begins with `who` ("drill") and names the role, what it lacks, and the command that
 // grants it.
-void need_level(Database& database, const std::string& schema, const std::string& level, const std::string& who);
+void need_level(Database& database, const std::string& schema, const std::string& level,
+                const std::string& who);
 void need_owner(Database& database, const std::string& schema, const std::string& who);
 
 // Whether the role may create tables in its default schema, and that is not the schema of layer 1.
@@ -42,7 +45,8 @@ bool may_create_tables(Database& database, const std::string& schema);
 class Workspace {
  public:
   // Throws Error if the role cannot create tables anywhere.
-  Workspace(Database& database, const std::string& layer, const std::string& wanted, const std::string& who);
+  Workspace(Database& database, const std::string& layer, const std::string& wanted,
+            const std::string& who);
   // The schema for the search_path; empty if the role's default schema is fine.
   const std::string& schema() const { return schema_; }
   // The URL with that search_path.

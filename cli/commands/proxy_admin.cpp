@@ -21,7 +21,9 @@ admin::ServerOptions server_options(const ProxyAdminSettings& settings, net::Log
   options.listener.host = settings.http.address.host;
   options.listener.port = settings.http.address.port;
   options.hosts = settings.http.hosts;
-  options.log = [&log](const std::string& text) { log.say(net::LogLevel::info, "admin", {{"request", text}}); };
+  options.log = [&log](const std::string& text) {
+    log.say(net::LogLevel::info, "admin", {{"request", text}});
+  };
   return options;
 }
 
@@ -45,12 +47,15 @@ class ProxyAdmin::Inside {
   admin::ApiOptions api_options(net::Server& server) {
     admin::ApiOptions options;
     options.hosts = settings.http.hosts;
-    options.hide = [this](std::string text) { return without_passwords(std::move(text), {settings.backend_url}); };
+    options.hide = [this](std::string text) {
+      return without_passwords(std::move(text), {settings.backend_url});
+    };
     options.where = place_of(settings.backend_url);
     // The proxy's own paths need no token. A request for /leader with a token goes to the API,
     // which answers from the database, for every holder.
     options.first = [this, &server](const admin::Request& request) -> std::optional<admin::Reply> {
-      if (!request.authorization.empty() && request.target.starts_with("/leader")) return std::nullopt;
+      if (!request.authorization.empty() && request.target.starts_with("/leader"))
+        return std::nullopt;
       auto reply = server.answer(request.method, request.target, request.host, settings.http);
       if (!reply) return std::nullopt;
       if (request.method == "HEAD") reply->body.clear();
@@ -69,7 +74,9 @@ ProxyAdmin::ProxyAdmin(ProxyAdminSettings settings, net::Server& server, net::Lo
 
 ProxyAdmin::~ProxyAdmin() = default;
 
-http::Tokens ProxyAdmin::read_tokens() const { return cli::read_tokens(inside_->settings.tokens_path); }
+http::Tokens ProxyAdmin::read_tokens() const {
+  return cli::read_tokens(inside_->settings.tokens_path);
+}
 void ProxyAdmin::use(http::Tokens tokens) { inside_->api.use(std::move(tokens)); }
 std::string ProxyAdmin::address() const { return inside_->http.address(); }
 

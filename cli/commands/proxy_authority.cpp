@@ -7,7 +7,8 @@
 
 namespace termgate::cli {
 
-std::unique_ptr<conversation::Authority> make_authority(const AuthoritySettings& settings, net::Log& log) {
+std::unique_ptr<conversation::Authority> make_authority(const AuthoritySettings& settings,
+                                                        net::Log& log) {
   authority::Settings chosen;
   chosen.rules_path = settings.rules_path;
   chosen.database_url = settings.backend_url;

@@ -23,6 +23,7 @@ struct AuthoritySettings {
 };
 
 // Throws InvalidInput if the rules are invalid. `log` must outlive the result.
-std::unique_ptr<conversation::Authority> make_authority(const AuthoritySettings& settings, net::Log& log);
+std::unique_ptr<conversation::Authority> make_authority(const AuthoritySettings& settings,
+                                                        net::Log& log);
 
 }  // namespace termgate::cli

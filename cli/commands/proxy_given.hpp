@@ -33,7 +33,8 @@ class Given {
   bool flag(const char* name) const { return from(name).flag(name); }
 
   // The options among `names` whose values differ in `other`.
-  std::vector<std::string> changed(const Given& other, std::initializer_list<const char*> names) const {
+  std::vector<std::string> changed(const Given& other,
+                                   std::initializer_list<const char*> names) const {
     std::vector<std::string> all;
     for (const char* name : names) {
       if (from(name).written(name) != other.from(name).written(name)) all.emplace_back(name);
@@ -42,15 +43,18 @@ class Given {
   }
   std::optional<std::string> maybe(const char* name) const { return from(name).maybe(name); }
   std::vector<std::string> list(const char* name) const { return from(name).list(name); }
-  std::size_t size(const char* name, std::size_t fallback, std::int64_t low, std::int64_t high) const {
-    return static_cast<std::size_t>(from(name).integer_or(name, static_cast<std::int64_t>(fallback), low, high));
+  std::size_t size(const char* name, std::size_t fallback, std::int64_t low,
+                   std::int64_t high) const {
+    return static_cast<std::size_t>(
+        from(name).integer_or(name, static_cast<std::int64_t>(fallback), low, high));
   }
   std::chrono::milliseconds duration(const char* name, std::chrono::milliseconds fallback) const {
     return from(name).duration_or(name, fallback);
   }
 
   template <typename Value>
-  Value one_of(const char* name, std::initializer_list<std::pair<const char*, Value>> words, Value fallback) const {
+  Value one_of(const char* name, std::initializer_list<std::pair<const char*, Value>> words,
+               Value fallback) const {
     const auto given = maybe(name);
     if (!given) return fallback;
     std::string all;
@@ -70,7 +74,9 @@ class Given {
   net::LogLevel log_level() const;
 
  private:
-  const Arguments& from(const char* name) const { return !line_.has(name) && file_ && file_->has(name) ? *file_ : line_; }
+  const Arguments& from(const char* name) const {
+    return !line_.has(name) && file_ && file_->has(name) ? *file_ : line_;
+  }
 
   const Arguments& line_;
   std::optional<Arguments> file_;

@@ -27,10 +27,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Options that apply to this backend: those that a reload applies, and those that it reports if they
-// have changed. Every other one is refused, because its user would believe that it has an effect.
-constexpr std::initializer_list<const char*> reloaded{"config",      "client-tls-cert", "client-tls-key", "client-tls-ca",
-                                                      "client-cert", "require-tls",     "tls-min"};
+// Options that apply to this backend: those that a reload applies, and those that it reports if
+// they have changed. Every other one is refused, because its user would believe that it has an
+// effect.
+constexpr std::initializer_list<const char*> reloaded{
+    "config",      "client-tls-cert", "client-tls-key", "client-tls-ca",
+    "client-cert", "require-tls",     "tls-min"};
 constexpr std::initializer_list<const char*> not_reloaded{"listen",
                                                           "backend",
                                                           "backend-file",
@@ -62,11 +64,13 @@ void refuse_others(const Given& given) {
   for (const auto& option : all.options()) {
     const std::string& name = option->long_name();
     const auto is_name = [&](const char* one) { return name == one; };
-    if (std::any_of(reloaded.begin(), reloaded.end(), is_name) || std::any_of(not_reloaded.begin(), not_reloaded.end(), is_name) ||
-        !given.has(name.c_str()))
+    if (std::any_of(reloaded.begin(), reloaded.end(), is_name) ||
+        std::any_of(not_reloaded.begin(), not_reloaded.end(), is_name) || !given.has(name.c_str()))
       continue;
     if (name == "http")
-      throw UsageError("--http: in front of an SQLite file --listen answers /healthz, /readyz, /metrics and /leader, too");
+      throw UsageError(
+          "--http: in front of an SQLite file --listen answers /healthz, /readyz, /metrics and "
+          "/leader, too");
     const auto semantic = option->semantic();
     if (semantic->max_tokens() == 0 && !given.flag(name.c_str())) continue;
     throw UsageError(fmt::format("--{} means nothing in front of an SQLite file", name));
@@ -77,23 +81,30 @@ std::string path_of(const Given& given) {
   const std::string path = backend_url(given).substr(std::string_view("sqlite:").size());
   if (path.empty() || path == ":memory:") throw UsageError("--backend sqlite:PATH: which file?");
   if (path.find('?') != std::string::npos)
-    throw UsageError("--backend sqlite:PATH takes no options: every commit is flushed, in the file's own journal mode");
+    throw UsageError(
+        "--backend sqlite:PATH takes no options: every commit is flushed, in the file's own "
+        "journal mode");
   return path;
 }
 
 // Refuses to start on an open network without tokens or client certificates, because whoever
 // reaches the port could write.
 void refuse_open_network(const Given& given, const sqlite_front::Options& options) {
-  const bool certificates = !options.http.tls.client_ca.empty() && options.http.tls.client_certificate_required;
-  if (!options.tokens_path.empty() || !options.jwt_key_paths.empty() || certificates || given.flag("trust-network")) return;
+  const bool certificates =
+      !options.http.tls.client_ca.empty() && options.http.tls.client_certificate_required;
+  if (!options.tokens_path.empty() || !options.jwt_key_paths.empty() || certificates ||
+      given.flag("trust-network"))
+    return;
   for (const auto& listener : options.http.listeners) {
     if (listener.inherited >= 0)
       throw UsageError(
-          "a socket of systemd's: whoever reaches it may write. Give --tokens FILE, --jwt-key FILE or --client-tls-ca FILE, or say "
+          "a socket of systemd's: whoever reaches it may write. Give --tokens FILE, --jwt-key FILE "
+          "or --client-tls-ca FILE, or say "
           "--trust-network");
     if (listener.path.empty() && !is_loopback(listener.host))
       throw UsageError(
-          fmt::format("--listen {}:{}: whoever reaches it may write. Give --tokens FILE, --jwt-key FILE or --client-tls-ca "
+          fmt::format("--listen {}:{}: whoever reaches it may write. Give --tokens FILE, --jwt-key "
+                      "FILE or --client-tls-ca "
                       "FILE, listen on 127.0.0.1, or say --trust-network",
                       listener.host.empty() ? "*" : listener.host, listener.port));
   }
@@ -103,20 +114,25 @@ void refuse_databases(const std::string& rules_path) {
   if (rules_path.empty()) return;
   for (const authority::Rule& rule : authority::read_rules(rules_path).all) {
     if (!rule.databases.empty())
-      throw UsageError(fmt::format("{}:{}: rule \"{}\": database: in front of an SQLite file there is one, without a name", rules_path,
-                                   rule.line, rule.name));
+      throw UsageError(fmt::format(
+          "{}:{}: rule \"{}\": database: in front of an SQLite file there is one, without a name",
+          rules_path, rule.line, rule.name));
   }
 }
 
-sqlite_front::Options front_options(const Given& given, const std::vector<http::InheritedSocket>& inherited) {
+sqlite_front::Options front_options(const Given& given,
+                                    const std::vector<http::InheritedSocket>& inherited) {
   refuse_others(given);
   sqlite_front::Options options;
   options.path = path_of(given);
   try {
-    for (const std::string& listen : given.list("listen")) options.http.listeners.push_back(http::parse_listener(listen));
+    for (const std::string& listen : given.list("listen"))
+      options.http.listeners.push_back(http::parse_listener(listen));
   } catch (const std::invalid_argument& error) { throw UsageError(error.what()); }
   for (const auto& listener : options.http.listeners) {
-    if (!listener.path.empty()) throw UsageError("--listen unix:…: clients of an SQLite file come over TCP: --listen 127.0.0.1:8080");
+    if (!listener.path.empty())
+      throw UsageError(
+          "--listen unix:…: clients of an SQLite file come over TCP: --listen 127.0.0.1:8080");
   }
   for (const auto& socket : inherited) {
     http::ListenerOptions listener;
@@ -124,7 +140,8 @@ sqlite_front::Options front_options(const Given& given, const std::vector<http::
     listener.inherited = socket.descriptor;
     options.http.listeners.push_back(listener);
   }
-  if (options.http.listeners.empty()) throw UsageError("no listener: give --listen HOST:PORT (127.0.0.1:8080)");
+  if (options.http.listeners.empty())
+    throw UsageError("no listener: give --listen HOST:PORT (127.0.0.1:8080)");
   options.http.tls = given.client_tls();
   options.http.proxy_protocol_from = given.trusted_proxies();
   options.http.hosts = given.list("http-host");
@@ -143,9 +160,12 @@ sqlite_front::Options front_options(const Given& given, const std::vector<http::
   options.drain_timeout = given.duration("drain-timeout", 30s);
   options.streams_max = given.size("max-streams", options.streams_max, 1, 10'000'000);
   options.transactions_max = given.size("max-transactions", options.transactions_max, 1, 10'000);
-  options.request_bytes_max = given.size("max-request-bytes", options.request_bytes_max, 1024, std::int64_t{1} << 32);
-  options.answer_bytes_max = given.size("max-answer-bytes", options.answer_bytes_max, 1024, std::int64_t{1} << 32);
-  options.memory_bytes_max = given.size("max-memory", options.memory_bytes_max, 1 << 20, std::int64_t{1} << 40);
+  options.request_bytes_max =
+      given.size("max-request-bytes", options.request_bytes_max, 1024, std::int64_t{1} << 32);
+  options.answer_bytes_max =
+      given.size("max-answer-bytes", options.answer_bytes_max, 1024, std::int64_t{1} << 32);
+  options.memory_bytes_max =
+      given.size("max-memory", options.memory_bytes_max, 1 << 20, std::int64_t{1} << 40);
   refuse_databases(given.maybe("rules").value_or(""));
   return options;
 }
@@ -153,9 +173,11 @@ sqlite_front::Options front_options(const Given& given, const std::vector<http::
 // Reduces the limits to the descriptors: a client needs one, and each reader of the file needs
 // several.
 void fit_to_descriptors(sqlite_front::Options& options, std::uint64_t descriptors, net::Log& log) {
-  const std::uint64_t own = 128 + 4 * (options.transactions_max + 32), wanted = options.http.limits.connections + own;
+  const std::uint64_t own = 128 + 4 * (options.transactions_max + 32),
+                      wanted = options.http.limits.connections + own;
   if (wanted <= descriptors) return;
-  options.http.limits.connections = static_cast<std::size_t>(descriptors > own + 16 ? descriptors - own : 16);
+  options.http.limits.connections =
+      static_cast<std::size_t>(descriptors > own + 16 ? descriptors - own : 16);
   log.say(net::LogLevel::warning, "limits_lowered",
           {{"reason", "RLIMIT_NOFILE is too low for --max-connections"},
            {"descriptors", descriptors},
@@ -166,30 +188,38 @@ void fit_to_descriptors(sqlite_front::Options& options, std::uint64_t descriptor
 void say(net::Log& log, const sqlite_front::Event& event) {
   const auto level = event.warning ? net::LogLevel::warning : net::LogLevel::info;
   const auto field = [&](std::size_t index) {
-    return index < event.fields.size() ? net::LogField(event.fields[index].first, event.fields[index].second) : net::LogField("", "");
+    return index < event.fields.size()
+               ? net::LogField(event.fields[index].first, event.fields[index].second)
+               : net::LogField("", "");
   };
-  const std::string subject = std::string(event.name) + (event.fields.empty() ? "" : event.fields.front().second);
-  if (event.seldom) log.say_seldom(subject, level, event.name, {field(0), field(1), field(2), field(3)});
+  const std::string subject =
+      std::string(event.name) + (event.fields.empty() ? "" : event.fields.front().second);
+  if (event.seldom)
+    log.say_seldom(subject, level, event.name, {field(0), field(1), field(2), field(3)});
   else log.say(level, event.name, {field(0), field(1), field(2), field(3)});
 }
 
-// Applies a reload. Returns what was wrong, or an empty text if all is in force. `given`: at the start.
-std::string reload(const Arguments& line, const Given& given, sqlite_front::Front& front, conversation::Authority* authority,
-                   net::Log& log) {
+// Applies a reload. Returns what was wrong, or an empty text if all is in force. `given`: at the
+// start.
+std::string reload(const Arguments& line, const Given& given, sqlite_front::Front& front,
+                   conversation::Authority* authority, net::Log& log) {
   try {
     const Given now(line);
     refuse_databases(now.maybe("rules").value_or(""));
-    std::string problem = front.reload(now.client_tls(), [&] { return authority != nullptr ? authority->reload() : std::string(); });
+    std::string problem = front.reload(now.client_tls(), [&] {
+      return authority != nullptr ? authority->reload() : std::string();
+    });
     if (const auto waiting = given.changed(now, not_reloaded); problem.empty() && !waiting.empty())
       log.say(net::LogLevel::warning, "reload_needs_restart",
-              {{"options", fmt::format("{}", fmt::join(waiting, ", "))}, {"in_force", "the values of the start"}});
+              {{"options", fmt::format("{}", fmt::join(waiting, ", "))},
+               {"in_force", "the values of the start"}});
     return problem;
   } catch (const std::exception& error) { return error.what(); }
 }
 
 // Handles signals until a second one to end, or until the drain is over.
-void mind_signals(const Arguments& line, const Given& given, sqlite_front::Front& front, conversation::Authority* authority,
-                  net::Log& log) {
+void mind_signals(const Arguments& line, const Given& given, sqlite_front::Front& front,
+                  conversation::Authority* authority, net::Log& log) {
   for (bool draining = false;;) {
     const int signal = net::wait_for_signal(draining ? 50 : 3'600'000);
     if (draining && front.ended()) return;
@@ -197,7 +227,9 @@ void mind_signals(const Arguments& line, const Given& given, sqlite_front::Front
       http::notify_service_manager("RELOADING=1");
       const std::string problem = reload(line, given, front, authority, log);
       if (problem.empty()) log.say(net::LogLevel::info, "reloaded");
-      else log.say(net::LogLevel::error, "reload_failed", {{"reason", problem}, {"in_force", "the previous settings"}});
+      else
+        log.say(net::LogLevel::error, "reload_failed",
+                {{"reason", problem}, {"in_force", "the previous settings"}});
       http::notify_service_manager("READY=1");
     } else if (signal != 0 && draining) {
       log.say(net::LogLevel::warning, "ending_at_once", {{"signal", signal}});
@@ -212,7 +244,9 @@ void mind_signals(const Arguments& line, const Given& given, sqlite_front::Front
   }
 }
 
-std::unique_ptr<conversation::Authority> rules_of(const Given& given, const sqlite_front::Options& options, net::Log& log) {
+std::unique_ptr<conversation::Authority> rules_of(const Given& given,
+                                                  const sqlite_front::Options& options,
+                                                  net::Log& log) {
   const auto path = given.maybe("rules");
   if (!path) return nullptr;
   AuthoritySettings settings;
@@ -228,7 +262,8 @@ std::unique_ptr<conversation::Authority> rules_of(const Given& given, const sqli
 
 }  // namespace
 
-int serve_sqlite_file(const Arguments& line, const Given& given, const std::vector<http::InheritedSocket>& inherited) {
+int serve_sqlite_file(const Arguments& line, const Given& given,
+                      const std::vector<http::InheritedSocket>& inherited) {
   sqlite_front::Options options = front_options(given, inherited);
   // Return the memory of a large answer to the system once it is sent. By default glibc keeps it
   // for each thread.
@@ -249,7 +284,8 @@ int serve_sqlite_file(const Arguments& line, const Given& given, const std::vect
     return Exit::failed;
   }
   front->start();
-  for (const std::string& address : front->addresses()) log.say(net::LogLevel::info, "listening", {{"address", address}});
+  for (const std::string& address : front->addresses())
+    log.say(net::LogLevel::info, "listening", {{"address", address}});
   http::notify_service_manager("READY=1");
   mind_signals(line, given, *front, authority.get(), log);
   log.say(net::LogLevel::info, "ended");

@@ -11,6 +11,7 @@ namespace termgate::cli {
 
 // Serves until a signal ends it; SIGHUP reads `line` and the file of --config again. Returns the
 // exit status. Throws UsageError.
-int serve_sqlite_file(const Arguments& line, const Given& given, const std::vector<http::InheritedSocket>& inherited);
+int serve_sqlite_file(const Arguments& line, const Given& given,
+                      const std::vector<http::InheritedSocket>& inherited);
 
 }  // namespace termgate::cli

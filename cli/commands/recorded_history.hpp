@@ -44,15 +44,18 @@ class RecordedHistory {
  private:
   struct Known {
     std::size_t line = 0;  // the operation's first line
-    bool kind = false, scope = false, term = false, id = false, begun = false, ended = false, outcome = false;
+    bool kind = false, scope = false, term = false, id = false, begun = false, ended = false,
+         outcome = false;
   };
-  void put(testkit::Operation& one, Known& known, std::string_view name, const boost::json::value& value) const;
+  void put(testkit::Operation& one, Known& known, std::string_view name,
+           const boost::json::value& value) const;
   [[noreturn]] void fail(const std::string& what) const;
 
   std::size_t line_ = 0;
   std::vector<testkit::Operation> operations_;
-  std::vector<Known> known_;                                            // known_[i] belongs to operations_[i]
-  std::map<std::pair<std::string, std::string>, std::size_t> by_name_;  // index of an operation, by client and op
+  std::vector<Known> known_;  // known_[i] belongs to operations_[i]
+  std::map<std::pair<std::string, std::string>, std::size_t>
+      by_name_;  // index of an operation, by client and op
   std::set<std::string> streams_;
 };
 

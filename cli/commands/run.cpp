@@ -56,7 +56,8 @@ constexpr milliseconds unheard{200};
 std::string pgoption(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
-    if (c == '\\' || c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v') escaped += '\\';
+    if (c == '\\' || c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v')
+      escaped += '\\';
     escaped += c;
   }
   return escaped;
@@ -65,7 +66,9 @@ std::string pgoption(std::string_view text) {
 // Removes the scope and term that an outer run declared, so that neither our own sessions nor
 // COMMAND use them.
 void leave_outer_run() {
-  for (const char* name : {"TERMGATE_SCOPE", "TERMGATE_TERM", "TERMGATE_RUN_ID", "TERMGATE_CHECKPOINT", "TERMGATE_REQUEST"}) unsetenv(name);
+  for (const char* name : {"TERMGATE_SCOPE", "TERMGATE_TERM", "TERMGATE_RUN_ID",
+                           "TERMGATE_CHECKPOINT", "TERMGATE_REQUEST"})
+    unsetenv(name);
   const char* given = std::getenv("PGOPTIONS");
   if (given == nullptr) return;
   std::vector<std::string> words(1);
@@ -77,7 +80,9 @@ void leave_outer_run() {
     words.back() += *at;
     if (*at == '\\' && at[1] != '\0') words.back() += *++at;
   }
-  const auto declares = [](const std::string& word) { return word.starts_with("termgate.scope=") || word.starts_with("termgate.term="); };
+  const auto declares = [](const std::string& word) {
+    return word.starts_with("termgate.scope=") || word.starts_with("termgate.term=");
+  };
   std::string kept;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "-c" && i + 1 < words.size() && declares(words[i + 1])) ++i;
@@ -97,8 +102,10 @@ std::vector<std::string> environment_of(const Plan& plan, Term term, const Recor
   std::string pgoptions, preloaded;
   for (char** one = environ; *one != nullptr; ++one) {
     const std::string_view variable = *one;
-    if (plan.pgoptions && variable.starts_with("PGOPTIONS=")) pgoptions = std::string(variable.substr(10)) + " ";
-    else if (!plan.preload.empty() && variable.starts_with("LD_PRELOAD=")) preloaded = ":" + std::string(variable.substr(11));
+    if (plan.pgoptions && variable.starts_with("PGOPTIONS="))
+      pgoptions = std::string(variable.substr(10)) + " ";
+    else if (!plan.preload.empty() && variable.starts_with("LD_PRELOAD="))
+      preloaded = ":" + std::string(variable.substr(11));
     else environment.emplace_back(variable);
   }
   if (!plan.preload.empty()) environment.push_back("LD_PRELOAD=" + plan.preload + preloaded);
@@ -108,13 +115,14 @@ std::vector<std::string> environment_of(const Plan& plan, Term term, const Recor
   if (run.checkpoint) environment.push_back("TERMGATE_CHECKPOINT=" + *run.checkpoint);
   if (run.request) environment.push_back("TERMGATE_REQUEST=" + *run.request);
   if (plan.pgoptions)
-    environment.push_back(
-        fmt::format("PGOPTIONS={}-c termgate.scope={} -c termgate.term={}", pgoptions, pgoption(plan.scope.name()), term.value()));
+    environment.push_back(fmt::format("PGOPTIONS={}-c termgate.scope={} -c termgate.term={}",
+                                      pgoptions, pgoption(plan.scope.name()), term.value()));
   return environment;
 }
 
 // Waits for the lease on a separate thread, so that a signal can end the wait.
-std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& plan, const Signals& signals, int& signal) {
+std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& plan,
+                              const Signals& signals, int& signal) {
   std::stop_source stop;
   HoldOptions options = plan.hold;
   options.stop = stop.get_token();
@@ -125,7 +133,8 @@ std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& pla
   std::thread taker([&] {
     try {
       if (plan.source) {
-        held = run::hold_from(*plan.source, plan.seals ? &*database : nullptr, plan.scope, options, plan.waits);
+        held = run::hold_from(*plan.source, plan.seals ? &*database : nullptr, plan.scope, options,
+                              plan.waits);
       } else if (plan.waits) {
         held = run::holding_of(database->hold(plan.scope, options));
       } else if (auto lease = database->try_hold(plan.scope, options)) {
@@ -160,15 +169,19 @@ std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& pla
 // Waits until somebody requests the job, and begins the run under the lease. It looks for a request
 // without a lease and begins the run only after it has acquired one, so only one of many processes
 // does. Returns nothing if a signal ended the wait.
-std::optional<JobTaken> await_request(std::optional<Database>& database, const Plan& plan, const Signals& signals, int& signal,
+std::optional<JobTaken> await_request(std::optional<Database>& database, const Plan& plan,
+                                      const Signals& signals, int& signal,
                                       std::unique_ptr<Holding>& held) {
   std::minstd_rand random(std::random_device{}());
   for (;;) {
-    if (!Jobs(*database).list({.job = *plan.job, .scope = plan.scope.name(), .status = "requested"}, 1).empty()) {
+    if (!Jobs(*database)
+             .list({.job = *plan.job, .scope = plan.scope.name(), .status = "requested"}, 1)
+             .empty()) {
       held = take(database, plan, signals, signal);
       if (signal != 0) return std::nullopt;
       if (held) {
-        if (auto taken = Jobs(*database).take(*plan.job, plan.scope, held->term(), held->owner())) return taken;
+        if (auto taken = Jobs(*database).take(*plan.job, plan.scope, held->term(), held->owner()))
+          return taken;
         // The request was cancelled, or another process has answered it.
         std::exchange(held, nullptr)->release();
       }
@@ -185,7 +198,8 @@ std::optional<JobTaken> await_request(std::optional<Database>& database, const P
 // Supervises COMMAND from its start until no process of it is left.
 class Supervision {
  public:
-  Supervision(const Plan& plan, Watchdog& watchdog, const Signals& signals, Holding& held, run::Beats* beats)
+  Supervision(const Plan& plan, Watchdog& watchdog, const Signals& signals, Holding& held,
+              run::Beats* beats)
       : plan_(plan), watchdog_(watchdog), signals_(signals), held_(held), beats_(beats) {}
 
   // Whatever happens, no process of COMMAND is left when the lease is released.
@@ -216,7 +230,10 @@ class Supervision {
                           {begun_ ? signals_.descriptor() : -1, POLLIN, 0},
                           {beating ? beats_->descriptor() : -1, POLLIN, 0},
                           {group_ > 0 && !leaving_ ? leave_ : -1, POLLIN, 0}};
-      poll(watched, 4, lost_ ? 10 : static_cast<int>(std::clamp<std::int64_t>(plan_.hold.ttl.count() / 20, 10, 1000)));
+      poll(watched, 4,
+           lost_
+               ? 10
+               : static_cast<int>(std::clamp<std::int64_t>(plan_.hold.ttl.count() / 20, 10, 1000)));
       look_after_the_watchdog();
       if (watched[0].revents != 0) hear();
       if (watched[2].revents != 0 && !empty_) {
@@ -225,8 +242,9 @@ class Supervision {
       }
       if (watched[3].revents != 0 && group_ > 0) {
         leaving_ = true;
-        print_message(fmt::format("somebody asks for the lease of \"{}\": {} gets signal {}", printable(plan_.scope.name()),
-                                  printable(plan_.command[0]), plan_.leave_signal));
+        print_message(fmt::format("somebody asks for the lease of \"{}\": {} gets signal {}",
+                                  printable(plan_.scope.name()), printable(plan_.command[0]),
+                                  plan_.leave_signal));
         kill(-group_, plan_.leave_signal);
       }
       while (const int signal = begun_ ? signals_.next() : 0) {
@@ -262,7 +280,8 @@ class Supervision {
   void look_after_the_watchdog() {
     watchdog_.wake();
     const bool late = BootClock::now() >= over_at_ && watchdog_.silence() > unheard;
-    if (late || watchdog_.silence() > std::max<milliseconds>(plan_.hold.ttl, run::silence_max)) watchdog_.replace();
+    if (late || watchdog_.silence() > std::max<milliseconds>(plan_.hold.ttl, run::silence_max))
+      watchdog_.replace();
   }
 
   void hear() {
@@ -311,7 +330,8 @@ class Supervision {
   const int leave_ = eventfd(0, EFD_CLOEXEC);  // readable: somebody requests the lease
   std::optional<std::stop_callback<std::function<void()>>> asked_;
   bool leaving_ = false;
-  bool foreground_ = false, lost_ = false, timed_out_ = false, abandoned_ = false, cancelled_ = false, empty_ = false, begun_ = false;
+  bool foreground_ = false, lost_ = false, timed_out_ = false, abandoned_ = false,
+       cancelled_ = false, empty_ = false, begun_ = false;
   BootClock::time_point over_at_{};  // no process of COMMAND may be left after it
   int not_run_ = 0, status_ = 0;
   pid_t group_ = 0;
@@ -334,11 +354,12 @@ void insist(Call call) {
 }
 
 // Prints the outcome, records it, and releases the lease.
-int settle(std::optional<Database>& database, const Plan& plan, const Supervision& command, Holding& held,
-           const std::optional<std::string>& run_id) {
+int settle(std::optional<Database>& database, const Plan& plan, const Supervision& command,
+           Holding& held, const std::optional<std::string>& run_id) {
   // Returns an empty text if the run is recorded, here or by COMMAND itself; otherwise the status
   // with which somebody else ended it.
-  const auto record = [&](std::string_view status, std::optional<std::int64_t> code, const std::optional<std::string>& detail) {
+  const auto record = [&](std::string_view status, std::optional<std::int64_t> code,
+                          const std::optional<std::string>& detail) {
     std::string ended;
     if (run_id) {
       insist([&] {
@@ -355,40 +376,52 @@ int settle(std::optional<Database>& database, const Plan& plan, const Supervisio
     } catch (const Error& error) { print_message(error.what()); }
   };
   if (command.not_run() != 0) {
-    const std::string why = fmt::format("{} could not be run: {}", printable(plan.command[0]), std::strerror(command.not_run()));
+    const std::string why = fmt::format("{} could not be run: {}", printable(plan.command[0]),
+                                        std::strerror(command.not_run()));
     print_message(why);
     quietly([&] { record("failed", 127, why); });
     quietly([&] { held.release(); });
     return command.not_run() == ENOENT ? 127 : 126;
   }
   if (command.lost() || command.abandoned()) {
-    print_message(command.lost() ? fmt::format("the lease of \"{}\" (term {}) was lost: {} and all that it had started were ended",
-                                               printable(plan.scope.name()), held.term().value(), printable(plan.command[0]))
-                                 : std::string("the watchdog was killed or did not run: COMMAND and all that it had started were ended"));
-    quietly([&] { record("lost", std::nullopt, command.lost() ? "the lease was lost" : "the watchdog was killed or did not run"); });
+    print_message(command.lost() ? fmt::format("the lease of \"{}\" (term {}) was lost: {} and all "
+                                               "that it had started were ended",
+                                               printable(plan.scope.name()), held.term().value(),
+                                               printable(plan.command[0]))
+                                 : std::string("the watchdog was killed or did not run: COMMAND "
+                                               "and all that it had started were ended"));
+    quietly([&] {
+      record("lost", std::nullopt,
+             command.lost() ? "the lease was lost" : "the watchdog was killed or did not run");
+    });
     quietly([&] { held.release(); });
     return own_outcomes + (command.lost() ? Exit::lease_lost : Exit::failed);
   }
   const auto cancelled = [&] {
-    print_message(fmt::format("run {} was cancelled: {} and all that it had started {} ended; `termgate job show --run {}` shows by whom",
-                              *run_id, printable(plan.command[0]), command.cancelled() ? "were" : "had", *run_id));
+    print_message(fmt::format(
+        "run {} was cancelled: {} and all that it had started {} ended; `termgate job show --run "
+        "{}` shows by whom",
+        *run_id, printable(plan.command[0]), command.cancelled() ? "were" : "had", *run_id));
     quietly([&] { held.release(); });
     return own_outcomes + Exit::lease_lost;
   };
   if (command.cancelled()) return cancelled();
   // Record it while the lease is held, so that nobody else starts before.
   try {
-    const std::string ended = record(command.status() == 0 ? "completed" : "failed", command.status(), std::nullopt);
+    const std::string ended =
+        record(command.status() == 0 ? "completed" : "failed", command.status(), std::nullopt);
     if (ended == "cancelled") return cancelled();
     if (!ended.empty()) {
-      print_message(fmt::format("{} ended with status {}, but its end could not be recorded: somebody else had ended run {}, which is {}",
-                                printable(plan.command[0]), command.status(), *run_id, ended));
+      print_message(
+          fmt::format("{} ended with status {}, but its end could not be recorded: somebody else "
+                      "had ended run {}, which is {}",
+                      printable(plan.command[0]), command.status(), *run_id, ended));
       quietly([&] { held.release(); });
       return own_outcomes + Exit::outcome_unknown;
     }
   } catch (const Error& error) {
-    print_message(fmt::format("{} ended with status {}, but its end could not be recorded: {}", printable(plan.command[0]),
-                              command.status(), error.what()));
+    print_message(fmt::format("{} ended with status {}, but its end could not be recorded: {}",
+                              printable(plan.command[0]), command.status(), error.what()));
     quietly([&] { held.release(); });
     if (dynamic_cast<const StaleTerm*>(&error) != nullptr) return own_outcomes + Exit::lease_lost;
     return own_outcomes + Exit::outcome_unknown;
@@ -420,7 +453,8 @@ int run_run(const Arguments& arguments) {
   // held.
   if (plan.once_per) {
     const run::Due due = run::due(*database, plan);
-    if (const std::string warning = clock_warning(due, plan); !warning.empty()) print_message(warning);
+    if (const std::string warning = clock_warning(due, plan); !warning.empty())
+      print_message(warning);
     if (due.in > 0ms) return Exit::done;
   }
   int signal = 0;
@@ -443,25 +477,29 @@ int run_run(const Arguments& arguments) {
     // third has the lease.
     if (plan.once_per && !plan.waits) return Exit::done;
     if (plan.source) {
-      print_message(
-          fmt::format("another owner holds the lease of \"{}\" in {}; try again", printable(plan.scope.name()), plan.source->name()));
+      print_message(fmt::format("another owner holds the lease of \"{}\" in {}; try again",
+                                printable(plan.scope.name()), plan.source->name()));
       return own_outcomes + Exit::lease_anothers;
     }
     const auto info = Info(*database).lease(plan.scope);
     if (!info || info->released_at_ms || info->remaining_ms <= 0)
-      print_message(
-          fmt::format("another owner held the lease of \"{}\" and has given it back since; try again", printable(plan.scope.name())));
+      print_message(fmt::format(
+          "another owner held the lease of \"{}\" and has given it back since; try again",
+          printable(plan.scope.name())));
     else
-      print_message(fmt::format("the lease of \"{}\" is {}'s under term {}, for another {}", printable(plan.scope.name()),
-                                printable(info->owner), info->term, length(info->remaining_ms)));
+      print_message(fmt::format("the lease of \"{}\" is {}'s under term {}, for another {}",
+                                printable(plan.scope.name()), printable(info->owner), info->term,
+                                length(info->remaining_ms)));
     return own_outcomes + Exit::lease_anothers;
   }
   if (plan.once_per && !run::is_due(*database, plan)) {
     held->release();
     return Exit::done;
   }
-  if (plan.resume || run.request == "resume") run.checkpoint = last_checkpoint(*database, *plan.job, plan.scope);
-  if (plan.job && !run.id) run.id = Jobs(*database).start(*plan.job, plan.scope, held->term(), held->owner());
+  if (plan.resume || run.request == "resume")
+    run.checkpoint = last_checkpoint(*database, *plan.job, plan.scope);
+  if (plan.job && !run.id)
+    run.id = Jobs(*database).start(*plan.job, plan.scope, held->term(), held->owner());
   if (begun != nullptr) *begun = true;
   std::optional<run::Beats> beats;
   if (run.id) beats.emplace(*database, *run.id, std::min<milliseconds>(plan.hold.ttl / 3, 10s));
@@ -478,43 +516,65 @@ void add_run_command(std::vector<Command>& commands) {
   Command command{
       "run",
       "run a command on one host at a time, while it holds the lease",
-      "Acquires the scope's lease, runs COMMAND in a new process group, renews the lease, and gives it back when COMMAND and everything it "
-      "started have ended.\nIf the lease is lost, every descendant of COMMAND gets TERM, then KILL, before another host can hold the "
+      "Acquires the scope's lease, runs COMMAND in a new process group, renews the lease, and "
+      "gives it back when COMMAND and everything it "
+      "started have ended.\nIf the lease is lost, every descendant of COMMAND gets TERM, then "
+      "KILL, before another host can hold the "
       "lease, even if this process is stopped or killed.\n"
       "  termgate run --scope nightly --wait 1h -- ./nightly.sh\n"
-      "  termgate run --scope report --once-per 1d --wait 2h -- ./report.sh      the same crontab line on three hosts\n"
-      "  termgate run --scope queue --shards 8 --keep -- ./worker.sh    a lease for each shard, spread over the hosts that run this\n"
-      "  termgate run --scope nightly --source redis://cache.example -- ./nightly.sh      lease and term from Redis, sealed in the "
+      "  termgate run --scope report --once-per 1d --wait 2h -- ./report.sh      the same crontab "
+      "line on three hosts\n"
+      "  termgate run --scope queue --shards 8 --keep -- ./worker.sh    a lease for each shard, "
+      "spread over the hosts that run this\n"
+      "  termgate run --scope nightly --source redis://cache.example -- ./nightly.sh      lease "
+      "and term from Redis, sealed in the "
       "database\n"
-      "  termgate run --scope reports --job report --on-request -- ./report.sh   # when asked: job request\n"
-      "COMMAND finds TERMGATE_SCOPE, TERMGATE_TERM, TERMGATE_RUN_ID (with --job), TERMGATE_CHECKPOINT (with --resume), TERMGATE_REQUEST "
-      "(with --on-request), TERMGATE_SHARD and TERMGATE_SHARDS (with --shards) and PGOPTIONS in its "
+      "  termgate run --scope reports --job report --on-request -- ./report.sh   # when asked: job "
+      "request\n"
+      "COMMAND finds TERMGATE_SCOPE, TERMGATE_TERM, TERMGATE_RUN_ID (with --job), "
+      "TERMGATE_CHECKPOINT (with --resume), TERMGATE_REQUEST "
+      "(with --on-request), TERMGATE_SHARD and TERMGATE_SHARDS (with --shards) and PGOPTIONS in "
+      "its "
       "environment, so psql is fenced.\n"
-      "Exit status: COMMAND's own (128 + N after signal N; 127 and 126 if it could not be run), or 100 + that of termgate: 104 another "
+      "Exit status: COMMAND's own (128 + N after signal N; 127 and 126 if it could not be run), or "
+      "100 + that of termgate: 104 another "
       "host holds the lease, 105 the lease was lost or the run was cancelled.",
       [](po::options_description& o) {
-        o.add_options()("scope", po::value<std::string>(), "the scope")("job", po::value<std::string>(), "record the run under this name")(
-            "wait", po::value<std::string>(), "how long to wait while another host holds the lease (not at all)")(
+        o.add_options()("scope", po::value<std::string>(), "the scope")(
+            "job", po::value<std::string>(), "record the run under this name")(
+            "wait", po::value<std::string>(),
+            "how long to wait while another host holds the lease (not at all)")(
             "ttl", po::value<std::string>(), "how long the lease lasts, 1s to 1d (10s)")(
             "once-per", po::value<std::string>(),
-            "run only if the last completed run began at least this long ago (less a twentieth), by the database's clock")(
-            "resume", po::bool_switch(), "pass the last checkpoint of an incomplete last run to COMMAND")(
-            "on-request", po::bool_switch(), "wait, and run COMMAND each time that somebody asks for the job (job request)")(
+            "run only if the last completed run began at least this long ago (less a twentieth), "
+            "by the database's clock")(
+            "resume", po::bool_switch(),
+            "pass the last checkpoint of an incomplete last run to COMMAND")(
+            "on-request", po::bool_switch(),
+            "wait, and run COMMAND each time that somebody asks for the job (job request)")(
             "kill-after", po::value<std::string>(),
-            "time between TERM and KILL for processes that COMMAND leaves running (a tenth of the TTL, which is also the maximum)")(
+            "time between TERM and KILL for processes that COMMAND leaves running (a tenth of the "
+            "TTL, which is also the maximum)")(
             "leave-signal", po::value<std::string>(),
-            "what COMMAND gets when somebody asks for the lease (lease hand-over): TERM, INT, HUP, QUIT, USR1 or USR2 (TERM)")(
-            "shards", po::value<std::string>(), "run COMMAND once for each of this many shards, 1 to 256, spread over the hosts")(
-            "keep", po::bool_switch(), "with --shards: start again what has ended, and move shards to hosts that have fewer")(
-            "dry-run", po::bool_switch(), "say what would be done, and write nothing")("endpoint", po::value<std::string>(),
-                                                                                       "where the holder can be reached")(
+            "what COMMAND gets when somebody asks for the lease (lease hand-over): TERM, INT, HUP, "
+            "QUIT, USR1 or USR2 (TERM)")(
+            "shards", po::value<std::string>(),
+            "run COMMAND once for each of this many shards, 1 to 256, spread over the hosts")(
+            "keep", po::bool_switch(),
+            "with --shards: start again what has ended, and move shards to hosts that have fewer")(
+            "dry-run", po::bool_switch(), "say what would be done, and write nothing")(
+            "endpoint", po::value<std::string>(), "where the holder can be reached")(
             "source", po::value<std::string>(),
-            "take lease and term from this lock service in place of the database: redis://, etcd://, zookeeper://, consul://, "
+            "take lease and term from this lock service in place of the database: redis://, "
+            "etcd://, zookeeper://, consul://, "
             "kubernetes:// or file:///")("no-seal", po::bool_switch(),
-                                         "with --source: start COMMAND without raising the fence in the database; no --db is needed")(
-            "no-pgoptions", po::bool_switch(), "do not change PGOPTIONS, for poolers that refuse it")(
+                                         "with --source: start COMMAND without raising the fence "
+                                         "in the database; no --db is needed")(
+            "no-pgoptions", po::bool_switch(),
+            "do not change PGOPTIONS, for poolers that refuse it")(
             "preload", po::bool_switch(),
-            "fence what COMMAND writes to SQLite files, also where it knows nothing of terms: LD_PRELOAD loads the extension into it")(
+            "fence what COMMAND writes to SQLite files, also where it knows nothing of terms: "
+            "LD_PRELOAD loads the extension into it")(
             "command", po::value<std::vector<std::string>>(), "after --: what to run");
       },
       {"command"},

@@ -29,7 +29,8 @@ constexpr const char* dot_commands =
     ".schema [NAME]     how they were made\n"
     ".quit              the end; an open transaction is rolled back";
 
-// ------------------------------------------------------------------------------------------------------------ output
+// ------------------------------------------------------------------------------------------------------------
+// output
 
 std::string number_text(double number) {
   if (std::isnan(number)) return "NULL";
@@ -47,7 +48,8 @@ std::string cell(const HranaValue& value) {
     std::string operator()(const std::string& text) const { return printable(text); }
     std::string operator()(const HranaBlob& blob) const {
       std::string text = "x'";
-      for (const char byte : blob.bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+      for (const char byte : blob.bytes)
+        text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
       return text + "'";
     }
   };
@@ -62,7 +64,9 @@ boost::json::value json_of(const HranaValue& value) {
       if (std::isfinite(number)) return number;
       return nullptr;
     }
-    boost::json::value operator()(const std::string& text) const { return boost::json::string(is_utf8(text) ? text : printable(text)); }
+    boost::json::value operator()(const std::string& text) const {
+      return boost::json::string(is_utf8(text) ? text : printable(text));
+    }
     boost::json::value operator()(const HranaBlob& blob) const {
       boost::json::object object;
       put_payload(object, blob.bytes);
@@ -93,9 +97,12 @@ void print_rows(const HranaRows& result, bool json) {
   print_table(head, rows);
 }
 
-// ------------------------------------------------------------------------------------------------------------ statements
+// ------------------------------------------------------------------------------------------------------------
+// statements
 
-bool blank(std::string_view text) { return text.find_first_not_of(" \t\r\n;") == std::string_view::npos; }
+bool blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n;") == std::string_view::npos;
+}
 
 // The end of the first statement: after its semicolon. SQLite decides which semicolons belong to
 // strings, comments and triggers. npos if the statement is incomplete.
@@ -127,17 +134,21 @@ class Shell {
   bool point(const std::string& line) {
     const auto blank_at = line.find_first_of(" \t");
     const std::string word = line.substr(0, blank_at);
-    std::string rest = blank_at == std::string::npos ? "" : line.substr(line.find_first_not_of(" \t", blank_at));
+    std::string rest =
+        blank_at == std::string::npos ? "" : line.substr(line.find_first_not_of(" \t", blank_at));
     if (word == ".quit" || word == ".exit") return false;
     if (word == ".mode" && (rest == "table" || rest == "json")) json_ = rest == "json";
     else if (word == ".tables")
-      print_rows(
-          client_.execute("SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE "
-                          "'\\' ORDER BY name"),
-          json_);
+      print_rows(client_.execute("SELECT name, type FROM sqlite_schema WHERE type IN ('table', "
+                                 "'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE "
+                                 "'\\' ORDER BY name"),
+                 json_);
     else if (word == ".schema")
-      for (const auto& row :
-           client_.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND (?1 = '' OR tbl_name = ?1) ORDER BY name", {rest}).rows)
+      for (const auto& row : client_
+                                 .execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND "
+                                          "(?1 = '' OR tbl_name = ?1) ORDER BY name",
+                                          {rest})
+                                 .rows)
         print_line(escaped(cell(row[0])) + ";");
     else print_line(dot_commands);
     return true;
@@ -157,10 +168,14 @@ void read_lines(Shell& shell, const HranaClient& client) {
   std::string text;
   for (std::string line;;) {
     if (terminal) {
-      std::fputs(!text.empty() ? "     ...> " : client.open() ? "termgate*> " : "termgate> ", stdout);
+      std::fputs(!text.empty()   ? "     ...> "
+                 : client.open() ? "termgate*> "
+                                 : "termgate> ",
+                 stdout);
       std::fflush(stdout);
     }
-    const auto next = input.line(line, statement_bytes_max, std::chrono::milliseconds(-1), interrupts);
+    const auto next =
+        input.line(line, statement_bytes_max, std::chrono::milliseconds(-1), interrupts);
     if (next != Input::Next::line) break;
     try {
       if (text.empty() && line.starts_with('.')) {
@@ -169,30 +184,37 @@ void read_lines(Shell& shell, const HranaClient& client) {
       }
       text += line + "\n";
       if (text.size() > statement_bytes_max)
-        throw UsageError(fmt::format("a statement may have {} bytes, and the one that is being read has more", statement_bytes_max));
+        throw UsageError(
+            fmt::format("a statement may have {} bytes, and the one that is being read has more",
+                        statement_bytes_max));
       shell.run(text);
     } catch (const Error& error) {
       if (!terminal) throw;
       const std::string_view message = error.what();
-      print_message(escaped(error.code().empty() || message.starts_with(error.code()) ? std::string(message)
-                                                                                      : fmt::format("{}: {}", error.code(), message)));
+      print_message(escaped(error.code().empty() || message.starts_with(error.code())
+                                ? std::string(message)
+                                : fmt::format("{}: {}", error.code(), message)));
       // Drop the rest of the line, which was written for the case that all went well.
       text.clear();
     }
   }
   if (terminal) print_line("");
-  else if (!text.empty()) throw UsageError("the input ends within a statement: its semicolon is missing, and it was not sent");
+  else if (!text.empty())
+    throw UsageError(
+        "the input ends within a statement: its semicolon is missing, and it was not sent");
 }
 
 HranaClient::Options options_of(const Arguments& arguments) {
   HranaClient::Options options;
   options.url = arguments.text("url");
-  if (arguments.has("scope") != arguments.has("term")) throw UsageError("--scope and --term belong together");
+  if (arguments.has("scope") != arguments.has("term"))
+    throw UsageError("--scope and --term belong together");
   if (arguments.has("scope")) {
     options.scope = arguments.scope().name();
     options.term = arguments.term().value();
   }
-  if (const auto file = arguments.maybe("token-file")) options.token = url_in_file("token-file", *file);
+  if (const auto file = arguments.maybe("token-file"))
+    options.token = url_in_file("token-file", *file);
   options.ca_file = arguments.text_or("tls-ca", "");
   options.timeout = arguments.duration_or("timeout", std::chrono::seconds(30));
   return options;
@@ -220,19 +242,26 @@ void add_sql_command(std::vector<Command>& commands) {
   Command command{
       "sql",
       "send SQL to an SQLite file that is served over HTTP",
-      "Reads statements from standard input, each up to its semicolon, or takes them as arguments. BEGIN opens a transaction that "
+      "Reads statements from standard input, each up to its semicolon, or takes them as arguments. "
+      "BEGIN opens a transaction that "
       "lasts until COMMIT.\nA write needs a scope and a term.\n"
       "  termgate sql --url http://127.0.0.1:8080\n"
-      "  termgate sql --url http://127.0.0.1:8080 --scope billing --term 5 -c \"UPDATE accounts SET balance = 8\"\n"
-      "At a terminal: .tables, .schema, .mode json, .quit. An error is shown with its code. Where the input is no terminal, the "
+      "  termgate sql --url http://127.0.0.1:8080 --scope billing --term 5 -c \"UPDATE accounts "
+      "SET balance = 8\"\n"
+      "At a terminal: .tables, .schema, .mode json, .quit. An error is shown with its code. Where "
+      "the input is no terminal, the "
       "first error ends the command with its exit status.",
       [](po::options_description& o) {
-        o.add_options()("url", po::value<std::string>(), "the server: http://HOST:PORT or https://HOST:PORT")(
-            "scope", po::value<std::string>(), "the scope that is written to")("term", po::value<std::string>(), "the leader's term")(
+        o.add_options()("url", po::value<std::string>(),
+                        "the server: http://HOST:PORT or https://HOST:PORT")(
+            "scope", po::value<std::string>(), "the scope that is written to")(
+            "term", po::value<std::string>(), "the leader's term")(
             "token-file", po::value<std::string>(), "a file whose first line is the token")(
-            "tls-ca", po::value<std::string>(), "certificates of the authority that https:// is trusted for (the system's)")(
-            "timeout", po::value<std::string>(), "how long a statement may take (30s)")("command", po::value<std::vector<std::string>>(),
-                                                                                        "SQL, in place of standard input; also after -c");
+            "tls-ca", po::value<std::string>(),
+            "certificates of the authority that https:// is trusted for (the system's)")(
+            "timeout", po::value<std::string>(), "how long a statement may take (30s)")(
+            "command", po::value<std::vector<std::string>>(),
+            "SQL, in place of standard input; also after -c");
       },
       {"command"},
       run_sql};

@@ -27,13 +27,16 @@ RecordedHistory read_history(const std::string& path) {
   try {
     std::string line;
     for (;;) {
-      const Input::Next next = input.line(line, Database::payload_bytes_max, std::chrono::milliseconds(-1), interrupts);
+      const Input::Next next =
+          input.line(line, Database::payload_bytes_max, std::chrono::milliseconds(-1), interrupts);
       if (next == Input::Next::interrupted) throw Error("verify: interrupted");
       if (next == Input::Next::end) break;
       if (next == Input::Next::line) history.take(line);
     }
     history.end();
-  } catch (const BadHistory& error) { throw UsageError(fmt::format("--history {}: {}", path, error.what())); }
+  } catch (const BadHistory& error) {
+    throw UsageError(fmt::format("--history {}: {}", path, error.what()));
+  }
   return history;
 }
 
@@ -44,8 +47,9 @@ void add_stream(Database& database, const std::string& name, std::vector<Row>& r
     const auto page = Info(database).read_stream(stream, SequenceNo(after), 1000);
     for (const StreamWrite& write : page) {
       after = write.sequence_no.value();
-      rows.push_back(
-          {write.scope, write.term.value(), write.write_id.value_or(fmt::format("number {} of \"{}\"", after, name)), name, after});
+      rows.push_back({write.scope, write.term.value(),
+                      write.write_id.value_or(fmt::format("number {} of \"{}\"", after, name)),
+                      name, after});
     }
     if (page.size() < 1000) return;
   }
@@ -59,17 +63,22 @@ std::int64_t whole_number(const std::string& text, const char* column) {
   } catch (const std::exception&) {
     // The error is thrown below.
   }
-  throw UsageError(fmt::format("--rows: the column {} is a whole number, not \"{}\"", column, text));
+  throw UsageError(
+      fmt::format("--rows: the column {} is a whole number, not \"{}\"", column, text));
 }
 
 void add_own(const std::string& url, const std::string& query, std::vector<Row>& rows) {
-  if (!storm::is_sqlite(url) && !url.starts_with("postgres")) throw UsageError("--rows: on sqlite:PATH and postgresql://…");
+  if (!storm::is_sqlite(url) && !url.starts_with("postgres"))
+    throw UsageError("--rows: on sqlite:PATH and postgresql://…");
   const auto sql = storm::connect(url);
-  sql->run(storm::is_sqlite(url) ? "PRAGMA query_only = 1" : "SET default_transaction_read_only = on");
+  sql->run(storm::is_sqlite(url) ? "PRAGMA query_only = 1"
+                                 : "SET default_transaction_read_only = on");
   for (const auto& row : sql->run(query).rows) {
     if (row.size() != 3 && row.size() != 5)
       throw UsageError(
-          fmt::format("--rows: must return three columns (id, scope, term) or five (and sequence, place); it returns {}", row.size()));
+          fmt::format("--rows: must return three columns (id, scope, term) or five (and sequence, "
+                      "place); it returns {}",
+                      row.size()));
     Row one{row[1], whole_number(row[2], "term"), row[0], {}, {}};
     if (row.size() == 5 && !row[4].empty()) {
       one.sequence = "rows " + row[3];  // no stream has this name
@@ -101,7 +110,8 @@ HistoryJudgement judge_history(const Arguments& arguments, Database& database) {
   judgement.clients = clients.size();
   const auto own = arguments.maybe("rows");
   if (writes && !own && history.streams().empty())
-    throw UsageError("--history: it has writes, but neither a \"stream\" in it nor --rows names their rows");
+    throw UsageError(
+        "--history: it has writes, but neither a \"stream\" in it nor --rows names their rows");
 
   testkit::State state;
   for (const std::string& stream : history.streams()) add_stream(database, stream, state.rows);

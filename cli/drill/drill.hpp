@@ -53,6 +53,7 @@ struct Result {
 boost::json::object json_of(const Result& result);
 // For CI servers: one test suite with one test case for each run. Throws Error if the file cannot
 // be written.
-void write_junit(const std::string& path, const std::string& scope, const std::vector<Result>& results);
+void write_junit(const std::string& path, const std::string& scope,
+                 const std::vector<Result>& results);
 
 }  // namespace termgate::cli::drill

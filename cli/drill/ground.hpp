@@ -32,7 +32,9 @@ class Ground {
   std::optional<LeaseInfo> lease() { return Info(*database_).lease(plan_.scope); }
   // Releases a lease that an instance left behind. Returns why it could not, or an empty text.
   std::string give_back(const LeaseInfo& lease);
-  std::optional<Access> access(const std::string& role) { return access_of(*database_, plan_.schema, role); }
+  std::optional<Access> access(const std::string& role) {
+    return access_of(*database_, plan_.schema, role);
+  }
   const std::string& why_not() const { return why_not_; }
 
   // Counts rows that carry the term; the key names the table or query. Leaves out what cannot be

@@ -46,17 +46,20 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return those;
 }
 
-// ---- the keeper ------------------------------------------------------------------------------------
+// ---- the keeper
+// ------------------------------------------------------------------------------------
 
 class Keeper {
  public:
-  Keeper(int control, std::vector<std::string> command) : control_(control), command_(std::move(command)) {}
+  Keeper(int control, std::vector<std::string> command)
+      : control_(control), command_(std::move(command)) {}
 
   int run() {
     // Only the drill decides when the keeper ends: it ignores the terminal's signals and leaves the
     // drill's process group.
     setpgid(0, 0);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGPIPE}) std::signal(signal, SIG_IGN);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGPIPE})
+      std::signal(signal, SIG_IGN);
     if (const auto obstacle = descendants_.rehearse()) {
       report('o', static_cast<std::int32_t>(*obstacle));
       return Exit::failed;
@@ -191,17 +194,21 @@ class Keeper {
 
 int keep(const Arguments& arguments) {
   const int control = static_cast<int>(arguments.integer("control", 3, 1'000'000));
-  if (fcntl(control, F_SETFD, FD_CLOEXEC) != 0) throw UsageError("drill-keeper is started by `termgate drill`");
+  if (fcntl(control, F_SETFD, FD_CLOEXEC) != 0)
+    throw UsageError("drill-keeper is started by `termgate drill`");
   return Keeper(control, arguments.list("command")).run();
 }
 
-// ---- the drill's side ------------------------------------------------------------------------------
+// ---- the drill's side
+// ------------------------------------------------------------------------------
 
-Instance::Instance(int number, const std::vector<std::string>& command, const std::vector<std::string>& settings,
+Instance::Instance(int number, const std::vector<std::string>& command,
+                   const std::vector<std::string>& settings,
                    std::function<void(int, const std::string&)> on_line)
     : number_(number), on_line_(std::move(on_line)) {
   int control[2], output[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) throw Error("drill: no socket for a process");
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0)
+    throw Error("drill: no socket for a process");
   if (pipe2(output, O_CLOEXEC) != 0) {
     close(control[0]);
     close(control[1]);
@@ -210,14 +217,18 @@ Instance::Instance(int number, const std::vector<std::string>& command, const st
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   std::error_code no_proc;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", no_proc).string();
-  if (no_proc) throw UsageError(fmt::format("{} is not started: {}", command.front(), run::text(run::Obstacle::no_proc)));
-  std::vector<std::string> words = {program, "drill-keeper", "--control", std::to_string(control[1]), "--"};
+  if (no_proc)
+    throw UsageError(
+        fmt::format("{} is not started: {}", command.front(), run::text(run::Obstacle::no_proc)));
+  std::vector<std::string> words = {program, "drill-keeper", "--control",
+                                    std::to_string(control[1]), "--"};
   words.insert(words.end(), command.begin(), command.end());
   std::vector<std::string> variables = settings;
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string_view variable(*at);
     const std::string_view name = variable.substr(0, variable.find('=') + 1);
-    if (std::none_of(settings.begin(), settings.end(), [&](const std::string& one) { return one.starts_with(name); }))
+    if (std::none_of(settings.begin(), settings.end(),
+                     [&](const std::string& one) { return one.starts_with(name); }))
       variables.emplace_back(variable);
   }
   const auto argv = pointers(words), envp = pointers(variables);
@@ -241,8 +252,10 @@ Instance::Instance(int number, const std::vector<std::string>& command, const st
   if (keeper_ < 0) throw Error("drill: no process");
   await([this] { return pid_ > 0 || failure_ != 0 || obstacle_ || gone_; }, milliseconds(30'000));
   if (obstacle_)
-    throw UsageError(fmt::format("{} is not started, for it could not be stopped and ended: {}", command.front(), run::text(*obstacle_)));
-  if (failure_ != 0) throw UsageError(fmt::format("{}: {}", command.front(), std::strerror(failure_)));
+    throw UsageError(fmt::format("{} is not started, for it could not be stopped and ended: {}",
+                                 command.front(), run::text(*obstacle_)));
+  if (failure_ != 0)
+    throw UsageError(fmt::format("{}: {}", command.front(), std::strerror(failure_)));
   if (pid_ <= 0 && !gone_) throw Error("drill: the command was not started within 30 s");
 }
 
@@ -342,7 +355,8 @@ bool Instance::await(const std::function<bool()>& what, milliseconds patience) {
 void Instance::stop() {
   stopped_ = false;
   send_order('s');
-  if (!await([this] { return stopped_ || !running(); }, milliseconds(5000)) || !stopped_) throw Error("the command could not be stopped");
+  if (!await([this] { return stopped_ || !running(); }, milliseconds(5000)) || !stopped_)
+    throw Error("the command could not be stopped");
   read_out();
 }
 
@@ -364,7 +378,8 @@ bool Instance::end(milliseconds patience) {
 std::string Instance::how_it_ended() const {
   if (!status_) return "not at all";
   if (WIFEXITED(*status_)) return fmt::format("with status {}", WEXITSTATUS(*status_));
-  if (WIFSIGNALED(*status_)) return fmt::format("by signal {} ({})", WTERMSIG(*status_), strsignal(WTERMSIG(*status_)));
+  if (WIFSIGNALED(*status_))
+    return fmt::format("by signal {} ({})", WTERMSIG(*status_), strsignal(WTERMSIG(*status_)));
   return fmt::format("with wait status {}", *status_);
 }
 

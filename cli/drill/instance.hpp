@@ -40,7 +40,8 @@ class Instance {
   // Starts the command. `settings` are NAME=value pairs that replace environment variables. pump()
   // calls `on_line` for each line of output. Throws UsageError if the command cannot be executed,
   // or could not be stopped and ended.
-  Instance(int number, const std::vector<std::string>& command, const std::vector<std::string>& settings,
+  Instance(int number, const std::vector<std::string>& command,
+           const std::vector<std::string>& settings,
            std::function<void(int, const std::string&)> on_line);
   ~Instance();  // kills all processes that are left
   Instance(const Instance&) = delete;
@@ -61,7 +62,7 @@ class Instance {
 
   bool running() const { return !status_; }                     // the command itself
   const std::optional<int>& status() const { return status_; }  // as from waitpid()
-  std::string how_it_ended() const;                             // "with status 3", "by signal 9 (Killed)"
+  std::string how_it_ended() const;  // "with status 3", "by signal 9 (Killed)"
   const std::deque<Line>& lines() const { return lines_; }
   std::int64_t lines_so_far() const { return next_line_; }
 

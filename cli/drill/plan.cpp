@@ -18,7 +18,9 @@ std::regex regex_of(const char* option, const std::string& text) {
 
 }  // namespace
 
-bool matches(const std::regex& pattern, std::string_view text) { return std::regex_search(std::string(text.substr(0, 2048)), pattern); }
+bool matches(const std::regex& pattern, std::string_view text) {
+  return std::regex_search(std::string(text.substr(0, 2048)), pattern);
+}
 
 Plan plan_of(const Arguments& arguments) {
   Plan plan{.url = "",
@@ -37,12 +39,14 @@ Plan plan_of(const Arguments& arguments) {
             .quiet = arguments.flag("quiet"),
             .json = arguments.json(),
             .secrets = {}};
-  if (plan.command.empty()) throw UsageError("which command? `termgate drill --scope S -- COMMAND …`");
+  if (plan.command.empty())
+    throw UsageError("which command? `termgate drill --scope S -- COMMAND …`");
   plan.url = arguments.database_url();
   if (storm::is_sqlite(plan.url)) {
     if (plan.url.find(":memory:") != std::string::npos)
       throw UsageError("drill: an SQLite database in memory has one process; give a file");
-    if (arguments.maybe("through")) throw UsageError("--through: only for a server's URL, not for an SQLite file");
+    if (arguments.maybe("through"))
+      throw UsageError("--through: only for a server's URL, not for an SQLite file");
 #ifdef TERMGATE_WITH_ODBC
   } else if (storm::is_odbc(plan.url)) {
     storm::engine_of(plan.url);  // throws if it is not a valid connection string
@@ -57,9 +61,12 @@ Plan plan_of(const Arguments& arguments) {
   plan.lead_for = arguments.duration_or("lead-for", milliseconds(1000));
   plan.stop_timeout = arguments.duration_or("stop-timeout", milliseconds(5000));
   if (plan.timeout < milliseconds(100)) throw UsageError("--timeout: 100ms or more");
-  if (const auto text = arguments.maybe("expect-refusal")) plan.expect_refusal = regex_of("expect-refusal", *text);
-  for (const std::string& text : arguments.list("allow-write")) plan.allowed_writes.push_back(regex_of("allow-write", text));
-  if (plan.evidence && plan.evidence->find("$2") != std::string::npos && plan.evidence->find("$1") == std::string::npos)
+  if (const auto text = arguments.maybe("expect-refusal"))
+    plan.expect_refusal = regex_of("expect-refusal", *text);
+  for (const std::string& text : arguments.list("allow-write"))
+    plan.allowed_writes.push_back(regex_of("allow-write", text));
+  if (plan.evidence && plan.evidence->find("$2") != std::string::npos &&
+      plan.evidence->find("$1") == std::string::npos)
     throw UsageError("--evidence: $1 is the term, $2 the scope; a query that has $2 needs $1");
   return plan;
 }

@@ -22,7 +22,8 @@ std::string encoded(std::string_view text) { return text::percent_encoded(text, 
 
 }  // namespace
 
-Relay::Relay(RelayTarget target, Speaks speaks) : target_(std::move(target)), speaks_(speaks), listener_(listen_on_loopback()) {
+Relay::Relay(RelayTarget target, Speaks speaks)
+    : target_(std::move(target)), speaks_(speaks), listener_(listen_on_loopback()) {
   thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
 }
 
@@ -40,10 +41,12 @@ Relay::~Relay() {
 // relay.
 std::vector<std::string> Relay::settings() const {
   const std::string secret = target_.password.empty() ? "" : ":" + encoded(target_.password);
-  std::string url = fmt::format("postgresql://{}{}@127.0.0.1:{}/{}?sslmode=disable", encoded(target_.user), secret, listener_.port,
-                                encoded(target_.database));
+  std::string url =
+      fmt::format("postgresql://{}{}@127.0.0.1:{}/{}?sslmode=disable", encoded(target_.user),
+                  secret, listener_.port, encoded(target_.database));
   if (!target_.options.empty()) url += "&options=" + encoded(target_.options);
-  if (!target_.application_name.empty()) url += "&application_name=" + encoded(target_.application_name);
+  if (!target_.application_name.empty())
+    url += "&application_name=" + encoded(target_.application_name);
   std::vector<std::string> all = {"TERMGATE_DB=" + url,
                                   "DATABASE_URL=" + url,
                                   "PGHOST=127.0.0.1",
@@ -88,7 +91,8 @@ void Relay::accept_one() {
 void Relay::take_greeting(Pair& pair, std::string_view bytes) {
   pair.greeted += bytes;
   while (pair.greeting && pair.greeted.size() >= 8) {
-    const std::string_view tls("\0\0\0\x08\x04\xd2\x16\x2f", 8), gss("\0\0\0\x08\x04\xd2\x16\x30", 8);
+    const std::string_view tls("\0\0\0\x08\x04\xd2\x16\x2f", 8),
+        gss("\0\0\0\x08\x04\xd2\x16\x30", 8);
     if (!pair.greeted.starts_with(tls) && !pair.greeted.starts_with(gss)) pair.greeting = false;
     else {
       pair.greeted.erase(0, 8);
@@ -104,7 +108,8 @@ void Relay::take_greeting(Pair& pair, std::string_view bytes) {
 void Relay::read_from(Pair& pair, bool from_client) {
   std::array<char, 65536> bytes;
   Way& way = from_client ? pair.to_server : pair.to_client;
-  const ssize_t count = recv(from_client ? pair.client : pair.server, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  const ssize_t count =
+      recv(from_client ? pair.client : pair.server, bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count <= 0) {
     way.over = true;
@@ -130,7 +135,8 @@ void Relay::read_from(Pair& pair, bool from_client) {
 // still sends is recorded as usual.
 void Relay::write_to(int descriptor, Way& way) {
   while (way.sent < way.bytes.size()) {
-    const ssize_t count = send(descriptor, way.bytes.data() + way.sent, way.bytes.size() - way.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t count = send(descriptor, way.bytes.data() + way.sent, way.bytes.size() - way.sent,
+                               MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (count < 0) break;
     way.sent += static_cast<std::size_t>(count);
@@ -165,15 +171,18 @@ void Relay::gather(Pair& pair) {
 void Relay::run(std::stop_token stop) {
   std::vector<pollfd> waits;
   while (!stop.stop_requested()) {
-    waits.assign(1, {listener_.descriptor, static_cast<short>(pairs_.size() < pairs_max ? POLLIN : 0), 0});
+    waits.assign(
+        1, {listener_.descriptor, static_cast<short>(pairs_.size() < pairs_max ? POLLIN : 0), 0});
     for (const Pair& pair : pairs_) {
       const auto events = [](const Way& in, const Way& out) {
         const bool reads = !in.over && in.bytes.size() - in.sent < bytes_max;
-        return static_cast<short>((reads ? POLLIN : 0) | (out.sent < out.bytes.size() ? POLLOUT : 0));
+        return static_cast<short>((reads ? POLLIN : 0) |
+                                  (out.sent < out.bytes.size() ? POLLOUT : 0));
       };
       // A socket that waits for no event is left out, because poll() would report its hang-up again
       // and again.
-      const short client = events(pair.to_server, pair.to_client), server = events(pair.to_client, pair.to_server);
+      const short client = events(pair.to_server, pair.to_client),
+                  server = events(pair.to_client, pair.to_server);
       waits.push_back({client == 0 ? -1 : pair.client, client, 0});
       waits.push_back({server == 0 ? -1 : pair.server, server, 0});
     }

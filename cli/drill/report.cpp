@@ -27,7 +27,8 @@ std::string xml(std::string_view text) {
   }
   // U+FFFE and U+FFFF are valid UTF-8 but not valid in XML.
   for (const std::string_view bad : {"\xef\xbf\xbe", "\xef\xbf\xbf"}) {
-    for (auto at = all.find(bad); at != std::string::npos; at = all.find(bad)) all.replace(at, 3, "?");
+    for (auto at = all.find(bad); at != std::string::npos; at = all.find(bad))
+      all.replace(at, 3, "?");
   }
   return all;
 }
@@ -69,10 +70,14 @@ boost::json::object json_of(const Result& result) {
     return all;
   };
   boost::json::array steps;
-  for (const Step& step : result.steps) steps.push_back({{"seconds", step.seconds}, {"what", step.what}});
-  const auto number = [](std::int64_t term) { return term == 0 ? boost::json::value() : boost::json::value(term); };
+  for (const Step& step : result.steps)
+    steps.push_back({{"seconds", step.seconds}, {"what", step.what}});
+  const auto number = [](std::int64_t term) {
+    return term == 0 ? boost::json::value() : boost::json::value(term);
+  };
   const auto text = [](const std::string& some) {
-    return some.empty() ? boost::json::value() : boost::json::value(is_utf8(some) ? some : printable(some));
+    return some.empty() ? boost::json::value()
+                        : boost::json::value(is_utf8(some) ? some : printable(some));
   };
   return {{"run", result.run},
           {"verdict", name_of(result.verdict)},
@@ -88,31 +93,36 @@ boost::json::object json_of(const Result& result) {
           {"seconds", result.seconds}};
 }
 
-void write_junit(const std::string& path, const std::string& scope, const std::vector<Result>& results) {
+void write_junit(const std::string& path, const std::string& scope,
+                 const std::vector<Result>& results) {
   std::size_t failures = 0;
   double seconds = 0;
   std::string cases;
   for (const Result& result : results) {
     seconds += result.seconds;
-    cases += fmt::format("  <testcase classname=\"termgate.drill\" name=\"{}\" time=\"{:.3f}\">\n",
-                         xml(fmt::format("a stale leader of {} is refused, run {}", scope, result.run)), result.seconds);
+    cases +=
+        fmt::format("  <testcase classname=\"termgate.drill\" name=\"{}\" time=\"{:.3f}\">\n",
+                    xml(fmt::format("a stale leader of {} is refused, run {}", scope, result.run)),
+                    result.seconds);
     if (result.verdict != Verdict::passed) {
       ++failures;
       std::string text = result.detail;
       for (const std::string& line : result.evidence) text += "\n" + line;
       for (const std::string& line : result.notes) text += "\n" + line;
-      cases += fmt::format("    <failure type=\"{}\" message=\"{}\">{}</failure>\n", name_of(result.verdict), xml(title_of(result.verdict)),
-                           xml(text));
+      cases += fmt::format("    <failure type=\"{}\" message=\"{}\">{}</failure>\n",
+                           name_of(result.verdict), xml(title_of(result.verdict)), xml(text));
     }
     std::string out;
-    for (const Step& step : result.steps) out += fmt::format("{:6.1f} s  {}\n", step.seconds, step.what);
+    for (const Step& step : result.steps)
+      out += fmt::format("{:6.1f} s  {}\n", step.seconds, step.what);
     for (const std::string& line : result.notes) out += line + "\n";
     for (const std::string& line : result.output) out += line + "\n";
     cases += fmt::format("    <system-out>{}</system-out>\n  </testcase>\n", xml(out));
   }
   std::ofstream file(path);
   file << fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"termgate drill\" tests=\"{}\" failures=\"{}\" errors=\"0\" "
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"termgate drill\" tests=\"{}\" "
+      "failures=\"{}\" errors=\"0\" "
       "skipped=\"0\" time=\"{:.3f}\">\n{}</testsuite>\n",
       results.size(), failures, seconds, cases);
   file.close();

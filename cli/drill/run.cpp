@@ -46,7 +46,8 @@ struct Interrupted {};
 // One witness file for each instance, in a folder that is removed with this object.
 class WitnessFiles {
  public:
-  WitnessFiles() : folder_((std::filesystem::temp_directory_path() / "termgate-drill-XXXXXX").string()) {
+  WitnessFiles()
+      : folder_((std::filesystem::temp_directory_path() / "termgate-drill-XXXXXX").string()) {
     if (mkdtemp(folder_.data()) == nullptr) throw Error("drill: no temporary folder");
     // The instance may run as another user.
     std::filesystem::permissions(folder_, std::filesystem::perms(0711));
@@ -71,7 +72,9 @@ class WitnessFiles {
 // ground. The member functions are in the order of the run.
 class Run {
  public:
-  Run(const Plan& plan, Ground& ground, int number) : plan_(plan), ground_(ground) { result_.run = number; }
+  Run(const Plan& plan, Ground& ground, int number) : plan_(plan), ground_(ground) {
+    result_.run = number;
+  }
 
   Result go();
 
@@ -114,7 +117,11 @@ class Run {
   bool both_run();
   std::string last_lines(const Instance& one) const;
 
-  std::string trouble() const { return ground_.why_not().empty() ? "" : fmt::format("; the database reported: {}", ground_.why_not()); }
+  std::string trouble() const {
+    return ground_.why_not().empty()
+               ? ""
+               : fmt::format("; the database reported: {}", ground_.why_not());
+  }
 
   bool play();
 
@@ -199,7 +206,8 @@ Result Run::go() {
   result_.seconds = since();
   const std::size_t some = 200;
   for (const auto& line : output_) result_.output.push_back(line);
-  if (result_.output.size() > some) result_.output.erase(result_.output.begin(), result_.output.end() - some);
+  if (result_.output.size() > some)
+    result_.output.erase(result_.output.begin(), result_.output.end() - some);
   return std::move(result_);
 }
 
@@ -222,9 +230,11 @@ void Run::note_refusals(int number, const std::vector<Refusal>& refusals) {
   for (const Refusal& refusal : refusals) {
     if (refusal.code == "TG001") continue;
     const std::string text =
-        fmt::format("Instance {} was refused: {}{}{}", number, without_passwords(printable(refusal.message), plan_.secrets),
+        fmt::format("Instance {} was refused: {}{}{}", number,
+                    without_passwords(printable(refusal.message), plan_.secrets),
                     refusal.hint.empty() ? "" : " Hint: ", printable(refusal.hint));
-    if (refused_.size() < 10 && std::find(refused_.begin(), refused_.end(), text) == refused_.end()) refused_.push_back(text);
+    if (refused_.size() < 10 && std::find(refused_.begin(), refused_.end(), text) == refused_.end())
+      refused_.push_back(text);
   }
 }
 
@@ -234,7 +244,8 @@ void Run::give_back() {
   const auto lease = ground_.lease();
   if (!lease || lease->released_at_ms || result_.term == 0 || lease->term < result_.term) return;
   if (const std::string why = ground_.give_back(*lease); !why.empty())
-    result_.notes.push_back(fmt::format("the lease of \"{}\" is left to run out: {}", plan_.scope.name(), why));
+    result_.notes.push_back(
+        fmt::format("the lease of \"{}\" is left to run out: {}", plan_.scope.name(), why));
 }
 
 void Run::step(std::string what) {
@@ -261,8 +272,10 @@ void Run::on_line(int number, const std::string& line) {
 
 void Run::start(int number) {
   if (!plan_.output_folder.empty())
-    files_[number - 1].open(fmt::format("{}/run{}.instance{}.log", plan_.output_folder, result_.run, number));
-  std::vector<std::string> settings = {"TERMGATE_SCOPE=" + plan_.scope.name(), fmt::format("TERMGATE_DRILL={}", result_.run),
+    files_[number - 1].open(
+        fmt::format("{}/run{}.instance{}.log", plan_.output_folder, result_.run, number));
+  std::vector<std::string> settings = {"TERMGATE_SCOPE=" + plan_.scope.name(),
+                                       fmt::format("TERMGATE_DRILL={}", result_.run),
                                        fmt::format("TERMGATE_DRILL_INSTANCE={}", number)};
   if (storm::is_sqlite(plan_.url)) {
     const std::string rest = plan_.url.substr(plan_.url.find(':') + 1);
@@ -283,13 +296,15 @@ void Run::start(int number) {
       if (!target_->encrypted) {
         relays_[number - 1] = std::make_unique<Relay>(*target_);
         settings.erase(settings.end() - 2, settings.end());
-        for (std::string& setting : relays_[number - 1]->settings()) settings.push_back(std::move(setting));
+        for (std::string& setting : relays_[number - 1]->settings())
+          settings.push_back(std::move(setting));
       }
     }
 #endif
   }
   instances_[number - 1] =
-      std::make_unique<Instance>(number, plan_.command, settings, [this](int who, const std::string& line) { on_line(who, line); });
+      std::make_unique<Instance>(number, plan_.command, settings,
+                                 [this](int who, const std::string& line) { on_line(who, line); });
   step(fmt::format("instance {} started (pid {})", number, instances_[number - 1]->pid()));
 }
 
@@ -304,31 +319,38 @@ void Run::find_the_way() {
       std::tie(target.host, target.port) = storm::place_of_odbc(plan_.through);
     } catch (const Unavailable&) { throw; } catch (const TermRequired& error) {
       throw Error(
-          fmt::format("--through is a proxy that refuses the drill's own look at it ({}): start it with --without-term allow. "
+          fmt::format("--through is a proxy that refuses the drill's own look at it ({}): start it "
+                      "with --without-term allow. "
                       "A command that declares its term is checked all the same",
                       error.what()));
     } catch (const Error& error) {
       target.encrypted = true;
       why = error.what();
-      cure = storm::engine_of(plan_.through) == storm::Engine::sqlserver ? "put Encrypt=no into the connection string"
-                                                                         : "put SSLmode=disable into the connection string";
+      cure = storm::engine_of(plan_.through) == storm::Engine::sqlserver
+                 ? "put Encrypt=no into the connection string"
+                 : "put SSLmode=disable into the connection string";
     }
   } else
 #endif
   {
     target = locate(plan_.through);
-    why = target.demanded.empty() ? "the server takes encrypted connections only" : "the URL demands " + target.demanded;
-    cure = "put sslmode=disable into the URL of --through or --db, for a server that takes plain connections";
+    why = target.demanded.empty() ? "the server takes encrypted connections only"
+                                  : "the URL demands " + target.demanded;
+    cure =
+        "put sslmode=disable into the URL of --through or --db, for a server that takes plain "
+        "connections";
     tell_what_the_role_lacks(target.user);
   }
   if (target.encrypted) {
     if (!plan_.expect_refusal)
       throw Error(
-          fmt::format("the command's connections are encrypted ({}), so that the drill cannot see what the server refuses: {}; or give "
+          fmt::format("the command's connections are encrypted ({}), so that the drill cannot see "
+                      "what the server refuses: {}; or give "
                       "--expect-refusal, what the command prints when it is refused",
                       why, cure));
     result_.notes.push_back(
-        fmt::format("the command's connections are encrypted ({}), so that the drill cannot read along: it believes what the command "
+        fmt::format("the command's connections are encrypted ({}), so that the drill cannot read "
+                    "along: it believes what the command "
                     "prints (--expect-refusal). To see for itself: {}",
                     why, cure));
   }
@@ -339,8 +361,9 @@ void Run::find_the_way() {
 void Run::tell_what_the_role_lacks(const std::string& role) {
   const auto access = ground_.access(role);
   if (!access || access->level >= 3) return;
-  std::string note = fmt::format("the command connects as role {}, which has {}; if it takes leases it needs level lead: {}", role,
-                                 access->level_name(), grant_command(plan_.schema, role, "lead"));
+  std::string note = fmt::format(
+      "the command connects as role {}, which has {}; if it takes leases it needs level lead: {}",
+      role, access->level_name(), grant_command(plan_.schema, role, "lead"));
   step(note);
   result_.notes.push_back(std::move(note));
 }
@@ -348,8 +371,10 @@ void Run::tell_what_the_role_lacks(const std::string& role) {
 #if defined(TERMGATE_WITH_POSTGRES) && defined(TERMGATE_WITH_ODBC)
 void Run::relay_odbc(int number, std::vector<std::string>& settings) {
   if (target_->encrypted) return;
-  relays_[number - 1] = std::make_unique<Relay>(
-      *target_, storm::engine_of(plan_.through) == storm::Engine::sqlserver ? Relay::Speaks::tds : Relay::Speaks::postgresql);
+  relays_[number - 1] =
+      std::make_unique<Relay>(*target_, storm::engine_of(plan_.through) == storm::Engine::sqlserver
+                                            ? Relay::Speaks::tds
+                                            : Relay::Speaks::postgresql);
   const std::string url = storm::beside(plan_.through, relays_[number - 1]->port());
   settings.erase(settings.end() - 2, settings.end());
   settings.push_back("TERMGATE_DB=" + url);
@@ -374,8 +399,9 @@ void Run::tick() {
 bool Run::both_run() {
   for (Instance* one : all()) {
     if (one->running()) continue;
-    fail(Verdict::ended_by_itself, fmt::format("instance {} ended {} before it was stopped; its last lines: {}", one->number(),
-                                               one->how_it_ended(), last_lines(*one)));
+    fail(Verdict::ended_by_itself,
+         fmt::format("instance {} ended {} before it was stopped; its last lines: {}",
+                     one->number(), one->how_it_ended(), last_lines(*one)));
     return false;
   }
   return true;
@@ -385,7 +411,8 @@ std::string Run::last_lines(const Instance& one) const {
   std::string text;
   const auto& lines = one.lines();
   for (std::size_t i = lines.size() < 3 ? 0 : lines.size() - 3; i < lines.size(); ++i)
-    text += (text.empty() ? "" : " / ") + without_passwords(printable(lines[i].text), plan_.secrets);
+    text +=
+        (text.empty() ? "" : " / ") + without_passwords(printable(lines[i].text), plan_.secrets);
   return text.empty() ? "(it printed nothing)" : text;
 }
 
@@ -403,13 +430,17 @@ bool Run::lead() {
     const bool over = wait(plan_.timeout, milliseconds(50), [&] {
       const auto now = ground_.lease();
       if (now && now->remaining_ms > 0 && (now->renewed_at_ms != seen || now->owner != owner))
-        throw UsageError(fmt::format("{} leads scope \"{}\" and renews its lease: a drill needs a scope that has no other leader",
-                                     now->owner, plan_.scope.name()));
+        throw UsageError(
+            fmt::format("{} leads scope \"{}\" and renews its lease: a drill needs a scope that "
+                        "has no other leader",
+                        now->owner, plan_.scope.name()));
       return !now || now->remaining_ms <= 0;
     });
     if (!over)
-      return fail(Verdict::nobody_led, fmt::format("the lease left behind by {} does not end within {}; --timeout waits longer", owner,
-                                                   length(plan_.timeout.count())));
+      return fail(
+          Verdict::nobody_led,
+          fmt::format("the lease left behind by {} does not end within {}; --timeout waits longer",
+                      owner, length(plan_.timeout.count())));
   }
   start(1);
   bool alive = true;
@@ -422,10 +453,13 @@ bool Run::lead() {
   if (!alive) return false;
   if (!led)
     return fail(Verdict::nobody_led,
-                fmt::format("the fence of scope \"{}\" did not rise above {} within {}{}. Instance 1 printed last: {}", plan_.scope.name(),
-                            before, length(plan_.timeout.count()), trouble(), last_lines(*instances_[0])));
+                fmt::format("the fence of scope \"{}\" did not rise above {} within {}{}. Instance "
+                            "1 printed last: {}",
+                            plan_.scope.name(), before, length(plan_.timeout.count()), trouble(),
+                            last_lines(*instances_[0])));
   step(fmt::format("it leads \"{}\" under term {}", plan_.scope.name(), result_.term));
-  if (const auto lease = ground_.lease(); lease && lease->term >= result_.term) owner_ = lease->owner;
+  if (const auto lease = ground_.lease(); lease && lease->term >= result_.term)
+    owner_ = lease->owner;
   start(2);
   wait(plan_.lead_for, milliseconds(20), [&] {
     alive = both_run();
@@ -434,9 +468,12 @@ bool Run::lead() {
   if (!alive) return false;
   const std::int64_t led_first = result_.term;
   if (const std::int64_t now = ground_.fence_now(); !first_still_leads(now))
-    return fail(Verdict::nobody_led, fmt::format("nobody led for {}: the fence rose from {} to {} while instance 1 was running. A "
-                                                 "drill needs a command whose second instance waits while the first one leads",
-                                                 length(plan_.lead_for.count()), led_first, now));
+    return fail(
+        Verdict::nobody_led,
+        fmt::format(
+            "nobody led for {}: the fence rose from {} to {} while instance 1 was running. A "
+            "drill needs a command whose second instance waits while the first one leads",
+            length(plan_.lead_for.count()), led_first, now));
   return true;
 }
 
@@ -454,7 +491,8 @@ bool Run::take_over() {
   for (int again = 0; ground_.locked(); ++again) {
     if (again == 50)
       return fail(Verdict::no_takeover,
-                  "instance 1 was stopped fifty times, and each time in the middle of a write transaction, which on SQLite keeps "
+                  "instance 1 was stopped fifty times, and each time in the middle of a write "
+                  "transaction, which on SQLite keeps "
                   "everybody else out. It should not keep one open");
     first.resume();
     wait(milliseconds(20 + 7 * again), milliseconds(20), [] { return false; });
@@ -470,7 +508,9 @@ bool Run::take_over() {
   };
   if (const std::int64_t now = ground_.fence_now(); !first_still_leads(now) && !taken_over())
     return fail(Verdict::nobody_led,
-                fmt::format("the fence rose from {} to {} in the moment in which instance 1 was stopped: run the drill again", led, now));
+                fmt::format("the fence rose from {} to {} in the moment in which instance 1 was "
+                            "stopped: run the drill again",
+                            led, now));
   step("instance 1 stopped (SIGSTOP), with all that it has started");
   bool alive = true;
   const bool taken = wait(plan_.timeout, milliseconds(20), [&] {
@@ -480,18 +520,23 @@ bool Run::take_over() {
     return result_.next_term > 0 || !alive;
   });
   if (result_.next_term == 0 && !alive)
-    return fail(Verdict::ended_by_itself, fmt::format("instance 2 ended {} instead of taking over; its last lines: {}",
-                                                      instances_[1]->how_it_ended(), last_lines(*instances_[1])));
+    return fail(Verdict::ended_by_itself,
+                fmt::format("instance 2 ended {} instead of taking over; its last lines: {}",
+                            instances_[1]->how_it_ended(), last_lines(*instances_[1])));
   if (!taken || result_.next_term == 0) {
     std::string lease;
     if (const auto info = ground_.lease(); info && info->remaining_ms > 0)
-      lease = fmt::format(" The lease is {}'s for another {}.", info->owner, length(info->remaining_ms));
-    return fail(Verdict::no_takeover,
-                fmt::format("the fence stayed at {} for {} after instance 1 was stopped{}.{} Instance 2 printed last: {}", result_.term,
-                            length(plan_.timeout.count()), trouble(), lease, last_lines(*instances_[1])));
+      lease = fmt::format(" The lease is {}'s for another {}.", info->owner,
+                          length(info->remaining_ms));
+    return fail(Verdict::no_takeover, fmt::format("the fence stayed at {} for {} after instance 1 "
+                                                  "was stopped{}.{} Instance 2 printed last: {}",
+                                                  result_.term, length(plan_.timeout.count()),
+                                                  trouble(), lease, last_lines(*instances_[1])));
   }
   step(fmt::format("instance 2 took over: term {}", result_.next_term));
-  if (const auto now = ground_.lease(); now && now->term >= result_.next_term && now->owner != owner_) next_owner_ = now->owner;
+  if (const auto now = ground_.lease();
+      now && now->term >= result_.next_term && now->owner != owner_)
+    next_owner_ = now->owner;
   return true;
 }
 
@@ -533,8 +578,10 @@ void Run::judge() {
   Instance& first = *instances_[0];
   if (!result_.evidence.empty()) {
     fail(Verdict::stale_write_committed,
-         fmt::format("instance 1 wrote under term {} after instance 2 had taken over with term {}, and nothing refused it. Protect the "
-                     "table that it writes to (`termgate protect TABLE --scope-column COLUMN`, or --scope), or call check_term in the "
+         fmt::format("instance 1 wrote under term {} after instance 2 had taken over with term {}, "
+                     "and nothing refused it. Protect the "
+                     "table that it writes to (`termgate protect TABLE --scope-column COLUMN`, or "
+                     "--scope), or call check_term in the "
                      "transaction that writes",
                      result_.term, result_.next_term));
     return;
@@ -544,25 +591,33 @@ void Run::judge() {
     return;
   }
   // In the last look it has ended in any case, because the drill ended it.
-  std::string why = first_ended_.value_or(!first.running()) ? fmt::format("it ended {} instead", first.how_it_ended())
-                                                            : fmt::format("for {} after it was resumed", length(plan_.timeout.count()));
+  std::string why = first_ended_.value_or(!first.running())
+                        ? fmt::format("it ended {} instead", first.how_it_ended())
+                        : fmt::format("for {} after it was resumed", length(plan_.timeout.count()));
   if (!endings_.empty())
     why += fmt::format(
-        ". The server had ended its session while it was stopped ({}), and it did not try again: that is the fence's work too, but no "
+        ". The server had ended its session while it was stopped ({}), and it did not try again: "
+        "that is the fence's work too, but no "
         "refused write",
         endings_.back());
-  if (!other_refusals_.empty()) why += fmt::format(". It got the error {}: that is not a refusal as stale", other_refusals_.back());
+  if (!other_refusals_.empty())
+    why += fmt::format(". It got the error {}: that is not a refusal as stale",
+                       other_refusals_.back());
 #ifdef TERMGATE_WITH_POSTGRES
   if (relays_[0] && connections_ == 0)
-    why += ". It has made no connection by way of the drill: it has to take its server from TERMGATE_DB, DATABASE_URL or PGHOST and PGPORT";
+    why +=
+        ". It has made no connection by way of the drill: it has to take its server from "
+        "TERMGATE_DB, DATABASE_URL or PGHOST and PGPORT";
 #endif
   if (lines_show_it_) why += ". It reported a refusal, but nothing else confirms it";
   if (storm::is_sqlite(plan_.url) && !plan_.evidence)
     why += ". A write to a table that nothing guards is not seen on SQLite, but for --evidence";
   why +=
-      ". If it looks at its own clock before it writes, let it write without that look when TERMGATE_DRILL is set: the fence is what is "
+      ". If it looks at its own clock before it writes, let it write without that look when "
+      "TERMGATE_DRILL is set: the fence is what is "
       "tested";
-  fail(Verdict::did_not_try, fmt::format("no refused write was seen: {}. It printed last: {}", why, last_lines(first)));
+  fail(Verdict::did_not_try,
+       fmt::format("no refused write was seen: {}. It printed last: {}", why, last_lines(first)));
 }
 
 void Run::last_look() {
@@ -576,14 +631,17 @@ void Run::last_look() {
 
 void Run::look_at_output() {
   Instance& first = *instances_[0];
-  const std::string ours = fmt::format("TG001 stale term {} for scope \"{}\"", result_.term, plan_.scope.name());
+  const std::string ours =
+      fmt::format("TG001 stale term {} for scope \"{}\"", result_.term, plan_.scope.name());
   for (const Line& line : first.lines()) {
     if (line.number < std::max(lines_before_, lines_seen_)) continue;
     lines_seen_ = line.number + 1;
-    const bool shows = plan_.expect_refusal ? matches(*plan_.expect_refusal, line.text) : line.text.find(ours) != std::string::npos;
+    const bool shows = plan_.expect_refusal ? matches(*plan_.expect_refusal, line.text)
+                                            : line.text.find(ours) != std::string::npos;
     if (!shows) continue;
     lines_show_it_ = true;
-    if (!refused() && plan_.expect_refusal && !reads_along()) saw("output", without_passwords(printable(line.text), plan_.secrets));
+    if (!refused() && plan_.expect_refusal && !reads_along())
+      saw("output", without_passwords(printable(line.text), plan_.secrets));
   }
 }
 
@@ -592,11 +650,14 @@ void Run::look_at_layer1() {
   std::ifstream file(witness_files_.path(1));
   const std::string all = "\n" + std::string(std::istreambuf_iterator<char>(file), {});
   // Search for the whole entry, not line by line: a scope's name may contain line breaks.
-  if (all.find(fmt::format("\nTG001 {} {}\n", result_.term, plan_.scope.name())) != std::string::npos)
-    saw("layer1", fmt::format("TG001 stale term {} for scope \"{}\"", result_.term, plan_.scope.name()));
+  if (all.find(fmt::format("\nTG001 {} {}\n", result_.term, plan_.scope.name())) !=
+      std::string::npos)
+    saw("layer1",
+        fmt::format("TG001 stale term {} for scope \"{}\"", result_.term, plan_.scope.name()));
   const std::string seal = fmt::format("\nseal {} {}\n", result_.term, plan_.scope.name());
   seals_in_layer1_ = 0;
-  for (auto at = all.find(seal); at != std::string::npos; at = all.find(seal, at + seal.size() - 1)) ++seals_in_layer1_;
+  for (auto at = all.find(seal); at != std::string::npos; at = all.find(seal, at + seal.size() - 1))
+    ++seals_in_layer1_;
 }
 
 bool Run::reads_along() {
@@ -608,20 +669,23 @@ bool Run::reads_along() {
 }
 
 void Run::look_at_database() {
-  const std::int64_t audited = refused() ? 0 : ground_.audited_refusals(result_.term) - audited_before_;
+  const std::int64_t audited =
+      refused() ? 0 : ground_.audited_refusals(result_.term) - audited_before_;
   if (audited > 0) {
     // The refusal was sent before the audit was written, so the better witnesses have it by now.
     gather();
     look_at_layer1();
   }
   if (!refused() && audited > no_writes_ + seals_in_layer1_)
-    saw("audit", fmt::format("term {} of scope \"{}\" was refused", result_.term, plan_.scope.name()));
+    saw("audit",
+        fmt::format("term {} of scope \"{}\" was refused", result_.term, plan_.scope.name()));
   // Read after gather(): a write by instance 1 under a later term of its own is not stale.
   const auto fence = ground_.fence();
   for (const auto& [what, count] : ground_.rows_under(result_.term)) {
     const auto before = rows_before_.find(what);
     if (before == rows_before_.end() || count <= before->second) continue;
-    evidence(fmt::format("{}: {} under term {} when instance 2 took over, {} now", what, before->second, result_.term, count));
+    evidence(fmt::format("{}: {} under term {} when instance 2 took over, {} now", what,
+                         before->second, result_.term, count));
   }
   // A write whose term cannot be seen is stale if instance 1 no longer leads: while the fence is at
   // instance 2's term, or the lease is still instance 2's.
@@ -634,7 +698,8 @@ void Run::look_at_database() {
   if (!second_leads) {
     if (!moved_on_)
       result_.notes.push_back(
-          fmt::format("the fence rose on to {} while instance 1 was writing, so that the drill cannot say of all its writes whether they "
+          fmt::format("the fence rose on to {} while instance 1 was writing, so that the drill "
+                      "cannot say of all its writes whether they "
                       "were stale; --evidence can",
                       *fence));
     moved_on_ = true;
@@ -642,18 +707,22 @@ void Run::look_at_database() {
     return;
   }
   for (const Write& write : writes_) {
-    const bool allowed = std::any_of(plan_.allowed_writes.begin(), plan_.allowed_writes.end(),
-                                     [&](const std::regex& pattern) { return matches(pattern, write.statement); });
+    const bool allowed =
+        std::any_of(plan_.allowed_writes.begin(), plan_.allowed_writes.end(),
+                    [&](const std::regex& pattern) { return matches(pattern, write.statement); });
     if (!allowed)
-      evidence(fmt::format("committed by instance 1, {:.1f} s after it was resumed, while the fence stood at {}: {} ({})",
-                           std::chrono::duration<double>(write.requested - resumed_).count(), *fence,
-                           without_passwords(printable(write.statement), plan_.secrets), write.tag));
+      evidence(
+          fmt::format("committed by instance 1, {:.1f} s after it was resumed, while the fence "
+                      "stood at {}: {} ({})",
+                      std::chrono::duration<double>(write.requested - resumed_).count(), *fence,
+                      without_passwords(printable(write.statement), plan_.secrets), write.tag));
   }
   writes_.clear();
 }
 
 void Run::evidence(std::string text) {
-  if (result_.evidence.size() < 20 && std::find(result_.evidence.begin(), result_.evidence.end(), text) == result_.evidence.end())
+  if (result_.evidence.size() < 20 &&
+      std::find(result_.evidence.begin(), result_.evidence.end(), text) == result_.evidence.end())
     result_.evidence.push_back(std::move(text));
 }
 
@@ -668,11 +737,13 @@ void Run::gather() {
   Seen seen = relays_[0]->take();
   note_refusals(1, seen.refusals);
   connections_ = seen.connections;
-  const std::string ours = fmt::format("TG001 stale term {} for scope \"{}\": ", result_.term, plan_.scope.name());
+  const std::string ours =
+      fmt::format("TG001 stale term {} for scope \"{}\": ", result_.term, plan_.scope.name());
   if (!resumed_once_) {
     if (result_.term == 0) return;
-    no_writes_ += std::count_if(seen.refusals.begin(), seen.refusals.end(),
-                                [&](const Refusal& refusal) { return refusal.message.starts_with(ours); });
+    no_writes_ +=
+        std::count_if(seen.refusals.begin(), seen.refusals.end(),
+                      [&](const Refusal& refusal) { return refusal.message.starts_with(ours); });
     endings_.insert(endings_.end(), seen.endings.begin(), seen.endings.end());
     return;
   }
@@ -703,7 +774,8 @@ void Run::end_instances() {
   for (const auto& one : instances_) {
     if (one && !one->end(plan_.stop_timeout))
       result_.notes.push_back(
-          fmt::format("instance {} did not end within {} of SIGTERM and was killed", one->number(), length(plan_.stop_timeout.count())));
+          fmt::format("instance {} did not end within {} of SIGTERM and was killed", one->number(),
+                      length(plan_.stop_timeout.count())));
   }
 }
 

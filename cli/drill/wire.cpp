@@ -26,7 +26,9 @@ std::string_view take_text(std::string_view& body) {
   return text;
 }
 
-std::string beginning(std::string_view text) { return std::string(text.substr(0, text_bytes_kept)); }
+std::string beginning(std::string_view text) {
+  return std::string(text.substr(0, text_bytes_kept));
+}
 
 bool goes_back_to_a_savepoint(std::string_view sql) {
   const std::string text = text::lower(sql);
@@ -39,7 +41,8 @@ bool goes_back_to_a_savepoint(std::string_view sql) {
 bool is_write(std::string_view tag) {
   if (tag.starts_with("TRUNCATE TABLE")) return true;
   const auto word = tag.substr(0, tag.find(' '));
-  if (word != "INSERT" && word != "UPDATE" && word != "DELETE" && word != "MERGE" && word != "COPY") return false;
+  if (word != "INSERT" && word != "UPDATE" && word != "DELETE" && word != "MERGE" && word != "COPY")
+    return false;
   return !tag.ends_with(" 0");
 }
 
@@ -47,11 +50,15 @@ bool is_write(std::string_view tag) {
 
 void Conversation::from_client(std::string_view bytes, Moment now) {
   latest_ = now;
-  if (readable_) readable_ = client_.add(bytes, [&](char type, std::string_view body) { client_message(type, body, now); });
+  if (readable_)
+    readable_ = client_.add(
+        bytes, [&](char type, std::string_view body) { client_message(type, body, now); });
 }
 
 void Conversation::from_server(std::string_view bytes) {
-  if (readable_) readable_ = server_.add(bytes, [&](char type, std::string_view body) { server_message(type, body); });
+  if (readable_)
+    readable_ =
+        server_.add(bytes, [&](char type, std::string_view body) { server_message(type, body); });
 }
 
 void Conversation::client_message(char type, std::string_view body, Moment now) {
@@ -77,14 +84,17 @@ void Conversation::client_message(char type, std::string_view body, Moment now) 
   }
   if (type == 'E') {
     const auto found = portals_.find(std::string(take_text(body)));
-    requests_.push_back({Request::Kind::execute, now, found == portals_.end() ? "" : found->second});
+    requests_.push_back(
+        {Request::Kind::execute, now, found == portals_.end() ? "" : found->second});
   }
 }
 
 void Conversation::server_message(char type, std::string_view body) {
   if (type == 'C') completed(take_text(body));
   if (type == 'H') copy_out_ = true;
-  if ((type == 's' || type == 'I') && !requests_.empty() && requests_.front().kind == Request::Kind::execute) requests_.pop_front();
+  if ((type == 's' || type == 'I') && !requests_.empty() &&
+      requests_.front().kind == Request::Kind::execute)
+    requests_.pop_front();
   if (type == 'E') failed(body);
   if (type == 'Z') ready(body.empty() ? 'I' : body[0]);
 }
@@ -92,7 +102,8 @@ void Conversation::server_message(char type, std::string_view body) {
 void Conversation::completed(std::string_view tag) {
   const bool copied_out = copy_out_;
   copy_out_ = false;
-  const Request one = requests_.empty() ? Request{Request::Kind::simple, latest_, {}} : requests_.front();
+  const Request one =
+      requests_.empty() ? Request{Request::Kind::simple, latest_, {}} : requests_.front();
   if (!requests_.empty() && one.kind == Request::Kind::execute) requests_.pop_front();
   if (tag == "SAVEPOINT") savepoints_.push_back(open_.size());
   if (tag == "COMMIT") {
@@ -111,7 +122,8 @@ void Conversation::completed(std::string_view tag) {
     savepoints_.clear();
     failed_ = false;
   }
-  if (is_write(tag) && !(copied_out && tag.starts_with("COPY"))) open_.push_back({std::string(tag), one.text, one.when});
+  if (is_write(tag) && !(copied_out && tag.starts_with("COPY")))
+    open_.push_back({std::string(tag), one.text, one.when});
 }
 
 void Conversation::failed(std::string_view body) {
@@ -123,11 +135,13 @@ void Conversation::failed(std::string_view body) {
     fields[field] = std::string(take_text(body));
   }
   const Moment requested = requests_.empty() ? latest_ : requests_.front().when;
-  if (fields['C'].starts_with("TG")) refusals.push_back({fields['C'], fields['M'], fields['W'], requested, fields['H']});
+  if (fields['C'].starts_with("TG"))
+    refusals.push_back({fields['C'], fields['M'], fields['W'], requested, fields['H']});
   if (fields['V'] == "FATAL") endings.push_back(fields['C'] + " " + fields['M']);
   failed_ = true;
   // After an error in an extended query the server skips everything up to Sync.
-  while (!requests_.empty() && requests_.front().kind == Request::Kind::execute) requests_.pop_front();
+  while (!requests_.empty() && requests_.front().kind == Request::Kind::execute)
+    requests_.pop_front();
 }
 
 void Conversation::ready(char status) {

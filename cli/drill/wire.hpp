@@ -51,7 +51,8 @@ class Messages {
         bytes.remove_prefix(some);
         if (head_.size() < wanted) return true;
         std::uint32_t length = 0;
-        for (const char byte : std::string_view(head_).substr(wanted - 4)) length = length << 8 | static_cast<unsigned char>(byte);
+        for (const char byte : std::string_view(head_).substr(wanted - 4))
+          length = length << 8 | static_cast<unsigned char>(byte);
         if (length < 4) return false;
         type_ = no_type_ ? '\0' : head_[0];
         head_.clear();
@@ -59,7 +60,8 @@ class Messages {
         left_ = length - 4;
       }
       const std::size_t some = std::min<std::size_t>(left_, bytes.size());
-      if (body_.size() < message_bytes_kept) body_.append(bytes.substr(0, std::min(some, message_bytes_kept - body_.size())));
+      if (body_.size() < message_bytes_kept)
+        body_.append(bytes.substr(0, std::min(some, message_bytes_kept - body_.size())));
       bytes.remove_prefix(some);
       left_ -= some;
       if (left_ > 0) return true;
@@ -102,10 +104,10 @@ class Conversation {
 
   Messages client_{true}, server_{false};
   bool readable_ = true;
-  Moment latest_{};                                                    // when the client last sent something
-  std::deque<Request> requests_;                                       // not yet answered
+  Moment latest_{};               // when the client last sent something
+  std::deque<Request> requests_;  // not yet answered
   std::unordered_map<std::string, std::string> statements_, portals_;  // texts by name
-  std::vector<Write> open_;                                            // writes of the open transaction
+  std::vector<Write> open_;  // writes of the open transaction
   std::vector<std::size_t> savepoints_;
   bool failed_ = false;  // the open transaction has failed
   bool copy_out_ = false;

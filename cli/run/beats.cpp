@@ -19,8 +19,11 @@ namespace termgate::cli::run {
 using std::chrono::milliseconds;
 
 Beats::Beats(Database database, std::string run_id, milliseconds every)
-    : database_(std::move(database)), run_id_(std::move(run_id)), cancelled_(eventfd(0, EFD_CLOEXEC)) {
-  if (cancelled_ < 0) throw std::system_error(errno, std::system_category(), "a descriptor for heartbeats");
+    : database_(std::move(database)),
+      run_id_(std::move(run_id)),
+      cancelled_(eventfd(0, EFD_CLOEXEC)) {
+  if (cancelled_ < 0)
+    throw std::system_error(errno, std::system_category(), "a descriptor for heartbeats");
   thread_ = std::jthread([this, every](const std::stop_token& stop) { beat(stop, every); });
 }
 

@@ -33,7 +33,8 @@ DIR* folder_at(int at, const char* path) {
 template <class Each>
 void for_each_number(DIR* folder, Each each) {
   while (const dirent* entry = readdir(folder)) {
-    if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9') each(static_cast<pid_t>(std::atol(entry->d_name)));
+    if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
+      each(static_cast<pid_t>(std::atol(entry->d_name)));
   }
   closedir(folder);
 }
@@ -43,7 +44,8 @@ bool read_text(int at, const char* path, std::string& text) {
   if (file < 0) return false;
   char part[4096];
   ssize_t got = 0;
-  while ((got = read(file, part, sizeof part)) > 0) text.append(part, static_cast<std::size_t>(got));
+  while ((got = read(file, part, sizeof part)) > 0)
+    text.append(part, static_cast<std::size_t>(got));
   const int why = errno;
   close(file);
   errno = why;
@@ -56,14 +58,19 @@ std::string_view text(Obstacle obstacle) {
   switch (obstacle) {
     case Obstacle::no_descriptor: return "there are too few file descriptors (ulimit -n)";
     case Obstacle::no_proc:
-      return "/proc is not mounted or cannot be read, so that they cannot be found; mount it (mount -t proc proc /proc)";
+      return "/proc is not mounted or cannot be read, so that they cannot be found; mount it "
+             "(mount -t proc proc /proc)";
     case Obstacle::other_proc:
-      return "/proc is another PID namespace's, so that they cannot be found; mount this one's (unshare --pid --fork --mount-proc)";
+      return "/proc is another PID namespace's, so that they cannot be found; mount this one's "
+             "(unshare --pid --fork --mount-proc)";
     case Obstacle::no_subreaper:
-      return "prctl(PR_SET_CHILD_SUBREAPER) is refused here (seccomp?), so that one which detaches itself is lost";
-    case Obstacle::no_process: return "no process can be started (ulimit -u, or the control group's pids.max)";
+      return "prctl(PR_SET_CHILD_SUBREAPER) is refused here (seccomp?), so that one which detaches "
+             "itself is lost";
+    case Obstacle::no_process:
+      return "no process can be started (ulimit -u, or the control group's pids.max)";
     case Obstacle::not_found: return "a child of termgate's is not shown in /proc";
-    case Obstacle::not_ended: return "kill() and pidfd_send_signal() are both refused here (seccomp?)";
+    case Obstacle::not_ended:
+      return "kill() and pidfd_send_signal() are both refused here (seccomp?)";
     case Obstacle::not_reaped: return "waitpid() does not report the end of a child";
   }
   return "";
@@ -80,12 +87,15 @@ Descendants::~Descendants() {
 }
 
 std::optional<Obstacle> Descendants::rehearse() {
-  if (proc_ < 0) return why_ == EMFILE || why_ == ENFILE ? Obstacle::no_descriptor : Obstacle::no_proc;
+  if (proc_ < 0)
+    return why_ == EMFILE || why_ == ENFILE ? Obstacle::no_descriptor : Obstacle::no_proc;
   char self[32] = "";
   if (readlinkat(proc_, "self", self, sizeof self - 1) <= 0) return Obstacle::no_proc;
   if (std::atol(self) != getpid()) return Obstacle::other_proc;
   int reaper = 0;
-  if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || prctl(PR_GET_CHILD_SUBREAPER, &reaper) != 0 || reaper != 1) return Obstacle::no_subreaper;
+  if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || prctl(PR_GET_CHILD_SUBREAPER, &reaper) != 0 ||
+      reaper != 1)
+    return Obstacle::no_subreaper;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Obstacle::no_descriptor;
   const pid_t child = fork();
@@ -131,8 +141,9 @@ Descendants::Sight Descendants::see(pid_t pid, pid_t& parent, Descendant& one) c
   int number = 0;
   unsigned long long start = 0;
   if (at == std::string::npos ||
-      std::sscanf(text.c_str() + at + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &one.state,
-                  &number, &start) != 3)
+      std::sscanf(text.c_str() + at + 1,
+                  " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                  &one.state, &number, &start) != 3)
     return Sight::gone;
   parent = number;
   one.pid = pid;
@@ -154,7 +165,8 @@ bool Descendants::children_of(pid_t parent, std::vector<pid_t>& children, bool& 
   bool kept = true;
   for_each_number(threads, [&](pid_t thread) {
     char list[64];
-    std::snprintf(list, sizeof list, "%d/task/%d/children", static_cast<int>(parent), static_cast<int>(thread));
+    std::snprintf(list, sizeof list, "%d/task/%d/children", static_cast<int>(parent),
+                  static_cast<int>(thread));
     std::string text;
     if (!read_text(proc_, list, text)) {
       // The list of our own thread must exist, if the kernel has lists.
@@ -196,7 +208,8 @@ bool Descendants::look(std::vector<Descendant>& found) {
       });
     }
     if (!listed)
-      for (auto [at, end] = all.equal_range(parent); at != end; ++at) children.push_back(at->second);
+      for (auto [at, end] = all.equal_range(parent); at != end; ++at)
+        children.push_back(at->second);
     for (const pid_t child : children) {
       pid_t its_parent = 0;
       Descendant one{};
@@ -205,7 +218,9 @@ bool Descendants::look(std::vector<Descendant>& found) {
       // The number may belong to another process by now. If its parent died, it is an orphan and
       // thus our child, and the next look finds it.
       if (sight != Sight::seen || its_parent != parent) continue;
-      if (std::any_of(before_.begin(), before_.end(), [&](const Descendant& old) { return old.pid == child && old.start == one.start; }))
+      if (std::any_of(before_.begin(), before_.end(), [&](const Descendant& old) {
+            return old.pid == child && old.start == one.start;
+          }))
         continue;
       open.push_back(child);
       if (one.state != 'Z' && one.state != 'X') found.push_back(one);
@@ -225,7 +240,8 @@ bool Descendants::signal(const Descendant& one, int signal) const {
   const bool other = sight == Sight::gone || (sight == Sight::seen && now.start != one.start);
   bool sent = other;
   if (process >= 0) {
-    sent = sent || syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0) == 0 || errno == ESRCH;
+    sent =
+        sent || syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0) == 0 || errno == ESRCH;
     close(process);
   }
   // For systems where seccomp refuses these calls.

@@ -19,7 +19,16 @@ struct Descendant {
 };
 
 // Why this process could not end its descendants.
-enum class Obstacle : std::int32_t { no_descriptor, no_proc, other_proc, no_subreaper, no_process, not_found, not_ended, not_reaped };
+enum class Obstacle : std::int32_t {
+  no_descriptor,
+  no_proc,
+  other_proc,
+  no_subreaper,
+  no_process,
+  not_found,
+  not_ended,
+  not_reaped
+};
 std::string_view text(Obstacle obstacle);
 
 // The descendants of the process that creates this object. One thread.

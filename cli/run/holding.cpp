@@ -39,7 +39,8 @@ class OfDatabase final : public Holding {
 // held_until() with the clock.
 class OfSource final : public Holding {
  public:
-  OfSource(LeaseSource& source, Scope scope, std::string owner, const HoldOptions& options, detail::SourceElection election)
+  OfSource(LeaseSource& source, Scope scope, std::string owner, const HoldOptions& options,
+           detail::SourceElection election)
       : source_(source),
         scope_(std::move(scope)),
         owner_(std::move(owner)),
@@ -56,7 +57,9 @@ class OfSource final : public Holding {
   Term term() const override { return lease_.term; }
   const std::string& owner() const override { return owner_; }
   bool lost() const override { return lost_ || BootClock::now() >= held_until(); }
-  BootClock::time_point held_until() const override { return BootClock::time_point(BootClock::duration(until_.load())); }
+  BootClock::time_point held_until() const override {
+    return BootClock::time_point(BootClock::duration(until_.load()));
+  }
   void release() override {
     if (std::exchange(released_, true)) return;
     thread_.request_stop();
@@ -69,13 +72,15 @@ class OfSource final : public Holding {
   void renew(const std::stop_token& stop) {
     std::minstd_rand random(std::random_device{}());
     const auto third = [&] {
-      return ttl_ / 3 - milliseconds(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(ttl_.count() / 12)));
+      return ttl_ / 3 - milliseconds(static_cast<std::int64_t>(
+                            random() % static_cast<std::uint64_t>(ttl_.count() / 12)));
     };
     milliseconds pause = third();
     for (;;) {
       {
         std::unique_lock lock(mutex_);
-        if (changed_.wait_for(lock, stop, pause, [] { return false; }) || stop.stop_requested()) return;
+        if (changed_.wait_for(lock, stop, pause, [] { return false; }) || stop.stop_requested())
+          return;
       }
       const auto sent = BootClock::now();
       if (sent >= held_until()) lost_ = true;
@@ -106,20 +111,29 @@ class OfSource final : public Holding {
 
 }  // namespace
 
-std::unique_ptr<Holding> holding_of(HeldLease held) { return std::make_unique<OfDatabase>(std::move(held)); }
+std::unique_ptr<Holding> holding_of(HeldLease held) {
+  return std::make_unique<OfDatabase>(std::move(held));
+}
 
-std::unique_ptr<Holding> hold_from(LeaseSource& source, Database* database, const Scope& scope, const HoldOptions& options, bool waits) {
+std::unique_ptr<Holding> hold_from(LeaseSource& source, Database* database, const Scope& scope,
+                                   const HoldOptions& options, bool waits) {
   std::minstd_rand random(std::random_device{}());
-  const std::string owner = options.owner.empty() ? default_owner() + ":" + WriteId::random().text().substr(0, 8) : options.owner;
+  const std::string owner = options.owner.empty()
+                                ? default_owner() + ":" + WriteId::random().text().substr(0, 8)
+                                : options.owner;
   const auto give_up = BootClock::now() + options.wait;
   milliseconds step = 20ms;
   for (;;) {
-    if (options.stop.stop_requested()) throw Cancelled(fmt::format("the wait for the lease of scope \"{}\" was ended", scope.name()));
-    if (auto won = detail::elect_by_source(source, database, scope, owner, options.ttl, options.grace))
+    if (options.stop.stop_requested())
+      throw Cancelled(
+          fmt::format("the wait for the lease of scope \"{}\" was ended", scope.name()));
+    if (auto won =
+            detail::elect_by_source(source, database, scope, owner, options.ttl, options.grace))
       return std::make_unique<OfSource>(source, scope, owner, options, *std::move(won));
     const auto left = std::chrono::duration_cast<milliseconds>(give_up - BootClock::now());
     if (!waits || left <= 0ms) return nullptr;
-    const milliseconds pause = std::min(left + 1ms, step / 2 + milliseconds(random() % static_cast<std::uint64_t>(step.count())));
+    const milliseconds pause = std::min(
+        left + 1ms, step / 2 + milliseconds(random() % static_cast<std::uint64_t>(step.count())));
     step = std::min<milliseconds>(step * 2, std::min<milliseconds>(options.ttl / 8, 500ms));
     std::mutex mutex;
     std::condition_variable_any never;

@@ -33,6 +33,7 @@ std::unique_ptr<Holding> holding_of(HeldLease held);
 // Takes the lease from `source` and seals its term in `database`, unless that is null. Returns null
 // if another owner holds the lease; with `waits`, only after options.wait. Throws what
 // elect_by_source throws, and Cancelled.
-std::unique_ptr<Holding> hold_from(LeaseSource& source, Database* database, const Scope& scope, const HoldOptions& options, bool waits);
+std::unique_ptr<Holding> hold_from(LeaseSource& source, Database* database, const Scope& scope,
+                                   const HoldOptions& options, bool waits);
 
 }  // namespace termgate::cli::run

@@ -37,37 +37,48 @@ void take_source(const Arguments& arguments, Plan& plan) {
   const auto url = arguments.maybe("source");
   if (!url) {
     if (arguments.flag("no-seal"))
-      throw UsageError("--no-seal needs --source: the database's own leases are sealed with their acquisition");
+      throw UsageError(
+          "--no-seal needs --source: the database's own leases are sealed with their acquisition");
     return;
   }
   if (plan.shards > 0 || arguments.flag("dry-run"))
-    throw UsageError("--shards and --dry-run look at the database's own leases; with --source they have no meaning");
+    throw UsageError(
+        "--shards and --dry-run look at the database's own leases; with --source they have no "
+        "meaning");
   if (plan.job || plan.once_per || plan.resume || plan.on_request)
     throw UsageError(
-        "--job, --once-per, --resume and --on-request belong to the database's own leases; with --source they have no meaning");
-  if (!plan.hold.endpoint.empty()) throw UsageError("--endpoint belongs to the database's own leases; with --source it has no meaning");
+        "--job, --once-per, --resume and --on-request belong to the database's own leases; with "
+        "--source they have no meaning");
+  if (!plan.hold.endpoint.empty())
+    throw UsageError(
+        "--endpoint belongs to the database's own leases; with --source it has no meaning");
   plan.source = open_source(*url);
   plan.seals = !arguments.flag("no-seal");
 }
 
 void take_shards(const Arguments& arguments, Plan& plan) {
-  if (arguments.maybe("shards")) plan.shards = static_cast<int>(arguments.integer("shards", 1, shards_max));
+  if (arguments.maybe("shards"))
+    plan.shards = static_cast<int>(arguments.integer("shards", 1, shards_max));
   plan.keep = arguments.flag("keep");
   if (plan.keep && plan.shards == 0) throw UsageError("--keep needs --shards");
   if (plan.shards == 0) return;
-  if (plan.waits) throw UsageError("--wait is not for --shards, which waits for free shards until all are done");
-  if (plan.keep && plan.once_per) throw UsageError("--keep starts again what has ended: --once-per says the opposite");
+  if (plan.waits)
+    throw UsageError("--wait is not for --shards, which waits for free shards until all are done");
+  if (plan.keep && plan.once_per)
+    throw UsageError("--keep starts again what has ended: --once-per says the opposite");
   if (!plan.job) plan.job = plan.scope.name();
 }
 
 int signal_of(std::string name) {
-  constexpr std::pair<std::string_view, int> signals[] = {{"TERM", SIGTERM}, {"INT", SIGINT},   {"HUP", SIGHUP},
-                                                          {"QUIT", SIGQUIT}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}};
+  constexpr std::pair<std::string_view, int> signals[] = {{"TERM", SIGTERM}, {"INT", SIGINT},
+                                                          {"HUP", SIGHUP},   {"QUIT", SIGQUIT},
+                                                          {"USR1", SIGUSR1}, {"USR2", SIGUSR2}};
   if (name.starts_with("SIG")) name.erase(0, 3);
   for (const auto& [known, number] : signals) {
     if (name == known) return number;
   }
-  throw UsageError(fmt::format("--leave-signal {}: must be one of TERM, INT, HUP, QUIT, USR1, USR2", printable(name)));
+  throw UsageError(fmt::format("--leave-signal {}: must be one of TERM, INT, HUP, QUIT, USR1, USR2",
+                               printable(name)));
 }
 
 // The preload library: next to this program, as in a build, or where the extension's package
@@ -80,10 +91,14 @@ std::string preload_library() {
     const std::string path = place / name;
     if (!std::filesystem::exists(path)) continue;
     if (path.find_first_of(" :") == std::string::npos) return path;
-    throw UsageError(fmt::format("--preload: LD_PRELOAD separates its libraries by blanks and colons, and there is one in {}", path));
+    throw UsageError(
+        fmt::format("--preload: LD_PRELOAD separates its libraries by blanks and colons, and there "
+                    "is one in {}",
+                    path));
   }
-  throw UsageError(
-      fmt::format("--preload needs {}, which is not in {}: install the package termgate-sqlite-extension", name, installed.string()));
+  throw UsageError(fmt::format(
+      "--preload needs {}, which is not in {}: install the package termgate-sqlite-extension", name,
+      installed.string()));
 }
 
 // What --dry-run says about one scope.
@@ -97,11 +112,14 @@ Outlook outlook_of(Database& database, const Plan& plan) {
   const std::string name = printable(plan.scope.name());
   boost::json::object document{{"scope", plan.scope.name()}, {"would_run", false}};
   const Due next = due(database, plan);
-  if (const std::string warning = clock_warning(next, plan); !warning.empty()) print_message(warning);
+  if (const std::string warning = clock_warning(next, plan); !warning.empty())
+    print_message(warning);
   if (next.in.count() > 0) {
     document["why"] = "not due";
     document["due_in_ms"] = next.in.count();
-    return {fmt::format("\"{}\": would not run; it is due again in {}", name, length(next.in.count())), document};
+    return {
+        fmt::format("\"{}\": would not run; it is due again in {}", name, length(next.in.count())),
+        document};
   }
   const auto lease = Info(database).lease(plan.scope);
   if (lease && !lease->released_at_ms && lease->remaining_ms > 0) {
@@ -110,8 +128,9 @@ Outlook outlook_of(Database& database, const Plan& plan) {
     document["term"] = std::to_string(lease->term);
     document["remaining_ms"] = lease->remaining_ms;
     return {fmt::format("\"{}\": would {}; {} holds the lease under term {} for another {}", name,
-                        plan.waits ? "wait up to " + length(plan.hold.wait.count()) : std::string("not run now"), printable(lease->owner),
-                        lease->term, length(lease->remaining_ms)),
+                        plan.waits ? "wait up to " + length(plan.hold.wait.count())
+                                   : std::string("not run now"),
+                        printable(lease->owner), lease->term, length(lease->remaining_ms)),
             document, true};
   }
   document["would_run"] = true;
@@ -121,8 +140,10 @@ Outlook outlook_of(Database& database, const Plan& plan) {
   if (plan.job) document["job"] = *plan.job;
   if (plan.resume) {
     const auto checkpoint = last_checkpoint(database, *plan.job, plan.scope);
-    document["checkpoint"] = checkpoint ? boost::json::value(*checkpoint) : boost::json::value(nullptr);
-    line += checkpoint ? fmt::format(", from checkpoint \"{}\"", printable(*checkpoint)) : std::string(", from the beginning");
+    document["checkpoint"] =
+        checkpoint ? boost::json::value(*checkpoint) : boost::json::value(nullptr);
+    line += checkpoint ? fmt::format(", from checkpoint \"{}\"", printable(*checkpoint))
+                       : std::string(", from the beginning");
   }
   return {line, document};
 }
@@ -140,7 +161,8 @@ Plan plan_of(const Arguments& arguments) {
             arguments.flag("on-request"),
             !arguments.flag("no-pgoptions"),
             {}};
-  if (plan.command.empty() || plan.command[0].empty()) throw UsageError("which command? termgate run --scope S -- COMMAND …");
+  if (plan.command.empty() || plan.command[0].empty())
+    throw UsageError("which command? termgate run --scope S -- COMMAND …");
   plan.hold.ttl = arguments.duration_or("ttl", 10s);
   if (plan.hold.ttl < 1s || plan.hold.ttl > 24h) throw UsageError("--ttl must be from 1s to 1d");
   if (plan.once_per && *plan.once_per < 1s) throw UsageError("--once-per must be 1s or more");
@@ -148,10 +170,14 @@ Plan plan_of(const Arguments& arguments) {
   plan.hold.wait = arguments.duration_or("wait", 0ms);
   plan.hold.endpoint = arguments.text_or("endpoint", "");
   plan.hold.margin = plan.hold.ttl / 5;
-  plan.kill_after = std::min(arguments.duration_or("kill-after", plan.hold.ttl / 10), plan.hold.ttl / 10);
+  plan.kill_after =
+      std::min(arguments.duration_or("kill-after", plan.hold.ttl / 10), plan.hold.ttl / 10);
   plan.leave_signal = signal_of(arguments.text_or("leave-signal", "TERM"));
-  if (plan.on_request && (plan.once_per || plan.waits || arguments.maybe("shards") || arguments.flag("dry-run")))
-    throw UsageError("--on-request waits for a request, of one scope: --once-per, --wait, --shards and --dry-run have no meaning with it");
+  if (plan.on_request &&
+      (plan.once_per || plan.waits || arguments.maybe("shards") || arguments.flag("dry-run")))
+    throw UsageError(
+        "--on-request waits for a request, of one scope: --once-per, --wait, --shards and "
+        "--dry-run have no meaning with it");
   take_shards(arguments, plan);
   take_source(arguments, plan);
   if (arguments.flag("preload")) plan.preload = preload_library();
@@ -168,7 +194,8 @@ Due due(Database& database, const Plan& plan) {
   // would block all runs until then.
   const CompletedJob last = Jobs(database).completed(*plan.job, plan.scope, *plan.once_per);
   Due due;
-  if (last.started_at_ms) due.in = *plan.once_per - slack - milliseconds(last.now_ms - *last.started_at_ms);
+  if (last.started_at_ms)
+    due.in = *plan.once_per - slack - milliseconds(last.now_ms - *last.started_at_ms);
   if (last.latest_ms) due.ahead = std::max(milliseconds(*last.latest_ms - last.now_ms), 0ms);
   return due;
 }
@@ -176,10 +203,13 @@ Due due(Database& database, const Plan& plan) {
 std::string clock_warning(const Due& due, const Plan& plan) {
   if (due.ahead <= 1s) return {};
   return fmt::format(
-      "warning: a completed run of job \"{}\" in \"{}\" began {} in the future, so the database's clock was ahead then{}; "
+      "warning: a completed run of job \"{}\" in \"{}\" began {} in the future, so the database's "
+      "clock was ahead then{}; "
       "`termgate job list --job {}` shows it",
       printable(*plan.job), printable(plan.scope.name()), length(due.ahead.count()),
-      due.ahead > *plan.once_per ? ", and the run is not counted" : ": the next one is due that much later", printable(*plan.job));
+      due.ahead > *plan.once_per ? ", and the run is not counted"
+                                 : ": the next one is due that much later",
+      printable(*plan.job));
 }
 
 int dry_run(Database& database, const Plan& plan, bool json) {
@@ -195,7 +225,8 @@ int dry_run(Database& database, const Plan& plan, bool json) {
   }
   // The status that a run would have: for a line in a crontab it is not a failure that another host
   // runs the job.
-  return held == scopes && !plan.once_per ? own_outcomes + Exit::lease_anothers : static_cast<int>(Exit::done);
+  return held == scopes && !plan.once_per ? own_outcomes + Exit::lease_anothers
+                                          : static_cast<int>(Exit::done);
 }
 
 }  // namespace termgate::cli::run

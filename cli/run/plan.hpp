@@ -47,7 +47,9 @@ struct Due {
   std::chrono::milliseconds ahead{0};
 };
 Due due(Database& database, const Plan& plan);
-inline bool is_due(Database& database, const Plan& plan) { return due(database, plan).in.count() <= 0; }
+inline bool is_due(Database& database, const Plan& plan) {
+  return due(database, plan).in.count() <= 0;
+}
 // The warning about a clock that was ahead; empty if there is none.
 std::string clock_warning(const Due& due, const Plan& plan);
 

@@ -32,7 +32,8 @@ int pass_on(const Signals& signals, pid_t child) {
   while (const int came = signals.next()) {
     if (came == SIGCHLD) continue;
     if (child > 0) kill(child, came);
-    if (came != SIGUSR1 && came != SIGUSR2 && ending == 0 && Signals::ends_this(came)) ending = came;
+    if (came != SIGUSR1 && came != SIGUSR2 && ending == 0 && Signals::ends_this(came))
+      ending = came;
   }
   return ending;
 }
@@ -45,8 +46,10 @@ void wait_for_signals(const Signals& signals, milliseconds time) {
 }  // namespace
 
 std::optional<int> answer_requests(bool*& begun) {
-  void* shared = mmap(nullptr, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) throw std::system_error(errno, std::system_category(), "memory that is shared with children");
+  void* shared =
+      mmap(nullptr, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED)
+    throw std::system_error(errno, std::system_category(), "memory that is shared with children");
   begun = static_cast<bool*>(shared);
   const Signals signals({SIGCHLD});
   const pid_t self = getpid();
@@ -55,7 +58,8 @@ std::optional<int> answer_requests(bool*& begun) {
     *begun = false;
     std::fflush(nullptr);
     const pid_t child = fork();
-    if (child < 0) throw std::system_error(errno, std::system_category(), "a process for the next request");
+    if (child < 0)
+      throw std::system_error(errno, std::system_category(), "a process for the next request");
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGTERM);
       if (getppid() != self) _exit(own_outcomes + Exit::failed);
@@ -74,7 +78,8 @@ std::optional<int> answer_requests(bool*& begun) {
     if (signal != 0 || (!*begun && status == own_outcomes + Exit::wrong_usage)) return status;
     pause = *begun ? 0ms : std::clamp<milliseconds>(pause * 2, pause_min, pause_max);
     for (const auto until = BootClock::now() + pause; signal == 0 && BootClock::now() < until;) {
-      wait_for_signals(signals, std::chrono::duration_cast<milliseconds>(until - BootClock::now()) + 1ms);
+      wait_for_signals(signals,
+                       std::chrono::duration_cast<milliseconds>(until - BootClock::now()) + 1ms);
       signal = pass_on(signals, 0);
     }
     if (signal != 0) return 128 + signal;

@@ -31,13 +31,17 @@ namespace {
 constexpr milliseconds pause_min{1000}, pause_max{60'000};
 
 std::string prefix_of(const Scope& scope) { return scope.name() + "/shard/"; }
-Scope runner_scope(const Scope& scope, int runner) { return Scope(fmt::format("{}runner/{}", prefix_of(scope), runner)); }
+Scope runner_scope(const Scope& scope, int runner) {
+  return Scope(fmt::format("{}runner/{}", prefix_of(scope), runner));
+}
 
 // The whole number after `prefix`; empty if the text is another scope.
 std::optional<int> number_behind(std::string_view text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return std::nullopt;
   const std::string_view digits = text.substr(prefix.size());
-  if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
+  if (digits.empty() || digits.size() > 3 ||
+      digits.find_first_not_of("0123456789") != std::string_view::npos)
+    return std::nullopt;
   return std::stoi(std::string(digits));
 }
 
@@ -57,7 +61,8 @@ Held look(Database& database, const Plan& plan) {
       after = lease.scope;
       if (lease.released_at_ms || lease.remaining_ms <= 0) continue;
       if (const auto shard = number_behind(lease.scope, prefix)) held.shards.insert(*shard);
-      if (const auto runner = number_behind(lease.scope, prefix + "runner/")) held.runners.insert(*runner);
+      if (const auto runner = number_behind(lease.scope, prefix + "runner/"))
+        held.runners.insert(*runner);
     }
     if (page.size() < 1000) return held;
   }
@@ -106,7 +111,9 @@ class Shards {
           silent_ = false;
         } catch (const Error& error) {
           // The shards that run here hold their leases through connections of their own.
-          if (!silent_) print_message(fmt::format("shards of \"{}\": {}; trying again", printable(plan_.scope.name()), error.what()));
+          if (!silent_)
+            print_message(fmt::format("shards of \"{}\": {}; trying again",
+                                      printable(plan_.scope.name()), error.what()));
           silent_ = true;
         }
       }
@@ -121,10 +128,12 @@ class Shards {
  private:
   Scope scope_of(int shard) const { return shard_scope(plan_.scope, shard); }
   int running() const {
-    return static_cast<int>(std::count_if(shards_.begin(), shards_.end(), [](const Shard& one) { return one.child.pid > 0; }));
+    return static_cast<int>(std::count_if(shards_.begin(), shards_.end(),
+                                          [](const Shard& one) { return one.child.pid > 0; }));
   }
   bool over() const {
-    return !plan_.keep && std::all_of(shards_.begin(), shards_.end(), [](const Shard& one) { return one.over; });
+    return !plan_.keep &&
+           std::all_of(shards_.begin(), shards_.end(), [](const Shard& one) { return one.over; });
   }
 
   // Reads the database's time at the start; a run that began later belongs to this command line.
@@ -154,7 +163,8 @@ class Shards {
     join(held);
     if (!runner_ || BootClock::now() < settled_) return;
     held.runners.insert(number_);
-    const auto rank = static_cast<int>(std::distance(held.runners.begin(), held.runners.find(number_)));
+    const auto rank =
+        static_cast<int>(std::distance(held.runners.begin(), held.runners.find(number_)));
     const int share = share_of(plan_.shards, static_cast<int>(held.runners.size()), rank);
     int mine = 0;
     for (const Shard& shard : shards_) mine += shard.child.pid > 0 && !shard.child.given_up ? 1 : 0;
@@ -170,7 +180,8 @@ class Shards {
     const auto now = BootClock::now();
     for (int i = 0; i < plan_.shards; ++i) {
       Shard& shard = at(i);
-      if (shard.over || shard.child.pid > 0 || held.shards.count(i) != 0 || now < shard.not_before) continue;
+      if (shard.over || shard.child.pid > 0 || held.shards.count(i) != 0 || now < shard.not_before)
+        continue;
       if (is_done(i)) shard.over = true;
       else free.push_back(i);
     }
@@ -188,7 +199,9 @@ class Shards {
     if (plan_.keep) return false;
     Plan one = plan_;
     one.scope = scope_of(shard);
-    if (!plan_.once_per) return Jobs(database_).completed(*plan_.job, one.scope, 0ms).started_at_ms.value_or(-1) >= began_ms_;
+    if (!plan_.once_per)
+      return Jobs(database_).completed(*plan_.job, one.scope, 0ms).started_at_ms.value_or(-1) >=
+             began_ms_;
     const Due next = due(database_, one);
     const std::string warning = clock_warning(next, one);
     if (!warning.empty() && warned_.insert(shard).second) print_message(warning);
@@ -207,9 +220,12 @@ class Shards {
   }
 
   std::vector<std::string> words_of(int shard) const {
-    std::vector<std::string> words = {"termgate", "run", "--scope", scope_of(shard).name(), "--job", *plan_.job};
-    for (const char* name : {"db", "db-file", "schema", "ttl", "once-per", "kill-after", "endpoint"}) {
-      if (const auto value = arguments_.maybe(name)) words.insert(words.end(), {std::string("--") + name, *value});
+    std::vector<std::string> words = {"termgate", "run",     "--scope", scope_of(shard).name(),
+                                      "--job",    *plan_.job};
+    for (const char* name :
+         {"db", "db-file", "schema", "ttl", "once-per", "kill-after", "endpoint"}) {
+      if (const auto value = arguments_.maybe(name))
+        words.insert(words.end(), {std::string("--") + name, *value});
     }
     if (plan_.resume) words.emplace_back("--resume");
     if (!plan_.pgoptions) words.emplace_back("--no-pgoptions");
@@ -263,7 +279,8 @@ class Shards {
   // Whether somebody cancelled its last run: then it is not started again.
   bool was_cancelled(int shard) {
     try {
-      const auto runs = Jobs(database_).list({.job = plan_.job, .scope = scope_of(shard).name()}, 1);
+      const auto runs =
+          Jobs(database_).list({.job = plan_.job, .scope = scope_of(shard).name()}, 1);
       return !runs.empty() && runs.front().status == "cancelled";
     } catch (const Error&) { return false; }
   }
@@ -272,12 +289,14 @@ class Shards {
     Shard& shard = at(number);
     const bool given_up = std::exchange(shard.child, {}).given_up;
     if (status == own_outcomes + Exit::lease_anothers || (given_up && status != 0)) return;
-    const bool lost = status == own_outcomes + Exit::failed || status == own_outcomes + Exit::lease_lost;
+    const bool lost =
+        status == own_outcomes + Exit::failed || status == own_outcomes + Exit::lease_lost;
     if (plan_.keep || (lost && !was_cancelled(number))) return pause(shard);
     shard.over = true;
     if (status == 0) return;
     if (failure_ == 0) failure_ = status;
-    print_message(fmt::format("shard {} ended with status {}; this host does not try it again", number, status));
+    print_message(fmt::format("shard {} ended with status {}; this host does not try it again",
+                              number, status));
   }
 
   void wait(milliseconds time) {
@@ -288,7 +307,8 @@ class Shards {
       for (const Shard& shard : shards_) {
         if (shard.child.pid > 0) kill(shard.child.pid, came);
       }
-      if (came != SIGUSR1 && came != SIGUSR2 && signal_ == 0 && Signals::ends_this(came)) signal_ = came;
+      if (came != SIGUSR1 && came != SIGUSR2 && signal_ == 0 && Signals::ends_this(came))
+        signal_ = came;
     }
     for (int i = 0; i < plan_.shards; ++i) {
       int status = 0;
@@ -321,7 +341,9 @@ class Shards {
 
 }  // namespace
 
-Scope shard_scope(const Scope& scope, int shard) { return Scope(fmt::format("{}{}", prefix_of(scope), shard)); }
+Scope shard_scope(const Scope& scope, int shard) {
+  return Scope(fmt::format("{}{}", prefix_of(scope), shard));
+}
 
 int run_shards(const Arguments& arguments, const Plan& plan) {
   // Throws if the longest scope name would be invalid, before anything is started under a shorter

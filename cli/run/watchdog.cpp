@@ -38,7 +38,9 @@ struct Order {
   std::uint32_t words, variables, bytes;  // start: counts of what follows; each text ends with NUL
 };
 
-[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::system_category(), what); }
+[[noreturn]] void fail(const char* what) {
+  throw std::system_error(errno, std::system_category(), what);
+}
 
 bool read_all(int from, void* data, std::size_t size) {
   auto* at = static_cast<char*>(data);
@@ -90,7 +92,8 @@ void take_own_name(pid_t guarded) {
   if (file < 0) return;
   std::size_t size = 0;
   char part[4096];
-  for (ssize_t got = 0; (got = read(file, part, sizeof part)) > 0;) size += static_cast<std::size_t>(got);
+  for (ssize_t got = 0; (got = read(file, part, sizeof part)) > 0;)
+    size += static_cast<std::size_t>(got);
   close(file);
   std::memset(line, 0, size);
   if (size > 0) std::snprintf(line, size, "tg-watchdog %d", static_cast<int>(guarded));
@@ -101,7 +104,9 @@ void take_own_name(pid_t guarded) {
 // without them it runs as the scheduler decides.
 class Scheduling {
  public:
-  Scheduling() : policy_(sched_getscheduler(0)), nice_(getpriority(PRIO_PROCESS, 0)) { sched_getparam(0, &parameters_); }
+  Scheduling() : policy_(sched_getscheduler(0)), nice_(getpriority(PRIO_PROCESS, 0)) {
+    sched_getparam(0, &parameters_);
+  }
   static void run_before_others() {
     sched_param lowest{};
     lowest.sched_priority = sched_get_priority_min(SCHED_FIFO);
@@ -120,7 +125,8 @@ class Scheduling {
 
 class Keeper {
  public:
-  Keeper(Deadlines& deadlines, int socket, pid_t parent) : deadlines_(deadlines), socket_(socket), parent_(parent) {}
+  Keeper(Deadlines& deadlines, int socket, pid_t parent)
+      : deadlines_(deadlines), socket_(socket), parent_(parent) {}
 
   [[noreturn]] void run() {
     take_own_name(parent_);
@@ -135,8 +141,10 @@ class Keeper {
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
     const int signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
-    const auto obstacle = signals < 0 ? std::optional(Obstacle::no_descriptor) : descendants_.rehearse();
-    tell(obstacle ? Report::Kind::refused : Report::Kind::ready, obstacle ? static_cast<std::int32_t>(*obstacle) : 0);
+    const auto obstacle =
+        signals < 0 ? std::optional(Obstacle::no_descriptor) : descendants_.rehearse();
+    tell(obstacle ? Report::Kind::refused : Report::Kind::ready,
+         obstacle ? static_cast<std::int32_t>(*obstacle) : 0);
     if (obstacle) _exit(1);
     // mlockall() needs root, CAP_IPC_LOCK or a high RLIMIT_MEMLOCK.
     locked_ = mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
@@ -169,7 +177,9 @@ class Keeper {
   int pause() const {
     if (ending_ == Ending::killed) return 5;
     if (command_ < 0 && !started_) return 1000;
-    const std::int64_t next = ending_ == Ending::asked ? std::min(kill_at_, deadlines_.kill_at.load()) : deadlines_.stop_at.load();
+    const std::int64_t next = ending_ == Ending::asked
+                                  ? std::min(kill_at_, deadlines_.kill_at.load())
+                                  : deadlines_.stop_at.load();
     return static_cast<int>(std::clamp<std::int64_t>((next - now()) / 1'000'000, 1, 50));
   }
 
@@ -190,7 +200,8 @@ class Keeper {
         end(deadlines_.kill_at.load());
       }
       // A renewal moves kill_at, but does not save processes that have got SIGTERM already.
-      if (ending_ == Ending::asked && (moment >= kill_at_ || moment >= deadlines_.kill_at.load())) ending_ = Ending::killed;
+      if (ending_ == Ending::asked && (moment >= kill_at_ || moment >= deadlines_.kill_at.load()))
+        ending_ = Ending::killed;
       if (ending_ == Ending::killed) signal_all({SIGKILL});
     }
   }
@@ -207,7 +218,8 @@ class Keeper {
   // been reused.
   void signal_all(std::initializer_list<int> signals) {
     descendants_.look(found_);
-    if (command_ > 0 && std::none_of(found_.begin(), found_.end(), [&](const Descendant& one) { return one.pid == command_; })) {
+    if (command_ > 0 && std::none_of(found_.begin(), found_.end(),
+                                     [&](const Descendant& one) { return one.pid == command_; })) {
       for (const int signal : signals) kill(command_, signal);
     }
     for (const Descendant& one : found_) {
@@ -322,17 +334,20 @@ class Keeper {
   pid_t command_ = -1;
   std::int64_t kill_at_ = 0;
   Ending ending_ = Ending::no;
-  bool started_ = false, alone_ = false, children_gone_ = true, timed_out_ = false, told_empty_ = false;
+  bool started_ = false, alone_ = false, children_gone_ = true, timed_out_ = false,
+       told_empty_ = false;
 };
 
 }  // namespace
 
 Watchdog::Watchdog() {
-  void* shared = mmap(nullptr, sizeof(Deadlines), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* shared =
+      mmap(nullptr, sizeof(Deadlines), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) fail("memory for the watchdog");
   deadlines_ = new (shared) Deadlines;
   int pair[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) fail("a socket for the watchdog");
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    fail("a socket for the watchdog");
   // If the watchdog is killed, its descendants become our children.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   deadlines_->watched_at.store(now());
@@ -350,9 +365,11 @@ Watchdog::Watchdog() {
   const auto report = first.revents != 0 ? next() : std::nullopt;
   if (report && report->kind == Report::Kind::ready) return;
   end_all();
-  throw UsageError("COMMAND is not started, for it and what it starts could not be ended when the lease is lost: " +
-                   (report ? std::string(text(static_cast<Obstacle>(report->value)))
-                           : "the watchdog was ended before it was ready (a limit, or seccomp?)"));
+  throw UsageError(
+      "COMMAND is not started, for it and what it starts could not be ended when the lease is "
+      "lost: " +
+      (report ? std::string(text(static_cast<Obstacle>(report->value)))
+              : "the watchdog was ended before it was ready (a limit, or seccomp?)"));
 }
 
 Watchdog::~Watchdog() {
@@ -380,7 +397,8 @@ void Watchdog::wake() const {
 }
 
 milliseconds Watchdog::silence() const {
-  return std::chrono::duration_cast<milliseconds>(std::chrono::nanoseconds(now() - deadlines_->watched_at.load()));
+  return std::chrono::duration_cast<milliseconds>(
+      std::chrono::nanoseconds(now() - deadlines_->watched_at.load()));
 }
 
 void Watchdog::replace() {
@@ -396,12 +414,14 @@ void Watchdog::set_deadlines(BootClock::time_point stop_at, BootClock::time_poin
   deadlines_->stop_at.store(stop_at.time_since_epoch().count());
 }
 
-void Watchdog::start(const std::vector<std::string>& command, const std::vector<std::string>& environment, bool foreground) {
+void Watchdog::start(const std::vector<std::string>& command,
+                     const std::vector<std::string>& environment, bool foreground) {
   std::string texts;
   for (const auto& word : command) texts.append(word).push_back('\0');
   for (const auto& variable : environment) texts.append(variable).push_back('\0');
-  const Order order{Order::Kind::start, foreground ? 1 : 0, static_cast<std::uint32_t>(command.size()),
-                    static_cast<std::uint32_t>(environment.size()), static_cast<std::uint32_t>(texts.size())};
+  const Order order{
+      Order::Kind::start, foreground ? 1 : 0, static_cast<std::uint32_t>(command.size()),
+      static_cast<std::uint32_t>(environment.size()), static_cast<std::uint32_t>(texts.size())};
   send_order(&order, sizeof order);
   send_order(texts.data(), texts.size());
 }

@@ -65,7 +65,8 @@ class Watchdog {
   void set_deadlines(BootClock::time_point stop_at, BootClock::time_point kill_at);
   // Starts COMMAND with `environment` (NAME=value) instead of ours. With `foreground` it gets the
   // terminal.
-  void start(const std::vector<std::string>& command, const std::vector<std::string>& environment, bool foreground);
+  void start(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+             bool foreground);
   // Sends SIGTERM to all processes now, and SIGKILL after `grace`.
   void stop(std::chrono::milliseconds grace);
   // Call it when COMMAND itself has ended: its remaining processes get SIGTERM, and SIGKILL after

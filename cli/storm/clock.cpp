@@ -42,12 +42,22 @@ using std::chrono::seconds;
 // NO_CACHE makes the library read the file each time, so that a step takes effect at once.
 std::vector<std::string> settings_of(const std::string& library, const std::string& file) {
   const char* before = std::getenv("LD_PRELOAD");
-  return {"LD_PRELOAD=" + library + (before != nullptr && *before != '\0' ? ":" + std::string(before) : ""),
-          "FAKETIME_TIMESTAMP_FILE=" + file, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1", "NO_FAKE_STAT=1"};
+  return {"LD_PRELOAD=" + library +
+              (before != nullptr && *before != '\0' ? ":" + std::string(before) : ""),
+          "FAKETIME_TIMESTAMP_FILE=" + file, "FAKETIME_NO_CACHE=1",
+          "FAKETIME_DONT_FAKE_MONOTONIC=1", "NO_FAKE_STAT=1"};
 }
 
-std::int64_t wall_ms() { return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-std::int64_t steady_ms() { return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+std::int64_t wall_ms() {
+  return std::chrono::duration_cast<milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+std::int64_t steady_ms() {
+  return std::chrono::duration_cast<milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 }  // namespace
 
@@ -75,11 +85,13 @@ void write_clock(const std::string& path, seconds off) {
   const int file = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   const std::string text = fmt::format("{:+}\n", off.count());
   // A server may run as another user, so the file is readable for all, whatever our umask is.
-  const bool written = file >= 0 && fchmod(file, 0644) == 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool written = file >= 0 && fchmod(file, 0644) == 0 &&
+                       write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const int failure = errno;
   if (file >= 0) close(file);
   if (!written || rename(fresh.c_str(), path.c_str()) != 0)
-    throw Error(fmt::format("storm: the clock's file {} could not be written: {}", path, std::strerror(written ? errno : failure)));
+    throw Error(fmt::format("storm: the clock's file {} could not be written: {}", path,
+                            std::strerror(written ? errno : failure)));
 }
 
 seconds step_of(Choice& choice, milliseconds ttl) {
@@ -89,18 +101,21 @@ seconds step_of(Choice& choice, milliseconds ttl) {
   return choice.in(50) ? size : -size;
 }
 
-std::string libfaketime_problem(const std::string& library, const std::string& folder, const std::string& program) {
+std::string libfaketime_problem(const std::string& library, const std::string& folder,
+                                const std::string& program) {
 #ifdef TERMGATE_STORM_SANITIZED
   static_cast<void>(library), static_cast<void>(folder), static_cast<void>(program);
   return "this termgate was built with a sanitizer, which does not go together with libfaketime";
 #else
   if (library.find_first_of(" :") != std::string::npos)
     return fmt::format("{}: a path with a blank or a colon cannot be preloaded", library);
-  if (access(library.c_str(), R_OK) != 0) return fmt::format("{}: {}", library, std::strerror(errno));
+  if (access(library.c_str(), R_OK) != 0)
+    return fmt::format("{}: {}", library, std::strerror(errno));
   constexpr seconds off(3600);
   const std::string file = folder + "/probe.clock", log = folder + "/probe.out";
   write_clock(file, off);
-  std::vector<std::string> settings = environment_with(settings_of(std::filesystem::absolute(library).string(), file));
+  std::vector<std::string> settings =
+      environment_with(settings_of(std::filesystem::absolute(library).string(), file));
   std::vector<char*> envp;
   for (std::string& setting : settings) envp.push_back(setting.data());
   envp.push_back(nullptr);
@@ -131,12 +146,15 @@ std::string libfaketime_problem(const std::string& library, const std::string& f
     if (!line.empty()) last = line;
   }
   const auto blank = last.find(' ');
-  if (last.empty() || last.find_first_not_of("0123456789 ") != std::string::npos || blank == std::string::npos)
-    return fmt::format("{}: a process that was started with it did not run: {}", library, last.empty() ? "it said nothing" : last);
+  if (last.empty() || last.find_first_not_of("0123456789 ") != std::string::npos ||
+      blank == std::string::npos)
+    return fmt::format("{}: a process that was started with it did not run: {}", library,
+                       last.empty() ? "it said nothing" : last);
   const std::int64_t wall = std::atoll(last.c_str()), steady = std::atoll(last.c_str() + blank);
   if (std::abs(wall - wall_ms() - milliseconds(off).count()) > 60'000)
     return fmt::format("{}: it does not move a process's wall clock", library);
-  if (std::abs(steady - steady_ms()) > 60'000) return fmt::format("{}: it moves a process's monotonic clock too", library);
+  if (std::abs(steady - steady_ms()) > 60'000)
+    return fmt::format("{}: it moves a process's monotonic clock too", library);
   return {};
 #endif
 }
@@ -148,7 +166,8 @@ int print_clocks(const Arguments&) {
 
 std::vector<std::string> Clocks::settings(const std::string& who) {
   const std::string path = fmt::format("{}/{}.clock", folder_, who);
-  if (std::none_of(clocks_.begin(), clocks_.end(), [&](const Clock& clock) { return clock.path == path; })) {
+  if (std::none_of(clocks_.begin(), clocks_.end(),
+                   [&](const Clock& clock) { return clock.path == path; })) {
     write_clock(path, seconds(0));
     clocks_.push_back({path, false, {}});
   }

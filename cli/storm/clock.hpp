@@ -21,7 +21,8 @@ namespace termgate::cli::storm {
 std::string find_libfaketime();
 // Why processes of this program cannot run with `library`; empty if they can. It tries this with a
 // process whose wall clock must be an hour off and whose monotonic clock must be right.
-std::string libfaketime_problem(const std::string& library, const std::string& folder, const std::string& program);
+std::string libfaketime_problem(const std::string& library, const std::string& folder,
+                                const std::string& program);
 
 // Writes how far a clock is off. Replaces the file as a whole, so that no reader sees half of it.
 // Throws Error.
@@ -37,7 +38,8 @@ class Clocks {
  public:
   // `folder` holds the clocks' files. `ttl` is the leases' TTL; a clock stays off for one to six
   // TTLs.
-  Clocks(std::string library, std::string folder, milliseconds ttl) : library_(std::move(library)), folder_(std::move(folder)), ttl_(ttl) {}
+  Clocks(std::string library, std::string folder, milliseconds ttl)
+      : library_(std::move(library)), folder_(std::move(folder)), ttl_(ttl) {}
 
   // The environment variables for the process called `who`. The clock belongs to this name, as to a
   // machine: it stays as it is when the process is restarted.

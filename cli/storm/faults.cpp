@@ -63,7 +63,8 @@ const std::vector<Fault>& all_faults() {
 
 bool holds(std::string_view fault) { return fault.starts_with("hold-"); }
 
-// ---- the leaders -----------------------------------------------------------------------------------
+// ---- the leaders
+// -----------------------------------------------------------------------------------
 
 Crew::~Crew() {
   for (Leader& leader : leaders_) {
@@ -90,14 +91,16 @@ void Crew::start(std::size_t index) {
   if (!plan_.naive.empty()) words.insert(words.end(), {"--naive", plan_.naive});
   if (!plan_.pace.empty()) words.insert(words.end(), {"--pace", plan_.pace});
   std::string ports;
-  for (const int port : plan_.proxy_ports) ports += fmt::format("{}{}", ports.empty() ? "" : ",", port);
+  for (const int port : plan_.proxy_ports)
+    ports += fmt::format("{}{}", ports.empty() ? "" : ",", port);
   if (plan_.proxies > 0) words.insert(words.end(), {"--proxies", ports});
   // The URL is passed in the environment, because it may contain a password and everybody can read
   // arguments.
   const bool relayed = !plan_.relayed_url.empty() && index % 2 == 0;
   std::vector<std::string> settings = {"TERMGATE_DB=" + (relayed ? plan_.relayed_url : plan_.url)};
   if (plan_.clocks != nullptr) {
-    for (std::string& setting : plan_.clocks->settings(fmt::format("leader{}", index + 1))) settings.push_back(std::move(setting));
+    for (std::string& setting : plan_.clocks->settings(fmt::format("leader{}", index + 1)))
+      settings.push_back(std::move(setting));
     words.insert(words.end(), {"--skew", "0"});
   }
   settings = environment_with(settings);
@@ -215,10 +218,11 @@ void Crew::end_all(milliseconds patience) {
   }
 }
 
-// ---- the faults ------------------------------------------------------------------------------------
+// ---- the faults
+// ------------------------------------------------------------------------------------
 
-Faults::Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, std::vector<Relay*> relays,
-               Proxies* proxies)
+Faults::Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database,
+               std::vector<Relay*> relays, Proxies* proxies)
     : plan_(plan),
       crew_(crew),
       database_(std::move(database)),
@@ -229,9 +233,11 @@ Faults::Faults(const Plan& plan, Crew& crew, History& history, std::optional<Dat
       next_(std::chrono::steady_clock::now() + plan.ttl) {
   history.add(plan.folder + "/faults.log", "fault");
   if (!plan.server_restart.empty())
-    next_restart_ = std::chrono::steady_clock::now() + Choice(plan.seed, "server").span(milliseconds(1500), milliseconds(4000));
+    next_restart_ = std::chrono::steady_clock::now() +
+                    Choice(plan.seed, "server").span(milliseconds(1500), milliseconds(4000));
   if (!plan.server_clock.empty())
-    next_step_ = std::chrono::steady_clock::now() + Choice(plan.seed, "server-clock").span(plan.ttl, 3 * plan.ttl);
+    next_step_ = std::chrono::steady_clock::now() +
+                 Choice(plan.seed, "server-clock").span(plan.ttl, 3 * plan.ttl);
 }
 
 Faults::~Faults() { hands_.clear(); }
@@ -240,7 +246,8 @@ void Faults::tick() {
   calmed_ = false;
   // These two have schedules of their own, whatever other faults there are: a server takes long to
   // come back, and it has only one clock.
-  const auto of_the_server = [this](const char* name, std::optional<std::chrono::steady_clock::time_point>& next,
+  const auto of_the_server = [this](const char* name,
+                                    std::optional<std::chrono::steady_clock::time_point>& next,
                                     void (Faults::*work)(Choice&)) {
     std::unique_lock lock(mutex_);
     if (!next || std::chrono::steady_clock::now() < *next) return;
@@ -260,7 +267,9 @@ void Faults::tick() {
     if (std::find(plan_.faults.begin(), plan_.faults.end(), fault.name) != plan_.faults.end())
       those.insert(those.end(), static_cast<std::size_t>(fault.weight), &fault);
   }
-  begin(std::string(those[static_cast<std::size_t>(choice_.number(0, static_cast<std::int64_t>(those.size()) - 1))]->name));
+  begin(std::string(those[static_cast<std::size_t>(
+                              choice_.number(0, static_cast<std::int64_t>(those.size()) - 1))]
+                        ->name));
 }
 
 void Faults::begin(const std::string& fault) {
@@ -321,14 +330,15 @@ bool Faults::hand(const std::string& fault, std::function<void(Choice&)> work) {
   hands_.remove_if([](const Hand& hand) { return hand.done.load(); });
   if (hands_.size() >= 6) return false;
   Hand& hand = hands_.emplace_back();
-  hand.thread = std::jthread([this, &hand, fault, work = std::move(work), seed = fmt::format("{}-{}", fault, ++serial_)] {
-    Choice choice(plan_.seed, seed);
-    try {
-      work(choice);
-      count(fault);
-    } catch (const Error&) {}
-    hand.done = true;
-  });
+  hand.thread = std::jthread(
+      [this, &hand, fault, work = std::move(work), seed = fmt::format("{}-{}", fault, ++serial_)] {
+        Choice choice(plan_.seed, seed);
+        try {
+          work(choice);
+          count(fault);
+        } catch (const Error&) {}
+        hand.done = true;
+      });
   return true;
 }
 
@@ -336,7 +346,9 @@ void Faults::finish() {
   hands_.clear();
   if (engine_of(plan_.url) != Engine::postgresql || !plan_.naive.empty()) return;
   const auto sql = connect(plan_.url);
-  for (const auto& row : sql->run("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE $1", {plan_.names.application() + "-%"}).rows)
+  for (const auto& row : sql->run("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE $1",
+                                  {plan_.names.application() + "-%"})
+                             .rows)
     sql->run("ROLLBACK PREPARED " + text::postgresql_string(row[0]));
 }
 
@@ -391,21 +403,28 @@ std::vector<std::string> Faults::problems() const {
   return problems_;
 }
 
-std::string Faults::check_term() const { return check_statement(engine_of(plan_.url), plan_.schema); }
+std::string Faults::check_term() const {
+  return check_statement(engine_of(plan_.url), plan_.schema);
+}
 
 void Faults::cut(Choice& choice) {
   const auto sql = connect(plan_.url);
   const Engine engine = engine_of(plan_.url);
-  end_sessions(engine, *sql, sessions_of(engine, *sql, plan_.names.application(), static_cast<int>(choice.number(1, 4))));
+  end_sessions(
+      engine, *sql,
+      sessions_of(engine, *sql, plan_.names.application(), static_cast<int>(choice.number(1, 4))));
 }
 
 void Faults::freeze(Choice& choice) {
   const std::string scope = scope_of(choice);
   const milliseconds time = choice.span(plan_.ttl / 2, 3 * plan_.ttl);
   const bool numbered = choice.in(25);
-  const auto sql =
-      connect(proxies_ == nullptr ? plan_.url
-                                  : through(plan_.url, plan_.proxy_ports[static_cast<std::size_t>(choice.number(0, plan_.proxies - 1))]));
+  const auto sql = connect(
+      proxies_ == nullptr
+          ? plan_.url
+          : through(
+                plan_.url,
+                plan_.proxy_ports[static_cast<std::size_t>(choice.number(0, plan_.proxies - 1))]));
   if (is_sqlite(plan_.url)) {
     sql->run("BEGIN IMMEDIATE");
     std::this_thread::sleep_for(time / 3);
@@ -414,14 +433,19 @@ void Faults::freeze(Choice& choice) {
   }
   const auto fence = Info(*database_).fence(Scope(scope));
   if (!fence) throw Error("nobody has led yet");
-  const Task task{fmt::format("frozen.{}", choice.number(0, INT64_MAX - 1)), scope, Held{fence->term, {}, 0}, 1, {}};
+  const Task task{fmt::format("frozen.{}", choice.number(0, INT64_MAX - 1)),
+                  scope,
+                  Held{fence->term, {}, 0},
+                  1,
+                  {}};
   const std::int64_t number = log_.begin('w', scope, fence->term, task.id, 1);
   Outcome outcome = Outcome::refused;
   std::string code;
   std::optional<std::int64_t> place;
   try {
     const bool tsql = engine_of(plan_.url) == Engine::sqlserver;
-    if (proxies_ != nullptr && tsql) sql->run(fmt::format("EXEC termgate.set_term N'{}', {}", scope, fence->term));
+    if (proxies_ != nullptr && tsql)
+      sql->run(fmt::format("EXEC termgate.set_term N'{}', {}", scope, fence->term));
     sql->run("BEGIN");
     if (proxies_ == nullptr) {
       sql->run(check_term(), {scope, std::to_string(fence->term)});
@@ -429,7 +453,9 @@ void Faults::freeze(Choice& choice) {
       sql->run(fmt::format("SET LOCAL termgate.scope = '{}'", scope));
       sql->run(fmt::format("SET LOCAL termgate.term = '{}'", fence->term));
     }
-    const Run run = [&](const std::string& statement, const std::vector<std::string>& values) { return sql->run(statement, values); };
+    const Run run = [&](const std::string& statement, const std::vector<std::string>& values) {
+      return sql->run(statement, values);
+    };
     if (numbered) place = write_numbered(run, plan_.names, plan_.names.rows(), task);
     else write_unnumbered(run, plan_.names.rows(), task.id, scope, fence->term, 1);
     std::this_thread::sleep_for(time);
@@ -438,8 +464,11 @@ void Faults::freeze(Choice& choice) {
   } catch (const OutcomeUnknown& error) {
     outcome = Outcome::unknown;
     code = error.code();
-  } catch (const Error& error) { code = error.code().empty() ? "error" : std::string(error.code()); }
-  log_.end(number, outcome, fence->term, outcome == Outcome::committed ? place : std::nullopt, code);
+  } catch (const Error& error) {
+    code = error.code().empty() ? "error" : std::string(error.code());
+  }
+  log_.end(number, outcome, fence->term, outcome == Outcome::committed ? place : std::nullopt,
+           code);
 }
 
 void Faults::prepare(Choice& choice) {
@@ -459,7 +488,9 @@ void Faults::prepare(Choice& choice) {
     auto sql = connect(plan_.url);
     sql->run("BEGIN");
     sql->run(check_term(), {scope, std::to_string(fence->term)});
-    const Run run = [&](const std::string& statement, const std::vector<std::string>& values) { return sql->run(statement, values); };
+    const Run run = [&](const std::string& statement, const std::vector<std::string>& values) {
+      return sql->run(statement, values);
+    };
     write_unnumbered(run, plan_.names.rows(), id, scope, fence->term, 1);
     prepared = true;  // from here on its outcome is unknown until an answer arrives
     sql->run("PREPARE TRANSACTION '" + gid + "'");
@@ -476,7 +507,8 @@ void Faults::prepare(Choice& choice) {
   if (outcome == Outcome::unknown) {
     // A prepared transaction survives the server's restart, and must not block everybody for the
     // rest of the storm.
-    const auto end = std::chrono::steady_clock::now() + (plan_.server_restart.empty() ? milliseconds(0) : milliseconds(20'000));
+    const auto end = std::chrono::steady_clock::now() +
+                     (plan_.server_restart.empty() ? milliseconds(0) : milliseconds(20'000));
     for (bool again = true; again;) {
       try {
         connect(plan_.url)->run("ROLLBACK PREPARED '" + gid + "'");
@@ -503,8 +535,11 @@ std::string Faults::run_restart() const {
   if (pid == 0) {
     setpgid(0, 0);
     close_range(3, ~0U, 0);  // otherwise a new server would inherit the relays' sockets
-    const int in = open("/dev/null", O_RDONLY), out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (in < 0 || out < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0) _exit(127);
+    const int in = open("/dev/null", O_RDONLY),
+              out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (in < 0 || out < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
+        dup2(out, STDERR_FILENO) < 0)
+      _exit(127);
     execl("/bin/sh", "sh", "-c", plan_.server_restart.c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
@@ -525,7 +560,9 @@ std::string Faults::run_restart() const {
     if (!line.empty()) last = line;
   }
   return fmt::format("it ended with {}: {}",
-                     WIFEXITED(status) ? fmt::format("status {}", WEXITSTATUS(status)) : fmt::format("signal {}", WTERMSIG(status)), last);
+                     WIFEXITED(status) ? fmt::format("status {}", WEXITSTATUS(status))
+                                       : fmt::format("signal {}", WTERMSIG(status)),
+                     last);
 }
 
 void Faults::restart_server(Choice& choice) {
@@ -533,9 +570,13 @@ void Faults::restart_server(Choice& choice) {
   // Returns when the server was started, as soon as it answers; empty if it does not within
   // `patience`.
   const auto query = [&](milliseconds patience) {
-    for (const auto end = std::chrono::steady_clock::now() + patience;; std::this_thread::sleep_for(milliseconds(50))) {
+    for (const auto end = std::chrono::steady_clock::now() + patience;;
+         std::this_thread::sleep_for(milliseconds(50))) {
       try {
-        return connect(named(plan_.url, plan_.names.application() + "-restart"))->run(started).rows.at(0).at(0);
+        return connect(named(plan_.url, plan_.names.application() + "-restart"))
+            ->run(started)
+            .rows.at(0)
+            .at(0);
       } catch (const Error& error) {
         if (std::chrono::steady_clock::now() >= end) return std::string();
       }
@@ -559,15 +600,20 @@ void Faults::restart_server(Choice& choice) {
 
 void Faults::step_server_clock(Choice& choice) {
   const std::chrono::seconds off = step_of(choice, plan_.ttl);
-  const milliseconds time = choice.span(plan_.ttl, 6 * plan_.ttl), pause = choice.span(plan_.ttl, 6 * plan_.ttl);
+  const milliseconds time = choice.span(plan_.ttl, 6 * plan_.ttl),
+                     pause = choice.span(plan_.ttl, 6 * plan_.ttl);
   // How far the server's clock is ahead of ours, in seconds: lower and upper bound. Empty if the
   // server does not answer.
   const auto ahead = [&]() -> std::optional<std::pair<double, double>> {
     try {
       const auto sql = connect(named(plan_.url, plan_.names.application() + "-clock"));
-      const auto ours = [] { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); };
+      const auto ours = [] {
+        return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+            .count();
+      };
       const double before = ours();
-      const double theirs = std::stod(sql->run("SELECT extract(epoch FROM clock_timestamp())").rows.at(0).at(0));
+      const double theirs =
+          std::stod(sql->run("SELECT extract(epoch FROM clock_timestamp())").rows.at(0).at(0));
       return std::pair(theirs - ours(), theirs - before);
     } catch (const Error&) { return std::nullopt; }
   };
@@ -578,9 +624,12 @@ void Faults::step_server_clock(Choice& choice) {
     const auto end = std::chrono::steady_clock::now() + time;
     const auto after = before ? ahead() : std::nullopt;
     const auto wanted = static_cast<double>(off.count());
-    if (after && (after->second - before->first < wanted - 0.3 || after->first - before->second > wanted + 0.3))
-      problem = fmt::format("the server's clock does not follow the file, which contained {:+} s", off.count());
-    while (!calmed_ && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(milliseconds(10));
+    if (after && (after->second - before->first < wanted - 0.3 ||
+                  after->first - before->second > wanted + 0.3))
+      problem = fmt::format("the server's clock does not follow the file, which contained {:+} s",
+                            off.count());
+    while (!calmed_ && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(milliseconds(10));
     write_clock(plan_.server_clock, std::chrono::seconds(0));
   } catch (const Error& error) { problem = error.what(); }
   const std::lock_guard lock(mutex_);
@@ -596,7 +645,8 @@ void Faults::delay(Choice& choice) {
   Relay::Delay delay;
   const auto which = static_cast<std::size_t>(choice.number(0, 1'000'000));
   delay.time = choice.span(plan_.ttl, 4 * plan_.ttl);
-  delay.most = choice.in(50) ? choice.span(milliseconds(1), plan_.ttl / 10) : choice.span(plan_.ttl / 10, plan_.ttl);
+  delay.most = choice.in(50) ? choice.span(milliseconds(1), plan_.ttl / 10)
+                             : choice.span(plan_.ttl / 10, plan_.ttl);
   const std::int64_t direction = choice.number(1, 3);
   delay.from_client = direction != 1;
   delay.from_server = direction != 2;
@@ -611,10 +661,12 @@ void Faults::half_open(Choice& choice) {
 #ifdef TERMGATE_WITH_POSTGRES
   const auto which = static_cast<std::size_t>(choice.number(0, 1'000'000));
   const milliseconds pause = choice.span(plan_.ttl, 8 * plan_.ttl);
-  const Relay::Loss loss = choice.in(50) ? Relay::Loss::client_swallowed : Relay::Loss::server_swallowed;
+  const Relay::Loss loss =
+      choice.in(50) ? Relay::Loss::client_swallowed : Relay::Loss::server_swallowed;
   const std::lock_guard lock(relay_mutex_);
   if (relays_.empty()) throw Error("no relay");
-  if (!relays_[which % relays_.size()]->lose(loss, pause, 2 * plan_.ttl)) throw Error("nothing was logged");
+  if (!relays_[which % relays_.size()]->lose(loss, pause, 2 * plan_.ttl))
+    throw Error("nothing was logged");
 #else
   static_cast<void>(choice);
 #endif
@@ -625,10 +677,14 @@ void Faults::lose(Choice& choice) {
   const std::int64_t luck = choice.number(1, 10);
   const milliseconds pause = choice.span(plan_.ttl / 2, 3 * plan_.ttl);
   const std::lock_guard lock(relay_mutex_);
-  const Relay::Loss loss = luck <= 5 ? Relay::Loss::commit : luck <= 8 ? Relay::Loss::any : Relay::Loss::silent;
+  const Relay::Loss loss = luck <= 5   ? Relay::Loss::commit
+                           : luck <= 8 ? Relay::Loss::any
+                                       : Relay::Loss::silent;
   if (relays_.empty()) throw Error("no relay");
   Relay& relay =
-      *relays_[relays_.size() == 1 ? 0 : static_cast<std::size_t>(choice.number(0, static_cast<std::int64_t>(relays_.size()) - 1))];
+      *relays_[relays_.size() == 1 ? 0
+                                   : static_cast<std::size_t>(choice.number(
+                                         0, static_cast<std::int64_t>(relays_.size()) - 1))];
   if (!relay.lose(loss, pause, 2 * plan_.ttl)) throw Error("nothing was logged");
 #else
   static_cast<void>(choice);
@@ -647,7 +703,8 @@ void Faults::cut_relay(Choice& choice, bool front) {
 
 void Faults::force(Choice& choice) {
   const Scope scope(scope_of(choice));
-  if (!Operator(*database_).force_release(scope, "termgate storm", "a fault of the storm")) throw Error("nobody holds it");
+  if (!Operator(*database_).force_release(scope, "termgate storm", "a fault of the storm"))
+    throw Error("nobody holds it");
 }
 
 void Faults::hand_over(Choice& choice) {
@@ -655,13 +712,16 @@ void Faults::hand_over(Choice& choice) {
   options.actor = "termgate storm";
   // Short compared with the time allowed for a takeover past a frozen leader, because during the
   // drain only the named successor may acquire.
-  options.drain = choice.span(milliseconds(100), std::clamp(2 * plan_.ttl, milliseconds(200), milliseconds(1000)));
+  options.drain = choice.span(milliseconds(100),
+                              std::clamp(2 * plan_.ttl, milliseconds(200), milliseconds(1000)));
   if (choice.in(50)) options.to = fmt::format("leader{}.*", choice.number(1, plan_.leaders));
-  if (!Operator(*database_).request_hand_over(Scope(scope_of(choice)), options)) throw Error("nobody holds it");
+  if (!Operator(*database_).request_hand_over(Scope(scope_of(choice)), options))
+    throw Error("nobody holds it");
 }
 
 void Faults::prune(Choice& choice) {
-  const Stream stream(plan_.names.stream(scope_of(choice), static_cast<int>(choice.number(0, streams_a_scope - 1))));
+  const Stream stream(plan_.names.stream(scope_of(choice),
+                                         static_cast<int>(choice.number(0, streams_a_scope - 1))));
   const auto info = Info(*database_).stream(stream);
   if (!info || !info->first_no || info->last_no < 2) throw Error("nothing to prune");
   const std::int64_t before = choice.number(1, info->last_no);
@@ -673,8 +733,9 @@ void Faults::prune(Choice& choice) {
     for (const StreamWrite& write : page) {
       after = write.sequence_no.value();
       if (after >= before) break;
-      pruned_[{stream.name(), after}] = {write.scope, write.term.value(), write.payload.substr(0, write.payload.find('/')), stream.name(),
-                                         after};
+      pruned_[{stream.name(), after}] = {write.scope, write.term.value(),
+                                         write.payload.substr(0, write.payload.find('/')),
+                                         stream.name(), after};
     }
   }
   Operator(*database_).prune(stream, SequenceNo(before));

@@ -69,7 +69,8 @@ struct Plan {
 // The leaders' processes. One thread. They die with the director, however it ends.
 class Crew {
  public:
-  Crew(const Plan& plan, History& history) : plan_(plan), history_(history), leaders_(static_cast<std::size_t>(plan.leaders)) {}
+  Crew(const Plan& plan, History& history)
+      : plan_(plan), history_(history), leaders_(static_cast<std::size_t>(plan.leaders)) {}
   ~Crew();
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
@@ -115,7 +116,8 @@ class Faults {
  public:
   // `relays` can lose and delay answers. `proxies`: those between leaders and server, or null. All
   // must outlive this object.
-  Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, std::vector<Relay*> relays, Proxies* proxies);
+  Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database,
+         std::vector<Relay*> relays, Proxies* proxies);
   ~Faults();
   Faults(const Faults&) = delete;
   Faults& operator=(const Faults&) = delete;
@@ -126,7 +128,7 @@ class Faults {
   // Ends all delays and sets clocks right, so that nobody has to wait for them.
   void calm();
 
-  std::map<std::string, int> done() const;                        // how often each fault has happened, by name
+  std::map<std::string, int> done() const;  // how often each fault has happened, by name
   std::int64_t pieces_delayed() const, pieces_overtaken() const;  // counted by the relays
   // What was in the streams before it was pruned.
   std::vector<testkit::Row> pruned() const;
@@ -168,7 +170,8 @@ class Faults {
     std::string id() const { return "held." + tag; }
   };
   Frozen leader_to_freeze(Choice& choice, const std::string& fault);
-  bool write_as(const Frozen& frozen, const std::string& id, const std::function<std::string()>& what);
+  bool write_as(const Frozen& frozen, const std::string& id,
+                const std::function<std::string()>& what);
   void take_what_it_holds(Frozen& frozen);
   bool takeover_past(const Frozen& frozen);
   void look_after(const Frozen& frozen);
@@ -177,7 +180,8 @@ class Faults {
     std::optional<Lease> lease;  // empty: another owner holds it
     bool through = false;
   };
-  Acquired acquire(const std::string& scope, const LeaseOptions& options, milliseconds within, std::optional<std::int64_t> past = {});
+  Acquired acquire(const std::string& scope, const LeaseOptions& options, milliseconds within,
+                   std::optional<std::int64_t> past = {});
   void probe_beside(const std::string& tag, const LeaseOptions& options, milliseconds within);
   void hostage(const std::string& kind, const std::string& scope, const std::string& text);
   // How long a takeover may take: check_wait, and some time more for a busy machine.
@@ -193,7 +197,9 @@ class Faults {
   void half_open(Choice& choice);
   void delay(Choice& choice);
   void cut_relay(Choice& choice, bool front);
-  std::string scope_of(Choice& choice) const { return plan_.names.scope(static_cast<int>(choice.number(0, plan_.scopes - 1))); }
+  std::string scope_of(Choice& choice) const {
+    return plan_.names.scope(static_cast<int>(choice.number(0, plan_.scopes - 1)));
+  }
   void count(const std::string& fault);
   std::string check_term() const;
 

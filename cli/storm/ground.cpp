@@ -32,7 +32,8 @@ Ground::Ground(const Arguments& arguments, Plan& plan)
   }
   if (plan.naive.empty()) {
     database_ = Database::open(url_, options);
-    if (Operator(*database_).installed_version() == 0) throw Error("storm: this database has no layer 1; `termgate init` installs it");
+    if (Operator(*database_).installed_version() == 0)
+      throw Error("storm: this database has no layer 1; `termgate init` installs it");
   }
   const auto sql = connect(url_);
   if (engine_of(url_) == Engine::postgresql) measure(arguments, *sql);
@@ -40,17 +41,21 @@ Ground::Ground(const Arguments& arguments, Plan& plan)
     if (!schema_.empty()) sql->run("CREATE SCHEMA " + schema_);
     for (const std::string& table : tables()) {
       sql->run("CREATE TABLE " + table +
-               " (op text NOT NULL, part bigint NOT NULL, scope text NOT NULL, term bigint NOT NULL, place bigint)");
+               " (op text NOT NULL, part bigint NOT NULL, scope text NOT NULL, term bigint NOT "
+               "NULL, place bigint)");
       sql->run("CREATE INDEX " + table + "_by_op ON " + table + " (op)");
     }
-    sql->run("CREATE TABLE " + plan.names.counters() + " (scope text PRIMARY KEY, n bigint NOT NULL)");
+    sql->run("CREATE TABLE " + plan.names.counters() +
+             " (scope text PRIMARY KEY, n bigint NOT NULL)");
     for (int index = 0; index < plan.scopes; ++index) {
-      for (const std::string& counter : {plan.names.scope(index), plan.names.beside(plan.names.scope(index))})
+      for (const std::string& counter :
+           {plan.names.scope(index), plan.names.beside(plan.names.scope(index))})
         sql->run("INSERT INTO " + plan.names.counters() + " VALUES ($1, 0)", {counter});
     }
     if (!plan.naive.empty())
       sql->run("CREATE TABLE " + plan.names.leases() +
-               " (scope text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL, expires_ms bigint NOT NULL)");
+               " (scope text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL, expires_ms "
+               "bigint NOT NULL)");
     Protection protection;
     protection.scope_column = "scope";
     if (database_) Operator(*database_).protect(plan.names.guarded(), protection);
@@ -86,7 +91,8 @@ testkit::State Ground::state(std::vector<testkit::Row> pruned) {
   state.rows = std::move(pruned);
   const auto sql = connect(url_);
   std::string all;
-  for (const std::string& table : tables()) all += (all.empty() ? "" : " UNION ALL ") + ("SELECT op, scope, term, place FROM " + table);
+  for (const std::string& table : tables())
+    all += (all.empty() ? "" : " UNION ALL ") + ("SELECT op, scope, term, place FROM " + table);
   for (const auto& row : sql->run(all).rows) {
     testkit::Row one{row[1], std::stoll(row[2]), row[0], {}, {}};
     if (!row[3].empty()) {
@@ -113,7 +119,9 @@ testkit::State Ground::state(std::vector<testkit::Row> pruned) {
           after = write.sequence_no.value();
           // Already read for pruning, but not pruned after all.
           if (known.count({stream.name(), after}) != 0) continue;
-          state.rows.push_back({write.scope, write.term.value(), write.payload.substr(0, write.payload.find('/')), stream.name(), after});
+          state.rows.push_back({write.scope, write.term.value(),
+                                write.payload.substr(0, write.payload.find('/')), stream.name(),
+                                after});
         }
         if (page.size() < 1000) break;
       }
@@ -126,7 +134,8 @@ std::vector<Breach> Ground::verify() {
   std::vector<Breach> found;
   if (!database_) return found;
   for (Breach& finding : Operator(*database_).verify()) {
-    if (finding.scope.starts_with("storm-" + plan_.names.run + "-")) found.push_back(std::move(finding));
+    if (finding.scope.starts_with("storm-" + plan_.names.run + "-"))
+      found.push_back(std::move(finding));
   }
   return found;
 }
@@ -139,7 +148,8 @@ std::int64_t Ground::evictions() {
       const termgate::detail::NamedRow row(events, each);
       if (row["action"].as_text() != "evict") continue;
       const auto detail = boost::json::parse(row["detail"].as_text());
-      if (const auto* pids = detail.as_object().if_contains("pids")) all += static_cast<std::int64_t>(pids->as_array().size());
+      if (const auto* pids = detail.as_object().if_contains("pids"))
+        all += static_cast<std::int64_t>(pids->as_array().size());
       else if (const auto* count = detail.as_object().if_contains("evicted"))
         all += count->to_number<std::int64_t>();  // SQL Server reports only a number
     }
@@ -152,7 +162,8 @@ bool Ground::clear() noexcept {
     for (int index = 0; database_ && index < plan_.scopes; ++index) {
       for (int at = 0; at < streams_a_scope; ++at) {
         const Stream stream(plan_.names.stream(plan_.names.scope(index), at));
-        if (Info(*database_).stream(stream)) Operator(*database_).prune(stream, SequenceNo(Term::max_value));
+        if (Info(*database_).stream(stream))
+          Operator(*database_).prune(stream, SequenceNo(Term::max_value));
       }
     }
     if (database_) Operator(*database_).unprotect(plan_.names.guarded());
@@ -166,7 +177,8 @@ bool Ground::clear() noexcept {
   try {
     const auto sql = connect(url_);
     for (const std::string& table :
-         {plan_.names.rows(), plan_.names.guarded(), plan_.names.adopted(), plan_.names.counters(), plan_.names.leases()})
+         {plan_.names.rows(), plan_.names.guarded(), plan_.names.adopted(), plan_.names.counters(),
+          plan_.names.leases()})
       sql->run("DROP TABLE IF EXISTS " + table);
     if (!schema_.empty()) sql->run("DROP SCHEMA IF EXISTS " + schema_);
     return true;
@@ -183,16 +195,23 @@ std::vector<std::string> Ground::tables() const {
 }
 
 void Ground::measure(const Arguments& arguments, Sql& sql) {
-  const std::int64_t room = std::stoll(
-      sql.run("SELECT current_setting('max_connections')::bigint - count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
-          .rows[0][0]);
-  const std::int64_t wanted = std::int64_t{plan_.leaders} * plan_.scopes * (2 * plan_.writers + 1) + 16 + 4 * plan_.proxies;
+  const std::int64_t room =
+      std::stoll(sql.run("SELECT current_setting('max_connections')::bigint - count(*) FROM "
+                         "pg_stat_activity WHERE backend_type = 'client backend'")
+                     .rows[0][0]);
+  const std::int64_t wanted =
+      std::int64_t{plan_.leaders} * plan_.scopes * (2 * plan_.writers + 1) + 16 + 4 * plan_.proxies;
   if (wanted > room)
-    throw UsageError(fmt::format("{} leaders, {} scopes and {} writers need up to {} connections, and the server has room for {}",
-                                 plan_.leaders, plan_.scopes, plan_.writers, wanted, room));
+    throw UsageError(
+        fmt::format("{} leaders, {} scopes and {} writers need up to {} connections, and the "
+                    "server has room for {}",
+                    plan_.leaders, plan_.scopes, plan_.writers, wanted, room));
   const auto at = std::find(plan_.faults.begin(), plan_.faults.end(), "prepare");
-  if (at == plan_.faults.end() || sql.run("SELECT current_setting('max_prepared_transactions')").rows[0][0] != "0") return;
-  if (arguments.maybe("faults")) throw UsageError("--faults prepare: this server's max_prepared_transactions is 0");
+  if (at == plan_.faults.end() ||
+      sql.run("SELECT current_setting('max_prepared_transactions')").rows[0][0] != "0")
+    return;
+  if (arguments.maybe("faults"))
+    throw UsageError("--faults prepare: this server's max_prepared_transactions is 0");
   plan_.faults.erase(at);
 }
 

@@ -62,7 +62,8 @@ class Process final : public HeldSession {
     pid_ = fork();
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != director || dup2(in[0], STDIN_FILENO) < 0 || dup2(out[1], STDOUT_FILENO) < 0) _exit(127);
+      if (getppid() != director || dup2(in[0], STDIN_FILENO) < 0 || dup2(out[1], STDOUT_FILENO) < 0)
+        _exit(127);
       execve(program.c_str(), argv, envp.data());
       _exit(127);
     }
@@ -85,10 +86,13 @@ class Process final : public HeldSession {
       throw Unavailable("the process that was to freeze has ended");
     const std::string answer = read_line();
     const auto blank = answer.find(' ');
-    const std::string word = answer.substr(0, blank), rest = blank == std::string::npos ? "" : answer.substr(blank + 1);
+    const std::string word = answer.substr(0, blank),
+                      rest = blank == std::string::npos ? "" : answer.substr(blank + 1);
     if (word == "ok") return rest;
     if (word == "unknown") throw OutcomeUnknown(rest);
-    if (word == "error") throw DatabaseError(rest.substr(std::min(rest.size(), rest.find(' ') + 1)), rest.substr(0, rest.find(' ')));
+    if (word == "error")
+      throw DatabaseError(rest.substr(std::min(rest.size(), rest.find(' ') + 1)),
+                          rest.substr(0, rest.find(' ')));
     throw Unavailable(rest);
   }
   void freeze() override {
@@ -112,7 +116,8 @@ class Process final : public HeldSession {
         rest_.erase(0, newline + 1);
         return line;
       }
-      const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now()).count();
+      const auto left =
+          std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now()).count();
       pollfd one{from_, POLLIN, 0};
       const int ready = left <= 0 ? 0 : poll(&one, 1, static_cast<int>(left));
       if (ready < 0 && errno == EINTR) continue;
@@ -130,7 +135,9 @@ class Process final : public HeldSession {
 
 }  // namespace
 
-std::unique_ptr<HeldSession> held_session(const std::string& url) { return std::make_unique<Session>(url); }
+std::unique_ptr<HeldSession> held_session(const std::string& url) {
+  return std::make_unique<Session>(url);
+}
 std::unique_ptr<HeldSession> held_process(const std::string& program, const std::string& url) {
   return std::make_unique<Process>(program, url);
 }
@@ -144,9 +151,13 @@ int hold(const Arguments& arguments) {
       if (!sql) sql = connect(arguments.database_url());
       const Table table = sql->run(line);
       if (!table.rows.empty()) answer += table.rows[0].at(0);
-    } catch (const OutcomeUnknown& error) { answer = fmt::format("unknown {}", error.what()); } catch (const Unavailable& error) {
+    } catch (const OutcomeUnknown& error) {
+      answer = fmt::format("unknown {}", error.what());
+    } catch (const Unavailable& error) {
       answer = fmt::format("lost {}", error.what());
-    } catch (const Error& error) { answer = fmt::format("error {} {}", error.code().empty() ? "-" : error.code(), error.what()); }
+    } catch (const Error& error) {
+      answer = fmt::format("error {} {}", error.code().empty() ? "-" : error.code(), error.what());
+    }
     for (char& letter : answer) {
       if (letter == '\n') letter = ' ';
     }
@@ -168,21 +179,24 @@ bool is_up_since(const std::string& url, const std::string& since) {
 // Whether there is a prepared transaction of this storm that has written in the scope.
 bool has_prepared(const Plan& plan, const std::string& scope) {
   try {
-    return held_session(plan.url)->run("SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE " +
-                                       text::postgresql_string(plan.names.application() + "-" + scope + ".%")) != "0";
+    return held_session(plan.url)->run(
+               "SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE " +
+               text::postgresql_string(plan.names.application() + "-" + scope + ".%")) != "0";
   } catch (const Error&) { return false; }
 }
 
 }  // namespace
 
-// ---- the fault -------------------------------------------------------------------------------------
+// ---- the fault
+// -------------------------------------------------------------------------------------
 
 milliseconds Faults::takeover_wait() {
   const std::lock_guard lock(mutex_);
   if (!takeover_wait_) {
     for (const auto& row : Operator(*database_).settings().rows) {
       // Two seconds more, for a machine with two cores that do other work too.
-      if (row[0].as_text() == "check_wait_ms") takeover_wait_ = milliseconds(std::stoll(row[1].as_text())) + milliseconds(2000);
+      if (row[0].as_text() == "check_wait_ms")
+        takeover_wait_ = milliseconds(std::stoll(row[1].as_text())) + milliseconds(2000);
     }
   }
   if (!takeover_wait_) throw Error("no check_wait_ms");
@@ -215,7 +229,8 @@ Faults::Frozen Faults::leader_to_freeze(Choice& choice, const std::string& fault
   frozen.tag = fmt::format("{}", choice.number(0, INT64_MAX - 1));
   const bool stopped = choice.in(50);
   frozen.beside = fault == "hold-lock" && choice.in(50);
-  frozen.stream = plan_.names.stream(frozen.scope, static_cast<int>(choice.number(0, streams_a_scope - 1)));
+  frozen.stream =
+      plan_.names.stream(frozen.scope, static_cast<int>(choice.number(0, streams_a_scope - 1)));
   frozen.exclusive = choice.number(1, 3) == 1 && !frozen.beside;
   frozen.on_table = fault == "hold-truncate" || fault == "hold-lock";
   frozen.wait = takeover_wait();
@@ -224,7 +239,8 @@ Faults::Frozen Faults::leader_to_freeze(Choice& choice, const std::string& fault
   // is then shut out.
   const auto before = Info(*database_).lease(Scope(frozen.scope));
   if (!before) throw Error("nobody has led yet");
-  frozen.mine.owner = before->released_at_ms || before->remaining_ms <= 0 ? "frozen." + frozen.tag : before->owner;
+  frozen.mine.owner =
+      before->released_at_ms || before->remaining_ms <= 0 ? "frozen." + frozen.tag : before->owner;
   frozen.mine.grace = std::min(plan_.ttl, milliseconds(500));
   frozen.url = named(plan_.url, plan_.names.application() + "-held");
   frozen.session = stopped ? held_process(plan_.program, frozen.url) : held_session(frozen.url);
@@ -239,7 +255,8 @@ Faults::Frozen Faults::leader_to_freeze(Choice& choice, const std::string& fault
 
 // Runs a write of the frozen leader and logs its outcome. `what` returns its place among the
 // stream's writes, or an empty text.
-bool Faults::write_as(const Frozen& frozen, const std::string& id, const std::function<std::string()>& what) {
+bool Faults::write_as(const Frozen& frozen, const std::string& id,
+                      const std::function<std::string()>& what) {
   const std::int64_t number = log_.begin('w', frozen.scope, frozen.term, id, 1);
   Outcome outcome = Outcome::refused;
   std::string code, place;
@@ -249,8 +266,11 @@ bool Faults::write_as(const Frozen& frozen, const std::string& id, const std::fu
   } catch (const OutcomeUnknown& error) {
     outcome = Outcome::unknown;
     code = error.code();
-  } catch (const Error& error) { code = error.code().empty() ? "error" : std::string(error.code()); }
-  log_.end(number, outcome, frozen.term, place.empty() ? std::nullopt : std::optional<std::int64_t>(std::stoll(place)), code);
+  } catch (const Error& error) {
+    code = error.code().empty() ? "error" : std::string(error.code());
+  }
+  log_.end(number, outcome, frozen.term,
+           place.empty() ? std::nullopt : std::optional<std::int64_t>(std::stoll(place)), code);
   return outcome == Outcome::committed;
 }
 
@@ -258,10 +278,12 @@ bool Faults::write_as(const Frozen& frozen, const std::string& id, const std::fu
 void Faults::take_what_it_holds(Frozen& frozen) {
   HeldSession& session = *frozen.session;
   const std::string layer = text::quoted(plan_.schema, '"') + ".", adopted = plan_.names.adopted();
-  const std::string check = fmt::format("SELECT {}check_term({}, {})", layer, text::postgresql_string(frozen.scope), frozen.term);
+  const std::string check = fmt::format("SELECT {}check_term({}, {})", layer,
+                                        text::postgresql_string(frozen.scope), frozen.term);
   const auto row = [&](const std::string& table, const std::string& id) {
-    return fmt::format("INSERT INTO {} (op, part, scope, term) VALUES ({}, 0, {}, {})", table, text::postgresql_string(id),
-                       text::postgresql_string(frozen.scope), frozen.term);
+    return fmt::format("INSERT INTO {} (op, part, scope, term) VALUES ({}, 0, {}, {})", table,
+                       text::postgresql_string(id), text::postgresql_string(frozen.scope),
+                       frozen.term);
   };
   // Other sessions that hold the table may block this one. It waits at most for the TTL.
   session.run(fmt::format("SET lock_timeout = {}", std::max<std::int64_t>(plan_.ttl.count(), 500)));
@@ -276,25 +298,30 @@ void Faults::take_what_it_holds(Frozen& frozen) {
 
   session.run(frozen.fault == "hold-serializable" ? "BEGIN ISOLATION LEVEL SERIALIZABLE" : "BEGIN");
   if (frozen.fault == "hold-append") {
-    frozen.place =
-        session.run(fmt::format("SELECT {}append({}, {}, convert_to({}, 'UTF8'), NULL, {})", layer, text::postgresql_string(frozen.stream),
-                                frozen.term, text::postgresql_string(frozen.id() + "/0"), text::postgresql_string(frozen.scope)));
+    frozen.place = session.run(fmt::format(
+        "SELECT {}append({}, {}, convert_to({}, 'UTF8'), NULL, {})", layer,
+        text::postgresql_string(frozen.stream), frozen.term,
+        text::postgresql_string(frozen.id() + "/0"), text::postgresql_string(frozen.scope)));
     return;
   }
   if (frozen.fault == "hold-raise") {
     frozen.place = session.run(fmt::format(
-        "SELECT term FROM {}acquire_lease({}, {}, interval '{} ms', NULL, interval '{} ms') WHERE acquired", layer,
-        text::postgresql_string(frozen.scope), text::postgresql_string(frozen.mine.owner), plan_.ttl.count(), frozen.mine.grace->count()));
+        "SELECT term FROM {}acquire_lease({}, {}, interval '{} ms', NULL, interval '{} ms') WHERE "
+        "acquired",
+        layer, text::postgresql_string(frozen.scope), text::postgresql_string(frozen.mine.owner),
+        plan_.ttl.count(), frozen.mine.grace->count()));
     if (frozen.place.empty()) throw Error("another was faster");
     return;
   }
   if (!frozen.beside) session.run(check);
   if (frozen.fault == "hold-truncate") session.run("TRUNCATE " + adopted);
   if (frozen.fault == "hold-lock")
-    session.run(fmt::format("LOCK TABLE {} IN {} MODE", adopted, frozen.exclusive ? "EXCLUSIVE" : "ACCESS EXCLUSIVE"));
+    session.run(fmt::format("LOCK TABLE {} IN {} MODE", adopted,
+                            frozen.exclusive ? "EXCLUSIVE" : "ACCESS EXCLUSIVE"));
   if (frozen.fault == "hold-serializable") {
     session.run(fmt::format("SELECT count(*) FROM {}", plan_.names.rows()));
-    session.run(fmt::format("SELECT n FROM {} WHERE scope = {}", plan_.names.counters(), text::postgresql_string(frozen.scope)));
+    session.run(fmt::format("SELECT n FROM {} WHERE scope = {}", plan_.names.counters(),
+                            text::postgresql_string(frozen.scope)));
   }
   if (!frozen.beside) session.run(row(frozen.on_table ? adopted : plan_.names.rows(), frozen.id()));
 }
@@ -316,7 +343,9 @@ void Faults::look_after(const Frozen& frozen) {
   } catch (const Unavailable& error) {
     // That the session ended proves nothing if the server was restarted or the connection was cut.
     if (plan_.server_restart.empty() && is_up_since(frozen.url, frozen.since))
-      hostage("evicted", frozen.scope, fmt::format("pid {} was ended although it held no lock of the scope: {}", frozen.pid, error.what()));
+      hostage("evicted", frozen.scope,
+              fmt::format("pid {} was ended although it held no lock of the scope: {}", frozen.pid,
+                          error.what()));
   }
 }
 
@@ -334,16 +363,19 @@ void Faults::commit(const Frozen& frozen) {
   try {
     frozen.session->run("COMMIT");
     log_.end(number, Outcome::committed, std::stoll(frozen.place));
-  } catch (const Error& error) { log_.end(number, Outcome::unknown, 0, {}, error.code().empty() ? "error" : error.code()); }
+  } catch (const Error& error) {
+    log_.end(number, Outcome::unknown, 0, {}, error.code().empty() ? "error" : error.code());
+  }
 }
 
 // Acquires as a leader does. With `past`, the term of a frozen leader, it repeats until somebody
 // has acquired the scope after that leader: itself, or a faster one. While it is refused because a
 // hand-over reserves the lease, it repeats as well.
-Faults::Acquired Faults::acquire(const std::string& scope, const LeaseOptions& options, milliseconds within,
-                                 std::optional<std::int64_t> past) {
+Faults::Acquired Faults::acquire(const std::string& scope, const LeaseOptions& options,
+                                 milliseconds within, std::optional<std::int64_t> past) {
   for (int attempt = 0; attempt < 20; ++attempt) {
-    const std::int64_t number = log_.begin(past ? 't' : 'a', scope, 0, {}, static_cast<int>(within.count()));
+    const std::int64_t number =
+        log_.begin(past ? 't' : 'a', scope, 0, {}, static_cast<int>(within.count()));
     const auto begun = std::chrono::steady_clock::now();
     for (;;) {
       const auto late = [&] { return std::chrono::steady_clock::now() - begun > within; };
@@ -379,7 +411,8 @@ Faults::Acquired Faults::acquire(const std::string& scope, const LeaseOptions& o
 
 // Checks that whoever locked an adopted table does not delay the first acquisition of an unrelated
 // scope.
-void Faults::probe_beside(const std::string& tag, const LeaseOptions& options, milliseconds within) {
+void Faults::probe_beside(const std::string& tag, const LeaseOptions& options,
+                          milliseconds within) {
   const std::string scope = "storm-" + plan_.names.run + "-new-" + tag;
   const auto begun = std::chrono::steady_clock::now();
   std::string outcome = "acquired";
@@ -388,10 +421,12 @@ void Faults::probe_beside(const std::string& tag, const LeaseOptions& options, m
   } catch (const Blocked& error) { outcome = error.what(); } catch (const Error&) {
     return;  // the connection was cut, or the server is away
   }
-  const auto took = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begun);
+  const auto took =
+      std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begun);
   if (took > within || outcome != "acquired")
     hostage("held up", scope,
-            fmt::format("an acquisition beside a locked adopted table was answered after {} ms, and had to be within {} ms: {}",
+            fmt::format("an acquisition beside a locked adopted table was answered after {} ms, "
+                        "and had to be within {} ms: {}",
                         took.count(), within.count(), outcome));
 }
 

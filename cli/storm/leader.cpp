@@ -27,7 +27,8 @@ void nap(milliseconds time) {
   // Sleeps in short steps, so that a leader ends soon after a stop request.
   const auto end = std::chrono::steady_clock::now() + time;
   while (!stopping && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now(), milliseconds(20)));
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(
+        end - std::chrono::steady_clock::now(), milliseconds(20)));
 }
 
 struct Setting {
@@ -91,7 +92,9 @@ Ended logged(Log& log, std::int64_t number, std::int64_t term, What what) {
     ended.code = error.code();
   } catch (const Conflict& error) { ended.code = "conflict"; } catch (const Unavailable& error) {
     ended.code = "unavailable";
-  } catch (const Error& error) { ended.code = error.code().empty() ? "error" : std::string(error.code()); }
+  } catch (const Error& error) {
+    ended.code = error.code().empty() ? "error" : std::string(error.code());
+  }
   log.end(number, ended.outcome, term, {}, ended.code);
   return ended;
 }
@@ -103,13 +106,15 @@ std::chrono::steady_clock::time_point by_steady_clock(const Lease& lease) {
   return std::chrono::steady_clock::now() + (lease.held_until() - Lease::Clock::now());
 }
 
-// ---- Termgate's own boundary -----------------------------------------------------------------------
+// ---- Termgate's own boundary
+// -----------------------------------------------------------------------
 
 class Ours final : public Boundary {
  public:
   explicit Ours(Database database) : database_(std::move(database)) {}
 
-  std::optional<Held> acquire(const std::string& scope, const std::string& owner, milliseconds ttl) override {
+  std::optional<Held> acquire(const std::string& scope, const std::string& owner,
+                              milliseconds ttl) override {
     LeaseOptions options;
     options.owner = owner;
     options.grace = std::min(ttl, milliseconds(500));
@@ -117,7 +122,8 @@ class Ours final : public Boundary {
     if (!lease) return std::nullopt;
     return Held{lease->term().value(), by_steady_clock(*lease)};
   }
-  bool renew(const std::string& scope, const std::string& owner, Held& held, milliseconds ttl) override {
+  bool renew(const std::string& scope, const std::string& owner, Held& held,
+             milliseconds ttl) override {
     try {
       const Lease renewed = database_.renew_lease(Scope(scope), Term(held.term), owner, ttl);
       held.until = by_steady_clock(renewed);
@@ -128,15 +134,19 @@ class Ours final : public Boundary {
   void release(const std::string& scope, const std::string& owner, const Held& held) override {
     database_.release_lease(Scope(scope), Term(held.term), owner);
   }
-  std::int64_t write(const Task&) override { throw Error("storm: Termgate's writes are the writer's own"); }
+  std::int64_t write(const Task&) override {
+    throw Error("storm: Termgate's writes are the writer's own");
+  }
 
  private:
   Database database_;
 };
 
-// ---- the threads -----------------------------------------------------------------------------------
+// ---- the threads
+// -----------------------------------------------------------------------------------
 
-std::unique_ptr<Boundary> boundary_of(const Setting& setting, const std::optional<Database>& database) {
+std::unique_ptr<Boundary> boundary_of(const Setting& setting,
+                                      const std::optional<Database>& database) {
   if (setting.naive.empty()) return std::make_unique<Ours>(*database);
   Choice choice(setting.seed, setting.who + "-clock");
   return naive_boundary(setting.naive, setting.url, setting.names,
@@ -145,7 +155,8 @@ std::unique_ptr<Boundary> boundary_of(const Setting& setting, const std::optiona
 
 // Acquires the lease of one scope, keeps it for a while, and ends its lead in one of the ways that
 // occur in practice.
-void elect(const Setting& setting, Log& log, const std::optional<Database>& database, int scope_index, Belief& belief) {
+void elect(const Setting& setting, Log& log, const std::optional<Database>& database,
+           int scope_index, Belief& belief) {
   const std::string scope = setting.names.scope(scope_index);
   const auto boundary = boundary_of(setting, database);
   Choice choice(setting.seed, fmt::format("{}-elect-{}", setting.who, scope_index));
@@ -184,8 +195,8 @@ void elect(const Setting& setting, Log& log, const std::optional<Database>& data
           nap(choice.span(ttl / 4, ttl));
           break;
         }
-        // Acquires once more although it still leads, for a new term. Writes that were admitted under
-        // the old term must not use the new one.
+        // Acquires once more although it still leads, for a new term. Writes that were admitted
+        // under the old term must not use the new one.
         if (way <= 4 && !boundary->watches_its_lease()) {
           acquire();
           over = std::chrono::steady_clock::now() + choice.span(ttl / 2, 4 * ttl);
@@ -222,12 +233,14 @@ void elect(const Setting& setting, Log& log, const std::optional<Database>& data
 
 class Writer {
  public:
-  Writer(const Setting& setting, Log& log, const std::optional<Database>& database, int scope_index, int index, Belief& belief)
+  Writer(const Setting& setting, Log& log, const std::optional<Database>& database, int scope_index,
+         int index, Belief& belief)
       : setting_(setting),
         log_(log),
         database_(database),
         scope_(setting.names.scope(scope_index)),
-        own_scope_(setting.names.scope_of_one(setting.who.substr(0, setting.who.find('.')), scope_index, index)),
+        own_scope_(setting.names.scope_of_one(setting.who.substr(0, setting.who.find('.')),
+                                              scope_index, index)),
         name_(fmt::format("{}.{}.{}", setting.who, scope_index, index)),
         belief_(belief),
         choice_(setting.seed, name_),
@@ -250,7 +263,9 @@ class Writer {
                                                      : write_through(*held);
       if (ended.stale) belief_.drop(held->term);
       else if (ended.outcome != Outcome::committed) nap(milliseconds(10));
-      if (!hurried()) nap(std::chrono::duration_cast<milliseconds>(choice_.span(milliseconds(0), milliseconds(sqlite_ ? 12 : 4))));
+      if (!hurried())
+        nap(std::chrono::duration_cast<milliseconds>(
+            choice_.span(milliseconds(0), milliseconds(sqlite_ ? 12 : 4))));
     }
   }
 
@@ -266,23 +281,30 @@ class Writer {
     const std::int64_t luck = choice_.number(1, 100);
     if (luck <= 40) return;
     // Short on SQLite, because all other writers wait for this one.
-    if (sqlite_ && setting_.naive.empty()) std::this_thread::sleep_for(std::chrono::microseconds(choice_.number(100, 1000)));
-    else if (luck <= 75) std::this_thread::sleep_for(std::chrono::microseconds(choice_.number(100, 5000)));
-    else if (luck <= 98) std::this_thread::sleep_for(choice_.span(milliseconds(5), milliseconds(30)));
+    if (sqlite_ && setting_.naive.empty())
+      std::this_thread::sleep_for(std::chrono::microseconds(choice_.number(100, 1000)));
+    else if (luck <= 75)
+      std::this_thread::sleep_for(std::chrono::microseconds(choice_.number(100, 5000)));
+    else if (luck <= 98)
+      std::this_thread::sleep_for(choice_.span(milliseconds(5), milliseconds(30)));
     else std::this_thread::sleep_for(choice_.span(milliseconds(5), setting_.ttl / 2));
   }
 
   // A pause while no lock is held, so that nobody waits for it; sometimes long enough for a
   // takeover.
   void think() {
-    if (choice_.in(setting_.full_pace ? 5 : 30)) nap(choice_.span(setting_.ttl / 2, 3 * setting_.ttl));
+    if (choice_.in(setting_.full_pace ? 5 : 30))
+      nap(choice_.span(setting_.ttl / 2, 3 * setting_.ttl));
     else work();
   }
 
   Ended write_naive(const Held& held) {
-    const Task task{next_id(), scope_, held, static_cast<int>(choice_.number(1, 3)), [this] { work(); }};
+    const Task task{next_id(), scope_, held, static_cast<int>(choice_.number(1, 3)),
+                    [this] { work(); }};
     const std::int64_t number = log_.begin('w', scope_, held.term, task.id, task.rows);
-    return logged(log_, number, held.term, [&]() -> Done { return {held.term, boundary_->write(task)}; });
+    return logged(log_, number, held.term, [&]() -> Done {
+      return {held.term, boundary_->write(task)};
+    });
   }
 
   // Sends a write. If no answer came and the write has an id, sends it again under the same term.
@@ -317,15 +339,18 @@ class Writer {
     const bool with_savepoint = choice_.in(20);
     const bool with_append = !numbered && choice_.in(30);
     const bool again = choice_.in(70);
-    const Stream stream(setting_.names.stream(scope_, static_cast<int>(choice_.number(0, streams_a_scope - 1))));
+    const Stream stream(
+        setting_.names.stream(scope_, static_cast<int>(choice_.number(0, streams_a_scope - 1))));
     WriteOptions options;
     if (again) options.write_id = WriteId::random();
     const std::int64_t level = choice_.number(1, 10);
-    if (level > 6 && setting_.high_levels) options.isolation = level > 8 ? Isolation::serializable : Isolation::repeatable_read;
+    if (level > 6 && setting_.high_levels)
+      options.isolation = level > 8 ? Isolation::serializable : Isolation::repeatable_read;
     // At these isolation levels a number taken since the snapshot is a conflict, whatever the fence
     // says. Numbers that another connection takes while the check's lock is held are still in
     // order.
-    const bool beside = numbered && engine_ == Engine::postgresql && choice_.in(options.isolation == Isolation::database_default ? 25 : 60);
+    const bool beside = numbered && engine_ == Engine::postgresql &&
+                        choice_.in(options.isolation == Isolation::database_default ? 25 : 60);
     const Task task{id, scope_, held, rows, {}};
     return send(term, id, rows + (with_append ? 1 : 0), again, [&]() -> Done {
       std::optional<std::int64_t> place;
@@ -333,8 +358,10 @@ class Writer {
       const Wrote wrote = database_->write(
           Scope(scope_), Term(term),
           [&](Transaction& transaction) {
-            const Run run = [&](const std::string& statement, const std::vector<std::string>& values) {
-              const Rows done = transaction.exec_values(spoken(engine_, statement), std::vector<Value>(values.begin(), values.end()));
+            const Run run = [&](const std::string& statement,
+                                const std::vector<std::string>& values) {
+              const Rows done = transaction.exec_values(
+                  spoken(engine_, statement), std::vector<Value>(values.begin(), values.end()));
               Table result;
               result.affected = done.affected;
               for (const auto& row : done.rows) {
@@ -347,7 +374,8 @@ class Writer {
                 {scope_});  // on the transaction's snapshot, where it has one
             // A writer that waited at the fence may have waited for a raise. If it then passed, let
             // others write meanwhile, so that the order shows it.
-            if (!sqlite_ && std::chrono::steady_clock::now() - begun > setting_.ttl / 10 && choice_.in(setting_.full_pace ? 5 : 50))
+            if (!sqlite_ && std::chrono::steady_clock::now() - begun > setting_.ttl / 10 &&
+                choice_.in(setting_.full_pace ? 5 : 50))
               nap(choice_.span(setting_.ttl / 4, setting_.ttl));
             else work();
             if (with_savepoint) {
@@ -359,7 +387,8 @@ class Writer {
             if (late || beside) work();
             if (beside) {
               if (!sql_ || sql_->lost()) sql_ = connect(setting_.url);
-              const Run other = [&](const std::string& statement, const std::vector<std::string>& values) {
+              const Run other = [&](const std::string& statement,
+                                    const std::vector<std::string>& values) {
                 return sql_->run(statement, values);
               };
               place = write_numbered(run, setting_.names, table, task, late ? rows : 0, &other);
@@ -375,7 +404,8 @@ class Writer {
   }
 
   Ended append(std::int64_t term, const std::string& id, int rows) {
-    const Stream stream(setting_.names.stream(scope_, static_cast<int>(choice_.number(0, streams_a_scope - 1))));
+    const Stream stream(
+        setting_.names.stream(scope_, static_cast<int>(choice_.number(0, streams_a_scope - 1))));
     AppendOptions options;
     options.scope = Scope(scope_);
     std::vector<std::string> payloads;
@@ -386,7 +416,8 @@ class Writer {
     }
     if (rows == 1) options.write_id = ids[0];
     return send(term, id, rows, true, [&]() -> Done {
-      if (rows == 1) return {term, database_->append(stream, Term(term), payloads[0], options).value()};
+      if (rows == 1)
+        return {term, database_->append(stream, Term(term), payloads[0], options).value()};
       return {term, database_->append_many(stream, Term(term), payloads, options, ids).value()};
     });
   }
@@ -399,17 +430,21 @@ class Writer {
     const bool with_savepoint = choice_.in(50);
     return send(held.term, id, rows, false, [&]() -> Done {
       if (!sql_ || sql_->lost()) sql_ = connect(setting_.url);
-      const Run run = [&](const std::string& statement, const std::vector<std::string>& values) { return sql_->run(statement, values); };
+      const Run run = [&](const std::string& statement, const std::vector<std::string>& values) {
+        return sql_->run(statement, values);
+      };
       try {
         run("BEGIN", {});
-        run("SELECT set_config('termgate.scope', $1, true), set_config('termgate.term', $2, true)", {scope_, std::to_string(held.term)});
+        run("SELECT set_config('termgate.scope', $1, true), set_config('termgate.term', $2, true)",
+            {scope_, std::to_string(held.term)});
         if (with_savepoint) {
           run("SAVEPOINT before_a_mistake", {});
           write_unnumbered(run, setting_.names.guarded(), id + "-undone", scope_, held.term, 1);
           run("ROLLBACK TO SAVEPOINT before_a_mistake", {});
           think();
         }
-        const std::int64_t place = write_numbered(run, setting_.names, setting_.names.guarded(), task);
+        const std::int64_t place =
+            write_numbered(run, setting_.names, setting_.names.guarded(), task);
         work();
         run("COMMIT", {});
         return {held.term, place};
@@ -425,7 +460,8 @@ class Writer {
   // How a session declares scope and term to the proxy. On SQL Server: by its application name, by
   // termgate.set_term, or by sp_set_session_context before each transaction (`local`).
   enum class Way { options, name, set, local, comment };
-  static constexpr std::array<const char*, 5> way_names{"options", "name", "set", "local", "comment"};
+  static constexpr std::array<const char*, 5> way_names{"options", "name", "set", "local",
+                                                        "comment"};
   struct Session {
     std::unique_ptr<Sql> sql;
     Way way = Way::set;
@@ -436,25 +472,32 @@ class Writer {
   // The URL that declares the term. The server's list of sessions shows the name too, and the storm
   // finds its own sessions by the first word.
   std::string url_to_declare(Way way, const std::string& url, std::int64_t term) const {
-    if (way == Way::options) return url + fmt::format("&options=-c%20termgate.scope%3D{}%20-c%20termgate.term%3D{}", scope_, term);
+    if (way == Way::options)
+      return url + fmt::format("&options=-c%20termgate.scope%3D{}%20-c%20termgate.term%3D{}",
+                               scope_, term);
     // PostgreSQL truncates a long name, and would send a notice each time.
     if (way == Way::name && engine_ == Engine::sqlserver)
-      return named(url, fmt::format("{} termgate.scope={};termgate.term={};", setting_.names.application(), scope_, term));
+      return named(url, fmt::format("{} termgate.scope={};termgate.term={};",
+                                    setting_.names.application(), scope_, term));
     if (way == Way::name)
       return named(url + "&options=-c%20client_min_messages%3Derror",
-                   fmt::format("{}%20termgate.scope%3D{}%3Btermgate.term%3D{}%3B", setting_.names.application(), scope_, term));
+                   fmt::format("{}%20termgate.scope%3D{}%3Btermgate.term%3D{}%3B",
+                               setting_.names.application(), scope_, term));
     return url;
   }
 
   void open_session(std::int64_t term) {
     const bool at_start = session_.way == Way::options || session_.way == Way::name;
-    if (session_.sql && !session_.sql->lost() && session_.left > 0 && (!at_start || session_.term == term)) return;
+    if (session_.sql && !session_.sql->lost() && session_.left > 0 &&
+        (!at_start || session_.term == term))
+      return;
     session_.sql.reset();
-    session_.way = static_cast<Way>(engine_ == Engine::sqlserver ? choice_.number(1, 3) : choice_.number(0, 4));
+    session_.way = static_cast<Way>(engine_ == Engine::sqlserver ? choice_.number(1, 3)
+                                                                 : choice_.number(0, 4));
     session_.left = static_cast<int>(choice_.number(1, 30));
     session_.term = 0;
-    const std::string& url =
-        setting_.through[static_cast<std::size_t>(choice_.number(0, static_cast<std::int64_t>(setting_.through.size()) - 1))];
+    const std::string& url = setting_.through[static_cast<std::size_t>(
+        choice_.number(0, static_cast<std::int64_t>(setting_.through.size()) - 1))];
     session_.sql = connect(url_to_declare(session_.way, url, term));
     if (session_.way == Way::options || session_.way == Way::name) session_.term = term;
   }
@@ -477,14 +520,22 @@ class Writer {
     const std::string term = std::to_string(held.term), table = setting_.names.rows();
     const std::int64_t shape = choice_.number(1, 100);
     const bool tsql = engine_ == Engine::sqlserver;
-    const bool alone = shape <= 15 && way != Way::local, one_text = !alone && shape <= 35 && way != Way::comment && !tsql;
-    const Task task{id, scope_, held, alone ? 1 : static_cast<int>(choice_.number(1, 3)), [this] { work(); }};
+    const bool alone = shape <= 15 && way != Way::local,
+               one_text = !alone && shape <= 35 && way != Way::comment && !tsql;
+    const Task task{id, scope_, held, alone ? 1 : static_cast<int>(choice_.number(1, 3)),
+                    [this] { work(); }};
     const std::int64_t number = log_.begin('w', scope_, held.term, id, task.rows);
     return logged(log_, number, held.term, [&]() -> Done {
-      const std::string comment = way == Way::comment ? fmt::format("/*termgate.scope='{}',termgate.term='{}'*/", scope_, term) : "";
+      const std::string comment =
+          way == Way::comment
+              ? fmt::format("/*termgate.scope='{}',termgate.term='{}'*/", scope_, term)
+              : "";
       const bool ahead = choice_.in(50);
       const Run run = [&](const std::string& statement, const std::vector<std::string>& values) {
-        return sql.run(comment.empty() ? statement : ahead ? comment + " " + statement : statement + " " + comment, values);
+        return sql.run(comment.empty() ? statement
+                       : ahead         ? comment + " " + statement
+                                       : statement + " " + comment,
+                       values);
       };
       try {
         if (way == Way::set && session_.term != held.term) {
@@ -511,7 +562,10 @@ class Writer {
           return {held.term, std::nullopt};
         }
         const std::int64_t level = choice_.number(1, 10);
-        run(level <= 7 || tsql ? "BEGIN" : level == 8 ? "BEGIN ISOLATION LEVEL SERIALIZABLE" : "BEGIN ISOLATION LEVEL REPEATABLE READ", {});
+        run(level <= 7 || tsql ? "BEGIN"
+            : level == 8       ? "BEGIN ISOLATION LEVEL SERIALIZABLE"
+                               : "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            {});
         if (way == Way::local && !tsql) {
           sql.run(fmt::format("SET LOCAL termgate.scope = '{}'", scope_));
           sql.run(fmt::format("SET LOCAL termgate.term = '{}'", term));
@@ -521,10 +575,13 @@ class Writer {
               {scope_});  // on the transaction's snapshot, where it has one
         work();
         if (choice_.in(way == Way::comment ? 40 : 20)) {
-          // The proxy checks the term that is declared with the SAVEPOINT statement, before it. With
-          // the writer's own scope there, the check of scope_ comes only with the INSERT: inside the
-          // savepoint, and ROLLBACK TO undoes it.
-          if (way == Way::comment) sql.run(fmt::format("SAVEPOINT before_a_mistake /*termgate.scope='{}',termgate.term='1'*/", own_scope_));
+          // The proxy checks the term that is declared with the SAVEPOINT statement, before it.
+          // With the writer's own scope there, the check of scope_ comes only with the INSERT:
+          // inside the savepoint, and ROLLBACK TO undoes it.
+          if (way == Way::comment)
+            sql.run(
+                fmt::format("SAVEPOINT before_a_mistake /*termgate.scope='{}',termgate.term='1'*/",
+                            own_scope_));
           else run("SAVEPOINT before_a_mistake", {});
           write_unnumbered(run, table, id + "-undone", scope_, held.term, 1);
           run("ROLLBACK TO SAVEPOINT before_a_mistake", {});
@@ -534,7 +591,8 @@ class Writer {
         std::optional<std::int64_t> place;
         if (!numbered || late) write_unnumbered(run, table, id, scope_, held.term, task.rows);
         if (late) work();
-        if (numbered) place = write_numbered(run, setting_.names, table, task, late ? task.rows : 0);
+        if (numbered)
+          place = write_numbered(run, setting_.names, table, task, late ? task.rows : 0);
         work();
         sql.run("COMMIT");
         return {held.term, place};
@@ -564,11 +622,17 @@ class Writer {
   // but the rows do.
   std::string whole_text(Way way, const Task& task) const {
     std::string text = "BEGIN; ";
-    if (way == Way::local) text += fmt::format("SET LOCAL termgate.scope = '{}'; SET LOCAL termgate.term = '{}'; ", scope_, task.held.term);
-    text += fmt::format("UPDATE {} SET n = n + {} WHERE scope = '{}'; ", setting_.names.counters(), task.rows, scope_);
+    if (way == Way::local)
+      text += fmt::format("SET LOCAL termgate.scope = '{}'; SET LOCAL termgate.term = '{}'; ",
+                          scope_, task.held.term);
+    text += fmt::format("UPDATE {} SET n = n + {} WHERE scope = '{}'; ", setting_.names.counters(),
+                        task.rows, scope_);
     for (int part = 0; part < task.rows; ++part)
-      text += fmt::format("INSERT INTO {} (op, part, scope, term, place) SELECT '{}', {}, scope, {}, n - {} FROM {} WHERE scope = '{}'; ",
-                          setting_.names.rows(), task.id, part, task.held.term, task.rows - 1 - part, setting_.names.counters(), scope_);
+      text += fmt::format(
+          "INSERT INTO {} (op, part, scope, term, place) SELECT '{}', {}, scope, {}, n - {} FROM "
+          "{} WHERE scope = '{}'; ",
+          setting_.names.rows(), task.id, part, task.held.term, task.rows - 1 - part,
+          setting_.names.counters(), scope_);
     return text + "COMMIT";
   }
 
@@ -578,7 +642,9 @@ class Writer {
   static void unknown_if_lost(What what) {
     try {
       what();
-    } catch (const Unavailable& error) { throw OutcomeUnknown(error.what(), std::string(error.code())); }
+    } catch (const Unavailable& error) {
+      throw OutcomeUnknown(error.what(), std::string(error.code()));
+    }
   }
 
   Ended look(std::int64_t term) {
@@ -664,9 +730,12 @@ int lead(const Arguments& arguments) {
     std::vector<std::jthread> threads;
     for (int scope = 0; scope < setting.scopes; ++scope) {
       Belief& belief = beliefs[static_cast<std::size_t>(scope)];
-      threads.emplace_back([&, scope] { guarded([&] { elect(setting, log, database, scope, belief); }); });
+      threads.emplace_back(
+          [&, scope] { guarded([&] { elect(setting, log, database, scope, belief); }); });
       for (int index = 0; index < setting.writers; ++index)
-        threads.emplace_back([&, scope, index] { guarded([&] { Writer(setting, log, database, scope, index, belief).run(); }); });
+        threads.emplace_back([&, scope, index] {
+          guarded([&] { Writer(setting, log, database, scope, index, belief).run(); });
+        });
     }
   }
   return Exit::done;

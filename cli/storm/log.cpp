@@ -21,15 +21,19 @@ namespace {
 std::int64_t number_of(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc{} || end != text.data() + text.size()) throw Error(fmt::format("storm: \"{}\" in a log is not a number", text));
+  if (failure != std::errc{} || end != text.data() + text.size())
+    throw Error(fmt::format("storm: \"{}\" in a log is not a number", text));
   return value;
 }
 
 }  // namespace
 
-Moment moment_now() noexcept { return std::chrono::duration_cast<Moment>(std::chrono::steady_clock::now().time_since_epoch()); }
+Moment moment_now() noexcept {
+  return std::chrono::duration_cast<Moment>(std::chrono::steady_clock::now().time_since_epoch());
+}
 
-Log::Log(const std::string& path) : file_(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {
+Log::Log(const std::string& path)
+    : file_(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {
   if (file_ < 0) throw Error(fmt::format("storm: {}: {}", path, std::strerror(errno)));
 }
 
@@ -41,20 +45,25 @@ void Log::put(const std::string& line) {
     throw Error(fmt::format("storm: its log could not be written: {}", std::strerror(errno)));
 }
 
-std::int64_t Log::begin(char kind, std::string_view scope, std::int64_t term, std::string_view id, int rows) {
+std::int64_t Log::begin(char kind, std::string_view scope, std::int64_t term, std::string_view id,
+                        int rows) {
   const std::int64_t number = ++next_;
-  put(fmt::format("B {} {} {} {} {} {} {}\n", number, moment_now().count(), kind, scope, term, id.empty() ? "-" : id, rows));
+  put(fmt::format("B {} {} {} {} {} {} {}\n", number, moment_now().count(), kind, scope, term,
+                  id.empty() ? "-" : id, rows));
   return number;
 }
 
-void Log::end(std::int64_t number, Outcome outcome, std::int64_t term, std::optional<std::int64_t> place, std::string_view code) {
+void Log::end(std::int64_t number, Outcome outcome, std::int64_t term,
+              std::optional<std::int64_t> place, std::string_view code) {
   const Moment now = moment_now();
   const char letter = outcome == Outcome::committed ? 'c' : outcome == Outcome::refused ? 'r' : 'u';
-  put(fmt::format("E {} {} {} {} {} {}\n", number, now.count(), letter, term, place ? std::to_string(*place) : "-",
-                  code.empty() ? "-" : code));
+  put(fmt::format("E {} {} {} {} {} {}\n", number, now.count(), letter, term,
+                  place ? std::to_string(*place) : "-", code.empty() ? "-" : code));
 }
 
-void History::add(const std::string& path, const std::string& client) { files_.push_back({path, client, {}, 0, {}}); }
+void History::add(const std::string& path, const std::string& client) {
+  files_.push_back({path, client, {}, 0, {}});
+}
 
 void History::read_on() {
   for (File& file : files_) {
@@ -67,7 +76,8 @@ void History::read_on() {
       file.at += count;
       file.rest.append(bytes.data(), static_cast<std::size_t>(count));
       std::size_t begin = 0;
-      for (auto newline = file.rest.find('\n'); newline != std::string::npos; newline = file.rest.find('\n', begin)) {
+      for (auto newline = file.rest.find('\n'); newline != std::string::npos;
+           newline = file.rest.find('\n', begin)) {
         take(file, std::string_view(file.rest).substr(begin, newline - begin));
         begin = newline + 1;
       }
@@ -104,17 +114,22 @@ void History::take(File& file, std::string_view line) {
     answers_.emplace_back();
     return;
   }
-  if (count != 7 || words[0] != "E") throw Error(fmt::format("storm: {} has a line that no storm writes: {}", file.path, line));
+  if (count != 7 || words[0] != "E")
+    throw Error(fmt::format("storm: {} has a line that no storm writes: {}", file.path, line));
   const auto found = file.open.find(number_of(words[1]));
-  if (found == file.open.end()) throw Error(fmt::format("storm: {} ends what never began: {}", file.path, line));
+  if (found == file.open.end())
+    throw Error(fmt::format("storm: {} ends what never began: {}", file.path, line));
   Operation& one = operations_[found->second];
-  one.outcome = words[3] == "c" ? Outcome::committed : words[3] == "r" ? Outcome::refused : Outcome::unknown;
+  one.outcome = words[3] == "c"   ? Outcome::committed
+                : words[3] == "r" ? Outcome::refused
+                                  : Outcome::unknown;
   one.term = number_of(words[4]);
   if (words[5] != "-") one.place = number_of(words[5]);
   one.answered = Moment(number_of(words[2]));
   Answer& answer = answers_[found->second];
   if (words[6] != "-") answer.code = words[6];
-  answer.acquired_nothing = one.kind == Operation::Kind::raise && one.outcome == Outcome::refused && answer.code.empty();
+  answer.acquired_nothing =
+      one.kind == Operation::Kind::raise && one.outcome == Outcome::refused && answer.code.empty();
   file.open.erase(found);
 }
 

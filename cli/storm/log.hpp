@@ -37,10 +37,12 @@ class Log {
 
   // Returns the number to pass to end(). `kind`: w, a, t or l; `id` must not contain blanks. Throws
   // Error if the line could not be written: then nothing may be sent.
-  std::int64_t begin(char kind, std::string_view scope, std::int64_t term = 0, std::string_view id = {}, int rows = 0);
+  std::int64_t begin(char kind, std::string_view scope, std::int64_t term = 0,
+                     std::string_view id = {}, int rows = 0);
   // `code` is the error's, TG001 … or the database's own; empty if there is none. The term is an
   // argument because an acquisition learns it only from the answer.
-  void end(std::int64_t number, Outcome outcome, std::int64_t term, std::optional<std::int64_t> place = {}, std::string_view code = {});
+  void end(std::int64_t number, Outcome outcome, std::int64_t term,
+           std::optional<std::int64_t> place = {}, std::string_view code = {});
 
  private:
   void put(const std::string& line);
@@ -63,7 +65,9 @@ class History {
   void read_on();
 
   const std::vector<Operation>& operations() const { return operations_; }
-  const std::vector<Answer>& answers() const { return answers_; }  // answers()[i] belongs to operations()[i]
+  const std::vector<Answer>& answers() const {
+    return answers_;
+  }  // answers()[i] belongs to operations()[i]
 
  private:
   struct File {

@@ -32,13 +32,17 @@ std::string last_line(const std::string& path) {
   return last.empty() ? "it said nothing" : last;
 }
 
-std::string backend_file(const Plan& plan, std::size_t index) { return fmt::format("{}/proxy{}.backend", plan.folder, index + 1); }
+std::string backend_file(const Plan& plan, std::size_t index) {
+  return fmt::format("{}/proxy{}.backend", plan.folder, index + 1);
+}
 
 }  // namespace
 
 Proxies::Proxies(Plan& plan) : plan_(plan), proxies_(static_cast<std::size_t>(plan.proxies)) {
-  if (fmt::format("{}/.s.PGSQL.{}", plan.folder, plan.proxies).size() >= sizeof sockaddr_un{}.sun_path)
-    throw UsageError(fmt::format("--proxies: {} is too long for the path of a socket; give a shorter TMPDIR", plan.folder));
+  if (fmt::format("{}/.s.PGSQL.{}", plan.folder, plan.proxies).size() >=
+      sizeof sockaddr_un{}.sun_path)
+    throw UsageError(fmt::format(
+        "--proxies: {} is too long for the path of a socket; give a shorter TMPDIR", plan.folder));
   const std::string own = named(plan.url, plan.names.application() + "-proxy");
   for (std::size_t index = 0; index < proxies_.size(); ++index) {
     std::string backend = own;
@@ -54,7 +58,8 @@ Proxies::Proxies(Plan& plan) : plan_(plan), proxies_(static_cast<std::size_t>(pl
     } catch (const Unavailable&) { throw; } catch (const Error&) {
       // The server requires TLS, so there is no relay between this proxy and the server.
     }
-    fronts_.push_back(std::make_unique<Relay>(plan.url, RelayTarget{.host = plan.folder, .port = std::to_string(index + 1)}));
+    fronts_.push_back(std::make_unique<Relay>(
+        plan.url, RelayTarget{.host = plan.folder, .port = std::to_string(index + 1)}));
     plan.proxy_ports.push_back(fronts_.back()->port());
     // A file instead of an argument, because the URL may contain a password and everybody can read
     // arguments; nobody else can read this folder.
@@ -84,20 +89,22 @@ void Proxies::start(std::size_t index) {
   Proxy& proxy = proxies_[index];
   ++proxy.life;
   const std::string log = log_of(index);
-  std::vector<std::string> words = {plan_.program,     "proxy",
-                                    "--listen",        fmt::format("unix:{}/.s.PGSQL.{}", plan_.folder, index + 1),
-                                    "--backend-file",  backend_file(plan_, index),
-                                    "--schema",        plan_.schema,
-                                    "--enforce",       plan_.enforce,
-                                    "--drain-timeout", "2s",
-                                    "--threads",       "2"};
+  std::vector<std::string> words = {
+      plan_.program,     "proxy",
+      "--listen",        fmt::format("unix:{}/.s.PGSQL.{}", plan_.folder, index + 1),
+      "--backend-file",  backend_file(plan_, index),
+      "--schema",        plan_.schema,
+      "--enforce",       plan_.enforce,
+      "--drain-timeout", "2s",
+      "--threads",       "2"};
   // Sessions of a storm last for only a few writes, but are to have seats even so.
   if (engine_of(plan_.url) == Engine::postgresql) words.insert(words.end(), {"--seats", "eager"});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  std::vector<std::string> settings =
-      environment_with(plan_.clocks != nullptr ? plan_.clocks->settings(fmt::format("proxy{}", index + 1)) : std::vector<std::string>());
+  std::vector<std::string> settings = environment_with(
+      plan_.clocks != nullptr ? plan_.clocks->settings(fmt::format("proxy{}", index + 1))
+                              : std::vector<std::string>());
   std::vector<char*> envp;
   for (std::string& setting : settings) envp.push_back(setting.data());
   envp.push_back(nullptr);
@@ -137,7 +144,8 @@ void Proxies::start_all(milliseconds patience) {
         proxy.pid = -1;
       }
       if (ended || std::chrono::steady_clock::now() >= end)
-        throw Error(fmt::format("storm: proxy {} did not start: {}", index + 1, ended ? last_line(log_of(index)) : why));
+        throw Error(fmt::format("storm: proxy {} did not start: {}", index + 1,
+                                ended ? last_line(log_of(index)) : why));
       std::this_thread::sleep_for(milliseconds(20));
     }
   }

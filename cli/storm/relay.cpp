@@ -54,7 +54,9 @@ RelayTarget plain(RelayTarget target) {
 Relay::Relay(const std::string& url) : Relay(url, plain(locate(url))) {}
 
 Relay::Relay(const std::string& url, RelayTarget target)
-    : target_(std::move(target)), listener_(listen_on_loopback()), url_(through(url, listener_.port)) {
+    : target_(std::move(target)),
+      listener_(listen_on_loopback()),
+      url_(through(url, listener_.port)) {
   thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
 }
 
@@ -69,7 +71,8 @@ bool Relay::lose(Loss loss, std::chrono::milliseconds pause, std::chrono::millis
   pause_ms_ = pause.count();
   armed_ = static_cast<int>(loss);
   const auto end = std::chrono::steady_clock::now() + patience;
-  while (armed_ != -1 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (armed_ != -1 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   return armed_.exchange(-1) == -1;
 }
 
@@ -77,7 +80,8 @@ int Relay::cut(int most, bool reset, std::chrono::milliseconds patience) {
   cut_ = 0;
   to_cut_ = reset ? -most : most;
   const auto end = std::chrono::steady_clock::now() + patience;
-  while (to_cut_ != 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (to_cut_ != 0 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   return to_cut_.exchange(0) == 0 ? cut_.load() : 0;
 }
 
@@ -135,8 +139,10 @@ void Relay::queue(Way& way, std::string_view bytes, bool from_client, Time now) 
     // Half of the cuts are within the first bytes, in headers and small messages, where a reader
     // must reassemble most.
     const std::size_t most = random_() % 2 == 0 ? 16 : bytes.size();
-    const std::size_t size = left <= 1 ? bytes.size() : std::min<std::size_t>(bytes.size(), 1 + random_() % most);
-    const std::chrono::milliseconds pause(static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(delay_.most.count() + 1)));
+    const std::size_t size =
+        left <= 1 ? bytes.size() : std::min<std::size_t>(bytes.size(), 1 + random_() % most);
+    const std::chrono::milliseconds pause(
+        static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(delay_.most.count() + 1)));
     way.pieces.push_back({std::string(bytes.substr(0, size)), 0, now + pause, arrivals_, true});
     bytes.remove_prefix(size);
     ++held_pieces_;
@@ -148,7 +154,8 @@ void Relay::queue(Way& way, std::string_view bytes, bool from_client, Time now) 
 bool Relay::take(Pair& pair, bool from_client, Time now) {
   Way& way = from_client ? pair.to_server : pair.to_client;
   std::array<char, read_max> bytes;
-  const ssize_t count = recv(from_client ? pair.client : pair.server, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  const ssize_t count =
+      recv(from_client ? pair.client : pair.server, bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return true;
   if (count <= 0) {
     way.ended = true;
@@ -156,7 +163,8 @@ bool Relay::take(Pair& pair, bool from_client, Time now) {
   }
   const std::string_view chunk(bytes.data(), static_cast<std::size_t>(count));
   if (from_client && has_tsql_commit(chunk)) pair.commits = true;
-  const bool commits = !from_client && (std::exchange(pair.commits, false) || chunk.find(commit_answer) != std::string_view::npos);
+  const bool commits = !from_client && (std::exchange(pair.commits, false) ||
+                                        chunk.find(commit_answer) != std::string_view::npos);
   const auto until = [&] { return now + std::chrono::milliseconds(pause_ms_); };
   int armed = armed_;
   if (armed == static_cast<int>(from_client ? Loss::client_swallowed : Loss::server_swallowed)) {
@@ -186,8 +194,9 @@ void Relay::deliver(Pair& pair, bool to_server, Time now) {
     Piece& piece = way.pieces.front();
     // Pieces leave in order, so a delayed piece delays those after it.
     if (piece.due > now) return;
-    const ssize_t sent = send(to_server ? pair.server : pair.client, piece.bytes.data() + piece.sent, piece.bytes.size() - piece.sent,
-                              MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent =
+        send(to_server ? pair.server : pair.client, piece.bytes.data() + piece.sent,
+             piece.bytes.size() - piece.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       way.full = true;
       return;
@@ -252,10 +261,12 @@ void Relay::run(std::stop_token stop) {
       if (now >= pair.until) close_both(pair, false);
     }
     std::erase_if(pairs_, [](const Pair& pair) { return pair.over; });
-    waits.assign(1, {listener_.descriptor, static_cast<short>(pairs_.size() < pairs_max ? POLLIN : 0), 0});
+    waits.assign(
+        1, {listener_.descriptor, static_cast<short>(pairs_.size() < pairs_max ? POLLIN : 0), 0});
     for (const Pair& pair : pairs_) {
       const auto wanted = [](const Way& in, const Way& out) {
-        return static_cast<short>((!in.ended && in.bytes < held_max ? POLLIN : 0) | (out.full ? POLLOUT : 0));
+        return static_cast<short>((!in.ended && in.bytes < held_max ? POLLIN : 0) |
+                                  (out.full ? POLLOUT : 0));
       };
       const short client = pair.silent ? short{0} : wanted(pair.to_server, pair.to_client),
                   server = pair.silent ? short{0} : wanted(pair.to_client, pair.to_server);
@@ -264,8 +275,12 @@ void Relay::run(std::stop_token stop) {
       waits.push_back({client == 0 ? -1 : pair.client, client, 0});
       waits.push_back({server == 0 ? -1 : pair.server, server, 0});
     }
-    const auto pause = std::chrono::ceil<std::chrono::milliseconds>(next - std::chrono::steady_clock::now()).count();
-    if (poll(waits.data(), waits.size(), static_cast<int>(std::clamp<std::int64_t>(pause, 0, 20))) <= 0) continue;
+    const auto pause =
+        std::chrono::ceil<std::chrono::milliseconds>(next - std::chrono::steady_clock::now())
+            .count();
+    if (poll(waits.data(), waits.size(),
+             static_cast<int>(std::clamp<std::int64_t>(pause, 0, 20))) <= 0)
+      continue;
     now = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
       Pair& pair = pairs_[i];
@@ -274,7 +289,8 @@ void Relay::run(std::stop_token stop) {
       if (server != 0) pair.to_server.full = false;
       bool goes_on = true;
       if ((client & ~POLLOUT) != 0 && !pair.to_server.ended) goes_on = take(pair, true, now);
-      if (goes_on && !pair.silent && (server & ~POLLOUT) != 0 && !pair.to_client.ended) goes_on = take(pair, false, now);
+      if (goes_on && !pair.silent && (server & ~POLLOUT) != 0 && !pair.to_client.ended)
+        goes_on = take(pair, false, now);
       if (!goes_on) close_both(pair, false);
     }
     if (waits[0].revents == 0) continue;

@@ -56,7 +56,8 @@ std::string check_statement(Engine engine, const std::string& schema);  // $1 sc
 bool on_sqlserver(std::string_view fault, bool proxies);
 // The first returns up to `most` other sessions with that application name, in no order; the second
 // ends sessions.
-std::vector<std::string> sessions_of(Engine engine, Sql& sql, const std::string& application, int most);
+std::vector<std::string> sessions_of(Engine engine, Sql& sql, const std::string& application,
+                                     int most);
 void end_sessions(Engine engine, Sql& sql, const std::vector<std::string>& those);
 
 // The same for ODBC.

@@ -37,7 +37,8 @@ std::string value_of(const Attributes& attributes, std::initializer_list<std::st
 
 std::string url_of(const Attributes& attributes, Maker maker) {
   std::string url = "odbc:";
-  for (const auto& [key, value] : attributes) url += fmt::format("{}={};", key, odbc::quoted_value(key, value, maker));
+  for (const auto& [key, value] : attributes)
+    url += fmt::format("{}={};", key, odbc::quoted_value(key, value, maker));
   return url;
 }
 
@@ -47,16 +48,19 @@ class Odbc final : public Sql {
 
   Table run(const std::string& statement, const std::vector<std::string>& values) override {
     const std::vector<Value> bound(values.begin(), values.end());
-    const std::string text = spoken(client_.family() == Family::sqlserver ? Engine::sqlserver : Engine::postgresql, statement);
-    const Rows rows = client_.execute(odbc::marked(text, bound.size(), client_.family()), bound, false,
-                                      statement.starts_with("COMMIT") ? Phase::commit : Phase::before_commit);
+    const std::string text = spoken(
+        client_.family() == Family::sqlserver ? Engine::sqlserver : Engine::postgresql, statement);
+    const Rows rows =
+        client_.execute(odbc::marked(text, bound.size(), client_.family()), bound, false,
+                        statement.starts_with("COMMIT") ? Phase::commit : Phase::before_commit);
     if (statement == "BEGIN") open_ = true;
     if (statement == "COMMIT") open_ = false;
     Table table;
     table.affected = rows.affected;
     for (const Row& row : rows.rows) {
       auto& cells = table.rows.emplace_back();
-      for (const Value& value : row) cells.push_back(value.is_null() ? std::string() : value.as_text());
+      for (const Value& value : row)
+        cells.push_back(value.is_null() ? std::string() : value.as_text());
     }
     return table;
   }
@@ -84,8 +88,10 @@ std::unique_ptr<Sql> connect_odbc(const std::string& url) { return std::make_uni
 
 Engine engine_of_odbc(const std::string& url) {
   // dialect_of() throws for databases that have no layer 1.
-  return odbc::dialect_of(odbc::family_of(odbc::connection_string_of(url).maker)).family == Family::sqlserver ? Engine::sqlserver
-                                                                                                              : Engine::postgresql;
+  return odbc::dialect_of(odbc::family_of(odbc::connection_string_of(url).maker)).family ==
+                 Family::sqlserver
+             ? Engine::sqlserver
+             : Engine::postgresql;
 }
 
 std::string named_odbc(const std::string& url, const std::string& application_name) {
@@ -95,7 +101,9 @@ std::string named_odbc(const std::string& url, const std::string& application_na
   else {
     const std::string before = value_of(attributes, {"pqopt"});
     const auto place = before.find(" options=-csearch_path=");  // added by placed_odbc()
-    set(attributes, "pqopt", "application_name=" + application_name + (place == std::string::npos ? "" : before.substr(place)));
+    set(attributes, "pqopt",
+        "application_name=" + application_name +
+            (place == std::string::npos ? "" : before.substr(place)));
   }
   return url_of(attributes, text.maker);
 }
@@ -125,20 +133,24 @@ std::string beside(const std::string& url, int port) {
   // Change only the server's part of the text, because programs in other languages parse this URL
   // themselves. The last @ before the ? ends the login.
   const auto at = url.rfind('@', url.find('?'));
-  return url.substr(0, at + 1) + fmt::format("127.0.0.1:{}", port) + url.substr(std::min(url.find_first_of("/?", at), url.size()));
+  return url.substr(0, at + 1) + fmt::format("127.0.0.1:{}", port) +
+         url.substr(std::min(url.find_first_of("/?", at), url.size()));
 }
 
 std::pair<std::string, std::string> place_of_odbc(const std::string& url) {
   const auto text = odbc::connection_string_of(url);
   const bool tsql = odbc::family_of(text.maker) == Family::sqlserver;
   Odbc session(url);
-  const Table encrypted =
-      session.run(tsql ? "SELECT CASE WHEN encrypt_option = 'TRUE' THEN 1 ELSE 0 END FROM sys.dm_exec_connections WHERE session_id = @@SPID"
-                       : "SELECT CASE WHEN ssl THEN 1 ELSE 0 END FROM pg_stat_ssl WHERE pid = pg_backend_pid()",
-                  {});
-  if (encrypted.rows.empty() || encrypted.rows[0][0] != "0") throw Error("the connection is encrypted");
+  const Table encrypted = session.run(
+      tsql ? "SELECT CASE WHEN encrypt_option = 'TRUE' THEN 1 ELSE 0 END FROM "
+             "sys.dm_exec_connections WHERE session_id = @@SPID"
+           : "SELECT CASE WHEN ssl THEN 1 ELSE 0 END FROM pg_stat_ssl WHERE pid = pg_backend_pid()",
+      {});
+  if (encrypted.rows.empty() || encrypted.rows[0][0] != "0")
+    throw Error("the connection is encrypted");
   const Attributes attributes = odbc::attributes_of(text.text);
-  std::string host = value_of(attributes, {"server", "servername"}), port = value_of(attributes, {"port"});
+  std::string host = value_of(attributes, {"server", "servername"}),
+              port = value_of(attributes, {"port"});
   if (text.maker == Maker::microsoft) {
     if (host.starts_with("tcp:")) host.erase(0, 4);
     if (const auto comma = host.find(','); comma != std::string::npos) {

@@ -34,7 +34,8 @@ class Postgres final : public Sql {
     std::vector<const char*> pointers;
     for (const std::string& value : values) pointers.push_back(value.c_str());
     const std::unique_ptr<PGresult, ResultDeleter> result(
-        PQexecParams(connection_, statement.c_str(), static_cast<int>(pointers.size()), nullptr, pointers.data(), nullptr, nullptr, 0));
+        PQexecParams(connection_, statement.c_str(), static_cast<int>(pointers.size()), nullptr,
+                     pointers.data(), nullptr, nullptr, 0));
     const ExecStatusType status = PQresultStatus(result.get());
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) fail(statement, result.get());
     // PostgreSQL answers COMMIT of a failed transaction with success, but has rolled it back.
@@ -45,7 +46,8 @@ class Postgres final : public Sql {
     table.affected = *affected == '\0' ? 0 : std::stoll(affected);
     for (int row = 0; row < PQntuples(result.get()); ++row) {
       auto& cells = table.rows.emplace_back();
-      for (int column = 0; column < PQnfields(result.get()); ++column) cells.emplace_back(PQgetvalue(result.get(), row, column));
+      for (int column = 0; column < PQnfields(result.get()); ++column)
+        cells.emplace_back(PQgetvalue(result.get(), row, column));
     }
     return table;
   }
@@ -53,7 +55,8 @@ class Postgres final : public Sql {
   void run_text(const std::string& text) override {
     const std::unique_ptr<PGresult, ResultDeleter> result(PQexec(connection_, text.c_str()));
     const ExecStatusType status = PQresultStatus(result.get());
-    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) fail(text.ends_with("COMMIT") ? "COMMIT" : text, result.get());
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+      fail(text.ends_with("COMMIT") ? "COMMIT" : text, result.get());
     if (text.ends_with("COMMIT") && std::string_view(PQcmdStatus(result.get())) != "COMMIT")
       throw DatabaseError("the transaction had failed and was rolled back", "25P02");
   }
@@ -84,6 +87,8 @@ class Postgres final : public Sql {
 
 }  // namespace
 
-std::unique_ptr<Sql> connect_postgres(const std::string& url) { return std::make_unique<Postgres>(url); }
+std::unique_ptr<Sql> connect_postgres(const std::string& url) {
+  return std::make_unique<Postgres>(url);
+}
 
 }  // namespace termgate::cli::storm

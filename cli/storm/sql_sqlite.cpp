@@ -15,7 +15,9 @@ namespace {
 class Sqlite final : public Sql {
  public:
   explicit Sqlite(const std::string& path) {
-    if (sqlite3_open_v2(path.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK) {
+    if (sqlite3_open_v2(path.c_str(), &db_,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                        nullptr) != SQLITE_OK) {
       const std::string why = sqlite3_errmsg(db_);
       sqlite3_close(db_);
       throw Unavailable("no connection: " + why);
@@ -34,7 +36,9 @@ class Sqlite final : public Sql {
     const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> owner(prepared, sqlite3_finalize);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const int at = sqlite3_bind_parameter_index(prepared, fmt::format("${}", i + 1).c_str());
-      if (at > 0) sqlite3_bind_text(prepared, at, values[i].data(), static_cast<int>(values[i].size()), SQLITE_STATIC);
+      if (at > 0)
+        sqlite3_bind_text(prepared, at, values[i].data(), static_cast<int>(values[i].size()),
+                          SQLITE_STATIC);
     }
     Table table;
     int status = 0;
@@ -50,7 +54,9 @@ class Sqlite final : public Sql {
     return table;
   }
 
-  void run_text(const std::string&) override { throw Error("storm: one text of several statements is PostgreSQL's"); }
+  void run_text(const std::string&) override {
+    throw Error("storm: one text of several statements is PostgreSQL's");
+  }
 
   bool lost() const override { return false; }
 
@@ -72,6 +78,8 @@ class Sqlite final : public Sql {
 
 }  // namespace
 
-std::unique_ptr<Sql> connect_sqlite(const std::string& url) { return std::make_unique<Sqlite>(bench::sqlite_path(url)); }
+std::unique_ptr<Sql> connect_sqlite(const std::string& url) {
+  return std::make_unique<Sqlite>(bench::sqlite_path(url));
+}
 
 }  // namespace termgate::cli::storm

@@ -114,7 +114,8 @@ struct Between {
 std::unique_ptr<Proxies> proxies_of(const Arguments& arguments, Plan& plan) {
   auto proxies = std::make_unique<Proxies>(plan);
   if (!proxies->has_back() && has(plan, "cut-back")) {
-    if (arguments.maybe("faults")) throw UsageError("--faults cut-back: the connection is encrypted");
+    if (arguments.maybe("faults"))
+      throw UsageError("--faults cut-back: the connection is encrypted");
     std::erase(plan.faults, "cut-back");
   }
   return proxies;
@@ -136,7 +137,8 @@ std::unique_ptr<Relay> relay_of(const Arguments& arguments, Plan& plan) {
     return relay;
   } catch (const Error& error) {
     for (const char* fault : {"lose", "delay", "half-open"}) {
-      if (arguments.maybe("faults") && has(plan, fault)) throw UsageError(fmt::format("--faults {}: {}", fault, error.what()));
+      if (arguments.maybe("faults") && has(plan, fault))
+        throw UsageError(fmt::format("--faults {}: {}", fault, error.what()));
       std::erase(plan.faults, fault);
     }
     return nullptr;
@@ -144,7 +146,8 @@ std::unique_ptr<Relay> relay_of(const Arguments& arguments, Plan& plan) {
 }
 #endif
 
-Between between_of([[maybe_unused]] const Arguments& arguments, [[maybe_unused]] Plan& plan, [[maybe_unused]] Ground& ground) {
+Between between_of([[maybe_unused]] const Arguments& arguments, [[maybe_unused]] Plan& plan,
+                   [[maybe_unused]] Ground& ground) {
   Between between;
 #ifdef TERMGATE_WITH_POSTGRES
   if (plan.proxies > 0) {
@@ -165,7 +168,8 @@ Between between_of([[maybe_unused]] const Arguments& arguments, [[maybe_unused]]
 // breach.
 class Storm {
  public:
-  Storm(const Arguments& arguments, Plan& plan, Ground& ground, History& history, Folder& folder, Between& between)
+  Storm(const Arguments& arguments, Plan& plan, Ground& ground, History& history, Folder& folder,
+        Between& between)
       : arguments_(arguments),
         plan_(plan),
         ground_(ground),
@@ -181,15 +185,19 @@ class Storm {
   int run() {
     do {
       round();
-    } while (judgement_.verdict.breaches.empty() && judgement_.hostages.empty() && judgement_.unjudged.empty() &&
-             std::chrono::steady_clock::now() < end_ && !interrupted);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+    } while (judgement_.verdict.breaches.empty() && judgement_.hostages.empty() &&
+             judgement_.unjudged.empty() && std::chrono::steady_clock::now() < end_ &&
+             !interrupted);
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
     if (crew_.ended_by_themselves() > 0)
-      judgement_.unjudged.push_back(fmt::format("{} leaders ended unexpectedly; their output is above", crew_.ended_by_themselves()));
+      judgement_.unjudged.push_back(fmt::format(
+          "{} leaders ended unexpectedly; their output is above", crew_.ended_by_themselves()));
 #ifdef TERMGATE_WITH_POSTGRES
     if (proxies_ != nullptr && proxies_->ended_by_themselves() > 0)
       judgement_.unjudged.push_back(
-          fmt::format("{} proxies ended by themselves, the last one with: {}", proxies_->ended_by_themselves(), proxies_->last_words()));
+          fmt::format("{} proxies ended by themselves, the last one with: {}",
+                      proxies_->ended_by_themselves(), proxies_->last_words()));
 #endif
     std::int64_t evictions = 0;
     try {
@@ -198,11 +206,13 @@ class Storm {
       // judge() has already noted it as not judged.
     }
     const bool right = plan_.naive.empty() && plan_.enforce == "on";
-    const bool keep = arguments_.flag("keep") || !judgement_.findings.empty() || !judgement_.hostages.empty() ||
+    const bool keep = arguments_.flag("keep") || !judgement_.findings.empty() ||
+                      !judgement_.hostages.empty() ||
                       (!judgement_.verdict.breaches.empty() && right);
     folder_.keep = keep;
     const bool cleared = !keep && ground_.clear();
-    return report(plan_, arguments_, history_, judgement_, crew_, faults_, evictions, seconds, cleared, keep ? folder_.path() : "");
+    return report(plan_, arguments_, history_, judgement_, crew_, faults_, evictions, seconds,
+                  cleared, keep ? folder_.path() : "");
   }
 
  private:
@@ -228,7 +238,8 @@ class Storm {
     }
     history_.read_on();
     judgement_ = judge(plan_, ground_, history_, faults_);
-    for (std::string& problem : faults_.problems()) judgement_.unjudged.push_back(std::move(problem));
+    for (std::string& problem : faults_.problems())
+      judgement_.unjudged.push_back(std::move(problem));
   }
 
   // Causes faults and prints statistics until then.
@@ -244,15 +255,17 @@ class Storm {
 #endif
       faults_.tick();
       std::this_thread::sleep_for(milliseconds(5));
-      if (now - printed < std::max(milliseconds(isatty(STDERR_FILENO) ? 250 : 10'000), 20 * cost)) continue;
+      if (now - printed < std::max(milliseconds(isatty(STDERR_FILENO) ? 250 : 10'000), 20 * cost))
+        continue;
       printed = now;
       history_.read_on();
       const Figures figures = figures_of(history_, crew_.stops());
       cost = std::chrono::duration_cast<milliseconds>(Clock::now() - now);
-      const std::string line = fmt::format("storm {}: {} of {} s: {} writes, {} refused as stale, {} takeovers, {} unanswered", plan_.seed,
-                                           std::chrono::duration_cast<std::chrono::seconds>(now - begun_).count(),
-                                           std::chrono::duration_cast<std::chrono::seconds>(plan_.time).count(), figures.acknowledged,
-                                           figures.stale, figures.takeovers, figures.unanswered);
+      const std::string line = fmt::format(
+          "storm {}: {} of {} s: {} writes, {} refused as stale, {} takeovers, {} unanswered",
+          plan_.seed, std::chrono::duration_cast<std::chrono::seconds>(now - begun_).count(),
+          std::chrono::duration_cast<std::chrono::seconds>(plan_.time).count(),
+          figures.acknowledged, figures.stale, figures.takeovers, figures.unanswered);
       if (isatty(STDERR_FILENO)) progress.show(line);
       else if (!arguments_.json()) fmt::print(stderr, "{}\n", line);
     }
@@ -308,51 +321,73 @@ int run(const Arguments& arguments) {
 
 void add_storm_command(std::vector<Command>& commands) {
   std::string help =
-      "A torture test. Leader processes take over from one another and write with many connections, while a schedule, which --seed "
-      "repeats,\nstops (SIGSTOP), kills, cuts off and blocks them. Afterwards what each of them saw is compared with the database's "
-      "content\n(docs/evidence/storm.md). Use a database that may be disturbed.\n\n  termgate storm --db "
+      "A torture test. Leader processes take over from one another and write with many "
+      "connections, while a schedule, which --seed "
+      "repeats,\nstops (SIGSTOP), kills, cuts off and blocks them. Afterwards what each of them "
+      "saw is compared with the database's "
+      "content\n(docs/evidence/storm.md). Use a database that may be disturbed.\n\n  termgate "
+      "storm --db "
       "postgresql://postgres@127.0.0.1/scratch --seconds 60\n"
-      "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --proxies 2     through its own proxies, which are killed and cut off "
+      "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --proxies 2     through its "
+      "own proxies, which are killed and cut off "
       "too\n"
-      "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --server-restart 'pg_ctl -D DIR -m immediate restart'\n"
-      "  termgate storm --db sqlserver://USER:PASSWORD@127.0.0.1/scratch     through ODBC; odbc:… for PostgreSQL too\n"
+      "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --server-restart 'pg_ctl -D "
+      "DIR -m immediate restart'\n"
+      "  termgate storm --db sqlserver://USER:PASSWORD@127.0.0.1/scratch     through ODBC; odbc:… "
+      "for PostgreSQL too\n"
       "  termgate storm --db sqlite:scratch.db     with a file\n"
-      "  termgate storm --db sqlite:scratch.db --naive max-term     a faulty boundary in the same storm; --naive list\n\n"
-      "Exit status: 0 all guarantees kept, 1 one is broken or it could not be judged, 2 wrong usage. Faults:\n";
-  for (const storm::Fault& fault : storm::all_faults()) help += fmt::format("  {:<18}{}\n", fault.name, fault.what);
+      "  termgate storm --db sqlite:scratch.db --naive max-term     a faulty boundary in the same "
+      "storm; --naive list\n\n"
+      "Exit status: 0 all guarantees kept, 1 one is broken or it could not be judged, 2 wrong "
+      "usage. Faults:\n";
+  for (const storm::Fault& fault : storm::all_faults())
+    help += fmt::format("  {:<18}{}\n", fault.name, fault.what);
   commands.push_back(
       {"storm",
        "torture-test fencing on your own database",
        help,
        [](po::options_description& o) {
          const auto text = [] { return po::value<std::string>(); };
-         o.add_options()("leaders", text(), "leader processes, 2 to 64 (3)")("scopes", text(), "scopes that they compete for (2)")(
-             "writers", text(), "writer threads for each leader and scope (2)")("seconds", text(), "how long (60)")(
-             "seed", text(), "seed of all random choices (from the clock)")("ttl", text(), "of the leases (400ms)")(
-             "pace", text(), "of the writers: usual, with pauses between and inside writes, or full, almost without (usual)")(
-             "faults", text(), "which faults, separated by commas, or none (all that apply to the database)")(
+         o.add_options()("leaders", text(), "leader processes, 2 to 64 (3)")(
+             "scopes", text(), "scopes that they compete for (2)")(
+             "writers", text(), "writer threads for each leader and scope (2)")(
+             "seconds", text(), "how long (60)")("seed", text(),
+                                                 "seed of all random choices (from the clock)")(
+             "ttl", text(), "of the leases (400ms)")(
+             "pace", text(),
+             "of the writers: usual, with pauses between and inside writes, or full, almost "
+             "without (usual)")(
+             "faults", text(),
+             "which faults, separated by commas, or none (all that apply to the database)")(
              "naive", text(), "a faulty boundary instead of Termgate's; list prints their names")(
-             "proxies", text(), "write through this many proxies, started by the storm, which do the checks (1 to 8)")(
-             "enforce", text(), "mode of the proxies: on, or observe, which must be found broken (on)")(
-             "libfaketime", text(), "the library that steps the clocks of leaders and proxies (Debian's path)")(
-             "server-clock", text(), "the FAKETIME_TIMESTAMP_FILE of the PostgreSQL server, to step the server's clock")(
-             "server-restart", text(), "a shell command that kills and restarts the PostgreSQL server; run every few seconds")(
-             "judge-every", text(), "also judge at this interval, and end at the first breach (only at the end)")("keep", po::bool_switch(),
-                                                                                                                  "keep tables and logs");
+             "proxies", text(),
+             "write through this many proxies, started by the storm, which do the checks (1 to 8)")(
+             "enforce", text(),
+             "mode of the proxies: on, or observe, which must be found broken (on)")(
+             "libfaketime", text(),
+             "the library that steps the clocks of leaders and proxies (Debian's path)")(
+             "server-clock", text(),
+             "the FAKETIME_TIMESTAMP_FILE of the PostgreSQL server, to step the server's clock")(
+             "server-restart", text(),
+             "a shell command that kills and restarts the PostgreSQL server; run every few "
+             "seconds")(
+             "judge-every", text(),
+             "also judge at this interval, and end at the first breach (only at the end)")(
+             "keep", po::bool_switch(), "keep tables and logs");
        },
        {},
        storm::run});
-  commands.push_back(
-      {"storm-leader",
-       "one leader of a storm",
-       "Started by `termgate storm`.",
-       [](po::options_description& o) {
-         for (const char* name : {"who", "run", "seed", "scopes", "writers", "ttl", "pace", "naive", "log", "proxies", "skew"})
-           o.add_options()(name, po::value<std::string>(), "");
-       },
-       {},
-       storm::lead,
-       true});
+  commands.push_back({"storm-leader",
+                      "one leader of a storm",
+                      "Started by `termgate storm`.",
+                      [](po::options_description& o) {
+                        for (const char* name : {"who", "run", "seed", "scopes", "writers", "ttl",
+                                                 "pace", "naive", "log", "proxies", "skew"})
+                          o.add_options()(name, po::value<std::string>(), "");
+                      },
+                      {},
+                      storm::lead,
+                      true});
   commands.push_back({"storm-holder",
                       "a leader that freezes in a transaction",
                       "Started by `termgate storm`.",

@@ -24,12 +24,15 @@ using std::chrono::milliseconds;
 // Random choices of one participant, repeatable from the seed.
 class Choice {
  public:
-  Choice(std::uint64_t seed, std::string_view who) : random_(seed ^ std::hash<std::string_view>{}(who)) {}
+  Choice(std::uint64_t seed, std::string_view who)
+      : random_(seed ^ std::hash<std::string_view>{}(who)) {}
   std::int64_t number(std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(high - low + 1));
   }
   bool in(int of_hundred) { return number(1, 100) <= of_hundred; }
-  milliseconds span(milliseconds low, milliseconds high) { return milliseconds(number(low.count(), high.count())); }
+  milliseconds span(milliseconds low, milliseconds high) {
+    return milliseconds(number(low.count(), high.count()));
+  }
 
  private:
   std::mt19937_64 random_;
@@ -41,9 +44,12 @@ struct Names {
   std::string scope(int index) const { return "storm-" + run + "-" + std::to_string(index); }
   // A writer's own scope, for which nobody competes.
   std::string scope_of_one(const std::string& leader, int scope_index, int writer) const {
-    return "storm-" + run + "-of-" + leader + "-" + std::to_string(scope_index) + "-" + std::to_string(writer);
+    return "storm-" + run + "-of-" + leader + "-" + std::to_string(scope_index) + "-" +
+           std::to_string(writer);
   }
-  std::string stream(const std::string& scope, int index) const { return scope + "-stream-" + std::to_string(index); }
+  std::string stream(const std::string& scope, int index) const {
+    return scope + "-stream-" + std::to_string(index);
+  }
   std::string rows() const { return "storm_" + run + "_rows"; }  // guarded by the check only
   // Has the same columns as rows(), under `protect`.
   std::string guarded() const { return "storm_" + run + "_guarded"; }
@@ -53,7 +59,9 @@ struct Names {
   // The counter whose numbers are taken on another connection, beside the transaction that writes;
   // its rows have these numbers negated.
   std::string beside(const std::string& scope) const { return scope + " beside"; }
-  std::string leases() const { return "storm_" + run + "_leases"; }  // the naive boundaries' own table of leases
+  std::string leases() const {
+    return "storm_" + run + "_leases";
+  }  // the naive boundaries' own table of leases
   std::string application() const { return "storm-" + run; }
 };
 constexpr int streams_a_scope = 2;
@@ -90,8 +98,10 @@ struct Task {
 class Boundary {
  public:
   virtual ~Boundary() = default;
-  virtual std::optional<Held> acquire(const std::string& scope, const std::string& owner, milliseconds ttl) = 0;
-  virtual bool renew(const std::string& scope, const std::string& owner, Held& held, milliseconds ttl) = 0;
+  virtual std::optional<Held> acquire(const std::string& scope, const std::string& owner,
+                                      milliseconds ttl) = 0;
+  virtual bool renew(const std::string& scope, const std::string& owner, Held& held,
+                     milliseconds ttl) = 0;
   virtual void release(const std::string& scope, const std::string& owner, const Held& held) = 0;
   // Writes the task's rows, numbered in commit order by the scope's counter. Returns the last row's
   // number.
@@ -105,16 +115,18 @@ class Boundary {
 };
 
 // `skew` is how far the process's wall clock is off (`client-clock`).
-std::unique_ptr<Boundary> naive_boundary(std::string_view name, const std::string& url, const Names& names, milliseconds skew);
+std::unique_ptr<Boundary> naive_boundary(std::string_view name, const std::string& url,
+                                         const Names& names, milliseconds skew);
 
 // Writes a task's rows in an open transaction of any kind and returns the last one's number. Parts
 // below `from` exist already and are numbered here. `beside` takes the number, if it is not taken
 // in the transaction itself.
-using Run = std::function<Table(const std::string& statement, const std::vector<std::string>& values)>;
-std::int64_t write_numbered(const Run& run, const Names& names, const std::string& table, const Task& task, int from = 0,
-                            const Run* beside = nullptr);
-void write_unnumbered(const Run& run, const std::string& table, const std::string& id, const std::string& scope, std::int64_t term,
-                      int rows);
+using Run =
+    std::function<Table(const std::string& statement, const std::vector<std::string>& values)>;
+std::int64_t write_numbered(const Run& run, const Names& names, const std::string& table,
+                            const Task& task, int from = 0, const Run* beside = nullptr);
+void write_unnumbered(const Run& run, const std::string& table, const std::string& id,
+                      const std::string& scope, std::int64_t term, int rows);
 
 int lead(const Arguments& arguments);  // the hidden command `storm-leader`
 

@@ -12,7 +12,9 @@ std::string through(const std::string& url, int port) {
   if (is_odbc(url)) return through_odbc(url, port);
 #endif
   // If a parameter occurs twice, libpq uses the last one.
-  return url + fmt::format("&host=127.0.0.1&hostaddr=127.0.0.1&port={}&sslmode=disable&gssencmode=disable", port);
+  return url +
+         fmt::format(
+             "&host=127.0.0.1&hostaddr=127.0.0.1&port={}&sslmode=disable&gssencmode=disable", port);
 }
 
 std::string named(const std::string& url, const std::string& application_name) {

@@ -18,8 +18,8 @@
 namespace termgate::cli::storm {
 
 struct Figures {
-  std::size_t writes = 0, acknowledged = 0, stale = 0, stale_after_stop = 0, failed = 0, unanswered = 0, settled = 0, acquisitions = 0,
-              takeovers = 0, looks = 0;
+  std::size_t writes = 0, acknowledged = 0, stale = 0, stale_after_stop = 0, failed = 0,
+              unanswered = 0, settled = 0, acquisitions = 0, takeovers = 0, looks = 0;
   std::map<std::string, std::size_t> codes;
 };
 
@@ -38,7 +38,8 @@ Judgement judge(const Plan& plan, Ground& ground, const History& history, const 
 
 // Prints the report, as text or JSON. `logs` is the folder that is kept, or empty. Returns the exit
 // code.
-int report(const Plan& plan, const Arguments& arguments, const History& history, const Judgement& judgement, const Crew& crew,
-           const Faults& faults, std::int64_t evictions, double seconds, bool cleared, const std::string& logs);
+int report(const Plan& plan, const Arguments& arguments, const History& history,
+           const Judgement& judgement, const Crew& crew, const Faults& faults,
+           std::int64_t evictions, double seconds, bool cleared, const std::string& logs);
 
 }  // namespace termgate::cli::storm

@@ -35,16 +35,19 @@ struct Place {
 
 Place place_of(const std::string& url) {
   const auto refuse = [](std::string_view why) {
-    return InvalidInput(fmt::format("TG005 --url must be http://HOST:PORT or https://HOST:PORT: {}", why));
+    return InvalidInput(
+        fmt::format("TG005 --url must be http://HOST:PORT or https://HOST:PORT: {}", why));
   };
   Place place;
   const auto scheme_end = url.find("://");
   const std::string scheme = url.substr(0, scheme_end == std::string::npos ? 0 : scheme_end);
-  if (scheme != "http" && scheme != "https" && scheme != "libsql") throw refuse("its scheme is another one");
+  if (scheme != "http" && scheme != "https" && scheme != "libsql")
+    throw refuse("its scheme is another one");
   place.tls = scheme != "http";
   std::string_view rest = std::string_view(url).substr(scheme_end + 3);
   if (rest.ends_with('/')) rest.remove_suffix(1);
-  if (rest.find_first_of("/?#@ \\") != std::string_view::npos) throw refuse("it has a path, a user or parameters");
+  if (rest.find_first_of("/?#@ \\") != std::string_view::npos)
+    throw refuse("it has a path, a user or parameters");
   place.host = rest;
   const auto bracket = rest.rfind(']');
   const auto colon = rest.find(':', bracket == std::string_view::npos ? 0 : bracket);
@@ -54,14 +57,16 @@ Place place_of(const std::string& url) {
   place.address = {std::string(name), static_cast<std::uint16_t>(place.tls ? 443 : 80)};
   if (colon != std::string_view::npos) {
     const std::string_view port = rest.substr(colon + 1);
-    const auto [stopped, error] = std::from_chars(port.data(), port.data() + port.size(), place.address.port);
+    const auto [stopped, error] =
+        std::from_chars(port.data(), port.data() + port.size(), place.address.port);
     if (error != std::errc() || stopped != port.data() + port.size() || place.address.port == 0)
       throw refuse("its port is no number from 1 to 65535");
   }
   return place;
 }
 
-// ------------------------------------------------------------------------------------------------------------ values
+// ------------------------------------------------------------------------------------------------------------
+// values
 
 // Decodes base64. The server sends no padding, and invalid characters make OpenSSL report an error.
 HranaBlob blob_of(std::string text) {
@@ -69,7 +74,8 @@ HranaBlob blob_of(std::string text) {
   const std::size_t bytes = text.size() / 4 * 3 + (text.size() % 4 > 1 ? text.size() % 4 - 1 : 0);
   text.resize((text.size() + 3) / 4 * 4, '=');
   HranaBlob blob{std::string(text.size() / 4 * 3, '\0')};
-  if (EVP_DecodeBlock(reinterpret_cast<unsigned char*>(blob.bytes.data()), reinterpret_cast<const unsigned char*>(text.data()),
+  if (EVP_DecodeBlock(reinterpret_cast<unsigned char*>(blob.bytes.data()),
+                      reinterpret_cast<const unsigned char*>(text.data()),
                       static_cast<int>(text.size())) < 0)
     throw DatabaseError("a blob in the server's answer is not base64");
   blob.bytes.resize(bytes);
@@ -79,9 +85,13 @@ HranaBlob blob_of(std::string text) {
 json::object sent(const HranaValue& value) {
   struct Sent {
     json::object operator()(std::monostate) const { return {{"type", "null"}}; }
-    json::object operator()(std::int64_t number) const { return {{"type", "integer"}, {"value", std::to_string(number)}}; }
+    json::object operator()(std::int64_t number) const {
+      return {{"type", "integer"}, {"value", std::to_string(number)}};
+    }
     json::object operator()(double number) const { return {{"type", "float"}, {"value", number}}; }
-    json::object operator()(const std::string& text) const { return {{"type", "text"}, {"value", text}}; }
+    json::object operator()(const std::string& text) const {
+      return {{"type", "text"}, {"value", text}};
+    }
     json::object operator()(const HranaBlob& blob) const {
       std::string text = sources::base64(blob.bytes);
       while (text.ends_with('=')) text.pop_back();
@@ -111,11 +121,14 @@ HranaRows rows_of(const json::value& result) {
   HranaRows table;
   const json::value& columns = sources::value_at(result, "cols");
   const json::value& rows = sources::value_at(result, "rows");
-  if (!columns.is_array() || !rows.is_array()) throw DatabaseError("the server's answer is no result: cols and rows are missing");
-  for (const json::value& column : columns.get_array()) table.columns.push_back(sources::text_at(column, "name"));
+  if (!columns.is_array() || !rows.is_array())
+    throw DatabaseError("the server's answer is no result: cols and rows are missing");
+  for (const json::value& column : columns.get_array())
+    table.columns.push_back(sources::text_at(column, "name"));
   for (const json::value& row : rows.get_array()) {
     if (!row.is_array() || row.get_array().size() != table.columns.size())
-      throw DatabaseError("a row in the server's answer has not as many values as there are columns");
+      throw DatabaseError(
+          "a row in the server's answer has not as many values as there are columns");
     auto& values = table.rows.emplace_back();
     for (const json::value& value : row.get_array()) values.push_back(received(value));
   }
@@ -124,15 +137,18 @@ HranaRows rows_of(const json::value& result) {
   return table;
 }
 
-// ------------------------------------------------------------------------------------------------------------ errors
+// ------------------------------------------------------------------------------------------------------------
+// errors
 
 [[noreturn]] void fail(const json::value& error) {
-  const std::string message = sources::text_at(error, "message"), code = sources::text_at(error, "code");
+  const std::string message = sources::text_at(error, "message"),
+                    code = sources::text_at(error, "code");
   detail::throw_if_tg(message);
   if (code == "OUTCOME_UNKNOWN") throw OutcomeUnknown(message, code);
   if (code == "SERVER_BUSY") throw Unavailable(message, code);
   if (code.starts_with("SQLITE_BUSY")) throw Conflict(message, code);
-  throw DatabaseError(message.empty() ? "the server refused the request and did not say why" : message, code);
+  throw DatabaseError(
+      message.empty() ? "the server refused the request and did not say why" : message, code);
 }
 
 // Whether the statement may end a transaction. A false positive does no harm: an error is then
@@ -156,7 +172,8 @@ HranaRows HranaClient::execute(const std::string& sql, const std::vector<HranaVa
   json::array arguments;
   for (const HranaValue& value : parameters) arguments.push_back(sent(value));
   json::object statement{{"sql", sql}, {"args", std::move(arguments)}, {"want_rows", true}};
-  const json::value answer = pipeline({{"type", "execute"}, {"stmt", std::move(statement)}}, !open() || commits(sql), options_.timeout);
+  const json::value answer = pipeline({{"type", "execute"}, {"stmt", std::move(statement)}},
+                                      !open() || commits(sql), options_.timeout);
   return rows_of(sources::value_at(answer, "result"));
 }
 
@@ -172,7 +189,8 @@ void HranaClient::close() noexcept {
 
 // Sends a pipeline with one request and returns its response. Afterwards baton_ has what the server
 // keeps; after any status but 200 that is nothing.
-json::value HranaClient::pipeline(json::object request, bool may_commit, std::chrono::milliseconds timeout) {
+json::value HranaClient::pipeline(json::object request, bool may_commit,
+                                  std::chrono::milliseconds timeout) {
   json::object body{{"requests", json::array{std::move(request)}}};
   if (open()) body["baton"] = baton_;
   baton_.clear();
@@ -189,7 +207,8 @@ json::value HranaClient::pipeline(json::object request, bool may_commit, std::ch
   return sources::value_at(result, "response");
 }
 
-HranaClient::Answer HranaClient::post(const std::string& body, bool may_commit, std::chrono::milliseconds timeout) {
+HranaClient::Answer HranaClient::post(const std::string& body, bool may_commit,
+                                      std::chrono::milliseconds timeout) {
   const auto now = std::chrono::steady_clock::now();
   if (connection_.is_open() && now - used_ > idle_max) connection_.close();
   if (connection_.is_open()) connection_.set_deadline(now + timeout);
@@ -206,8 +225,11 @@ HranaClient::Answer HranaClient::post(const std::string& body, bool may_commit, 
   boost::system::error_code error;
   const auto give_up = [&](const std::string& why) {
     connection_.close();
-    if (may_commit) throw OutcomeUnknown(fmt::format("{} did not answer: {}; whether the statement committed is not known", host_, why));
-    throw Unavailable(fmt::format("{} did not answer: {}; its transaction is rolled back", host_, why));
+    if (may_commit)
+      throw OutcomeUnknown(fmt::format(
+          "{} did not answer: {}; whether the statement committed is not known", host_, why));
+    throw Unavailable(
+        fmt::format("{} did not answer: {}; its transaction is rolled back", host_, why));
   };
   http::write(connection_, request, error);
   if (error) give_up(error.message());
@@ -224,7 +246,8 @@ HranaClient::Answer HranaClient::post(const std::string& body, bool may_commit, 
   // Probably the page of a load balancer, or a server of another kind.
   if (answer.status != 200 && sources::text_at(answer.body, "message").empty()) {
     if (answer.status >= 500) give_up(fmt::format("status {} and no reason", answer.status));
-    const std::string why = fmt::format("{} answered with status {} and no reason: is it a libSQL server?", host_, answer.status);
+    const std::string why = fmt::format(
+        "{} answered with status {} and no reason: is it a libSQL server?", host_, answer.status);
     answer.body = json::object{{"message", why}, {"code", fmt::format("HTTP_{}", answer.status)}};
   }
   return answer;

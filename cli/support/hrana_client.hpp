@@ -69,7 +69,8 @@ class HranaClient {
     unsigned status;
     boost::json::value body;
   };
-  boost::json::value pipeline(boost::json::object request, bool may_commit, std::chrono::milliseconds timeout);
+  boost::json::value pipeline(boost::json::object request, bool may_commit,
+                              std::chrono::milliseconds timeout);
   Answer post(const std::string& body, bool may_commit, std::chrono::milliseconds timeout);
 
   const Options options_;

@@ -21,7 +21,8 @@ class OdbcClient {
  public:
   // `url`: odbc:… or sqlserver://…; gives up after 10 s.
   explicit OdbcClient(const std::string& url)
-      : text_(detail::odbc::connection_string_of(url)), family_(detail::odbc::family_of(text_.maker)) {
+      : text_(detail::odbc::connection_string_of(url)),
+        family_(detail::odbc::family_of(text_.maker)) {
     guarded(detail::odbc::Phase::connect, [&] {
       connection_ = std::make_unique<detail::odbc::Connection>(text_, std::chrono::seconds(10));
       return connection_->run(detail::odbc::dialect_of(family_).on_connect);
@@ -39,7 +40,9 @@ class OdbcClient {
   // unknown.
   Rows execute(const detail::odbc::Marked& statement, std::span<const Value> values, bool keep,
                detail::odbc::Phase phase = detail::odbc::Phase::before_commit) {
-    return guarded(phase, [&] { return connection_->execute(statement, values, keep, std::chrono::milliseconds(0)); });
+    return guarded(phase, [&] {
+      return connection_->execute(statement, values, keep, std::chrono::milliseconds(0));
+    });
   }
   bool lost() const { return connection_->broken() || connection_->looks_dead(); }
   // Rolls back an open transaction; gives the connection up if that fails.
@@ -55,7 +58,8 @@ class OdbcClient {
     try {
       return step();
     } catch (detail::odbc::OdbcError& failure) {
-      for (auto& one : failure.diagnostics) one.message = detail::odbc::redacted(std::move(one.message), text_.secrets);
+      for (auto& one : failure.diagnostics)
+        one.message = detail::odbc::redacted(std::move(one.message), text_.secrets);
       detail::odbc::throw_for(failure, phase, family_);
     }
   }

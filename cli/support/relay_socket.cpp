@@ -21,7 +21,9 @@
 namespace termgate::cli {
 namespace {
 
-std::string text_of(const char* text) { return text == nullptr ? std::string() : std::string(text); }
+std::string text_of(const char* text) {
+  return text == nullptr ? std::string() : std::string(text);
+}
 
 int connected(int family, const sockaddr* there, socklen_t size) {
   const int server = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -44,8 +46,11 @@ RelayTarget locate(const std::string& url) {
   using Held = std::unique_ptr<PGconn, decltype(&PQfinish)>;
   Held connection(PQconnectdb(url.c_str()), PQfinish);
   if (PQstatus(connection.get()) != CONNECTION_OK)
-    throw Unavailable(fmt::format("no connection to be relayed: {}", text_of(PQerrorMessage(connection.get()))));
-  const auto is_encrypted = [](const Held& one) { return PQsslInUse(one.get()) != 0 || PQgssEncInUse(one.get()) != 0; };
+    throw Unavailable(
+        fmt::format("no connection to be relayed: {}", text_of(PQerrorMessage(connection.get()))));
+  const auto is_encrypted = [](const Held& one) {
+    return PQsslInUse(one.get()) != 0 || PQgssEncInUse(one.get()) != 0;
+  };
   RelayTarget target;
   if (is_encrypted(connection)) {
     std::string sslmode, gssencmode;
@@ -56,14 +61,17 @@ RelayTarget locate(const std::string& url) {
       }
       PQconninfoFree(all);
     }
-    if (sslmode == "require" || sslmode.starts_with("verify-")) target.demanded = "sslmode=" + sslmode;
+    if (sslmode == "require" || sslmode.starts_with("verify-"))
+      target.demanded = "sslmode=" + sslmode;
     else if (gssencmode == "require") target.demanded = "gssencmode=require";
     else {
       // A '?' before the '@' belongs to the password. If a parameter occurs twice, libpq uses the
       // last one.
       const auto at = url.find('@');
       const bool has = url.find('?', at == std::string::npos ? 0 : at) != std::string::npos;
-      Held plain(PQconnectdb((url + (has ? "&" : "?") + "sslmode=disable&gssencmode=disable").c_str()), PQfinish);
+      Held plain(
+          PQconnectdb((url + (has ? "&" : "?") + "sslmode=disable&gssencmode=disable").c_str()),
+          PQfinish);
       if (PQstatus(plain.get()) == CONNECTION_OK) connection = std::move(plain);
     }
   }
@@ -76,7 +84,8 @@ RelayTarget locate(const std::string& url) {
   target.options = text_of(PQoptions(connection.get()));
   if (PQconninfoOption* all = PQconninfo(connection.get())) {
     for (const PQconninfoOption* one = all; one->keyword != nullptr; ++one) {
-      if (std::string_view(one->keyword) == "application_name") target.application_name = text_of(one->val);
+      if (std::string_view(one->keyword) == "application_name")
+        target.application_name = text_of(one->val);
     }
     PQconninfoFree(all);
   }
@@ -90,7 +99,8 @@ LoopbackListener listen_on_loopback() {
   here.sin_family = AF_INET;
   here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof here;
-  if (descriptor < 0 || bind(descriptor, reinterpret_cast<sockaddr*>(&here), size) != 0 || listen(descriptor, 64) != 0 ||
+  if (descriptor < 0 || bind(descriptor, reinterpret_cast<sockaddr*>(&here), size) != 0 ||
+      listen(descriptor, 64) != 0 ||
       getsockname(descriptor, reinterpret_cast<sockaddr*>(&here), &size) != 0) {
     if (descriptor >= 0) close(descriptor);
     throw Error("no port for the relay");

@@ -9,7 +9,8 @@ namespace termgate::cli {
 // The server and the login that libpq derives from a URL, the environment and the password file.
 struct RelayTarget {
   std::string host = {};  // an address, or the folder of a Unix socket
-  std::string port = {}, user = {}, password = {}, database = {}, options = {}, application_name = {};
+  std::string port = {}, user = {}, password = {}, database = {}, options = {},
+              application_name = {};
   bool encrypted = false;
   // Why it is encrypted, if the URL demands it: "sslmode=require".
   std::string demanded = {};

@@ -14,7 +14,9 @@ namespace termgate::cli {
 inline http::Tokens read_tokens(const std::string& path) {
   try {
     return http::Tokens::from_file(path);
-  } catch (const http::BadTokens& wrong) { throw UsageError(fmt::format("--tokens: {}", wrong.what())); }
+  } catch (const http::BadTokens& wrong) {
+    throw UsageError(fmt::format("--tokens: {}", wrong.what()));
+  }
 }
 
 }  // namespace termgate::cli

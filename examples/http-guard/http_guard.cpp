@@ -21,7 +21,8 @@ struct UsedTerm {};  // with --once-a-term: this term has already made its one w
 
 // Parses decimal digits only, so that " 5", "5x" and "0x5" are refused.
 std::optional<std::int64_t> number(const std::string& text) {
-  if (text.empty() || text.size() > 19 || text.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  if (text.empty() || text.size() > 19 || text.find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
   try {
     return std::stoll(text);
   } catch (const std::out_of_range&) { return std::nullopt; }
@@ -37,21 +38,29 @@ example::Reply put(Database& db, const example::Request& request, bool once_a_te
     // The check and the write are one transaction, so a refused write leaves no trace.
     db.write(Scope(scope), Term(*term), [&](Transaction& tx) {
       if (once_a_term) {
-        tx.exec("INSERT INTO used_terms (scope, term) VALUES ($1, 0) ON CONFLICT (scope) DO NOTHING", scope);
-        if (tx.exec("UPDATE used_terms SET term = $2 WHERE scope = $1 AND term < $2 RETURNING term", scope, *term).empty())
+        tx.exec(
+            "INSERT INTO used_terms (scope, term) VALUES ($1, 0) ON CONFLICT (scope) DO NOTHING",
+            scope);
+        if (tx.exec("UPDATE used_terms SET term = $2 WHERE scope = $1 AND term < $2 RETURNING term",
+                    scope, *term)
+                .empty())
           throw UsedTerm();
       }
       tx.exec(
-          "INSERT INTO documents (path, body, term) VALUES ($1, $2, $3) ON CONFLICT (path) DO UPDATE SET body = excluded.body, term = "
+          "INSERT INTO documents (path, body, term) VALUES ($1, $2, $3) ON CONFLICT (path) DO "
+          "UPDATE SET body = excluded.body, term = "
           "excluded.term",
           request.path, request.body, *term);
     });
     return {200, "written under term " + std::to_string(*term)};
   } catch (const UsedTerm&) {
-    return {409, "term " + std::to_string(*term) + " of scope \"" + scope + "\" has written already: each term writes once"};
-  } catch (const StaleTerm& stale) { return {409, stale.what()}; } catch (const InvalidInput& wrong) {
-    return {400, wrong.what()};
-  } catch (const Error& busy) { return {503, busy.what()}; }
+    return {409, "term " + std::to_string(*term) + " of scope \"" + scope +
+                     "\" has written already: each term writes once"};
+  } catch (const StaleTerm& stale) {
+    return {409, stale.what()};
+  } catch (const InvalidInput& wrong) { return {400, wrong.what()}; } catch (const Error& busy) {
+    return {503, busy.what()};
+  }
 }
 
 example::Reply get(Database& db, const example::Request& request) {
@@ -73,8 +82,11 @@ int main(int argc, char** argv) {
     Operator(db).install();
     Lease lease = db.acquire_lease(Scope("http-guard/tables"), 10s);
     db.write(lease.scope(), lease.term(), [](Transaction& tx) {
-      tx.exec("CREATE TABLE IF NOT EXISTS documents (path text PRIMARY KEY, body text NOT NULL, term bigint NOT NULL)");
-      tx.exec("CREATE TABLE IF NOT EXISTS used_terms (scope text PRIMARY KEY, term bigint NOT NULL)");
+      tx.exec(
+          "CREATE TABLE IF NOT EXISTS documents (path text PRIMARY KEY, body text NOT NULL, term "
+          "bigint NOT NULL)");
+      tx.exec(
+          "CREATE TABLE IF NOT EXISTS used_terms (scope text PRIMARY KEY, term bigint NOT NULL)");
     });
     db.release_lease(lease);
     example::serve(

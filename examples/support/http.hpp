@@ -51,15 +51,18 @@ inline void serve_connection(tcp::socket socket, const Handler& handler) {
     http::read(stream, buffer, parser, error);
     if (error) return;
     const auto& message = parser.get();
-    Request request{std::string(message.method_string()), std::string(message.target()), message.body(), {}};
+    Request request{
+        std::string(message.method_string()), std::string(message.target()), message.body(), {}};
     for (const char* name : {"Termgate-Scope", "Termgate-Term"}) {
       if (message.count(name) > 0) request.headers[name] = message[name];
     }
     Reply reply;
     try {
-      reply = message.count("Termgate-Term") > 1 ? Reply{400, "more than one Termgate-Term"} : handler(request);
+      reply = message.count("Termgate-Term") > 1 ? Reply{400, "more than one Termgate-Term"}
+                                                 : handler(request);
     } catch (const std::exception& failure) { reply = {500, failure.what()}; }
-    http::response<http::string_body> response(static_cast<http::status>(reply.status), message.version());
+    http::response<http::string_body> response(static_cast<http::status>(reply.status),
+                                               message.version());
     response.body() = reply.body + "\n";
     response.keep_alive(message.keep_alive());
     response.prepare_payload();
@@ -69,7 +72,8 @@ inline void serve_connection(tcp::socket socket, const Handler& handler) {
 }
 
 // Listens on loopback and calls `ready` with the port (0: any free port). Does not return.
-[[noreturn]] inline void serve(std::uint16_t port, const std::function<void(std::uint16_t)>& ready, const Handler& handler) {
+[[noreturn]] inline void serve(std::uint16_t port, const std::function<void(std::uint16_t)>& ready,
+                               const Handler& handler) {
   boost::asio::io_context context;
   tcp::acceptor acceptor(context, {boost::asio::ip::address_v4::loopback(), port});
   ready(acceptor.local_endpoint().port());
@@ -81,7 +85,8 @@ class Client {
   explicit Client(std::uint16_t port) : port_(port) {}
 
   // Throws if there is no answer; the server may have executed the request even so.
-  Reply send(const std::string& method, const std::string& path, const std::string& body = "", const std::string& term = "") {
+  Reply send(const std::string& method, const std::string& path, const std::string& body = "",
+             const std::string& term = "") {
     try {
       if (!stream_) {
         stream_ = std::make_unique<beast::tcp_stream>(context_);

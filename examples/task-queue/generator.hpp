@@ -35,7 +35,8 @@ class Generator {
   // Starts it with {"per_second": N}. Answers 409 with its status if it is active already, here or
   // in another instance.
   Reply start(const boost::json::value& body) {
-    const boost::json::value* rate = body.is_object() ? body.as_object().if_contains("per_second") : nullptr;
+    const boost::json::value* rate =
+        body.is_object() ? body.as_object().if_contains("per_second") : nullptr;
     if (rate == nullptr || !rate->is_int64() || rate->as_int64() < 1 || rate->as_int64() > 1000) {
       return {400, "\"per_second\" is from 1 to 1000"};
     }
@@ -46,8 +47,10 @@ class Generator {
     auto lease = db_.try_hold(scope_, options);
     if (!lease) return {409, status().body};
     made_ = 0;
-    thread_ = std::jthread([this, held = std::move(*lease), every = std::chrono::microseconds(1'000'000 / rate->as_int64())](
-                               const std::stop_token& stop) mutable { work(stop, std::move(held), every); });
+    thread_ = std::jthread(
+        [this, held = std::move(*lease),
+         every = std::chrono::microseconds(1'000'000 / rate->as_int64())](
+            const std::stop_token& stop) mutable { work(stop, std::move(held), every); });
     return status();
   }
 
@@ -55,7 +58,8 @@ class Generator {
   Reply stop() {
     const std::lock_guard lock(mutex_);
     const auto lease = termgate::Info(db_).lease(scope_);
-    if (lease && lease->remaining_ms > 0 && lease->endpoint != endpoint_) return {409, status().body};
+    if (lease && lease->remaining_ms > 0 && lease->endpoint != endpoint_)
+      return {409, status().body};
     thread_ = std::jthread();  // requests it to stop, and waits
     return status();
   }
@@ -64,7 +68,8 @@ class Generator {
   Reply status() {
     const auto lease = termgate::Info(db_).lease(scope_);
     const bool active = lease && lease->remaining_ms > 0;
-    boost::json::object answer{{"active", active}, {"here", active && lease->endpoint == endpoint_}};
+    boost::json::object answer{{"active", active},
+                               {"here", active && lease->endpoint == endpoint_}};
     if (active) {
       answer["owner"] = lease->owner;
       answer["endpoint"] = lease->endpoint;
@@ -75,16 +80,20 @@ class Generator {
   }
 
  private:
-  void work(const std::stop_token& stop, termgate::HeldLease lease, std::chrono::microseconds every) {
+  void work(const std::stop_token& stop, termgate::HeldLease lease,
+            std::chrono::microseconds every) {
     std::mutex mutex;
     std::condition_variable_any ended;
     std::unique_lock lock(mutex);
     const std::stop_callback lost(lease.lost(), [&ended] { ended.notify_all(); });
     const std::stop_callback asked(lease.asked_to_leave(), [&ended] { ended.notify_all(); });
-    const auto over = [&lease] { return !lease.still_held() || lease.asked_to_leave().stop_requested(); };
+    const auto over = [&lease] {
+      return !lease.still_held() || lease.asked_to_leave().stop_requested();
+    };
     while (!stop.stop_requested() && !over()) {
       try {
-        add_(scope_, lease.term(), boost::json::serialize(boost::json::object{{"made", made_ + 1}, {"by", endpoint_}}));
+        add_(scope_, lease.term(),
+             boost::json::serialize(boost::json::object{{"made", made_ + 1}, {"by", endpoint_}}));
         ++made_;
       } catch (const termgate::StaleTerm&) { return; } catch (const termgate::Error&) {
       }  // the next one may succeed

@@ -5,7 +5,8 @@
 //
 // task_queue add PORT COUNT: the generator.
 //
-// task_queue work PORT NAME CRASH STALL SEED: one worker, until no task is left; it dies in CRASH % and stalls in STALL % of its tasks.
+// task_queue work PORT NAME CRASH STALL SEED: one worker, until no task is left; it dies in CRASH %
+// and stalls in STALL % of its tasks.
 //
 // task_queue play URL TASKS WORKERS CRASH STALL SEED: runs service, generator and workers, and then
 // `check`.
@@ -56,17 +57,25 @@ void create_tables(Database& db) {
   Lease lease = db.acquire_lease(scope, 10s);
   db.write(scope, lease.term(), [](Transaction& tx) {
     tx.exec(
-        "CREATE TABLE IF NOT EXISTS tasks (id bigint PRIMARY KEY, data text NOT NULL, scheduled_at bigint NOT NULL DEFAULT 0, "
-        "done integer NOT NULL DEFAULT 0, busy_until bigint NOT NULL DEFAULT 0, processor text, started_at bigint, last_heartbeat bigint, "
+        "CREATE TABLE IF NOT EXISTS tasks (id bigint PRIMARY KEY, data text NOT NULL, scheduled_at "
+        "bigint NOT NULL DEFAULT 0, "
+        "done integer NOT NULL DEFAULT 0, busy_until bigint NOT NULL DEFAULT 0, processor text, "
+        "started_at bigint, last_heartbeat bigint, "
         "processed_at bigint)");
-    tx.exec("CREATE INDEX IF NOT EXISTS tasks_open ON tasks (busy_until DESC, scheduled_at, id) WHERE done = 0");
-    tx.exec("CREATE TABLE IF NOT EXISTS results (task bigint NOT NULL, term bigint NOT NULL, worker text NOT NULL, output text)");
+    tx.exec(
+        "CREATE INDEX IF NOT EXISTS tasks_open ON tasks (busy_until DESC, scheduled_at, id) WHERE "
+        "done = 0");
+    tx.exec(
+        "CREATE TABLE IF NOT EXISTS results (task bigint NOT NULL, term bigint NOT NULL, worker "
+        "text NOT NULL, output text)");
   });
   db.release_lease(lease);
 }
 
 std::int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 // Parses a text that must be a number as a whole. Throws std::invalid_argument or
@@ -92,32 +101,45 @@ json::value json_in(const std::string& text) {
 class Service {
  public:
   Service(Database db, std::string endpoint)
-      : db_(std::move(db)), generator_(db_, std::move(endpoint), [this](const Scope& scope, Term term, const std::string& data) {
-          add(scope, term, {{data, now_ms()}});
-        }) {}
+      : db_(std::move(db)),
+        generator_(db_, std::move(endpoint),
+                   [this](const Scope& scope, Term term, const std::string& data) {
+                     add(scope, term, {{data, now_ms()}});
+                   }) {}
 
   example::Reply answer(const example::Request& request) {
     try {
       if (request.method == "POST" && request.path == "/tasks") return add(json_in(request.body));
-      if (request.method == "GET" && (request.path == "/tasks" || request.path.starts_with("/tasks?state="))) {
+      if (request.method == "GET" &&
+          (request.path == "/tasks" || request.path.starts_with("/tasks?state="))) {
         return list(request.path.size() > 13 ? request.path.substr(13) : "all");
       }
-      if (request.method == "GET" && request.path.starts_with("/tasks/")) return one(number(request.path.substr(7)));
-      if (request.method == "POST" && request.path == "/generator/start") return generator_.start(json_in(request.body));
+      if (request.method == "GET" && request.path.starts_with("/tasks/"))
+        return one(number(request.path.substr(7)));
+      if (request.method == "POST" && request.path == "/generator/start")
+        return generator_.start(json_in(request.body));
       if (request.method == "POST" && request.path == "/generator/stop") return generator_.stop();
       if (request.method == "GET" && request.path == "/generator") return generator_.status();
       if (request.method == "POST" && request.path == "/claim") return claim(request.body);
       if (request.method == "POST" && request.path.starts_with("/complete/")) {
-        return complete(number(request.path.substr(10)), request.header("Termgate-Term"), request.body);
+        return complete(number(request.path.substr(10)), request.header("Termgate-Term"),
+                        request.body);
       }
-      if (request.method == "PUT" && request.path.starts_with("/tasks/") && request.path.ends_with("/heartbeat")) {
-        return heartbeat(number(request.path.substr(7, request.path.size() - 17)), request.header("Termgate-Term"));
+      if (request.method == "PUT" && request.path.starts_with("/tasks/") &&
+          request.path.ends_with("/heartbeat")) {
+        return heartbeat(number(request.path.substr(7, request.path.size() - 17)),
+                         request.header("Termgate-Term"));
       }
-      if (request.method == "GET" && request.path == "/refused") return {200, std::to_string(refused_)};
+      if (request.method == "GET" && request.path == "/refused")
+        return {200, std::to_string(refused_)};
       return {404, "no such path"};
-    } catch (const NotJson& wrong) { return {400, wrong.what()}; } catch (const std::logic_error&) {  // number()
+    } catch (const NotJson& wrong) {
+      return {400, wrong.what()};
+    } catch (const std::logic_error&) {  // number()
       return {400, "not a number"};
-    } catch (const InvalidInput& wrong) { return {400, wrong.what()}; } catch (const StaleTerm& stale) {
+    } catch (const InvalidInput& wrong) {
+      return {400, wrong.what()};
+    } catch (const StaleTerm& stale) {
       ++refused_;
       // The worker lost its lease, and another has the task: discard the work.
       return {409, stale.what()};
@@ -140,9 +162,11 @@ class Service {
       if (!task->contains("data")) return {400, "\"data\" is missing"};
       const json::value* at = task->if_contains("scheduled_at_ms");
       if (at != nullptr && !at->is_int64()) return {400, "\"scheduled_at_ms\" is no whole number"};
-      tasks.push_back({json::serialize(task->at("data")), at == nullptr ? now_ms() : at->as_int64()});
+      tasks.push_back(
+          {json::serialize(task->at("data")), at == nullptr ? now_ms() : at->as_int64()});
     } else if (body.is_int64() && body.as_int64() > 0 && body.as_int64() <= 1'000'000) {
-      for (std::int64_t i = 0; i < body.as_int64(); ++i) tasks.push_back({json::serialize(json::object{{"work", i + 1}})});
+      for (std::int64_t i = 0; i < body.as_int64(); ++i)
+        tasks.push_back({json::serialize(json::object{{"work", i + 1}})});
     } else {
       return {400, "a task is an object with \"data\"; a number adds so many"};
     }
@@ -150,7 +174,8 @@ class Service {
     Lease lease = db_.acquire_lease(scope, 10s);
     std::int64_t last = 0;
     for (std::size_t done = 0; done < tasks.size(); done += 1000) {
-      last = add(scope, lease.term(), {tasks.begin() + done, tasks.begin() + std::min(done + 1000, tasks.size())});
+      last = add(scope, lease.term(),
+                 {tasks.begin() + done, tasks.begin() + std::min(done + 1000, tasks.size())});
       db_.renew_lease(lease);
     }
     db_.release_lease(lease);
@@ -165,7 +190,8 @@ class Service {
         db_.write(scope, term, [&](Transaction& tx) {
           std::int64_t next = last;
           for (const New& task : tasks)
-            tx.exec("INSERT INTO tasks (id, data, scheduled_at) VALUES ($1, $2, $3)", ++next, task.data, task.scheduled_at);
+            tx.exec("INSERT INTO tasks (id, data, scheduled_at) VALUES ($1, $2, $3)", ++next,
+                    task.data, task.scheduled_at);
         });
         return last + static_cast<std::int64_t>(tasks.size());
       } catch (const DatabaseError&) {
@@ -179,8 +205,12 @@ class Service {
       "(SELECT MAX(output) FROM results r WHERE r.task = t.id) FROM tasks t ";
 
   static json::object json_of(const Row& row) {
-    const auto text = [&](int at) { return row[at].is_null() ? json::value() : json::value(row[at].as_text()); };
-    const auto moment = [&](int at) { return row[at].is_null() ? json::value() : json::value(row[at].as_int()); };
+    const auto text = [&](int at) {
+      return row[at].is_null() ? json::value() : json::value(row[at].as_text());
+    };
+    const auto moment = [&](int at) {
+      return row[at].is_null() ? json::value() : json::value(row[at].as_int());
+    };
     return {{"id", row[0].as_int()},
             {"data", json::parse(row[1].as_text())},
             {"scheduled_at_ms", moment(2)},
@@ -206,7 +236,8 @@ class Service {
                                                      : "?";
     if (where == "?") return {400, "state is open, started or processed"};
     json::array all;
-    for (const Row& row : db_.query(std::string(columns) + where + "ORDER BY id LIMIT 1000").rows) all.push_back(json_of(row));
+    for (const Row& row : db_.query(std::string(columns) + where + "ORDER BY id LIMIT 1000").rows)
+      all.push_back(json_of(row));
     return {200, json::serialize(all)};
   }
 
@@ -223,7 +254,8 @@ class Service {
         "ORDER BY busy_until DESC, scheduled_at, id LIMIT 40",
         {now_ms(), now_ms()});
     if (open.empty()) {
-      const bool left = db_.query("SELECT COUNT(*) FROM tasks WHERE done = 0").one()[0].as_int() > 0;
+      const bool left =
+          db_.query("SELECT COUNT(*) FROM tasks WHERE done = 0").one()[0].as_int() > 0;
       return {left ? 202u : 410u, ""};
     }
     for (std::size_t i = 0; i < open.rows.size(); ++i) {
@@ -238,7 +270,8 @@ class Service {
       // before, this UPDATE finds no row.
       db_.write(lease->scope(), lease->term(), [&](Transaction& tx) {
         const Rows rows = tx.exec(
-            "UPDATE tasks SET busy_until = $1, processor = $2, started_at = $3, last_heartbeat = $4 WHERE id = $5 AND done = 0 RETURNING "
+            "UPDATE tasks SET busy_until = $1, processor = $2, started_at = $3, last_heartbeat = "
+            "$4 WHERE id = $5 AND done = 0 RETURNING "
             "id",
             now_ms() + lease_lasts.count(), worker, now_ms(), now_ms(), task);
         mine = !rows.empty();
@@ -258,12 +291,14 @@ class Service {
     if (!lease) return {409, "nobody has claimed this task"};
     const char* renew = db_.kind() == "sqlite"
                             ? "SELECT termgate_renew_lease($1, $2, $3, $4) ->> '$.renewed'"
-                            : "SELECT renewed::int FROM termgate.renew_lease($1, $2, $3::bigint, $4::bigint * interval '1 millisecond')";
+                            : "SELECT renewed::int FROM termgate.renew_lease($1, $2, $3::bigint, "
+                              "$4::bigint * interval '1 millisecond')";
     db_.write(scope_of(task), held, [&](Transaction& tx) {
-      const Rows renewed = tx.exec(renew, scope_of(task).name(), lease->owner, held.value(), lease_lasts.count());
+      const Rows renewed =
+          tx.exec(renew, scope_of(task).name(), lease->owner, held.value(), lease_lasts.count());
       if (renewed.one()[0].as_int() != 1) throw LeaseLost("the lease of this task is over: stop");
-      tx.exec("UPDATE tasks SET busy_until = $1, last_heartbeat = $2 WHERE id = $3 AND done = 0", now_ms() + lease_lasts.count(), now_ms(),
-              task);
+      tx.exec("UPDATE tasks SET busy_until = $1, last_heartbeat = $2 WHERE id = $3 AND done = 0",
+              now_ms() + lease_lasts.count(), now_ms(), task);
     });
     return {200, std::to_string(lease_lasts.count())};
   }
@@ -275,11 +310,14 @@ class Service {
     bool first = false;
     const std::int64_t held = number(term);
     db_.write(scope_of(task), Term(held), [&](Transaction& tx) {
-      const Rows rows =
-          tx.exec("UPDATE tasks SET done = 1, processed_at = $1 WHERE id = $2 AND done = 0 RETURNING processor", now_ms(), task);
+      const Rows rows = tx.exec(
+          "UPDATE tasks SET done = 1, processed_at = $1 WHERE id = $2 AND done = 0 RETURNING "
+          "processor",
+          now_ms(), task);
       first = !rows.empty();
       if (first)
-        tx.exec("INSERT INTO results (task, term, worker, output) VALUES ($1, $2, $3, $4)", task, held, rows.one()[0].as_text(), output);
+        tx.exec("INSERT INTO results (task, term, worker, output) VALUES ($1, $2, $3, $4)", task,
+                held, rows.one()[0].as_text(), output);
     });
     // If not first, the same worker sent it again because the first answer was lost.
     return {200, first ? "completed" : "was completed before"};
@@ -306,7 +344,9 @@ int work(std::uint16_t port, const std::string& name, int crash, int stall, unsi
     const std::string task = claimed.body.substr(0, blank), term = claimed.body.substr(blank + 1);
     const auto takes = std::chrono::microseconds(random() % 2000);
     std::this_thread::sleep_for(takes / 2);  // the work
-    if (takes > 1500us && client.send("PUT", "/tasks/" + task + "/heartbeat", name, term).status == 409) continue;
+    if (takes > 1500us &&
+        client.send("PUT", "/tasks/" + task + "/heartbeat", name, term).status == 409)
+      continue;
     std::this_thread::sleep_for(takes / 2);
     const std::string output = json::serialize(json::object{{"took_us", takes.count()}});
     const int fate = percent();
@@ -325,15 +365,21 @@ int work(std::uint16_t port, const std::string& name, int crash, int stall, unsi
 
 int check(Database& db, std::int64_t tasks) {
   const auto count = [&](const char* sql) { return db.query(sql).one()[0].as_int(); };
-  const std::int64_t all = count("SELECT COUNT(*) FROM tasks"), done = count("SELECT COUNT(*) FROM tasks WHERE done = 1");
-  const std::int64_t once = count("SELECT COUNT(*) FROM (SELECT task FROM results GROUP BY task HAVING COUNT(*) = 1) one");
+  const std::int64_t all = count("SELECT COUNT(*) FROM tasks"),
+                     done = count("SELECT COUNT(*) FROM tasks WHERE done = 1");
+  const std::int64_t once = count(
+      "SELECT COUNT(*) FROM (SELECT task FROM results GROUP BY task HAVING COUNT(*) = 1) one");
   const std::int64_t rows = count("SELECT COUNT(*) FROM results");
-  const std::int64_t strange =
-      count("SELECT COUNT(*) FROM results r WHERE NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = r.task AND t.done = 1)");
+  const std::int64_t strange = count(
+      "SELECT COUNT(*) FROM results r WHERE NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = r.task "
+      "AND t.done = 1)");
   const auto breaches = Operator(db).verify();
-  std::printf("%lld tasks, %lld done, %lld with one result, %lld results, %zu breaches of a guarantee\n", static_cast<long long>(all),
-              static_cast<long long>(done), static_cast<long long>(once), static_cast<long long>(rows), breaches.size());
-  const bool good = all == tasks && done == tasks && once == tasks && rows == tasks && strange == 0 && breaches.empty();
+  std::printf(
+      "%lld tasks, %lld done, %lld with one result, %lld results, %zu breaches of a guarantee\n",
+      static_cast<long long>(all), static_cast<long long>(done), static_cast<long long>(once),
+      static_cast<long long>(rows), breaches.size());
+  const bool good = all == tasks && done == tasks && once == tasks && rows == tasks &&
+                    strange == 0 && breaches.empty();
   std::puts(good ? "every task was completed exactly once in effect" : "WRONG");
   return good ? 0 : 1;
 }
@@ -346,10 +392,12 @@ int serve(const char* url, std::uint16_t port, int ready_pipe) {
   example::serve(
       port,
       [&](std::uint16_t bound) {
-        service = std::make_unique<Service>(std::move(db), "http://127.0.0.1:" + std::to_string(bound));
+        service =
+            std::make_unique<Service>(std::move(db), "http://127.0.0.1:" + std::to_string(bound));
         std::printf("listening on 127.0.0.1:%u\n", bound);
         std::fflush(stdout);
-        if (ready_pipe >= 0 && write(ready_pipe, &bound, sizeof bound) != sizeof bound) std::abort();
+        if (ready_pipe >= 0 && write(ready_pipe, &bound, sizeof bound) != sizeof bound)
+          std::abort();
       },
       [&](const example::Request& request) { return service->answer(request); });
 }
@@ -378,7 +426,8 @@ int play(const char* url, std::int64_t tasks, int workers, int crash, int stall,
     ++number;
     if (fork() == 0) {
       try {
-        _exit(work(port, "worker-" + std::to_string(number), crash, stall, seed * 1'000'003u + number));
+        _exit(work(port, "worker-" + std::to_string(number), crash, stall,
+                   seed * 1'000'003u + number));
       } catch (const std::exception& error) {
         std::fprintf(stderr, "worker: %s\n", error.what());
         _exit(1);
@@ -399,11 +448,13 @@ int play(const char* url, std::int64_t tasks, int workers, int crash, int stall,
       ++failures;
     }
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const std::string refused = client.send("GET", "/refused").body;
   kill(service, SIGKILL);  // no worker is left, so nothing is under way
   waitpid(service, nullptr, 0);
-  std::printf("%d workers, %d crashes, %s completions refused as stale, %.1f s\n", workers, crashes, refused.c_str(), seconds);
+  std::printf("%d workers, %d crashes, %s completions refused as stale, %.1f s\n", workers, crashes,
+              refused.c_str(), seconds);
   Database db = Database::open(url);
   const int result = check(db, tasks);
   if (failures > 0) std::printf("WRONG: %d workers failed\n", failures);
@@ -412,7 +463,8 @@ int play(const char* url, std::int64_t tasks, int workers, int crash, int stall,
 
 std::uint16_t port_of(const char* text) {
   const int port = std::atoi(text);
-  if (port < 0 || port > 65535 || text[0] < '0' || text[0] > '9') throw std::runtime_error(std::string(text) + " is no port");
+  if (port < 0 || port > 65535 || text[0] < '0' || text[0] > '9')
+    throw std::runtime_error(std::string(text) + " is no port");
   return static_cast<std::uint16_t>(port);
 }
 
@@ -422,12 +474,15 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   try {
     if (what == "serve" && argc == 4) return serve(argv[2], port_of(argv[3]), -1);
-    if (what == "add" && argc == 4) return example::Client(port_of(argv[2])).send("POST", "/tasks", argv[3]).status == 201 ? 0 : 1;
+    if (what == "add" && argc == 4)
+      return example::Client(port_of(argv[2])).send("POST", "/tasks", argv[3]).status == 201 ? 0
+                                                                                             : 1;
     if (what == "work" && argc == 7)
-      return work(port_of(argv[2]), argv[3], std::atoi(argv[4]), std::atoi(argv[5]), static_cast<unsigned>(std::atoi(argv[6])));
+      return work(port_of(argv[2]), argv[3], std::atoi(argv[4]), std::atoi(argv[5]),
+                  static_cast<unsigned>(std::atoi(argv[6])));
     if (what == "play" && argc == 8)
-      return play(argv[2], std::atoll(argv[3]), std::atoi(argv[4]), std::atoi(argv[5]), std::atoi(argv[6]),
-                  static_cast<unsigned>(std::atoi(argv[7])));
+      return play(argv[2], std::atoll(argv[3]), std::atoi(argv[4]), std::atoi(argv[5]),
+                  std::atoi(argv[6]), static_cast<unsigned>(std::atoi(argv[7])));
     if (what == "check" && argc == 4) {
       Database db = Database::open(argv[2]);
       return check(db, std::atoll(argv[3]));
@@ -437,7 +492,8 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::fputs(
-      "usage: task_queue serve URL PORT | add PORT COUNT | work PORT NAME CRASH STALL SEED | play URL TASKS WORKERS CRASH STALL SEED | "
+      "usage: task_queue serve URL PORT | add PORT COUNT | work PORT NAME CRASH STALL SEED | play "
+      "URL TASKS WORKERS CRASH STALL SEED | "
       "check URL TASKS\n",
       stderr);
   return 2;

@@ -1,5 +1,5 @@
-// Out-of-line destructors pin each exception's type information to this library, so that a throw in one
-// shared object is caught in another.
+// Out-of-line destructors pin each exception's type information to this library, so that a throw in
+// one shared object is caught in another.
 #include <termgate/error.hpp>
 
 namespace termgate {

@@ -20,8 +20,8 @@ std::int64_t number_at(std::string_view text, std::size_t at) {
   return value;
 }
 
-// "TG001 stale term 3 for scope "billing": the fence stands at 5". The scope may hold quotes of its own,
-// so its end is searched for from the end of the text.
+// "TG001 stale term 3 for scope "billing": the fence stands at 5". The scope may hold quotes of its
+// own, so its end is searched for from the end of the text.
 [[noreturn]] void throw_stale(const std::string& message) {
   constexpr std::string_view before_term = "stale term ";
   constexpr std::string_view before_scope = " for scope \"";
@@ -32,11 +32,12 @@ std::int64_t number_at(std::string_view text, std::size_t at) {
   const auto term_at = message.find(before_term);
   const auto scope_at = message.find(before_scope);
   const auto fence_at = message.rfind(before_fence);
-  if (term_at != std::string::npos && scope_at != std::string::npos && fence_at != std::string::npos &&
-      scope_at + before_scope.size() <= fence_at) {
+  if (term_at != std::string::npos && scope_at != std::string::npos &&
+      fence_at != std::string::npos && scope_at + before_scope.size() <= fence_at) {
     term = number_at(message, term_at + before_term.size());
     fence = number_at(message, fence_at + before_fence.size());
-    scope = message.substr(scope_at + before_scope.size(), fence_at - scope_at - before_scope.size());
+    scope =
+        message.substr(scope_at + before_scope.size(), fence_at - scope_at - before_scope.size());
   }
   throw StaleTerm(message, std::move(scope), term, fence);
 }
@@ -53,7 +54,8 @@ std::string tg_code_of(std::int64_t number) {
 }
 
 std::uint32_t number_of_tg(std::string_view code) noexcept {
-  if (code.size() != 5 || !code.starts_with("TG00") || code[4] < '1' || code[4] > last_code) return 0;
+  if (code.size() != 5 || !code.starts_with("TG00") || code[4] < '1' || code[4] > last_code)
+    return 0;
   return numbers_begin + static_cast<std::uint32_t>(code[4] - '0');
 }
 

@@ -19,9 +19,12 @@ bool HeldLeasesCore::add(Id id, const Timing& timing, Moment end, Moment now) {
   const Moment until = end - timing.margin;
   if (now >= until) return false;
   assert(!leases_.contains(id));
-  Held& held = leases_.emplace(id, Held{timing, until, std::nullopt, Moment::min(), false}).first->second;
+  Held& held =
+      leases_.emplace(id, Held{timing, until, std::nullopt, Moment::min(), false}).first->second;
   ends_.emplace(until, id);
-  set_due(id, held, std::max(end - timing.ttl + timing.renew_every - spread(Time(0), timing.renew_every / 8), now));
+  set_due(id, held,
+          std::max(end - timing.ttl + timing.renew_every - spread(Time(0), timing.renew_every / 8),
+                   now));
   return true;
 }
 
@@ -40,7 +43,8 @@ void HeldLeasesCore::hurry(Id id, Moment now) {
   Held& held = found->second;
   held.again = !held.due;
   if (!held.due) return;
-  const Moment soonest = held.hurried == Moment::min() ? now : std::max(now, held.hurried + hurry_pause);
+  const Moment soonest =
+      held.hurried == Moment::min() ? now : std::max(now, held.hurried + hurry_pause);
   if (*held.due <= soonest) return;
   held.hurried = soonest;
   set_due(id, held, soonest);
@@ -75,9 +79,11 @@ HeldLeasesCore::Action HeldLeasesCore::resume(Moment now) {
     under_way_ = action.renew;
     busy_ = true;
   }
-  assert(ends_.size() == leases_.size() && dues_.size() <= leases_.size() && "one end, and at most one due moment, for each lease");
+  assert(ends_.size() == leases_.size() && dues_.size() <= leases_.size() &&
+         "one end, and at most one due moment, for each lease");
   if (!ends_.empty()) action.wake = ends_.begin()->first;
-  if (!busy_ && !dues_.empty()) action.wake = std::min(*action.wake, std::max(dues_.begin()->first, pause_));
+  if (!busy_ && !dues_.empty())
+    action.wake = std::min(*action.wake, std::max(dues_.begin()->first, pause_));
   return action;
 }
 
@@ -97,13 +103,16 @@ void HeldLeasesCore::answered(std::span<const Outcome> outcomes, Moment sent, Mo
     if (outcome == Outcome::renewed) {
       // A renewal that is answered after the end changes nothing: the holder is already being
       // notified of the loss.
-      if (held.until > now) set_until(renewed_ids[i], held, std::max(held.until, sent + timing.ttl - timing.margin));
+      if (held.until > now)
+        set_until(renewed_ids[i], held, std::max(held.until, sent + timing.ttl - timing.margin));
       set_due(renewed_ids[i], held,
-              std::max(sent + timing.renew_every - spread(Time(0), timing.renew_every / 8), now + timing.ttl / (2 * retries_a_ttl)));
+              std::max(sent + timing.renew_every - spread(Time(0), timing.renew_every / 8),
+                       now + timing.ttl / (2 * retries_a_ttl)));
     } else if (outcome == Outcome::lost) {
       lost_.push_back(renewed_ids[i]);
     } else {
-      set_due(renewed_ids[i], held, now + spread(timing.ttl / (2 * retries_a_ttl), timing.ttl / retries_a_ttl));
+      set_due(renewed_ids[i], held,
+              now + spread(timing.ttl / (2 * retries_a_ttl), timing.ttl / retries_a_ttl));
     }
     if (std::exchange(held.again, false)) hurry(renewed_ids[i], now);
   }
@@ -112,12 +121,13 @@ void HeldLeasesCore::answered(std::span<const Outcome> outcomes, Moment sent, Mo
     failures_ = 0;
     return;
   }
-  // The whole statement failed. One lease that makes it fail must not take the others with it, so the next
-  // one holds half as many.
+  // The whole statement failed. One lease that makes it fail must not take the others with it, so
+  // the next one holds half as many.
   limit_ = std::max<std::size_t>(limit_ / 2, 1);
   failures_ = std::min(failures_ + 1, 20);
   if (shortest == Time::max()) return;
-  const Time step = std::min<Time>(std::chrono::milliseconds(1) * (1 << std::min(failures_, 10)), shortest / (2 * retries_a_ttl));
+  const Time step = std::min<Time>(std::chrono::milliseconds(1) * (1 << std::min(failures_, 10)),
+                                   shortest / (2 * retries_a_ttl));
   pause_ = now + spread(step / 2, step);
 }
 

@@ -1,7 +1,7 @@
-// The election of one candidate as a state machine (leader_core.hpp has the owner, the thread and the
-// invariants). resume() has three steps, in this order: what the clock ends, what the event changes, which
-// call comes next. Every decision about time is in nanoseconds of the boot clock, which goes on while the
-// machine sleeps.
+// The election of one candidate as a state machine (leader_core.hpp has the owner, the thread and
+// the invariants). resume() has three steps, in this order: what the clock ends, what the event
+// changes, which call comes next. Every decision about time is in nanoseconds of the boot clock,
+// which goes on while the machine sleeps.
 #include <termgate/detail/leader_core.hpp>
 
 #include <algorithm>
@@ -26,7 +26,11 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
   } else if (const auto* ended = std::get_if<WorkEnded>(&event)) {
     assert(working_);
     working_ = false;
-    if (leading_) step_down(ended->stale ? Loss::fenced : leaving_ ? Loss::handed_over : Loss::finished, now, action);
+    if (leading_)
+      step_down(ended->stale ? Loss::fenced
+                : leaving_   ? Loss::handed_over
+                             : Loss::finished,
+                now, action);
   } else if (const auto* answer = std::get_if<Answer>(&event)) {
     assert(under_way_);
     const Call call = *under_way_;
@@ -35,10 +39,9 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
   }
 
   if (give_back_ && now >= give_back_->until) give_back_.reset();
-  // One call at a time. A release comes before everything else, a renewal only while it leads, an acquisition
-  // only when the work of the last election has ended.
-  // The call under way may have been answered before what the hint reports, so the hint is kept
-  // until then.
+  // One call at a time. A release comes before everything else, a renewal only while it leads, an
+  // acquisition only when the work of the last election has ended. The call under way may have been
+  // answered before what the hint reports, so the hint is kept until then.
   if (!under_way_ && std::exchange(hinted_, false)) {
     next_ = std::min(next_, std::max(now, hint_after_));
     hint_after_ = next_ + hint_pause;
@@ -47,7 +50,8 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
     if (give_back_) {
       // The release waits until the work has ended, so that the next leader does not overlap with
       // it.
-      if (!working_ && now >= give_back_at_) under_way_ = Call{Call::Kind::release, give_back_->term};
+      if (!working_ && now >= give_back_at_)
+        under_way_ = Call{Call::Kind::release, give_back_->term};
     } else if (leading_) {
       if (now >= next_) under_way_ = Call{Call::Kind::renew, leading_->term};
     } else if (!working_) {
@@ -67,8 +71,10 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
 void LeaderCore::assert_consistent([[maybe_unused]] const Action& action) const noexcept {
   assert((!leading_ || working_) && "the work runs while it leads");
   assert((!leading_ || !give_back_) && "a lease that is given back is not led under");
-  assert((!under_way_ || under_way_->kind != Call::Kind::acquire || (!leading_ && !give_back_)) && "one lease at a time");
-  assert((!action.over || (!leading_ && !working_ && !under_way_ && !give_back_)) && "over means that nothing is left to do");
+  assert((!under_way_ || under_way_->kind != Call::Kind::acquire || (!leading_ && !give_back_)) &&
+         "one lease at a time");
+  assert((!action.over || (!leading_ && !working_ && !under_way_ && !give_back_)) &&
+         "over means that nothing is left to do");
 }
 
 // The caller must stop the work when it reads `change`; at most `margin` is left of the lease.
@@ -109,7 +115,8 @@ void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Ac
       }
       return;
     case Call::Kind::release:
-      if ((answer.how == How::unavailable || answer.how == How::unknown) && ++releases_ < releases_max) {
+      if ((answer.how == How::unavailable || answer.how == How::unknown) &&
+          ++releases_ < releases_max) {
         give_back_at_ = now + release_pause * (1 << (releases_ - 1));
         return;
       }
@@ -119,7 +126,8 @@ void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Ac
 }
 
 void LeaderCore::acquired(const Answer& answer, Moment now, Action& action) {
-  assert(answer.term && !leading_ && !working_ && "a grant brings a term, and nobody works under an earlier one");
+  assert(answer.term && !leading_ && !working_ &&
+         "a grant brings a term, and nobody works under an earlier one");
   const Held held{*answer.term, answer.until - timing_.margin};
   // The grant came too late, or the caller has stopped. The lease is given back without having been
   // used.
@@ -138,7 +146,8 @@ void LeaderCore::acquired(const Answer& answer, Moment now, Action& action) {
 // together.
 LeaderCore::Moment LeaderCore::due(Moment sent, Moment now) {
   const Time every = timing_.ttl / renewals_a_ttl;
-  return std::max(sent + every - spread(Time(0), every / 4), now + timing_.ttl / (2 * retries_a_ttl));
+  return std::max(sent + every - spread(Time(0), every / 4),
+                  now + timing_.ttl / (2 * retries_a_ttl));
 }
 
 void LeaderCore::gives_back(Held held) {
@@ -150,13 +159,17 @@ void LeaderCore::gives_back(Held held) {
 // The database did not answer. The pause doubles up to twice the poll, with a jitter of up to half,
 // so that many candidates do not return at once.
 void LeaderCore::backs_off(Moment now) {
-  const Time step = std::min(std::min(timing_.poll, timing_.ttl / retries_a_ttl) * (1 << std::min(failures_, 16)), timing_.poll * 2);
+  const Time step =
+      std::min(std::min(timing_.poll, timing_.ttl / retries_a_ttl) * (1 << std::min(failures_, 16)),
+               timing_.poll * 2);
   ++failures_;
   next_ = now + spread(step / 2, step + step / 2);
 }
 
 // The jitter spreads standbys that all wait for the end of one lease.
-void LeaderCore::waits(Time time, Moment now) { next_ = now + std::max(time, Time(0)) + spread(timing_.poll / 8, timing_.poll / 2); }
+void LeaderCore::waits(Time time, Moment now) {
+  next_ = now + std::max(time, Time(0)) + spread(timing_.poll / 8, timing_.poll / 2);
+}
 
 // splitmix64: the same everywhere, which std::uniform_int_distribution is not.
 LeaderCore::Time LeaderCore::spread(Time from, Time to) {

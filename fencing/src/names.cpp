@@ -20,7 +20,9 @@ inline namespace v0 {
 namespace {
 
 std::string checked_name(std::string name, const char* what) {
-  if (const char* problem = name_problem(name)) { throw InvalidInput(fmt::format("TG005 malformed {}: {}", what, problem)); }
+  if (const char* problem = name_problem(name)) {
+    throw InvalidInput(fmt::format("TG005 malformed {}: {}", what, problem));
+  }
   return name;
 }
 
@@ -28,12 +30,14 @@ std::string checked_name(std::string name, const char* what) {
 
 Term::Term(std::int64_t value) : value_(value) {
   if (value < 1 || value > max_value) {
-    throw InvalidInput(fmt::format("TG005 malformed term {}: a term is an integer from 1 to 2^62", value));
+    throw InvalidInput(
+        fmt::format("TG005 malformed term {}: a term is an integer from 1 to 2^62", value));
   }
 }
 
 SequenceNo::SequenceNo(std::int64_t value) : value_(value) {
-  if (value < 0) throw InvalidInput(fmt::format("TG005 malformed sequence number {}: it is 0 or above", value));
+  if (value < 0)
+    throw InvalidInput(fmt::format("TG005 malformed sequence number {}: it is 0 or above", value));
 }
 
 // nullptr: the name is valid. A database compares scopes byte by byte, so nothing is normalised
@@ -65,12 +69,15 @@ WriteId::WriteId(std::string_view uuid) : text_(uuid) {
     const bool hex = text::is_digit(character) || (character >= 'a' && character <= 'f');
     good = dash ? character == '-' : hex;
   }
-  if (!good) throw InvalidInput("TG005 malformed write id: must be a UUID such as 6f1f6a0e-3b1c-4f0e-9a51-0a1b2c3d4e5f");
+  if (!good)
+    throw InvalidInput(
+        "TG005 malformed write id: must be a UUID such as 6f1f6a0e-3b1c-4f0e-9a51-0a1b2c3d4e5f");
 }
 
 WriteId WriteId::random() {
   std::array<unsigned char, 16> raw{};
-  if (getentropy(raw.data(), raw.size()) != 0) throw Error("the system gives no random bytes for a write id");
+  if (getentropy(raw.data(), raw.size()) != 0)
+    throw Error("the system gives no random bytes for a write id");
   // Version 4 and variant 10 (RFC 9562, section 5.4).
   raw[6] = static_cast<unsigned char>((raw[6] & 0x0F) | 0x40);
   raw[8] = static_cast<unsigned char>((raw[8] & 0x3F) | 0x80);

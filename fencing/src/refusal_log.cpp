@@ -1,4 +1,5 @@
-// Gathers refusals by scope, so that the audit gets at most one entry a second for each (refusal_log.hpp).
+// Gathers refusals by scope, so that the audit gets at most one entry a second for each
+// (refusal_log.hpp).
 #include <termgate/detail/refusal_log.hpp>
 
 #include <algorithm>
@@ -8,11 +9,13 @@ namespace termgate {
 inline namespace v0 {
 namespace detail {
 
-std::optional<Refusals> RefusalLog::note(const std::string& scope, std::int64_t term, std::int64_t now_ms, std::string client) {
+std::optional<Refusals> RefusalLog::note(const std::string& scope, std::int64_t term,
+                                         std::int64_t now_ms, std::string client) {
   const std::lock_guard lock(mutex_);
   // A full map gathers no more scopes: these refusals are reported one by one, so that none is
   // lost.
-  if (entries_.size() >= scopes_max && !entries_.contains(scope)) return Refusals{scope, term, 1, now_ms, now_ms, std::move(client)};
+  if (entries_.size() >= scopes_max && !entries_.contains(scope))
+    return Refusals{scope, term, 1, now_ms, now_ms, std::move(client)};
   Entry& entry = entries_[scope];
   Refusals& gathered = entry.gathered;
   if (gathered.count == 0) gathered = {scope, term, 0, now_ms, now_ms, {}};

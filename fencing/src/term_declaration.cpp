@@ -49,7 +49,8 @@ TermDeclaration read_term_declaration(std::string_view text) {
   // At most one line end, LF or CR LF.
   if (text.ends_with('\n')) text.remove_suffix(1);
   if (text.ends_with('\r')) text.remove_suffix(1);
-  if (text.find_first_of(std::string_view("\n\0", 2)) != std::string_view::npos) return refuse("it has more than one line");
+  if (text.find_first_of(std::string_view("\n\0", 2)) != std::string_view::npos)
+    return refuse("it has more than one line");
   std::size_t at = 0;
   for (;;) {
     while (at < text.size() && blank(text[at])) ++at;
@@ -66,13 +67,16 @@ TermDeclaration read_term_declaration(std::string_view text) {
     if (!value) return refuse(fmt::format("its {} is not URL-encoded", key));
     if (key == "scope") {
       if (declaration.scope) return refuse("it has two scopes");
-      if (const char* problem = name_problem(*value)) return refuse(fmt::format("its scope: {}", problem));
+      if (const char* problem = name_problem(*value))
+        return refuse(fmt::format("its scope: {}", problem));
       declaration.scope.emplace(*value);
     } else {
       if (declaration.term) return refuse("it has two terms");
       std::int64_t number = 0;
-      const auto [stopped, error] = std::from_chars(value->data(), value->data() + value->size(), number);
-      if (error != std::errc() || stopped != value->data() + value->size() || number < 1 || number > Term::max_value) {
+      const auto [stopped, error] =
+          std::from_chars(value->data(), value->data() + value->size(), number);
+      if (error != std::errc() || stopped != value->data() + value->size() || number < 1 ||
+          number > Term::max_value) {
         return refuse(fmt::format("its term is not a whole number from 1 to {}", Term::max_value));
       }
       declaration.term.emplace(number);

@@ -69,7 +69,9 @@ std::optional<std::string> Value::as_optional_text() const {
 }
 
 const Row& Rows::one() const {
-  if (rows.size() != 1) throw DatabaseError(fmt::format("the database answered with {} rows instead of one", rows.size()));
+  if (rows.size() != 1)
+    throw DatabaseError(
+        fmt::format("the database answered with {} rows instead of one", rows.size()));
   return rows.front();
 }
 

@@ -18,21 +18,24 @@ typedef struct AppendOf {
   int64 count;
 } AppendOf;
 
-static Layer1Call new_stream = {"INSERT INTO %s.streams (stream_id, scope, last_no) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-                                true,
-                                3,
-                                {TEXTOID, TEXTOID, INT8OID},
-                                NULL,
-                                0};
+static Layer1Call new_stream = {
+    "INSERT INTO %s.streams (stream_id, scope, last_no) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+    true,
+    3,
+    {TEXTOID, TEXTOID, INT8OID},
+    NULL,
+    0};
 static Layer1Call new_write_id = {
-    "INSERT INTO %s.write_ids (write_id, stream_id, sequence_no, scope, term) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+    "INSERT INTO %s.write_ids (write_id, stream_id, sequence_no, scope, term) VALUES ($1, $2, $3, "
+    "$4, $5) ON CONFLICT DO NOTHING",
     true,
     5,
     {UUIDOID, TEXTOID, INT8OID, TEXTOID, INT8OID},
     NULL,
     0};
 static Layer1Call give_back = {
-    "UPDATE %s.streams SET last_no = last_no OPERATOR(pg_catalog.-) $2 WHERE stream_id OPERATOR(pg_catalog.=) $1",
+    "UPDATE %s.streams SET last_no = last_no OPERATOR(pg_catalog.-) $2 WHERE stream_id "
+    "OPERATOR(pg_catalog.=) $1",
     true,
     2,
     {TEXTOID, INT8OID},
@@ -44,9 +47,13 @@ typedef struct Column {
   Oid type;
 } Column;
 
-static const Column stream_columns[] = {{"stream_id", TEXTOID}, {"scope", TEXTOID}, {"last_no", INT8OID}, {"created_at", TIMESTAMPTZOID}};
-static const Column write_columns[] = {{"stream_id", TEXTOID}, {"sequence_no", INT8OID},       {"scope", TEXTOID},   {"term", INT8OID},
-                                       {"payload", BYTEAOID},  {"created_at", TIMESTAMPTZOID}, {"write_id", UUIDOID}};
+static const Column stream_columns[] = {{"stream_id", TEXTOID},
+                                        {"scope", TEXTOID},
+                                        {"last_no", INT8OID},
+                                        {"created_at", TIMESTAMPTZOID}};
+static const Column write_columns[] = {
+    {"stream_id", TEXTOID}, {"sequence_no", INT8OID},       {"scope", TEXTOID},   {"term", INT8OID},
+    {"payload", BYTEAOID},  {"created_at", TIMESTAMPTZOID}, {"write_id", UUIDOID}};
 enum { STREAM_SCOPE = 1, STREAM_LAST = 2, STREAM_COLUMNS = 4 };
 enum { WRITE_SCOPE = 2, WRITE_TERM = 3, WRITE_COLUMNS = 7 };
 
@@ -82,13 +89,14 @@ static struct {
 } last_stream;
 
 static void relation_changed(Datum argument pg_attribute_unused(), Oid relation) {
-  if (relation == InvalidOid || relation == here.streams || relation == here.streams_key || relation == here.writes ||
-      relation == here.writes_by_term || relation == here.followers) {
+  if (relation == InvalidOid || relation == here.streams || relation == here.streams_key ||
+      relation == here.writes || relation == here.writes_by_term || relation == here.followers) {
     here.state = NOT_KNOWN;
   }
 }
 
-static void catalog_changed(Datum argument pg_attribute_unused(), int cache pg_attribute_unused(), uint32 hash pg_attribute_unused()) {
+static void catalog_changed(Datum argument pg_attribute_unused(), int cache pg_attribute_unused(),
+                            uint32 hash pg_attribute_unused()) {
   here.state = NOT_KNOWN;
 }
 
@@ -101,10 +109,14 @@ void append_watch(void) {
 static bool has_columns(Relation table, const Column* columns, int count) {
   TupleDesc description = RelationGetDescr(table);
   int i;
-  if (description->natts != count || (description->constr != NULL && description->constr->num_check > 0)) { return false; }
+  if (description->natts != count ||
+      (description->constr != NULL && description->constr->num_check > 0)) {
+    return false;
+  }
   for (i = 0; i < count; ++i) {
     Form_pg_attribute column = TupleDescAttr(description, i);
-    if (column->attisdropped || column->attgenerated != '\0' || column->attidentity != '\0' || column->atttypid != columns[i].type ||
+    if (column->attisdropped || column->attgenerated != '\0' || column->attidentity != '\0' ||
+        column->atttypid != columns[i].type ||
         column->attcollation != (columns[i].type == TEXTOID ? C_COLLATION_OID : InvalidOid) ||
         strcmp(NameStr(column->attname), columns[i].name) != 0) {
       return false;
@@ -124,8 +136,9 @@ static bool has_plain_indexes(Relation table, Indexes* known) {
     Relation index;
     if (!plain) { break; }
     index = index_open(lfirst_oid(cell), AccessShareLock);
-    plain = index->rd_rel->relam == BTREE_AM_OID && !index->rd_index->indisexclusion && index->rd_index->indimmediate &&
-            RelationGetIndexExpressions(index) == NIL && RelationGetIndexPredicate(index) == NIL;
+    plain = index->rd_rel->relam == BTREE_AM_OID && !index->rd_index->indisexclusion &&
+            index->rd_index->indimmediate && RelationGetIndexExpressions(index) == NIL &&
+            RelationGetIndexPredicate(index) == NIL;
     if (plain) {
       MemoryContext before = MemoryContextSwitchTo(here.memory);
       known->index[known->count] = RelationGetRelid(index);
@@ -151,9 +164,12 @@ static bool is_as_made(Oid table, const Column* columns, int count, Indexes* ind
   bool as_made;
   if (relation == NULL) { return false; }
   class = relation->rd_rel;
-  as_made = class->relkind == RELKIND_RELATION && class->relpersistence == RELPERSISTENCE_PERMANENT && class->relam == HEAP_TABLE_AM_OID &&
-            class->relowner == guard->layer1_owner() && !class->relhastriggers && !class->relhasrules && !class->relrowsecurity &&
-            !class->relhassubclass && !class->relispartition && class->relreplident == REPLICA_IDENTITY_DEFAULT &&
+  as_made = class->relkind == RELKIND_RELATION &&
+            class->relpersistence == RELPERSISTENCE_PERMANENT &&
+            class->relam == HEAP_TABLE_AM_OID && class->relowner == guard->layer1_owner() &&
+            !class->relhastriggers && !class->relhasrules && !class->relrowsecurity &&
+            !class->relhassubclass && !class->relispartition &&
+            class->relreplident == REPLICA_IDENTITY_DEFAULT &&
             has_columns(relation, columns, count) && has_plain_indexes(relation, indexes);
   relation_close(relation, AccessShareLock);
   return as_made;
@@ -163,18 +179,21 @@ static bool find(void) {
   static const Oid arguments[] = {TEXTOID, INT8OID, BYTEAOID, INT8OID, TEXTOID, UUIDOID};
   Relation streams;
   Oid owner;
-  if (here.memory == NULL) { here.memory = AllocSetContextCreate(TopMemoryContext, "termgate indexes", ALLOCSET_SMALL_SIZES); }
+  if (here.memory == NULL) {
+    here.memory = AllocSetContextCreate(TopMemoryContext, "termgate indexes", ALLOCSET_SMALL_SIZES);
+  }
   MemoryContextReset(here.memory);
   here.streams = layer1_relation("streams");
   here.writes = layer1_relation("stream_writes");
   here.writes_by_term = layer1_relation("stream_writes_scope_term");
   here.followers = layer1_relation("followers");
   here.streams_key = InvalidOid;
-  if (!OidIsValid(layer1_function("guard_append", lengthof(arguments), arguments, &owner)) || !OidIsValid(here.writes_by_term) ||
+  if (!OidIsValid(layer1_function("guard_append", lengthof(arguments), arguments, &owner)) ||
+      !OidIsValid(here.writes_by_term) ||
       IndexGetRelation(here.writes_by_term, true) != here.writes ||
       !is_as_made(here.streams, stream_columns, STREAM_COLUMNS, &here.stream_indexes) ||
-      !is_as_made(here.writes, write_columns, WRITE_COLUMNS, &here.write_indexes) || !may_be_written(here.streams, ACL_UPDATE) ||
-      !may_be_written(here.writes, ACL_INSERT)) {
+      !is_as_made(here.writes, write_columns, WRITE_COLUMNS, &here.write_indexes) ||
+      !may_be_written(here.streams, ACL_UPDATE) || !may_be_written(here.writes, ACL_INSERT)) {
     return false;
   }
   streams = relation_open(here.streams, AccessShareLock);
@@ -240,20 +259,24 @@ static bool has_last_stream(Page page) {
   item = PageGetItemId(page, offset);
   if (!ItemIdIsNormal(item) || ItemIdGetLength(item) != last_stream.length) { return false; }
   there = (HeapTupleHeader)PageGetItem(page, item);
-  return HeapTupleHeaderGetRawXmin(there) == last_stream.writer && (there->t_infomask & HEAP_XMAX_INVALID) != 0 &&
+  return HeapTupleHeaderGetRawXmin(there) == last_stream.writer &&
+         (there->t_infomask & HEAP_XMAX_INVALID) != 0 &&
          memcmp((char*)there + data, last_stream.bytes + data, last_stream.length - data) == 0 &&
          // Without the hint the row is not frozen, so the server still knows the outcome of its
          // writer.
-         (HeapTupleHeaderXminCommitted(there) || (!TransactionIdIsCurrentTransactionId(last_stream.writer) &&
-                                                  !HeapTupleHeaderXminInvalid(there) && TransactionIdDidCommit(last_stream.writer)));
+         (HeapTupleHeaderXminCommitted(there) ||
+          (!TransactionIdIsCurrentTransactionId(last_stream.writer) &&
+           !HeapTupleHeaderXminInvalid(there) && TransactionIdDidCommit(last_stream.writer)));
 }
 
 // Finds the stream's row in its last place, and pins its buffer, so that the row cannot be removed;
 // NULL proves nothing.
 static HeapTuple stream_where_it_was(Relation streams, Datum stream, Buffer* buffer) {
   HeapTuple row = NULL;
-  if (!is_last_stream(stream) || memcmp(&last_stream.file, &RELATION_FILE(streams), sizeof last_stream.file) != 0 ||
-      !READ_RECENT_BUFFER(last_stream.file, ItemPointerGetBlockNumberNoCheck(&last_stream.place), last_stream.buffer)) {
+  if (!is_last_stream(stream) ||
+      memcmp(&last_stream.file, &RELATION_FILE(streams), sizeof last_stream.file) != 0 ||
+      !READ_RECENT_BUFFER(last_stream.file, ItemPointerGetBlockNumberNoCheck(&last_stream.place),
+                          last_stream.buffer)) {
     return NULL;
   }
   *buffer = last_stream.buffer;
@@ -310,7 +333,8 @@ static bool shows_higher_term(Relation writes, const ScopeName* scope, int64 ter
   return higher;
 }
 
-static void index_row(Relation table, const Indexes* indexes, HeapTuple row, const Datum* values, const bool* absent) {
+static void index_row(Relation table, const Indexes* indexes, HeapTuple row, const Datum* values,
+                      const bool* absent) {
   int i, k;
   for (i = 0; i < indexes->count; ++i) {
     IndexInfo* how = indexes->how[i];
@@ -322,8 +346,8 @@ static void index_row(Relation table, const Indexes* indexes, HeapTuple row, con
       entry_absent[k] = absent[how->ii_IndexAttrNumbers[k] - 1];
     }
     if (how->ii_ReadyForInserts) {
-      (void)INDEX_INSERT(index, entry, entry_absent, &row->t_self, table, index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
-                         how);
+      (void)INDEX_INSERT(index, entry, entry_absent, &row->t_self, table,
+                         index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, how);
     }
     index_close(index, NoLock);
   }
@@ -333,7 +357,8 @@ static void index_row(Relation table, const Indexes* indexes, HeapTuple row, con
 static bool may_be_new(const AppendOf* what) {
   const text* name = DatumGetTextPP(what->stream);
   int length = pg_mbstrlen_with_len(VARDATA_ANY(name), (int)VARSIZE_ANY_EXHDR(name));
-  return what->has_scope && length >= 1 && length <= 200 && (!what->has_expected || what->expected == 0);
+  return what->has_scope && length >= 1 && length <= 200 &&
+         (!what->has_expected || what->expected == 0);
 }
 
 static bool make_stream(const AppendOf* what) {
@@ -343,7 +368,8 @@ static bool make_stream(const AppendOf* what) {
 
 // False if the id is known already.
 static bool note_write_id(const AppendOf* what, int64 number) {
-  Datum values[5] = {what->write_id, what->stream, Int64GetDatum(number), SCOPE_DATUM(what->scope), Int64GetDatum(what->term)};
+  Datum values[5] = {what->write_id, what->stream, Int64GetDatum(number), SCOPE_DATUM(what->scope),
+                     Int64GetDatum(what->term)};
   return guard->layer1_execute(&new_write_id, values) == 1;
 }
 
@@ -374,14 +400,17 @@ static bool advance(Relation streams, const AppendOf* what, int64* last) {
     }
     heap_deform_tuple(row, RelationGetDescr(streams), values, absent);
     *last = DatumGetInt64(values[STREAM_LAST]);
-    if (is_scope(values[STREAM_SCOPE], what->scope) && (!what->has_expected || *last == what->expected)) {
+    if (is_scope(values[STREAM_SCOPE], what->scope) &&
+        (!what->has_expected || *last == what->expected)) {
       values[STREAM_LAST] = Int64GetDatum(*last + what->count);
       next = heap_form_tuple(RelationGetDescr(streams), values, absent);
       result = heap_update_row(streams, &row->t_self, next);
     }
     if (BufferIsValid(pinned)) { ReleaseBuffer(pinned); }
     if (result == TM_Ok) {
-      if (!HeapTupleIsHeapOnly(next)) { index_row(streams, &here.stream_indexes, next, values, absent); }
+      if (!HeapTupleIsHeapOnly(next)) {
+        index_row(streams, &here.stream_indexes, next, values, absent);
+      }
       remember_stream(streams, what, next, pinned);
       return true;
     }
@@ -434,7 +463,10 @@ static bool learn_scope(Relation streams, Datum stream, ScopeName* scope) {
 static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* last) {
   int passed = guard->passes_count();
   if (!what->has_scope && !learn_scope(streams, what->stream, what->scope)) { return false; }
-  if (!guard->check_by_arguments(what->scope, what->term) || shows_higher_term(writes, what->scope, what->term)) { return false; }
+  if (!guard->check_by_arguments(what->scope, what->term) ||
+      shows_higher_term(writes, what->scope, what->term)) {
+    return false;
+  }
   guard->hooks_layer1_writes();
   if (!advance(streams, what, last)) { return false; }
   // This transaction holds the stream's row now: an earlier attempt on it has ended, and the
@@ -456,7 +488,10 @@ static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* 
 static bool append_rows(AppendOf* what, int64* last) {
   Relation streams, writes;
   bool done = false;
-  if (XactReadOnly || XactIsoLevel > XACT_READ_COMMITTED || RecoveryInProgress() || append_schema()[0] == '\0') { return false; }
+  if (XactReadOnly || XactIsoLevel > XACT_READ_COMMITTED || RecoveryInProgress() ||
+      append_schema()[0] == '\0') {
+    return false;
+  }
   streams = table_open(here.streams, RowExclusiveLock);
   writes = table_open(here.writes, RowExclusiveLock);
   // Refuses what an UPDATE would be refused for if the table is published.
@@ -471,7 +506,8 @@ static bool append_rows(AppendOf* what, int64* last) {
 
 // The common body of the two functions below, with append()'s arguments; false if layer 1 has to
 // look. Layer 1 judges the size of a large payload, and the write ids of a batch.
-static bool append_payloads(FunctionCallInfo fcinfo, const Datum* payloads, int count, bool one, Datum* answer) {
+static bool append_payloads(FunctionCallInfo fcinfo, const Datum* payloads, int count, bool one,
+                            Datum* answer) {
   ScopeName scope;
   AppendOf what;
   int64 last;
@@ -493,7 +529,9 @@ static bool append_payloads(FunctionCallInfo fcinfo, const Datum* payloads, int 
   what.expected = what.has_expected ? PG_GETARG_INT64(3) : 0;
   what.has_scope = !PG_ARGISNULL(4);
   what.scope = &scope;
-  if ((what.has_scope && !guard->argument_scope(fcinfo, 4, &scope)) || !append_rows(&what, &last)) { return false; }
+  if ((what.has_scope && !guard->argument_scope(fcinfo, 4, &scope)) || !append_rows(&what, &last)) {
+    return false;
+  }
   *answer = Int64GetDatum(last);
   return true;
 }
@@ -525,7 +563,8 @@ bool append_has_no_follower(void) {
   Relation followers;
   bool none;
   if (append_schema()[0] == '\0') { return false; }
-  followers = OidIsValid(here.followers) ? try_relation_open(here.followers, AccessShareLock) : NULL;
+  followers =
+      OidIsValid(here.followers) ? try_relation_open(here.followers, AccessShareLock) : NULL;
   if (followers == NULL) { return false; }
   none = RelationGetNumberOfBlocks(followers) == 0;
   relation_close(followers, AccessShareLock);

@@ -52,19 +52,23 @@ static void relation_changed(Datum argument pg_attribute_unused(), Oid relation)
   }
 }
 
-static void catalog_changed(Datum argument pg_attribute_unused(), int cache pg_attribute_unused(), uint32 hash pg_attribute_unused()) {
+static void catalog_changed(Datum argument pg_attribute_unused(), int cache pg_attribute_unused(),
+                            uint32 hash pg_attribute_unused()) {
   functions_known = false;
   memset(trigger_functions, 0, sizeof trigger_functions);
 }
 
 // Must only be called if layer1_usable().
-Oid layer1_relation(const char* name) { return get_relname_relid(name, guard->layer1_schema_oid()); }
+Oid layer1_relation(const char* name) {
+  return get_relname_relid(name, guard->layer1_schema_oid());
+}
 
 // Finds a function of layer 1's schema with exactly these arguments, and its owner; InvalidOid if
 // there is none.
 Oid layer1_function(const char* name, int arguments, const Oid* types, Oid* owner) {
   Datum schema = ObjectIdGetDatum(guard->layer1_schema_oid());
-  HeapTuple row = SearchSysCache3(PROCNAMEARGSNSP, CStringGetDatum(name), PointerGetDatum(buildoidvector(types, arguments)), schema);
+  HeapTuple row = SearchSysCache3(PROCNAMEARGSNSP, CStringGetDatum(name),
+                                  PointerGetDatum(buildoidvector(types, arguments)), schema);
   Oid function = InvalidOid;
   if (HeapTupleIsValid(row)) {
     function = ((Form_pg_proc)GETSTRUCT(row))->oid;
@@ -103,7 +107,8 @@ static void know_functions(void) {
   table = OidIsValid(protected_table) ? try_relation_open(protected_table, AccessShareLock) : NULL;
   if (table != NULL) {
     list_free(RelationGetIndexList(table));
-    if (table->rd_rel->relowner == guard->layer1_owner() && table->rd_rel->relkind == RELKIND_RELATION) {
+    if (table->rd_rel->relowner == guard->layer1_owner() &&
+        table->rd_rel->relkind == RELKIND_RELATION) {
       protected_key = table->rd_pkindex;
     }
     relation_close(table, AccessShareLock);
@@ -123,7 +128,8 @@ static Datum call_by_sql(FunctionCallInfo fcinfo) { return FunctionCallInvoke(fc
 
 static Datum call_check_term(FunctionCallInfo fcinfo) {
   ScopeName scope;
-  if (!fcinfo->args[1].isnull && guard->layer1_found() && guard->argument_scope(fcinfo, 0, &scope) &&
+  if (!fcinfo->args[1].isnull && guard->layer1_found() &&
+      guard->argument_scope(fcinfo, 0, &scope) &&
       guard->check_by_arguments(&scope, PG_GETARG_INT64(1))) {
     PG_RETURN_DATUM(PG_GETARG_DATUM(1));
   }
@@ -173,7 +179,8 @@ static bool names_ours(const PlannedStmt* plan) {
   ListCell* cell;
   foreach (cell, plan->invalItems) {
     const PlanInvalItem* item = lfirst(cell);
-    if (item->cacheId == PROCOID && (item->hashValue == hashes[0] || item->hashValue == hashes[1] || item->hashValue == hashes[2])) {
+    if (item->cacheId == PROCOID && (item->hashValue == hashes[0] || item->hashValue == hashes[1] ||
+                                     item->hashValue == hashes[2])) {
       return true;
     }
   }
@@ -196,7 +203,8 @@ static TriggerFunction know_trigger_function(Oid function) {
   if (HeapTupleIsValid(row)) {
     Form_pg_proc form = (Form_pg_proc)GETSTRUCT(row);
     static const char prefix[] = "_protected_row_";
-    if (form->pronamespace == guard->layer1_schema_oid() && form->proowner == guard->layer1_owner()) {
+    if (form->pronamespace == guard->layer1_schema_oid() &&
+        form->proowner == guard->layer1_owner()) {
       if (strcmp(NameStr(form->proname), "_protect_statement") == 0) {
         known.kind = KIND_STATEMENT;
       } else if (strncmp(NameStr(form->proname), prefix, sizeof prefix - 1) == 0) {
@@ -253,14 +261,16 @@ static bool passes_table(const Trigger* trigger) {
   ScopeName scope;
   if (*text == '\0') { return true; }
   if (strcmp(text, "*") == 0) { return guard->check_any_for_protect(GetActiveSnapshot()); }
-  return guard->claim_set_name(&scope, text, strlen(text)) && guard->check_for_protect(&scope, GetActiveSnapshot());
+  return guard->claim_set_name(&scope, text, strlen(text)) &&
+         guard->check_for_protect(&scope, GetActiveSnapshot());
 }
 
 static Datum statement_trigger(FunctionCallInfo fcinfo) {
   const TriggerData* data = (const TriggerData*)fcinfo->context;
   Form_pg_class class = data->tg_relation->rd_rel;
   if (!TRIGGER_FIRED_FOR_ROW(data->tg_event) && ready() && ActiveSnapshotSet() &&
-      !(class->relkind == RELKIND_RELATION && class->relhassubclass) && is_covered(data->tg_relation) && passes_table(data->tg_trigger)) {
+      !(class->relkind == RELKIND_RELATION && class->relhassubclass) &&
+      is_covered(data->tg_relation) && passes_table(data->tg_trigger)) {
     return PointerGetDatum(NULL);
   }
   return trigger_by_sql(fcinfo);
@@ -294,7 +304,8 @@ static bool scope_of_row(const Carried* carried, TupleTableSlot* slot, ScopeName
 
 static bool passes_row(const Carried* carried, TupleTableSlot* slot) {
   ScopeName scope;
-  return scope_of_row(carried, slot, &scope) && guard->check_for_protect(&scope, GetActiveSnapshot());
+  return scope_of_row(carried, slot, &scope) &&
+         guard->check_for_protect(&scope, GetActiveSnapshot());
 }
 
 static Datum row_trigger(FunctionCallInfo fcinfo) {
@@ -331,15 +342,17 @@ static bool is_function_of(const TriggerFunction* function, const char* column) 
   return true;
 }
 
-static bool find_column(Relation table, const Trigger* trigger, const TriggerFunction* function, Carried* carried) {
-  if (!TRIGGER_FOR_ROW(trigger->tgtype) || !TRIGGER_FOR_AFTER(trigger->tgtype) || !is_function_of(function, trigger->tgargs[1])) {
+static bool find_column(Relation table, const Trigger* trigger, const TriggerFunction* function,
+                        Carried* carried) {
+  if (!TRIGGER_FOR_ROW(trigger->tgtype) || !TRIGGER_FOR_AFTER(trigger->tgtype) ||
+      !is_function_of(function, trigger->tgargs[1])) {
     return false;
   }
   carried->column = get_attnum(RelationGetRelid(table), trigger->tgargs[1]);
   if (carried->column <= 0) { return false; }
   carried->type = TupleDescAttr(RelationGetDescr(table), carried->column - 1)->atttypid;
-  return carried->type == TEXTOID || carried->type == VARCHAROID || carried->type == INT2OID || carried->type == INT4OID ||
-         carried->type == INT8OID || carried->type == UUIDOID;
+  return carried->type == TEXTOID || carried->type == VARCHAROID || carried->type == INT2OID ||
+         carried->type == INT4OID || carried->type == INT8OID || carried->type == UUIDOID;
 }
 
 static void carry_triggers(const EState* estate, ResultRelInfo* result) {
@@ -351,14 +364,21 @@ static void carry_triggers(const EState* estate, ResultRelInfo* result) {
     FmgrInfo* call = &result->ri_TrigFunctions[i];
     TriggerFunction function;
     Carried* carried;
-    if (OidIsValid(call->fn_oid) || trigger->tgisinternal || trigger->tgdeferrable || trigger->tgnargs != 3) { continue; }
+    if (OidIsValid(call->fn_oid) || trigger->tgisinternal || trigger->tgdeferrable ||
+        trigger->tgnargs != 3) {
+      continue;
+    }
     function = know_trigger_function(trigger->tgfoid);
-    if (function.kind == KIND_OTHER || TRIGGER_FOR_ROW(trigger->tgtype) != (function.kind == KIND_ROW) ||
+    if (function.kind == KIND_OTHER ||
+        TRIGGER_FOR_ROW(trigger->tgtype) != (function.kind == KIND_ROW) ||
         strcmp(trigger->tgargs[0], "enforce") != 0) {
       continue;
     }
     carried = MemoryContextAllocZero(estate->es_query_cxt, sizeof *carried);
-    if (function.kind == KIND_ROW && !find_column(result->ri_RelationDesc, trigger, &function, carried)) { continue; }
+    if (function.kind == KIND_ROW &&
+        !find_column(result->ri_RelationDesc, trigger, &function, carried)) {
+      continue;
+    }
     call->fn_addr = function.kind == KIND_ROW ? row_trigger : statement_trigger;
     call->fn_oid = trigger->tgfoid;
     call->fn_nargs = 0;
@@ -372,8 +392,8 @@ static void carry_triggers(const EState* estate, ResultRelInfo* result) {
 static void carry(QueryDesc* query, int flags) {
   const PlannedStmt* plan = query->plannedstmt;
   bool modifies = plan->commandType != CMD_SELECT || plan->hasModifyingCTE;
-  if ((!modifies && plan->invalItems == NIL) || (flags & EXEC_FLAG_EXPLAIN_ONLY) != 0 || IsInParallelMode() || plan->parallelModeNeeded ||
-      guard->layer1_is_busy() || !ready()) {
+  if ((!modifies && plan->invalItems == NIL) || (flags & EXEC_FLAG_EXPLAIN_ONLY) != 0 ||
+      IsInParallelMode() || plan->parallelModeNeeded || guard->layer1_is_busy() || !ready()) {
     return;
   }
   if (modifies) {
@@ -381,7 +401,9 @@ static void carry(QueryDesc* query, int flags) {
     RESULT_RELATIONS_BEGIN(query->estate, result) { carry_triggers(query->estate, result); }
     RESULT_RELATIONS_END
   }
-  if (plan->invalItems != NIL && names_ours(plan)) { (void)carry_calls_below(query->planstate, NULL); }
+  if (plan->invalItems != NIL && names_ours(plan)) {
+    (void)carry_calls_below(query->planstate, NULL);
+  }
 }
 
 static void executor_start(QueryDesc* query, int flags) {
@@ -398,17 +420,24 @@ void _PG_init(void) {
   GuardInterface* found = *find_rendezvous_variable(GUARD_RENDEZVOUS);
   if (guard != NULL) { return; }
   if (found == NULL) {
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("termgate_shortcuts needs termgate_guard"),
-                    errhint("Name it first: shared_preload_libraries = 'termgate_guard, termgate_shortcuts'.")));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+         errmsg("termgate_shortcuts needs termgate_guard"),
+         errhint(
+             "Name it first: shared_preload_libraries = 'termgate_guard, termgate_shortcuts'.")));
   }
   if (found->size != sizeof *found || strcmp(found->version, GUARD_VERSION) != 0) {
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("termgate_shortcuts and termgate_guard are of two versions"),
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("termgate_shortcuts and termgate_guard are of two versions"),
                     errhint("Build and install both: ./run extension.")));
   }
   guard = found;
-  DefineCustomStringVariable("termgate.guard_appends", "The schema whose append() and append_many() this session carries out without SQL.",
-                             NULL, &appends_placeholder, "", PGC_INTERNAL, GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL,
-                             append_schema);
+  DefineCustomStringVariable(
+      "termgate.guard_appends",
+      "The schema whose append() and append_many() this session carries out without SQL.", NULL,
+      &appends_placeholder, "", PGC_INTERNAL, GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL,
+      append_schema);
   append_watch();
   CacheRegisterRelcacheCallback(relation_changed, (Datum)0);
   CacheRegisterSyscacheCallback(PROCOID, catalog_changed, (Datum)0);

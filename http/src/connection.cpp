@@ -27,7 +27,8 @@ constexpr std::size_t thrown_away_max = 1u << 20;
 constexpr std::chrono::milliseconds leaving_takes = 2s, goodbye_takes = 5s;
 
 bool is_plain(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](unsigned char c) { return (c >= 0x20 && c != 0x7f) || c == '\t'; });
+  return std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return (c >= 0x20 && c != 0x7f) || c == '\t'; });
 }
 
 // The common name of the client's certificate, which OpenSSL has verified.
@@ -38,7 +39,9 @@ std::string certificate_name(const SSL* ssl) {
   X509_NAME* subject = X509_get_subject_name(certificate);
   const int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
   unsigned char* text = nullptr;
-  const int size = at < 0 ? -1 : ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+  const int size = at < 0 ? -1
+                          : ASN1_STRING_to_UTF8(
+                                &text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
   if (size > 0) name.assign(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
   OPENSSL_free(text);
   X509_free(certificate);
@@ -65,7 +68,8 @@ struct Form {
 std::string head_of(const Reply& reply, const Form& form) {
   const auto status = static_cast<boost::beast::http::status>(reply.status);
   const auto reason = boost::beast::http::obsolete_reason(status);
-  std::string head = fmt::format("HTTP/1.1 {} {}\r\n", reply.status, std::string_view(reason.data(), reason.size()));
+  std::string head = fmt::format("HTTP/1.1 {} {}\r\n", reply.status,
+                                 std::string_view(reason.data(), reason.size()));
   bool caches = false;
   for (const auto& [name, value] : reply.headers) {
     if (!is_plain(name) || !is_plain(value)) continue;
@@ -80,7 +84,8 @@ std::string head_of(const Reply& reply, const Form& form) {
   head += "X-Content-Type-Options: nosniff\r\n";
   // The client should drop an idle connection before we do; otherwise its next request may reach a
   // connection that is being closed.
-  if (form.keep && form.keeps_for > 10s) head += fmt::format("Keep-Alive: timeout={}\r\n", (form.keeps_for - 5s).count());
+  if (form.keep && form.keeps_for > 10s)
+    head += fmt::format("Keep-Alive: timeout={}\r\n", (form.keeps_for - 5s).count());
   if (!form.keep) head += "Connection: close\r\n";
   if (form.keep && !form.version_1_1) head += "Connection: keep-alive\r\n";
   return head += "\r\n";
@@ -88,12 +93,14 @@ std::string head_of(const Reply& reply, const Form& form) {
 
 }  // namespace
 
-Connection::Connection(Loop& loop, int descriptor, const Endpoint& peer, const ListenerOptions& listener)
+Connection::Connection(Loop& loop, int descriptor, const Endpoint& peer,
+                       const ListenerOptions& listener)
     : loop_(loop),
       waiter_(loop.context(), descriptor),
       peer_{peer, listener.name, false, {}},
       tls_(loop.shared().tls()),
-      proxied_(listener.proxy_protocol && any_contains(loop.shared().options.proxy_protocol_from, peer)),
+      proxied_(listener.proxy_protocol &&
+               any_contains(loop.shared().options.proxy_protocol_from, peer)),
       reader_(loop.shared().options.limits.head_bytes) {
   stream_.open(descriptor);
   place_ = loop_.silent(*this);
@@ -112,29 +119,32 @@ void Connection::start() {
 void Connection::wait_readable() {
   if (reading_waits_ || stage_ == Stage::closed || !may_read()) return;
   reading_waits_ = true;
-  waiter_.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](boost::system::error_code error) {
-    self->reading_waits_ = false;
-    if (!error && self->stage_ != Stage::closed) self->readable();
-  });
+  waiter_.async_wait(stream_descriptor::wait_read,
+                     [self = shared_from_this()](boost::system::error_code error) {
+                       self->reading_waits_ = false;
+                       if (!error && self->stage_ != Stage::closed) self->readable();
+                     });
 }
 
 void Connection::wait_writable() {
   if (writing_waits_ || stage_ == Stage::closed) return;
   writing_waits_ = true;
-  waiter_.async_wait(stream_descriptor::wait_write, [self = shared_from_this()](boost::system::error_code error) {
-    self->writing_waits_ = false;
-    if (error || self->stage_ == Stage::closed) return;
-    if (self->stage_ == Stage::handshake) return self->shake_hands();
-    self->flush();
-    self->wait_readable();
-  });
+  waiter_.async_wait(stream_descriptor::wait_write,
+                     [self = shared_from_this()](boost::system::error_code error) {
+                       self->writing_waits_ = false;
+                       if (error || self->stage_ == Stage::closed) return;
+                       if (self->stage_ == Stage::handshake) return self->shake_hands();
+                       self->flush();
+                       self->wait_readable();
+                     });
 }
 
 bool Connection::may_read() const {
   if (peer_has_ended_) return false;
   if (stage_ == Stage::working || stage_ == Stage::answering) return in_.size() < ahead_bytes_max;
   if (stage_ != Stage::socket) return true;
-  return socket_->state != OpenSocket::State::paused && outlet_->waiting_bytes() <= Socket::waiting_bytes_max;
+  return socket_->state != OpenSocket::State::paused &&
+         outlet_->waiting_bytes() <= Socket::waiting_bytes_max;
 }
 
 void Connection::readable() {
@@ -157,7 +167,9 @@ void Connection::readable() {
 bool Connection::read_once() {
   std::size_t bytes = 0;
   switch (stream_.read(loop_.buffer(), Loop::buffer_bytes, bytes)) {
-    case Io::done: got({loop_.buffer(), bytes}); return stage_ != Stage::closed && (stream_.is_tls() || bytes == Loop::buffer_bytes);
+    case Io::done:
+      got({loop_.buffer(), bytes});
+      return stage_ != Stage::closed && (stream_.is_tls() || bytes == Loop::buffer_bytes);
     case Io::wait_read: return false;
     case Io::wait_write: wait_writable(); return false;
     case Io::end: peer_ended(); return false;
@@ -234,7 +246,9 @@ void Connection::shake_hands() {
       return readable();
     case Io::wait_read: return wait_readable();
     case Io::wait_write: return wait_writable();
-    case Io::failed: loop_.shared().failed(peer_.address, fmt::format("TLS: {}", stream_.why())); return close();
+    case Io::failed:
+      loop_.shared().failed(peer_.address, fmt::format("TLS: {}", stream_.why()));
+      return close();
     case Io::end: return close();
   }
 }
@@ -303,7 +317,8 @@ void Connection::take_body(Take take) {
   if (step == RequestReader::Step::body) return got_request();
   enter(Stage::body, loop_.shared().options.limits.body_takes);
   // A client may wait for permission to send its body (RFC 9110, section 10.1.1).
-  if (reader_.wants_continue() && in_.empty() && version_1_1_) send("HTTP/1.1 100 Continue\r\n\r\n");
+  if (reader_.wants_continue() && in_.empty() && version_1_1_)
+    send("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 void Connection::got_request() {
@@ -311,7 +326,8 @@ void Connection::got_request() {
   ++loop_.shared().requests;
   stage_ = Stage::working;
   deadline_ = Loop::Clock::time_point::max();
-  owed_ = std::make_shared<Answer::Owed>(loop_.shared_from_this(), weak_from_this(), Answer::Owed::Form{head_only_, version_1_1_});
+  owed_ = std::make_shared<Answer::Owed>(loop_.shared_from_this(), weak_from_this(),
+                                         Answer::Owed::Form{head_only_, version_1_1_});
   Request request{std::move(reader_.head()), reader_.take_body(), std::move(room_)};
   reader_.restart();
   Answer answer(owed_);
@@ -357,11 +373,13 @@ void Connection::stream(const Answer::Owed& owed, Reply head, std::shared_ptr<Ou
 void Connection::send_reply(Reply reply, bool streamed) {
   if (reply.status < 200 || reply.status > 599) reply.status = 500;
   keep_ = keep_ && !reply.close && !peer_has_ended_ && !loop_.shared().draining;
-  const auto keeps_for = std::chrono::duration_cast<std::chrono::seconds>(loop_.shared().options.limits.keep_alive);
+  const auto keeps_for =
+      std::chrono::duration_cast<std::chrono::seconds>(loop_.shared().options.limits.keep_alive);
   std::string head = head_of(reply, {keep_, streamed, version_1_1_, keeps_for});
   stage_ = Stage::answering;
   deadline_ = Loop::Clock::time_point::max();
-  const bool with_body = !head_only_ && reply.status != 204 && reply.status != 304 && !reply.body.empty();
+  const bool with_body =
+      !head_only_ && reply.status != 204 && reply.status != 304 && !reply.body.empty();
   if (with_body && reply.body.size() <= joined_bytes_max) {
     head += reply.body;
   } else if (with_body) {
@@ -476,7 +494,9 @@ void Connection::open_socket(Upgrade upgrade) {
   heard();
   const std::string key(reader_.head().header("Sec-WebSocket-Key"));
   std::string head = fmt::format(
-      "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {}\r\n", accept_value(key));
+      "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: "
+      "Upgrade\r\nSec-WebSocket-Accept: {}\r\n",
+      accept_value(key));
   if (!upgrade.subprotocol.empty() && is_plain(upgrade.subprotocol))
     head += fmt::format("Sec-WebSocket-Protocol: {}\r\n", upgrade.subprotocol);
   ++loop_.shared().requests;
@@ -497,25 +517,30 @@ void Connection::open_socket(Upgrade upgrade) {
 void Connection::process_frames() {
   // A message may close this connection; it must live to the end of the loop.
   const auto self = shared_from_this();
-  while (stage_ == Stage::socket && !socket_->peer_has_closed && socket_->state != OpenSocket::State::paused) {
+  while (stage_ == Stage::socket && !socket_->peer_has_closed &&
+         socket_->state != OpenSocket::State::paused) {
     FrameReader::Event event = socket_->frames.next();
     if (event.what == FrameReader::What::need_more) break;
     got_frame(std::move(event));
   }
   if (!socket_ || !socket_->room || socket_->room->hold(socket_->frames.held_bytes())) return;
   socket_->peer_has_closed = true;
-  if (socket_->state == OpenSocket::State::open) finish_socket(1013, "the server's memory for requests and answers is used up");
+  if (socket_->state == OpenSocket::State::open)
+    finish_socket(1013, "the server's memory for requests and answers is used up");
 }
 
 void Connection::got_frame(FrameReader::Event event) {
   const bool open = socket_->state == OpenSocket::State::open;
   switch (event.what) {
     case FrameReader::What::message:
-      if (open && !socket_->events->message(std::move(event.bytes), event.kind) && socket_->state == OpenSocket::State::open)
+      if (open && !socket_->events->message(std::move(event.bytes), event.kind) &&
+          socket_->state == OpenSocket::State::open)
         socket_->state = OpenSocket::State::paused;
       return;
     case FrameReader::What::ping:
-      if (open) outlet_->push({std::make_shared<const std::string>(frame_head(Opcode::pong, event.bytes.size()) + event.bytes)});
+      if (open)
+        outlet_->push({std::make_shared<const std::string>(
+            frame_head(Opcode::pong, event.bytes.size()) + event.bytes)});
       return;
     case FrameReader::What::close:
       socket_->peer_has_closed = true;
@@ -547,7 +572,9 @@ void Connection::resume_socket() {
 }
 
 void Connection::close_socket(std::uint16_t code, std::string_view reason) {
-  if (stage_ != Stage::socket || socket_->state == OpenSocket::State::closing || socket_->state == OpenSocket::State::closed) return;
+  if (stage_ != Stage::socket || socket_->state == OpenSocket::State::closing ||
+      socket_->state == OpenSocket::State::closed)
+    return;
   socket_->code = code;
   finish_socket(code, reason);
   // Even if paused, we wait for the peer's close frame.
@@ -580,7 +607,8 @@ void Connection::sweep(Loop::Clock::time_point now) {
 
 void Connection::late() {
   if (stage_ == Stage::body) return refuse({408, "the body has not arrived in time"});
-  if (stage_ == Stage::reading && reader_.begun()) return refuse({408, "the head has not arrived in time"});
+  if (stage_ == Stage::reading && reader_.begun())
+    return refuse({408, "the head has not arrived in time"});
   close();
 }
 

@@ -28,8 +28,15 @@ namespace termgate::http {
 // The frames that one WebSocket has received so far, and the receiver of its messages.
 struct OpenSocket {
   explicit OpenSocket(Upgrade upgrade)
-      : events(std::move(upgrade.events)), room(std::move(upgrade.room)), frames(upgrade.message_bytes_max) {}
-  enum class State : std::uint8_t { open, paused, closing, closed };  // closing: our close frame is in the outlet
+      : events(std::move(upgrade.events)),
+        room(std::move(upgrade.room)),
+        frames(upgrade.message_bytes_max) {}
+  enum class State : std::uint8_t {
+    open,
+    paused,
+    closing,
+    closed
+  };  // closing: our close frame is in the outlet
   const std::shared_ptr<SocketEvents> events;
   const std::unique_ptr<Room> room;
   FrameReader frames;
@@ -118,7 +125,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Stage stage_ = Stage::reading;
   bool processing_ = false, reading_waits_ = false, writing_waits_ = false, peer_has_ended_ = false;
   std::optional<Loop::Place> place_;
-  Loop::Clock::time_point deadline_ = Loop::Clock::time_point::max(), write_deadline_ = Loop::Clock::time_point::max(), heard_at_{};
+  Loop::Clock::time_point deadline_ = Loop::Clock::time_point::max(),
+                          write_deadline_ = Loop::Clock::time_point::max(), heard_at_{};
   RequestReader reader_;
   std::string in_;              // received, and not parsed yet
   std::unique_ptr<Room> room_;  // for the body that is arriving

@@ -24,7 +24,8 @@ std::optional<T> number(std::string_view text) {
 
 }  // namespace
 
-Endpoint::Endpoint(const sockaddr* address, socklen_t size) : size_(std::min<socklen_t>(size, sizeof storage_)) {
+Endpoint::Endpoint(const sockaddr* address, socklen_t size)
+    : size_(std::min<socklen_t>(size, sizeof storage_)) {
   std::memcpy(&storage_, address, size_);
 }
 
@@ -33,11 +34,13 @@ std::optional<Endpoint> Endpoint::numeric(std::string_view host, std::uint16_t p
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
   v4.sin_port = htons(port);
-  if (inet_pton(AF_INET, name.c_str(), &v4.sin_addr) == 1) return Endpoint(reinterpret_cast<const sockaddr*>(&v4), sizeof v4);
+  if (inet_pton(AF_INET, name.c_str(), &v4.sin_addr) == 1)
+    return Endpoint(reinterpret_cast<const sockaddr*>(&v4), sizeof v4);
   sockaddr_in6 v6{};
   v6.sin6_family = AF_INET6;
   v6.sin6_port = htons(port);
-  if (inet_pton(AF_INET6, name.c_str(), &v6.sin6_addr) == 1) return Endpoint(reinterpret_cast<const sockaddr*>(&v6), sizeof v6);
+  if (inet_pton(AF_INET6, name.c_str(), &v6.sin6_addr) == 1)
+    return Endpoint(reinterpret_cast<const sockaddr*>(&v6), sizeof v6);
   return std::nullopt;
 }
 
@@ -48,15 +51,18 @@ std::optional<Endpoint> Endpoint::unix_socket(std::string_view path) {
   std::copy(path.begin(), path.end(), address.sun_path);
   if (path.starts_with('@')) {
     address.sun_path[0] = '\0';
-    return Endpoint(reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size()));
+    return Endpoint(reinterpret_cast<const sockaddr*>(&address),
+                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size()));
   }
   return Endpoint(reinterpret_cast<const sockaddr*>(&address),
-                  static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + (path.empty() ? 0 : 1)));
+                  static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() +
+                                         (path.empty() ? 0 : 1)));
 }
 
 std::uint16_t Endpoint::port() const noexcept {
   if (family() == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_port);
-  if (family() == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_port);
+  if (family() == AF_INET6)
+    return ntohs(reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_port);
   return 0;
 }
 
@@ -75,10 +81,12 @@ std::string Endpoint::bytes() const {
 
 bool Endpoint::local() const noexcept {
   if (family() == AF_UNIX) return true;
-  if (family() == AF_INET) return (ntohl(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_addr.s_addr) >> 24) == 127;
+  if (family() == AF_INET)
+    return (ntohl(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_addr.s_addr) >> 24) == 127;
   if (family() == AF_INET6) {
     const auto& address = reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_addr;
-    return IN6_IS_ADDR_LOOPBACK(&address) || (IN6_IS_ADDR_V4MAPPED(&address) && address.s6_addr[12] == 127);
+    return IN6_IS_ADDR_LOOPBACK(&address) ||
+           (IN6_IS_ADDR_V4MAPPED(&address) && address.s6_addr[12] == 127);
   }
   return false;
 }
@@ -94,10 +102,13 @@ std::string Endpoint::host() const {
 std::string Endpoint::text() const {
   if (family() == AF_UNIX) {
     const auto* address = reinterpret_cast<const sockaddr_un*>(&storage_);
-    return size_ > offsetof(sockaddr_un, sun_path) && address->sun_path[0] != '\0' ? fmt::format("unix:{}", address->sun_path) : "local";
+    return size_ > offsetof(sockaddr_un, sun_path) && address->sun_path[0] != '\0'
+               ? fmt::format("unix:{}", address->sun_path)
+               : "local";
   }
   const std::string name = host();
-  return name.find(':') == std::string::npos ? fmt::format("{}:{}", name, port()) : fmt::format("[{}]:{}", name, port());
+  return name.find(':') == std::string::npos ? fmt::format("{}:{}", name, port())
+                                             : fmt::format("[{}]:{}", name, port());
 }
 
 std::optional<Network> Network::parse(std::string_view text) {
@@ -118,7 +129,8 @@ std::optional<Network> Network::parse(std::string_view text) {
 
 bool Network::contains(const Endpoint& endpoint) const {
   const std::string other = endpoint.bytes();
-  if (other.size() != bytes_.size() || (bytes_.empty() && endpoint.family() != AF_UNIX)) return false;
+  if (other.size() != bytes_.size() || (bytes_.empty() && endpoint.family() != AF_UNIX))
+    return false;
   for (unsigned bit = 0; bit < bits_; bit += 8) {
     const unsigned kept = std::min(8u, bits_ - bit);
     const auto difference = static_cast<unsigned char>(other[bit / 8] ^ bytes_[bit / 8]);
@@ -128,7 +140,8 @@ bool Network::contains(const Endpoint& endpoint) const {
 }
 
 bool any_contains(const std::vector<Network>& networks, const Endpoint& endpoint) {
-  return std::any_of(networks.begin(), networks.end(), [&](const Network& network) { return network.contains(endpoint); });
+  return std::any_of(networks.begin(), networks.end(),
+                     [&](const Network& network) { return network.contains(endpoint); });
 }
 
 std::optional<HostPort> parse_host_port(std::string_view text) {

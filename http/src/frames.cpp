@@ -17,7 +17,8 @@ std::string frame_head(Opcode opcode, std::size_t payload_bytes) {
   if (payload_bytes < 126) return head += static_cast<char>(payload_bytes);
   const int length_bytes = payload_bytes <= 0xffff ? 2 : 8;
   head += static_cast<char>(length_bytes == 2 ? 126 : 127);
-  for (int at = length_bytes - 1; at >= 0; --at) head += static_cast<char>(static_cast<std::uint64_t>(payload_bytes) >> (8 * at) & 0xff);
+  for (int at = length_bytes - 1; at >= 0; --at)
+    head += static_cast<char>(static_cast<std::uint64_t>(payload_bytes) >> (8 * at) & 0xff);
   return head;
 }
 
@@ -32,7 +33,8 @@ std::string close_frame(std::uint16_t code, std::string_view reason) {
 }
 
 bool is_close_code(unsigned code) noexcept {
-  return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) || (code >= 3000 && code <= 4999);
+  return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
+         (code >= 3000 && code <= 4999);
 }
 
 // Follows RFC 3629: no overlong form, no surrogate, nothing above U+10FFFF.
@@ -41,14 +43,19 @@ bool is_utf8_text(std::string_view text) noexcept {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   while (at < text.size()) {
     const unsigned first = byte(at);
-    const std::size_t size = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    const std::size_t size = first < 0x80   ? 1
+                             : first < 0xc2 ? 0
+                             : first < 0xe0 ? 2
+                             : first < 0xf0 ? 3
+                             : first < 0xf5 ? 4
+                                            : 0;
     if (size == 0 || text.size() - at < size) return false;
     for (std::size_t i = 1; i < size; ++i) {
       if ((byte(at + i) & 0xc0) != 0x80) return false;
     }
     const unsigned second = size > 1 ? byte(at + 1) : 0;
-    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) || (first == 0xf0 && second < 0x90) ||
-        (first == 0xf4 && second > 0x8f))
+    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+        (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))
       return false;
     at += size;
   }
@@ -63,10 +70,12 @@ FrameReader::Event FrameReader::broken(std::uint16_t code, const char* problem) 
   return event;
 }
 
-const char* FrameReader::header_problem(bool fin, unsigned reserved, bool masked, std::uint64_t length) const noexcept {
+const char* FrameReader::header_problem(bool fin, unsigned reserved, bool masked,
+                                        std::uint64_t length) const noexcept {
   if (reserved != 0) return "a reserved bit is set";
   if (!masked) return "a client's frame is not masked";
-  const auto known = {Opcode::more, Opcode::text, Opcode::binary, Opcode::close, Opcode::ping, Opcode::pong};
+  const auto known = {Opcode::more,  Opcode::text, Opcode::binary,
+                      Opcode::close, Opcode::ping, Opcode::pong};
   if (std::find(known.begin(), known.end(), opcode_) == known.end()) return "unknown opcode";
   if (is_control(opcode_)) {
     if (!fin) return "a control frame is fragmented";
@@ -80,7 +89,9 @@ const char* FrameReader::header_problem(bool fin, unsigned reserved, bool masked
 FrameReader::Event FrameReader::next() {
   for (;;) {
     if (!in_payload_) {
-      const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(waiting_[at_ + i]); };
+      const auto byte = [&](std::size_t i) {
+        return static_cast<unsigned char>(waiting_[at_ + i]);
+      };
       const std::size_t here = waiting_bytes();
       if (here < 2) break;
       const unsigned short_length = byte(1) & 0x7f;
@@ -90,11 +101,13 @@ FrameReader::Event FrameReader::next() {
       fin_ = (byte(0) & 0x80) != 0;
       // Checked before the rest of the header arrives: a frame that is refused anyway must not be
       // waited for.
-      if (const char* problem = header_problem(fin_, byte(0) & 0x70, masked, short_length)) return broken(1002, problem);
+      if (const char* problem = header_problem(fin_, byte(0) & 0x70, masked, short_length))
+        return broken(1002, problem);
       if (here < 2 + length_bytes + 4) break;
       std::uint64_t length = length_bytes == 0 ? short_length : 0;
       for (std::size_t i = 0; i < length_bytes; ++i) length = length << 8 | byte(2 + i);
-      if (!is_control(opcode_) && length > message_bytes_max_ - std::min(message_.size(), message_bytes_max_))
+      if (!is_control(opcode_) &&
+          length > message_bytes_max_ - std::min(message_.size(), message_bytes_max_))
         return broken(1009, "the message is too large");
       for (std::size_t i = 0; i < 4; ++i) mask_[i] = byte(2 + length_bytes + i);
       at_ += 2 + length_bytes + 4;
@@ -122,7 +135,8 @@ void FrameReader::take_payload() {
   std::string& into = is_control(opcode_) ? control_ : message_;
   const std::size_t from = into.size();
   into.append(waiting_, at_, bytes);
-  for (std::size_t i = from; i < into.size(); ++i) into[i] = static_cast<char>(static_cast<unsigned char>(into[i]) ^ mask_[mask_at_++ & 3]);
+  for (std::size_t i = from; i < into.size(); ++i)
+    into[i] = static_cast<char>(static_cast<unsigned char>(into[i]) ^ mask_[mask_at_++ & 3]);
   at_ += bytes;
   left_ -= bytes;
 }
@@ -132,13 +146,15 @@ FrameReader::Event FrameReader::whole() {
   Event event;
   if (is_control(opcode_)) {
     event.bytes = std::exchange(control_, {});
-    event.what = opcode_ == Opcode::ping ? What::ping : opcode_ == Opcode::pong ? What::pong : What::close;
+    event.what = opcode_ == Opcode::ping   ? What::ping
+                 : opcode_ == Opcode::pong ? What::pong
+                                           : What::close;
     if (event.what != What::close) return event;
     event.code = 1005;
     if (event.bytes.empty()) return event;
     if (event.bytes.size() == 1) return broken(1002, "a close frame with half a code");
-    const unsigned code =
-        static_cast<unsigned>(static_cast<unsigned char>(event.bytes[0])) << 8 | static_cast<unsigned char>(event.bytes[1]);
+    const unsigned code = static_cast<unsigned>(static_cast<unsigned char>(event.bytes[0])) << 8 |
+                          static_cast<unsigned char>(event.bytes[1]);
     event.bytes.erase(0, 2);
     if (!is_close_code(code)) return broken(1002, "a close frame with a code that is none");
     if (!is_utf8_text(event.bytes)) return broken(1007, "a close frame whose reason is not UTF-8");
@@ -150,7 +166,8 @@ FrameReader::Event FrameReader::whole() {
   event.what = What::message;
   event.kind = kind_;
   event.bytes = std::exchange(message_, {});
-  if (kind_ == Kind::text && !is_utf8_text(event.bytes)) return broken(1007, "a text message is not UTF-8");
+  if (kind_ == Kind::text && !is_utf8_text(event.bytes))
+    return broken(1007, "a text message is not UTF-8");
   return event;
 }
 

@@ -1,4 +1,5 @@
-// WebSocket's frames (RFC 6455, section 5): bytes to messages and back. No I/O, no clock. One thread at a time.
+// WebSocket's frames (RFC 6455, section 5): bytes to messages and back. No I/O, no clock. One
+// thread at a time.
 //
 //   0               1               2               3
 //   |FIN|RSV|opcode|MASK|length 7   | length 16 or 64, where the 7 bits say 126 or 127 | mask, 4 bytes, of a client | payload
@@ -45,7 +46,8 @@ class FrameReader {
   std::size_t held_bytes() const noexcept { return waiting_bytes() + message_.size(); }
 
  private:
-  const char* header_problem(bool fin, unsigned reserved, bool masked, std::uint64_t length) const noexcept;
+  const char* header_problem(bool fin, unsigned reserved, bool masked,
+                             std::uint64_t length) const noexcept;
   void take_payload();
   Event whole();
   Event broken(std::uint16_t code, const char* problem) const;

@@ -1,4 +1,5 @@
-// Listening sockets: TCP for every address of a host, a Unix socket, or one that systemd has handed over.
+// Listening sockets: TCP for every address of a host, a Unix socket, or one that systemd has handed
+// over.
 #include <termgate/http/listen.hpp>
 
 #include <fcntl.h>
@@ -23,7 +24,8 @@ constexpr int backlog = 4096;  // the kernel limits it to net.core.somaxconn
 [[noreturn]] void fail(int descriptor, const std::string& address, const char* what) {
   const int error = errno;
   if (descriptor >= 0) close(descriptor);
-  throw std::runtime_error(fmt::format("cannot listen on {}: {}: {}", address, what, std::strerror(error)));
+  throw std::runtime_error(
+      fmt::format("cannot listen on {}: {}: {}", address, what, std::strerror(error)));
 }
 
 std::string bound_address(int descriptor) {
@@ -35,7 +37,9 @@ std::string bound_address(int descriptor) {
 
 OpenListener open_unix(const ListenerOptions& options, unsigned mode) {
   const auto endpoint = Endpoint::unix_socket(options.path);
-  if (!endpoint) throw std::runtime_error(fmt::format("cannot listen on unix:{}: the path has more than 107 bytes", options.path));
+  if (!endpoint)
+    throw std::runtime_error(
+        fmt::format("cannot listen on unix:{}: the path has more than 107 bytes", options.path));
   const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (descriptor < 0) fail(descriptor, options.path, "socket");
   if (bind(descriptor, endpoint->address(), endpoint->size()) != 0) {
@@ -47,15 +51,18 @@ OpenListener open_unix(const ListenerOptions& options, unsigned mode) {
     }
     // A socket file without a listener was left by a process that is gone.
     const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    const bool dead = connect(probe, endpoint->address(), endpoint->size()) != 0 && errno == ECONNREFUSED;
+    const bool dead =
+        connect(probe, endpoint->address(), endpoint->size()) != 0 && errno == ECONNREFUSED;
     close(probe);
     errno = EADDRINUSE;
     if (!dead) fail(descriptor, options.path, "another process listens there");
     unlink(options.path.c_str());
-    if (bind(descriptor, endpoint->address(), endpoint->size()) != 0) fail(descriptor, options.path, "bind");
+    if (bind(descriptor, endpoint->address(), endpoint->size()) != 0)
+      fail(descriptor, options.path, "bind");
   }
   // The permissions are set before listen(), so that nobody can connect with other ones.
-  if (chmod(options.path.c_str(), static_cast<mode_t>(mode)) != 0) fail(descriptor, options.path, "chmod");
+  if (chmod(options.path.c_str(), static_cast<mode_t>(mode)) != 0)
+    fail(descriptor, options.path, "chmod");
   if (listen(descriptor, backlog) != 0) fail(descriptor, options.path, "listen");
   return {descriptor, options, "unix:" + options.path, true};
 }
@@ -69,18 +76,23 @@ ListenerOptions parse_listener(std::string_view text) {
     listener.proxy_protocol = true;
     text.remove_suffix(6);
   }
-  if (const auto equals = text.find('='); equals != std::string_view::npos && equals < text.find(':')) {
+  if (const auto equals = text.find('=');
+      equals != std::string_view::npos && equals < text.find(':')) {
     listener.name = text.substr(0, equals);
     text.remove_prefix(equals + 1);
-    if (listener.name.empty()) throw std::invalid_argument(fmt::format("--listen {}: the name before = is empty", given));
+    if (listener.name.empty())
+      throw std::invalid_argument(fmt::format("--listen {}: the name before = is empty", given));
   }
   if (text.starts_with("unix:") || text.starts_with('/')) {
     listener.path = text.starts_with('/') ? text : text.substr(5);
     if (!listener.path.starts_with('/') || !Endpoint::unix_socket(listener.path))
-      throw std::invalid_argument(fmt::format("--listen {}: a socket's path begins with / and has at most 107 bytes", given));
+      throw std::invalid_argument(fmt::format(
+          "--listen {}: a socket's path begins with / and has at most 107 bytes", given));
   } else {
     const auto address = parse_host_port(text);
-    if (!address) throw std::invalid_argument(fmt::format("--listen {}: write HOST:PORT, [IPV6]:PORT or unix:/path/.s.PGSQL.5432", given));
+    if (!address)
+      throw std::invalid_argument(fmt::format(
+          "--listen {}: write HOST:PORT, [IPV6]:PORT or unix:/path/.s.PGSQL.5432", given));
     listener.host = address->host;
     listener.port = address->port;
   }
@@ -88,7 +100,8 @@ ListenerOptions parse_listener(std::string_view text) {
   return listener;
 }
 
-std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reuse_port, unsigned unix_mode) {
+std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reuse_port,
+                                        unsigned unix_mode) {
   if (options.inherited >= 0) {
     fcntl(options.inherited, F_SETFL, fcntl(options.inherited, F_GETFL) | O_NONBLOCK);
     int family = 0;
@@ -97,19 +110,23 @@ std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reu
     getsockopt(options.inherited, SOL_SOCKET, SO_DOMAIN, &family, &size);
     size = sizeof type;
     getsockopt(options.inherited, SOL_SOCKET, SO_TYPE, &type, &size);
-    if (type != SOCK_STREAM) throw std::runtime_error(fmt::format("the inherited socket \"{}\" is not a stream socket", options.name));
+    if (type != SOCK_STREAM)
+      throw std::runtime_error(
+          fmt::format("the inherited socket \"{}\" is not a stream socket", options.name));
     return {{options.inherited, options, bound_address(options.inherited), family == AF_UNIX}};
   }
   if (!options.path.empty()) return {open_unix(options, unix_mode)};
 
-  const std::string wanted = fmt::format("{}:{}", options.host.empty() ? "*" : options.host, options.port);
+  const std::string wanted =
+      fmt::format("{}:{}", options.host.empty() ? "*" : options.host, options.port);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  const int failure =
-      getaddrinfo(options.host.empty() ? nullptr : options.host.c_str(), std::to_string(options.port).c_str(), &hints, &found);
-  if (failure != 0) throw std::runtime_error(fmt::format("cannot listen on {}: {}", wanted, gai_strerror(failure)));
+  const int failure = getaddrinfo(options.host.empty() ? nullptr : options.host.c_str(),
+                                  std::to_string(options.port).c_str(), &hints, &found);
+  if (failure != 0)
+    throw std::runtime_error(fmt::format("cannot listen on {}: {}", wanted, gai_strerror(failure)));
   std::vector<OpenListener> all;
   // With port 0 the kernel chooses a port for the first address; the other addresses use the same.
   std::uint16_t port = options.port;
@@ -117,17 +134,23 @@ std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reu
     for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
       const int descriptor = socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
       // A machine without IPv6 can still listen on all IPv4 addresses.
-      if (descriptor < 0 && errno == EAFNOSUPPORT && one->ai_family == AF_INET6 && options.host.empty()) continue;
+      if (descriptor < 0 && errno == EAFNOSUPPORT && one->ai_family == AF_INET6 &&
+          options.host.empty())
+        continue;
       if (descriptor < 0) fail(descriptor, wanted, "socket");
       const int yes = 1;
       setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-      if (reuse_port && setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes) != 0) fail(descriptor, wanted, "SO_REUSEPORT");
-      if (one->ai_family == AF_INET6) setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+      if (reuse_port && setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes) != 0)
+        fail(descriptor, wanted, "SO_REUSEPORT");
+      if (one->ai_family == AF_INET6)
+        setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
       sockaddr_storage address{};
       std::memcpy(&address, one->ai_addr, one->ai_addrlen);
       // Binding port 0 a second time would choose another port.
-      if (one->ai_family == AF_INET) reinterpret_cast<sockaddr_in*>(&address)->sin_port = htons(port);
-      if (one->ai_family == AF_INET6) reinterpret_cast<sockaddr_in6*>(&address)->sin6_port = htons(port);
+      if (one->ai_family == AF_INET)
+        reinterpret_cast<sockaddr_in*>(&address)->sin_port = htons(port);
+      if (one->ai_family == AF_INET6)
+        reinterpret_cast<sockaddr_in6*>(&address)->sin6_port = htons(port);
       if (bind(descriptor, reinterpret_cast<const sockaddr*>(&address), one->ai_addrlen) != 0) {
         if (errno == EADDRNOTAVAIL && one->ai_family == AF_INET6 && options.host.empty()) {
           close(descriptor);
@@ -147,7 +170,9 @@ std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reu
     throw;
   }
   freeaddrinfo(found);
-  if (all.empty()) throw std::runtime_error(fmt::format("cannot listen on {}: this machine has no such address", wanted));
+  if (all.empty())
+    throw std::runtime_error(
+        fmt::format("cannot listen on {}: this machine has no such address", wanted));
   return all;
 }
 

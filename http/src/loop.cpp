@@ -47,7 +47,8 @@ void Loop::stop() {
     if (std::exchange(ended_, true)) return;
   }
   boost::asio::post(context_, [this] {
-    for (const auto& connection : std::vector(connections_.begin(), connections_.end())) connection->close();
+    for (const auto& connection : std::vector(connections_.begin(), connections_.end()))
+      connection->close();
     context_.stop();
   });
   if (thread_.joinable()) thread_.join();
@@ -62,7 +63,9 @@ void Loop::take(int descriptor, const Endpoint& peer, const ListenerOptions& lis
   ++load_;
   ++shared_->connections;
   const std::lock_guard lock(mutex_);
-  if (!ended_) return boost::asio::post(context_, [this, descriptor, peer, &listener] { begin(descriptor, peer, listener); });
+  if (!ended_)
+    return boost::asio::post(
+        context_, [this, descriptor, peer, &listener] { begin(descriptor, peer, listener); });
   --load_;
   --shared_->connections;
   ::close(descriptor);
@@ -90,7 +93,8 @@ void Loop::begin(int descriptor, const Endpoint& peer, const ListenerOptions& li
 
 void Loop::drain() {
   post([this] {
-    for (const auto& connection : std::vector(connections_.begin(), connections_.end())) connection->drain();
+    for (const auto& connection : std::vector(connections_.begin(), connections_.end()))
+      connection->drain();
   });
 }
 
@@ -114,7 +118,8 @@ void Loop::forget(Connection& connection) {
 
 void Loop::sweep() {
   const auto now = Clock::now();
-  for (const auto& connection : std::vector(connections_.begin(), connections_.end())) connection->sweep(now);
+  for (const auto& connection : std::vector(connections_.begin(), connections_.end()))
+    connection->sweep(now);
   timer_.expires_after(sweep_every);
   timer_.async_wait([this](boost::system::error_code error) {
     const auto self = shared_from_this();

@@ -24,7 +24,8 @@ class Connection;
 
 // What all loops of a server share.
 struct Shared {
-  Shared(ServerOptions the_options, Handler& the_handler) : options(std::move(the_options)), handler(the_handler) {}
+  Shared(ServerOptions the_options, Handler& the_handler)
+      : options(std::move(the_options)), handler(the_handler) {}
 
   const ServerOptions options;
   Handler& handler;
@@ -56,8 +57,12 @@ class Loop : public std::enable_shared_from_this<Loop> {
   // Ends all connections and the thread; tasks that are posted later are dropped.
   void stop();
   void post(std::function<void()> task);
-  bool here() const noexcept { return thread_id_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
-  std::size_t silent_count() const noexcept { return silent_count_.load(std::memory_order_relaxed); }
+  bool here() const noexcept {
+    return thread_id_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
+  std::size_t silent_count() const noexcept {
+    return silent_count_.load(std::memory_order_relaxed);
+  }
   std::size_t load() const noexcept { return load_.load(std::memory_order_relaxed); }
   void take(int descriptor, const Endpoint& peer, const ListenerOptions& listener);
   void drain();

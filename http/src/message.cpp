@@ -30,26 +30,34 @@ bool any_part(const Head& head, std::string_view name, Visit visit) {
 
 }  // namespace
 
-std::string_view Head::path() const noexcept { return std::string_view(target).substr(0, target.find('?')); }
+std::string_view Head::path() const noexcept {
+  return std::string_view(target).substr(0, target.find('?'));
+}
 
 std::string_view Head::query() const noexcept {
   const auto question = target.find('?');
-  return question == std::string::npos ? std::string_view{} : std::string_view(target).substr(question + 1);
+  return question == std::string::npos ? std::string_view{}
+                                       : std::string_view(target).substr(question + 1);
 }
 
 std::string_view Head::header(std::string_view name) const noexcept {
-  const auto found = std::find_if(headers.begin(), headers.end(), [&](const auto& one) { return text::same(one.first, name); });
+  const auto found = std::find_if(headers.begin(), headers.end(),
+                                  [&](const auto& one) { return text::same(one.first, name); });
   return found == headers.end() ? std::string_view{} : std::string_view(found->second);
 }
 
 std::size_t Head::count(std::string_view name) const noexcept {
   return static_cast<std::size_t>(
-      std::count_if(headers.begin(), headers.end(), [&](const auto& one) { return text::same(one.first, name); }));
+      std::count_if(headers.begin(), headers.end(),
+                    [&](const auto& one) { return text::same(one.first, name); }));
 }
 
 bool wants_socket(const Head& head) noexcept {
-  return head.method == "GET" && any_part(head, "Upgrade", [](std::string_view part) { return text::same(part, "websocket"); }) &&
-         any_part(head, "Connection", [](std::string_view part) { return text::same(part, "upgrade"); }) &&
+  return head.method == "GET" &&
+         any_part(head, "Upgrade",
+                  [](std::string_view part) { return text::same(part, "websocket"); }) &&
+         any_part(head, "Connection",
+                  [](std::string_view part) { return text::same(part, "upgrade"); }) &&
          head.header("Sec-WebSocket-Version") == "13" && head.count("Sec-WebSocket-Key") == 1 &&
          head.header("Sec-WebSocket-Key").size() == 24;
 }

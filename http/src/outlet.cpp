@@ -18,7 +18,9 @@ bool Outlet::add(std::deque<Piece> pieces, std::size_t waiting_bytes_max, bool r
   bool wake = false;
   {
     std::unique_lock lock(mutex_);
-    if (waiting_bytes_max > 0) changed_.wait(lock, [&] { return gone_ || waiting_bytes_ + taken_bytes_ <= waiting_bytes_max; });
+    if (waiting_bytes_max > 0)
+      changed_.wait(lock,
+                    [&] { return gone_ || waiting_bytes_ + taken_bytes_ <= waiting_bytes_max; });
     if (gone_ || finished_) return false;
     if (replaces) {
       waiting_.clear();

@@ -23,7 +23,9 @@ class Outlet {
   // False: the client is gone, and the pieces are dropped.
   bool push(std::deque<Piece> pieces) { return add(std::move(pieces), 0, false); }
   // Blocks while more than `waiting_bytes_max` wait.
-  bool push_when_room(std::deque<Piece> pieces, std::size_t waiting_bytes_max) { return add(std::move(pieces), waiting_bytes_max, false); }
+  bool push_when_room(std::deque<Piece> pieces, std::size_t waiting_bytes_max) {
+    return add(std::move(pieces), waiting_bytes_max, false);
+  }
   // Replaces what waits and is not taken yet.
   bool replace(std::deque<Piece> pieces) { return add(std::move(pieces), 0, true); }
   // Nothing follows; `whole`: the answer is complete.

@@ -10,10 +10,12 @@
 namespace termgate::http {
 namespace {
 
-constexpr std::size_t copied_bytes_max = 16u << 10;  // smaller pieces are copied, to go out together with what surrounds them
+constexpr std::size_t copied_bytes_max =
+    16u << 10;  // smaller pieces are copied, to go out together with what surrounds them
 
 std::deque<Piece> framed(std::string head, Piece body, std::string_view tail) {
-  if (body->size() <= copied_bytes_max) return {std::make_shared<const std::string>(fmt::format("{}{}{}", head, *body, tail))};
+  if (body->size() <= copied_bytes_max)
+    return {std::make_shared<const std::string>(fmt::format("{}{}{}", head, *body, tail))};
   std::deque<Piece> pieces{std::make_shared<const std::string>(std::move(head)), std::move(body)};
   if (!tail.empty()) pieces.push_back(std::make_shared<const std::string>(tail));
   return pieces;
@@ -21,19 +23,22 @@ std::deque<Piece> framed(std::string head, Piece body, std::string_view tail) {
 
 class Writer : public BodyWriter {
  public:
-  Writer(std::shared_ptr<Outlet> outlet, Answer::Owed::Form form) : outlet_(std::move(outlet)), form_(form) {}
+  Writer(std::shared_ptr<Outlet> outlet, Answer::Owed::Form form)
+      : outlet_(std::move(outlet)), form_(form) {}
   ~Writer() override { outlet_->finish(false); }
 
   bool write(std::string_view bytes) override {
     if (bytes.empty() || form_.head_only) return !outlet_->gone();
-    return outlet_->push_when_room(chunk(std::make_shared<const std::string>(bytes)), waiting_bytes_max);
+    return outlet_->push_when_room(chunk(std::make_shared<const std::string>(bytes)),
+                                   waiting_bytes_max);
   }
   bool latest(std::shared_ptr<const std::string> bytes) override {
     if (bytes->empty() || form_.head_only) return !outlet_->gone();
     return outlet_->replace(chunk(std::move(bytes)));
   }
   void end() override {
-    if (form_.chunked && !form_.head_only) outlet_->push({std::make_shared<const std::string>("0\r\n\r\n")});
+    if (form_.chunked && !form_.head_only)
+      outlet_->push({std::make_shared<const std::string>("0\r\n\r\n")});
     outlet_->finish(true);
   }
   bool gone() const override { return outlet_->gone(); }
@@ -50,11 +55,16 @@ class Writer : public BodyWriter {
 
 class SocketSide : public Socket {
  public:
-  SocketSide(std::shared_ptr<Loop> loop, std::weak_ptr<Connection> connection, std::shared_ptr<Outlet> outlet)
+  SocketSide(std::shared_ptr<Loop> loop, std::weak_ptr<Connection> connection,
+             std::shared_ptr<Outlet> outlet)
       : loop_(std::move(loop)), connection_(std::move(connection)), outlet_(std::move(outlet)) {}
 
-  bool send(std::string message, Kind kind) override { return outlet_->push_when_room(frame(std::move(message), kind), waiting_bytes_max); }
-  bool post(std::string message, Kind kind) override { return outlet_->push(frame(std::move(message), kind)); }
+  bool send(std::string message, Kind kind) override {
+    return outlet_->push_when_room(frame(std::move(message), kind), waiting_bytes_max);
+  }
+  bool post(std::string message, Kind kind) override {
+    return outlet_->push(frame(std::move(message), kind));
+  }
   std::size_t waiting() const override { return outlet_->waiting_bytes(); }
   void resume() override {
     loop_->post([weak = connection_] {
@@ -69,7 +79,8 @@ class SocketSide : public Socket {
 
  private:
   static std::deque<Piece> frame(std::string message, Kind kind) {
-    std::string head = frame_head(kind == Kind::text ? Opcode::text : Opcode::binary, message.size());
+    std::string head =
+        frame_head(kind == Kind::text ? Opcode::text : Opcode::binary, message.size());
     return framed(std::move(head), std::make_shared<const std::string>(std::move(message)), "");
   }
 
@@ -80,7 +91,8 @@ class SocketSide : public Socket {
 
 }  // namespace
 
-std::shared_ptr<Outlet> outlet_of(const std::shared_ptr<Loop>& loop, const std::weak_ptr<Connection>& connection) {
+std::shared_ptr<Outlet> outlet_of(const std::shared_ptr<Loop>& loop,
+                                  const std::weak_ptr<Connection>& connection) {
   auto place = std::make_shared<std::weak_ptr<Outlet>>();
   auto outlet = std::make_shared<Outlet>([loop, connection, place] {
     loop->post([connection, place] {
@@ -93,7 +105,8 @@ std::shared_ptr<Outlet> outlet_of(const std::shared_ptr<Loop>& loop, const std::
   return outlet;
 }
 
-std::shared_ptr<Socket> socket_of(const std::shared_ptr<Loop>& loop, const std::weak_ptr<Connection>& connection,
+std::shared_ptr<Socket> socket_of(const std::shared_ptr<Loop>& loop,
+                                  const std::weak_ptr<Connection>& connection,
                                   const std::shared_ptr<Outlet>& outlet) {
   return std::make_shared<SocketSide>(loop, connection, outlet);
 }
@@ -127,7 +140,8 @@ void Answer::Owed::reply(Reply reply) {
 
 void Answer::Owed::deliver(Reply reply) {
   auto task = [self = shared_from_this(), reply = std::move(reply)]() mutable {
-    if (const auto connection = self->connection_.lock()) connection->reply(*self, std::move(reply));
+    if (const auto connection = self->connection_.lock())
+      connection->reply(*self, std::move(reply));
   };
   if (loop_->here()) return task();
   loop_->post(std::move(task));

@@ -1,4 +1,5 @@
-// The other end of an Answer, of its BodyWriter and of a Socket: what any thread may hold, without the connection.
+// The other end of an Answer, of its BodyWriter and of a Socket: what any thread may hold, without
+// the connection.
 #pragma once
 
 #include <functional>
@@ -47,8 +48,10 @@ class Answer::Owed : public std::enable_shared_from_this<Answer::Owed> {
 };
 
 // An outlet that wakes the connection, if it still exists.
-std::shared_ptr<Outlet> outlet_of(const std::shared_ptr<Loop>& loop, const std::weak_ptr<Connection>& connection);
-std::shared_ptr<Socket> socket_of(const std::shared_ptr<Loop>& loop, const std::weak_ptr<Connection>& connection,
+std::shared_ptr<Outlet> outlet_of(const std::shared_ptr<Loop>& loop,
+                                  const std::weak_ptr<Connection>& connection);
+std::shared_ptr<Socket> socket_of(const std::shared_ptr<Loop>& loop,
+                                  const std::weak_ptr<Connection>& connection,
                                   const std::shared_ptr<Outlet>& outlet);
 
 }  // namespace termgate::http

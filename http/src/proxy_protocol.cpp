@@ -24,20 +24,24 @@ ProxyHeader malformed(const char* problem) noexcept {
   return header;
 }
 
-unsigned byte(std::string_view input, std::size_t at) noexcept { return static_cast<unsigned char>(input[at]); }
+unsigned byte(std::string_view input, std::size_t at) noexcept {
+  return static_cast<unsigned char>(input[at]);
+}
 
 }  // namespace
 
 ProxyHeader parse_proxy_header(std::string_view input) noexcept {
   const auto common = std::min(input.size(), signature.size());
-  if (input.substr(0, common) != signature.substr(0, common)) return malformed("no PROXY protocol v2 signature");
+  if (input.substr(0, common) != signature.substr(0, common))
+    return malformed("no PROXY protocol v2 signature");
   ProxyHeader header;
   if (input.size() < fixed_bytes) return header;
   if (byte(input, 12) >> 4 != 2) return malformed("its version is not 2");
   const unsigned command = byte(input, 12) & 15;
   if (command > 1) return malformed("its command is neither LOCAL nor PROXY");
   const std::size_t length = byte(input, 14) << 8 | byte(input, 15);
-  if (length > proxy_header_bytes_max - fixed_bytes) return malformed("it is longer than 2048 bytes");
+  if (length > proxy_header_bytes_max - fixed_bytes)
+    return malformed("it is longer than 2048 bytes");
   header.needed = fixed_bytes + length;
   if (input.size() < header.needed) return header;
   header.used = header.needed;

@@ -49,7 +49,7 @@ class RequestReader {
   std::string take_body();
   const Refusal& refusal() const noexcept { return refusal_; }
   bool begun() const noexcept { return begun_; }  // part of a head has arrived
-  bool has_body() const noexcept;                 // whether the request whose head has arrived has one
+  bool has_body() const noexcept;  // whether the request whose head has arrived has one
   bool keeps_alive() const noexcept { return keep_alive_; }
   bool version_1_1() const noexcept { return version_1_1_; }
   bool wants_continue() const noexcept { return wants_continue_; }
@@ -64,7 +64,8 @@ class RequestReader {
   std::unique_ptr<Parser> parser_;
   Head head_;
   Refusal refusal_{400, ""};
-  bool begun_ = false, in_body_ = false, keep_alive_ = false, version_1_1_ = false, wants_continue_ = false;
+  bool begun_ = false, in_body_ = false, keep_alive_ = false, version_1_1_ = false,
+       wants_continue_ = false;
 };
 
 }  // namespace termgate::http

@@ -24,10 +24,12 @@ constexpr std::chrono::milliseconds accept_pause{100};
 
 // Chooses HTTP/1.1, and fails the handshake if the client offers only other protocols (ALPACA: a
 // browser led to a server of another protocol).
-int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_bytes, const unsigned char* in, unsigned int in_bytes, void*) {
+int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_bytes,
+                    const unsigned char* in, unsigned int in_bytes, void*) {
   static constexpr unsigned char ours[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
   unsigned char* chosen = nullptr;
-  if (SSL_select_next_proto(&chosen, out_bytes, ours, sizeof ours, in, in_bytes) != OPENSSL_NPN_NEGOTIATED)
+  if (SSL_select_next_proto(&chosen, out_bytes, ours, sizeof ours, in, in_bytes) !=
+      OPENSSL_NPN_NEGOTIATED)
     return SSL_TLSEXT_ERR_ALERT_FATAL;
   *out = chosen;
   return SSL_TLSEXT_ERR_OK;
@@ -43,7 +45,8 @@ TlsContext context_of(const ClientTls& options) {
 
 class Server::Inside {
  public:
-  Inside(ServerOptions options, Handler& handler) : shared(std::make_shared<Shared>(std::move(options), handler)) {
+  Inside(ServerOptions options, Handler& handler)
+      : shared(std::make_shared<Shared>(std::move(options), handler)) {
     shared->set_tls(context_of(shared->options.tls));
     const unsigned threads = std::max(1u, shared->options.threads);
     for (unsigned i = 0; i < threads; ++i) loops.push_back(std::make_shared<Loop>(shared));
@@ -62,7 +65,8 @@ class Server::Inside {
   }
 
   void start() {
-    for (OpenListener& listener : listeners) acceptors.push_back(std::make_unique<Acceptor>(*this, listener));
+    for (OpenListener& listener : listeners)
+      acceptors.push_back(std::make_unique<Acceptor>(*this, listener));
     for (const auto& acceptor : acceptors) acceptor->wait();
     for (const auto& loop : loops) loop->start();
   }
@@ -95,9 +99,10 @@ class Server::Inside {
     Acceptor& operator=(const Acceptor&) = delete;
 
     void wait() {
-      waiter_.async_wait(boost::asio::posix::stream_descriptor::wait_read, [this](boost::system::error_code error) {
-        if (!error) accept();
-      });
+      waiter_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                         [this](boost::system::error_code error) {
+                           if (!error) accept();
+                         });
     }
     void stop() {
       if (waiter_.is_open()) waiter_.release();
@@ -109,10 +114,13 @@ class Server::Inside {
       for (int i = 0; i < accepts_at_once; ++i) {
         sockaddr_storage address{};
         socklen_t size = sizeof address;
-        const int descriptor = accept4(listener_.descriptor, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        const int descriptor = accept4(listener_.descriptor, reinterpret_cast<sockaddr*>(&address),
+                                       &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (descriptor >= 0) {
           ++inside_.shared->accepted;
-          inside_.next().take(descriptor, Endpoint(reinterpret_cast<const sockaddr*>(&address), size), listener_.options);
+          inside_.next().take(descriptor,
+                              Endpoint(reinterpret_cast<const sockaddr*>(&address), size),
+                              listener_.options);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
           break;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -152,7 +160,8 @@ class Server::Inside {
   std::vector<std::unique_ptr<Acceptor>> acceptors;
 };
 
-Server::Server(ServerOptions options, Handler& handler) : inside_(std::make_unique<Inside>(std::move(options), handler)) {}
+Server::Server(ServerOptions options, Handler& handler)
+    : inside_(std::make_unique<Inside>(std::move(options), handler)) {}
 Server::~Server() = default;
 
 void Server::start() { inside_->start(); }

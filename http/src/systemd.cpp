@@ -1,5 +1,5 @@
-// The two protocols of systemd, without its library: LISTEN_FDS for sockets that it opened, NOTIFY_SOCKET for
-// the service's state (sd_listen_fds(3), sd_notify(3)).
+// The two protocols of systemd, without its library: LISTEN_FDS for sockets that it opened,
+// NOTIFY_SOCKET for the service's state (sd_listen_fds(3), sd_notify(3)).
 #include <termgate/http/systemd.hpp>
 
 #include <fcntl.h>
@@ -31,7 +31,8 @@ std::vector<InheritedSocket> take_inherited_sockets() {
       std::string name = rest.substr(0, colon);
       rest = colon == std::string::npos ? "" : rest.substr(colon + 1);
       if (name.empty() || name == "unknown") name = "listen_fd";
-      if (fcntl(first + i, F_SETFD, FD_CLOEXEC) == 0) sockets.push_back({first + i, std::move(name)});
+      if (fcntl(first + i, F_SETFD, FD_CLOEXEC) == 0)
+        sockets.push_back({first + i, std::move(name)});
     }
   }
   // A child that is started later must not take these sockets for its own.
@@ -54,12 +55,14 @@ void notify_service_manager(std::string_view state) {
   if (state == "RELOADING=1") {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
-    message += fmt::format("\nMONOTONIC_USEC={}", static_cast<long long>(now.tv_sec) * 1'000'000 + now.tv_nsec / 1000);
+    message += fmt::format("\nMONOTONIC_USEC={}",
+                           static_cast<long long>(now.tv_sec) * 1'000'000 + now.tv_nsec / 1000);
   }
   const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return;
   // If nobody receives it, nobody needs it.
-  (void)sendto(descriptor, message.data(), message.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address),
+  (void)sendto(descriptor, message.data(), message.size(), MSG_NOSIGNAL,
+               reinterpret_cast<const sockaddr*>(&address),
                static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length));
   close(descriptor);
 }

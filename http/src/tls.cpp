@@ -11,7 +11,9 @@
 namespace termgate::http {
 namespace {
 
-[[noreturn]] void fail(const std::string& what) { throw std::runtime_error(fmt::format("{}: {}", what, tls_error())); }
+[[noreturn]] void fail(const std::string& what) {
+  throw std::runtime_error(fmt::format("{}: {}", what, tls_error()));
+}
 
 int number_of(TlsVersion version) noexcept {
   switch (version) {
@@ -51,23 +53,29 @@ TlsContext new_context(const SSL_METHOD* method, TlsVersion oldest) {
   if (oldest < TlsVersion::v1_2) SSL_CTX_set_security_level(context.get(), 0);
   // RELEASE_BUFFERS: an idle connection keeps no buffers. MOVING_WRITE_BUFFER: a repeated write
   // comes from an outbox that may have moved.
-  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                      SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   // A peer that hangs up without TLS's close_notify is an end like any other: PostgreSQL's clients
   // do it all the time.
-  SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                         SSL_OP_IGNORE_UNEXPECTED_EOF);
   return context;
 }
 
 void load_pair(SSL_CTX* context, const std::string& certificate, const std::string& key) {
-  if (SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1) fail(fmt::format("certificate {}", certificate));
-  if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1) fail(fmt::format("key {}", key));
-  if (SSL_CTX_check_private_key(context) != 1) fail(fmt::format("key {} does not belong to certificate {}", key, certificate));
+  if (SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1)
+    fail(fmt::format("certificate {}", certificate));
+  if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1)
+    fail(fmt::format("key {}", key));
+  if (SSL_CTX_check_private_key(context) != 1)
+    fail(fmt::format("key {} does not belong to certificate {}", key, certificate));
 }
 
 TlsContext context_for_clients(const ClientTls& options) {
   if (options.certificate.empty()) return nullptr;
   TlsContext context = new_context(TLS_server_method(), options.oldest);
-  load_pair(context.get(), options.certificate, options.key.empty() ? options.certificate : options.key);
+  load_pair(context.get(), options.certificate,
+            options.key.empty() ? options.certificate : options.key);
   // No tickets and no cache: clients resume few sessions, and a ticket key would have to be
   // rotated.
   SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
@@ -76,9 +84,13 @@ TlsContext context_for_clients(const ClientTls& options) {
   if (!options.client_ca.empty()) {
     if (SSL_CTX_load_verify_locations(context.get(), options.client_ca.c_str(), nullptr) != 1)
       fail(fmt::format("client CA {}", options.client_ca));
-    if (STACK_OF(X509_NAME)* names = SSL_load_client_CA_file(options.client_ca.c_str())) SSL_CTX_set_client_CA_list(context.get(), names);
-    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | (options.client_certificate_required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0),
-                       nullptr);
+    if (STACK_OF(X509_NAME)* names = SSL_load_client_CA_file(options.client_ca.c_str()))
+      SSL_CTX_set_client_CA_list(context.get(), names);
+    SSL_CTX_set_verify(
+        context.get(),
+        SSL_VERIFY_PEER |
+            (options.client_certificate_required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0),
+        nullptr);
   }
   return context;
 }

@@ -26,8 +26,10 @@ using Digest = std::array<unsigned char, 32>;
 
 // RFC 6750's b64token.
 bool is_token(std::string_view text) {
-  return text.size() >= secret_letters_min && text.size() <= secret_letters_max && std::all_of(text.begin(), text.end(), [](char c) {
-           return text::is_letter_or_digit(c) || std::string_view("-._~+/=").find(c) != std::string_view::npos;
+  return text.size() >= secret_letters_min && text.size() <= secret_letters_max &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return text::is_letter_or_digit(c) ||
+                  std::string_view("-._~+/=").find(c) != std::string_view::npos;
          });
 }
 
@@ -70,9 +72,11 @@ std::string_view word_of(Level level) noexcept {
 Tokens Tokens::from_file(const std::string& path) {
   std::ifstream file(path);
   struct stat info {};
-  if (!file || stat(path.c_str(), &info) != 0) throw BadTokens(fmt::format("the file of tokens {} cannot be read", path));
+  if (!file || stat(path.c_str(), &info) != 0)
+    throw BadTokens(fmt::format("the file of tokens {} cannot be read", path));
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    throw BadTokens(fmt::format("the file of tokens {}: others than its owner may use it; chmod 600", path));
+    throw BadTokens(
+        fmt::format("the file of tokens {}: others than its owner may use it; chmod 600", path));
   std::ostringstream text;
   text << file.rdbuf();
   return from_text(text.str(), path);
@@ -91,28 +95,35 @@ Tokens Tokens::from_text(std::string_view text, std::string_view name) {
       throw BadTokens(fmt::format("the file of tokens {}, line {}: {}", name, number, what));
     };
     const auto level = level_of(level_word);
-    if (!level || secret.empty() || !more.empty()) wrong("NAME LEVEL TOKEN is wanted, with a level of read, write, lead or operate");
-    if (!is_utf8_text(who) || who.size() > name_bytes_max) wrong("a name has 1 to 100 bytes of text");
+    if (!level || secret.empty() || !more.empty())
+      wrong("NAME LEVEL TOKEN is wanted, with a level of read, write, lead or operate");
+    if (!is_utf8_text(who) || who.size() > name_bytes_max)
+      wrong("a name has 1 to 100 bytes of text");
     Digest digest{};
     if (secret.starts_with(hash_prefix)) {
       const auto given = digest_in(std::string_view(secret).substr(hash_prefix.size()));
       if (!given) wrong("sha256: is followed by 64 hexadecimal digits");
       digest = *given;
     } else {
-      if (!is_token(secret)) wrong("a token has 20 to 200 letters, digits or -._~+/= (head -c 32 /dev/urandom | base64)");
+      if (!is_token(secret))
+        wrong(
+            "a token has 20 to 200 letters, digits or -._~+/= (head -c 32 /dev/urandom | base64)");
       digest = digest_of(secret);
     }
-    if (std::any_of(tokens.tokens_.begin(), tokens.tokens_.end(), [&](const Token& other) { return other.digest == digest; }))
+    if (std::any_of(tokens.tokens_.begin(), tokens.tokens_.end(),
+                    [&](const Token& other) { return other.digest == digest; }))
       wrong("this token stands in an earlier line too");
     tokens.tokens_.push_back({{who, *level}, digest});
   }
-  if (tokens.empty()) throw BadTokens(fmt::format("the file of tokens {}: there is no token in it", name));
+  if (tokens.empty())
+    throw BadTokens(fmt::format("the file of tokens {}: there is no token in it", name));
   return tokens;
 }
 
 std::optional<std::string_view> bearer_token(std::string_view authorization) noexcept {
   constexpr std::string_view scheme = "bearer ";
-  if (authorization.size() <= scheme.size() || !text::begins(authorization, scheme)) return std::nullopt;
+  if (authorization.size() <= scheme.size() || !text::begins(authorization, scheme))
+    return std::nullopt;
   return authorization.substr(scheme.size());
 }
 

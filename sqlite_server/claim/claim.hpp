@@ -25,7 +25,12 @@
 
 namespace termgate::claim {
 
-enum class Level : std::uint8_t { read = 1, write, lead, operate };  // each level includes the ones before it
+enum class Level : std::uint8_t {
+  read = 1,
+  write,
+  lead,
+  operate
+};  // each level includes the ones before it
 
 // The whole request is refused, with an HTTP status and the code and message of the body.
 struct Refusal {
@@ -42,9 +47,10 @@ struct Declared {
 struct Caller {
   std::string name;  // of the token; empty if the server has no tokens
   Level level = Level::write;
-  std::optional<std::int64_t> expires;  // of a signed token, in seconds since 1970, without the grace
-  Declared by_signature;                // from a signed token
-  Declared by_token;                    // from tg.TERM.SCOPE.SECRET: both or neither
+  std::optional<std::int64_t>
+      expires;            // of a signed token, in seconds since 1970, without the grace
+  Declared by_signature;  // from a signed token
+  Declared by_token;      // from tg.TERM.SCOPE.SECRET: both or neither
 };
 
 struct Known {
@@ -53,7 +59,8 @@ struct Known {
 };
 // Whom the server lets in. Without tokens and keys: everybody, with level write.
 struct Doors {
-  std::function<std::optional<Known>(std::string_view secret)> by_secret;  // empty: there is no file of tokens
+  std::function<std::optional<Known>(std::string_view secret)>
+      by_secret;  // empty: there is no file of tokens
   std::vector<JwtKey> keys;
   bool open() const { return !by_secret && keys.empty(); }
 };
@@ -63,7 +70,8 @@ struct Doors {
 std::optional<std::string_view> bearer_of(const std::vector<std::string_view>& authorizations);
 
 // `token` comes from bearer_of() or from a WebSocket's `jwt`. `now`: seconds since 1970.
-std::variant<Caller, Refusal> identify(std::string_view token, const Doors& doors, std::int64_t now);
+std::variant<Caller, Refusal> identify(std::string_view token, const Doors& doors,
+                                       std::int64_t now);
 
 // The values of the headers Termgate-Scope and Termgate-Term, at most one of each; more are
 // refused.
@@ -80,10 +88,15 @@ struct Rule {
 // What applies to the caller: its rule, and the options where the rule says nothing.
 struct Standing {
   std::optional<Rule> rule;
-  enum class WithoutTerm : std::uint8_t { reject, read_only, allow } without_term = WithoutTerm::read_only;
+  enum class WithoutTerm : std::uint8_t {
+    reject,
+    read_only,
+    allow
+  } without_term = WithoutTerm::read_only;
   bool observe = false;
 };
 
-std::variant<hrana::Permit, Refusal> permit_of(const Caller& caller, const Headers& headers, const Standing& standing);
+std::variant<hrana::Permit, Refusal> permit_of(const Caller& caller, const Headers& headers,
+                                               const Standing& standing);
 
 }  // namespace termgate::claim

@@ -33,7 +33,8 @@ constexpr std::size_t key_file_bytes_max = 64 * 1024;
 // Finds an object with a duplicate name: readers differ in which of the two counts, so the signer
 // may have meant the other one.
 struct Duplicates {
-  static constexpr std::size_t max_object_size = 1000, max_array_size = 1000, max_key_size = jwt_bytes_max, max_string_size = jwt_bytes_max;
+  static constexpr std::size_t max_object_size = 1000, max_array_size = 1000,
+                               max_key_size = jwt_bytes_max, max_string_size = jwt_bytes_max;
   std::vector<std::set<std::string, std::less<>>> names;
   std::string key;
   bool found = false;
@@ -44,7 +45,9 @@ struct Duplicates {
   bool on_object_end(std::size_t, json::error_code&) { return names.pop_back(), true; }
   bool on_array_begin(json::error_code&) { return true; }
   bool on_array_end(std::size_t, json::error_code&) { return true; }
-  bool on_key_part(json::string_view part, std::size_t, json::error_code&) { return key.append(part.data(), part.size()), true; }
+  bool on_key_part(json::string_view part, std::size_t, json::error_code&) {
+    return key.append(part.data(), part.size()), true;
+  }
   bool on_key(json::string_view part, std::size_t, json::error_code&) {
     key.append(part.data(), part.size());
     if (!names.back().insert(std::move(key)).second) found = true;
@@ -80,27 +83,35 @@ std::optional<json::object> read_object(std::string_view text) {
 class Reading {
  public:
   Reading(std::string_view token, const std::vector<JwtKey>& keys, std::int64_t now) : now_(now) {
-    if (token.size() > jwt_bytes_max) fail(Why::malformed, fmt::format("the signed token has more than {} bytes", jwt_bytes_max));
+    if (token.size() > jwt_bytes_max)
+      fail(Why::malformed, fmt::format("the signed token has more than {} bytes", jwt_bytes_max));
     const auto first = token.find('.'), last = token.rfind('.');
     if (first == std::string_view::npos || std::count(token.begin(), token.end(), '.') != 2)
       fail(Why::malformed, "a signed token has three parts with a point between them");
     const auto header = from_base64url(token.substr(0, first));
     const auto payload = from_base64url(token.substr(first + 1, last - first - 1));
     const auto signature = from_base64url(token.substr(last + 1));
-    if (!header || !payload || !signature) fail(Why::malformed, "a part of the signed token is no base64url without padding");
+    if (!header || !payload || !signature)
+      fail(Why::malformed, "a part of the signed token is no base64url without padding");
     check_header(*header);
-    const bool is_signed =
-        std::any_of(keys.begin(), keys.end(), [&](const JwtKey& key) { return key.signed_by(token.substr(0, last), *signature); });
+    const bool is_signed = std::any_of(keys.begin(), keys.end(), [&](const JwtKey& key) {
+      return key.signed_by(token.substr(0, last), *signature);
+    });
     if (!is_signed) fail(Why::not_signed, "no key of --jwt-key has signed the token");
     auto object = read_object(*payload);
-    if (!object) fail(Why::malformed, "the signed token's claims are no JSON object, or one that has a name twice");
+    if (!object)
+      fail(Why::malformed,
+           "the signed token's claims are no JSON object, or one that has a name twice");
     claims_ = std::move(*object);
   }
 
   SignedToken read() {
     for (const char* name : {"p", "id"}) {
       if (claims_.contains(name))
-        fail(Why::unusable, fmt::format("the signed token has \"{}\", which is about namespaces: this server has none", name));
+        fail(Why::unusable,
+             fmt::format(
+                 "the signed token has \"{}\", which is about namespaces: this server has none",
+                 name));
     }
     check_times();
     read_level();
@@ -110,32 +121,42 @@ class Reading {
   }
 
  private:
-  [[noreturn]] static void fail(Why why, std::string message) { throw JwtRefused{why, std::move(message)}; }
+  [[noreturn]] static void fail(Why why, std::string message) {
+    throw JwtRefused{why, std::move(message)};
+  }
 
   static void check_header(std::string_view text) {
     const auto header = read_object(text);
-    if (!header) fail(Why::malformed, "the signed token's header is no JSON object, or one that has a name twice");
+    if (!header)
+      fail(Why::malformed,
+           "the signed token's header is no JSON object, or one that has a name twice");
     const json::value* algorithm = header->if_contains("alg");
     if (algorithm == nullptr || !algorithm->is_string() || algorithm->as_string() != "EdDSA")
       fail(Why::unusable, "the signed token's alg must be EdDSA (Ed25519)");
     // RFC 7515, section 4.1.11: a reader that does not know such an extension must refuse the
     // token.
-    if (header->contains("crit")) fail(Why::unusable, "the signed token's header has crit, an extension that this server does not know");
+    if (header->contains("crit"))
+      fail(Why::unusable,
+           "the signed token's header has crit, an extension that this server does not know");
   }
 
   std::optional<std::int64_t> seconds(const char* name) const {
     const json::value* value = claims_.if_contains(name);
     if (value == nullptr) return std::nullopt;
     if (!value->is_int64() || value->as_int64() < 0 || value->as_int64() > seconds_max)
-      fail(Why::malformed, fmt::format("the signed token's {} must be whole seconds since 1970, as a number", name));
+      fail(
+          Why::malformed,
+          fmt::format("the signed token's {} must be whole seconds since 1970, as a number", name));
     return value->as_int64();
   }
 
   void check_times() {
     token_.expires = seconds("exp");
     const auto begins = seconds("nbf");
-    if (token_.expires && now_ > *token_.expires + jwt_grace_seconds) fail(Why::expired, "the signed token has expired (exp)");
-    if (begins && now_ + jwt_grace_seconds < *begins) fail(Why::not_yet, "the signed token is not valid yet (nbf)");
+    if (token_.expires && now_ > *token_.expires + jwt_grace_seconds)
+      fail(Why::expired, "the signed token has expired (exp)");
+    if (begins && now_ + jwt_grace_seconds < *begins)
+      fail(Why::not_yet, "the signed token is not valid yet (nbf)");
   }
 
   void read_level() {
@@ -158,8 +179,11 @@ class Reading {
   void read_termgate() {
     const json::value* claim = claims_.if_contains("termgate");
     if (claim == nullptr) return;
-    const auto wrong = [](std::string_view what) { fail(Why::bad_claim, fmt::format("the signed token's termgate: {}", what)); };
-    if (!claim->is_object()) wrong("it must be an object {\"scope\": \"billing\", \"term\": \"5\"}");
+    const auto wrong = [](std::string_view what) {
+      fail(Why::bad_claim, fmt::format("the signed token's termgate: {}", what));
+    };
+    if (!claim->is_object())
+      wrong("it must be an object {\"scope\": \"billing\", \"term\": \"5\"}");
     for (const auto& [name, value] : claim->as_object()) {
       if (name != "scope" && name != "term") wrong("it has scope and term, and nothing else");
       if (!value.is_string()) wrong("scope and term must be texts: \"term\": \"5\"");
@@ -189,16 +213,20 @@ JwtKey JwtKey::parse(std::string_view text) {
   if (!text.starts_with("-----")) {
     const auto bytes = from_base64url(text);
     if (!bytes || bytes->size() != key.bytes_.size())
-      throw std::invalid_argument("a key is a PEM block PUBLIC KEY, or 32 bytes in base64url (43 letters)");
+      throw std::invalid_argument(
+          "a key is a PEM block PUBLIC KEY, or 32 bytes in base64url (43 letters)");
     std::copy(bytes->begin(), bytes->end(), key.bytes_.begin());
     return key;
   }
-  const std::unique_ptr<BIO, decltype(&BIO_free)> input(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free);
-  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> read(PEM_read_bio_PUBKEY(input.get(), nullptr, nullptr, nullptr),
-                                                                 EVP_PKEY_free);
+  const std::unique_ptr<BIO, decltype(&BIO_free)> input(
+      BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free);
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> read(
+      PEM_read_bio_PUBKEY(input.get(), nullptr, nullptr, nullptr), EVP_PKEY_free);
   std::size_t length = key.bytes_.size();
-  if (!read || EVP_PKEY_id(read.get()) != EVP_PKEY_ED25519 || EVP_PKEY_get_raw_public_key(read.get(), key.bytes_.data(), &length) != 1)
-    throw std::invalid_argument("it is no PEM block PUBLIC KEY with an Ed25519 key (openssl pkey -pubout)");
+  if (!read || EVP_PKEY_id(read.get()) != EVP_PKEY_ED25519 ||
+      EVP_PKEY_get_raw_public_key(read.get(), key.bytes_.data(), &length) != 1)
+    throw std::invalid_argument(
+        "it is no PEM block PUBLIC KEY with an Ed25519 key (openssl pkey -pubout)");
   return key;
 }
 
@@ -210,22 +238,33 @@ JwtKey JwtKey::from_file(const std::string& path) {
   if (text.empty()) throw std::invalid_argument(path + ": it cannot be read, or is empty");
   try {
     return parse(text);
-  } catch (const std::invalid_argument& error) { throw std::invalid_argument(path + ": " + error.what()); }
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(path + ": " + error.what());
+  }
 }
 
 bool JwtKey::signed_by(std::string_view message, std::string_view signature) const {
   if (signature.size() != signature_bytes) return false;
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
-      EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, bytes_.data(), bytes_.size()), EVP_PKEY_free);
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  const auto bytes = [](std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); };
-  return key && context && EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, key.get()) == 1 &&
-         EVP_DigestVerify(context.get(), bytes(signature), signature.size(), bytes(message), message.size()) == 1;
+      EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, bytes_.data(), bytes_.size()),
+      EVP_PKEY_free);
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
+                                                                        EVP_MD_CTX_free);
+  const auto bytes = [](std::string_view text) {
+    return reinterpret_cast<const unsigned char*>(text.data());
+  };
+  return key && context &&
+         EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, key.get()) == 1 &&
+         EVP_DigestVerify(context.get(), bytes(signature), signature.size(), bytes(message),
+                          message.size()) == 1;
 }
 
-bool is_jwt(std::string_view token) { return token.starts_with("eyJ") && std::count(token.begin(), token.end(), '.') == 2; }
+bool is_jwt(std::string_view token) {
+  return token.starts_with("eyJ") && std::count(token.begin(), token.end(), '.') == 2;
+}
 
-std::optional<SignedToken> read_jwt(std::string_view token, const std::vector<JwtKey>& keys, std::int64_t now, JwtRefused& refused) {
+std::optional<SignedToken> read_jwt(std::string_view token, const std::vector<JwtKey>& keys,
+                                    std::int64_t now, JwtRefused& refused) {
   try {
     return Reading(token, keys, now).read();
   } catch (JwtRefused& why) {

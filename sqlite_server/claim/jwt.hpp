@@ -1,4 +1,5 @@
-// Signed tokens: JSON Web Tokens (RFC 7519) with Ed25519 signatures (RFC 8037), and no other algorithm.
+// Signed tokens: JSON Web Tokens (RFC 7519) with Ed25519 signatures (RFC 8037), and no other
+// algorithm.
 //
 // These claims count: exp and nbf (whole seconds since 1970; 30 s of grace), a ("ro": level read,
 // "rw" or absent: level write), sub (the caller's name), and termgate: {"scope": S, "term": "5"},
@@ -21,7 +22,8 @@ inline constexpr std::int64_t jwt_grace_seconds = 30;
 
 class JwtKey {
  public:
-  // A PEM block PUBLIC KEY with an Ed25519 key, or 32 bytes in base64url. Throws std::invalid_argument, which says what is wrong.
+  // A PEM block PUBLIC KEY with an Ed25519 key, or 32 bytes in base64url. Throws
+  // std::invalid_argument, which says what is wrong.
   static JwtKey parse(std::string_view text);
   // Throws std::invalid_argument; its message begins with the path.
   static JwtKey from_file(const std::string& path);
@@ -53,6 +55,7 @@ bool is_jwt(std::string_view token);
 
 // `now`: seconds since 1970. The token's claims count only once one of `keys` has verified its
 // signature.
-std::optional<SignedToken> read_jwt(std::string_view token, const std::vector<JwtKey>& keys, std::int64_t now, JwtRefused& refused);
+std::optional<SignedToken> read_jwt(std::string_view token, const std::vector<JwtKey>& keys,
+                                    std::int64_t now, JwtRefused& refused);
 
 }  // namespace termgate::claim

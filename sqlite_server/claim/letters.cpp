@@ -7,7 +7,8 @@
 namespace termgate::claim {
 namespace {
 
-constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+constexpr std::string_view alphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 }  // namespace
 
@@ -49,7 +50,8 @@ std::optional<std::int64_t> read_term(std::string_view text) {
   std::int64_t term = 0;
   if (text.empty() || text[0] < '1' || text[0] > '9') return std::nullopt;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), term);
-  if (error != std::errc{} || end != text.data() + text.size() || term > Term::max_value) return std::nullopt;
+  if (error != std::errc{} || end != text.data() + text.size() || term > Term::max_value)
+    return std::nullopt;
   return term;
 }
 

@@ -15,8 +15,9 @@ namespace {
 constexpr std::string_view prefix = "tg.";
 
 bool is_plain(std::string_view scope) {
-  return !scope.empty() &&
-         std::all_of(scope.begin(), scope.end(), [](char c) { return text::is_letter_or_digit(c) || c == '_' || c == '-'; });
+  return !scope.empty() && std::all_of(scope.begin(), scope.end(), [](char c) {
+    return text::is_letter_or_digit(c) || c == '_' || c == '-';
+  });
 }
 
 // Removes the part up to the next dot from `rest` and returns it. None: there is no dot.
@@ -41,15 +42,22 @@ std::optional<CarriedClaim> read_token(std::string_view token) {
   std::string_view rest = token.substr(prefix.size());
   const auto term = part_of(rest), scope = part_of(rest);
   if (!term || !scope) {
-    read.problem = "a token that begins with tg. is tg.TERM.SCOPE.SECRET, with three points at least";
+    read.problem =
+        "a token that begins with tg. is tg.TERM.SCOPE.SECRET, with three points at least";
     return read;
   }
   read.secret = rest;
   const auto number = read_term(*term);
   const auto name = scope_of(*scope);
-  if (!number) read.problem = "the term in a token tg.TERM.SCOPE.SECRET is 1 to 2^62 in decimal, without a leading zero";
-  else if (!name) read.problem = "the scope in a token tg.TERM.SCOPE.SECRET has letters A-Z a-z 0-9 _ - only, or is ~ and base64url";
-  else if (const char* problem = name_problem(*name)) read.problem = fmt::format("the scope in a token tg.TERM.SCOPE.SECRET: {}", problem);
+  if (!number)
+    read.problem =
+        "the term in a token tg.TERM.SCOPE.SECRET is 1 to 2^62 in decimal, without a leading zero";
+  else if (!name)
+    read.problem =
+        "the scope in a token tg.TERM.SCOPE.SECRET has letters A-Z a-z 0-9 _ - only, or is ~ and "
+        "base64url";
+  else if (const char* problem = name_problem(*name))
+    read.problem = fmt::format("the scope in a token tg.TERM.SCOPE.SECRET: {}", problem);
   if (read.problem.empty()) read.claim = {*name, *number};
   return read;
 }

@@ -20,7 +20,8 @@ namespace termgate::claim {
 struct CarriedClaim {
   hrana::Claim claim;
   std::string_view secret;  // a part of the given token
-  std::string problem;      // empty: the token is well-formed; otherwise what is wrong, without a code and without the secret
+  std::string problem;  // empty: the token is well-formed; otherwise what is wrong, without a code
+                        // and without the secret
 };
 
 // None: the token does not begin with `tg.`, so all of it is a secret.

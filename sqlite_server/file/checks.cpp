@@ -19,7 +19,8 @@ Want want_of(const hrana::Claim& claim) { return {claim.scope, claim.term}; }
 // none.
 std::int64_t fence_seen(Connection& reader, const std::string& scope) {
   try {
-    sqlite::Statement statement(reader.handle(), "SELECT term FROM main.termgate_fences WHERE scope = ?1");
+    sqlite::Statement statement(reader.handle(),
+                                "SELECT term FROM main.termgate_fences WHERE scope = ?1");
     sqlite::Running read(statement.get());
     return read.bind(scope).step() ? read.integer(0) : 0;
   } catch (const Error&) {
@@ -30,7 +31,8 @@ std::int64_t fence_seen(Connection& reader, const std::string& scope) {
 }  // namespace
 
 bool Checks::has(const Want& want) const noexcept {
-  return std::any_of(passed_.begin(), passed_.end(), [&](const Pass& each) { return each.want == want; });
+  return std::any_of(passed_.begin(), passed_.end(),
+                     [&](const Pass& each) { return each.want == want; });
 }
 
 void Checks::bind(const Want& claim) {
@@ -38,7 +40,8 @@ void Checks::bind(const Want& claim) {
     claim_ = claim;
   } else if (*claim_ != claim) {
     throw InvalidInput(
-        fmt::format("TG005 this transaction writes for scope \"{}\" with term {}, and not for scope \"{}\" with term {}: a "
+        fmt::format("TG005 this transaction writes for scope \"{}\" with term {}, and not for "
+                    "scope \"{}\" with term {}: a "
                     "transaction keeps its first claim",
                     claim_->scope, claim_->term, claim.scope, claim.term));
   }
@@ -47,10 +50,14 @@ void Checks::bind(const Want& claim) {
 void Checks::before_lock(const hrana::Permit& permit, bool names_claim, Connection* reader) {
   if (permit.observe) return;
   if (permit.claim.none()) {
-    if ((names_claim && !permit.claim_is_final) || permit.access == hrana::Access::unfenced || !passed_.empty()) return;
-    if (!permit.why_no_claim.empty()) throw hrana::Refused(permit.why_no_claim.substr(0, 5), permit.why_no_claim);
+    if ((names_claim && !permit.claim_is_final) || permit.access == hrana::Access::unfenced ||
+        !passed_.empty())
+      return;
+    if (!permit.why_no_claim.empty())
+      throw hrana::Refused(permit.why_no_claim.substr(0, 5), permit.why_no_claim);
     throw TermRequired(
-        "TG002 no term declared: a write needs a scope and a term; declare both by the token tg.TERM.SCOPE.SECRET, the headers "
+        "TG002 no term declared: a write needs a scope and a term; declare both by the token "
+        "tg.TERM.SCOPE.SECRET, the headers "
         "Termgate-Scope and Termgate-Term, or SELECT termgate_declare(SCOPE, TERM)");
   }
   const Want claim = want_of(permit.claim);
@@ -65,14 +72,17 @@ void Checks::before_lock(const hrana::Permit& permit, bool names_claim, Connecti
   const std::int64_t fence = fence_seen(*reader, claim.scope);
   if (borrowed) engine_.put_back(std::move(borrowed));
   if (fence > claim.term) {
-    throw StaleTerm(fmt::format("TG001 stale term {} for scope \"{}\": the fence stands at {}", claim.term, claim.scope, fence),
+    throw StaleTerm(fmt::format("TG001 stale term {} for scope \"{}\": the fence stands at {}",
+                                claim.term, claim.scope, fence),
                     claim.scope, claim.term, fence);
   }
 }
 
-void Checks::require(Connection& writer, const hrana::Permit& permit, bool names_claim, std::size_t savepoints) {
+void Checks::require(Connection& writer, const hrana::Permit& permit, bool names_claim,
+                     std::size_t savepoints) {
   if (permit.claim.none()) {
-    if (permit.observe && !names_claim && permit.access == hrana::Access::fenced && passed_.empty()) engine_.count_observed("TG002");
+    if (permit.observe && !names_claim && permit.access == hrana::Access::fenced && passed_.empty())
+      engine_.count_observed("TG002");
     return;
   }
   const Want claim = want_of(permit.claim);
@@ -87,7 +97,8 @@ void Checks::require(Connection& writer, const hrana::Permit& permit, bool names
 }
 
 void Checks::declare(Connection& writer, const hrana::Permit& permit) {
-  if (!permit.claim.none()) writer.sqlite().layer1().declare(Scope(permit.claim.scope), Term(permit.claim.term));
+  if (!permit.claim.none())
+    writer.sqlite().layer1().declare(Scope(permit.claim.scope), Term(permit.claim.term));
 }
 
 // Throws TG004 if the file shows a lower fence than this server has seen: it is an older copy,
@@ -95,13 +106,15 @@ void Checks::declare(Connection& writer, const hrana::Permit& permit) {
 void Checks::refuse_forgotten(Connection& writer, const Want& pass, std::int64_t fence) {
   const std::int64_t remembered = engine_.memory()->highest(pass.scope);
   if (fence >= remembered) return;
-  sqlite::Statement statement(writer.handle(), "SELECT 1 FROM main.termgate_fences WHERE scope = ?1 AND reset_from >= ?2");
+  sqlite::Statement statement(
+      writer.handle(), "SELECT 1 FROM main.termgate_fences WHERE scope = ?1 AND reset_from >= ?2");
   sqlite::Running read(statement.get());
   if (!read.bind(pass.scope).bind(remembered).step()) {
-    throw FenceUntrusted(
-        fmt::format("TG004 fence untrusted for scope \"{}\": the file shows {}, this server has seen {}; was an older copy "
-                    "of the file put back? Then: termgate fence declare-restored --scope … --above …",
-                    pass.scope, fence, remembered));
+    throw FenceUntrusted(fmt::format(
+        "TG004 fence untrusted for scope \"{}\": the file shows {}, this server has seen {}; was "
+        "an older copy "
+        "of the file put back? Then: termgate fence declare-restored --scope … --above …",
+        pass.scope, fence, remembered));
   }
   engine_.memory()->forget(pass.scope);
 }
@@ -123,7 +136,8 @@ void Checks::absorb(Connection& writer, std::size_t savepoints) {
     if (has(want)) continue;
     if (final_ && claim_ && want != *claim_) {
       throw InvalidInput(
-          fmt::format("TG005 this stream's rule or token names scope \"{}\" with term {}, and a statement may name no other: "
+          fmt::format("TG005 this stream's rule or token names scope \"{}\" with term {}, and a "
+                      "statement may name no other: "
                       "this one names scope \"{}\" with term {}",
                       claim_->scope, claim_->term, want.scope, want.term));
     }

@@ -26,7 +26,8 @@ class Checks {
   void before_lock(const hrana::Permit& permit, bool names_claim, Connection* reader);
   // Under the lock: declares the claim for the triggers of layer 1, and checks it unless it has
   // passed already. `savepoints`: how many are open.
-  void require(Connection& writer, const hrana::Permit& permit, bool names_claim, std::size_t savepoints = 0);
+  void require(Connection& writer, const hrana::Permit& permit, bool names_claim,
+               std::size_t savepoints = 0);
   // Declares the claim without checking it: for a statement in autocommit that names scope and term
   // itself.
   static void declare(Connection& writer, const hrana::Permit& permit);

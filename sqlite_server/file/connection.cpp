@@ -22,7 +22,8 @@ constexpr int expression_depth_max = 500;   // fits the stack of a worker
 constexpr int trigger_depth_max = 50;
 }  // namespace
 
-Connection::Connection(const sqlite::OpenAs& how, Role role, int kib) : cache_kib(kib), role_(role), connection_(how, false, false) {
+Connection::Connection(const sqlite::OpenAs& how, Role role, int kib)
+    : cache_kib(kib), role_(role), connection_(how, false, false) {
   connection_.control_checked(("PRAGMA main.cache_size = -" + std::to_string(kib)).c_str());
   // The authorizer applies only to texts that the guard prepares; every other statement is
   // Termgate's own.
@@ -73,9 +74,12 @@ bool Connection::restore() noexcept {
 }
 
 // Uses the API instead of a PRAGMA, so that it cannot fail on the way back.
-void Connection::foreign_keys(bool on) noexcept { sqlite3_db_config(handle(), SQLITE_DBCONFIG_ENABLE_FKEY, on ? 1 : 0, nullptr); }
+void Connection::foreign_keys(bool on) noexcept {
+  sqlite3_db_config(handle(), SQLITE_DBCONFIG_ENABLE_FKEY, on ? 1 : 0, nullptr);
+}
 
-int Connection::authorize(void* held, int action, const char* first, const char* second, const char*, const char*) {
+int Connection::authorize(void* held, int action, const char* first, const char* second,
+                          const char*, const char*) {
   Connection& self = *static_cast<Connection*>(held);
   return self.from_network_ ? self.guard_.may(action, first, second) : SQLITE_OK;
 }
@@ -86,7 +90,8 @@ void Connection::fail(int code, bool preparing) {
   const std::string message = same ? sqlite3_errmsg(handle()) : sqlite3_errstr(code);
   std::optional<std::size_t> offset;
 #if SQLITE_VERSION_NUMBER >= 3038000
-  if (const int at = sqlite3_error_offset(handle()); same && at >= 0) offset = static_cast<std::size_t>(at);
+  if (const int at = sqlite3_error_offset(handle()); same && at >= 0)
+    offset = static_cast<std::size_t>(at);
 #endif
   hrana::Refused made = refused(same ? extended : code, message, offset);
   if (preparing && offset && made.code == "SQLITE_ERROR") {
@@ -94,20 +99,24 @@ void Connection::fail(int code, bool preparing) {
     made.extended_code.clear();
   }
   if (made.code == "SQLITE_TOOBIG")
-    made = hrana::Refused(
-        "SQLITE_TOOBIG",
-        message + ": a value may have " + std::to_string(value_bytes_max) + " bytes, a text " + std::to_string(text_bytes_max - 1),
-        "SQLITE_TOOBIG");
+    made = hrana::Refused("SQLITE_TOOBIG",
+                          message + ": a value may have " + std::to_string(value_bytes_max) +
+                              " bytes, a text " + std::to_string(text_bytes_max - 1),
+                          "SQLITE_TOOBIG");
   throw made;
 }
 
 void Connection::run(const std::string& sql) {
-  if (const int code = sqlite3_exec(handle(), sql.c_str(), nullptr, nullptr, nullptr); code != SQLITE_OK) fail(code);
+  if (const int code = sqlite3_exec(handle(), sql.c_str(), nullptr, nullptr, nullptr);
+      code != SQLITE_OK)
+    fail(code);
 }
 
 Connection::Kept Connection::prepare_now(std::string_view sql) {
   if (sql.find('\0') != std::string_view::npos)
-    throw hrana::Refused("SQL_INPUT_ERROR", "the text holds a zero byte, at which SQLite would end it; bind such a value as a parameter");
+    throw hrana::Refused("SQL_INPUT_ERROR",
+                         "the text holds a zero byte, at which SQLite would end it; bind such a "
+                         "value as a parameter");
   Kept made;
   const char* tail = nullptr;
   // A copy that ends in a zero byte: otherwise SQLite makes its own copy, and the tail would point
@@ -115,14 +124,17 @@ Connection::Kept Connection::prepare_now(std::string_view sql) {
   const std::string text(sql);
   guard_.begin(sql);
   from_network_ = true;
-  const int code = sqlite3_prepare(handle(), text.c_str(), static_cast<int>(text.size()) + 1, &made.statement, &tail);
+  const int code = sqlite3_prepare(handle(), text.c_str(), static_cast<int>(text.size()) + 1,
+                                   &made.statement, &tail);
   from_network_ = false;
   // The statement ends at its semicolon. If preparing failed, nothing after it is run.
-  const std::size_t used = tail != nullptr ? static_cast<std::size_t>(tail - text.c_str()) : text.size();
+  const std::size_t used =
+      tail != nullptr ? static_cast<std::size_t>(tail - text.c_str()) : text.size();
   const bool failed = code != SQLITE_OK;
-  const bool may = guard_.judge(sql.substr(0, failed ? sql.size() : used), failed,
-                                made.statement == nullptr || sqlite3_stmt_readonly(made.statement) != 0,
-                                made.statement != nullptr && sqlite3_stmt_isexplain(made.statement) != 0);
+  const bool may =
+      guard_.judge(sql.substr(0, failed ? sql.size() : used), failed,
+                   made.statement == nullptr || sqlite3_stmt_readonly(made.statement) != 0,
+                   made.statement != nullptr && sqlite3_stmt_isexplain(made.statement) != 0);
   if (!may) {
     const bool unknown = guard_.refusal().empty();
     if (unknown) fail(code, true);
@@ -131,7 +143,8 @@ Connection::Kept Connection::prepare_now(std::string_view sql) {
   }
   made.facts = guard_.facts();
   // SQLite does not know BEGIN READONLY, so its text ends at the first semicolon.
-  made.sql = failed ? sql.substr(0, std::min(sql.find(';'), sql.size() - 1) + 1) : sql.substr(0, used);
+  made.sql =
+      failed ? sql.substr(0, std::min(sql.find(';'), sql.size() - 1) + 1) : sql.substr(0, used);
   try {
     refuse_changes();
   } catch (...) {
@@ -145,14 +158,19 @@ Connection::Kept Connection::prepare_now(std::string_view sql) {
 // protected.
 bool Connection::fixed_scope_passed(std::string_view table, bool& found) {
   sqlite3_stmt* statement = nullptr;
-  static constexpr const char* sql = "SELECT scope FROM main.termgate_protected WHERE table_name = ?1 COLLATE NOCASE";
-  if (sqlite3_prepare_v2(handle(), sql, -1, &statement, nullptr) != SQLITE_OK) return true;  // without layer 1
+  static constexpr const char* sql =
+      "SELECT scope FROM main.termgate_protected WHERE table_name = ?1 COLLATE NOCASE";
+  if (sqlite3_prepare_v2(handle(), sql, -1, &statement, nullptr) != SQLITE_OK)
+    return true;  // without layer 1
   sqlite3_bind_text(statement, 1, table.data(), static_cast<int>(table.size()), SQLITE_STATIC);
   found = sqlite3_step(statement) == SQLITE_ROW;
   bool passed = !found;
-  if (const auto* scope = reinterpret_cast<const char*>(found ? sqlite3_column_text(statement, 0) : nullptr); scope != nullptr) {
+  if (const auto* scope =
+          reinterpret_cast<const char*>(found ? sqlite3_column_text(statement, 0) : nullptr);
+      scope != nullptr) {
     auto& passes = connection_.layer1().passed_checks();
-    passed = std::string_view(scope) == "*" ? !passes.passes().empty() : passes.find(scope) != nullptr;
+    passed =
+        std::string_view(scope) == "*" ? !passes.passes().empty() : passes.find(scope) != nullptr;
   }
   sqlite3_finalize(statement);
   return passed;
@@ -168,17 +186,22 @@ void Connection::refuse_changes() {
   for (const Guard::Change& each : guard_.changes()) {
     const auto refuse = [&](std::string_view how, std::string_view undo) {
       throw hrana::Refused(
-          "SQLITE_AUTH", fmt::format("not authorized: table \"{}\" is {}; the file's owner runs termgate {} first", each.table, how, undo),
+          "SQLITE_AUTH",
+          fmt::format("not authorized: table \"{}\" is {}; the file's owner runs termgate {} first",
+                      each.table, how, undo),
           "SQLITE_AUTH");
     };
     bool is_protected = false;
     const bool passed = fixed_scope_passed(each.table, is_protected);
-    if (is_protected && (!passed || each.what == What::renames || each.what == What::drops)) refuse("protected", "unprotect");
+    if (is_protected && (!passed || each.what == What::renames || each.what == What::drops))
+      refuse("protected", "unprotect");
     if (each.what == What::indexes) continue;
     sqlite3_stmt* statement = nullptr;
-    static constexpr const char* sql = "SELECT 1 FROM main.termgate_adopted WHERE table_name = ?1 COLLATE NOCASE";
+    static constexpr const char* sql =
+        "SELECT 1 FROM main.termgate_adopted WHERE table_name = ?1 COLLATE NOCASE";
     if (sqlite3_prepare_v2(handle(), sql, -1, &statement, nullptr) != SQLITE_OK) continue;
-    sqlite3_bind_text(statement, 1, each.table.data(), static_cast<int>(each.table.size()), SQLITE_STATIC);
+    sqlite3_bind_text(statement, 1, each.table.data(), static_cast<int>(each.table.size()),
+                      SQLITE_STATIC);
     const bool adopted = sqlite3_step(statement) == SQLITE_ROW;
     sqlite3_finalize(statement);
     if (adopted) refuse("adopted", "unadopt");
@@ -187,7 +210,8 @@ void Connection::refuse_changes() {
 
 Prepared Connection::prepare(std::string_view sql) {
   Prepared prepared(*this);
-  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& each) { return each.sql == sql; });
+  const auto found =
+      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& each) { return each.sql == sql; });
   if (found != kept_.end()) {
     prepared.held_.splice(prepared.held_.begin(), kept_, found);
     return prepared;
@@ -211,7 +235,8 @@ void Connection::keep(std::list<Kept>& one) noexcept {
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);
   // A statement whose permission depends on the passed checks is judged again each time.
-  if (one.front().sql.size() > kept_text_bytes_max || one.front().facts.kind != Facts::Kind::plain || one.front().facts.changes_schema ||
+  if (one.front().sql.size() > kept_text_bytes_max ||
+      one.front().facts.kind != Facts::Kind::plain || one.front().facts.changes_schema ||
       one.front().only_once) {
     sqlite3_finalize(statement);
     one.clear();
@@ -230,9 +255,11 @@ Prepared::~Prepared() {
 void Prepared::prepare_again() {
   Connection::Kept& kept = held_.front();
   Connection::Kept fresh = owner_->prepare_now(kept.sql);
-  const bool same = fresh.statement != nullptr && fresh.facts.kind == kept.facts.kind && fresh.facts.writes == kept.facts.writes &&
+  const bool same = fresh.statement != nullptr && fresh.facts.kind == kept.facts.kind &&
+                    fresh.facts.writes == kept.facts.writes &&
                     fresh.facts.names_claim == kept.facts.names_claim;
-  const bool moved = same && sqlite3_transfer_bindings(kept.statement, fresh.statement) == SQLITE_OK;
+  const bool moved =
+      same && sqlite3_transfer_bindings(kept.statement, fresh.statement) == SQLITE_OK;
   sqlite3_finalize(std::exchange(kept.statement, fresh.statement));
   kept.facts = fresh.facts;
   if (!same) throw Changed{};
@@ -247,7 +274,8 @@ int Prepared::step() {
       // A new unique index is another way for REPLACE to remove rows, and the triggers of protect()
       // look at each unique index.
       sqlite::Layer1& layer1 = owner_->connection_.layer1();
-      if (code == SQLITE_DONE && facts().changes_indexes && layer1.installed_version() > 0) layer1.renew_triggers();
+      if (code == SQLITE_DONE && facts().changes_indexes && layer1.installed_version() > 0)
+        layer1.renew_triggers();
       return code;
     }
     // The older interface returns the specific error only here.

@@ -70,7 +70,8 @@ class Connection {
     Facts facts;
     bool only_once = false;  // must not be kept
   };
-  static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* asking);
+  static int authorize(void* self, int action, const char* first, const char* second,
+                       const char* schema, const char* asking);
   Kept prepare_now(std::string_view sql);
   void refuse_changes();
   bool fixed_scope_passed(std::string_view table, bool& found);
@@ -93,7 +94,9 @@ class Connection {
 // end. The connection must outlive it.
 class Prepared {
  public:
-  Prepared(Prepared&& other) noexcept : owner_(other.owner_), stepped_(other.stepped_) { held_.splice(held_.begin(), other.held_); }
+  Prepared(Prepared&& other) noexcept : owner_(other.owner_), stepped_(other.stepped_) {
+    held_.splice(held_.begin(), other.held_);
+  }
   Prepared& operator=(Prepared&&) = delete;
   ~Prepared();
 
@@ -114,7 +117,8 @@ class Prepared {
   explicit Prepared(Connection& owner) : owner_(&owner) {}
   void prepare_again();
   Connection* owner_;
-  std::list<Connection::Kept> held_;  // a list of one, so that it moves to and from the connection's list without a copy
+  std::list<Connection::Kept>
+      held_;  // a list of one, so that it moves to and from the connection's list without a copy
   bool stepped_ = false;
 };
 

@@ -27,7 +27,8 @@ class Control {
   // `on_evicted` is called when a silent stream is evicted, on the thread that evicts and with
   // mutexes held, so it may only pass the news on. A stream that runs a statement finds out by
   // itself.
-  explicit Control(std::function<void(const Eviction&)> on_evicted) : on_evicted_(std::move(on_evicted)) {}
+  explicit Control(std::function<void(const Eviction&)> on_evicted)
+      : on_evicted_(std::move(on_evicted)) {}
 
   // The start of SQLite's work for the stream. `shared`: an interrupt would also undo other
   // streams' writes.
@@ -45,8 +46,8 @@ class Control {
   bool timed_out() const noexcept;
   // Whether a wait must be given up.
   bool interrupted() const noexcept { return cancelled_ || evicted_ || timed_out(); }
-  // From within SQLite, on the session's thread: whether the statement has to stop. One that shares a commit is given a moment to end by
-  // itself.
+  // From within SQLite, on the session's thread: whether the statement has to stop. One that shares
+  // a commit is given a moment to end by itself.
   bool must_stop() noexcept;
 
   // Ends the statement that runs, or the wait. Does nothing if there is neither.
@@ -72,7 +73,8 @@ class Control {
   bool waits_ = false;
   std::optional<Eviction> why_;
   std::atomic<Clock::time_point> deadline_{Clock::time_point::max()};
-  Clock::time_point stop_requested_{};  // for the session's thread: when must_stop() first saw the request
+  Clock::time_point
+      stop_requested_{};  // for the session's thread: when must_stop() first saw the request
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> evicted_{false};
   std::atomic<Clock::time_point> idle_since_{Clock::time_point{}};

@@ -29,11 +29,13 @@ void send_value(hrana::RowSink& rows, const std::string& name, const hrana::Valu
 }  // namespace
 
 void Session::begin(const Job& job, const Facts& facts) {
-  if (transaction_.state() != State::none) throw refused(SQLITE_ERROR, "cannot start a transaction within a transaction");
+  if (transaction_.state() != State::none)
+    throw refused(SQLITE_ERROR, "cannot start a transaction within a transaction");
   const hrana::Permit& permit = job.permit;
   transaction_.begin(facts.read_only_begin);
   // A client without a term must not hold the lock: its first write requests it.
-  const bool may_lock = permit.access != hrana::Access::read_only && !settings_.query_only && !permit.observe &&
+  const bool may_lock = permit.access != hrana::Access::read_only && !settings_.query_only &&
+                        !permit.observe &&
                         (!permit.claim.none() || permit.access == hrana::Access::unfenced);
   if (!facts.locks || facts.read_only_begin || !may_lock) return;
   try {
@@ -67,8 +69,9 @@ hrana::Outcome Session::run_control(const Job& job, const Facts& facts) {
   } else if (facts.kind == Is::rollback_to) {
     transaction_.roll_back_to(facts.name);
   } else if (transaction_.state() == State::none) {
-    throw refused(SQLITE_ERROR,
-                  facts.kind == Is::commit ? "cannot commit - no transaction is active" : "cannot rollback - no transaction is active");
+    throw refused(SQLITE_ERROR, facts.kind == Is::commit
+                                    ? "cannot commit - no transaction is active"
+                                    : "cannot rollback - no transaction is active");
   } else if (facts.kind == Is::commit) {
     commit();
   } else {
@@ -83,7 +86,9 @@ hrana::Outcome Session::run_control(const Job& job, const Facts& facts) {
 void Session::run_member_control(const Job& job, const Facts& facts) {
   Member& member = *member_;
   sqlite::Connection& sqlite = member.connection.sqlite();
-  if (!sqlite.in_transaction()) throw refused(SQLITE_ABORT, "the batch was rolled back by the error before: nothing of it was written");
+  if (!sqlite.in_transaction())
+    throw refused(SQLITE_ABORT,
+                  "the batch was rolled back by the error before: nothing of it was written");
   if (facts.kind == Is::begin && !member.within) {
     member.connection.run("SAVEPOINT termgate_batch");
     try {
@@ -96,7 +101,9 @@ void Session::run_member_control(const Job& job, const Facts& facts) {
     return;
   }
   if (!member.within || (facts.kind != Is::commit && facts.kind != Is::rollback))
-    throw refused(SQLITE_ERROR, facts.kind == Is::begin ? "cannot start a transaction within a transaction" : "no transaction is active");
+    throw refused(SQLITE_ERROR, facts.kind == Is::begin
+                                    ? "cannot start a transaction within a transaction"
+                                    : "no transaction is active");
   if (facts.kind == Is::commit) {
     int deferred = 0, highest = 0;
     sqlite3_db_status(sqlite.handle(), SQLITE_DBSTATUS_DEFERRED_FKS, &deferred, &highest, 0);
@@ -116,11 +123,15 @@ hrana::Outcome Session::run_pragma(const Job& job, const Facts& facts) {
       sqlite::Statement statement(lent.connection().handle(), "PRAGMA main.journal_mode");
       sqlite::Running mode(statement.get());
       if (!mode.step() || sqlite3_stricmp(mode.text(0).c_str(), facts.value->c_str()) != 0)
-        throw hrana::Refused("SQLITE_AUTH",
-                             fmt::format("not authorized: the journal mode of the file is {}, and its owner's to change", mode.text(0)),
-                             "SQLITE_AUTH");
+        throw hrana::Refused(
+            "SQLITE_AUTH",
+            fmt::format(
+                "not authorized: the journal mode of the file is {}, and its owner's to change",
+                mode.text(0)),
+            "SQLITE_AUTH");
     }
-    if (pragma_answers(facts.name)) send_value(job.rows, facts.name, std::string_view(*facts.value));
+    if (pragma_answers(facts.name))
+      send_value(job.rows, facts.name, std::string_view(*facts.value));
     else job.rows.columns({});
     return {};
   }
@@ -135,7 +146,8 @@ hrana::Outcome Session::run_pragma(const Job& job, const Facts& facts) {
   // As in SQLite, foreign_keys has no effect inside a transaction.
   if (&flag != &settings_.foreign_keys || is_autocommit()) flag = on;
   if (&flag == &settings_.defer_foreign_keys && transaction_.state() == State::writing)
-    transaction_.connection()->run(on ? "PRAGMA defer_foreign_keys = ON" : "PRAGMA defer_foreign_keys = OFF");
+    transaction_.connection()->run(on ? "PRAGMA defer_foreign_keys = ON"
+                                      : "PRAGMA defer_foreign_keys = OFF");
   job.rows.columns({});
   return {};
 }
@@ -163,17 +175,20 @@ bool Session::suits_group(std::span<const std::string_view> texts) {
       commit_at = i;
     } else {
       // The scope that such a function needs is not known yet.
-      if (facts.kind != Is::plain || facts.calls_termgate || prepared.get() == nullptr) return false;
+      if (facts.kind != Is::plain || facts.calls_termgate || prepared.get() == nullptr)
+        return false;
       writes = writes || facts.writes;
     }
   }
   return writes && commit_at != 0;
 }
 
-bool Session::together(std::span<const std::string_view> texts, const hrana::Permit& given, const std::function<void()>& work) {
+bool Session::together(std::span<const std::string_view> texts, const hrana::Permit& given,
+                       const std::function<void()>& work) {
   const hrana::Permit permit = permitted(given);
-  const bool fit = member_ == nullptr && !lost_ && transaction_.state() == State::none && !permit.observe && settings_.foreign_keys &&
-                   !settings_.defer_foreign_keys && !settings_.query_only && permit.access != hrana::Access::read_only &&
+  const bool fit = member_ == nullptr && !lost_ && transaction_.state() == State::none &&
+                   !permit.observe && settings_.foreign_keys && !settings_.defer_foreign_keys &&
+                   !settings_.query_only && permit.access != hrana::Access::read_only &&
                    (!permit.claim.none() || permit.access == hrana::Access::unfenced);
   if (!fit) return false;
   Checks early(*engine_);
@@ -189,21 +204,25 @@ bool Session::together(std::span<const std::string_view> texts, const hrana::Per
     const Tally before = tally_;
     control_.limit(Control::Clock::time_point::max());
     try {
-      engine_->group(control_, {permit.claim.scope, permit.claim.term}, false, [&](Connection& writer, bool shared) {
-        Member member{writer, shared, Checks(*engine_)};
-        member_ = &member;
-        struct Over {
-          Session& session;
-          ~Over() { session.member_ = nullptr; }
-        } over{*this};
-        work();
-        if (!writer.sqlite().in_transaction()) {
-          for (const std::string_view each : texts) engine_->note_rolls_back(each);
-        } else if (member.within) {
-          throw refused(SQLITE_ABORT, "the batch ended without COMMIT or ROLLBACK: nothing of it was written");
-        }
-        passed = member.checks.passed();
-      });
+      engine_->group(
+          control_, {permit.claim.scope, permit.claim.term}, false,
+          [&](Connection& writer, bool shared) {
+            Member member{writer, shared, Checks(*engine_)};
+            member_ = &member;
+            struct Over {
+              Session& session;
+              ~Over() { session.member_ = nullptr; }
+            } over{*this};
+            work();
+            if (!writer.sqlite().in_transaction()) {
+              for (const std::string_view each : texts) engine_->note_rolls_back(each);
+            } else if (member.within) {
+              throw refused(
+                  SQLITE_ABORT,
+                  "the batch ended without COMMIT or ROLLBACK: nothing of it was written");
+            }
+            passed = member.checks.passed();
+          });
     } catch (const hrana::Busy&) { throw; } catch (...) {
       tally_ = before;
       const auto why = control_.why();

@@ -38,7 +38,8 @@ class Engine::Waiting {
   Waiting(Engine& engine, const Want& want, Control& control) : engine_(engine), control_(control) {
     const std::lock_guard lock(engine_.watch_mutex_);
     if (engine_.waiters_.size() >= engine_.options_.waiters_max)
-      throw hrana::Busy(fmt::format("{} writers wait for the file already: try again later", engine_.options_.waiters_max));
+      throw hrana::Busy(fmt::format("{} writers wait for the file already: try again later",
+                                    engine_.options_.waiters_max));
     control_.waits(true);
     at_ = engine_.waiters_.insert(engine_.waiters_.end(), {want, Clock::now()});
     // Wakes the watchdog only if it rests: while it looks at short intervals, thousands of waits a
@@ -63,7 +64,8 @@ class Engine::Waiting {
 };
 
 Engine::Engine(EngineOptions options)
-    : options_(std::move(options)), memory_(options_.memory ? options_.memory : std::make_shared<detail::FenceMemory>()) {
+    : options_(std::move(options)),
+      memory_(options_.memory ? options_.memory : std::make_shared<detail::FenceMemory>()) {
   count_memory();
   how_.path = options_.path;
   writer_ = std::make_unique<Connection>(how_, Connection::Role::writer, roomy_kib);
@@ -71,13 +73,14 @@ Engine::Engine(EngineOptions options)
   file_ = writer_->sqlite().layer1().file();
   queue_ = std::make_unique<sqlite::WriteQueue>(writer_->sqlite(), how_.synchronous, how_.wait);
   try {
-    if (const auto grace = writer_->sqlite().layer1().setting("eviction_grace_ms")) grace_ = milliseconds(std::stoll(*grace));
+    if (const auto grace = writer_->sqlite().layer1().setting("eviction_grace_ms"))
+      grace_ = milliseconds(std::stoll(*grace));
   } catch (const std::exception&) {
     // Without layer 1 the default applies.
   }
   holder_watchdog_ = std::thread([this] { watch(); });
-  outside_listener_ =
-      std::make_unique<sqlite::LockWaitListener>(options_.path, [this](const sqlite::LockWaitNotice& notice) { heard(notice); });
+  outside_listener_ = std::make_unique<sqlite::LockWaitListener>(
+      options_.path, [this](const sqlite::LockWaitNotice& notice) { heard(notice); });
 }
 
 // The listener is destroyed first: its thread calls heard(), which needs the queue and the mutex.
@@ -95,13 +98,17 @@ Engine::~Engine() {
 
 std::unique_ptr<Connection> Engine::borrow(bool may_write) {
   const auto role = may_write ? Connection::Role::may_write : Connection::Role::reads;
-  std::unique_ptr<Connection> other;  // closed to make room for one of this role, after the mutex is released
+  std::unique_ptr<Connection>
+      other;  // closed to make room for one of this role, after the mutex is released
   std::unique_lock lock(connections_mutex_);
-  if (!connection_free_.wait_for(lock, connection_wait, [&] { return !idle_.empty() || open_ < options_.readers_max; })) {
-    throw hrana::Busy(fmt::format("all {} connections to the file have been at work for {} ms: try again later", options_.readers_max,
-                                  connection_wait.count()));
+  if (!connection_free_.wait_for(lock, connection_wait,
+                                 [&] { return !idle_.empty() || open_ < options_.readers_max; })) {
+    throw hrana::Busy(
+        fmt::format("all {} connections to the file have been at work for {} ms: try again later",
+                    options_.readers_max, connection_wait.count()));
   }
-  const auto found = std::find_if(idle_.rbegin(), idle_.rend(), [&](const auto& each) { return each->role() == role; });
+  const auto found = std::find_if(idle_.rbegin(), idle_.rend(),
+                                  [&](const auto& each) { return each->role() == role; });
   if (found != idle_.rend()) {
     auto connection = std::move(*found);
     idle_.erase(std::next(found).base());
@@ -148,7 +155,8 @@ void Engine::hold(Control* control) {
 
 // The stream counts as the holder while its work runs: not earlier, while it waits, and not later,
 // while it only waits for the flush.
-void Engine::group(Control& control, const Want& want, bool alone, const std::function<void(Connection&, bool)>& work) {
+void Engine::group(Control& control, const Want& want, bool alone,
+                   const std::function<void(Connection&, bool)>& work) {
   Waiting waiting(*this, want, control);
   const std::function<bool()> give_up = [&] { return control.interrupted(); };
   sqlite::WriteQueue::How how;
@@ -255,7 +263,8 @@ void Engine::heard(const sqlite::LockWaitNotice& notice) {
   const std::lock_guard lock(watch_mutex_);
   const auto now = Clock::now();
   const auto known = std::find_if(outside_.begin(), outside_.end(), [&](const Outside& one) {
-    return one.pid == notice.pid && one.waiter.want.scope == notice.scope && one.waiter.want.term == notice.term;
+    return one.pid == notice.pid && one.waiter.want.scope == notice.scope &&
+           one.waiter.want.term == notice.term;
   });
   if (known != outside_.end()) {
     known->heard = now;
@@ -289,10 +298,13 @@ void Engine::evict(std::string code, std::string message) {
 
 // Ends the holder's transaction only if its term is lower in the same scope (F4).
 bool Engine::evicts(const Waiter& waiter, Clock::time_point now) {
-  const auto lower = std::find_if(holder_passed_.begin(), holder_passed_.end(),
-                                  [&](const Want& passed) { return passed.scope == waiter.want.scope && passed.term < waiter.want.term; });
+  const auto lower =
+      std::find_if(holder_passed_.begin(), holder_passed_.end(), [&](const Want& passed) {
+        return passed.scope == waiter.want.scope && passed.term < waiter.want.term;
+      });
   if (lower == holder_passed_.end() || now - waiter.since < grace_) return false;
-  evict("TG001", fmt::format("TG001 stale term {} for scope \"{}\": term {} waited for longer than the eviction grace of {} ms, so this "
+  evict("TG001", fmt::format("TG001 stale term {} for scope \"{}\": term {} waited for longer than "
+                             "the eviction grace of {} ms, so this "
                              "transaction was rolled back: nothing of it was written",
                              lower->term, lower->scope, waiter.want.term, grace_.count()));
   return true;
@@ -301,13 +313,16 @@ bool Engine::evicts(const Waiter& waiter, Clock::time_point now) {
 void Engine::look_at_holder() {
   if (holder_ == nullptr || holder_->evicted()) return;
   const auto now = Clock::now();
-  if (std::any_of(waiters_.begin(), waiters_.end(), [&](const Waiter& one) { return evicts(one, now); }) ||
-      std::any_of(outside_.begin(), outside_.end(), [&](const Outside& one) { return evicts(one.waiter, now); }))
+  if (std::any_of(waiters_.begin(), waiters_.end(),
+                  [&](const Waiter& one) { return evicts(one, now); }) ||
+      std::any_of(outside_.begin(), outside_.end(),
+                  [&](const Outside& one) { return evicts(one.waiter, now); }))
     return;
   const auto idle_since = holder_->idle_since();
   if (idle_since == Clock::time_point{} || now - idle_since < options_.idle_holder_max) return;
   evict("TRANSACTION_TIMEOUT",
-        fmt::format("this transaction kept the only write lock of the file for {} ms without a word while others waited, so it was rolled "
+        fmt::format("this transaction kept the only write lock of the file for {} ms without a "
+                    "word while others waited, so it was rolled "
                     "back: nothing of it was written",
                     std::chrono::duration_cast<milliseconds>(now - idle_since).count()));
 }
@@ -321,7 +336,9 @@ void Engine::watch() {
       looked = Clock::now();
       continue;
     }
-    std::erase_if(outside_, [now = Clock::now()](const Outside& one) { return now - one.heard > outside_gone; });
+    std::erase_if(outside_, [now = Clock::now()](const Outside& one) {
+      return now - one.heard > outside_gone;
+    });
     if (waiters_.empty() && outside_.empty()) {
       // No predicate: the waiter that woke it may be done already, and the next one must be able to
       // wake it again.

@@ -1,6 +1,6 @@
-// Engine: one SQLite file for many streams. A stream reads on a connection that it borrows from a pool. There is one writer,
-// storage/sqlite's WriteQueue: a stream must hold its turn to write. Autocommit writes share a commit; a transaction keeps the turn from
-// its first write to its end.
+// Engine: one SQLite file for many streams. A stream reads on a connection that it borrows from a
+// pool. There is one writer, storage/sqlite's WriteQueue: a stream must hold its turn to write.
+// Autocommit writes share a commit; a transaction keeps the turn from its first write to its end.
 //
 // A front creates one with
 //   auto engine = std::make_shared<Engine>(EngineOptions{.path = "app.db", .on_moved = …});
@@ -63,7 +63,8 @@ struct Want {
 struct EngineOptions {
   std::string path = {};          // the file, which must exist
   std::size_t readers_max = 160;  // how many reads and transactions can run at once
-  std::size_t waiters_max = 512;  // writers that may wait for the turn; further ones get hrana::Busy
+  std::size_t waiters_max =
+      512;  // writers that may wait for the turn; further ones get hrana::Busy
   std::chrono::milliseconds idle_holder_max{3000};
   // The fences that earlier engines of the path have seen; none: this is the first.
   std::shared_ptr<detail::FenceMemory> memory = {};
@@ -78,7 +79,8 @@ struct Counters {
   std::int64_t group_members = 0;  // writes in group commits
   std::int64_t transactions = 0;   // explicit transactions that committed a write
   std::int64_t evicted = 0;
-  std::array<std::int64_t, 4> observed{};  // refusals that --enforce observe only counted, by Engine::observed_codes
+  std::array<std::int64_t, 4>
+      observed{};  // refusals that --enforce observe only counted, by Engine::observed_codes
   Counters& operator+=(const Counters& other) noexcept;
 };
 
@@ -101,13 +103,15 @@ class Engine {
   // flush. The second argument of `work`: whether the transaction contains others' writes. Throws
   // what `work` and the commit throw; sqlite::GaveUp if the stream was cancelled, ended or timed
   // out while it waited; Blocked (TG006); hrana::Busy.
-  void group(Control& control, const Want& want, bool alone, const std::function<void(Connection&, bool shared)>& work);
+  void group(Control& control, const Want& want, bool alone,
+             const std::function<void(Connection&, bool shared)>& work);
 
   // A transaction's right to write, until it is given back or destroyed, on any thread.
   class Turn {
    public:
     Turn() = default;
-    Turn(Turn&& other) noexcept : engine_(std::exchange(other.engine_, nullptr)), held_(std::move(other.held_)) {}
+    Turn(Turn&& other) noexcept
+        : engine_(std::exchange(other.engine_, nullptr)), held_(std::move(other.held_)) {}
     Turn& operator=(Turn&& other) noexcept;
     ~Turn() { give(); }
     explicit operator bool() const noexcept { return engine_ != nullptr; }
@@ -119,7 +123,8 @@ class Engine {
 
    private:
     friend class Engine;
-    Turn(Engine& engine, sqlite::WriteQueue::Turn held) : engine_(&engine), held_(std::move(held)) {}
+    Turn(Engine& engine, sqlite::WriteQueue::Turn held)
+        : engine_(&engine), held_(std::move(held)) {}
     Engine* engine_ = nullptr;
     sqlite::WriteQueue::Turn held_;
   };
@@ -151,7 +156,8 @@ class Engine {
   Counters counters() const noexcept;
   void count_transaction() noexcept { ++transactions_; }
   // Codes of refusals that --enforce observe lets pass. False: another code.
-  static constexpr std::array<std::string_view, 4> observed_codes{"TG001", "TG002", "TG004", "TG005"};
+  static constexpr std::array<std::string_view, 4> observed_codes{"TG001", "TG002", "TG004",
+                                                                  "TG005"};
   bool count_observed(std::string_view code) noexcept;
   // How many threads wait for the turn.
   std::size_t waiting() const { return queue_->waiting(); }

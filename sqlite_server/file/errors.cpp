@@ -15,7 +15,9 @@
 namespace termgate::sqlite_file {
 namespace {
 
-bool is_tg(std::string_view message) { return message.size() > 6 && message[5] == ' ' && detail::number_of_tg(message.substr(0, 5)) != 0; }
+bool is_tg(std::string_view message) {
+  return message.size() > 6 && message[5] == ' ' && detail::number_of_tg(message.substr(0, 5)) != 0;
+}
 
 std::string printable(std::string_view message) {
   std::string text(message);
@@ -49,13 +51,18 @@ void rethrow_for_stream(bool fenced) {
     throw;
   } catch (const hrana::Unknown&) { throw; } catch (const hrana::Busy&) {
     throw;
-  } catch (const OutcomeUnknown& error) { throw hrana::Unknown(error.what()); } catch (const Blocked& error) {
+  } catch (const OutcomeUnknown& error) {
+    throw hrana::Unknown(error.what());
+  } catch (const Blocked& error) {
     std::string_view message = error.what();
     if (fenced) throw hrana::Refused("TG006", std::string(message));
     if (message.starts_with("TG006 ")) message.remove_prefix(6);
-    throw hrana::Refused("SQLITE_BUSY", "database is locked: " + std::string(message), "SQLITE_BUSY");
+    throw hrana::Refused("SQLITE_BUSY", "database is locked: " + std::string(message),
+                         "SQLITE_BUSY");
   } catch (const sqlite::GaveUp&) {
-    throw hrana::Refused("SQLITE_INTERRUPT", "the wait for the write lock was ended: nothing was written", "SQLITE_INTERRUPT");
+    throw hrana::Refused("SQLITE_INTERRUPT",
+                         "the wait for the write lock was ended: nothing was written",
+                         "SQLITE_INTERRUPT");
   } catch (const Error& error) { throw of_library(error); } catch (const std::bad_alloc&) {
     throw hrana::Refused("SQLITE_NOMEM", "out of memory", "SQLITE_NOMEM");
   }
@@ -65,21 +72,25 @@ void rethrow_for_stream(bool fenced) {
 bool is_utf8(std::string_view text) noexcept {
   const auto* at = reinterpret_cast<const unsigned char*>(text.data());
   const auto* const end = at + text.size();
-  const auto follows = [&](int i, unsigned char low = 0x80, unsigned char high = 0xBF) { return at[i] >= low && at[i] <= high; };
+  const auto follows = [&](int i, unsigned char low = 0x80, unsigned char high = 0xBF) {
+    return at[i] >= low && at[i] <= high;
+  };
   while (at < end) {
     std::uint64_t eight;
-    while (end - at >= 8 && (std::memcpy(&eight, at, 8), (eight & 0x8080808080808080u) == 0)) at += 8;
+    while (end - at >= 8 && (std::memcpy(&eight, at, 8), (eight & 0x8080808080808080u) == 0))
+      at += 8;
     if (at == end) break;
     const unsigned char first = *at;
     if (first < 0x80) {
       ++at;
     } else if (first >= 0xC2 && first <= 0xDF && end - at >= 2 && follows(1)) {
       at += 2;
-    } else if (first >= 0xE0 && first <= 0xEF && end - at >= 3 && follows(1, first == 0xE0 ? 0xA0 : 0x80, first == 0xED ? 0x9F : 0xBF) &&
-               follows(2)) {
+    } else if (first >= 0xE0 && first <= 0xEF && end - at >= 3 &&
+               follows(1, first == 0xE0 ? 0xA0 : 0x80, first == 0xED ? 0x9F : 0xBF) && follows(2)) {
       at += 3;
-    } else if (first >= 0xF0 && first <= 0xF4 && end - at >= 4 && follows(1, first == 0xF0 ? 0x90 : 0x80, first == 0xF4 ? 0x8F : 0xBF) &&
-               follows(2) && follows(3)) {
+    } else if (first >= 0xF0 && first <= 0xF4 && end - at >= 4 &&
+               follows(1, first == 0xF0 ? 0x90 : 0x80, first == 0xF4 ? 0x8F : 0xBF) && follows(2) &&
+               follows(3)) {
       at += 4;
     } else {
       return false;

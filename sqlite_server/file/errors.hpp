@@ -13,7 +13,8 @@ namespace termgate::sqlite_file {
 
 // `extended`: SQLite's code. `message`: SQLite's text; if layer 1's, it begins with a TG code,
 // which becomes the code. `offset`: in bytes.
-hrana::Refused refused(int extended, std::string_view message, std::optional<std::size_t> offset = std::nullopt);
+hrana::Refused refused(int extended, std::string_view message,
+                       std::optional<std::size_t> offset = std::nullopt);
 
 // Rethrows the current exception as one of the port's: Refused, Unknown, Busy, Lost. `fenced`: a
 // claim waited; without one, a lock that could not be had is SQLITE_BUSY instead of TG006.

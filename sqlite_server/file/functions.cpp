@@ -36,17 +36,23 @@ struct Failed {
 class Call {
  public:
   Call(sqlite3_context* at, int arguments, sqlite3_value** first)
-      : context(at), count(arguments), values(first), serving(*static_cast<Serving*>(sqlite3_user_data(at))) {}
+      : context(at),
+        count(arguments),
+        values(first),
+        serving(*static_cast<Serving*>(sqlite3_user_data(at))) {}
 
   int type(int i) const { return sqlite3_value_type(values[i]); }
   std::string_view blob(int i) const {
     const auto* bytes = static_cast<const char*>(sqlite3_value_blob(values[i]));
-    return bytes == nullptr ? std::string_view() : std::string_view(bytes, static_cast<std::size_t>(sqlite3_value_bytes(values[i])));
+    return bytes == nullptr
+               ? std::string_view()
+               : std::string_view(bytes, static_cast<std::size_t>(sqlite3_value_bytes(values[i])));
   }
   void answer(std::int64_t number) const { sqlite3_result_int64(context, number); }
   void answer(bool truth) const { sqlite3_result_int(context, truth ? 1 : 0); }
   void answer(std::string_view text) const {
-    sqlite3_result_text64(context, text.data() != nullptr ? text.data() : "", text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+    sqlite3_result_text64(context, text.data() != nullptr ? text.data() : "", text.size(),
+                          SQLITE_TRANSIENT, SQLITE_UTF8);
   }
 
   sqlite3_context* context;
@@ -64,14 +70,19 @@ void ask(const Call& call) {
 std::size_t find_text(std::string_view text, std::string_view wanted, std::size_t from = 0) {
   if (from > text.size()) return std::string_view::npos;
   if (wanted.empty()) return from;
-  if (text.empty()) return std::string_view::npos;  // an empty view may have no address, but memmem() requires one
+  if (text.empty())
+    return std::string_view::npos;  // an empty view may have no address, but memmem() requires one
   const void* found = memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
-  return found == nullptr ? std::string_view::npos : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+  return found == nullptr ? std::string_view::npos
+                          : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
 }
 
 std::string_view plain(const Call& call, int i) {
   const auto* bytes = reinterpret_cast<const char*>(sqlite3_value_text(call.values[i]));
-  return bytes == nullptr ? std::string_view() : std::string_view(bytes, static_cast<std::size_t>(sqlite3_value_bytes(call.values[i])));
+  return bytes == nullptr
+             ? std::string_view()
+             : std::string_view(bytes,
+                                static_cast<std::size_t>(sqlite3_value_bytes(call.values[i])));
 }
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
@@ -85,7 +96,8 @@ std::size_t next_character(std::string_view text, std::size_t at) {
 
 void instr(const Call& call) {
   const bool bytes = call.type(0) == SQLITE_BLOB && call.type(1) == SQLITE_BLOB;
-  const std::string_view text = bytes ? call.blob(0) : plain(call, 0), wanted = bytes ? call.blob(1) : plain(call, 1);
+  const std::string_view text = bytes ? call.blob(0) : plain(call, 0),
+                         wanted = bytes ? call.blob(1) : plain(call, 1);
   if (wanted.empty()) return call.answer(std::int64_t{1});
   if (text.size() > small_bytes) ask(call);
   std::size_t at = find_text(text, wanted);
@@ -97,22 +109,27 @@ void instr(const Call& call) {
   }
   if (at == std::string_view::npos) return call.answer(std::int64_t{0});
   const std::string_view before = text.substr(0, at);
-  call.answer(1 + static_cast<std::int64_t>(bytes || before.empty() ? at : 1 + std::count_if(before.begin() + 1, before.end(), [](char c) {
-                                                                             return !continues(c);
-                                                                           })));
+  call.answer(
+      1 + static_cast<std::int64_t>(bytes || before.empty()
+                                        ? at
+                                        : 1 + std::count_if(before.begin() + 1, before.end(),
+                                                            [](char c) { return !continues(c); })));
 }
 
 void replace(const Call& call) {
-  if (call.type(0) == SQLITE_NULL || call.type(1) == SQLITE_NULL) return sqlite3_result_null(call.context);
+  if (call.type(0) == SQLITE_NULL || call.type(1) == SQLITE_NULL)
+    return sqlite3_result_null(call.context);
   const std::string_view text = plain(call, 0), wanted = plain(call, 1);
   // Checked before the third argument, which may then be NULL.
-  if (wanted.empty() || wanted[0] == '\0') return sqlite3_result_value(call.context, call.values[0]);
+  if (wanted.empty() || wanted[0] == '\0')
+    return sqlite3_result_value(call.context, call.values[0]);
   if (call.type(2) == SQLITE_NULL) return sqlite3_result_null(call.context);
   const std::string_view put = plain(call, 2);
   if (text.size() > small_bytes) ask(call);
   std::string out;
   std::size_t from = 0, copied = 0;
-  for (std::size_t at; (at = find_text(text, wanted, from)) != std::string_view::npos; from = at + wanted.size()) {
+  for (std::size_t at; (at = find_text(text, wanted, from)) != std::string_view::npos;
+       from = at + wanted.size()) {
     out += text.substr(from, at - from);
     out += put;
     if (out.size() > made_bytes_max) throw Failed{SQLITE_TOOBIG, "string or blob too big"};
@@ -166,8 +183,10 @@ void trim(const Call& call) {
     if (++steps % steps_between_questions == 0) ask(call);
     return size != 0;
   };
-  for (std::size_t size; left && !text.empty() && on(size = set.first(text));) text.remove_prefix(size);
-  for (std::size_t size; right && !text.empty() && on(size = set.last(text));) text.remove_suffix(size);
+  for (std::size_t size; left && !text.empty() && on(size = set.first(text));)
+    text.remove_prefix(size);
+  for (std::size_t size; right && !text.empty() && on(size = set.last(text));)
+    text.remove_suffix(size);
   call.answer(text);
 }
 
@@ -179,7 +198,9 @@ struct Wildcards {
   std::string_view escape;
 };
 
-bool same(std::string_view a, std::string_view b, bool ignore_case) { return ignore_case ? text::same(a, b) : a == b; }
+bool same(std::string_view a, std::string_view b, bool ignore_case) {
+  return ignore_case ? text::same(a, b) : a == b;
+}
 
 // Matches "[a-z]" at `p` and moves `p` past it. If it is not closed, the result is false and `p` is
 // at the end.
@@ -221,15 +242,19 @@ bool is_plain(char c) { return static_cast<unsigned char>(c) < 0x80; }
 // pattern that takes. 0: no match, or the general code must decide.
 std::size_t fits_plainly(char here, std::string_view pattern, const Wildcards& how) {
   const char first = pattern[0];
-  if (!is_plain(here) || !is_plain(first) || first == how.all || first == how.one || !how.escape.empty()) return 0;
-  if (!how.sets || first != '[') return first == here || (how.ignore_case && text::lower(first) == text::lower(here)) ? 1 : 0;
-  if (pattern.size() < 5 || pattern[2] != '-' || pattern[4] != ']' || pattern[1] == '^' || pattern[1] == ']' || pattern[3] == ']' ||
-      !is_plain(pattern[1]) || !is_plain(pattern[3]))
+  if (!is_plain(here) || !is_plain(first) || first == how.all || first == how.one ||
+      !how.escape.empty())
+    return 0;
+  if (!how.sets || first != '[')
+    return first == here || (how.ignore_case && text::lower(first) == text::lower(here)) ? 1 : 0;
+  if (pattern.size() < 5 || pattern[2] != '-' || pattern[4] != ']' || pattern[1] == '^' ||
+      pattern[1] == ']' || pattern[3] == ']' || !is_plain(pattern[1]) || !is_plain(pattern[3]))
     return 0;
   return here >= pattern[1] && here <= pattern[3] ? 5 : 0;
 }
 
-bool matches(const Call& call, std::string_view text, std::string_view pattern, const Wildcards& how) {
+bool matches(const Call& call, std::string_view text, std::string_view pattern,
+             const Wildcards& how) {
   std::size_t t = 0, p = 0, star = std::string_view::npos, again = 0, steps = 0;
   while (t < text.size()) {
     if (p < pattern.size()) {
@@ -287,10 +312,13 @@ std::string_view until_nul(std::string_view text) { return text.substr(0, text.f
 void pattern_call(const Call& call, const Wildcards& how) {
   // Follows the options that this SQLite was built with.
   static const bool blobs_never = sqlite3_compileoption_used("LIKE_DOESNT_MATCH_BLOBS") != 0;
-  if (blobs_never && (call.type(0) == SQLITE_BLOB || call.type(1) == SQLITE_BLOB)) return call.answer(false);
-  if (call.type(0) == SQLITE_NULL || call.type(1) == SQLITE_NULL) return sqlite3_result_null(call.context);
+  if (blobs_never && (call.type(0) == SQLITE_BLOB || call.type(1) == SQLITE_BLOB))
+    return call.answer(false);
+  if (call.type(0) == SQLITE_NULL || call.type(1) == SQLITE_NULL)
+    return sqlite3_result_null(call.context);
   const std::string_view pattern = plain(call, 0), text = plain(call, 1);
-  if (pattern.size() > pattern_bytes_max) throw Failed{SQLITE_ERROR, "LIKE or GLOB pattern too complex"};
+  if (pattern.size() > pattern_bytes_max)
+    throw Failed{SQLITE_ERROR, "LIKE or GLOB pattern too complex"};
   // SQLite ends both texts at a NUL.
   call.answer(matches(call, until_nul(text), until_nul(pattern), how));
 }
@@ -311,7 +339,8 @@ void glob(const Call& call) { pattern_call(call, {'*', '?', true, false, {}}); }
 // Runs SQLite's own json_patch on a connection without tables. It compares every key with every
 // other, and cannot be stopped, so its work is bounded.
 void json_patch(const Call& call) {
-  constexpr double work_max = 16e9;  // product of both sizes in bytes: about two seconds for short keys
+  constexpr double work_max =
+      16e9;  // product of both sizes in bytes: about two seconds for short keys
   const std::string_view target = plain(call, 0), patch = plain(call, 1);
   if (static_cast<double>(target.size()) * static_cast<double>(patch.size()) > work_max)
     throw Failed{SQLITE_TOOBIG, "json_patch() of values this long is not supported here"};
@@ -319,8 +348,11 @@ void json_patch(const Call& call) {
     sqlite3* db = nullptr;
     sqlite3_stmt* statement = nullptr;
     Aside() {
-      if (sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK ||
-          sqlite3_prepare_v3(db, "SELECT json_patch(?1, ?2)", -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr) != SQLITE_OK) {
+      if (sqlite3_open_v2(":memory:", &db,
+                          SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX,
+                          nullptr) != SQLITE_OK ||
+          sqlite3_prepare_v3(db, "SELECT json_patch(?1, ?2)", -1, SQLITE_PREPARE_PERSISTENT,
+                             &statement, nullptr) != SQLITE_OK) {
         sqlite3_close(db);
         throw std::bad_alloc();
       }
@@ -341,10 +373,12 @@ void json_patch(const Call& call) {
   } reset;
   sqlite3_bind_value(aside.statement, 1, call.values[0]);
   sqlite3_bind_value(aside.statement, 2, call.values[1]);
-  if (sqlite3_step(aside.statement) != SQLITE_ROW) return sqlite3_result_error(call.context, sqlite3_errmsg(aside.db), -1);
+  if (sqlite3_step(aside.statement) != SQLITE_ROW)
+    return sqlite3_result_error(call.context, sqlite3_errmsg(aside.db), -1);
   sqlite3_result_value(call.context, sqlite3_column_value(aside.statement, 0));
   constexpr unsigned json_subtype = 'J';
-  if (sqlite3_column_type(aside.statement, 0) == SQLITE_TEXT) sqlite3_result_subtype(call.context, json_subtype);
+  if (sqlite3_column_type(aside.statement, 0) == SQLITE_TEXT)
+    sqlite3_result_subtype(call.context, json_subtype);
 }
 
 // --- functions about the stream
@@ -358,16 +392,20 @@ void changes(const Call& call) {
 
 void total_changes(const Call& call) {
   sqlite3* db = sqlite3_context_db_handle(call.context);
-  call.answer(static_cast<std::int64_t>(call.serving.total_changes + (sqlite3_total_changes64(db) - call.serving.total_before)));
+  call.answer(static_cast<std::int64_t>(call.serving.total_changes +
+                                        (sqlite3_total_changes64(db) - call.serving.total_before)));
 }
 
 void declare(const Call& call) {
   std::optional<Want> claim;
   const bool scope_absent = call.type(0) == SQLITE_NULL, term_absent = call.type(1) == SQLITE_NULL;
-  if (scope_absent != term_absent) throw InvalidInput("TG005 termgate_declare() takes a scope and a term, or NULL for both");
+  if (scope_absent != term_absent)
+    throw InvalidInput("TG005 termgate_declare() takes a scope and a term, or NULL for both");
   if (!scope_absent) {
     if (call.type(0) != SQLITE_TEXT || call.type(1) != SQLITE_INTEGER)
-      throw InvalidInput("TG005 termgate_declare() takes a scope, which is a text, and a term, which is an integer");
+      throw InvalidInput(
+          "TG005 termgate_declare() takes a scope, which is a text, and a term, which is an "
+          "integer");
     const Scope scope{std::string(plain(call, 0))};
     const Term term(sqlite3_value_int64(call.values[1]));
     claim = Want{scope.name(), term.value()};
@@ -390,13 +428,15 @@ void call_it(sqlite3_context* context, int count, sqlite3_value** values) {
   }
   try {
     run(Call(context, count, values));
-  } catch (const Stopped&) { sqlite3_result_error_code(context, SQLITE_INTERRUPT); } catch (const Failed& failed) {
+  } catch (const Stopped&) {
+    sqlite3_result_error_code(context, SQLITE_INTERRUPT);
+  } catch (const Failed& failed) {
     sqlite3_result_error(context, failed.message, -1);
     sqlite3_result_error_code(context, failed.code);
     if (failed.code == SQLITE_ERROR) sqlite3_result_error(context, failed.message, -1);
-  } catch (const std::bad_alloc&) { sqlite3_result_error_nomem(context); } catch (const std::exception& error) {
-    sqlite3_result_error(context, error.what(), -1);
-  }
+  } catch (const std::bad_alloc&) {
+    sqlite3_result_error_nomem(context);
+  } catch (const std::exception& error) { sqlite3_result_error(context, error.what(), -1); }
 }
 
 using Run = void (*)(sqlite3_context*, int, sqlite3_value**);
@@ -405,7 +445,9 @@ constexpr int directly = SQLITE_UTF8 | SQLITE_DIRECTONLY;
 constexpr int of_stream = SQLITE_UTF8 | SQLITE_INNOCUOUS;
 
 void add(sqlite3* db, const char* name, int arguments, int flags, Serving& serving, Run run) {
-  if (sqlite3_create_function_v2(db, name, arguments, flags, &serving, run, nullptr, nullptr, nullptr) != SQLITE_OK) throw std::bad_alloc();
+  if (sqlite3_create_function_v2(db, name, arguments, flags, &serving, run, nullptr, nullptr,
+                                 nullptr) != SQLITE_OK)
+    throw std::bad_alloc();
 }
 
 }  // namespace
@@ -424,7 +466,8 @@ void install_functions(sqlite3* db, Serving& serving, bool writes) {
   add(db, "termgate_declare", 2, directly, serving, call_it<declare, true>);
   if (!writes) {
     add(db, "termgate_check_term", 2, directly, serving, call_it<note_claim, true>);
-    for (const int arguments : {2, 3, 4, 5}) add(db, "termgate_seal", arguments, directly, serving, call_it<note_claim, true>);
+    for (const int arguments : {2, 3, 4, 5})
+      add(db, "termgate_seal", arguments, directly, serving, call_it<note_claim, true>);
     add(db, "termgate_claim_write", 3, directly, serving, call_it<note_claim, true>);
     return;
   }

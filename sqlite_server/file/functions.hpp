@@ -17,7 +17,8 @@ struct Serving {
   std::int64_t changes = 0;        // rows changed by the stream's last statement, for changes()
   std::int64_t total_changes = 0;  // rows changed by the stream, for total_changes()
   std::int64_t total_before = 0;   // the connection's total when the statement began
-  std::optional<Want> asked_for;   // the claim that a function named without being checked, see install_functions()
+  std::optional<Want>
+      asked_for;  // the claim that a function named without being checked, see install_functions()
   // Receives the arguments of termgate_declare(); none: NULLs. It may throw InvalidInput.
   std::function<void(std::optional<Want>)> declare = {};
 };

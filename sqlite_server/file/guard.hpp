@@ -76,7 +76,8 @@ class Guard {
   Facts facts_;
   std::string refusal_;
   std::vector<Change> changes_;
-  bool renames_table_ = false, made_virtual_ = false, calls_other_writer_ = false, pragma_writes_ = false, all_tables_ = false;
+  bool renames_table_ = false, made_virtual_ = false, calls_other_writer_ = false,
+       pragma_writes_ = false, all_tables_ = false;
 };
 
 }  // namespace termgate::sqlite_file

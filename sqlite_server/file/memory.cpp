@@ -35,7 +35,9 @@ void* change(void* memory, int bytes) {
 bool install() noexcept {
   // SQLite sets its methods when it starts, unless a program has. So sqlite3_initialize() must not
   // have run before this.
-  if (sqlite3_config(SQLITE_CONFIG_GETMALLOC, &allocator) != SQLITE_OK || allocator.xMalloc == nullptr) return false;
+  if (sqlite3_config(SQLITE_CONFIG_GETMALLOC, &allocator) != SQLITE_OK ||
+      allocator.xMalloc == nullptr)
+    return false;
   sqlite3_mem_methods counted = allocator;
   counted.xMalloc = take;
   counted.xFree = give;

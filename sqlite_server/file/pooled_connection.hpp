@@ -20,7 +20,8 @@ class Session::PooledConnection {
       connection_ = session.transaction_.connection();
     } else {
       const FileTransaction& transaction = session.transaction_;
-      borrowed_ = engine_.borrow(transaction.state() == FileTransaction::State::begun && !transaction.read_only());
+      borrowed_ = engine_.borrow(transaction.state() == FileTransaction::State::begun &&
+                                 !transaction.read_only());
       connection_ = borrowed_.get();
     }
   }

@@ -13,23 +13,27 @@ namespace termgate::sqlite_file {
 namespace {
 
 // These read the schema or the file's content, with any argument.
-constexpr std::array<std::string_view, 11> readable = {"table_info",      "table_xinfo", "table_list",       "index_list",
-                                                       "index_info",      "index_xinfo", "foreign_key_list", "foreign_key_check",
-                                                       "integrity_check", "quick_check", "collation_list"};
+constexpr std::array<std::string_view, 11> readable = {
+    "table_info",      "table_xinfo", "table_list",       "index_list",
+    "index_info",      "index_xinfo", "foreign_key_list", "foreign_key_check",
+    "integrity_check", "quick_check", "collation_list"};
 // These read something if they have no argument, and would change something with one.
 constexpr std::array<std::string_view, 22> without_argument = {
-    "application_id", "auto_vacuum",    "busy_timeout",  "cache_size",        "compile_options",    "data_version",
-    "encoding",       "freelist_count", "function_list", "journal_mode",      "journal_size_limit", "max_page_count",
-    "mmap_size",      "module_list",    "page_count",    "page_size",         "pragma_list",        "schema_version",
-    "synchronous",    "temp_store",     "user_version",  "wal_autocheckpoint"};
-constexpr std::array<std::string_view, 3> settings = {"foreign_keys", "defer_foreign_keys", "query_only"};
+    "application_id",     "auto_vacuum",       "busy_timeout",   "cache_size",    "compile_options",
+    "data_version",       "encoding",          "freelist_count", "function_list", "journal_mode",
+    "journal_size_limit", "max_page_count",    "mmap_size",      "module_list",   "page_count",
+    "page_size",          "pragma_list",       "schema_version", "synchronous",   "temp_store",
+    "user_version",       "wal_autocheckpoint"};
+constexpr std::array<std::string_view, 3> settings = {"foreign_keys", "defer_foreign_keys",
+                                                      "query_only"};
 constexpr std::array<std::string_view, 2> written = {"user_version", "application_id"};
 // Drivers send these when they connect. They are ignored, because the server decides about
 // durability (F3).
-constexpr std::array<std::string_view, 8> ignored = {"busy_timeout", "journal_mode", "synchronous",        "cache_size",
-                                                     "temp_store",   "mmap_size",    "journal_size_limit", "wal_autocheckpoint"};
-constexpr std::array<std::string_view, 5> answering = {"busy_timeout", "journal_mode", "mmap_size", "journal_size_limit",
-                                                       "wal_autocheckpoint"};
+constexpr std::array<std::string_view, 8> ignored = {
+    "busy_timeout", "journal_mode", "synchronous",        "cache_size",
+    "temp_store",   "mmap_size",    "journal_size_limit", "wal_autocheckpoint"};
+constexpr std::array<std::string_view, 5> answering = {"busy_timeout", "journal_mode", "mmap_size",
+                                                       "journal_size_limit", "wal_autocheckpoint"};
 
 template <std::size_t Size>
 bool listed(const std::array<std::string_view, Size>& list, std::string_view name) noexcept {
@@ -37,7 +41,8 @@ bool listed(const std::array<std::string_view, Size>& list, std::string_view nam
 }
 
 bool is(std::string_view text, std::string_view word) noexcept {
-  return text.size() == word.size() && sqlite3_strnicmp(text.data(), word.data(), static_cast<int>(word.size())) == 0;
+  return text.size() == word.size() &&
+         sqlite3_strnicmp(text.data(), word.data(), static_cast<int>(word.size())) == 0;
 }
 
 }  // namespace
@@ -51,7 +56,9 @@ Pragma pragma_kind(std::string_view name, bool has_value) noexcept {
   return listed(ignored, name) ? Pragma::ignored : Pragma::refused;
 }
 
-bool pragma_is_table(std::string_view name) noexcept { return listed(readable, name) || listed(without_argument, name); }
+bool pragma_is_table(std::string_view name) noexcept {
+  return listed(readable, name) || listed(without_argument, name);
+}
 
 bool pragma_answers(std::string_view name) noexcept { return listed(answering, name); }
 

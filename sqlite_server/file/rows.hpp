@@ -30,7 +30,9 @@ class RowRefused final : public hrana::Refused {
 class HeldRows final : public hrana::RowSink {
  public:
   HeldRows(std::size_t bytes_max, const char* what) : bytes_max_(bytes_max), what_(what) {}
-  void columns(std::span<const hrana::Column> columns) override { columns_.assign(columns.begin(), columns.end()); }
+  void columns(std::span<const hrana::Column> columns) override {
+    columns_.assign(columns.begin(), columns.end());
+  }
   // Throws hrana::Refused RESPONSE_TOO_LARGE.
   void row(std::span<const hrana::ValueView> values) override;
   void send(hrana::RowSink& to);

@@ -27,7 +27,9 @@ using Is = Facts::Kind;
 namespace {
 
 std::string_view without_end(std::string_view sql) {
-  while (!sql.empty() && (sql.back() == ' ' || sql.back() == '\n' || sql.back() == '\r' || sql.back() == '\t')) sql.remove_suffix(1);
+  while (!sql.empty() &&
+         (sql.back() == ' ' || sql.back() == '\n' || sql.back() == '\r' || sql.back() == '\t'))
+    sql.remove_suffix(1);
   return sql;
 }
 
@@ -45,7 +47,10 @@ bool is_control(Is kind) { return kind >= Is::begin && kind <= Is::rollback_to; 
 
 void require_size(std::string_view sql, std::size_t bytes_max) {
   if (sql.size() > bytes_max)
-    throw hrana::Refused("SQLITE_TOOBIG", fmt::format("the text has {} bytes, and may have {}", sql.size(), bytes_max), "SQLITE_TOOBIG");
+    throw hrana::Refused(
+        "SQLITE_TOOBIG",
+        fmt::format("the text has {} bytes, and may have {}", sql.size(), bytes_max),
+        "SQLITE_TOOBIG");
 }
 
 }  // namespace
@@ -73,10 +78,10 @@ void Session::enter() {
   if (lost_) throw hrana::Lost(*lost_);
   if (const auto why = control_.why()) throw_lost(*why);
   if (engine_->moved()) {
-    throw_lost(
-        {"DATABASE_MOVED", fmt::format("the database file {} was moved, removed or replaced, or its log was: nothing is written to it "
-                                       "any more; begin again in a new stream",
-                                       engine_->path())});
+    throw_lost({"DATABASE_MOVED", fmt::format("the database file {} was moved, removed or "
+                                              "replaced, or its log was: nothing is written to it "
+                                              "any more; begin again in a new stream",
+                                              engine_->path())});
   }
 }
 
@@ -102,7 +107,8 @@ bool Session::keeps_settings() const { return settings_ != Settings(); }
 // A claim declared in SQL overrides that of the token and of the headers.
 hrana::Permit Session::permitted(const hrana::Permit& given) const {
   hrana::Permit permit = given;
-  if (settings_.declared && !given.claim_is_final) permit.claim = {settings_.declared->scope, settings_.declared->term};
+  if (settings_.declared && !given.claim_is_final)
+    permit.claim = {settings_.declared->scope, settings_.declared->term};
   return permit;
 }
 
@@ -128,7 +134,8 @@ void Session::guarded(const hrana::Permit& permit, const std::function<void()>& 
 
 // --- texts
 
-hrana::Outcome Session::execute(const hrana::Statement& statement, const hrana::Permit& given, hrana::RowSink& rows) {
+hrana::Outcome Session::execute(const hrana::Statement& statement, const hrana::Permit& given,
+                                hrana::RowSink& rows) {
   const hrana::Permit permit = permitted(given);
   hrana::Outcome outcome;
   guarded(permit, [&] {
@@ -166,7 +173,8 @@ hrana::Description Session::describe(std::string_view sql, const hrana::Permit& 
     const PooledConnection lent(*this);
     const Prepared prepared = lent.connection().prepare_anew(text);
     const Facts& facts = prepared.facts();
-    if (prepared.get() == nullptr && facts.kind == Is::plain) throw hrana::Refused("SQL_NO_STATEMENT", "the text holds no statement");
+    if (prepared.get() == nullptr && facts.kind == Is::plain)
+      throw hrana::Refused("SQL_NO_STATEMENT", "the text holds no statement");
     if (!text::is_nothing(text.substr(prepared.used()), text::Dialect::sqlite))
       throw hrana::Refused("SQL_MANY_STATEMENTS", "the text holds more than one statement");
     description.read_only = !facts.writes && facts.kind != Is::vacuum;
@@ -174,7 +182,8 @@ hrana::Description Session::describe(std::string_view sql, const hrana::Permit& 
     description.explains = sqlite3_stmt_isexplain(prepared.get()) != 0;
     for (int at = 1; at <= sqlite3_bind_parameter_count(prepared.get()); ++at) {
       const char* name = sqlite3_bind_parameter_name(prepared.get(), at);
-      description.parameters.push_back({name != nullptr ? std::optional<std::string>(name) : std::nullopt});
+      description.parameters.push_back(
+          {name != nullptr ? std::optional<std::string>(name) : std::nullopt});
     }
     if (facts.kind == Is::plain) description.columns = columns_of(prepared.get());
     else if (facts.kind == Is::setting && !facts.value) description.columns = {{facts.name, {}}};
@@ -208,7 +217,9 @@ std::optional<hrana::Outcome> Session::run_prepared(Job& job, bool only_one) {
       return std::nullopt;
     }
     if (only_one && !text::is_nothing(job.text().substr(job.used), text::Dialect::sqlite))
-      throw hrana::Refused("SQL_MANY_STATEMENTS", "the text holds more than one statement: send them one by one, or as a sequence");
+      throw hrana::Refused(
+          "SQL_MANY_STATEMENTS",
+          "the text holds more than one statement: send them one by one, or as a sequence");
     if (facts.kind == Is::plain && !facts.writes) return read(job, lent, prepared);
   }
   if (is_control(facts.kind)) return run_control(job, facts);
@@ -217,15 +228,19 @@ std::optional<hrana::Outcome> Session::run_prepared(Job& job, bool only_one) {
 }
 
 void Session::start_clock(std::chrono::milliseconds limit) noexcept {
-  control_.limit(limit.count() == 0 ? Control::Clock::time_point::max() : Control::Clock::now() + limit);
+  control_.limit(limit.count() == 0 ? Control::Clock::time_point::max()
+                                    : Control::Clock::now() + limit);
 }
 
 // --- reading
 
 hrana::Outcome Session::read(Job& job, PooledConnection& lent, Prepared& prepared) {
-  start_clock(job.permit.claim.none() && options_.reading_time_max.count() != 0 ? options_.reading_time_max : options_.statement_time_max);
+  start_clock(job.permit.claim.none() && options_.reading_time_max.count() != 0
+                  ? options_.reading_time_max
+                  : options_.statement_time_max);
   if (member_ != nullptr || transaction_.state() == State::writing) {
-    HeldRows rows(options_.held_rows_bytes_max, "a statement that reads in a transaction that has the write lock");
+    HeldRows rows(options_.held_rows_bytes_max,
+                  "a statement that reads in a transaction that has the write lock");
     hrana::Outcome outcome;
     try {
       outcome = step_through(job, prepared, rows, member_ != nullptr && member_->shared);
@@ -247,7 +262,8 @@ hrana::Outcome Session::read(Job& job, PooledConnection& lent, Prepared& prepare
     settle();
     if (refusal.code == "SQLITE_NOMEM")
       throw hrana::Refused("SQLITE_NOMEM",
-                           fmt::format("out of memory: one statement that reads may take {} bytes", options_.reading_bytes_max),
+                           fmt::format("out of memory: one statement that reads may take {} bytes",
+                                       options_.reading_bytes_max),
                            "SQLITE_NOMEM");
     throw;
   } catch (...) {
@@ -264,16 +280,19 @@ void Session::settle() {
   // SQLite itself rolls back if the statement says so or the disk is full. If the statement was
   // stopped, the server caused the rollback.
   if (was_open && over && (control_.timed_out() || control_.cancelled()))
-    throw_lost(
-        {"TRANSACTION_TIMEOUT", "the statement was stopped, and with it the transaction was rolled back: nothing of it was written"});
+    throw_lost({"TRANSACTION_TIMEOUT",
+                "the statement was stopped, and with it the transaction was rolled back: nothing "
+                "of it was written"});
 }
 
-hrana::Outcome Session::step_through(Job& job, Prepared& prepared, hrana::RowSink& rows, bool shared) {
+hrana::Outcome Session::step_through(Job& job, Prepared& prepared, hrana::RowSink& rows,
+                                     bool shared) {
   Connection& connection = prepared.owner();
   struct During {
     Control& control;
     Connection& connection;
-    During(Session& session, Connection& on, const hrana::Permit& permit, bool shared) : control(session.control_), connection(on) {
+    During(Session& session, Connection& on, const hrana::Permit& permit, bool shared)
+        : control(session.control_), connection(on) {
       control.begins(on.handle(), shared);
       Serving& serving = on.serving();
       serving.control = &control;
@@ -281,7 +300,10 @@ hrana::Outcome Session::step_through(Job& job, Prepared& prepared, hrana::RowSin
       serving.total_changes = session.tally_.total_changes;
       serving.total_before = sqlite3_total_changes64(on.handle());
       serving.declare = [&session, final = permit.claim_is_final](std::optional<Want> claim) {
-        if (final) throw InvalidInput("TG005 termgate_declare() is not for this stream: its rule or its token names scope and term");
+        if (final)
+          throw InvalidInput(
+              "TG005 termgate_declare() is not for this stream: its rule or its token names scope "
+              "and term");
         session.settings_.declared = std::move(claim);
       };
       sqlite3_set_last_insert_rowid(on.handle(), session.tally_.last_insert_rowid);
@@ -299,7 +321,9 @@ hrana::Outcome Session::step_through(Job& job, Prepared& prepared, hrana::RowSin
     return outcome;
   } catch (const hrana::Refused& refusal) {
     if (refusal.code != "SQLITE_INTERRUPT" || !control_.timed_out()) throw;
-    throw hrana::Refused("SQLITE_INTERRUPT", "interrupted: the statement ran longer than this server lets it", "SQLITE_INTERRUPT");
+    throw hrana::Refused("SQLITE_INTERRUPT",
+                         "interrupted: the statement ran longer than this server lets it",
+                         "SQLITE_INTERRUPT");
   }
 }
 
@@ -340,8 +364,10 @@ hrana::Outcome Session::step_rows(Job& job, Prepared& prepared, hrana::RowSink& 
     tally_.changes = 0;
   }
   tally_.last_insert_rowid = sqlite3_last_insert_rowid(db);
-  if (prepared.facts().inserts && outcome.affected_rows != 0) outcome.last_insert_rowid = tally_.last_insert_rowid;
-  outcome.milliseconds = std::chrono::duration<double, std::milli>(Control::Clock::now() - began).count();
+  if (prepared.facts().inserts && outcome.affected_rows != 0)
+    outcome.last_insert_rowid = tally_.last_insert_rowid;
+  outcome.milliseconds =
+      std::chrono::duration<double, std::milli>(Control::Clock::now() - began).count();
   return outcome;
 }
 
@@ -349,11 +375,15 @@ hrana::Outcome Session::step_rows(Job& job, Prepared& prepared, hrana::RowSink& 
 
 void Session::refuse_write(const Job& job, const Facts& facts) const {
   if (job.permit.access == hrana::Access::read_only)
-    throw hrana::Refused("SQLITE_AUTH", "not authorized: this token's level is read", "SQLITE_AUTH");
+    throw hrana::Refused("SQLITE_AUTH", "not authorized: this token's level is read",
+                         "SQLITE_AUTH");
   if (settings_.query_only || transaction_.read_only())
-    throw hrana::Refused("SQLITE_READONLY", "attempt to write a readonly database", "SQLITE_READONLY");
+    throw hrana::Refused("SQLITE_READONLY", "attempt to write a readonly database",
+                         "SQLITE_READONLY");
   if (facts.leads && job.permit.claim_is_final)
-    throw InvalidInput("TG005 seals and leases are not for this stream: its rule or its token names scope and term");
+    throw InvalidInput(
+        "TG005 seals and leases are not for this stream: its rule or its token names scope and "
+        "term");
 }
 
 hrana::Outcome Session::write(Job& job, const Facts& facts) {
@@ -418,29 +448,32 @@ hrana::Outcome Session::write_alone(Job& job, const Facts& facts, HeldRows& rows
   hrana::Outcome outcome;
   std::exception_ptr failed_and_kept;
   try {
-    engine_->group(control_, want_of(job, facts), engine_->rolls_back(text), [&](Connection& writer, bool shared) {
-      try {
-        if (by_itself) Checks::declare(writer, job.permit);
-        else checks.require(writer, job.permit, facts.names_claim);
-        Prepared prepared = writer.prepare(text);
-        if (prepared.facts().kind != facts.kind || (prepared.facts().names_claim != facts.names_claim && facts.names_claim))
-          throw Prepared::Changed{};
-        const std::int64_t changes = sqlite3_total_changes64(writer.handle());
-        try {
-          outcome = step_through(job, prepared, rows, shared);
-        } catch (const hrana::Refused& refusal) {
-          // INSERT OR FAIL and RAISE(FAIL) keep what was written before the failure. SQLite's count
-          // excludes what it has undone.
-          const bool kept = writer.sqlite().in_transaction() && sqlite3_total_changes64(writer.handle()) != changes;
-          if (refusal.code != "SQLITE_CONSTRAINT" || !kept) throw;
-          failed_and_kept = std::current_exception();
-        }
-        checks.absorb(writer);
-      } catch (...) {
-        if (!writer.sqlite().in_transaction()) engine_->note_rolls_back(text);
-        throw;
-      }
-    });
+    engine_->group(control_, want_of(job, facts), engine_->rolls_back(text),
+                   [&](Connection& writer, bool shared) {
+                     try {
+                       if (by_itself) Checks::declare(writer, job.permit);
+                       else checks.require(writer, job.permit, facts.names_claim);
+                       Prepared prepared = writer.prepare(text);
+                       if (prepared.facts().kind != facts.kind ||
+                           (prepared.facts().names_claim != facts.names_claim && facts.names_claim))
+                         throw Prepared::Changed{};
+                       const std::int64_t changes = sqlite3_total_changes64(writer.handle());
+                       try {
+                         outcome = step_through(job, prepared, rows, shared);
+                       } catch (const hrana::Refused& refusal) {
+                         // INSERT OR FAIL and RAISE(FAIL) keep what was written before the failure.
+                         // SQLite's count excludes what it has undone.
+                         const bool kept = writer.sqlite().in_transaction() &&
+                                           sqlite3_total_changes64(writer.handle()) != changes;
+                         if (refusal.code != "SQLITE_CONSTRAINT" || !kept) throw;
+                         failed_and_kept = std::current_exception();
+                       }
+                       checks.absorb(writer);
+                     } catch (...) {
+                       if (!writer.sqlite().in_transaction()) engine_->note_rolls_back(text);
+                       throw;
+                     }
+                   });
   } catch (const hrana::Busy&) { throw; } catch (...) {
     const auto why = control_.why();
     if (!why) throw;
@@ -460,7 +493,9 @@ hrana::Outcome Session::write_in_transaction(Job& job, const Facts& facts, HeldR
     transaction_.checks().before_lock(job.permit, facts.names_claim, transaction_.connection());
     Connection& writer = transaction_.writer(job.permit, facts.names_claim, want_of(job, facts));
     Prepared prepared = writer.prepare(job.text());
-    const hrana::Outcome outcome = returns_rows(prepared) ? step_or_undo(job, prepared, rows) : step_through(job, prepared, rows, false);
+    const hrana::Outcome outcome = returns_rows(prepared)
+                                       ? step_or_undo(job, prepared, rows)
+                                       : step_through(job, prepared, rows, false);
     transaction_.absorb_passes();
     settle();
     return outcome;
@@ -481,7 +516,8 @@ hrana::Outcome Session::step_or_undo(Job& job, Prepared& prepared, HeldRows& row
     return outcome;
   } catch (const RowRefused&) {
     sqlite3_reset(prepared.get());
-    if (writer.sqlite().in_transaction()) writer.run("ROLLBACK TO termgate_statement; RELEASE termgate_statement");
+    if (writer.sqlite().in_transaction())
+      writer.run("ROLLBACK TO termgate_statement; RELEASE termgate_statement");
     throw;
   } catch (const hrana::Refused&) {
     sqlite3_reset(prepared.get());
@@ -492,7 +528,8 @@ hrana::Outcome Session::step_or_undo(Job& job, Prepared& prepared, HeldRows& row
 
 hrana::Outcome Session::write_in_member(Job& job, const Facts& facts, HeldRows& rows) {
   if (!member_->connection.sqlite().in_transaction())
-    throw refused(SQLITE_ABORT, "the batch was rolled back by the error before: nothing of it was written");
+    throw refused(SQLITE_ABORT,
+                  "the batch was rolled back by the error before: nothing of it was written");
   member_->checks.require(member_->connection, job.permit, facts.names_claim);
   Prepared prepared = member_->connection.prepare(job.text());
   return step_through(job, prepared, rows, member_->shared);
@@ -502,11 +539,13 @@ hrana::Outcome Session::write_in_member(Job& job, const Facts& facts, HeldRows& 
 // nothing; no other write of this process gets in between. The pages that VACUUM moves are not
 // anybody's write.
 void Session::vacuum(Job& job) {
-  if (member_ != nullptr || transaction_.state() != State::none) throw refused(SQLITE_ERROR, "cannot VACUUM from within a transaction");
+  if (member_ != nullptr || transaction_.state() != State::none)
+    throw refused(SQLITE_ERROR, "cannot VACUUM from within a transaction");
   transaction_.checks().before_lock(job.permit, false, nullptr);
   transaction_.begin(false);
   try {
-    Connection& writer = transaction_.writer(job.permit, false, {job.permit.claim.scope, job.permit.claim.term});
+    Connection& writer =
+        transaction_.writer(job.permit, false, {job.permit.claim.scope, job.permit.claim.term});
     if (writer.sqlite().control("ROLLBACK") != SQLITE_OK) writer.fail(SQLITE_ERROR);
     writer.sqlite().layer1().transaction_undone();
     control_.begins(writer.handle(), false);

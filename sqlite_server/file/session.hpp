@@ -38,13 +38,19 @@ class Prepared;
 struct Facts;
 
 struct SessionOptions {
-  std::size_t text_bytes_max = std::size_t{1} << 20;           // for execute() and describe()
-  std::size_t sequence_bytes_max = std::size_t{16} << 20;      // for sequence()
-  std::size_t written_rows_bytes_max = std::size_t{16} << 20;  // for the rows of one statement that writes, which wait for its commit
-  std::size_t held_rows_bytes_max = std::size_t{64} << 20;     // for the rows of a statement that reads in a transaction with the lock
-  std::size_t reading_bytes_max = std::size_t{256} << 20;      // for SQLite's memory in one statement that reads; 0: no limit
-  std::chrono::milliseconds reading_time_max{0};               // for SQLite's work in one statement that reads without a claim; 0: no limit
-  std::chrono::milliseconds statement_time_max{0};             // for any statement; 0: no limit
+  std::size_t text_bytes_max = std::size_t{1} << 20;       // for execute() and describe()
+  std::size_t sequence_bytes_max = std::size_t{16} << 20;  // for sequence()
+  std::size_t written_rows_bytes_max =
+      std::size_t{16}
+      << 20;  // for the rows of one statement that writes, which wait for its commit
+  std::size_t held_rows_bytes_max =
+      std::size_t{64}
+      << 20;  // for the rows of a statement that reads in a transaction with the lock
+  std::size_t reading_bytes_max =
+      std::size_t{256} << 20;  // for SQLite's memory in one statement that reads; 0: no limit
+  std::chrono::milliseconds reading_time_max{
+      0};  // for SQLite's work in one statement that reads without a claim; 0: no limit
+  std::chrono::milliseconds statement_time_max{0};  // for any statement; 0: no limit
   // The engine has ended the transaction. Called on any thread with locks held: it may only pass
   // this on to the thread that calls end().
   std::function<void(const hrana::Lost& why)> on_lost = {};
@@ -57,12 +63,14 @@ class Session final : public hrana::FileSession {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  hrana::Outcome execute(const hrana::Statement& statement, const hrana::Permit& permit, hrana::RowSink& rows) override;
+  hrana::Outcome execute(const hrana::Statement& statement, const hrana::Permit& permit,
+                         hrana::RowSink& rows) override;
   void sequence(std::string_view sql, const hrana::Permit& permit) override;
   hrana::Description describe(std::string_view sql, const hrana::Permit& permit) override;
   bool is_autocommit() const override;
   bool keeps_settings() const override;
-  bool together(std::span<const std::string_view> texts, const hrana::Permit& permit, const std::function<void()>& work) override;
+  bool together(std::span<const std::string_view> texts, const hrana::Permit& permit,
+                const std::function<void()>& work) override;
   void end(const hrana::Lost* why) noexcept override;
   void answered() noexcept override;
   void heard() noexcept override;

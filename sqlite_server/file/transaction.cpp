@@ -54,9 +54,11 @@ void FileTransaction::inner(std::string_view verb, const std::string& name) {
 
 // --- the writer
 
-Connection& FileTransaction::writer(const hrana::Permit& permit, bool names_claim, const Want& want) {
+Connection& FileTransaction::writer(const hrana::Permit& permit, bool names_claim,
+                                    const Want& want) {
   assert(state_ != State::none && "a write has a transaction");
-  if (state_ == State::writing) checks_.require(*connection_, permit, names_claim, savepoints_.size());
+  if (state_ == State::writing)
+    checks_.require(*connection_, permit, names_claim, savepoints_.size());
   else if (state_ == State::begun) become_writer(permit, names_claim, want);
   else upgrade(permit, names_claim, want);
   return *connection_;
@@ -77,13 +79,15 @@ void FileTransaction::begin_immediate(const Want& want) {
   connection.wait_for_locks(code == SQLITE_OK ? connection.layer1().check_wait() : wait);
   if (code == SQLITE_OK) return;
   if ((code & 0xff) != SQLITE_BUSY) sqlite::throw_sqlite(connection_->handle(), code);
-  throw Blocked(fmt::format("TG006 blocked for {} ms: {} holds the database; nothing was written",
-                            std::chrono::duration_cast<milliseconds>(Engine::Clock::now() - since).count(),
-                            sqlite::lock_holder(connection_->handle())));
+  throw Blocked(
+      fmt::format("TG006 blocked for {} ms: {} holds the database; nothing was written",
+                  std::chrono::duration_cast<milliseconds>(Engine::Clock::now() - since).count(),
+                  sqlite::lock_holder(connection_->handle())));
 }
 
 // Uses the engine's writer, because its cache has the newest pages.
-void FileTransaction::become_writer(const hrana::Permit& permit, bool names_claim, const Want& want) {
+void FileTransaction::become_writer(const hrana::Permit& permit, bool names_claim,
+                                    const Want& want) {
   turn_ = engine_.take_turn(control_, want);
   connection_ = &engine_.writer();
   state_ = State::writing;
@@ -129,7 +133,8 @@ void FileTransaction::upgrade(const hrana::Permit& permit, bool names_claim, con
     // is lost too.
     const std::string message = error.what();
     const auto* of_library = dynamic_cast<const Error*>(&error);
-    const std::string code = of_library != nullptr ? std::string(of_library->code()) : "SQLITE_ABORT";
+    const std::string code =
+        of_library != nullptr ? std::string(of_library->code()) : "SQLITE_ABORT";
     roll_back();
     throw hrana::Lost(code, message + "; the transaction, which had only read, was rolled back");
   }
@@ -149,15 +154,18 @@ bool FileTransaction::follow_sqlite() {
     return true;
   }
   // The first write did not get the lock.
-  if (state_ == State::writing && sqlite3_txn_state(connection_->handle(), "main") != SQLITE_TXN_WRITE) step_down();
+  if (state_ == State::writing &&
+      sqlite3_txn_state(connection_->handle(), "main") != SQLITE_TXN_WRITE)
+    step_down();
   return false;
 }
 
 // --- savepoints
 
 std::size_t FileTransaction::find(const std::string& name) const {
-  const auto found = std::find_if(savepoints_.rbegin(), savepoints_.rend(),
-                                  [&](const std::string& each) { return sqlite3_stricmp(each.c_str(), name.c_str()) == 0; });
+  const auto found = std::find_if(
+      savepoints_.rbegin(), savepoints_.rend(),
+      [&](const std::string& each) { return sqlite3_stricmp(each.c_str(), name.c_str()) == 0; });
   if (found == savepoints_.rend()) throw refused(SQLITE_ERROR, "no such savepoint: " + name);
   return static_cast<std::size_t>(savepoints_.rend() - found) - 1;
 }
@@ -165,7 +173,9 @@ std::size_t FileTransaction::find(const std::string& name) const {
 void FileTransaction::savepoint(const std::string& name) {
   constexpr std::size_t savepoints_max = 1000;
   if (savepoints_.size() >= savepoints_max)
-    throw refused(SQLITE_ERROR, fmt::format("{} savepoints are open in this transaction: release some first", savepoints_max));
+    throw refused(SQLITE_ERROR,
+                  fmt::format("{} savepoints are open in this transaction: release some first",
+                              savepoints_max));
   if (state_ == State::none) {
     begin(false);
     by_savepoint_ = true;
@@ -214,7 +224,8 @@ void FileTransaction::commit() {
     engine_.count_transaction();
     return end();
   }
-  const std::string message = sqlite3_errmsg(connection.handle()), name(sqlite::code_name(extended));
+  const std::string message = sqlite3_errmsg(connection.handle()),
+                    name(sqlite::code_name(extended));
   if (const auto problem = connection.file_problem()) {
     if (problem->code == SQLITE_READONLY_DBMOVED) engine_.note_moved();
     roll_back();
@@ -222,8 +233,11 @@ void FileTransaction::commit() {
   }
   if (sqlite::commit_outcome_unknown(extended)) {
     roll_back();
-    throw OutcomeUnknown(fmt::format("COMMIT was sent and its flush failed: {} ({}): it may or may not have been written", message, name),
-                         name);
+    throw OutcomeUnknown(
+        fmt::format(
+            "COMMIT was sent and its flush failed: {} ({}): it may or may not have been written",
+            message, name),
+        name);
   }
   // As in SQLite, the transaction stays open if it can be committed later.
   if (connection.in_transaction()) turn_.watch(control_, checks_.passed());

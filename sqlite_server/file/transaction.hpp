@@ -2,8 +2,8 @@
 // touch the file until its first read or write, keeps a reader's connection from then on, and has
 // the turn to write from its first write to its end.
 //
-// Owner: the stream's Session. One thread at a time; which one does not matter. Throws the library's errors (StaleTerm, Blocked …),
-// sqlite::GaveUp, hrana::Refused and hrana::Busy.
+// Owner: the stream's Session. One thread at a time; which one does not matter. Throws the
+// library's errors (StaleTerm, Blocked …), sqlite::GaveUp, hrana::Refused and hrana::Busy.
 // Invariants, asserted in debug builds:
 //   - `none` and `begun` have no connection, `reading` and `writing` have one;
 //   - only `writing` has the turn.

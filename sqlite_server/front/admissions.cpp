@@ -17,7 +17,8 @@ claim::Rule rule_of(const conversation::TermSource& source, bool overridable) {
     return rule;
   }
   using Standing = conversation::TermSource::Standing;
-  const std::string_view code = standing.problem_code == Standing::none_taken ? "TG002" : standing.problem_code;
+  const std::string_view code =
+      standing.problem_code == Standing::none_taken ? "TG002" : standing.problem_code;
   rule.why_none = fmt::format("{} no term for a fenced write: {}", code, standing.why_not);
   return rule;
 }
@@ -27,7 +28,8 @@ claim::Rule rule_of(const conversation::TermSource& source, bool overridable) {
 Admissions::~Admissions() { forget(); }
 
 Admissions::Answer Admissions::answer_of(const conversation::Admission& admission) {
-  if (!admission.refused_sqlstate.empty()) return claim::Refusal{403, "AUTH_REFUSED_BY_RULE", admission.refused_message};
+  if (!admission.refused_sqlstate.empty())
+    return claim::Refusal{403, "AUTH_REFUSED_BY_RULE", admission.refused_message};
   claim::Standing standing;
   using To = claim::Standing::WithoutTerm;
   switch (admission.without_term) {
@@ -94,7 +96,9 @@ std::shared_ptr<Admissions::Session> Admissions::find(const RuleSubject& subject
 
 Admissions::Answer Admissions::wait(const RuleSubject& subject) {
   const auto session = find(subject);
-  if (session == nullptr) return claim::Refusal{503, "SERVER_BUSY", "too many clients that the rules tell apart: try again"};
+  if (session == nullptr)
+    return claim::Refusal{503, "SERVER_BUSY",
+                          "too many clients that the rules tell apart: try again"};
   std::unique_lock lock(session->mutex);
   session->changed.wait(lock, [&] { return session->settled; });
   lock.unlock();

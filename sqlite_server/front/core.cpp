@@ -35,12 +35,13 @@ Workers::Limits limits_of(const Options& options) {
 
 hrana::Seal seal_of_process() {
   std::array<unsigned char, 32> key;
-  if (RAND_bytes(key.data(), static_cast<int>(key.size())) != 1) throw std::runtime_error("no random numbers are to be had for batons");
+  if (RAND_bytes(key.data(), static_cast<int>(key.size())) != 1)
+    throw std::runtime_error("no random numbers are to be had for batons");
   return [key](std::string_view text) {
     std::array<unsigned char, EVP_MAX_MD_SIZE> whole{};
     unsigned length = 0;
-    HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-         whole.data(), &length);
+    HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+         reinterpret_cast<const unsigned char*>(text.data()), text.size(), whole.data(), &length);
     std::array<std::uint8_t, 16> seal;
     std::copy_n(whole.begin(), seal.size(), seal.begin());
     return seal;
@@ -60,7 +61,9 @@ hrana::StreamSettings stream_settings(const Options& options, Files& files) {
 }
 
 std::int64_t seconds_now() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 std::vector<std::string_view> all_of(const http::Head& head, std::string_view name) {
@@ -88,9 +91,14 @@ FileSettings file_settings(const Core& core) {
   settings.transactions_max = options.transactions_max;
   settings.session.statement_time_max = options.statement_time;
   settings.session.reading_time_max = options.read_time;
-  settings.happened = [&core](std::string_view event, const Whose& whose, std::string_view code, std::string_view message) {
+  settings.happened = [&core](std::string_view event, const Whose& whose, std::string_view code,
+                              std::string_view message) {
     core.log(false, event,
-             {{"code", std::string(code)}, {"user", whose.principal}, {"client", whose.client}, {"message", std::string(message)}}, true);
+             {{"code", std::string(code)},
+              {"user", whose.principal},
+              {"client", whose.client},
+              {"message", std::string(message)}},
+             true);
   };
   return settings;
 }
@@ -109,7 +117,8 @@ Core::Core(Options the_options)
 std::shared_ptr<const claim::Doors> Core::read_doors() const {
   auto doors = std::make_shared<claim::Doors>();
   if (!options.tokens_path.empty()) {
-    auto tokens = std::make_shared<const http::Tokens>(http::Tokens::from_file(options.tokens_path));
+    auto tokens =
+        std::make_shared<const http::Tokens>(http::Tokens::from_file(options.tokens_path));
     doors->by_secret = [tokens](std::string_view secret) -> std::optional<claim::Known> {
       const auto caller = tokens->caller_of_token(secret);
       if (!caller) return std::nullopt;
@@ -119,7 +128,9 @@ std::shared_ptr<const claim::Doors> Core::read_doors() const {
   for (const std::string& path : options.jwt_key_paths) {
     try {
       doors->keys.push_back(claim::JwtKey::from_file(path));
-    } catch (const std::invalid_argument& error) { throw std::runtime_error(fmt::format("--jwt-key {}", error.what())); }
+    } catch (const std::invalid_argument& error) {
+      throw std::runtime_error(fmt::format("--jwt-key {}", error.what()));
+    }
   }
   return doors;
 }
@@ -129,22 +140,26 @@ void Core::use(std::shared_ptr<const claim::Doors> doors) {
   doors_ = std::move(doors);
 }
 
-std::variant<Sender, claim::Refusal> Core::sender(const http::Head& head, std::optional<std::string_view> token) const {
+std::variant<Sender, claim::Refusal> Core::sender(const http::Head& head,
+                                                  std::optional<std::string_view> token) const {
   std::shared_ptr<const claim::Doors> doors;
   {
     const std::lock_guard lock(doors_mutex_);
     doors = doors_;
   }
   if (!token) token = claim::bearer_of(all_of(head, "Authorization"));
-  if (!token) return claim::Refusal{401, "AUTH_HTTP_HEADER_INVALID", "the header Authorization must be Bearer TOKEN, once"};
+  if (!token)
+    return claim::Refusal{401, "AUTH_HTTP_HEADER_INVALID",
+                          "the header Authorization must be Bearer TOKEN, once"};
   auto caller = claim::identify(*token, *doors, seconds_now());
   if (auto* refusal = std::get_if<claim::Refusal>(&caller)) return std::move(*refusal);
   Sender sender;
   sender.caller = std::get<claim::Caller>(std::move(caller));
   if (sender.caller.name.empty()) sender.caller.name = head.peer.certificate;
   const auto application = head.header("Termgate-Application");
-  sender.subject = {head.peer.listener, head.peer.address.host(), sender.caller.name,
-                    std::string(application.empty() ? head.header("x-libsql-client-version") : application)};
+  sender.subject = {
+      head.peer.listener, head.peer.address.host(), sender.caller.name,
+      std::string(application.empty() ? head.header("x-libsql-client-version") : application)};
   sender.whose = {sender.caller.name, head.peer.address.text()};
   sender.headers = {all_of(head, "Termgate-Scope"), all_of(head, "Termgate-Term")};
   return sender;
@@ -153,14 +168,16 @@ std::variant<Sender, claim::Refusal> Core::sender(const http::Head& head, std::o
 claim::Standing Core::standing() const {
   claim::Standing standing;
   using To = claim::Standing::WithoutTerm;
-  standing.without_term = options.without_term == conversation::WithoutTerm::reject      ? To::reject
-                          : options.without_term == conversation::WithoutTerm::read_only ? To::read_only
-                                                                                         : To::allow;
+  standing.without_term = options.without_term == conversation::WithoutTerm::reject ? To::reject
+                          : options.without_term == conversation::WithoutTerm::read_only
+                              ? To::read_only
+                              : To::allow;
   standing.observe = options.enforce == conversation::Enforce::observe;
   return standing;
 }
 
-std::variant<hrana::Permit, claim::Refusal> Core::permit_by(const Sender& sender, const Admissions::Answer& answer) {
+std::variant<hrana::Permit, claim::Refusal> Core::permit_by(const Sender& sender,
+                                                            const Admissions::Answer& answer) {
   if (const auto* refusal = std::get_if<claim::Refusal>(&answer)) {
     counts.turned_away.add("rule");
     return *refusal;
@@ -170,7 +187,8 @@ std::variant<hrana::Permit, claim::Refusal> Core::permit_by(const Sender& sender
   return permit;
 }
 
-std::optional<std::variant<hrana::Permit, claim::Refusal>> Core::permit_at_once(const Sender& sender) {
+std::optional<std::variant<hrana::Permit, claim::Refusal>> Core::permit_at_once(
+    const Sender& sender) {
   if (!admissions) return permit_by(sender, standing());
   const auto answer = admissions->at_once(sender.subject);
   if (!answer) return std::nullopt;
@@ -196,7 +214,8 @@ std::unique_ptr<http::Room> Core::room() {
   return std::make_unique<Share>(streams.budget());
 }
 
-void Core::log(bool warning, std::string_view name, std::vector<std::pair<std::string_view, std::string>> fields, bool seldom) const {
+void Core::log(bool warning, std::string_view name,
+               std::vector<std::pair<std::string_view, std::string>> fields, bool seldom) const {
   if (options.log) options.log({warning, seldom, name, std::move(fields)});
 }
 
@@ -207,6 +226,8 @@ http::Reply error_reply(unsigned status, std::string_view code, std::string_view
   return reply;
 }
 
-http::Reply refusal_reply(const claim::Refusal& refusal) { return error_reply(refusal.status, refusal.code, refusal.message); }
+http::Reply refusal_reply(const claim::Refusal& refusal) {
+  return error_reply(refusal.status, refusal.code, refusal.message);
+}
 
 }  // namespace termgate::sqlite_front

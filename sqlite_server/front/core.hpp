@@ -41,12 +41,14 @@ class Core {
   explicit Core(Options the_options);
 
   // Identified by the headers, and by `token` if a WebSocket's message brings one.
-  std::variant<Sender, claim::Refusal> sender(const http::Head& head, std::optional<std::string_view> token = {}) const;
+  std::variant<Sender, claim::Refusal> sender(const http::Head& head,
+                                              std::optional<std::string_view> token = {}) const;
   // The permit that its writes are checked with. None: the rules must be waited for.
   std::optional<std::variant<hrana::Permit, claim::Refusal>> permit_at_once(const Sender& sender);
   std::variant<hrana::Permit, claim::Refusal> permit(const Sender& sender);
 
-  void log(bool warning, std::string_view name, std::vector<std::pair<std::string_view, std::string>> fields, bool seldom = false) const;
+  void log(bool warning, std::string_view name,
+           std::vector<std::pair<std::string_view, std::string>> fields, bool seldom = false) const;
   // A share of --max-memory, for a body or message while it arrives.
   std::unique_ptr<http::Room> room();
   // Reads tokens and keys from their files. Throws std::runtime_error.
@@ -60,7 +62,8 @@ class Core {
   hrana::Streams streams;
 
  private:
-  std::variant<hrana::Permit, claim::Refusal> permit_by(const Sender& sender, const Admissions::Answer& answer);
+  std::variant<hrana::Permit, claim::Refusal> permit_by(const Sender& sender,
+                                                        const Admissions::Answer& answer);
   claim::Standing standing() const;
 
   mutable std::mutex doors_mutex_;  // guards doors_

@@ -22,7 +22,8 @@ class Labelled {
   }
   template <typename Each>
   void each(const Each& call) const {
-    for (std::size_t index = 0; index < size; ++index) call(labels_[index], values_[index].load(std::memory_order_relaxed));
+    for (std::size_t index = 0; index < size; ++index)
+      call(labels_[index], values_[index].load(std::memory_order_relaxed));
   }
 
  private:
@@ -31,10 +32,13 @@ class Labelled {
 };
 
 struct Counts {
-  Labelled<9> requests{{"/v2/pipeline", "/v3/pipeline", "/v3/cursor", "/v1/execute", "/v1/batch", "/", "websocket", "replica", "other"}};
+  Labelled<9> requests{{"/v2/pipeline", "/v3/pipeline", "/v3/cursor", "/v1/execute", "/v1/batch",
+                        "/", "websocket", "replica", "other"}};
   Labelled<8> refusals{{"TG001", "TG002", "TG003", "TG004", "TG005", "TG006", "TG007", "other"}};
-  Labelled<6> lost{{"TG001", "TRANSACTION_TIMEOUT", "DATABASE_MOVED", "CLIENT_GONE", "SERVER_ENDING", "other"}};
-  Labelled<4> turned_away{{"token", "claim", "busy", "rule"}};  // requests that were refused as a whole
+  Labelled<6> lost{
+      {"TG001", "TRANSACTION_TIMEOUT", "DATABASE_MOVED", "CLIENT_GONE", "SERVER_ENDING", "other"}};
+  Labelled<4> turned_away{
+      {"token", "claim", "busy", "rule"}};  // requests that were refused as a whole
 };
 
 }  // namespace termgate::sqlite_front

@@ -16,7 +16,8 @@ using sqlite_file::Engine;
 // transaction is done.
 class Files::Watched final : public hrana::FileSession {
   struct State : std::enable_shared_from_this<State> {
-    State(Files& the_files, std::shared_ptr<Engine> engine) : files(the_files), session(std::move(engine), options()) {}
+    State(Files& the_files, std::shared_ptr<Engine> engine)
+        : files(the_files), session(std::move(engine), options()) {}
     ~State() { count(false); }
 
     sqlite_file::SessionOptions options() {
@@ -86,7 +87,8 @@ class Files::Watched final : public hrana::FileSession {
   // Inside together() the outer call does all of that.
   class Entered {
    public:
-    explicit Entered(State& state) : state_(state), lock_(state.calls), outer_(state.depth == 0), running_(Running::here()) {
+    explicit Entered(State& state)
+        : state_(state), lock_(state.calls), outer_(state.depth == 0), running_(Running::here()) {
       if (outer_ && running_ != nullptr) refuse(*running_);
       ++state_.depth;
       if (!outer_ || running_ == nullptr) return;
@@ -106,7 +108,9 @@ class Files::Watched final : public hrana::FileSession {
    private:
     void refuse(const Running& running) const {
       if (running.cancelled())
-        throw Lost("CLIENT_GONE", "the client's connection ended while its request was at work: its transaction was rolled back");
+        throw Lost("CLIENT_GONE",
+                   "the client's connection ended while its request was at work: its transaction "
+                   "was rolled back");
       if (running.late() && !state_.is_open() && !state_.untold)
         throw hrana::Busy("this server is ending, and begins nothing new: connect again");
     }
@@ -118,10 +122,12 @@ class Files::Watched final : public hrana::FileSession {
   };
 
  public:
-  Watched(Files& files, std::shared_ptr<Engine> engine) : state_(std::make_shared<State>(files, std::move(engine))) {}
+  Watched(Files& files, std::shared_ptr<Engine> engine)
+      : state_(std::make_shared<State>(files, std::move(engine))) {}
   ~Watched() override { end(nullptr); }
 
-  hrana::Outcome execute(const hrana::Statement& statement, const hrana::Permit& permit, hrana::RowSink& rows) override {
+  hrana::Outcome execute(const hrana::Statement& statement, const hrana::Permit& permit,
+                         hrana::RowSink& rows) override {
     return guarded([&](const Entered& entered) {
       auto outcome = state_->session.execute(statement, permit, rows);
       if (entered.outer()) bound(permit);
@@ -146,7 +152,8 @@ class Files::Watched final : public hrana::FileSession {
     const std::lock_guard lock(state_->calls);
     return state_->session.keeps_settings();
   }
-  bool together(std::span<const std::string_view> texts, const hrana::Permit& permit, const std::function<void()>& work) override {
+  bool together(std::span<const std::string_view> texts, const hrana::Permit& permit,
+                const std::function<void()>& work) override {
     return guarded([&](const Entered&) { return state_->session.together(texts, permit, work); });
   }
   void end(const Lost* why) noexcept override {
@@ -189,11 +196,15 @@ class Files::Watched final : public hrana::FileSession {
       void columns(std::span<const hrana::Column>) override {}
       void row(std::span<const hrana::ValueView>) override {}
     };
-    if (state_->counted || !state_->is_open() || state_->files.transactions_ < state_->files.settings_.transactions_max) return;
+    if (state_->counted || !state_->is_open() ||
+        state_->files.transactions_ < state_->files.settings_.transactions_max)
+      return;
     Nowhere nowhere;
-    state_->session.execute({.sql = "ROLLBACK", .positional = {}, .named = {}, .wants_rows = false}, permit, nowhere);
-    throw hrana::Busy(fmt::format("{} transactions are open, as many as there may be (--max-transactions): try again",
-                                  state_->files.settings_.transactions_max));
+    state_->session.execute({.sql = "ROLLBACK", .positional = {}, .named = {}, .wants_rows = false},
+                            permit, nowhere);
+    throw hrana::Busy(fmt::format(
+        "{} transactions are open, as many as there may be (--max-transactions): try again",
+        state_->files.settings_.transactions_max));
   }
 
   const std::shared_ptr<State> state_;
@@ -229,7 +240,8 @@ std::unique_ptr<hrana::FileSession> Files::make() {
 bool Files::look() {
   const auto now = std::chrono::steady_clock::now();
   const bool moved = moved_.exchange(false);
-  std::shared_ptr<Engine> gone;  // destroyed after the lock is released, because its own thread may wait for that lock
+  std::shared_ptr<Engine>
+      gone;  // destroyed after the lock is released, because its own thread may wait for that lock
   {
     const std::lock_guard lock(mutex_);
     if (moved && engine_ != nullptr) {
@@ -245,7 +257,9 @@ bool Files::look() {
   std::string problem;
   try {
     next = open();
-  } catch (const std::exception& error) { problem = fmt::format("the database file cannot be opened: {}", error.what()); }
+  } catch (const std::exception& error) {
+    problem = fmt::format("the database file cannot be opened: {}", error.what());
+  }
   const std::lock_guard lock(mutex_);
   engine_ = std::move(next);
   obstacle_ = std::move(problem);
@@ -255,7 +269,8 @@ bool Files::look() {
 std::string Files::obstacle() const {
   if (draining_) return "this server is ending";
   const std::lock_guard lock(mutex_);
-  return engine_ != nullptr && engine_->moved() ? "the database file was moved or replaced" : obstacle_;
+  return engine_ != nullptr && engine_->moved() ? "the database file was moved or replaced"
+                                                : obstacle_;
 }
 
 sqlite_file::Counters Files::counters() const {

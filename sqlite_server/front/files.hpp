@@ -35,7 +35,9 @@ struct FileSettings {
   sqlite_file::SessionOptions session;  // without on_lost
   // For the log: a refusal with one of Termgate's codes (TG001 …), or the loss of a transaction.
   // Called on any thread with locks held; must not block.
-  std::function<void(std::string_view event, const Whose& whose, std::string_view code, std::string_view message)> happened;
+  std::function<void(std::string_view event, const Whose& whose, std::string_view code,
+                     std::string_view message)>
+      happened;
 };
 
 class Files {

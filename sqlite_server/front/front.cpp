@@ -16,7 +16,9 @@ using Clock = std::chrono::steady_clock;
 
 class Front::Inside {
  public:
-  explicit Inside(Options options) : core(std::move(options)), routes(core) { server.emplace(core.options.http, routes); }
+  explicit Inside(Options options) : core(std::move(options)), routes(core) {
+    server.emplace(core.options.http, routes);
+  }
 
   ~Inside() {
     stop_housekeeper();
@@ -28,11 +30,13 @@ class Front::Inside {
   // What must happen although no client sends anything: timeouts, moved files, the drain.
   void keep_house() {
     std::unique_lock lock(mutex);
-    for (std::size_t round = 0; !wanted.wait_for(lock, every, [this] { return stopping; }); ++round) {
+    for (std::size_t round = 0; !wanted.wait_for(lock, every, [this] { return stopping; });
+         ++round) {
       lock.unlock();
       if (core.files.look()) {
         core.log(true, "file_moved", {{"path", core.options.path}});
-        lose({"DATABASE_MOVED", "the database file was moved or replaced: the transaction was rolled back"});
+        lose({"DATABASE_MOVED",
+              "the database file was moved or replaced: the transaction was rolled back"});
       }
       if (round % 5 == 0) {
         core.streams.tick();
@@ -52,7 +56,9 @@ class Front::Inside {
   void close_when_done() {
     if (core.files.transactions() > 0) {
       if (Clock::now() < drain_until.load()) return;
-      lose({"SERVER_ENDING", "this server has ended, and waited no longer for the transaction, which was rolled back"});
+      lose({"SERVER_ENDING",
+            "this server has ended, and waited no longer for the transaction, which was rolled "
+            "back"});
     }
     closed_until = Clock::now() + closing_takes;
     closing = true;
@@ -77,7 +83,8 @@ class Front::Inside {
   Core core;
   Routes routes;
   std::optional<http::Server> server;
-  std::atomic<Clock::time_point> drain_until{Clock::time_point::max()}, closed_until{Clock::time_point::max()};
+  std::atomic<Clock::time_point> drain_until{Clock::time_point::max()},
+      closed_until{Clock::time_point::max()};
   std::atomic<bool> closing{false};  // the listeners are closed, and the connections will be
   std::mutex mutex;                  // guards stopping
   std::condition_variable wanted;

@@ -22,10 +22,12 @@ class Text {
     fmt::format_to(out(), "{} {}\n", name, number);
   }
   template <std::size_t size>
-  void labelled(std::string_view name, std::string_view label, std::string_view help, const Labelled<size>& numbers) {
+  void labelled(std::string_view name, std::string_view label, std::string_view help,
+                const Labelled<size>& numbers) {
     head(name, "counter", help);
-    numbers.each(
-        [&](std::string_view value, std::int64_t number) { fmt::format_to(out(), "{}{{{}=\"{}\"}} {}\n", name, label, value, number); });
+    numbers.each([&](std::string_view value, std::int64_t number) {
+      fmt::format_to(out(), "{}{{{}=\"{}\"}} {}\n", name, label, value, number);
+    });
   }
   void line(std::string_view line) { text_ += line; }
   std::string take() { return std::move(text_); }
@@ -42,12 +44,17 @@ std::string metrics_text(Core& core, std::size_t sockets) {
   text.head("termgate_build_info", "gauge", "The version that runs.");
   text.line(fmt::format("termgate_build_info{{version=\"{}\"}} 1\n", version()));
   text.one("termgate_websockets", "gauge", "Open WebSockets.", sockets);
-  text.one("termgate_sessions_in_transaction", "gauge", "Streams with an open transaction.", core.files.transactions());
-  text.one("termgate_write_lock_waiters", "gauge", "Requests that wait for the write lock.", core.files.waiting());
-  text.one("termgate_session_bytes", "gauge", "Memory of requests and answers under way.", core.streams.budget().used());
-  text.one("termgate_enforcing", "gauge", "1: --enforce on; 0: observe. A rule may say otherwise for its clients.",
+  text.one("termgate_sessions_in_transaction", "gauge", "Streams with an open transaction.",
+           core.files.transactions());
+  text.one("termgate_write_lock_waiters", "gauge", "Requests that wait for the write lock.",
+           core.files.waiting());
+  text.one("termgate_session_bytes", "gauge", "Memory of requests and answers under way.",
+           core.streams.budget().used());
+  text.one("termgate_enforcing", "gauge",
+           "1: --enforce on; 0: observe. A rule may say otherwise for its clients.",
            core.options.enforce == conversation::Enforce::on ? 1 : 0);
-  text.one("termgate_draining", "gauge", "1 once nothing new is begun.", core.files.draining() ? 1 : 0);
+  text.one("termgate_draining", "gauge", "1 once nothing new is begun.",
+           core.files.draining() ? 1 : 0);
   text.one("termgate_leases_held", "gauge", "Leases held for applications.",
            core.options.authority == nullptr ? 0 : core.options.authority->leases_held());
 
@@ -59,19 +66,28 @@ std::string metrics_text(Core& core, std::size_t sockets) {
                                       {"lost", streams.lost},
                                       {"in_use", streams.in_use}})
     text.line(fmt::format("termgate_streams{{state=\"{}\"}} {}\n", state, number));
-  text.labelled("termgate_streams_lost_total", "why", "Transactions that the server ended.", core.counts.lost);
-  text.labelled("termgate_requests_total", "endpoint", "Requests, by endpoint; of WebSockets, connections.", core.counts.requests);
-  text.labelled("termgate_requests_refused_total", "why", "Requests refused as a whole.", core.counts.turned_away);
-  text.labelled("termgate_refusals_total", "code", "Statements refused with a code of Termgate's.", core.counts.refusals);
+  text.labelled("termgate_streams_lost_total", "why", "Transactions that the server ended.",
+                core.counts.lost);
+  text.labelled("termgate_requests_total", "endpoint",
+                "Requests, by endpoint; of WebSockets, connections.", core.counts.requests);
+  text.labelled("termgate_requests_refused_total", "why", "Requests refused as a whole.",
+                core.counts.turned_away);
+  text.labelled("termgate_refusals_total", "code", "Statements refused with a code of Termgate's.",
+                core.counts.refusals);
 
   const auto file = core.files.counters();
   text.one("termgate_commits_total", "counter", "Flushed commits.", file.commits);
-  text.one("termgate_group_members", "counter", "Writes that shared those commits.", file.group_members);
-  text.one("termgate_transactions_total", "counter", "Explicit transactions that committed a write.", file.transactions);
-  text.one("termgate_evicted_transactions_total", "counter", "Open transactions ended for others that waited.", file.evicted);
-  text.head("termgate_would_refuse_total", "counter", "Refusals that --enforce observe let pass, by code.");
+  text.one("termgate_group_members", "counter", "Writes that shared those commits.",
+           file.group_members);
+  text.one("termgate_transactions_total", "counter",
+           "Explicit transactions that committed a write.", file.transactions);
+  text.one("termgate_evicted_transactions_total", "counter",
+           "Open transactions ended for others that waited.", file.evicted);
+  text.head("termgate_would_refuse_total", "counter",
+            "Refusals that --enforce observe let pass, by code.");
   for (std::size_t at = 0; at < file.observed.size(); ++at)
-    text.line(fmt::format("termgate_would_refuse_total{{code=\"{}\"}} {}\n", sqlite_file::Engine::observed_codes[at], file.observed[at]));
+    text.line(fmt::format("termgate_would_refuse_total{{code=\"{}\"}} {}\n",
+                          sqlite_file::Engine::observed_codes[at], file.observed[at]));
   return text.take();
 }
 

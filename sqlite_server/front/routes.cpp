@@ -21,29 +21,38 @@ namespace {
 
 using hrana::Endpoint;
 
-constexpr std::size_t small_body = std::size_t{64} << 10;  // a body of at most this size is parsed on the loop's thread
+constexpr std::size_t small_body =
+    std::size_t{64} << 10;  // a body of at most this size is parsed on the loop's thread
 
 struct Route {
   std::string_view path;
   Endpoint endpoint;
 };
-constexpr Route data_routes[]{{"/v2/pipeline", Endpoint::pipeline_v2}, {"/v3/pipeline", Endpoint::pipeline_v3},
-                              {"/v3/cursor", Endpoint::cursor},        {"/", Endpoint::v0},
-                              {"/v1/execute", Endpoint::v1_execute},   {"/v1/batch", Endpoint::v1_batch}};
-constexpr std::string_view looks[]{"/healthz", "/readyz", "/health", "/version", "/v2", "/v3", "/metrics", "/leader", "/"};
+constexpr Route data_routes[]{
+    {"/v2/pipeline", Endpoint::pipeline_v2}, {"/v3/pipeline", Endpoint::pipeline_v3},
+    {"/v3/cursor", Endpoint::cursor},        {"/", Endpoint::v0},
+    {"/v1/execute", Endpoint::v1_execute},   {"/v1/batch", Endpoint::v1_batch}};
+constexpr std::string_view looks[]{"/healthz", "/readyz",  "/health", "/version", "/v2",
+                                   "/v3",      "/metrics", "/leader", "/"};
 // Paths that embedded replicas request.
 constexpr std::string_view replicas[]{"/info", "/sync/", "/wal_log.", "/proxy.", "/dump"};
 
 const Route* data_route(std::string_view path) {
-  const auto* found = std::find_if(std::begin(data_routes), std::end(data_routes), [&](const Route& route) { return route.path == path; });
+  const auto* found = std::find_if(std::begin(data_routes), std::end(data_routes),
+                                   [&](const Route& route) { return route.path == path; });
   return found == std::end(data_routes) ? nullptr : found;
 }
-bool is_look(std::string_view path) { return std::find(std::begin(looks), std::end(looks), path) != std::end(looks); }
+bool is_look(std::string_view path) {
+  return std::find(std::begin(looks), std::end(looks), path) != std::end(looks);
+}
 bool is_replicas(std::string_view path) {
-  return std::any_of(std::begin(replicas), std::end(replicas), [&](std::string_view start) { return path.starts_with(start); });
+  return std::any_of(std::begin(replicas), std::end(replicas),
+                     [&](std::string_view start) { return path.starts_with(start); });
 }
 
-http::Reply plain(unsigned status, std::string body) { return {status, std::move(body), "text/plain; charset=utf-8"}; }
+http::Reply plain(unsigned status, std::string body) {
+  return {status, std::move(body), "text/plain; charset=utf-8"};
+}
 
 http::Reply wrong_method(std::string_view allowed) {
   auto reply = error_reply(405, "METHOD_NOT_ALLOWED", fmt::format("{} only", allowed));
@@ -65,7 +74,8 @@ bool seems_to_read(std::string_view text) {
 
 // One request to the data endpoints, from its head to its answer.
 struct Routes::Work {
-  Work(http::Request the_request, http::Answer the_answer, Endpoint the_endpoint, Sender the_visitor, bool late)
+  Work(http::Request the_request, http::Answer the_answer, Endpoint the_endpoint,
+       Sender the_visitor, bool late)
       : request(std::move(the_request)),
         answer(std::move(the_answer)),
         endpoint(the_endpoint),
@@ -84,7 +94,8 @@ struct Routes::Work {
 http::Decision Routes::decide(const http::Head& head) {
   const auto path = head.path();
   if (path == "/" && http::wants_socket(head)) return decide_socket(head);
-  if (const Route* route = data_route(path); route != nullptr && head.method != "GET" && head.method != "HEAD") {
+  if (const Route* route = data_route(path);
+      route != nullptr && head.method != "GET" && head.method != "HEAD") {
     if (head.method != "POST") return wrong_method("POST");
     // Checked before the body is read, so that an unknown sender cannot make the server hold one.
     const auto sender = core_.sender(head);
@@ -100,22 +111,31 @@ http::Decision Routes::decide(const http::Head& head) {
   }
   if (is_replicas(path)) {
     core_.counts.requests.add("replica");
-    core_.log(false, "replica_refused", {{"path", std::string(path.substr(0, 40))}, {"client", head.peer.address.text()}}, true);
-    return error_reply(404, "NOT_FOUND", "this server serves no replicas: use the URL without syncUrl");
+    core_.log(false, "replica_refused",
+              {{"path", std::string(path.substr(0, 40))}, {"client", head.peer.address.text()}},
+              true);
+    return error_reply(404, "NOT_FOUND",
+                       "this server serves no replicas: use the URL without syncUrl");
   }
   if (data_route(path) != nullptr) return wrong_method("POST");
   core_.counts.requests.add("other");
   if (path == "/v3-protobuf" || path.starts_with("/v3-protobuf/"))
-    return error_reply(404, "NOT_FOUND", "this server speaks Hrana in JSON only: /v3/pipeline, /v2/pipeline");
-  return error_reply(404, "NOT_FOUND", "nothing is served at this path: use the URL without a path");
+    return error_reply(404, "NOT_FOUND",
+                       "this server speaks Hrana in JSON only: /v3/pipeline, /v2/pipeline");
+  return error_reply(404, "NOT_FOUND",
+                     "nothing is served at this path: use the URL without a path");
 }
 
 http::Decision Routes::decide_socket(const http::Head& head) {
   const auto offered = head.header("Sec-WebSocket-Protocol");
-  const auto subprotocol =
-      hrana::choose_subprotocol(head.count("Sec-WebSocket-Protocol") == 0 ? std::nullopt : std::optional<std::string_view>(offered));
-  if (!subprotocol) return error_reply(400, "PROTOCOL_ERROR", "none of the subprotocols is spoken here: hrana3, hrana2, hrana1");
-  if (core_.files.draining()) return error_reply(503, "SERVER_BUSY", "this server is ending: connect again");
+  const auto subprotocol = hrana::choose_subprotocol(
+      head.count("Sec-WebSocket-Protocol") == 0 ? std::nullopt
+                                                : std::optional<std::string_view>(offered));
+  if (!subprotocol)
+    return error_reply(400, "PROTOCOL_ERROR",
+                       "none of the subprotocols is spoken here: hrana3, hrana2, hrana1");
+  if (core_.files.draining())
+    return error_reply(503, "SERVER_BUSY", "this server is ending: connect again");
   core_.counts.requests.add("websocket");
   auto socket = std::make_shared<WebSocket>(core_, head, subprotocol->version);
   {
@@ -123,7 +143,8 @@ http::Decision Routes::decide_socket(const http::Head& head) {
     std::erase_if(sockets_, [](const auto& one) { return one.expired(); });
     sockets_.push_back(socket);
   }
-  return http::Upgrade{std::move(socket), subprotocol->name, core_.options.request_bytes_max, core_.room()};
+  return http::Upgrade{std::move(socket), subprotocol->name, core_.options.request_bytes_max,
+                       core_.room()};
 }
 
 void Routes::request(http::Request request, http::Answer answer) {
@@ -131,25 +152,32 @@ void Routes::request(http::Request request, http::Answer answer) {
   if (route == nullptr || request.head.method != "POST") return answer.reply(look(request.head));
   core_.counts.requests.add(route->path);
   auto sender = core_.sender(request.head);
-  if (const auto* refusal = std::get_if<claim::Refusal>(&sender)) return answer.reply(refusal_reply(*refusal));
+  if (const auto* refusal = std::get_if<claim::Refusal>(&sender))
+    return answer.reply(refusal_reply(*refusal));
   // The sender refers to strings of the head. Moving the vector of headers leaves those strings in
   // place.
-  auto work = std::make_shared<Work>(std::move(request), std::move(answer), route->endpoint, std::get<Sender>(std::move(sender)),
-                                     core_.files.draining());
+  auto work = std::make_shared<Work>(std::move(request), std::move(answer), route->endpoint,
+                                     std::get<Sender>(std::move(sender)), core_.files.draining());
   work->answer.on_gone([weak = std::weak_ptr(work)] {
     if (const auto gone = weak.lock()) gone->running.cancel();
   });
   const bool small = work->request.body.size() <= small_body;
-  if (auto permit = small ? core_.permit_at_once(work->sender) : std::nullopt) return begin(work, *permit);
-  if (core_.workers.run(Lane::admissions, [this, work] { begin(work, core_.permit(work->sender)); })) return;
+  if (auto permit = small ? core_.permit_at_once(work->sender) : std::nullopt)
+    return begin(work, *permit);
+  if (core_.workers.run(Lane::admissions,
+                        [this, work] { begin(work, core_.permit(work->sender)); }))
+    return;
   core_.counts.turned_away.add("busy");
   work->answer.reply(error_reply(503, hrana::code::busy, "too many requests wait: try again"));
 }
 
-void Routes::begin(const std::shared_ptr<Work>& work, const std::variant<hrana::Permit, claim::Refusal>& permit) {
-  if (const auto* refusal = std::get_if<claim::Refusal>(&permit)) return work->answer.reply(refusal_reply(*refusal));
+void Routes::begin(const std::shared_ptr<Work>& work,
+                   const std::variant<hrana::Permit, claim::Refusal>& permit) {
+  if (const auto* refusal = std::get_if<claim::Refusal>(&permit))
+    return work->answer.reply(refusal_reply(*refusal));
   work->permit = std::get<hrana::Permit>(permit);
-  auto begun = hrana::begin(work->endpoint, work->request.body, core_.streams, work->sender.caller.name);
+  auto begun =
+      hrana::begin(work->endpoint, work->request.body, core_.streams, work->sender.caller.name);
   work->request.body = {};
   work->request.room.reset();
   if (begun.refused) {
@@ -165,7 +193,8 @@ void Routes::begin(const std::shared_ptr<Work>& work, const std::variant<hrana::
   if (core_.workers.run(lane, [this, work] { run(*work); })) return;
   core_.counts.turned_away.add("busy");
   work->call->put_back();
-  work->answer.reply(error_reply(503, hrana::code::busy, "too many requests are at work: try again"));
+  work->answer.reply(
+      error_reply(503, hrana::code::busy, "too many requests are at work: try again"));
 }
 
 // Runs on a worker. A cursor's body is sent as it grows; every other answer is complete before it
@@ -187,8 +216,10 @@ void Routes::run(Work& work) {
     }
     http::Reply reply{static_cast<unsigned>(done.status), std::move(done.body)};
     // The body's memory is counted until it is sent, however slowly the client reads.
-    if (done.charge.bytes() > 0) reply.keeps = std::make_shared<hrana::Charge>(std::move(done.charge));
-    if (work.endpoint == Endpoint::cursor && reply.status == 200) reply.type = "application/x-ndjson";
+    if (done.charge.bytes() > 0)
+      reply.keeps = std::make_shared<hrana::Charge>(std::move(done.charge));
+    if (work.endpoint == Endpoint::cursor && reply.status == 200)
+      reply.type = "application/x-ndjson";
     if (reply.status == 503) reply.headers.emplace_back("Retry-After", "1");
     work.answer.reply(std::move(reply));
   } catch (const std::exception& error) {
@@ -198,7 +229,8 @@ void Routes::run(Work& work) {
 }
 
 void Routes::failed(const http::Endpoint& from, std::string_view why) {
-  core_.log(false, "connection_failed", {{"client", from.text()}, {"reason", std::string(why)}}, true);
+  core_.log(false, "connection_failed", {{"client", from.text()}, {"reason", std::string(why)}},
+            true);
 }
 
 // All other paths: small answers that do not wait for anything.
@@ -217,7 +249,8 @@ http::Reply Routes::look(const http::Head& head) {
                  "curl -d '{\"statements\": [\"SELECT 1\"]}' http://HOST:PORT/\n");
   const auto sender = core_.sender(head);
   if (const auto* refusal = std::get_if<claim::Refusal>(&sender)) return refusal_reply(*refusal);
-  if (path == "/metrics") return {200, metrics_text(core_, sockets()), "text/plain; version=0.0.4; charset=utf-8"};
+  if (path == "/metrics")
+    return {200, metrics_text(core_, sockets()), "text/plain; version=0.0.4; charset=utf-8"};
   return leader(head);
 }
 
@@ -235,7 +268,8 @@ http::Reply Routes::leader(const http::Head& head) const {
     if (!scope) return plain(400, "scope: a % without two hexadecimal digits\n");
   }
   if (!scope) return plain(400, "write /leader?scope=S\n");
-  if (const char* problem = name_problem(*scope)) return plain(400, fmt::format("scope: {}\n", problem));
+  if (const char* problem = name_problem(*scope))
+    return plain(400, fmt::format("scope: {}\n", problem));
   const bool leads = core_.options.authority != nullptr && core_.options.authority->leads(*scope);
   return leads ? plain(200, "leader\n") : plain(503, "not leader\n");
 }

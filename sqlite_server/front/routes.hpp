@@ -34,7 +34,8 @@ class Routes final : public http::Handler {
 
  private:
   struct Work;
-  void begin(const std::shared_ptr<Work>& work, const std::variant<hrana::Permit, claim::Refusal>& permit);
+  void begin(const std::shared_ptr<Work>& work,
+             const std::variant<hrana::Permit, claim::Refusal>& permit);
   void run(Work& work);
   http::Decision decide_socket(const http::Head& head);
   http::Reply look(const http::Head& head);

@@ -14,12 +14,16 @@ constexpr std::uint16_t unsupported_data = 1003, policy = 1008, try_again_later 
 }  // namespace
 
 WebSocket::WebSocket(Core& core, const http::Head& head, hrana::Version version)
-    : core_(core), head_(head), session_(core.streams, version, [this](const std::optional<std::string>& token) { return login(token); }) {}
+    : core_(core),
+      head_(head),
+      session_(core.streams, version,
+               [this](const std::optional<std::string>& token) { return login(token); }) {}
 
 void WebSocket::opened(std::shared_ptr<http::Socket> socket) { socket_ = std::move(socket); }
 
 // Called within take(). Under rules it may wait; then message() has moved the message to a worker.
-std::variant<hrana::Identity, hrana::Refused> WebSocket::login(const std::optional<std::string>& token) {
+std::variant<hrana::Identity, hrana::Refused> WebSocket::login(
+    const std::optional<std::string>& token) {
   auto sender = core_.sender(head_, token ? std::optional<std::string_view>(*token) : std::nullopt);
   if (const auto* refusal = std::get_if<claim::Refusal>(&sender)) {
     core_.counts.turned_away.add("token");
@@ -27,7 +31,8 @@ std::variant<hrana::Identity, hrana::Refused> WebSocket::login(const std::option
   }
   const auto& known = std::get<Sender>(sender);
   auto permit = core_.permit(known);
-  if (const auto* refusal = std::get_if<claim::Refusal>(&permit)) return hrana::Refused(refusal->code, refusal->message);
+  if (const auto* refusal = std::get_if<claim::Refusal>(&permit))
+    return hrana::Refused(refusal->code, refusal->message);
   expires_ = known.caller.expires;
   {
     const std::lock_guard lock(running_mutex_);
@@ -43,9 +48,10 @@ bool WebSocket::message(std::string bytes, http::Kind kind) {
   }
   // Under rules a `hello` may wait for a lease.
   if (core_.admissions && bytes.find("hello") != std::string::npos) {
-    const bool accepted = core_.workers.run(Lane::admissions, [self = shared_from_this(), bytes = std::move(bytes)] {
-      if (self->take(bytes)) self->socket_->resume();
-    });
+    const bool accepted =
+        core_.workers.run(Lane::admissions, [self = shared_from_this(), bytes = std::move(bytes)] {
+          if (self->take(bytes)) self->socket_->resume();
+        });
     if (!accepted) close(try_again_later, "too many requests wait: connect again");
     return false;
   }
@@ -69,7 +75,8 @@ bool WebSocket::take(const std::string& message) {
 void WebSocket::send(hrana::Socket::Output output) {
   for (std::string& answer : output.answers) socket_->post(std::move(answer), http::Kind::text);
   for (auto& job : output.jobs) start(std::move(job));
-  if (output.violation) close(static_cast<std::uint16_t>(output.violation->close_code), output.violation->reason);
+  if (output.violation)
+    close(static_cast<std::uint16_t>(output.violation->close_code), output.violation->reason);
   else if (socket_->waiting() > unread_bytes_max) close(policy, "answers are not read");
 }
 
@@ -138,7 +145,9 @@ void WebSocket::tick() {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock) return;
     output = session_.tick();
-    const auto now = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    const auto now = std::chrono::duration_cast<std::chrono::seconds>(
+                         std::chrono::system_clock::now().time_since_epoch())
+                         .count();
     if (expires_ && now > *expires_ + claim::jwt_grace_seconds) {
       expires_.reset();
       close(policy, "the token has expired");

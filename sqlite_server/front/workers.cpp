@@ -16,7 +16,8 @@ bool Workers::run(Lane lane, std::function<void()> work) {
   const auto index = static_cast<std::size_t>(lane);
   Queue& queue = queues_[index];
   const Limit& limit = limits_[index];
-  if (stopping_ || queue.running + queue.waiting.size() >= limit.threads + limit.waiting) return false;
+  if (stopping_ || queue.running + queue.waiting.size() >= limit.threads + limit.waiting)
+    return false;
   queue.waiting.push_back(std::move(work));
   // All threads of the lane are busy: the first that becomes free takes this work.
   if (queue.running + queue.waiting.size() > limit.threads) return true;
@@ -53,7 +54,8 @@ void* Workers::thread(void* self) {
 // The first lane that has work and may use another thread; nullptr: none.
 Workers::Queue* Workers::next() {
   for (std::size_t index = 0; index < lanes; ++index) {
-    if (!queues_[index].waiting.empty() && queues_[index].running < limits_[index].threads) return &queues_[index];
+    if (!queues_[index].waiting.empty() && queues_[index].running < limits_[index].threads)
+      return &queues_[index];
   }
   return nullptr;
 }
@@ -74,7 +76,8 @@ void Workers::work() {
     }
     if (stopping_) break;
     ++resting_;
-    const bool woken = wanted_.wait_for(lock, rests_for, [this] { return begun_ > 0 || stopping_; });
+    const bool woken =
+        wanted_.wait_for(lock, rests_for, [this] { return begun_ > 0 || stopping_; });
     --resting_;
     if (begun_ > 0) --begun_;
     if (!woken) break;
@@ -87,7 +90,8 @@ bool Workers::stop(std::chrono::milliseconds patience) {
   std::array<Queue, lanes> dropped;
   std::unique_lock lock(mutex_);
   stopping_ = true;
-  for (std::size_t index = 0; index < lanes; ++index) std::swap(dropped[index].waiting, queues_[index].waiting);
+  for (std::size_t index = 0; index < lanes; ++index)
+    std::swap(dropped[index].waiting, queues_[index].waiting);
   wanted_.notify_all();
   const bool gone = ended_.wait_for(lock, patience, [this] { return threads_ == 0; });
   lock.unlock();

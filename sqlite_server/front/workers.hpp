@@ -17,7 +17,8 @@
 namespace termgate::sqlite_front {
 
 enum class Lane : std::uint8_t {
-  transactions,  // requests of streams with an open transaction, and whatever ends one: they do not wait for others
+  transactions,  // requests of streams with an open transaction, and whatever ends one: they do not
+                 // wait for others
   writers,       // may wait for the write lock
   reads,         // a statement that reads
   cursors,       // may wait for a client that reads slowly
@@ -29,7 +30,8 @@ class Workers {
  public:
   struct Limit {
     std::size_t threads = 1;
-    std::size_t waiting = 0;  // work that is kept until a thread is free; beyond that run() returns false
+    std::size_t waiting =
+        0;  // work that is kept until a thread is free; beyond that run() returns false
   };
   using Limits = std::array<Limit, lanes>;
 

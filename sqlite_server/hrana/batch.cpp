@@ -11,7 +11,9 @@ namespace {
 
 using Kind = Condition::Kind;
 
-bool is_ok_of(const Condition& condition, std::size_t step) { return condition.kind == Kind::ok && condition.step == step; }
+bool is_ok_of(const Condition& condition, std::size_t step) {
+  return condition.kind == Kind::ok && condition.step == step;
+}
 
 bool is_not(const Condition& condition, const std::function<bool(const Condition&)>& inner) {
   return condition.kind == Kind::no && inner(condition.inner.front());
@@ -26,23 +28,30 @@ bool follows(const std::optional<Condition>& condition, std::size_t before) {
     return is_not(part, [](const Condition& inner) { return inner.kind == Kind::is_autocommit; });
   };
   const auto& parts = condition->inner;
-  return std::any_of(parts.begin(), parts.end(), [&](const Condition& part) { return is_ok_of(part, before); }) &&
-         std::all_of(parts.begin(), parts.end(), [&](const Condition& part) { return is_ok_of(part, before) || is_in_transaction(part); });
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const Condition& part) { return is_ok_of(part, before); }) &&
+         std::all_of(parts.begin(), parts.end(), [&](const Condition& part) {
+           return is_ok_of(part, before) || is_in_transaction(part);
+         });
 }
 
 // Whether the condition is "COMMIT was not ok", perhaps with "and BEGIN was ok".
 bool undoes(const std::optional<Condition>& condition, std::size_t commit) {
   if (!condition) return false;
-  const auto failed = [&](const Condition& part) { return is_not(part, [&](const Condition& inner) { return is_ok_of(inner, commit); }); };
+  const auto failed = [&](const Condition& part) {
+    return is_not(part, [&](const Condition& inner) { return is_ok_of(inner, commit); });
+  };
   if (condition->kind != Kind::all) return failed(*condition);
   const auto& parts = condition->inner;
   return parts.size() == 2 && std::any_of(parts.begin(), parts.end(), failed) &&
-         std::any_of(parts.begin(), parts.end(), [](const Condition& part) { return is_ok_of(part, 0); });
+         std::any_of(parts.begin(), parts.end(),
+                     [](const Condition& part) { return is_ok_of(part, 0); });
 }
 
 }  // namespace
 
-bool holds(const Condition& condition, std::span<const Ran> ran, const std::function<bool()>& is_autocommit) {
+bool holds(const Condition& condition, std::span<const Ran> ran,
+           const std::function<bool()>& is_autocommit) {
   const auto inner_holds = [&](const Condition& inner) { return holds(inner, ran, is_autocommit); };
   const auto& inner = condition.inner;
   switch (condition.kind) {
@@ -62,13 +71,15 @@ std::string first_word(std::string_view sql) {
 }
 
 bool is_transaction_word(std::string_view word) {
-  constexpr std::array<std::string_view, 6> words = {"begin", "commit", "end", "rollback", "savepoint", "release"};
+  constexpr std::array<std::string_view, 6> words = {"begin",    "commit",    "end",
+                                                     "rollback", "savepoint", "release"};
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 bool is_one_transaction(const Batch& batch, std::span<const std::string_view> texts) {
   const auto& steps = batch.steps;
-  if (steps.size() < 2 || steps.front().condition || first_word(texts.front()) != "begin") return false;
+  if (steps.size() < 2 || steps.front().condition || first_word(texts.front()) != "begin")
+    return false;
   std::size_t commit = steps.size() - 1;
   if (first_word(texts[commit]) == "rollback") {
     if (--commit == 0 || !undoes(steps[commit + 1].condition, commit)) return false;

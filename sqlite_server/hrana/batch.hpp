@@ -1,4 +1,5 @@
-// A batch's conditions, and how a batch that is one transaction is recognised. Private to the folder.
+// A batch's conditions, and how a batch that is one transaction is recognised. Private to the
+// folder.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,8 @@ enum class Ran : std::uint8_t { skipped, ok, failed };
 
 // `is_autocommit` is called only if the condition needs it. A skipped step counts as failed:
 // `error` holds for it.
-bool holds(const Condition& condition, std::span<const Ran> ran, const std::function<bool()>& is_autocommit);
+bool holds(const Condition& condition, std::span<const Ran> ran,
+           const std::function<bool()>& is_autocommit);
 
 // The text's first word in small letters, after spaces, comments and semicolons; empty if it does
 // not begin with a word.

@@ -11,7 +11,8 @@ namespace termgate::hrana {
 
 namespace {
 
-// A thread takes this much of the budget at a time, so that not every row touches the shared counter.
+// A thread takes this much of the budget at a time, so that not every row touches the shared
+// counter.
 constexpr std::size_t step_bytes = std::size_t{64} << 10;
 
 }  // namespace
@@ -47,15 +48,18 @@ void Charge::shrink_to(std::size_t bytes) noexcept {
 
 void Body::count() {
   if (text.size() > bytes_max_) {
-    throw Refused(code::answer_too_large,
-                  fmt::format("the answer is larger than {} bytes (--max-answer-bytes); what was committed is kept; "
-                              "read it in parts, or by /v3/cursor, which has no such limit",
-                              bytes_max_));
+    throw Refused(
+        code::answer_too_large,
+        fmt::format(
+            "the answer is larger than {} bytes (--max-answer-bytes); what was committed is kept; "
+            "read it in parts, or by /v3/cursor, which has no such limit",
+            bytes_max_));
   }
   if (text.size() <= charge.bytes()) return;
   if (!charge.grow_to((text.size() / step_bytes + 1) * step_bytes)) {
     throw Refused(code::answer_too_large,
-                  "the requests and answers in flight fill the server's memory for them (--max-memory); what was committed is "
+                  "the requests and answers in flight fill the server's memory for them "
+                  "(--max-memory); what was committed is "
                   "kept; send fewer at a time, or read by /v3/cursor");
   }
 }

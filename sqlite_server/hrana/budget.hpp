@@ -29,7 +29,8 @@ class Charge {
  public:
   Charge() = default;
   explicit Charge(Budget& budget) : budget_(&budget) {}
-  Charge(Charge&& other) noexcept : budget_(other.budget_), bytes_(std::exchange(other.bytes_, 0)) {}
+  Charge(Charge&& other) noexcept
+      : budget_(other.budget_), bytes_(std::exchange(other.bytes_, 0)) {}
   Charge& operator=(Charge&& other) noexcept;
   ~Charge() { shrink_to(0); }
 

@@ -13,8 +13,12 @@ namespace {
 
 constexpr std::size_t chunk_bytes = std::size_t{16} << 10;
 
-Answer refusal(int status, std::string_view code, std::string_view message) { return {status, failure_body(code, message), false, {}}; }
-Answer refusal(const Failure& failure) { return refusal(failure.status, failure.code, failure.what()); }
+Answer refusal(int status, std::string_view code, std::string_view message) {
+  return {status, failure_body(code, message), false, {}};
+}
+Answer refusal(const Failure& failure) {
+  return refusal(failure.status, failure.code, failure.what());
+}
 
 // A cursor's body. Nothing is sent until there is a chunk, so that an early failure still becomes a
 // status instead of half a body.
@@ -64,11 +68,14 @@ class Chunks {
 Failure failure_of(const std::exception& fault) {
   if (const auto* failure = dynamic_cast<const Failure*>(&fault)) return *failure;
   return Failure(500, code::internal,
-                 fmt::format("INTERNAL_ERROR the request was broken off: {}. What it had not committed was rolled back", fault.what()));
+                 fmt::format("INTERNAL_ERROR the request was broken off: {}. What it had not "
+                             "committed was rolled back",
+                             fault.what()));
 }
 
 std::string baton_and_base_url(const std::optional<std::string>& baton) {
-  return (baton ? "{\"baton\":\"" + *baton + '"' : std::string("{\"baton\":null")) + ",\"base_url\":null";
+  return (baton ? "{\"baton\":\"" + *baton + '"' : std::string("{\"baton\":null")) +
+         ",\"base_url\":null";
 }
 
 std::string_view text_of(const Stmt& stmt) { return stmt.sql.text; }
@@ -87,7 +94,11 @@ std::string_view text_of(const std::vector<Request>& requests) {
 }  // namespace
 
 Call::Call(Endpoint endpoint, What what, Charge charge, Streams& streams, Streams::Taken taken)
-    : endpoint_(endpoint), what_(std::move(what)), charge_(std::move(charge)), streams_(&streams), taken_(std::move(taken)) {
+    : endpoint_(endpoint),
+      what_(std::move(what)),
+      charge_(std::move(charge)),
+      streams_(&streams),
+      taken_(std::move(taken)) {
   in_transaction_ = taken_.stream().in_transaction();
 }
 
@@ -122,7 +133,8 @@ Answer Call::run_cursor(const Permit& permit, const Write& write) {
     Batch& batch = std::get<CursorCall>(what_).batch;
     taken_.stream().check(batch);
     chunks.line(baton_and_base_url(streams_->reserve(taken_)) + '}');
-    taken_.stream().cursor(batch, permit, RowidForm::number, [&](std::string_view entry) { chunks.line(entry); });
+    taken_.stream().cursor(batch, permit, RowidForm::number,
+                           [&](std::string_view entry) { chunks.line(entry); });
     streams_->give_back(std::move(taken_));
   } catch (const std::exception& fault) {
     if (!chunks.has_written()) throw;
@@ -176,7 +188,8 @@ Answer Call::run_alone(const Permit& permit) {
 
 Answer Call::run(const Permit& permit, const Write& write) {
   try {
-    if (endpoint_ == Endpoint::pipeline_v2 || endpoint_ == Endpoint::pipeline_v3) return run_pipeline(permit);
+    if (endpoint_ == Endpoint::pipeline_v2 || endpoint_ == Endpoint::pipeline_v3)
+      return run_pipeline(permit);
     if (endpoint_ == Endpoint::cursor) return run_cursor(permit, write);
     return run_alone(permit);
   } catch (const std::exception& fault) {
@@ -186,7 +199,8 @@ Answer Call::run(const Permit& permit, const Write& write) {
   }
 }
 
-Begun begin(Endpoint endpoint, std::string_view body, Streams& streams, const Principal& principal) {
+Begun begin(Endpoint endpoint, std::string_view body, Streams& streams,
+            const Principal& principal) {
   Charge charge(streams.budget());
   try {
     Call::What what;
@@ -209,12 +223,14 @@ Begun begin(Endpoint endpoint, std::string_view body, Streams& streams, const Pr
       case Endpoint::v1_execute: what = read_v1_execute(body, charge); break;
       case Endpoint::v1_batch: what = read_v1_batch(body, charge); break;
     }
-    return {{}, Call(endpoint, std::move(what), std::move(charge), streams, streams.take(baton, principal))};
+    return {{},
+            Call(endpoint, std::move(what), std::move(charge), streams,
+                 streams.take(baton, principal))};
   } catch (const Failure& failure) { return {refusal(failure), {}}; }
 }
 
-Answer answer(Endpoint endpoint, std::string_view body, Streams& streams, const Principal& principal, const Permit& permit,
-              const Write& write) {
+Answer answer(Endpoint endpoint, std::string_view body, Streams& streams,
+              const Principal& principal, const Permit& permit, const Write& write) {
   Begun begun = begin(endpoint, body, streams, principal);
   return begun.refused ? std::move(*begun.refused) : begun.call->run(permit, write);
 }

@@ -58,7 +58,8 @@ class Call {
   void put_back() noexcept;
 
  private:
-  friend struct Begun begin(Endpoint endpoint, std::string_view body, Streams& streams, const Principal& principal);
+  friend struct Begun begin(Endpoint endpoint, std::string_view body, Streams& streams,
+                            const Principal& principal);
   using What = std::variant<Pipeline, CursorCall, std::vector<Stmt>, Execute, Batch>;
   Call(Endpoint endpoint, What what, Charge charge, Streams& streams, Streams::Taken taken);
 
@@ -83,7 +84,7 @@ struct Begun {
 Begun begin(Endpoint endpoint, std::string_view body, Streams& streams, const Principal& principal);
 
 // begin() and run() in one, for a caller that may block.
-Answer answer(Endpoint endpoint, std::string_view body, Streams& streams, const Principal& principal, const Permit& permit,
-              const Write& write = {});
+Answer answer(Endpoint endpoint, std::string_view body, Streams& streams,
+              const Principal& principal, const Permit& permit, const Write& write = {});
 
 }  // namespace termgate::hrana

@@ -24,7 +24,8 @@ constexpr std::size_t values_step = 1024;
 
 [[noreturn]] void no_memory() {
   throw Failure(503, code::busy,
-                "the requests and answers in flight fill the server's memory for them (--max-memory); send it again later");
+                "the requests and answers in flight fill the server's memory for them "
+                "(--max-memory); send it again later");
 }
 
 // Builds a tree of the values that the parser finds. The parser splits numbers only if the text
@@ -36,19 +37,33 @@ class Builder {
   static constexpr std::size_t max_key_size = json::string::max_size();
   static constexpr std::size_t max_string_size = json::string::max_size();
 
-  Builder(json::storage_ptr storage, Charge& charge) : charge_(charge) { stack_.reset(std::move(storage)); }
+  Builder(json::storage_ptr storage, Charge& charge) : charge_(charge) {
+    stack_.reset(std::move(storage));
+  }
   json::value release() { return stack_.release(); }
 
   bool on_document_begin(json::error_code&) { return true; }
   bool on_document_end(json::error_code&) { return true; }
   bool on_object_begin(json::error_code&) { return true; }
   bool on_array_begin(json::error_code&) { return true; }
-  bool on_object_end(std::size_t size, json::error_code&) { return stack_.push_object(size), counted(); }
-  bool on_array_end(std::size_t size, json::error_code&) { return stack_.push_array(size), counted(); }
-  bool on_key_part(json::string_view part, std::size_t, json::error_code&) { return stack_.push_chars(part), true; }
-  bool on_key(json::string_view part, std::size_t, json::error_code&) { return stack_.push_key(part), true; }
-  bool on_string_part(json::string_view part, std::size_t, json::error_code&) { return stack_.push_chars(part), true; }
-  bool on_string(json::string_view part, std::size_t, json::error_code&) { return stack_.push_string(part), counted(); }
+  bool on_object_end(std::size_t size, json::error_code&) {
+    return stack_.push_object(size), counted();
+  }
+  bool on_array_end(std::size_t size, json::error_code&) {
+    return stack_.push_array(size), counted();
+  }
+  bool on_key_part(json::string_view part, std::size_t, json::error_code&) {
+    return stack_.push_chars(part), true;
+  }
+  bool on_key(json::string_view part, std::size_t, json::error_code&) {
+    return stack_.push_key(part), true;
+  }
+  bool on_string_part(json::string_view part, std::size_t, json::error_code&) {
+    return stack_.push_chars(part), true;
+  }
+  bool on_string(json::string_view part, std::size_t, json::error_code&) {
+    return stack_.push_string(part), counted();
+  }
   bool on_number_part(json::string_view, json::error_code&) { return true; }
   bool on_int64(std::int64_t number, json::string_view text, json::error_code&) {
     if (number == 0 && text.front() == '-') {
@@ -58,7 +73,9 @@ class Builder {
     }
     return counted();
   }
-  bool on_uint64(std::uint64_t number, json::string_view, json::error_code&) { return stack_.push_uint64(number), counted(); }
+  bool on_uint64(std::uint64_t number, json::string_view, json::error_code&) {
+    return stack_.push_uint64(number), counted();
+  }
   bool on_double(double about, json::string_view text, json::error_code& error) {
     double number = 0;
     const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -78,7 +95,9 @@ class Builder {
 
  private:
   bool counted() {
-    if (++values_ % values_step == 0 && !charge_.grow_to(charge_.bytes() + values_step * value_bytes)) no_memory();
+    if (++values_ % values_step == 0 &&
+        !charge_.grow_to(charge_.bytes() + values_step * value_bytes))
+      no_memory();
     return true;
   }
 
@@ -88,7 +107,8 @@ class Builder {
 };
 
 std::string reason(const json::error_code& error) {
-  if (error == json::error::too_deep) return fmt::format("nested deeper than {} (JSON depth)", json_depth_max);
+  if (error == json::error::too_deep)
+    return fmt::format("nested deeper than {} (JSON depth)", json_depth_max);
   if (error == json::error::exponent_overflow) return "a number that is too large for a float";
   return error.message();
 }
@@ -101,13 +121,15 @@ Document::Document(std::string_view text, Charge& charge) {
   options.max_depth = json_depth_max;
   // The parser has a buffer of some kilobytes. It is on the heap because event loops have small
   // stacks.
-  const auto parser = std::make_unique<json::basic_parser<Builder>>(options, json::storage_ptr(&memory_), charge);
+  const auto parser =
+      std::make_unique<json::basic_parser<Builder>>(options, json::storage_ptr(&memory_), charge);
   json::error_code error;
   const std::size_t read = parser->write_some(false, text.data(), text.size(), error);
   if (error || read != text.size()) {
     const std::string why = error ? reason(error) : "more text after its end";
-    throw Failure(400, error == json::error::too_deep ? code::too_large : code::protocol,
-                  fmt::format("the body is no JSON document that can be read: {}, near byte {}", why, read));
+    throw Failure(
+        400, error == json::error::too_deep ? code::too_large : code::protocol,
+        fmt::format("the body is no JSON document that can be read: {}, near byte {}", why, read));
   }
   root_ = parser->handler().release();
 }
@@ -126,12 +148,14 @@ std::string Node::place() const {
 
 void Node::fail(std::string_view what) const {
   const std::string where = place();
-  throw Failure(400, code::protocol, fmt::format("{} {}", where.empty() ? "the body" : where, what));
+  throw Failure(400, code::protocol,
+                fmt::format("{} {}", where.empty() ? "the body" : where, what));
 }
 
 void Node::too_large(std::string_view what) const {
   const std::string where = place();
-  throw Failure(400, code::too_large, fmt::format("{} {}", where.empty() ? "the body" : where, what));
+  throw Failure(400, code::too_large,
+                fmt::format("{} {}", where.empty() ? "the body" : where, what));
 }
 
 std::optional<Node> Node::find(std::string_view key) const {
@@ -162,7 +186,8 @@ std::int64_t Node::integer() const {
 
 std::int32_t Node::id() const {
   const auto* number = value_->if_int64();
-  if (number == nullptr || *number < std::numeric_limits<std::int32_t>::min() || *number > std::numeric_limits<std::int32_t>::max()) {
+  if (number == nullptr || *number < std::numeric_limits<std::int32_t>::min() ||
+      *number > std::numeric_limits<std::int32_t>::max()) {
     fail("is no integer of 32 bits");
   }
   return static_cast<std::int32_t>(*number);
@@ -185,10 +210,13 @@ bool Node::flag() const {
 std::size_t Node::size(std::size_t limit, std::string_view limit_name) const {
   const auto* array = value_->if_array();
   if (array == nullptr) fail("is no array");
-  if (array->size() > limit) too_large(fmt::format("has {} entries; at most {} ({})", array->size(), limit, limit_name));
+  if (array->size() > limit)
+    too_large(fmt::format("has {} entries; at most {} ({})", array->size(), limit, limit_name));
   return array->size();
 }
 
-Node Node::item(std::size_t index) const { return Node(value_->get_array()[index], this, {}, index); }
+Node Node::item(std::size_t index) const {
+  return Node(value_->get_array()[index], this, {}, index);
+}
 
 }  // namespace termgate::hrana

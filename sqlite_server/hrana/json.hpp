@@ -35,7 +35,9 @@ class Node {
   // REQUEST_TOO_LARGE.
   std::size_t size(std::size_t limit, std::string_view limit_name) const;
   Node item(std::size_t index) const;
-  Node member(std::string_view key, const boost::json::value& value) const { return Node(value, this, key, not_in_array); }
+  Node member(std::string_view key, const boost::json::value& value) const {
+    return Node(value, this, key, not_in_array);
+  }
 
   const boost::json::value& json() const noexcept { return *value_; }
   [[noreturn]] void fail(std::string_view what) const;

@@ -21,7 +21,8 @@ std::int64_t read_integer(const Node& node) {
   const std::string_view text = node.text();
   std::int64_t number = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || read.ec != std::errc() || read.ptr != text.data() + text.size()) node.fail("is no integer of 64 bits");
+  if (text.empty() || read.ec != std::errc() || read.ptr != text.data() + text.size())
+    node.fail("is no integer of 64 bits");
   return number;
 }
 
@@ -67,7 +68,8 @@ Stmt read_stmt(const Node& node) {
   if (const auto args = node.find("args")) {
     const std::size_t count = args->size(parameters_max, "parameters");
     stmt.args.reserve(count);
-    for (std::size_t index = 0; index < count; ++index) stmt.args.push_back(read_value(args->item(index)));
+    for (std::size_t index = 0; index < count; ++index)
+      stmt.args.push_back(read_value(args->item(index)));
   }
   if (const auto args = node.find("named_args")) {
     const std::size_t count = args->size(parameters_max, "parameters");
@@ -87,8 +89,11 @@ class ConditionReader {
   explicit ConditionReader(std::size_t step) : step_(step) {}
 
   Condition read(const Node& node, std::size_t depth = 1) {
-    if (depth > condition_depth_max) node.too_large(fmt::format("is nested deeper than {} (condition depth)", condition_depth_max));
-    if (++parts_ > condition_parts_max) node.too_large(fmt::format("has more than {} parts (conditions)", condition_parts_max));
+    if (depth > condition_depth_max)
+      node.too_large(
+          fmt::format("is nested deeper than {} (condition depth)", condition_depth_max));
+    if (++parts_ > condition_parts_max)
+      node.too_large(fmt::format("has more than {} parts (conditions)", condition_parts_max));
     const Node type = node.at("type");
     const std::string_view name = type.text();
     Condition condition;
@@ -102,7 +107,8 @@ class ConditionReader {
       condition.kind = name == "and" ? Condition::Kind::all : Condition::Kind::any;
       const Node conds = node.at("conds");
       const std::size_t count = conds.size(condition_parts_max, "conditions");
-      for (std::size_t index = 0; index < count; ++index) condition.inner.push_back(read(conds.item(index), depth + 1));
+      for (std::size_t index = 0; index < count; ++index)
+        condition.inner.push_back(read(conds.item(index), depth + 1));
     } else if (name == "is_autocommit") {
       condition.kind = Condition::Kind::is_autocommit;
     } else {
@@ -130,14 +136,17 @@ Batch read_batch(const Node& node) {
   for (std::size_t index = 0; index < count; ++index) {
     const Node item = steps.item(index);
     Step step;
-    if (const auto condition = item.find("condition")) step.condition = ConditionReader(index).read(*condition);
+    if (const auto condition = item.find("condition"))
+      step.condition = ConditionReader(index).read(*condition);
     step.stmt = read_stmt(item.at("stmt"));
     batch.steps.push_back(std::move(step));
   }
   return batch;
 }
 
-StoreSql read_store(const Node& node) { return {node.at("sql_id").id(), std::string(node.at("sql").text())}; }
+StoreSql read_store(const Node& node) {
+  return {node.at("sql_id").id(), std::string(node.at("sql").text())};
+}
 
 // Requests that HTTP and WebSocket share; none: an unknown type.
 std::optional<Request> read_shared_request(const Node& node, std::string_view type) {
@@ -156,7 +165,8 @@ Request read_request(const Node& node) {
   if (name == "close") return Close{};
   if (name == "store_sql") return read_store(node);
   if (name == "close_sql") return CloseSql{node.at("sql_id").id()};
-  type.fail(R"(is none of "execute", "batch", "sequence", "describe", "store_sql", "close_sql", "get_autocommit", "close")");
+  type.fail(
+      R"(is none of "execute", "batch", "sequence", "describe", "store_sql", "close_sql", "get_autocommit", "close")");
 }
 
 std::optional<std::string> read_baton(const Node& node) {
@@ -180,11 +190,13 @@ SocketRequest read_socket_request(const Node& root) {
   } else if (name == "close_sql") {
     message.what = CloseSql{node.at("sql_id").id()};
   } else if (name == "open_cursor") {
-    message.what = OpenCursor{node.at("stream_id").id(), node.at("cursor_id").id(), read_batch(node.at("batch"))};
+    message.what = OpenCursor{node.at("stream_id").id(), node.at("cursor_id").id(),
+                              read_batch(node.at("batch"))};
   } else if (name == "fetch_cursor") {
     const Node count = node.at("max_count");
     if (count.integer() < 0) count.fail("is negative");
-    message.what = FetchCursor{node.at("cursor_id").id(), static_cast<std::size_t>(count.integer())};
+    message.what =
+        FetchCursor{node.at("cursor_id").id(), static_cast<std::size_t>(count.integer())};
   } else if (name == "close_cursor") {
     message.what = CloseCursor{node.at("cursor_id").id()};
   } else if (auto request = read_shared_request(node, name)) {
@@ -205,12 +217,15 @@ Stmt read_v0_statement(const Node& node) {
   const auto params = node.find("params");
   if (!params) return stmt;
   if (const auto* named = params->json().if_object()) {
-    if (named->size() > parameters_max) params->too_large(fmt::format("has more than {} entries (parameters)", parameters_max));
-    for (const auto& [name, value] : *named) stmt.named_args.emplace_back(name, read_plain_value(params->member(name, value)));
+    if (named->size() > parameters_max)
+      params->too_large(fmt::format("has more than {} entries (parameters)", parameters_max));
+    for (const auto& [name, value] : *named)
+      stmt.named_args.emplace_back(name, read_plain_value(params->member(name, value)));
     return stmt;
   }
   const std::size_t count = params->size(parameters_max, "parameters");
-  for (std::size_t index = 0; index < count; ++index) stmt.args.push_back(read_plain_value(params->item(index)));
+  for (std::size_t index = 0; index < count; ++index)
+    stmt.args.push_back(read_plain_value(params->item(index)));
   return stmt;
 }
 
@@ -246,7 +261,8 @@ Pipeline read_pipeline(std::string_view json, Charge& charge) {
   const Node requests = root.at("requests");
   const std::size_t count = requests.size(requests_max, "requests");
   pipeline.requests.reserve(count);
-  for (std::size_t index = 0; index < count; ++index) pipeline.requests.push_back(read_request(requests.item(index)));
+  for (std::size_t index = 0; index < count; ++index)
+    pipeline.requests.push_back(read_request(requests.item(index)));
   return pipeline;
 }
 
@@ -285,7 +301,8 @@ std::vector<Stmt> read_v0(std::string_view json, Charge& charge) {
   const std::size_t count = statements.size(requests_max, "statements");
   std::vector<Stmt> read;
   read.reserve(count);
-  for (std::size_t index = 0; index < count; ++index) read.push_back(read_v0_statement(statements.item(index)));
+  for (std::size_t index = 0; index < count; ++index)
+    read.push_back(read_v0_statement(statements.item(index)));
   return read;
 }
 

@@ -66,7 +66,8 @@ struct CloseSql {
 };
 struct GetAutocommit {};
 struct Close {};
-using Request = std::variant<Execute, Batch, Sequence, Describe, StoreSql, CloseSql, GetAutocommit, Close>;
+using Request =
+    std::variant<Execute, Batch, Sequence, Describe, StoreSql, CloseSql, GetAutocommit, Close>;
 
 struct Pipeline {
   std::optional<std::string> baton;
@@ -104,7 +105,9 @@ struct CloseCursor {
 };
 struct SocketRequest {
   std::int32_t id = 0;
-  std::variant<OpenStream, CloseStream, OnStream, StoreSql, CloseSql, OpenCursor, FetchCursor, CloseCursor> what;
+  std::variant<OpenStream, CloseStream, OnStream, StoreSql, CloseSql, OpenCursor, FetchCursor,
+               CloseCursor>
+      what;
 };
 using SocketMessage = std::variant<Hello, SocketRequest>;
 
@@ -115,7 +118,8 @@ CursorCall read_cursor(std::string_view json, Charge& charge);
 SocketMessage read_socket_message(std::string_view json, Charge& charge);
 Execute read_v1_execute(std::string_view json, Charge& charge);
 Batch read_v1_batch(std::string_view json, Charge& charge);
-// {"statements": ["SELECT 1", {"q": "SELECT ?", "params": [1]}, {"q": "SELECT :a", "params": {"a": {"base64": "AQI"}}}]}
+// {"statements": ["SELECT 1", {"q": "SELECT ?", "params": [1]}, {"q": "SELECT :a", "params": {"a":
+// {"base64": "AQI"}}}]}
 std::vector<Stmt> read_v0(std::string_view json, Charge& charge);
 
 // [{"name":"a","decltype":null}, …]

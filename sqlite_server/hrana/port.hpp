@@ -52,8 +52,9 @@ enum class Access : std::uint8_t {
 struct Permit {
   Claim claim;
   Access access = Access::fenced;
-  bool observe = false;         // --enforce observe: refusals of the check are counted and ignored
-  bool claim_is_final = false;  // from a rule or a signed token: termgate_declare() may not change it
+  bool observe = false;  // --enforce observe: refusals of the check are counted and ignored
+  bool claim_is_final =
+      false;  // from a rule or a signed token: termgate_declare() may not change it
   // The message for a write without a claim while a rule has no term, beginning with the code;
   // empty: TG002.
   std::string why_no_claim;
@@ -104,7 +105,9 @@ struct Description {
 class Refused : public std::runtime_error {
  public:
   Refused(std::string code_given, const std::string& message, std::string extended = {})
-      : std::runtime_error(message), code(std::move(code_given)), extended_code(std::move(extended)) {}
+      : std::runtime_error(message),
+        code(std::move(code_given)),
+        extended_code(std::move(extended)) {}
   std::string code, extended_code;      // such as SQLITE_CONSTRAINT and SQLITE_CONSTRAINT_UNIQUE
   std::optional<std::size_t> offset{};  // in bytes, within the statement's text
 };
@@ -115,7 +118,8 @@ class Refused : public std::runtime_error {
 // never an error in a 200: a client that reads a 200 would go on in autocommit.
 class Lost : public std::runtime_error {
  public:
-  Lost(std::string code_given, const std::string& message) : std::runtime_error(message), code(std::move(code_given)) {}
+  Lost(std::string code_given, const std::string& message)
+      : std::runtime_error(message), code(std::move(code_given)) {}
   std::string code;
 };
 
@@ -159,7 +163,8 @@ class FileSession {
   // `work` runs, BEGIN, COMMIT and ROLLBACK apply within the member. This returns after the flush,
   // so the caller answers afterwards. Throws Refused, Unknown, Busy: nothing of it was kept (or
   // that is unknown), whatever `work` has seen.
-  virtual bool together(std::span<const std::string_view> texts, const Permit& permit, const std::function<void()>& work) = 0;
+  virtual bool together(std::span<const std::string_view> texts, const Permit& permit,
+                        const std::function<void()>& work) = 0;
 
   // Ends the stream, for its client or for the server: rolls back and drops settings. `why`: what
   // later calls throw; none: nothing is lost.

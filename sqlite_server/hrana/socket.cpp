@@ -34,7 +34,8 @@ std::string error_message(std::int32_t request, const Refused& error) {
 }
 
 std::string ok_message(std::int32_t request, std::string_view response) {
-  return fmt::format(R"({{"type":"response_ok","request_id":{},"response":{{"type":"{}"}}}})", request, response);
+  return fmt::format(R"({{"type":"response_ok","request_id":{},"response":{{"type":"{}"}}}})",
+                     request, response);
 }
 
 }  // namespace
@@ -101,7 +102,9 @@ struct Socket::Channel {
   Moment idle_since;
 };
 
-void Socket::Channel::respond(Request& request, const Waiting& own, Body& body) { stream.respond(request, *own.permit, body); }
+void Socket::Channel::respond(Request& request, const Waiting& own, Body& body) {
+  stream.respond(request, *own.permit, body);
+}
 
 void Socket::Channel::respond(CloseStream&, const Waiting&, Body& body) {
   cursors.clear();
@@ -117,8 +120,10 @@ void Socket::Channel::respond(OpenCursor& request, const Waiting& own, Body& bod
     const std::size_t bytes = cursor.bytes + entry.size() + sizeof(std::string);
     if (!is_end && (bytes > bytes_max || !cursor.charge.grow_to(bytes))) {
       throw Refused(code::answer_too_large,
-                    fmt::format("the cursor's rows are more than {} bytes (--max-answer-bytes), or fill the server's memory "
-                                "for answers (--max-memory); what was committed is kept; read them in parts, or by POST /v3/cursor",
+                    fmt::format("the cursor's rows are more than {} bytes (--max-answer-bytes), or "
+                                "fill the server's memory "
+                                "for answers (--max-memory); what was committed is kept; read them "
+                                "in parts, or by POST /v3/cursor",
                                 bytes_max));
     }
     cursor.bytes = bytes;
@@ -131,7 +136,8 @@ void Socket::Channel::respond(OpenCursor& request, const Waiting& own, Body& bod
 void Socket::Channel::respond(FetchCursor& request, const Waiting&, Body& body) {
   stream.must_live();
   const auto found = cursors.find(request.cursor);
-  if (found == cursors.end()) throw Refused(code::protocol, fmt::format("cursor {} is not open", request.cursor));
+  if (found == cursors.end())
+    throw Refused(code::protocol, fmt::format("cursor {} is not open", request.cursor));
   BufferedCursor& cursor = found->second;
   body.text += R"({"type":"fetch_cursor","entries":[)";
   for (std::size_t count = 0; count < request.count_max && !cursor.entries.empty(); ++count) {
@@ -163,7 +169,9 @@ std::string Socket::Channel::run(Waiting& own, Shared& shared, Charge& charge) {
   } catch (const Failure& failure) {
     body.text = error_message(own.request, failure.code, failure.what());
   } catch (const std::exception& fault) {
-    stream.lose(Lost(code::internal, fmt::format("INTERNAL_ERROR a request of this stream was broken off: {}", fault.what())));
+    stream.lose(Lost(
+        code::internal,
+        fmt::format("INTERNAL_ERROR a request of this stream was broken off: {}", fault.what())));
     body.text = error_message(own.request, code::internal, stream.lost()->what());
   }
   charge = std::move(body.charge);
@@ -244,7 +252,10 @@ Socket::Output Socket::take(std::string_view message) {
       on(std::get<SocketRequest>(read), std::move(charge), output);
     }
   } catch (const Failure& failure) {
-    violate(failure.status == 503 ? 1013 : failure.code == code::too_large ? 1009 : 1002, failure.what());
+    violate(failure.status == 503             ? 1013
+            : failure.code == code::too_large ? 1009
+                                              : 1002,
+            failure.what());
   }
   return output;
 }
@@ -281,9 +292,11 @@ void Socket::on(SocketRequest& request, Charge charge, Output& output) {
     } else if (auto* open_cursor = std::get_if<OpenCursor>(&request.what)) {
       resolve(open_cursor->batch);
       if (cursors_.contains(open_cursor->cursor))
-        throw Failure(400, code::protocol, fmt::format("cursor_id {} is in use", open_cursor->cursor));
+        throw Failure(400, code::protocol,
+                      fmt::format("cursor_id {} is in use", open_cursor->cursor));
       if (cursors_.size() >= socket_cursors_max)
-        throw Refused("TOO_MANY_CURSORS", fmt::format("{} cursors are open, which is the most", cursors_.size()));
+        throw Refused("TOO_MANY_CURSORS",
+                      fmt::format("{} cursors are open, which is the most", cursors_.size()));
       const std::int32_t stream = open_cursor->stream, cursor = open_cursor->cursor;
       queue(id, stream, std::move(*open_cursor), std::move(charge), output);
       cursors_.emplace(cursor, stream);
@@ -299,9 +312,12 @@ void Socket::on(SocketRequest& request, Charge charge, Output& output) {
 }
 
 void Socket::open_stream(std::int32_t request, std::int32_t stream, Output& output) {
-  if (channels_.contains(stream)) throw Failure(400, code::protocol, fmt::format("stream_id {} is in use", stream));
+  if (channels_.contains(stream))
+    throw Failure(400, code::protocol, fmt::format("stream_id {} is in use", stream));
   if (channels_.size() >= socket_streams_max) {
-    throw Refused("TOO_MANY_STREAMS", fmt::format("{} streams are open on this connection, which is the most", channels_.size()));
+    throw Refused(
+        "TOO_MANY_STREAMS",
+        fmt::format("{} streams are open on this connection, which is the most", channels_.size()));
   }
   const auto& settings = shared_->streams.settings();
   const auto channel = std::make_shared<Channel>(settings.factory, settings.clock());
@@ -319,22 +335,28 @@ void Socket::close_stream(std::int32_t request, std::int32_t stream, Output& out
 
 void Socket::store(std::int32_t request, StoreSql& what, Charge charge, Output& output) {
   const bool is_known = stored_.contains(what.id);
-  if (is_known && version_ != Version::hrana3) throw Failure(400, code::protocol, fmt::format("sql_id {} is in use", what.id));
+  if (is_known && version_ != Version::hrana3)
+    throw Failure(400, code::protocol, fmt::format("sql_id {} is in use", what.id));
   if (what.text.size() > stored_sql_bytes_max) {
-    throw Refused("SQLITE_TOOBIG", fmt::format("a stored text has {} bytes; at most {}", what.text.size(), stored_sql_bytes_max));
+    throw Refused("SQLITE_TOOBIG", fmt::format("a stored text has {} bytes; at most {}",
+                                               what.text.size(), stored_sql_bytes_max));
   }
   if (!is_known && stored_.size() >= socket_stored_sql_max) {
-    throw Refused("SQL_STORE_FULL",
-                  fmt::format("the connection has {} stored texts, which is the most; send close_sql for one", stored_.size()));
+    throw Refused(
+        "SQL_STORE_FULL",
+        fmt::format("the connection has {} stored texts, which is the most; send close_sql for one",
+                    stored_.size()));
   }
   charge.shrink_to(what.text.size());
   stored_.insert_or_assign(what.id, Stored{std::move(what.text), std::move(charge)});
   output.answers.push_back(ok_message(request, "store_sql"));
 }
 
-void Socket::queue(std::int32_t request, std::int32_t stream, Task task, Charge charge, Output& output) {
+void Socket::queue(std::int32_t request, std::int32_t stream, Task task, Charge charge,
+                   Output& output) {
   const auto found = channels_.find(stream);
-  if (found == channels_.end()) throw Refused(code::protocol, fmt::format("stream {} is not open", stream));
+  if (found == channels_.end())
+    throw Refused(code::protocol, fmt::format("stream {} is not open", stream));
   const auto& channel = found->second;
   shared_->unanswered.fetch_add(1);
   const std::lock_guard lock(channel->mutex);
@@ -347,7 +369,9 @@ void Socket::queue(std::int32_t request, std::int32_t stream, Task task, Charge 
 void Socket::resolve(Sql& sql) const {
   if (!sql.id) return;
   const auto found = stored_.find(*sql.id);
-  if (found == stored_.end()) throw Refused("SQL_NOT_STORED", fmt::format("sql_id {} is not stored on this connection", *sql.id));
+  if (found == stored_.end())
+    throw Refused("SQL_NOT_STORED",
+                  fmt::format("sql_id {} is not stored on this connection", *sql.id));
   sql = Sql{found->second.text, {}};
 }
 
@@ -364,7 +388,8 @@ void Socket::resolve(Request& request) const {
 
 std::int32_t Socket::stream_of(std::int32_t cursor) const {
   const auto found = cursors_.find(cursor);
-  if (found == cursors_.end()) throw Refused(code::protocol, fmt::format("cursor {} is not open", cursor));
+  if (found == cursors_.end())
+    throw Refused(code::protocol, fmt::format("cursor {} is not open", cursor));
   return found->second;
 }
 
@@ -374,7 +399,9 @@ Socket::Output Socket::tick() {
   Output output;
   for (auto& [id, channel] : channels_) {
     const std::lock_guard lock(channel->mutex);
-    if (channel->is_running || !channel->in_transaction || now - channel->idle_since < settings.transaction_idle_timeout) continue;
+    if (channel->is_running || !channel->in_transaction ||
+        now - channel->idle_since < settings.transaction_idle_timeout)
+      continue;
     channel->loss = Streams::silence(settings);
     channel->is_running = true;
     output.jobs.push_back(Job(shared_, channel));

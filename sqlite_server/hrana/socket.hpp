@@ -38,7 +38,8 @@ struct Identity {
   Principal principal;
   Permit permit;
 };
-using Login = std::function<std::variant<Identity, Refused>(const std::optional<std::string>& token)>;
+using Login =
+    std::function<std::variant<Identity, Refused>(const std::optional<std::string>& token)>;
 
 class Socket {
   struct Shared;
@@ -62,13 +63,15 @@ class Socket {
 
    private:
     friend class Socket;
-    Job(std::shared_ptr<Shared> shared, std::shared_ptr<Channel> channel) : shared_(std::move(shared)), channel_(std::move(channel)) {}
+    Job(std::shared_ptr<Shared> shared, std::shared_ptr<Channel> channel)
+        : shared_(std::move(shared)), channel_(std::move(channel)) {}
     std::shared_ptr<Shared> shared_;
     std::shared_ptr<Channel> channel_;
   };
   struct Violation {
-    int close_code = 1002;  // also 1008: hello refused; 1009: message too large; 1013: no memory for it now
-    std::string reason;     // at most 123 bytes
+    int close_code =
+        1002;  // also 1008: hello refused; 1009: message too large; 1013: no memory for it now
+    std::string reason;  // at most 123 bytes
   };
   struct Output {
     std::vector<std::string> answers;    // send these in this order, at once

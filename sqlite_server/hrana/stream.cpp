@@ -39,9 +39,10 @@ class ResultRows : public RowSink {
     if (!begun_) columns({});
     body_.text += "],";
     append_counts(body_.text, outcome, RowidForm::text);
-    fmt::format_to(std::back_inserter(body_.text),
-                   R"(,"replication_index":null,"rows_read":{},"rows_written":{},"query_duration_ms":{:.3f}}})", outcome.rows_read,
-                   outcome.rows_written, outcome.milliseconds);
+    fmt::format_to(
+        std::back_inserter(body_.text),
+        R"(,"replication_index":null,"rows_read":{},"rows_written":{},"query_duration_ms":{:.3f}}})",
+        outcome.rows_read, outcome.rows_written, outcome.milliseconds);
     body_.count();
   }
 
@@ -52,7 +53,8 @@ class ResultRows : public RowSink {
 
 class ResultSteps : public StepSink {
  public:
-  ResultSteps(const Batch& batch, Body& body) : batch_(batch), body_(body), mark_(body.text.size()), errors_(batch.steps.size(), "null") {}
+  ResultSteps(const Batch& batch, Body& body)
+      : batch_(batch), body_(body), mark_(body.text.size()), errors_(batch.steps.size(), "null") {}
 
   void skipped(std::size_t step) override {
     separate(step);
@@ -101,7 +103,8 @@ class ResultSteps : public StepSink {
 
 class CursorSteps : public StepSink, private RowSink {
  public:
-  CursorSteps(const Batch& batch, RowidForm form, const EntrySink& sink) : batch_(batch), form_(form), sink_(sink) {}
+  CursorSteps(const Batch& batch, RowidForm form, const EntrySink& sink)
+      : batch_(batch), form_(form), sink_(sink) {}
 
   void skipped(std::size_t) override {}
   RowSink& begin(std::size_t step) override {
@@ -179,8 +182,9 @@ class PlainRows : public RowSink {
     if (!begun_) columns({});
     body_.text += "],";
     append_counts(body_.text, outcome, RowidForm::number);
-    fmt::format_to(std::back_inserter(body_.text), R"(,"rows_read":{},"rows_written":{},"query_duration_ms":{:.3f}}}}})", outcome.rows_read,
-                   outcome.rows_written, outcome.milliseconds);
+    fmt::format_to(std::back_inserter(body_.text),
+                   R"(,"rows_read":{},"rows_written":{},"query_duration_ms":{:.3f}}}}})",
+                   outcome.rows_read, outcome.rows_written, outcome.milliseconds);
     body_.count();
   }
 
@@ -198,18 +202,23 @@ class NoRows : public RowSink {
 Failure failure_of(const Lost& lost) { return Failure(400, lost.code, lost.what()); }
 
 void must_fit(std::size_t bytes, std::size_t bytes_max, std::string_view what) {
-  if (bytes > bytes_max) throw Refused("SQLITE_TOOBIG", fmt::format("{} has {} bytes; at most {}", what, bytes, bytes_max));
+  if (bytes > bytes_max)
+    throw Refused("SQLITE_TOOBIG",
+                  fmt::format("{} has {} bytes; at most {}", what, bytes, bytes_max));
 }
 
 void must_fit(const Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) must_fit(text->size(), value_bytes_max, "a value");
-  if (const auto* blob = std::get_if<Blob>(&value)) must_fit(blob->bytes.size(), value_bytes_max, "a value");
+  if (const auto* text = std::get_if<std::string>(&value))
+    must_fit(text->size(), value_bytes_max, "a value");
+  if (const auto* blob = std::get_if<Blob>(&value))
+    must_fit(blob->bytes.size(), value_bytes_max, "a value");
 }
 
 // Follows which texts would be stored by each request, before anything has run.
 class StoreCheck {
  public:
-  StoreCheck(const std::map<std::int32_t, std::string>& stored, Version version) : version_(version) {
+  StoreCheck(const std::map<std::int32_t, std::string>& stored, Version version)
+      : version_(version) {
     for (const auto& [id, text] : stored) ids_.insert(id);
   }
 
@@ -222,7 +231,10 @@ class StoreCheck {
   void operator()(const Describe& request) { must_know(request.sql); }
   void operator()(const StoreSql& request) {
     if (ids_.insert(request.id).second || version_ == Version::hrana3) return;
-    throw Failure(400, code::protocol, fmt::format("store_sql: sql_id {} is in use; send close_sql first, or use version 3", request.id));
+    throw Failure(
+        400, code::protocol,
+        fmt::format("store_sql: sql_id {} is in use; send close_sql first, or use version 3",
+                    request.id));
   }
   void operator()(const CloseSql& request) { ids_.erase(request.id); }
   void operator()(const GetAutocommit&) {}
@@ -231,7 +243,9 @@ class StoreCheck {
  private:
   void must_know(const Sql& sql) const {
     if (!sql.id || ids_.contains(*sql.id)) return;
-    throw Failure(400, code::protocol, fmt::format("sql_id {} is not stored in this stream; send store_sql first", *sql.id));
+    throw Failure(
+        400, code::protocol,
+        fmt::format("sql_id {} is not stored in this stream; send store_sql first", *sql.id));
   }
 
   std::set<std::int32_t> ids_;
@@ -244,7 +258,9 @@ void Stream::check(const std::vector<Request>& requests, Version version) const 
   StoreCheck store(stored_, version);
   for (std::size_t at = 0; at < requests.size(); ++at) {
     if (std::holds_alternative<Close>(requests[at]) && at + 1 != requests.size()) {
-      throw Failure(400, code::protocol, fmt::format("requests[{}] is \"close\"; only the last request may close the stream", at));
+      throw Failure(
+          400, code::protocol,
+          fmt::format("requests[{}] is \"close\"; only the last request may close the stream", at));
     }
     std::visit(store, requests[at]);
   }
@@ -292,13 +308,15 @@ FileSession& Stream::file() {
   return *file_;
 }
 
-std::string_view Stream::text_of(const Sql& sql, std::size_t bytes_max, std::string_view limit_name) const {
+std::string_view Stream::text_of(const Sql& sql, std::size_t bytes_max,
+                                 std::string_view limit_name) const {
   if (!sql.id) {
     must_fit(sql.text.size(), bytes_max, limit_name);
     return sql.text;
   }
   const auto found = stored_.find(*sql.id);
-  if (found == stored_.end()) throw Refused("SQL_NOT_STORED", fmt::format("sql_id {} is not stored in this stream", *sql.id));
+  if (found == stored_.end())
+    throw Refused("SQL_NOT_STORED", fmt::format("sql_id {} is not stored in this stream", *sql.id));
   return found->second;
 }
 
@@ -314,7 +332,8 @@ void Stream::run_steps(Batch& batch, const Permit& permit, StepSink& sink) {
   std::vector<Ran> ran(batch.steps.size(), Ran::skipped);
   for (std::size_t at = 0; at < batch.steps.size(); ++at) {
     Step& step = batch.steps[at];
-    if (step.condition && !holds(*step.condition, ran, [this] { return !file_ || file_->is_autocommit(); })) {
+    if (step.condition &&
+        !holds(*step.condition, ran, [this] { return !file_ || file_->is_autocommit(); })) {
       sink.skipped(at);
       continue;
     }
@@ -336,7 +355,8 @@ std::vector<std::string_view> Stream::transaction_texts(const Batch& batch) cons
   std::vector<std::string_view> texts;
   for (const Step& step : batch.steps) {
     if (step.stmt.sql.id && !stored_.contains(*step.stmt.sql.id)) return {};
-    texts.push_back(step.stmt.sql.id ? stored_.at(*step.stmt.sql.id) : std::string_view(step.stmt.sql.text));
+    texts.push_back(step.stmt.sql.id ? stored_.at(*step.stmt.sql.id)
+                                     : std::string_view(step.stmt.sql.text));
   }
   if (!is_one_transaction(batch, texts)) texts.clear();
   return texts;
@@ -371,8 +391,10 @@ void Stream::cursor(Batch& batch, const Permit& permit, RowidForm form, const En
 void Stream::store(const StoreSql& request) {
   must_fit(request.text.size(), stored_sql_bytes_max, "a stored text");
   if (stored_.size() >= stored_sql_max && !stored_.contains(request.id)) {
-    throw Refused("SQL_STORE_FULL",
-                  fmt::format("the stream has {} stored texts, which is the most; send close_sql for one", stored_.size()));
+    throw Refused(
+        "SQL_STORE_FULL",
+        fmt::format("the stream has {} stored texts, which is the most; send close_sql for one",
+                    stored_.size()));
   }
   stored_.insert_or_assign(request.id, request.text);
 }
@@ -389,17 +411,22 @@ void Stream::respond(Request& request, const Permit& permit, Body& body) {
     batch(*batch_request, permit, body);
     out += '}';
   } else if (const auto* sequence = std::get_if<Sequence>(&request)) {
-    guarded([&] { file().sequence(text_of(sequence->sql, sequence_bytes_max, "the sequence's text"), permit); });
+    guarded([&] {
+      file().sequence(text_of(sequence->sql, sequence_bytes_max, "the sequence's text"), permit);
+    });
     out += R"({"type":"sequence"})";
   } else if (const auto* describe = std::get_if<Describe>(&request)) {
     guarded([&] {
       out += R"({"type":"describe","result":)";
-      append_description(out, file().describe(text_of(describe->sql, text_bytes_max, "the statement's text"), permit));
+      append_description(
+          out,
+          file().describe(text_of(describe->sql, text_bytes_max, "the statement's text"), permit));
       out += '}';
       body.count();
     });
   } else if (std::holds_alternative<GetAutocommit>(request)) {
-    out += in_transaction() ? R"({"type":"get_autocommit","is_autocommit":false})" : R"({"type":"get_autocommit","is_autocommit":true})";
+    out += in_transaction() ? R"({"type":"get_autocommit","is_autocommit":false})"
+                            : R"({"type":"get_autocommit","is_autocommit":true})";
   } else if (const auto* store_request = std::get_if<StoreSql>(&request)) {
     store(*store_request);
     out += R"({"type":"store_sql"})";
@@ -461,8 +488,10 @@ void Stream::plain(std::vector<Stmt>& statements, const Permit& permit, Body& bo
   for (std::size_t at = 0; at < statements.size(); ++at) {
     const std::string word = first_word(statements[at].sql.text);
     if (!is_transaction_word(word)) continue;
-    throw Failure(400, code::protocol,
-                  fmt::format("statements[{}] is {}: the statements of this call are one transaction already", at, text::upper(word)));
+    throw Failure(
+        400, code::protocol,
+        fmt::format("statements[{}] is {}: the statements of this call are one transaction already",
+                    at, text::upper(word)));
   }
   try {
     guarded([&] { run_plain(statements, permit, body); });
@@ -493,7 +522,9 @@ bool Stream::in_transaction() {
   return in;
 }
 
-bool Stream::keeps() { return in_transaction() || !stored_.empty() || (file_ && file_->keeps_settings()); }
+bool Stream::keeps() {
+  return in_transaction() || !stored_.empty() || (file_ && file_->keeps_settings());
+}
 
 void Stream::lose(const Lost& why) noexcept {
   if (lost_) return;

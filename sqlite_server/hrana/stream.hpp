@@ -91,7 +91,8 @@ class Stream {
   template <class Work>
   void guarded(const Work& work);
   FileSession& file();
-  std::string_view text_of(const Sql& sql, std::size_t bytes_max, std::string_view limit_name) const;
+  std::string_view text_of(const Sql& sql, std::size_t bytes_max,
+                           std::string_view limit_name) const;
   Outcome run_statement(Stmt& stmt, const Permit& permit, RowSink& rows);
   void run_steps(Batch& batch, const Permit& permit, StepSink& sink);
   void run_plain(std::vector<Stmt>& statements, const Permit& permit, Body& body);

@@ -20,7 +20,8 @@ void append_big_endian(std::string& out, std::uint64_t number) {
 
 std::uint64_t big_endian(std::string_view bytes) {
   std::uint64_t number = 0;
-  for (const char byte : bytes.substr(0, 8)) number = number << 8 | static_cast<unsigned char>(byte);
+  for (const char byte : bytes.substr(0, 8))
+    number = number << 8 | static_cast<unsigned char>(byte);
   return number;
 }
 
@@ -35,23 +36,29 @@ bool same_bytes(std::string_view one, std::string_view other) {
 
 Failure expired() {
   return Failure(400, code::expired,
-                 "STREAM_EXPIRED the stream is no longer known here: it was silent for too long, or the server has been started anew. A "
+                 "STREAM_EXPIRED the stream is no longer known here: it was silent for too long, "
+                 "or the server has been started anew. A "
                  "transaction that was open in it was rolled back. Begin again without a baton");
 }
 
 Failure reused() {
-  return Failure(400, code::reused, "BATON_REUSED this baton was used before; the stream goes on with the one of its last answer");
+  return Failure(400, code::reused,
+                 "BATON_REUSED this baton was used before; the stream goes on with the one of its "
+                 "last answer");
 }
 
 }  // namespace
 
 Streams::Taken::~Taken() {
   if (!stream_) return;
-  stream_->lose(Lost(code::internal, "INTERNAL_ERROR a request of this stream was broken off; its transaction was rolled back"));
+  stream_->lose(Lost(
+      code::internal,
+      "INTERNAL_ERROR a request of this stream was broken off; its transaction was rolled back"));
   streams_->keep_lost(*this);
 }
 
-Streams::Streams(StreamSettings settings) : settings_(std::move(settings)), budget_(settings_.memory_bytes_max) {}
+Streams::Streams(StreamSettings settings)
+    : settings_(std::move(settings)), budget_(settings_.memory_bytes_max) {}
 
 std::string Streams::baton_of(StreamId id, std::uint64_t turn) const {
   std::string bytes;
@@ -80,10 +87,14 @@ void Streams::forget(StreamId id, Dropped& dropped) {
 }
 
 void Streams::must_have_room() const {
-  const bool may_forget = std::any_of(lists_.begin(), lists_.begin() + 3, [](const auto& list) { return !list.empty(); });
+  const bool may_forget = std::any_of(lists_.begin(), lists_.begin() + 3,
+                                      [](const auto& list) { return !list.empty(); });
   if (records_.size() < settings_.records_max || may_forget) return;
-  throw Failure(503, code::busy,
-                fmt::format("SERVER_BUSY {} streams are open, which is the most (--max-streams); send it again later", records_.size()));
+  throw Failure(
+      503, code::busy,
+      fmt::format(
+          "SERVER_BUSY {} streams are open, which is the most (--max-streams); send it again later",
+          records_.size()));
 }
 
 // Drops what costs least first: the name that a cursor was given, then texts and settings, then the
@@ -91,7 +102,10 @@ void Streams::must_have_room() const {
 void Streams::make_room(Dropped& dropped) {
   while (records_.size() >= settings_.records_max) {
     must_have_room();
-    forget(std::find_if(lists_.begin(), lists_.begin() + 3, [](const auto& list) { return !list.empty(); })->front(), dropped);
+    forget(std::find_if(lists_.begin(), lists_.begin() + 3,
+                        [](const auto& list) { return !list.empty(); })
+               ->front(),
+           dropped);
   }
 }
 
@@ -122,10 +136,12 @@ Streams::Taken Streams::take(const std::optional<std::string>& baton, const Prin
     if (found == records_.end()) throw expired();
     Record& record = found->second;
     if (record.principal != principal)
-      throw Failure(401, code::other_principal, "AUTH_WRONG_TOKEN the baton belongs to another token's stream");
+      throw Failure(401, code::other_principal,
+                    "AUTH_WRONG_TOKEN the baton belongs to another token's stream");
     if (record.lost) throw Failure(400, record.lost->code, record.lost->what());
     if (record.state == State::in_use || turn != record.turn) throw reused();
-    taken.stream_ = record.stream ? std::move(record.stream) : std::make_unique<Stream>(settings_.factory);
+    taken.stream_ =
+        record.stream ? std::move(record.stream) : std::make_unique<Stream>(settings_.factory);
     move_to(id, record, State::in_use);
     taken.id_ = id;
     taken.losses_ = losses_;
@@ -154,7 +170,9 @@ std::optional<std::string> Streams::settle(Taken& taken, bool next_turn) {
     stream.lose(*why);
     stream.must_live();
   }
-  const State state = in_transaction ? State::transaction : stream.keeps() ? State::kept : State::bare;
+  const State state = in_transaction   ? State::transaction
+                      : stream.keeps() ? State::kept
+                                       : State::bare;
   if (state != State::bare) stream.answered();
   Dropped dropped;
   const std::lock_guard lock(mutex_);
@@ -206,7 +224,8 @@ void Streams::keep_lost(Taken& taken) noexcept {
   move_to(taken.id_, found->second, State::lost);
 }
 
-void Streams::lose_streams(std::vector<std::pair<StreamId, std::unique_ptr<Stream>>> streams, const Lost& why) {
+void Streams::lose_streams(std::vector<std::pair<StreamId, std::unique_ptr<Stream>>> streams,
+                           const Lost& why) {
   for (auto& [id, stream] : streams) {
     stream->lose(why);
     const std::lock_guard lock(mutex_);
@@ -237,10 +256,10 @@ void Streams::lose_all(const Lost& why) {
 }
 
 Lost Streams::silence(const StreamSettings& settings) {
-  return Lost(code::timeout,
-              fmt::format("TRANSACTION_TIMEOUT the transaction was silent for {} ms (--transaction-idle-timeout) and was rolled back; "
-                          "nothing of it was written",
-                          settings.transaction_idle_timeout.count()));
+  return Lost(code::timeout, fmt::format("TRANSACTION_TIMEOUT the transaction was silent for {} ms "
+                                         "(--transaction-idle-timeout) and was rolled back; "
+                                         "nothing of it was written",
+                                         settings.transaction_idle_timeout.count()));
 }
 
 void Streams::tick() {
@@ -261,7 +280,8 @@ void Streams::tick() {
     }
     for (const State state : {State::bare, State::kept, State::lost}) {
       auto& list = list_of(state);
-      while (!list.empty() && now - records_.at(list.front()).since >= settings_.kept_for) forget(list.front(), dropped);
+      while (!list.empty() && now - records_.at(list.front()).since >= settings_.kept_for)
+        forget(list.front(), dropped);
     }
   }
   lose_streams(std::move(silent), why);
@@ -270,7 +290,12 @@ void Streams::tick() {
 Streams::Counts Streams::counts() const {
   const std::lock_guard lock(mutex_);
   const auto size = [&](State state) { return lists_[static_cast<std::size_t>(state)].size(); };
-  Counts counts{size(State::transaction), size(State::kept), size(State::bare), size(State::lost), 0, lost_so_far_};
+  Counts counts{size(State::transaction),
+                size(State::kept),
+                size(State::bare),
+                size(State::lost),
+                0,
+                lost_so_far_};
   counts.in_use = records_.size() - counts.transactions - counts.kept - counts.bare - counts.lost;
   return counts;
 }

@@ -65,7 +65,8 @@ class Streams {
 
    private:
     friend class Streams;
-    Taken(Streams& streams, Principal principal) : streams_(&streams), principal_(std::move(principal)) {}
+    Taken(Streams& streams, Principal principal)
+        : streams_(&streams), principal_(std::move(principal)) {}
     Streams* streams_;
     Principal principal_;
     std::unique_ptr<Stream> stream_;  // none: given back, or moved from
@@ -117,7 +118,8 @@ class Streams {
     std::optional<Lost> lost;
     std::list<StreamId>::iterator place{};
   };
-  using Dropped = std::vector<std::unique_ptr<Stream>>;  // destroyed, and so rolled back, after the lock is released
+  using Dropped = std::vector<std::unique_ptr<Stream>>;  // destroyed, and so rolled back, after the
+                                                         // lock is released
 
   std::string baton_of(StreamId id, std::uint64_t turn) const;
   std::list<StreamId>& list_of(State state) { return lists_[static_cast<std::size_t>(state)]; }
@@ -128,7 +130,8 @@ class Streams {
   StreamId add_record(const Principal& principal, Dropped& dropped);
   std::optional<std::string> settle(Taken& taken, bool next_turn);
   void keep_lost(Taken& taken) noexcept;
-  void lose_streams(std::vector<std::pair<StreamId, std::unique_ptr<Stream>>> streams, const Lost& why);
+  void lose_streams(std::vector<std::pair<StreamId, std::unique_ptr<Stream>>> streams,
+                    const Lost& why);
 
   const StreamSettings settings_;
   Budget budget_;

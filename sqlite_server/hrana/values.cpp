@@ -10,14 +10,17 @@ namespace termgate::hrana {
 
 namespace {
 
-constexpr std::string_view base64_alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-constexpr std::string_view base64url_alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+constexpr std::string_view base64_alphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::string_view base64url_alphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 // The six bits of each character; 64: not in the alphabet.
 constexpr std::array<std::uint8_t, 256> bits_of(std::string_view alphabet) {
   std::array<std::uint8_t, 256> bits{};
   bits.fill(64);
-  for (std::size_t at = 0; at < alphabet.size(); ++at) bits[static_cast<unsigned char>(alphabet[at])] = static_cast<std::uint8_t>(at);
+  for (std::size_t at = 0; at < alphabet.size(); ++at)
+    bits[static_cast<unsigned char>(alphabet[at])] = static_cast<std::uint8_t>(at);
   return bits;
 }
 
@@ -25,7 +28,9 @@ void append_encoded(std::string& out, std::string_view bytes, std::string_view a
   const std::size_t start = out.size();
   out.resize(start + (bytes.size() * 4 + 2) / 3);
   char* to = out.data() + start;
-  const auto byte = [&](std::size_t at) { return static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at])); };
+  const auto byte = [&](std::size_t at) {
+    return static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at]));
+  };
   std::size_t at = 0;
   for (; at + 3 <= bytes.size(); at += 3) {
     const std::uint32_t three = byte(at) << 16 | byte(at + 1) << 8 | byte(at + 2);
@@ -37,7 +42,8 @@ void append_encoded(std::string& out, std::string_view bytes, std::string_view a
   for (int shift = 18; shift >= (two ? 6 : 12); shift -= 6) *to++ = alphabet[rest >> shift & 63];
 }
 
-std::optional<std::string> decoded(std::string_view text, const std::array<std::uint8_t, 256>& bits) {
+std::optional<std::string> decoded(std::string_view text,
+                                   const std::array<std::uint8_t, 256>& bits) {
   if (text.size() % 4 == 1) return std::nullopt;
   std::string bytes;
   bytes.reserve(text.size() * 3 / 4);
@@ -140,14 +146,17 @@ void append_float(std::string& out, double number) {
   if (text.find_first_of(".e") == std::string_view::npos) out += ".0";
 }
 
-void append_base64(std::string& out, std::string_view bytes) { append_encoded(out, bytes, base64_alphabet); }
+void append_base64(std::string& out, std::string_view bytes) {
+  append_encoded(out, bytes, base64_alphabet);
+}
 
 void append_value(std::string& out, const ValueView& value) {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) {
     out += R"({"type":"integer","value":")";
     append_number(out, *integer);
     out += "\"}";
-  } else if (const auto* number = std::get_if<double>(&value); number != nullptr && std::isfinite(*number)) {
+  } else if (const auto* number = std::get_if<double>(&value);
+             number != nullptr && std::isfinite(*number)) {
     // JSON has no infinity, so it is sent as NULL: clients in typed languages do not accept null as
     // a float.
     out += R"({"type":"float","value":)";

@@ -54,12 +54,14 @@ std::optional<std::string> text_of(const std::optional<WriteId>& write_id) {
 // enough.
 void need_lease(const Rows& rows, const Scope& scope, Term term, const std::string& owner) {
   const auto held = convert_first<bool>(rows, [&](const auto& row) {
-    return row["owner_id"].as_text() == owner && row["term"].as_int() == term.value() && !row["released_at_ms"].as_optional_int() &&
-           row["remaining_ms"].as_int() > 0;
+    return row["owner_id"].as_text() == owner && row["term"].as_int() == term.value() &&
+           !row["released_at_ms"].as_optional_int() && row["remaining_ms"].as_int() > 0;
   });
   if (held.value_or(false)) return;
-  throw LeaseLost(fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: nothing was written, stop leading",
-                              scope.name(), term.value(), owner));
+  throw LeaseLost(
+      fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: nothing was "
+                  "written, stop leading",
+                  scope.name(), term.value(), owner));
 }
 
 // How one attempt of a write ended. fence_behind: the database shows a fence lower than this
@@ -71,8 +73,8 @@ struct Attempt {
 
 // The check (or the claim of the write id) comes first, so that it holds its lock before the work
 // reads anything it relies on.
-Attempt write_once(DatabaseState& state, const Scope& scope, Term term, const std::function<void(Transaction&)>& work,
-                   const WriteOptions& options) {
+Attempt write_once(DatabaseState& state, const Scope& scope, Term term,
+                   const std::function<void(Transaction&)>& work, const WriteOptions& options) {
   Attempt attempt{Attempt::End::committed, 0, state.memory.highest(scope.name())};
   detail::TransactOptions transact{.isolation = options.isolation, .timeout = options.timeout};
   // A term below what this process remembers must be compared with the fence itself.
@@ -82,7 +84,8 @@ Attempt write_once(DatabaseState& state, const Scope& scope, Term term, const st
     TransactionState open{state, session, scope, term};
     Transaction transaction = open.handle();
     if (options.write_id) {
-      const Rows claimed = open.call(Call::claim_write, scope.name(), term.value(), options.write_id->text());
+      const Rows claimed =
+          open.call(Call::claim_write, scope.name(), term.value(), options.write_id->text());
       const auto claim = detail::only_row(claimed);
       attempt.fence = claim["fence"].as_int();
       if (!claim["fresh"].as_bool()) {
@@ -90,7 +93,8 @@ Attempt write_once(DatabaseState& state, const Scope& scope, Term term, const st
         return;
       }
     } else {
-      attempt.fence = TERMGATE_PLANTED(library_check) ? std::max(term.value(), attempt.remembered) : session.fence().value_or(0);
+      attempt.fence = TERMGATE_PLANTED(library_check) ? std::max(term.value(), attempt.remembered)
+                                                      : session.fence().value_or(0);
       if (attempt.fence == 0) attempt.fence = transaction.check(scope, term).value();
     }
     // Finding out why takes a separate call, after the rollback.
@@ -103,7 +107,8 @@ Attempt write_once(DatabaseState& state, const Scope& scope, Term term, const st
     // If a callback swallowed an error, its write must not count as committed: PostgreSQL then
     // answers COMMIT with ROLLBACK, without an error.
     if (open.failed) std::rethrow_exception(open.failed);
-    if (options.lease_owner) need_lease(open.call(Call::lease, scope.name()), scope, term, *options.lease_owner);
+    if (options.lease_owner)
+      need_lease(open.call(Call::lease, scope.name()), scope, term, *options.lease_owner);
   };
   state.audited([&] { state.driver->transact(transact, in_transaction); });
   return attempt;
@@ -115,15 +120,19 @@ Database Database::open(std::string_view url, OpenOptions options) {
   auto state = std::make_shared<DatabaseState>();
   state->driver = detail::open_driver(url, options);
   state->stats.log = options.lease_log;
-  state->holding = std::make_unique<detail::LeaseHolding>(std::string(url), options, *state->driver, state->stats);
+  state->holding = std::make_unique<detail::LeaseHolding>(std::string(url), options, *state->driver,
+                                                          state->stats);
   state->options = std::move(options);
   return Database(std::move(state));
 }
 
 std::string_view Database::kind() const noexcept { return state_->driver->kind(); }
-std::size_t Database::payload_limit() const noexcept { return state_->driver->payload_limits().bytes_max; }
+std::size_t Database::payload_limit() const noexcept {
+  return state_->driver->payload_limits().bytes_max;
+}
 
-Wrote Database::write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const WriteOptions& options) {
+Wrote Database::write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work,
+                      const WriteOptions& options) {
   if (options.write_id) state_->try_raise(scope, term, *options.write_id, options.timeout);
   else state_->raise_ahead(scope, term, options.timeout);
   // Each round is a transaction of its own. A conflict is repeated as often as the caller allows. A
@@ -144,31 +153,38 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
   }
 }
 
-Rows Database::execute_values(const Scope& scope, Term term, std::string_view sql, std::span<const Value> values) {
+Rows Database::execute_values(const Scope& scope, Term term, std::string_view sql,
+                              std::span<const Value> values) {
   state_->raise_ahead(scope, term, {});
   if (state_->memory.highest(scope.name()) <= term.value()) {
     const auto attempt = [&] { return state_->driver->execute({scope, term}, sql, values); };
     if (auto rows = state_->audited(attempt)) return *std::move(rows);
   }
   Rows rows;
-  write(scope, term, [&](Transaction& transaction) { rows = transaction.exec_values(sql, values); });
+  write(scope, term,
+        [&](Transaction& transaction) { rows = transaction.exec_values(sql, values); });
   return rows;
 }
 
-SequenceNo Database::append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options) {
+SequenceNo Database::append(const Stream& stream, Term term, std::string_view payload,
+                            const AppendOptions& options) {
   state_->check_payload(payload);
   // With a write id, the id is looked up before the term is compared.
   if (!options.write_id) state_->check_before_append(stream, options.scope, term);
-  const Rows rows = state_->run(Call::append, stream.name(), term.value(), BytesView{payload}, number_of(options.expected),
-                                name_of(options.scope), text_of(options.write_id));
+  const Rows rows =
+      state_->run(Call::append, stream.name(), term.value(), BytesView{payload},
+                  number_of(options.expected), name_of(options.scope), text_of(options.write_id));
   // With a write id, the answer may be about a write of long ago.
   if (options.scope && !options.write_id) state_->memory.saw(options.scope->name(), term.value());
   return SequenceNo(rows.one()[0].as_int());
 }
 
-SequenceNo Database::append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads, const AppendOptions& options,
+SequenceNo Database::append_many(const Stream& stream, Term term,
+                                 const std::vector<std::string>& payloads,
+                                 const AppendOptions& options,
                                  const std::vector<WriteId>& write_ids) {
-  if (options.write_id) throw InvalidInput("TG005 a batch takes a write id for each of its writes, not one for all");
+  if (options.write_id)
+    throw InvalidInput("TG005 a batch takes a write id for each of its writes, not one for all");
   if (payloads.empty()) throw InvalidInput("TG005 a batch needs at least one payload");
   std::size_t bytes = 0;
   for (const auto& payload : payloads) {
@@ -176,11 +192,14 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
     bytes += payload.size();
   }
   if (bytes > payload_limit()) {
-    throw InvalidInput(fmt::format("TG005 a batch of {} bytes is over the limit of {}: append it in parts", bytes, payload_limit()));
+    throw InvalidInput(
+        fmt::format("TG005 a batch of {} bytes is over the limit of {}: append it in parts", bytes,
+                    payload_limit()));
   }
   if (!write_ids.empty() && write_ids.size() != payloads.size()) {
     throw InvalidInput(
-        fmt::format("TG005 {} write ids for {} payloads: a batch takes one for each, or none", write_ids.size(), payloads.size()));
+        fmt::format("TG005 {} write ids for {} payloads: a batch takes one for each, or none",
+                    write_ids.size(), payloads.size()));
   }
   if (write_ids.empty()) state_->check_before_append(stream, options.scope, term);
   Value ids;
@@ -189,27 +208,31 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
     for (const WriteId& id : write_ids) texts.emplace_back(id.text());
     ids = Value(std::move(texts));
   }
-  const Rows rows = state_->run(Call::append_many, stream.name(), term.value(), BytesArrayView{payloads}, number_of(options.expected),
-                                name_of(options.scope), std::move(ids));
+  const Rows rows =
+      state_->run(Call::append_many, stream.name(), term.value(), BytesArrayView{payloads},
+                  number_of(options.expected), name_of(options.scope), std::move(ids));
   if (options.scope && write_ids.empty()) state_->memory.saw(options.scope->name(), term.value());
   return SequenceNo(rows.one()[0].as_int());
 }
 
 Term Database::check(const Scope& scope, Term term) { return Term(state_->check(scope, term)); }
 
-SealReceipt Database::seal(const Scope& scope, Term term, std::optional<milliseconds> grace, const std::optional<std::string>& actor,
+SealReceipt Database::seal(const Scope& scope, Term term, std::optional<milliseconds> grace,
+                           const std::optional<std::string>& actor,
                            const std::optional<std::string>& reason) {
   const std::int64_t remembered = state_->memory.highest(scope.name());
   // Without a reason it uses the old statement, because the previous version of the schema knows no
   // other.
-  const Rows rows = actor || reason ? state_->run(Call::seal_with_reason, scope.name(), term.value(), milliseconds_of(grace), actor, reason)
-                                    : state_->run(Call::seal, scope.name(), term.value(), milliseconds_of(grace));
+  const Rows rows =
+      actor || reason ? state_->run(Call::seal_with_reason, scope.name(), term.value(),
+                                    milliseconds_of(grace), actor, reason)
+                      : state_->run(Call::seal, scope.name(), term.value(), milliseconds_of(grace));
   const auto row = detail::only_row(rows);
   const std::int64_t fence = row["fence"].as_int();
   state_->compare_with_memory(scope.name(), fence, remembered);
   state_->memory.saw(scope.name(), fence);
-  return {Term(fence), row["previous"].as_optional_int().value_or(0), static_cast<int>(row["evicted"].as_int()),
-          row["sealed_at_ms"].as_int()};
+  return {Term(fence), row["previous"].as_optional_int().value_or(0),
+          static_cast<int>(row["evicted"].as_int()), row["sealed_at_ms"].as_int()};
 }
 
 // Host, process and eight random digits: a restarted process that gets the same process number must
@@ -218,12 +241,14 @@ const std::string& default_owner() {
   static const std::string owner = [] {
     std::array<char, 256> host{};
     if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-    return fmt::format("{}:{}:{}", host[0] ? host.data() : "localhost", getpid(), WriteId::random().text().substr(0, 8));
+    return fmt::format("{}:{}:{}", host[0] ? host.data() : "localhost", getpid(),
+                       WriteId::random().text().substr(0, 8));
   }();
   return owner;
 }
 
-std::optional<Lease> Database::try_acquire_lease(const Scope& scope, milliseconds ttl, const LeaseOptions& options) {
+std::optional<Lease> Database::try_acquire_lease(const Scope& scope, milliseconds ttl,
+                                                 const LeaseOptions& options) {
   const std::string& owner = options.owner.empty() ? default_owner() : options.owner;
   // Measured from before the request was sent, because the answer may take long to arrive.
   const auto sent = Lease::Clock::now();
@@ -234,18 +259,20 @@ std::optional<Lease> Database::try_acquire_lease(const Scope& scope, millisecond
     for (int attempt = 1;; ++attempt) {
       try {
         return state_->run(Call::acquire_lease, scope.name(), owner, ttl.count(),
-                           options.endpoint.empty() ? Value() : Value(options.endpoint), milliseconds_of(options.grace));
+                           options.endpoint.empty() ? Value() : Value(options.endpoint),
+                           milliseconds_of(options.grace));
       } catch (const Conflict&) {
         if (attempt == 10) throw;
       }
     }
   };
-  const Rows rows = detail::counted(state_->stats, {.kind = LeaseCall::Kind::acquire, .scope = scope.name(), .owner = owner}, ask,
-                                    [](const Rows& answer, LeaseCall& acquired) {
-                                      const bool granted = answer.one()[0].as_bool();
-                                      if (granted) acquired.term = detail::only_row(answer)["term"].as_int();
-                                      return granted;
-                                    });
+  const Rows rows = detail::counted(
+      state_->stats, {.kind = LeaseCall::Kind::acquire, .scope = scope.name(), .owner = owner}, ask,
+      [](const Rows& answer, LeaseCall& acquired) {
+        const bool granted = answer.one()[0].as_bool();
+        if (granted) acquired.term = detail::only_row(answer)["term"].as_int();
+        return granted;
+      });
   const auto row = detail::only_row(rows);
   if (!row["acquired"].as_bool()) {
     state_->stats.contention.note(scope.name(), 1, {});
@@ -261,48 +288,68 @@ std::optional<Lease> Database::try_acquire_lease(const Scope& scope, millisecond
 Lease Database::acquire_lease(const Scope& scope, milliseconds ttl, const LeaseOptions& options) {
   const auto give_up = Lease::Clock::now() + options.wait;
   const auto acquire = [&] { return try_acquire_lease(scope, ttl, options); };
-  if (auto lease = detail::wait_for_lease(*this, *state_->holding, scope, give_up, detail::wait_times_of(kind()), options.stop, acquire))
+  if (auto lease = detail::wait_for_lease(*this, *state_->holding, scope, give_up,
+                                          detail::wait_times_of(kind()), options.stop, acquire))
     return *std::move(lease);
   throw detail::still_anothers(scope, Info(*this).lease(scope));
 }
 
 // Throws LeaseLost if the database does not renew it. The lease is measured from before the
 // request, as for an acquisition.
-Lease Database::renew_lease(const Scope& scope, Term term, const std::string& owner, milliseconds ttl) {
+Lease Database::renew_lease(const Scope& scope, Term term, const std::string& owner,
+                            milliseconds ttl) {
   const auto sent = Lease::Clock::now();
   const Rows rows = detail::counted(
-      state_->stats, {.kind = LeaseCall::Kind::renew, .scope = scope.name(), .owner = owner, .term = term.value()},
-      [&] { return state_->run(Call::renew_lease, scope.name(), owner, term.value(), ttl.count()); },
+      state_->stats,
+      {.kind = LeaseCall::Kind::renew, .scope = scope.name(), .owner = owner, .term = term.value()},
+      [&] {
+        return state_->run(Call::renew_lease, scope.name(), owner, term.value(), ttl.count());
+      },
       [](const Rows& answer, LeaseCall&) { return answer.one()[0].as_bool(); });
   const auto row = detail::only_row(rows);
   if (!row["renewed"].as_bool()) {
     throw LeaseLost(
-        fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: stop leading", scope.name(), term.value(), owner));
+        fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: stop leading",
+                    scope.name(), term.value(), owner));
   }
   std::optional<Lease::Clock::time_point> leave_before;
   if (const auto left = row.int_if_there("leave_in_ms")) leave_before = sent + milliseconds(*left);
   return Lease(scope, term, owner, ttl, sent + ttl, leave_before);
 }
 
-void Database::renew_lease(Lease& lease) { lease = renew_lease(lease.scope(), lease.term(), lease.owner(), lease.ttl()); }
+void Database::renew_lease(Lease& lease) {
+  lease = renew_lease(lease.scope(), lease.term(), lease.owner(), lease.ttl());
+}
 
 bool Database::release_lease(const Scope& scope, Term term, const std::string& owner) {
   const bool released = detail::counted(
-      state_->stats, {.kind = LeaseCall::Kind::release, .scope = scope.name(), .owner = owner, .term = term.value()},
-      [&] { return state_->run(Call::release_lease, scope.name(), owner, term.value()).one()[0].as_bool(); },
+      state_->stats,
+      {.kind = LeaseCall::Kind::release,
+       .scope = scope.name(),
+       .owner = owner,
+       .term = term.value()},
+      [&] {
+        return state_->run(Call::release_lease, scope.name(), owner, term.value())
+            .one()[0]
+            .as_bool();
+      },
       [](bool done, LeaseCall&) { return done; });
   if (released) state_->holding->waiters().hint(scope.name());
   return released;
 }
 
 std::optional<WriteOutcome> Database::outcome(const WriteId& write_id) {
-  return convert_first<WriteOutcome>(state_->read(Call::outcome, write_id.text()), [](const auto& row) {
-    return WriteOutcome{row["scope"].as_text(), Term(row["term"].as_int()), row["stream"].as_optional_text(),
-                        row["sequence_no"].as_optional_int(), row["created_at_ms"].as_int()};
-  });
+  return convert_first<WriteOutcome>(
+      state_->read(Call::outcome, write_id.text()), [](const auto& row) {
+        return WriteOutcome{row["scope"].as_text(), Term(row["term"].as_int()),
+                            row["stream"].as_optional_text(), row["sequence_no"].as_optional_int(),
+                            row["created_at_ms"].as_int()};
+      });
 }
 
-Rows Database::query(std::string_view sql, const std::vector<Value>& values) { return state_->driver->query(sql, values); }
+Rows Database::query(std::string_view sql, const std::vector<Value>& values) {
+  return state_->driver->query(sql, values);
+}
 
 }  // namespace v0
 }  // namespace termgate

@@ -65,17 +65,20 @@ struct DatabaseState {
   // fence; then the memory is dropped. `look` runs Call::fence: inside an open transaction on the
   // transaction's own connection.
   void compare_with_memory(const std::string& scope, std::int64_t fence, std::int64_t remembered);
-  void compare_with_memory(const std::string& scope, std::int64_t fence, std::int64_t remembered, const std::function<Rows()>& look);
+  void compare_with_memory(const std::string& scope, std::int64_t fence, std::int64_t remembered,
+                           const std::function<Rows()>& look);
 
   // Runs only the check.
-  std::int64_t check(const Scope& scope, Term term, std::optional<std::chrono::milliseconds> timeout = {});
+  std::int64_t check(const Scope& scope, Term term,
+                     std::optional<std::chrono::milliseconds> timeout = {});
   // Commits the raise separately, unless this process knows the fence to be at `term` already, so
   // that no exclusive lock lasts as long as a user's transaction.
   void raise_ahead(const Scope& scope, Term term, std::optional<std::chrono::milliseconds> timeout);
   // Raises before a write that may have happened already, under `write_id`. A term that is too low
   // is not yet a refusal, so it is neither thrown nor counted: the write's own claim of the id
   // decides.
-  void try_raise(const Scope& scope, Term term, const WriteId& write_id, std::optional<std::chrono::milliseconds> timeout);
+  void try_raise(const Scope& scope, Term term, const WriteId& write_id,
+                 std::optional<std::chrono::milliseconds> timeout);
   // Called before an append. An append is one statement and raises by itself, so nothing is raised
   // ahead of it: such a raise would stay even if the append were refused. But its answer is a
   // number without a fence, so only the memory of the scope can show that the database has
@@ -98,15 +101,19 @@ struct DatabaseState {
   FenceMemory memory;
   RefusalLog refusals;
   StatsCounter stats;
-  std::unique_ptr<LeaseHolding> holding;  // its threads call the driver, so it is destroyed before the driver
+  std::unique_ptr<LeaseHolding>
+      holding;  // its threads call the driver, so it is destroyed before the driver
 
  private:
   void note(const StaleTerm& stale);
   void report(const Refusals& due) noexcept;
-  std::int64_t check_uncounted(const Scope& scope, Term term, std::optional<std::chrono::milliseconds> timeout);
+  std::int64_t check_uncounted(const Scope& scope, Term term,
+                               std::optional<std::chrono::milliseconds> timeout);
 };
 
-inline DatabaseState& state_of(const Database& database) noexcept { return DatabaseState::of(database); }
+inline DatabaseState& state_of(const Database& database) noexcept {
+  return DatabaseState::of(database);
+}
 
 // One open transaction of a write. On the stack of Database::write(), as long as its callback runs.
 struct TransactionState {

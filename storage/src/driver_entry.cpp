@@ -4,7 +4,9 @@
 
 #include "driver_library.hpp"
 
-extern "C" __attribute__((visibility("default"))) const termgate::detail::DriverLibrary* termgate_driver_library() {
-  static const termgate::detail::DriverLibrary library{TERMGATE_VERSION, termgate::detail::open_driver, termgate::detail::open_fence_feed};
+extern "C" __attribute__((visibility("default"))) const termgate::detail::DriverLibrary*
+termgate_driver_library() {
+  static const termgate::detail::DriverLibrary library{
+      TERMGATE_VERSION, termgate::detail::open_driver, termgate::detail::open_fence_feed};
   return &library;
 }

@@ -1,5 +1,6 @@
-// A driver in a shared library of its own, loaded when a URL first names its database, so that a program on SQLite loads neither libpq nor
-// unixODBC. Only the shared build has them; the static library contains its drivers. Internal.
+// A driver in a shared library of its own, loaded when a URL first names its database, so that a
+// program on SQLite loads neither libpq nor unixODBC. Only the shared build has them; the static
+// library contains its drivers. Internal.
 #pragma once
 
 #include <memory>
@@ -18,12 +19,13 @@ namespace detail {
 struct DriverLibrary {
   const char* version;
   std::unique_ptr<Driver> (*open)(std::string_view url, const OpenOptions& options);
-  std::unique_ptr<FenceFeed> (*open_fence_feed)(std::string_view url, std::string_view schema, std::string_view database,
+  std::unique_ptr<FenceFeed> (*open_fence_feed)(std::string_view url, std::string_view schema,
+                                                std::string_view database,
                                                 std::string_view channel);
 };
 
-// `name`: postgresql or odbc. Loads it once; it stays loaded. Any thread. Throws InvalidInput, which names the file, where it is missing or
-// of another version.
+// `name`: postgresql or odbc. Loads it once; it stays loaded. Any thread. Throws InvalidInput,
+// which names the file, where it is missing or of another version.
 const DriverLibrary& driver_library(const char* name);
 
 }  // namespace detail

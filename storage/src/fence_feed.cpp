@@ -1,5 +1,5 @@
-// Chooses the feed for a database URL. Only PostgreSQL notifies (LISTEN); for the others there is none and
-// the caller polls.
+// Chooses the feed for a database URL. Only PostgreSQL notifies (LISTEN); for the others there is
+// none and the caller polls.
 #include <termgate/detail/fence_feed.hpp>
 #include <termgate/info.hpp>
 
@@ -20,7 +20,8 @@ namespace {
 
 class OnPostgres final : public FenceFeed {
  public:
-  OnPostgres(std::string_view url, std::string_view schema, std::string_view database, std::string_view channel)
+  OnPostgres(std::string_view url, std::string_view schema, std::string_view database,
+             std::string_view channel)
       : feed_(std::string(url), database, std::string(schema), std::string(channel)) {}
   Heard wait(std::chrono::milliseconds at_most) override {
     Heard heard;
@@ -59,14 +60,17 @@ class OnPostgres final : public FenceFeed {
 }  // namespace
 #endif
 
-std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, [[maybe_unused]] std::string_view schema,
-                                           [[maybe_unused]] std::string_view database, [[maybe_unused]] std::string_view channel) {
+std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url,
+                                           [[maybe_unused]] std::string_view schema,
+                                           [[maybe_unused]] std::string_view database,
+                                           [[maybe_unused]] std::string_view channel) {
   // These databases do not notify.
   for (const std::string_view silent : {"sqlite:", "sqlserver:", "odbc:"}) {
     if (url.starts_with(silent)) return nullptr;
   }
 #ifdef TERMGATE_WITH_POSTGRES
-  if (url.starts_with("postgresql:") || url.starts_with("postgres:")) return std::make_unique<OnPostgres>(url, schema, database, channel);
+  if (url.starts_with("postgresql:") || url.starts_with("postgres:"))
+    return std::make_unique<OnPostgres>(url, schema, database, channel);
 #endif
 #ifdef TERMGATE_DRIVERS_ON_DEMAND
   if (url.starts_with("postgresql:") || url.starts_with("postgres:"))

@@ -47,9 +47,11 @@ std::string why() {
 }
 
 FollowerOptions checked(FollowerOptions options) {
-  if (options.page_writes < 1 || options.page_writes > 100'000) throw InvalidInput("TG005 a follower's page_writes is from 1 to 100000");
+  if (options.page_writes < 1 || options.page_writes > 100'000)
+    throw InvalidInput("TG005 a follower's page_writes is from 1 to 100000");
   if (options.page_bytes < 1) throw InvalidInput("TG005 a follower's page_bytes is 1 or more");
-  if (options.poll && (*options.poll < 10ms || *options.poll > 1h)) throw InvalidInput("TG005 a follower's poll is from 10 ms to 1 h");
+  if (options.poll && (*options.poll < 10ms || *options.poll > 1h))
+    throw InvalidInput("TG005 a follower's poll is from 10 ms to 1 h");
   return options;
 }
 
@@ -57,7 +59,8 @@ FollowerOptions checked(FollowerOptions options) {
 
 class Follower::Inside {
  public:
-  Inside(Database database, std::string name, FollowedBy followed, Apply apply, FollowerOptions options)
+  Inside(Database database, std::string name, FollowedBy followed, Apply apply,
+         FollowerOptions options)
       : database_(std::move(database)),
         name_(std::move(name)),
         apply_(std::move(apply)),
@@ -159,7 +162,8 @@ class Follower::Inside {
 
   milliseconds longest_pause() const { return options_.poll.value_or(listening_ ? 1000ms : 200ms); }
   milliseconds by_chance(milliseconds time) {
-    return time / 2 + milliseconds(std::uniform_int_distribution<std::int64_t>(0, time.count() / 2 + 1)(chance_));
+    return time / 2 + milliseconds(std::uniform_int_distribution<std::int64_t>(
+                          0, time.count() / 2 + 1)(chance_));
   }
 
   // Waits for a notification, wake() or the timeout; connects first if necessary. 0: only connects.
@@ -176,7 +180,8 @@ class Follower::Inside {
       feed_->wait(at_most);
       listening_ = true;
     } catch (const Error& error) {
-      if (listening_) tell(Kind::failed, fmt::format("no notifications, polling instead: {}", error.what()));
+      if (listening_)
+        tell(Kind::failed, fmt::format("no notifications, polling instead: {}", error.what()));
       listening_ = false;
       listen_at_ = BootClock::now() + listen_again;
     }
@@ -197,8 +202,11 @@ class Follower::Inside {
     const FollowerBehind behind = Followers(database_).behind(name_, streams_a_look);
     if (behind.run != run_) {
       over_ = true;
-      tell(Kind::taken, behind.run == 0 ? fmt::format("follower \"{}\" was removed", name_)
-                                        : fmt::format("follower \"{}\" was started elsewhere, and is followed there", name_));
+      tell(
+          Kind::taken,
+          behind.run == 0
+              ? fmt::format("follower \"{}\" was removed", name_)
+              : fmt::format("follower \"{}\" was started elsewhere, and is followed there", name_));
       return Round::failed;
     }
     set_lag(behind);
@@ -226,7 +234,8 @@ class Follower::Inside {
     std::int64_t lag = behind.behind;
     for (const FollowerBehind::Stream& one : behind.streams) {
       const auto place = places_.find(one.stream);
-      if (place != places_.end()) lag -= std::max<std::int64_t>(place->second.handled - one.position, 0);
+      if (place != places_.end())
+        lag -= std::max<std::int64_t>(place->second.handled - one.position, 0);
     }
     const std::lock_guard lock(mutex_);
     lag_ = std::max<std::int64_t>(lag, 0);
@@ -236,14 +245,15 @@ class Follower::Inside {
   void forget_quiet(const FollowerBehind& behind) {
     if (places_.size() <= behind.streams.size() + streams_a_look) return;
     for (auto place = places_.begin(); place != places_.end();)
-      place = place->second.handled == place->second.saved ? places_.erase(place) : std::next(place);
+      place =
+          place->second.handled == place->second.saved ? places_.erase(place) : std::next(place);
   }
 
   // Handles pages up to `last_no`. False: it stopped before that.
   bool handle(const Stream& stream, Place& place, std::int64_t last_no) {
     while (place.handled < last_no) {
-      std::vector<StreamWrite> page =
-          Info(database_).read_stream(stream, SequenceNo(place.handled), options_.page_writes, options_.page_bytes);
+      std::vector<StreamWrite> page = Info(database_).read_stream(
+          stream, SequenceNo(place.handled), options_.page_writes, options_.page_bytes);
       if (page.empty() || page.front().sequence_no.value() != place.handled + 1) {
         if (!pass_gap(stream, place)) return false;
         continue;
@@ -258,7 +268,9 @@ class Follower::Inside {
         } catch (...) {
           refused = true;
           count_refusal();
-          tell(Kind::refused, fmt::format("write {} of stream \"{}\" was refused: {}", write.sequence_no.value(), stream.name(), why()),
+          tell(Kind::refused,
+               fmt::format("write {} of stream \"{}\" was refused: {}", write.sequence_no.value(),
+                           stream.name(), why()),
                stream.name());
           break;
         }
@@ -283,14 +295,16 @@ class Follower::Inside {
 
   bool save(const Stream& stream, Place& place) {
     if (place.handled == place.saved) return true;
-    const FollowerMove moved = Followers(database_).advance(name_, run_, stream, SequenceNo(place.saved), SequenceNo(place.handled));
+    const FollowerMove moved = Followers(database_).advance(
+        name_, run_, stream, SequenceNo(place.saved), SequenceNo(place.handled));
     if (moved == FollowerMove::moved) {
       place.saved = place.handled;
       return true;
     }
     if (moved == FollowerMove::taken) {
       over_ = true;
-      tell(Kind::taken, fmt::format("follower \"{}\" was started elsewhere, and is followed there", name_));
+      tell(Kind::taken,
+           fmt::format("follower \"{}\" was started elsewhere, and is followed there", name_));
     }
     // "elsewhere": an earlier save whose answer was lost. The next look shows the position.
     return false;
@@ -300,10 +314,13 @@ class Follower::Inside {
   // otherwise the follower ends.
   bool pass_gap(const Stream& stream, Place& place) {
     const auto info = Info(database_).stream(stream);
-    const std::int64_t first = info && info->first_no ? *info->first_no : info ? info->last_no + 1 : 0;
+    const std::int64_t first = info && info->first_no ? *info->first_no
+                               : info                 ? info->last_no + 1
+                                                      : 0;
     if (first > place.handled + 1) {
-      const std::string which = fmt::format("writes {} to {} of stream \"{}\" were pruned before follower \"{}\" had handled them",
-                                            place.handled + 1, first - 1, stream.name(), name_);
+      const std::string which = fmt::format(
+          "writes {} to {} of stream \"{}\" were pruned before follower \"{}\" had handled them",
+          place.handled + 1, first - 1, stream.name(), name_);
       over_ = !options_.skip_pruned;
       tell(Kind::pruned, which, stream.name());
       if (over_) return false;
@@ -316,8 +333,9 @@ class Follower::Inside {
     } else if (now - *place.missing_since > missing_is_told_after) {
       place.missing_since = now;
       tell(Kind::missing,
-           fmt::format("write {} of stream \"{}\" is not there and was not pruned: follower \"{}\" waits for it", place.handled + 1,
-                       stream.name(), name_),
+           fmt::format("write {} of stream \"{}\" is not there and was not pruned: follower \"{}\" "
+                       "waits for it",
+                       place.handled + 1, stream.name(), name_),
            stream.name());
     }
     return false;
@@ -341,16 +359,21 @@ class Follower::Inside {
   std::condition_variable changed_;
   bool stop_ = false, woken_ = false, ended_ = false;
   std::int64_t lag_ = 0, handled_ = 0, refused_ = 0;
-  std::optional<BootClock::time_point> caught_up_;  // everything that was committed by then has been handled
+  std::optional<BootClock::time_point>
+      caught_up_;  // everything that was committed by then has been handled
 
   std::thread thread_;
 };
 
-Follower::Follower(Database database, std::string name, Stream stream, Apply apply, FollowerOptions options)
-    : inside_(std::make_unique<Inside>(std::move(database), std::move(name), FollowedBy{.stream = stream.name()}, std::move(apply),
+Follower::Follower(Database database, std::string name, Stream stream, Apply apply,
+                   FollowerOptions options)
+    : inside_(std::make_unique<Inside>(std::move(database), std::move(name),
+                                       FollowedBy{.stream = stream.name()}, std::move(apply),
                                        std::move(options))) {}
-Follower::Follower(Database database, std::string name, Scope scope, Apply apply, FollowerOptions options)
-    : inside_(std::make_unique<Inside>(std::move(database), std::move(name), FollowedBy{.scope = scope.name()}, std::move(apply),
+Follower::Follower(Database database, std::string name, Scope scope, Apply apply,
+                   FollowerOptions options)
+    : inside_(std::make_unique<Inside>(std::move(database), std::move(name),
+                                       FollowedBy{.scope = scope.name()}, std::move(apply),
                                        std::move(options))) {}
 Follower::~Follower() = default;
 bool Follower::running() const { return inside_->running(); }

@@ -64,9 +64,11 @@ class OnSqlServer final : public GateFeed {
 
 }  // namespace
 
-std::unique_ptr<GateFeed> open_gate_feed([[maybe_unused]] std::string_view url, [[maybe_unused]] std::string_view schema) {
+std::unique_ptr<GateFeed> open_gate_feed([[maybe_unused]] std::string_view url,
+                                         [[maybe_unused]] std::string_view schema) {
 #ifdef TERMGATE_WITH_POSTGRES
-  if (url.starts_with("postgres:") || url.starts_with("postgresql:")) return std::make_unique<WantedSeats>(url, schema);
+  if (url.starts_with("postgres:") || url.starts_with("postgresql:"))
+    return std::make_unique<WantedSeats>(url, schema);
 #endif
 #ifdef TERMGATE_WITH_ODBC
   if (url.starts_with("sqlserver:") || url.starts_with("odbc:")) {

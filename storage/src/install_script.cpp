@@ -14,7 +14,8 @@ namespace detail {
 namespace {
 
 void replace_all(std::string& text, std::string_view what, std::string_view with) {
-  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) text.replace(at, what.size(), with);
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
+    text.replace(at, what.size(), with);
 }
 
 int newest(std::span<const sql::Migration> migrations) { return migrations.back().version; }
@@ -27,7 +28,8 @@ void append(std::string& script, std::string_view text) {
 std::string for_postgresql(const InstallScript& wanted) {
   const auto migrations = sql::postgres_migrations();
   std::string script = fmt::format(
-      "-- Layer 1 of Termgate {}, version {}, for PostgreSQL 13 and newer: installs it, or upgrades an older version.\n"
+      "-- Layer 1 of Termgate {}, version {}, for PostgreSQL 13 and newer: installs it, or "
+      "upgrades an older version.\n"
       "-- Written by `termgate init --print`. Run it as the role that shall own layer 1:\n"
       "--   psql -X -v ON_ERROR_STOP=1 -f FILE\n",
       version(), newest(migrations));
@@ -38,18 +40,23 @@ std::string for_postgresql(const InstallScript& wanted) {
   append(script, sql::postgres::before_install);
   for (const sql::Migration& migration : migrations) {
     append(script, migration.text);
-    script += fmt::format("INSERT INTO @schema@.migrations (version, name) VALUES ({}, '{}') ON CONFLICT DO NOTHING;\n", migration.version,
-                          migration.name);
+    script += fmt::format(
+        "INSERT INTO @schema@.migrations (version, name) VALUES ({}, '{}') ON CONFLICT DO "
+        "NOTHING;\n",
+        migration.version, migration.name);
   }
   append(script, sql::postgres::after_install);
   script = with_schema(script, wanted.schema);
   const std::string schema = text::quoted(wanted.schema, '"');
   for (const std::string& role : wanted.revokes)
-    script += fmt::format("SELECT level, through FROM {}.revoke_level({}::name);\n", schema, text::postgresql_string(role));
+    script += fmt::format("SELECT level, through FROM {}.revoke_level({}::name);\n", schema,
+                          text::postgresql_string(role));
   for (const auto& [role, level] : wanted.grants)
-    script += fmt::format("SELECT {}.grant_level({}::name, {});\n", schema, text::postgresql_string(role), text::postgresql_string(level));
+    script += fmt::format("SELECT {}.grant_level({}::name, {});\n", schema,
+                          text::postgresql_string(role), text::postgresql_string(level));
   if (!wanted.failover.empty())
-    script += fmt::format("SELECT {}.set_setting('failover', {});\n", schema, text::postgresql_string(wanted.failover));
+    script += fmt::format("SELECT {}.set_setting('failover', {});\n", schema,
+                          text::postgresql_string(wanted.failover));
   if (wanted.transaction) script += "COMMIT;\n";
   return script;
 }
@@ -76,30 +83,37 @@ std::string for_sqlserver(const InstallScript& wanted) {
     if (!batches.ends_with("\nGO\n")) batches += "GO\n";
   };
   batch(sql::sqlserver::script_begin);
-  batch(fmt::format(
-      "DECLARE @version int = 0;\n"
-      "IF OBJECT_ID(N'@schema@.migrations', N'U') IS NOT NULL EXEC sp_executesql N'SELECT @version = ISNULL(MAX(version), 0) FROM "
-      "@schema@.migrations', N'@version int OUTPUT', @version = @version OUTPUT;\n"
-      "IF @version > {0} THROW 50005, 'TG005 a newer version of layer 1 is installed; nothing was changed', 1;",
-      newest(migrations)));
+  batch(
+      fmt::format("DECLARE @version int = 0;\n"
+                  "IF OBJECT_ID(N'@schema@.migrations', N'U') IS NOT NULL EXEC sp_executesql "
+                  "N'SELECT @version = ISNULL(MAX(version), 0) FROM "
+                  "@schema@.migrations', N'@version int OUTPUT', @version = @version OUTPUT;\n"
+                  "IF @version > {0} THROW 50005, 'TG005 a newer version of layer 1 is installed; "
+                  "nothing was changed', 1;",
+                  newest(migrations)));
   batch(sql::sqlserver::before_install);
   for (const sql::Migration& migration : migrations) {
     batch(migration.text);
-    batch(fmt::format(
-        "INSERT INTO @schema@.migrations (version, name) SELECT {0}, N'{1}' WHERE NOT EXISTS (SELECT 1 FROM @schema@.migrations "
-        "WHERE version = {0});",
-        migration.version, migration.name));
+    batch(
+        fmt::format("INSERT INTO @schema@.migrations (version, name) SELECT {0}, N'{1}' WHERE NOT "
+                    "EXISTS (SELECT 1 FROM @schema@.migrations "
+                    "WHERE version = {0});",
+                    migration.version, migration.name));
   }
   batch(sql::sqlserver::after_install);
   batches = with_schema_tsql(batches, wanted.schema);
   const std::string schema = text::in_brackets(wanted.schema);
   for (const auto& [role, level] : wanted.grants)
-    batch(fmt::format("EXEC {}._grant @role = {}, @level = {};", schema, text::tsql_string(role), text::tsql_string(level)));
+    batch(fmt::format("EXEC {}._grant @role = {}, @level = {};", schema, text::tsql_string(role),
+                      text::tsql_string(level)));
   if (!wanted.failover.empty())
-    batch(fmt::format("EXEC {}.set_setting @name = N'failover', @value = {};", schema, text::tsql_string(wanted.failover)));
+    batch(fmt::format("EXEC {}.set_setting @name = N'failover', @value = {};", schema,
+                      text::tsql_string(wanted.failover)));
   return fmt::format(
-             "-- Layer 1 of Termgate {}, version {}, for SQL Server: installs it, or upgrades an older version.\n"
-             "-- Written by `termgate init --print`. Run it as the owner of the database: sqlcmd -b -I -i FILE\n",
+             "-- Layer 1 of Termgate {}, version {}, for SQL Server: installs it, or upgrades an "
+             "older version.\n"
+             "-- Written by `termgate init --print`. Run it as the owner of the database: sqlcmd "
+             "-b -I -i FILE\n",
              version(), newest(migrations)) +
          in_one_transaction(batches) + "COMMIT TRANSACTION;\nGO\nSET NOEXEC OFF;\nGO\n";
 }
@@ -107,14 +121,18 @@ std::string for_sqlserver(const InstallScript& wanted) {
 std::string for_sqlite() {
   const auto migrations = sql::sqlite_migrations();
   std::string script = fmt::format(
-      "-- Layer 1 of Termgate {}, version {}, for an SQLite file that does not have it: sqlite3 -bail FILE < SCRIPT\n"
-      "-- Written by `termgate init --print`. Whoever writes to protected tables or calls Termgate's functions loads termgate.so first;\n"
+      "-- Layer 1 of Termgate {}, version {}, for an SQLite file that does not have it: sqlite3 "
+      "-bail FILE < SCRIPT\n"
+      "-- Written by `termgate init --print`. Whoever writes to protected tables or calls "
+      "Termgate's functions loads termgate.so first;\n"
       "-- an older version is upgraded by `SELECT termgate_init();` there, or by `termgate init`.\n"
       "BEGIN IMMEDIATE;\n"
-      "CREATE TEMP TABLE termgate_absent (found INTEGER CONSTRAINT \"Termgate is installed here already, nothing was changed\" CHECK "
+      "CREATE TEMP TABLE termgate_absent (found INTEGER CONSTRAINT \"Termgate is installed here "
+      "already, nothing was changed\" CHECK "
       "(found = "
       "0));\n"
-      "INSERT INTO temp.termgate_absent SELECT count(*) FROM main.sqlite_schema WHERE name = 'termgate_migrations';\n"
+      "INSERT INTO temp.termgate_absent SELECT count(*) FROM main.sqlite_schema WHERE name = "
+      "'termgate_migrations';\n"
       "DROP TABLE temp.termgate_absent;\n",
       version(), newest(migrations));
   for (const sql::Migration& migration : migrations) {
@@ -123,12 +141,15 @@ std::string for_sqlite() {
     if (&migration != &migrations.front()) continue;
     for (const sql::Migration& one : migrations)
       script += fmt::format(
-          "INSERT INTO main.termgate_migrations (version, name, applied_at) VALUES ({}, '{}', CAST((julianday('now') - 2440587.5) * "
+          "INSERT INTO main.termgate_migrations (version, name, applied_at) VALUES ({}, '{}', "
+          "CAST((julianday('now') - 2440587.5) * "
           "86400000 AS INTEGER));\n",
           one.version, one.name);
     script += fmt::format(
-        "INSERT INTO main.termgate_audit (at, actor, session_user, client, action, detail) VALUES (CAST((julianday('now') - 2440587.5) * "
-        "86400000 AS INTEGER), 'script', 'script', 'script', 'init', '{{\"from_version\":0,\"to_version\":{}}}');\n",
+        "INSERT INTO main.termgate_audit (at, actor, session_user, client, action, detail) VALUES "
+        "(CAST((julianday('now') - 2440587.5) * "
+        "86400000 AS INTEGER), 'script', 'script', 'script', 'init', "
+        "'{{\"from_version\":0,\"to_version\":{}}}');\n",
         newest(migrations));
   }
   return script + "COMMIT;\n";

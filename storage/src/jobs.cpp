@@ -47,7 +47,8 @@ class JobId {
     std::int64_t number = 0;
     const auto [end, failure] = std::from_chars(text_.data(), text_.data() + text_.size(), number);
     if (failure != std::errc{} || end != text_.data() + text_.size())
-      throw InvalidInput(fmt::format("TG005 malformed run id \"{}\": `termgate job list` shows them", text_));
+      throw InvalidInput(
+          fmt::format("TG005 malformed run id \"{}\": `termgate job list` shows them", text_));
     return Value(number);
   }
 
@@ -57,19 +58,27 @@ class JobId {
 
 }  // namespace
 
-std::string Jobs::start(std::string_view job, const Scope& scope, Term term, const std::string& owner,
-                        const std::optional<std::string>& detail) {
-  return state_of(database_).run(Call::job_start, job, scope.name(), owner, term.value(), detail).one()[0].as_text();
+std::string Jobs::start(std::string_view job, const Scope& scope, Term term,
+                        const std::string& owner, const std::optional<std::string>& detail) {
+  return state_of(database_)
+      .run(Call::job_start, job, scope.name(), owner, term.value(), detail)
+      .one()[0]
+      .as_text();
 }
 
-JobRequest Jobs::request(std::string_view job, const Scope& scope, std::string_view kind, std::string_view actor, std::string_view reason) {
-  const auto text = [](std::string_view given) { return given.empty() ? Value() : Value(std::string(given)); };
-  const Rows rows = state_of(database_).run(Call::job_request, job, scope.name(), kind, text(actor), text(reason));
+JobRequest Jobs::request(std::string_view job, const Scope& scope, std::string_view kind,
+                         std::string_view actor, std::string_view reason) {
+  const auto text = [](std::string_view given) {
+    return given.empty() ? Value() : Value(std::string(given));
+  };
+  const Rows rows = state_of(database_).run(Call::job_request, job, scope.name(), kind, text(actor),
+                                            text(reason));
   const auto row = detail::only_row(rows);
   return {row["requested"].as_bool(), row["run_id"].as_text()};
 }
 
-std::optional<JobTaken> Jobs::take(std::string_view job, const Scope& scope, Term term, const std::string& owner) {
+std::optional<JobTaken> Jobs::take(std::string_view job, const Scope& scope, Term term,
+                                   const std::string& owner) {
   const Rows rows = state_of(database_).run(Call::job_take, job, scope.name(), owner, term.value());
   const auto row = detail::only_row(rows);
   if (row["run_id"].is_null()) return std::nullopt;
@@ -78,27 +87,34 @@ std::optional<JobTaken> Jobs::take(std::string_view job, const Scope& scope, Ter
 
 // With `renew` the heartbeat and the renewal are one transaction, so a visible heartbeat proves
 // that the lease was held.
-bool Jobs::beat(const std::string& run_id, const std::optional<std::string>& checkpoint, Lease* renew) {
+bool Jobs::beat(const std::string& run_id, const std::optional<std::string>& checkpoint,
+                Lease* renew) {
   const JobId id(run_id);
-  if (renew == nullptr) return state_of(database_).run(Call::job_heartbeat, id.value(database_.kind()), checkpoint).one()[0].as_bool();
+  if (renew == nullptr)
+    return state_of(database_)
+        .run(Call::job_heartbeat, id.value(database_.kind()), checkpoint)
+        .one()[0]
+        .as_bool();
   bool alive = false;
   const auto sent = Lease::Clock::now();
   state_of(database_).audited([&] {
     state_of(database_).driver->transact({}, [&](detail::OpenTransaction& session) {
       const Value beat[] = {id.value(database_.kind()), Value(checkpoint)};
       alive = session.call(Call::job_heartbeat, beat).one()[0].as_bool();
-      const Value renewal[] = {Value(renew->scope().name()), Value(renew->owner()), Value(renew->term().value()),
-                               Value(renew->ttl().count())};
+      const Value renewal[] = {Value(renew->scope().name()), Value(renew->owner()),
+                               Value(renew->term().value()), Value(renew->ttl().count())};
       if (session.call(Call::renew_lease, renewal).one()[0].as_bool()) return;
-      throw LeaseLost(fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: stop leading", renew->scope().name(),
-                                  renew->term().value(), renew->owner()));
+      throw LeaseLost(fmt::format(
+          "the lease of scope \"{}\" with term {} is no longer held by {}: stop leading",
+          renew->scope().name(), renew->term().value(), renew->owner()));
     });
   });
   *renew = Lease(renew->scope(), renew->term(), renew->owner(), renew->ttl(), sent + renew->ttl());
   return alive;
 }
 
-std::optional<Lease::Clock::time_point> Jobs::beat(const std::string& run_id, const std::optional<std::string>& checkpoint,
+std::optional<Lease::Clock::time_point> Jobs::beat(const std::string& run_id,
+                                                   const std::optional<std::string>& checkpoint,
                                                    std::chrono::milliseconds ttl) {
   const JobId id(run_id);
   bool open = false;
@@ -111,17 +127,20 @@ std::optional<Lease::Clock::time_point> Jobs::beat(const std::string& run_id, co
       const auto row = detail::only_row(rows);
       open = row["beaten"].as_bool();
       if (open && !row["renewed"].as_bool())
-        throw LeaseLost(fmt::format("the lease of job run {} is no longer held by the run's owner: stop", run_id));
+        throw LeaseLost(fmt::format(
+            "the lease of job run {} is no longer held by the run's owner: stop", run_id));
     });
   });
   if (!open) return std::nullopt;
   return sent + ttl;
 }
 
-bool Jobs::finish(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code,
-                  const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint) {
+bool Jobs::finish(const std::string& run_id, std::string_view status,
+                  std::optional<std::int64_t> exit_code, const std::optional<std::string>& detail,
+                  const std::optional<std::string>& checkpoint) {
   return state_of(database_)
-      .run(Call::job_finish, JobId(run_id).value(database_.kind()), status, exit_code, detail, checkpoint)
+      .run(Call::job_finish, JobId(run_id).value(database_.kind()), status, exit_code, detail,
+           checkpoint)
       .one()[0]
       .as_bool();
 }
@@ -129,13 +148,17 @@ bool Jobs::finish(const std::string& run_id, std::string_view status, std::optio
 std::vector<JobRunInfo> Jobs::list(const JobFilter& filter, int limit) {
   Value run_id;
   if (filter.run_id) run_id = JobId(*filter.run_id).value(database_.kind());
-  return convert_all<JobRunInfo>(state_of(database_).read(Call::jobs, filter.job, filter.scope, run_id, limit, filter.status), to_job_run);
+  return convert_all<JobRunInfo>(
+      state_of(database_).read(Call::jobs, filter.job, filter.scope, run_id, limit, filter.status),
+      to_job_run);
 }
 
-CompletedJob Jobs::completed(std::string_view job, const Scope& scope, std::chrono::milliseconds ahead) {
+CompletedJob Jobs::completed(std::string_view job, const Scope& scope,
+                             std::chrono::milliseconds ahead) {
   const Rows rows = state_of(database_).read(Call::job_completed, job, scope.name(), ahead.count());
   const detail::NamedRow row = detail::only_row(rows);
-  return {row["started_at_ms"].as_optional_int(), row["latest_ms"].as_optional_int(), row["now_ms"].as_int()};
+  return {row["started_at_ms"].as_optional_int(), row["latest_ms"].as_optional_int(),
+          row["now_ms"].as_int()};
 }
 
 }  // namespace v0

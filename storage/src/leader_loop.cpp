@@ -42,7 +42,8 @@ namespace {
 LeaderCore::Timing timing_of(const LeaderOptions& options) {
   using namespace std::chrono_literals;
   const auto refuse = [](std::string_view name, milliseconds value, std::string_view range) {
-    throw InvalidInput(fmt::format("TG005 LeaderOptions::{} is {} ms: {}", name, value.count(), range));
+    throw InvalidInput(
+        fmt::format("TG005 LeaderOptions::{} is {} ms: {}", name, value.count(), range));
   };
   if (options.ttl < 100ms || options.ttl > 24h) refuse("ttl", options.ttl, "100 ms to 1 day");
   const milliseconds margin = options.margin.value_or(options.ttl / 5),
@@ -74,7 +75,8 @@ struct LeaderLoop::State {
     std::optional<Term> term = {};  // for work that failed
   };
 
-  State(Database its_database, std::shared_ptr<LeaseSource> its_source, Scope its_scope, Work its_work, LeaderOptions its_options)
+  State(Database its_database, std::shared_ptr<LeaseSource> its_source, Scope its_scope,
+        Work its_work, LeaderOptions its_options)
       : database(std::move(its_database)),
         source(std::move(its_source)),
         scope(std::move(its_scope)),
@@ -84,7 +86,8 @@ struct LeaderLoop::State {
     if (!work) throw InvalidInput("TG005 a LeaderLoop wants work");
     // One for each loop: two with the same name would take the lease from each other, because a
     // holder can always acquire its own.
-    if (options.owner.empty()) options.owner = default_owner() + ":" + WriteId::random().text().substr(0, 8);
+    if (options.owner.empty())
+      options.owner = default_owner() + ":" + WriteId::random().text().substr(0, 8);
   }
 
   // --- the thread that keeps the time
@@ -100,7 +103,8 @@ struct LeaderLoop::State {
       if (action.change) count(kind_of(action.change->loss));
       perform(core, action);
       if (happened.error)
-        tell({happened.term ? LeaderNews::Kind::work_failed : LeaderNews::Kind::call_failed, happened.term, happened.error});
+        tell({happened.term ? LeaderNews::Kind::work_failed : LeaderNews::Kind::call_failed,
+              happened.term, happened.error});
       if (action.change) tell({kind_of(action.change->loss), action.change->term, {}});
       if (action.leave) tell({LeaderNews::Kind::asked_to_leave, leading_term(), {}});
       if (action.over) {
@@ -144,7 +148,8 @@ struct LeaderLoop::State {
       if (action.change && !action.change->loss) {
         // A new number for each election: a Leadership of an earlier one must not become valid
         // again.
-        until = std::make_shared<std::atomic<Clock::rep>>(core.leads_until()->time_since_epoch().count());
+        until = std::make_shared<std::atomic<Clock::rep>>(
+            core.leads_until()->time_since_epoch().count());
         leading = action.change->term;
         stop.emplace();
         elected = current = Leadership(scope, *leading, stop->get_token(), until);
@@ -204,11 +209,15 @@ struct LeaderLoop::State {
       Happened happened{LeaderCore::Answer{How::unknown}};
       try {
         happened.event = ask(next);
-      } catch (const LeaseLost&) { happened.event = LeaderCore::Answer{How::refused}; } catch (const FenceUntrusted&) {
+      } catch (const LeaseLost&) {
+        happened.event = LeaderCore::Answer{How::refused};
+      } catch (const FenceUntrusted&) {
         // For a renewal: a lease from before the restore is never renewed, and a new acquisition
         // makes the scope trusted again.
         happened = {LeaderCore::Answer{How::refused}, std::current_exception()};
-      } catch (const OutcomeUnknown&) { happened.error = std::current_exception(); } catch (const Error&) {
+      } catch (const OutcomeUnknown&) {
+        happened.error = std::current_exception();
+      } catch (const Error&) {
         happened = {LeaderCore::Answer{How::unavailable}, std::current_exception()};
       } catch (...) { happened.error = std::current_exception(); }
       post(std::move(happened));
@@ -229,7 +238,8 @@ struct LeaderLoop::State {
         try {
           const auto info = Info(database).lease(scope);
           if (!info || info->released_at_ms) return {How::refused, {}, {}, LeaderCore::Time(0)};
-          return {How::refused, {}, {}, milliseconds(std::max<std::int64_t>(info->remaining_ms, 0))};
+          return {
+              How::refused, {}, {}, milliseconds(std::max<std::int64_t>(info->remaining_ms, 0))};
         } catch (const Error&) {
           // The lease was refused, even if the read of its remaining time failed.
           return {How::refused};
@@ -248,7 +258,8 @@ struct LeaderLoop::State {
     using How = LeaderCore::Answer::How;
     switch (next.kind) {
       case LeaderCore::Call::Kind::acquire: {
-        auto won = detail::elect_by_source(*source, &database, scope, options.owner, options.ttl, options.grace);
+        auto won = detail::elect_by_source(*source, &database, scope, options.owner, options.ttl,
+                                           options.grace);
         if (!won) return {How::refused};
         source_lease = std::move(won->lease);
         return {How::granted, source_lease->term, won->until};
@@ -279,16 +290,20 @@ struct LeaderLoop::State {
       } catch (const StaleTerm& refused) {
         // Stale only if it is this election's scope and term: work may write to other scopes as
         // well.
-        happened = {LeaderCore::WorkEnded{refused.scope() == scope.name() && refused.term() == now->term().value()},
+        happened = {LeaderCore::WorkEnded{refused.scope() == scope.name() &&
+                                          refused.term() == now->term().value()},
                     std::current_exception(), now->term()};
-      } catch (...) { happened = {LeaderCore::WorkEnded{false}, std::current_exception(), now->term()}; }
+      } catch (...) {
+        happened = {LeaderCore::WorkEnded{false}, std::current_exception(), now->term()};
+      }
       post(std::move(happened));
     }
   }
 
   bool is_own_thread() const {
     const auto me = std::this_thread::get_id();
-    return std::any_of(std::begin(ids), std::end(ids), [&](std::thread::id id) { return id == me; });
+    return std::any_of(std::begin(ids), std::end(ids),
+                       [&](std::thread::id id) { return id == me; });
   }
   // Somebody may have released the lease, or requests it.
   void hint() {
@@ -322,7 +337,8 @@ struct LeaderLoop::State {
   std::optional<Leadership> elected;  // its work has not begun
   std::optional<Leadership> current;
   std::optional<Term> leading;
-  std::shared_ptr<std::atomic<Clock::rep>> until = std::make_shared<std::atomic<Clock::rep>>(Clock::duration::min().count());
+  std::shared_ptr<std::atomic<Clock::rep>> until =
+      std::make_shared<std::atomic<Clock::rep>>(Clock::duration::min().count());
   std::optional<std::stop_source> stop;  // stops the work
   LeaderStats counted{};
   bool stop_asked = false;
@@ -335,13 +351,17 @@ struct LeaderLoop::State {
 };
 
 LeaderLoop::LeaderLoop(Database database, Scope scope, Work work, LeaderOptions options)
-    : state_(std::make_unique<State>(std::move(database), nullptr, std::move(scope), std::move(work), std::move(options))) {
+    : state_(std::make_unique<State>(std::move(database), nullptr, std::move(scope),
+                                     std::move(work), std::move(options))) {
   start();
 }
 
-LeaderLoop::LeaderLoop(Database database, std::shared_ptr<LeaseSource> source, Scope scope, Work work, LeaderOptions options) {
-  if (!source) throw InvalidInput("TG005 this LeaderLoop needs a LeaseSource; open_lease_source() opens one");
-  state_ = std::make_unique<State>(std::move(database), std::move(source), std::move(scope), std::move(work), std::move(options));
+LeaderLoop::LeaderLoop(Database database, std::shared_ptr<LeaseSource> source, Scope scope,
+                       Work work, LeaderOptions options) {
+  if (!source)
+    throw InvalidInput("TG005 this LeaderLoop needs a LeaseSource; open_lease_source() opens one");
+  state_ = std::make_unique<State>(std::move(database), std::move(source), std::move(scope),
+                                   std::move(work), std::move(options));
   start();
 }
 
@@ -371,7 +391,9 @@ void LeaderLoop::start() {
     throw;
   }
   const std::lock_guard lock(state.joining);
-  if (!state.source) state.watch = detail::state_of(state.database).watch_lease(state.scope, [&state] { state.hint(); });
+  if (!state.source)
+    state.watch =
+        detail::state_of(state.database).watch_lease(state.scope, [&state] { state.hint(); });
 }
 
 LeaderLoop::~LeaderLoop() { stop(); }
@@ -380,7 +402,9 @@ void LeaderLoop::request_stop() noexcept { state_->request_stop(); }
 
 void LeaderLoop::stop() {
   if (state_->is_own_thread())
-    throw std::logic_error("LeaderLoop::stop() on a thread of the loop's would wait for itself: request_stop() is for those");
+    throw std::logic_error(
+        "LeaderLoop::stop() on a thread of the loop's would wait for itself: request_stop() is for "
+        "those");
   request_stop();
   const std::lock_guard lock(state_->joining);
   for (std::thread& thread : state_->threads) {
@@ -392,7 +416,9 @@ void LeaderLoop::stop() {
 // Compares with the clock itself, because the thread that keeps the time may not have run yet.
 std::optional<Term> LeaderLoop::leads() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->leading && Clock::now().time_since_epoch().count() < state_->until->load() ? state_->leading : std::nullopt;
+  return state_->leading && Clock::now().time_since_epoch().count() < state_->until->load()
+             ? state_->leading
+             : std::nullopt;
 }
 
 std::optional<Leadership> LeaderLoop::leadership() const {

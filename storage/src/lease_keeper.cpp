@@ -66,10 +66,12 @@ LeaseKeeper::~LeaseKeeper() {
 }
 
 bool LeaseKeeper::is_own_thread() const noexcept {
-  return std::this_thread::get_id() == time_.get_id() || std::this_thread::get_id() == renewing_.get_id();
+  return std::this_thread::get_id() == time_.get_id() ||
+         std::this_thread::get_id() == renewing_.get_id();
 }
 
-std::optional<HeldLeasesCore::Id> LeaseKeeper::add(const std::shared_ptr<KeptLease>& lease, const HeldLeasesCore::Timing& timing,
+std::optional<HeldLeasesCore::Id> LeaseKeeper::add(const std::shared_ptr<KeptLease>& lease,
+                                                   const HeldLeasesCore::Timing& timing,
                                                    BootClock::time_point end) {
   const std::lock_guard lock(mutex_);
   const HeldLeasesCore::Id id = ++last_id_;
@@ -106,7 +108,8 @@ void LeaseKeeper::keep_time() {
         if (found == leases_.end()) continue;
         over.push_back(std::move(found->second));
         leases_.erase(found);
-        (loss == HeldLeasesCore::Loss::lost ? stats_.lost : stats_.expired).fetch_add(1, std::memory_order_relaxed);
+        (loss == HeldLeasesCore::Loss::lost ? stats_.lost : stats_.expired)
+            .fetch_add(1, std::memory_order_relaxed);
       }
       if (!action.renew.empty()) {
         assert(!call_ && "the core has one batch under way at a time");
@@ -162,10 +165,12 @@ void LeaseKeeper::renew() {
         const auto until = core_.until(id);
         const auto found = leases_.find(id);
         // A lease that was removed meanwhile is in neither map.
-        if (until && found != leases_.end()) found->second->until.store(until->time_since_epoch().count());
+        if (until && found != leases_.end())
+          found->second->until.store(until->time_since_epoch().count());
       }
       for (const auto& lease : leases) {
-        if (lease->leave_before.load() != BootClock::duration::max().count() && !lease->asked_to_leave.stop_requested())
+        if (lease->leave_before.load() != BootClock::duration::max().count() &&
+            !lease->asked_to_leave.stop_requested())
           leaving_.push_back(lease);
       }
     }
@@ -173,11 +178,15 @@ void LeaseKeeper::renew() {
   }
 }
 
-void LeaseKeeper::log(const KeptLease& lease, LeaseCall::Result result, std::chrono::nanoseconds took, const char* error) const {
-  if (stats_.log) stats_.tell({LeaseCall::Kind::renew, result, lease.scope.name(), lease.owner, lease.term.value(), took, error});
+void LeaseKeeper::log(const KeptLease& lease, LeaseCall::Result result,
+                      std::chrono::nanoseconds took, const char* error) const {
+  if (stats_.log)
+    stats_.tell({LeaseCall::Kind::renew, result, lease.scope.name(), lease.owner,
+                 lease.term.value(), took, error});
 }
 
-std::vector<Renewal> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLease>>& leases, BootClock::time_point sent) {
+std::vector<Renewal> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLease>>& leases,
+                                      BootClock::time_point sent) {
   std::string json = "[";
   milliseconds shortest = milliseconds::max();
   for (const auto& lease : leases) {
@@ -197,7 +206,8 @@ std::vector<Renewal> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLeas
   const auto took = [&] { return std::chrono::steady_clock::now() - begun; };
   const Rows rows = [&] {
     try {
-      return driver.call(sql::Call::renew_leases, values, false, std::max(shortest / 3, milliseconds(50)));
+      return driver.call(sql::Call::renew_leases, values, false,
+                         std::max(shortest / 3, milliseconds(50)));
     } catch (const std::exception& error) {
       stats_.renew.note(Outcome::failed, took(), static_cast<std::int64_t>(leases.size()));
       for (const auto& lease : leases) log(*lease, LeaseCall::Result::failed, took(), error.what());
@@ -207,7 +217,8 @@ std::vector<Renewal> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLeas
   const auto answered_in = took();
   stats_.renew.note(Outcome::granted, took(), 0);
   // Answers belong to leases only by their order.
-  if (rows.rows.size() != leases.size()) throw DatabaseError(fmt::format("{} answers to {} renewals", rows.rows.size(), leases.size()));
+  if (rows.rows.size() != leases.size())
+    throw DatabaseError(fmt::format("{} answers to {} renewals", rows.rows.size(), leases.size()));
   std::vector<Renewal> outcomes;
   outcomes.reserve(leases.size());
   for (std::size_t at = 0; at < leases.size(); ++at) {
@@ -219,10 +230,15 @@ std::vector<Renewal> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLeas
       leases[at]->leave_before.store((sent + milliseconds(*left)).time_since_epoch().count());
     // A lease from before a restore of the database is never renewed: another may have got its
     // term.
-    const auto result = outcome == "renewed" ? Outcome::granted : outcome == "busy" ? Outcome::failed : Outcome::refused;
+    const auto result = outcome == "renewed" ? Outcome::granted
+                        : outcome == "busy"  ? Outcome::failed
+                                             : Outcome::refused;
     stats_.renew.note(result);
-    log(*leases[at], result, answered_in, outcome == "busy" ? "busy: another session is at this lease" : "");
-    outcomes.push_back(outcome == "renewed" ? Renewal::renewed : outcome == "busy" ? Renewal::failed : Renewal::lost);
+    log(*leases[at], result, answered_in,
+        outcome == "busy" ? "busy: another session is at this lease" : "");
+    outcomes.push_back(outcome == "renewed" ? Renewal::renewed
+                       : outcome == "busy"  ? Renewal::failed
+                                            : Renewal::lost);
   }
   return outcomes;
 }
@@ -241,7 +257,8 @@ LeaseWaiters::~LeaseWaiters() {
   }
 }
 
-LeaseWaiters::Wait::Wait(LeaseWaiters& waiters, const Scope& scope) : waiters_(waiters), scope_(scope.name()) {
+LeaseWaiters::Wait::Wait(LeaseWaiters& waiters, const Scope& scope)
+    : waiters_(waiters), scope_(scope.name()) {
   const std::lock_guard lock(waiters_.mutex_);
   Scoped& scoped = waiters_.scopes_[scope_];
   ++scoped.waiting;
@@ -263,7 +280,8 @@ void LeaseWaiters::need_listener() {
 // The last waiter removes the scope's entry.
 void LeaseWaiters::leave(const std::string& scope) {
   const auto found = scopes_.find(scope);
-  assert(found != scopes_.end() && "whoever waits or watches has its scope's entry as long as it lives");
+  assert(found != scopes_.end() &&
+         "whoever waits or watches has its scope's entry as long as it lives");
   if (found->second.waiting == 0 && found->second.watches.empty()) scopes_.erase(found);
 }
 
@@ -287,10 +305,12 @@ LeaseWaiters::Wait::~Wait() {
 }
 
 // A counter instead of a flag, so that the next wait sees a hint that came between two waits.
-bool LeaseWaiters::Wait::until(std::chrono::steady_clock::time_point at, const std::stop_token& stop) {
+bool LeaseWaiters::Wait::until(std::chrono::steady_clock::time_point at,
+                               const std::stop_token& stop) {
   std::unique_lock lock(waiters_.mutex_);
   const Scoped& scoped = waiters_.scopes_.at(scope_);
-  const bool hinted = waiters_.hinted_.wait_until(lock, stop, at, [&] { return scoped.hints != seen_; });
+  const bool hinted =
+      waiters_.hinted_.wait_until(lock, stop, at, [&] { return scoped.hints != seen_; });
   seen_ = scoped.hints;
   return hinted;
 }

@@ -58,7 +58,8 @@ class LeaseKeeper {
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
   // None: the lease is already over. `end` is measured from before the request that granted it.
-  std::optional<HeldLeasesCore::Id> add(const std::shared_ptr<KeptLease>& lease, const HeldLeasesCore::Timing& timing,
+  std::optional<HeldLeasesCore::Id> add(const std::shared_ptr<KeptLease>& lease,
+                                        const HeldLeasesCore::Timing& timing,
                                         BootClock::time_point end);
   void remove(HeldLeasesCore::Id id);
   // Renews it now: somebody may have requested the lease. Any thread.
@@ -68,8 +69,10 @@ class LeaseKeeper {
  private:
   void keep_time();
   void renew();
-  void log(const KeptLease& lease, LeaseCall::Result result, std::chrono::nanoseconds took, const char* error) const;
-  std::vector<HeldLeasesCore::Outcome> ask(const std::vector<std::shared_ptr<KeptLease>>& leases, BootClock::time_point sent);
+  void log(const KeptLease& lease, LeaseCall::Result result, std::chrono::nanoseconds took,
+           const char* error) const;
+  std::vector<HeldLeasesCore::Outcome> ask(const std::vector<std::shared_ptr<KeptLease>>& leases,
+                                           BootClock::time_point sent);
 
   std::function<Driver&()> renewals_;
   StatsCounter& stats_;
@@ -81,7 +84,8 @@ class LeaseKeeper {
   std::optional<std::vector<std::shared_ptr<KeptLease>>> call_;
   std::condition_variable called_;
   std::vector<HeldLeasesCore::Id> asked_;
-  std::vector<std::shared_ptr<KeptLease>> leaving_;  // somebody requests the lease, and its holder has not been notified yet
+  std::vector<std::shared_ptr<KeptLease>>
+      leaving_;  // somebody requests the lease, and its holder has not been notified yet
   bool over_ = false;
   std::thread time_, renewing_;
 };
@@ -90,7 +94,8 @@ class LeaseWaiters {
  public:
   // `open` returns the feed of releases, or nullptr if the database has none. It is opened when
   // somebody waits, and closed when nobody has waited for a while.
-  explicit LeaseWaiters(std::function<std::unique_ptr<FenceFeed>()> open) : open_(std::move(open)) {}
+  explicit LeaseWaiters(std::function<std::unique_ptr<FenceFeed>()> open)
+      : open_(std::move(open)) {}
   ~LeaseWaiters();
   LeaseWaiters(const LeaseWaiters&) = delete;
   LeaseWaiters& operator=(const LeaseWaiters&) = delete;
@@ -185,8 +190,9 @@ Blocked still_anothers(const Scope& scope, const std::optional<LeaseInfo>& info)
 
 // Calls `acquire` until it returns a lease, at most until `give_up`, woken by releases. None: the
 // time is over. Throws Cancelled, and what `acquire` throws.
-std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, const Scope& scope, BootClock::time_point give_up,
-                                    const WaitTimes& times, const std::stop_token& stop,
+std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, const Scope& scope,
+                                    BootClock::time_point give_up, const WaitTimes& times,
+                                    const std::stop_token& stop,
                                     const std::function<std::optional<Lease>()>& acquire);
 
 }  // namespace detail

@@ -14,10 +14,14 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
 LeaseWatch::LeaseWatch(Database database, Scope scope, Changed changed, milliseconds poll)
-    : database_(std::move(database)), scope_(std::move(scope)), changed_(std::move(changed)), poll_(poll) {
+    : database_(std::move(database)),
+      scope_(std::move(scope)),
+      changed_(std::move(changed)),
+      poll_(poll) {
   if (!changed_) throw InvalidInput("TG005 a LeaseWatch needs a callback");
   if (poll_ < 10ms || poll_ > 24h)
-    throw InvalidInput(fmt::format("TG005 the poll of a LeaseWatch is {} ms: 10 ms to 1 day", poll_.count()));
+    throw InvalidInput(
+        fmt::format("TG005 the poll of a LeaseWatch is {} ms: 10 ms to 1 day", poll_.count()));
   hints_ = detail::state_of(database_).watch_lease(scope_, [this] {
     const std::lock_guard lock(mutex_);
     hinted_ = true;
@@ -42,7 +46,8 @@ void LeaseWatch::look(const std::stop_token& stop) {
       if (leader && (leader->released_at_ms || leader->remaining_ms <= 0)) leader.reset();
       // A lease that is not renewed ends at a known moment.
       pause = std::min(poll_, leader ? milliseconds(leader->remaining_ms + 1) : milliseconds(100));
-      const bool same = last.has_value() == leader.has_value() && (!leader || (last->owner == leader->owner && last->term == leader->term));
+      const bool same = last.has_value() == leader.has_value() &&
+                        (!leader || (last->owner == leader->owner && last->term == leader->term));
       last = std::move(leader);
       if (first || !same) changed_(last);
       first = false;

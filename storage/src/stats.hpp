@@ -53,7 +53,9 @@ struct StatsCounter {
   std::function<void(const LeaseCall&)> log = {};  // set once, before the first call
 
   CallCounter& of(LeaseCall::Kind kind) noexcept {
-    return kind == LeaseCall::Kind::acquire ? acquire : kind == LeaseCall::Kind::renew ? renew : release;
+    return kind == LeaseCall::Kind::acquire ? acquire
+           : kind == LeaseCall::Kind::renew ? renew
+                                            : release;
   }
   void tell(const LeaseCall& call) const noexcept {
     if (!log) return;
@@ -67,7 +69,8 @@ struct StatsCounter {
 // the lease was granted, and may fill in the term. What the call throws counts as a failure, or as
 // a refusal if it reports a lost lease, and is rethrown.
 template <class Call, class Granted>
-auto counted(StatsCounter& stats, LeaseCall lease_call, Call call, Granted granted) -> decltype(call()) {
+auto counted(StatsCounter& stats, LeaseCall lease_call, Call call, Granted granted)
+    -> decltype(call()) {
   const auto begun = std::chrono::steady_clock::now();
   const auto note = [&](LeaseCall::Result result, const char* error) {
     lease_call.result = result;

@@ -76,7 +76,8 @@ std::shared_ptr<LeaseSource> open_lease_source(std::string_view text) {
   for (const Service& service : services) {
     if (service.scheme == url.scheme) return sources::watched(service.open(url));
   }
-  throw InvalidInput(fmt::format("TG005 the URL of the term source: {:?} is none of {}", url.scheme.substr(0, 40),
+  throw InvalidInput(fmt::format("TG005 the URL of the term source: {:?} is none of {}",
+                                 url.scheme.substr(0, 40),
                                  fmt::join(lease_source_schemes(), ", ")));
 }
 

@@ -27,8 +27,10 @@ namespace {
 void run(const std::string& url, const std::string& statement) {
   const std::unique_ptr<PGconn, decltype(&PQfinish)> connection(PQconnectdb(url.c_str()), PQfinish);
   if (PQstatus(connection.get()) != CONNECTION_OK)
-    throw Unavailable(fmt::format("the server of the throw-away database: {}", PQerrorMessage(connection.get())));
-  const std::unique_ptr<PGresult, decltype(&PQclear)> result(PQexec(connection.get(), statement.c_str()), PQclear);
+    throw Unavailable(
+        fmt::format("the server of the throw-away database: {}", PQerrorMessage(connection.get())));
+  const std::unique_ptr<PGresult, decltype(&PQclear)> result(
+      PQexec(connection.get(), statement.c_str()), PQclear);
   if (PQresultStatus(result.get()) == PGRES_COMMAND_OK) return;
   const char* code = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
   throw DatabaseError(PQresultErrorMessage(result.get()), code == nullptr ? "" : code);
@@ -39,7 +41,8 @@ void run(const std::string& url, const std::string& statement) {
 std::string with_database(std::string_view url, const std::string& name) {
   const auto authority = url.find("://");
   if (authority == std::string_view::npos || !url.starts_with("postgres"))
-    throw InvalidInput("TG005 a throw-away database wants a server's URL, postgresql://user@host/dbname");
+    throw InvalidInput(
+        "TG005 a throw-away database wants a server's URL, postgresql://user@host/dbname");
   const auto query = std::min(url.find('?'), url.size());
   const auto slash = std::min(url.find('/', authority + 3), query);
   return fmt::format("{}/{}{}", url.substr(0, slash), name, url.substr(query));
@@ -50,7 +53,8 @@ std::string with_database(std::string_view url, const std::string& name) {
 ThrowAwayDatabase ThrowAwayDatabase::sqlite() {
   ThrowAwayDatabase made;
   std::string folder = (std::filesystem::temp_directory_path() / "termgate-test-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) throw Unavailable("no temporary folder for a throw-away database");
+  if (mkdtemp(folder.data()) == nullptr)
+    throw Unavailable("no temporary folder for a throw-away database");
   made.folder_ = std::move(folder);
   made.url_ = "sqlite:" + made.folder_ + "/test.db";
   Operator(made.open()).install();
@@ -62,7 +66,8 @@ ThrowAwayDatabase ThrowAwayDatabase::postgres(std::string_view server_url) {
   ThrowAwayDatabase made;
   std::random_device chance;
   const std::string name =
-      fmt::format("termgate_test_{:08x}{:08x}", static_cast<std::uint32_t>(chance()), static_cast<std::uint32_t>(chance()));
+      fmt::format("termgate_test_{:08x}{:08x}", static_cast<std::uint32_t>(chance()),
+                  static_cast<std::uint32_t>(chance()));
   made.url_ = with_database(server_url, name);
   // template0, because template1 cannot be copied while somebody is connected to it.
   run(std::string(server_url), "CREATE DATABASE " + name + " TEMPLATE template0 ENCODING 'UTF8'");

@@ -1,6 +1,6 @@
-// A body that runs on a thread of its own and stops at named points, so that a test decides the order of two
-// leaders. The state is shared by the test's thread and the body's, under one mutex; an abandoned body is
-// unwound by an exception from its next point.
+// A body that runs on a thread of its own and stops at named points, so that a test decides the
+// order of two leaders. The state is shared by the test's thread and the body's, under one mutex;
+// an abandoned body is unwound by an exception from its next point.
 #include <termgate/testkit/leader.hpp>
 
 #include <condition_variable>
@@ -39,7 +39,8 @@ struct Points::State {
     if (!started) return "it has not started";
     if (ended) return thrown ? "it has thrown" : "it has ended";
     if (paused) return fmt::format("it stays at \"{}\"", *paused);
-    return visited.empty() ? "it is running, and has reached no point" : fmt::format("it is running, after \"{}\"", visited.back());
+    return visited.empty() ? "it is running, and has reached no point"
+                           : fmt::format("it is running, after \"{}\"", visited.back());
   }
 };
 
@@ -60,7 +61,9 @@ void Points::operator()(std::string_view name) {
   if (state.abandoned && std::uncaught_exceptions() == 0) throw Abandoned{};
 }
 
-Leader::Leader(std::function<void(Points&)> body) : state_(std::make_shared<Points::State>()) { state_->body = std::move(body); }
+Leader::Leader(std::function<void(Points&)> body) : state_(std::make_shared<Points::State>()) {
+  state_->body = std::move(body);
+}
 
 Leader::~Leader() {
   {
@@ -77,7 +80,8 @@ void Leader::pause_at(std::string point, int visit) {
   const std::lock_guard lock(state_->mutex);
   if (visit < 1) throw std::invalid_argument("pause_at: visits are counted from 1");
   const auto found = state_->visits.find(point);
-  if (found != state_->visits.end() && found->second >= visit) throw NotReached(fmt::format("visit {} of \"{}\" is over", visit, point));
+  if (found != state_->visits.end() && found->second >= visit)
+    throw NotReached(fmt::format("visit {} of \"{}\" is over", visit, point));
   state_->wanted.emplace(std::move(point), visit);
 }
 
@@ -92,7 +96,8 @@ void Leader::run_until_paused(std::string_view point, std::chrono::milliseconds 
 
 void Leader::resume() {
   const std::lock_guard lock(state_->mutex);
-  if (!state_->paused) throw NotReached(fmt::format("the leader is not paused: {}", state_->where()));
+  if (!state_->paused)
+    throw NotReached(fmt::format("the leader is not paused: {}", state_->where()));
   state_->paused.reset();
   state_->changed.notify_all();
 }

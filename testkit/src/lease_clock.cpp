@@ -1,5 +1,5 @@
-// Lets leases age without waiting: expires_at in the database is moved back, and now() moves the lease's own
-// clock forward by as much.
+// Lets leases age without waiting: expires_at in the database is moved back, and now() moves the
+// lease's own clock forward by as much.
 #include <termgate/testkit/lease_clock.hpp>
 #include <termgate/text/quote.hpp>
 
@@ -13,7 +13,8 @@ inline namespace v0 {
 namespace testkit {
 
 struct LeaseClock::State {
-  State(Database its_database, std::string its_statement) : database(std::move(its_database)), statement(std::move(its_statement)) {}
+  State(Database its_database, std::string its_statement)
+      : database(std::move(its_database)), statement(std::move(its_statement)) {}
   Database database;
   std::string statement;
   mutable std::mutex mutex;  // guards steps
@@ -25,7 +26,8 @@ LeaseClock::LeaseClock(Database database, std::string schema) {
   // A lease that has expired stays unchanged.
   std::string statement =
       sqlite ? "UPDATE termgate_leases SET expires_at = expires_at - $1"
-             : "UPDATE " + text::quoted(schema, '"') + ".leases SET expires_at = expires_at - CAST($1 AS bigint) * interval '1 ms'";
+             : "UPDATE " + text::quoted(schema, '"') +
+                   ".leases SET expires_at = expires_at - CAST($1 AS bigint) * interval '1 ms'";
   state_ = std::make_unique<State>(std::move(database), std::move(statement));
 }
 
@@ -34,8 +36,9 @@ LeaseClock::~LeaseClock() = default;
 void LeaseClock::advance(std::chrono::milliseconds by) {
   if (by.count() < 0) throw std::invalid_argument("LeaseClock: time does not go back");
   // Every write needs a scope; this one is the clock's own.
-  state_->database.write(Scope("termgate testkit clock"), Term(1),
-                         [&](Transaction& transaction) { transaction.exec(state_->statement, static_cast<std::int64_t>(by.count())); });
+  state_->database.write(Scope("termgate testkit clock"), Term(1), [&](Transaction& transaction) {
+    transaction.exec(state_->statement, static_cast<std::int64_t>(by.count()));
+  });
   const std::lock_guard lock(state_->mutex);
   state_->steps.emplace_back(Lease::Clock::now(), by);
 }

@@ -1,5 +1,6 @@
-// bench --quick on a real database: it ends, its JSON says what it measured and compared, and it leaves no
-// table behind, not even after Ctrl-C. TERMGATE_COMMAND is the command, TERMGATE_BENCH_ON the database.
+// bench --quick on a real database: it ends, its JSON says what it measured and compared, and it
+// leaves no table behind, not even after Ctrl-C. TERMGATE_COMMAND is the command, TERMGATE_BENCH_ON
+// the database.
 #include <catch2/catch.hpp>
 
 #include <fcntl.h>
@@ -49,7 +50,8 @@ Ended run(std::vector<std::string> words, std::chrono::milliseconds interrupt_af
   }
   Ended ended{0, {}};
   char bytes[4096];
-  for (ssize_t count; (count = read(ends[0], bytes, sizeof bytes)) > 0;) ended.output.append(bytes, static_cast<std::size_t>(count));
+  for (ssize_t count; (count = read(ends[0], bytes, sizeof bytes)) > 0;)
+    ended.output.append(bytes, static_cast<std::size_t>(count));
   close(ends[0]);
   int status = 0;
   waitpid(pid, &status, 0);
@@ -62,7 +64,8 @@ class Database {
  public:
   Database() {
     if (std::string_view(std::getenv("TERMGATE_BENCH_ON")) == "sqlite") {
-      std::string pattern = (std::filesystem::temp_directory_path() / "termgate-bench-XXXXXX").string();
+      std::string pattern =
+          (std::filesystem::temp_directory_path() / "termgate-bench-XXXXXX").string();
       REQUIRE(mkdtemp(pattern.data()) != nullptr);
       folder_ = pattern;
       url_ = "sqlite:" + (folder_ / "bench.db").string();
@@ -79,9 +82,11 @@ class Database {
   const std::string& url() const { return url_; }
 
   void no_table_is_left() const {
-    const char* count = sqlite() ? "SELECT count(*) AS n FROM sqlite_schema WHERE name LIKE 'bench\\_%' ESCAPE '\\'"
-                                 : "SELECT count(*) AS n FROM pg_class WHERE relname LIKE 'bench\\_%'";
-    const Ended ended = run({"exec", "--db", url_, "--scope", "bench-quick-test", "--term", "1", "--json", count});
+    const char* count =
+        sqlite() ? "SELECT count(*) AS n FROM sqlite_schema WHERE name LIKE 'bench\\_%' ESCAPE '\\'"
+                 : "SELECT count(*) AS n FROM pg_class WHERE relname LIKE 'bench\\_%'";
+    const Ended ended =
+        run({"exec", "--db", url_, "--scope", "bench-quick-test", "--term", "1", "--json", count});
     CAPTURE(ended.output);
     REQUIRE(ended.status == 0);
     CHECK(boost::json::parse(ended.output).at_pointer("/results/0/rows/0/n").as_int64() == 0);
@@ -116,7 +121,8 @@ TEST_CASE("bench: quick measures every scenario and clears its tables away", "[b
     CHECK(run.at("p50_us").to_number<double>() > 0);
     CHECK(run.at("p99_us").to_number<double>() >= run.at("p50_us").to_number<double>());
   }
-  CHECK(seen == std::set<std::string>{"unfenced", "unfenced-one", "textbook", "check-insert", "append", "append-each"});
+  CHECK(seen == std::set<std::string>{"unfenced", "unfenced-one", "textbook", "check-insert",
+                                      "append", "append-each"});
   CHECK(writers == std::set<std::int64_t>{1, 8});
   CHECK(batches == std::set<std::int64_t>{1, 10});
   CHECK(scopes == std::set<std::int64_t>{1, 4});
@@ -125,7 +131,8 @@ TEST_CASE("bench: quick measures every scenario and clears its tables away", "[b
 
 TEST_CASE("bench: quick growth and takeover give their figures", "[bench]") {
   const Database database;
-  const Ended ended = run({"bench", "growth", "takeover", "--quick", "--json", "--db", database.url()});
+  const Ended ended =
+      run({"bench", "growth", "takeover", "--quick", "--json", "--db", database.url()});
   CAPTURE(ended.output);
   REQUIRE(ended.status == 0);
   const boost::json::value document = boost::json::parse(ended.output);
@@ -141,24 +148,32 @@ TEST_CASE("bench: quick growth and takeover give their figures", "[bench]") {
     // Each frozen writer was evicted, and none before the grace was over.
     CHECK(document.at_pointer("/takeover/takeovers").to_number<int>() == 3);
     CHECK(document.at_pointer("/takeover/evicted").to_number<int>() == 3);
-    CHECK(document.at_pointer("/takeover/p50_ms").to_number<double>() >= document.at_pointer("/takeover/grace_ms").to_number<double>());
+    CHECK(document.at_pointer("/takeover/p50_ms").to_number<double>() >=
+          document.at_pointer("/takeover/grace_ms").to_number<double>());
   }
   database.no_table_is_left();
 }
 
 TEST_CASE("bench: an interrupted run tells so and clears its tables away", "[bench]") {
   const Database database;
-  const Ended ended = run({"bench", "--json", "--writers", "4", "--db", database.url()}, std::chrono::milliseconds(1500));
+  const Ended ended = run({"bench", "--json", "--writers", "4", "--db", database.url()},
+                          std::chrono::milliseconds(1500));
   CAPTURE(ended.output);
   CHECK(ended.status == 1);
   CHECK(boost::json::parse(ended.output).at("interrupted").as_bool());
   database.no_table_is_left();
 }
 
-TEST_CASE("bench: wrong wishes end with status 2 and a database without layer 1 says init", "[bench]") {
+TEST_CASE("bench: wrong wishes end with status 2 and a database without layer 1 says init",
+          "[bench]") {
   const Database database;
-  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-           {"--writers", "0"}, {"--writers", "1,,2"}, {"--batches", "x"}, {"--seconds", "-1"}, {"--durable", "maybe"}, {"nosuch"}}) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--writers", "0"},
+                                             {"--writers", "1,,2"},
+                                             {"--batches", "x"},
+                                             {"--seconds", "-1"},
+                                             {"--durable", "maybe"},
+                                             {"nosuch"}}) {
     std::vector<std::string> all{"bench", "--json", "--db", database.url()};
     all.insert(all.end(), words.begin(), words.end());
     const Ended ended = run(all);
@@ -167,7 +182,8 @@ TEST_CASE("bench: wrong wishes end with status 2 and a database without layer 1 
   }
   database.no_table_is_left();
   if (database.sqlite()) {
-    const std::filesystem::path empty = std::filesystem::path(database.url().substr(7)).parent_path() / "empty.db";
+    const std::filesystem::path empty =
+        std::filesystem::path(database.url().substr(7)).parent_path() / "empty.db";
     const Ended ended = run({"bench", "--json", "--quick", "--db", "sqlite:" + empty.string()});
     CAPTURE(ended.output);
     CHECK(ended.status == 1);

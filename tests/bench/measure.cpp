@@ -16,9 +16,10 @@ bool never() { return false; }
 
 }  // namespace
 
-TEST_CASE("latencies: a percentile is within one percent of the true one at every size", "[bench]") {
-  for (const std::int64_t unit :
-       {std::int64_t{1}, std::int64_t{100}, std::int64_t{12'345}, std::int64_t{1'000'000}, std::int64_t{3'600'000'000'000}}) {
+TEST_CASE("latencies: a percentile is within one percent of the true one at every size",
+          "[bench]") {
+  for (const std::int64_t unit : {std::int64_t{1}, std::int64_t{100}, std::int64_t{12'345},
+                                  std::int64_t{1'000'000}, std::int64_t{3'600'000'000'000}}) {
     CAPTURE(unit);
     Latencies latencies;
     for (std::int64_t i = 1; i <= 1000; ++i) latencies.count(nanoseconds(i * unit));
@@ -26,7 +27,8 @@ TEST_CASE("latencies: a percentile is within one percent of the true one at ever
     for (const double part : {0.01, 0.5, 0.99, 1.0}) {
       CAPTURE(part);
       const double wanted = part * 1000 * static_cast<double>(unit);
-      CHECK(static_cast<double>(latencies.percentile(part).count()) == Approx(wanted).epsilon(0.01).margin(1));
+      CHECK(static_cast<double>(latencies.percentile(part).count()) ==
+            Approx(wanted).epsilon(0.01).margin(1));
     }
   }
 }
@@ -37,14 +39,16 @@ TEST_CASE("latencies: none at all have no percentile and odd ones do no harm", "
   latencies.count(nanoseconds(-5));
   latencies.count(nanoseconds::max());
   CHECK(latencies.percentile(0.25).count() == 0);
-  CHECK(static_cast<double>(latencies.percentile(1).count()) == Approx(static_cast<double>(nanoseconds::max().count())).epsilon(0.01));
+  CHECK(static_cast<double>(latencies.percentile(1).count()) ==
+        Approx(static_cast<double>(nanoseconds::max().count())).epsilon(0.01));
   Latencies both;
   both.add(latencies);
   both.add(latencies);
   CHECK(both.total() == 4);
 }
 
-TEST_CASE("run_slice: counts what is written after the warm-up and no more than the limit", "[bench]") {
+TEST_CASE("run_slice: counts what is written after the warm-up and no more than the limit",
+          "[bench]") {
   std::atomic<int> written{0};
   std::vector<std::unique_ptr<Writer>> writers;
   for (int i = 0; i < 4; ++i) writers.push_back(writer_of([&] { ++written; }));
@@ -77,7 +81,8 @@ TEST_CASE("run_slice: ends when it is told to stop", "[bench]") {
   writers.push_back(writer_of([&, count = 0]() mutable {
     if (++count == 50) stop = true;
   }));
-  const Slice slice = run_slice(writers, std::chrono::seconds(60), 0, 0, [&] { return stop.load(); });
+  const Slice slice =
+      run_slice(writers, std::chrono::seconds(60), 0, 0, [&] { return stop.load(); });
   CHECK(slice.operations == 50);
 }
 

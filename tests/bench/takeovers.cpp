@@ -2,8 +2,9 @@
 //
 //   bench_takeovers URL RELEASES KILLS TTL_MS
 //
-// The holder and the waiter have connections of their own: a waiter in the same Database would be woken without the database. Two lines:
-// from before the release's call until the waiter holds the lease, and from kill -9 of the holder's process until then.
+// The holder and the waiter have connections of their own: a waiter in the same Database would be
+// woken without the database. Two lines: from before the release's call until the waiter holds the
+// lease, and from kill -9 of the holder's process until then.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,12 +32,17 @@ namespace {
 
 void say(const char* what, std::vector<double> took_ms) {
   std::sort(took_ms.begin(), took_ms.end());
-  const auto at = [&](double share) { return took_ms[static_cast<std::size_t>(share * static_cast<double>(took_ms.size() - 1))]; };
-  fmt::print("{}: {} times, p50 {:.1f} ms, p99 {:.1f} ms, most {:.1f} ms\n", what, took_ms.size(), at(0.5), at(0.99), took_ms.back());
+  const auto at = [&](double share) {
+    return took_ms[static_cast<std::size_t>(share * static_cast<double>(took_ms.size() - 1))];
+  };
+  fmt::print("{}: {} times, p50 {:.1f} ms, p99 {:.1f} ms, most {:.1f} ms\n", what, took_ms.size(),
+             at(0.5), at(0.99), took_ms.back());
   std::fflush(stdout);
 }
 
-double ms_since(steady_clock::time_point from) { return duration<double, std::milli>(steady_clock::now() - from).count(); }
+double ms_since(steady_clock::time_point from) {
+  return duration<double, std::milli>(steady_clock::now() - from).count();
+}
 
 // In a process of its own, which says by a byte that it holds the lease.
 int hold(const char* url, const char* scope, milliseconds ttl) {
@@ -68,7 +74,8 @@ pid_t start_holder(const char* self, const char* url, const std::string& scope, 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 5 && std::strcmp(argv[1], "--hold") == 0) return hold(argv[2], argv[3], milliseconds(std::atoi(argv[4])));
+  if (argc == 5 && std::strcmp(argv[1], "--hold") == 0)
+    return hold(argv[2], argv[3], milliseconds(std::atoi(argv[4])));
   if (argc != 5) return 2;
   const milliseconds ttl(std::atoi(argv[4]));
   auto mine = Database::open(argv[1]), other = Database::open(argv[1]);
@@ -85,7 +92,8 @@ int main(int argc, char** argv) {
       HeldLease next = other.hold(scope, {.ttl = 30s, .wait = 1min});
       took = ms_since(from);
     });
-    // Long enough that the waiter polls seldom: what wakes it soon is the notification, where there is one.
+    // Long enough that the waiter polls seldom: what wakes it soon is the notification, where there
+    // is one.
     while (!waits) std::this_thread::yield();
     std::this_thread::sleep_for(300ms);
     from = steady_clock::now();

@@ -36,7 +36,8 @@ struct Leftovers {
   std::vector<std::string> databases;
   std::vector<std::string> roles;
   std::string server;
-  std::map<std::string, std::string> direct;  // the PostgreSQL URL of a database that the library reaches through ODBC
+  std::map<std::string, std::string>
+      direct;  // the PostgreSQL URL of a database that the library reaches through ODBC
 
   std::vector<std::string> sqlserver_databases;
 
@@ -44,9 +45,12 @@ struct Leftovers {
 #ifdef TERMGATE_TEST_WITH_ODBC
     for (const auto& name : sqlserver_databases) {
       try {
-        odbc::Connection(odbc::connection_string_of(std::getenv("TERMGATE_TEST_SQLSERVER")), std::chrono::seconds(10))
+        odbc::Connection(odbc::connection_string_of(std::getenv("TERMGATE_TEST_SQLSERVER")),
+                         std::chrono::seconds(10))
             .run("DROP DATABASE " + name);
-      } catch (const std::exception& failure) { std::fprintf(stderr, "database %s is left over: %s\n", name.c_str(), failure.what()); }
+      } catch (const std::exception& failure) {
+        std::fprintf(stderr, "database %s is left over: %s\n", name.c_str(), failure.what());
+      }
     }
 #endif
     for (const auto& folder : folders) {
@@ -58,7 +62,9 @@ struct Leftovers {
       if (!databases.empty()) {
         pqxx::connection connection(server);
         pqxx::nontransaction transaction(connection);
-        for (const auto& name : databases) { transaction.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)"); }
+        for (const auto& name : databases) {
+          transaction.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)");
+        }
         for (const auto& role : roles) transaction.exec("DROP ROLE IF EXISTS " + role);
       }
     } catch (const std::exception&) {
@@ -82,7 +88,8 @@ std::string with_user(const std::string& url, const std::string& user) {
 std::string with_database(const std::string& url, const std::string& name) {
   // The URL ends in /dbname or /dbname?parameters.
   const auto question = url.find('?');
-  return url.substr(0, url.rfind('/', question) + 1) + name + (question == std::string::npos ? "" : url.substr(question));
+  return url.substr(0, url.rfind('/', question) + 1) + name +
+         (question == std::string::npos ? "" : url.substr(question));
 }
 
 void run_each(const std::string& url, const std::vector<std::string>& statements) {
@@ -91,22 +98,26 @@ void run_each(const std::string& url, const std::vector<std::string>& statements
   for (const auto& statement : statements) transaction.exec(statement);
 }
 
-// Makes the database as a customer of a service does, and returns the URL of the role that leads and writes.
+// Makes the database as a customer of a service does, and returns the URL of the role that leads
+// and writes.
 std::string managed_database(const std::string& server, const std::string& name) {
-  const std::string admin = managed_role("admin"), owner = managed_role("owner"), app = managed_role("app");
+  const std::string admin = managed_role("admin"), owner = managed_role("owner"),
+                    app = managed_role("app");
   const std::string superuser = with_database(server, name);
   if (leftovers().roles.empty()) {
     run_each(server, {"CREATE ROLE " + admin + " LOGIN CREATEDB CREATEROLE"});
     leftovers().roles = {owner, app, admin};
-    run_each(with_user(server, admin), {"CREATE ROLE " + owner + " LOGIN", "CREATE ROLE " + app + " LOGIN"});
+    run_each(with_user(server, admin),
+             {"CREATE ROLE " + owner + " LOGIN", "CREATE ROLE " + app + " LOGIN"});
   }
   run_each(with_user(server, admin), {"CREATE DATABASE " + name});
   leftovers().databases.push_back(name);
   // What the service keeps for itself; privileges on functions belong to a database.
-  run_each(superuser,
-           {"REVOKE EXECUTE ON FUNCTION pg_control_system(), pg_control_checkpoint(), pg_control_recovery(), pg_control_init() FROM PUBLIC",
-            "GRANT ALL ON SCHEMA public TO " + admin + " WITH GRANT OPTION"});
-  run_each(with_user(superuser, admin), {"GRANT CREATE ON DATABASE " + name + " TO " + owner, "GRANT CREATE ON SCHEMA public TO " + app});
+  run_each(superuser, {"REVOKE EXECUTE ON FUNCTION pg_control_system(), pg_control_checkpoint(), "
+                       "pg_control_recovery(), pg_control_init() FROM PUBLIC",
+                       "GRANT ALL ON SCHEMA public TO " + admin + " WITH GRANT OPTION"});
+  run_each(with_user(superuser, admin), {"GRANT CREATE ON DATABASE " + name + " TO " + owner,
+                                         "GRANT CREATE ON SCHEMA public TO " + app});
   return with_user(superuser, app);
 }
 #endif
@@ -121,7 +132,9 @@ std::string backend_name() {
 bool is_postgresql() { return backend_name().find("postgresql_") != std::string::npos; }
 bool is_managed() { return backend_name().ends_with("_managed"); }
 // What a customer of a service gets is `admin`, which makes the other two.
-std::string managed_role(const std::string& what) { return "conformance_" + std::to_string(getpid()) + "_" + what; }
+std::string managed_role(const std::string& what) {
+  return "conformance_" + std::to_string(getpid()) + "_" + what;
+}
 bool is_sqlserver() { return backend_name() == "sqlserver"; }
 bool survives_reopening() { return backend_name() != "sqlite_memory"; }
 
@@ -130,17 +143,20 @@ std::string fresh_url() {
   const std::string backend = backend_name();
   if (backend == "sqlite_memory") return "sqlite::memory:";
   if (backend == "sqlite_wal" || backend == "sqlite_journal") {
-    std::string pattern = (std::filesystem::temp_directory_path() / "termgate-conformance-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "termgate-conformance-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
     leftovers().folders.emplace_back(pattern);
-    return "sqlite:" + pattern + "/test.db" + (backend == "sqlite_journal" ? "?journal_mode=delete" : "");
+    return "sqlite:" + pattern + "/test.db" +
+           (backend == "sqlite_journal" ? "?journal_mode=delete" : "");
   }
 #ifdef TERMGATE_TEST_WITH_ODBC
   if (backend == "sqlserver") {
     const char* named = std::getenv("TERMGATE_TEST_SQLSERVER");
     if (named == nullptr) throw std::runtime_error("TERMGATE_TEST_SQLSERVER names no server");
     const auto server = odbc::connection_string_of(named);
-    const std::string name = "conformance_" + std::to_string(getpid()) + "_" + std::to_string(count++);
+    const std::string name =
+        "conformance_" + std::to_string(getpid()) + "_" + std::to_string(count++);
     odbc::Connection(server, std::chrono::seconds(10)).run("CREATE DATABASE " + name);
     leftovers().sqlserver_databases.push_back(name);
     std::string url = "odbc:Database=" + name;
@@ -151,12 +167,15 @@ std::string fresh_url() {
   }
 #endif
 #ifdef TERMGATE_TEST_WITH_POSTGRES
-  const std::string plain = backend.substr(0, backend.size() - (is_managed() ? std::string("_managed").size() : 0));
+  const std::string plain =
+      backend.substr(0, backend.size() - (is_managed() ? std::string("_managed").size() : 0));
   const std::string variable = "TERMGATE_TEST_POSTGRESQL_" + plain.substr(plain.rfind('_') + 1);
   const char* server = std::getenv(variable.c_str());
   if (server == nullptr) throw std::runtime_error(variable + " is not set");
-  const std::string name = "conformance_" + std::to_string(getpid()) + "_" + std::to_string(count++);
-  // Leftovers are made after libpqxx's first answer, and so destroyed before the static table that its answers need.
+  const std::string name =
+      "conformance_" + std::to_string(getpid()) + "_" + std::to_string(count++);
+  // Leftovers are made after libpqxx's first answer, and so destroyed before the static table that
+  // its answers need.
   pqxx::connection connection{std::string(server)};
   pqxx::nontransaction transaction(connection);
   transaction.exec("SELECT 1");
@@ -167,7 +186,8 @@ std::string fresh_url() {
   const std::string url = with_database(server, name);
   if (!backend.starts_with("odbc_")) return url;
   const std::string through =
-      "odbc:Driver={PostgreSQL Unicode};Server=127.0.0.1;Port=" + std::string(connection.port()) + ";Database=" + name + ";UID=postgres";
+      "odbc:Driver={PostgreSQL Unicode};Server=127.0.0.1;Port=" + std::string(connection.port()) +
+      ";Database=" + name + ";UID=postgres";
   leftovers().direct[through] = url;
   return through;
 #else
@@ -214,10 +234,11 @@ std::string unique(const std::string& what) {
 
 std::string in_dialect(std::string statement) {
   if (!is_sqlserver()) return statement;
-  static const std::pair<const char*, const char*> words[] = {{" text,", " nvarchar(400),"},
-                                                              {" text)", " nvarchar(400))"},
-                                                              {"ROLLBACK TO SAVEPOINT ", "ROLLBACK TRANSACTION "},
-                                                              {"SAVEPOINT ", "SAVE TRANSACTION "}};
+  static const std::pair<const char*, const char*> words[] = {
+      {" text,", " nvarchar(400),"},
+      {" text)", " nvarchar(400))"},
+      {"ROLLBACK TO SAVEPOINT ", "ROLLBACK TRANSACTION "},
+      {"SAVEPOINT ", "SAVE TRANSACTION "}};
   if (statement.starts_with("RELEASE SAVEPOINT")) return "SELECT 1";
   for (const auto& [from, to] : words) {
     for (auto at = statement.find(from); at != std::string::npos; at = statement.find(from, at + 1))
@@ -226,9 +247,12 @@ std::string in_dialect(std::string statement) {
   return statement;
 }
 
-std::string own_table(const std::string& name) { return is_postgresql() || is_sqlserver() ? "termgate." + name : "termgate_" + name; }
+std::string own_table(const std::string& name) {
+  return is_postgresql() || is_sqlserver() ? "termgate." + name : "termgate_" + name;
+}
 
-void run_as([[maybe_unused]] const std::string& url, const std::string& what, [[maybe_unused]] const std::string& statement) {
+void run_as([[maybe_unused]] const std::string& url, const std::string& what,
+            [[maybe_unused]] const std::string& statement) {
 #ifdef TERMGATE_TEST_WITH_POSTGRES
   run_each(url_as(url, what), {statement});
 #else
@@ -246,17 +270,20 @@ void run_outside(const std::string& url, const std::string& statement) {
 #ifdef TERMGATE_TEST_WITH_POSTGRES
   if (is_postgresql()) {
     const auto direct = leftovers().direct.find(url);
-    pqxx::connection connection(direct == leftovers().direct.end() ? owner_url(url) : direct->second);
+    pqxx::connection connection(direct == leftovers().direct.end() ? owner_url(url)
+                                                                   : direct->second);
     pqxx::nontransaction(connection).exec(statement);
     return;
   }
 #endif
 #ifdef TERMGATE_TEST_WITH_SQLITE
-  const std::string path =
-      url.substr(url.find(':') + 1, url.find('?') == std::string::npos ? std::string::npos : url.find('?') - url.find(':') - 1);
+  const std::string path = url.substr(url.find(':') + 1, url.find('?') == std::string::npos
+                                                             ? std::string::npos
+                                                             : url.find('?') - url.find(':') - 1);
   sqlite3* db = nullptr;
   const int opened = sqlite3_open(path.c_str(), &db);
-  const int code = opened == SQLITE_OK ? sqlite3_exec(db, statement.c_str(), nullptr, nullptr, nullptr) : opened;
+  const int code =
+      opened == SQLITE_OK ? sqlite3_exec(db, statement.c_str(), nullptr, nullptr, nullptr) : opened;
   sqlite3_close(db);
   if (code != SQLITE_OK) throw std::runtime_error(statement + ": " + sqlite3_errstr(code));
 #endif
@@ -284,7 +311,8 @@ Outside::Outside() : connection_(std::make_unique<Connection>()) {
 #ifdef TERMGATE_TEST_WITH_ODBC
   if (is_sqlserver()) {
     termgate::Operator(termgate::Database::open(url)).install();
-    connection_->tsql = std::make_unique<odbc::Connection>(odbc::connection_string_of(url), std::chrono::seconds(10));
+    connection_->tsql = std::make_unique<odbc::Connection>(odbc::connection_string_of(url),
+                                                           std::chrono::seconds(10));
     return;
   }
 #endif
@@ -293,14 +321,17 @@ Outside::Outside() : connection_(std::make_unique<Connection>()) {
     auto opened = termgate::Database::open(url);
     install(opened, url);
     const auto direct = leftovers().direct.find(url);
-    connection_->postgres = std::make_unique<pqxx::connection>(direct == leftovers().direct.end() ? url : direct->second);
+    connection_->postgres = std::make_unique<pqxx::connection>(
+        direct == leftovers().direct.end() ? url : direct->second);
     return;
   }
 #endif
 #ifdef TERMGATE_TEST_WITH_SQLITE
-  const std::string path =
-      url.substr(url.find(':') + 1, url.find('?') == std::string::npos ? std::string::npos : url.find('?') - url.find(':') - 1);
-  if (sqlite3_open(path.c_str(), &connection_->sqlite) != SQLITE_OK) throw std::runtime_error(path + " cannot be opened");
+  const std::string path = url.substr(url.find(':') + 1, url.find('?') == std::string::npos
+                                                             ? std::string::npos
+                                                             : url.find('?') - url.find(':') - 1);
+  if (sqlite3_open(path.c_str(), &connection_->sqlite) != SQLITE_OK)
+    throw std::runtime_error(path + " cannot be opened");
   register_functions(connection_->sqlite);
   run("SELECT termgate_init()");
 #endif

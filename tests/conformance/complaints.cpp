@@ -57,7 +57,8 @@ TEST_CASE("complaint: a renewal needs owner and term", "[complaint][conformance]
   CHECK_NOTHROW(shared().renew_lease(scope, again.term(), "holder", 10s));
 }
 
-TEST_CASE("complaint: re-entry is a new term and shuts the ghost of the same name out", "[F2][complaint][conformance]") {
+TEST_CASE("complaint: re-entry is a new term and shuts the ghost of the same name out",
+          "[F2][complaint][conformance]") {
   const Scope scope(unique("again"));
   const Lease ghost = take(scope, "host-1");
   const Lease restarted = take(scope, "host-1");
@@ -65,7 +66,8 @@ TEST_CASE("complaint: re-entry is a new term and shuts the ghost of the same nam
   CHECK_THROWS_AS(shared().write(scope, ghost.term(), [](Transaction&) {}), StaleTerm);
 }
 
-TEST_CASE("complaint: the database's clock decides whether a lease is over", "[complaint][conformance]") {
+TEST_CASE("complaint: the database's clock decides whether a lease is over",
+          "[complaint][conformance]") {
   const Scope scope(unique("clock"));
   const Lease lease = take(scope, "holder", 600ms);
   const auto begun = std::chrono::steady_clock::now();
@@ -86,7 +88,8 @@ TEST_CASE("complaint: a lost lease is not renewed back to life", "[complaint][co
   CHECK_THROWS_AS(shared().renew_lease(scope, lease.term(), "holder", 10s), LeaseLost);
 }
 
-TEST_CASE("complaint: the old holder's write is refused before the new one's first", "[F2][complaint][conformance]") {
+TEST_CASE("complaint: the old holder's write is refused before the new one's first",
+          "[F2][complaint][conformance]") {
   const Scope scope(unique("window"));
   const Lease before = take(scope, "before", 100ms);
   std::this_thread::sleep_for(150ms);

@@ -25,7 +25,8 @@ using conformance::unique;
 
 namespace {
 
-// Runs `work(index)` on `count` threads that start together; what one throws is shown and fails the test.
+// Runs `work(index)` on `count` threads that start together; what one throws is shown and fails the
+// test.
 template <class Work>
 void together(int count, Work work) {
   std::atomic<int> ready{0};
@@ -55,9 +56,11 @@ TEST_CASE("race: of two first acquirers exactly one gets the lease", "[F2][confo
   for (int round = 0; round < 20; ++round) {
     const Scope scope(unique("first"));
     std::atomic<int> acquired{0};
-    // For longer than the slowest server takes to prepare a new session: a second winner is then never one who came late.
+    // For longer than the slowest server takes to prepare a new session: a second winner is then
+    // never one who came late.
     together(4, [&](int index) {
-      if (db.try_acquire_lease(scope, 10min, {.owner = "owner " + std::to_string(index)})) ++acquired;
+      if (db.try_acquire_lease(scope, 10min, {.owner = "owner " + std::to_string(index)}))
+        ++acquired;
     });
     CHECK(acquired == 1);
     CHECK(Info(db).fence(scope)->term == Info(db).lease(scope)->term);
@@ -85,24 +88,30 @@ TEST_CASE("race: a reader of payloads in parts meets a pruner", "[conformance]")
   auto& db = shared();
   const Stream stream(unique("pruned"));
   constexpr std::int64_t last = 40;
-  const auto payload_of = [](std::int64_t number) { return std::string(std::size_t{100} << 10, static_cast<char>('0' + number)); };
-  for (std::int64_t number = 1; number <= last; ++number) db.append(stream, Term(1), payload_of(number));
+  const auto payload_of = [](std::int64_t number) {
+    return std::string(std::size_t{100} << 10, static_cast<char>('0' + number));
+  };
+  for (std::int64_t number = 1; number <= last; ++number)
+    db.append(stream, Term(1), payload_of(number));
   std::atomic<bool> pruned{false};
   std::atomic<int> pages{0}, wrong{0};
   together(3, [&](int index) {
     if (index == 0) {
-      for (std::int64_t number = 2; number <= last; ++number) Operator(db).prune(stream, SequenceNo(number));
+      for (std::int64_t number = 2; number <= last; ++number)
+        Operator(db).prune(stream, SequenceNo(number));
       pruned = true;
       return;
     }
-    // A small page has a payload of this size fetched by itself. Each page is whole, in order, and begins after what was pruned by then.
+    // A small page has a payload of this size fetched by itself. Each page is whole, in order, and
+    // begins after what was pruned by then.
     std::int64_t first = 0;
     for (int turn = 0; turn < 10'000 && !(turn > 0 && pruned); ++turn) {
       try {
         std::int64_t before = 0;
         const auto page = Info(db).read_stream(stream, SequenceNo(0), 100, std::size_t{1} << 20);
         for (const auto& write : page) {
-          wrong += write.payload != payload_of(write.sequence_no.value()) || write.sequence_no.value() <= before;
+          wrong += write.payload != payload_of(write.sequence_no.value()) ||
+                   write.sequence_no.value() <= before;
           before = write.sequence_no.value();
         }
         wrong += page.empty() || page.front().sequence_no.value() < first;
@@ -136,7 +145,9 @@ TEST_CASE("race: terms in a stream never decrease whoever raises", "[F1][F2][F5]
       const std::string payload = std::to_string(index) + "/" + std::to_string(i);
       try {
         if (random() % 2 == 0) db.append(stream, Term(term), payload, {.scope = scope});
-        else db.write(scope, Term(term), [&](Transaction& tx) { tx.append(stream, payload); }, {.retries = 20});
+        else
+          db.write(scope, Term(term), [&](Transaction& tx) { tx.append(stream, payload); },
+                   {.retries = 20});
         const std::lock_guard lock(mutex);
         accepted.insert(payload);
       } catch (const StaleTerm&) {
@@ -214,8 +225,8 @@ TEST_CASE("race: two databases opened on one store obey one layer 1", "[F1][conf
   CHECK_THROWS_AS(two.append(stream, Term(2), "late"), StaleTerm);
 }
 
-// Found by `termgate storm`: on SQLite the failed renewal was a transaction that compared no fence, and made what the process remembered
-// look fresh.
+// Found by `termgate storm`: on SQLite the failed renewal was a transaction that compared no fence,
+// and made what the process remembered look fresh.
 TEST_CASE("write: whoever lost the lease is refused whatever it did in between", "[F1][F2]") {
   const std::string url = conformance::fresh_url();
   auto first = Database::open(url);
@@ -234,12 +245,20 @@ TEST_CASE("write: whoever lost the lease is refused whatever it did in between",
   const Row rows[] = {
       {"nothing", [](const Lease&) {}},
       {"a renewal that fails",
-       [&](const Lease& lease) { CHECK_THROWS_AS(first.renew_lease(lease.scope(), lease.term(), lease.owner(), 10s), LeaseLost); }},
-      {"an acquisition that gets nothing", [&](const Lease&) { CHECK_FALSE(first.try_acquire_lease(scope, 10s, by_first)); }},
-      {"a release that finds nothing", [&](const Lease& lease) { CHECK_FALSE(first.release_lease(lease)); }},
-      {"a write of another scope", [&](const Lease&) { first.write(Scope("another"), Term(1), nothing); }},
-      {"an append to another scope", [&](const Lease&) { first.append(Stream("another"), Term(1), "x"); }},
-      {"a forced release of another scope", [&](const Lease&) { Operator(first).force_release(Scope("another"), "test", "test"); }},
+       [&](const Lease& lease) {
+         CHECK_THROWS_AS(first.renew_lease(lease.scope(), lease.term(), lease.owner(), 10s),
+                         LeaseLost);
+       }},
+      {"an acquisition that gets nothing",
+       [&](const Lease&) { CHECK_FALSE(first.try_acquire_lease(scope, 10s, by_first)); }},
+      {"a release that finds nothing",
+       [&](const Lease& lease) { CHECK_FALSE(first.release_lease(lease)); }},
+      {"a write of another scope",
+       [&](const Lease&) { first.write(Scope("another"), Term(1), nothing); }},
+      {"an append to another scope",
+       [&](const Lease&) { first.append(Stream("another"), Term(1), "x"); }},
+      {"a forced release of another scope",
+       [&](const Lease&) { Operator(first).force_release(Scope("another"), "test", "test"); }},
       {"a setting", [&](const Lease&) { Operator(first).set_setting("check_wait_ms", "5000"); }},
   };
   for (const Row& row : rows) {
@@ -252,7 +271,9 @@ TEST_CASE("write: whoever lost the lease is refused whatever it did in between",
     const Lease next = second.acquire_lease(scope, 10s, by_second);
     row.between(lease);
     CHECK_THROWS_AS(first.write(scope, lease.term(), nothing), StaleTerm);
-    CHECK_THROWS_AS(first.append(Stream("lost"), lease.term(), "x", {.expected = {}, .scope = scope, .write_id = {}}), StaleTerm);
+    CHECK_THROWS_AS(first.append(Stream("lost"), lease.term(), "x",
+                                 {.expected = {}, .scope = scope, .write_id = {}}),
+                    StaleTerm);
     second.write(scope, next.term(), nothing);
     second.release_lease(next);
   }

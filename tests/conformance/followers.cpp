@@ -1,5 +1,6 @@
-// Followers as every backend must keep them: every write of a stream in order, none left out and none twice within one follower's life, at
-// least once over restarts, one follower of a name at a time, nothing passed over.
+// Followers as every backend must keep them: every write of a stream in order, none left out and
+// none twice within one follower's life, at least once over restarts, one follower of a name at a
+// time, nothing passed over.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -81,7 +82,8 @@ class News {
   }
   int count(FollowerNews::Kind kind) const {
     const std::lock_guard lock(mutex_);
-    return static_cast<int>(std::count_if(all_.begin(), all_.end(), [&](const FollowerNews& news) { return news.kind == kind; }));
+    return static_cast<int>(std::count_if(
+        all_.begin(), all_.end(), [&](const FollowerNews& news) { return news.kind == kind; }));
   }
 
  private:
@@ -91,7 +93,8 @@ class News {
 
 }  // namespace
 
-TEST_CASE("follower: what is there and what comes is handed over in order and once", "[follower][conformance]") {
+TEST_CASE("follower: what is there and what comes is handed over in order and once",
+          "[follower][conformance]") {
   auto& db = shared();
   const std::string name = unique("reader");
   const Stream stream(unique("followed"));
@@ -109,14 +112,18 @@ TEST_CASE("follower: what is there and what comes is handed over in order and on
   CHECK(seen.payloads(stream.name()).back() == "8");
   CHECK(follower.handled() == 8);
   const auto infos = Followers(db).list();
-  const auto info = std::find_if(infos.begin(), infos.end(), [&](const FollowerInfo& one) { return one.name == name; });
+  const auto info = std::find_if(infos.begin(), infos.end(),
+                                 [&](const FollowerInfo& one) { return one.name == name; });
   REQUIRE(info != infos.end());
   CHECK(info->behind == 0);
   CHECK_FALSE(info->behind_ms);
   CHECK(info->followed.stream == stream.name());
 }
 
-TEST_CASE("follower: a restart goes on where the last one stopped; from the end begins behind what is there", "[follower][conformance]") {
+TEST_CASE(
+    "follower: a restart goes on where the last one stopped; from the end begins behind what is "
+    "there",
+    "[follower][conformance]") {
   auto& db = shared();
   const std::string name = unique("restarted");
   const Stream stream(unique("followed"));
@@ -135,7 +142,8 @@ TEST_CASE("follower: a restart goes on where the last one stopped; from the end 
   CHECK(late.numbers(stream.name()) == up_to(25, 25));
 }
 
-TEST_CASE("follower: a later start takes it over, and so does a removal", "[follower][conformance]") {
+TEST_CASE("follower: a later start takes it over, and so does a removal",
+          "[follower][conformance]") {
   auto& db = shared();
   const std::string name = unique("taken");
   const Stream stream(unique("followed"));
@@ -157,15 +165,21 @@ TEST_CASE("follower: a later start takes it over, and so does a removal", "[foll
   CHECK(comes_true([&] { return !next.running(); }));
   // By parts: the one before moves nothing any more, a wrong place neither.
   const auto run = Followers(db).start(name, {.stream = stream.name()});
-  CHECK(Followers(db).advance(name, run - 1, stream, SequenceNo(0), SequenceNo(1)) != FollowerMove::moved);
-  CHECK(Followers(db).advance(name, run, stream, SequenceNo(1), SequenceNo(2)) == FollowerMove::elsewhere);
-  CHECK(Followers(db).advance(name, run, stream, SequenceNo(0), SequenceNo(1)) == FollowerMove::moved);
-  CHECK(Followers(db).advance(name, run, stream, SequenceNo(0), SequenceNo(1)) == FollowerMove::elsewhere);
+  CHECK(Followers(db).advance(name, run - 1, stream, SequenceNo(0), SequenceNo(1)) !=
+        FollowerMove::moved);
+  CHECK(Followers(db).advance(name, run, stream, SequenceNo(1), SequenceNo(2)) ==
+        FollowerMove::elsewhere);
+  CHECK(Followers(db).advance(name, run, stream, SequenceNo(0), SequenceNo(1)) ==
+        FollowerMove::moved);
+  CHECK(Followers(db).advance(name, run, stream, SequenceNo(0), SequenceNo(1)) ==
+        FollowerMove::elsewhere);
   CHECK(Followers(db).start(name, {.stream = stream.name()}) == run + 1);
-  CHECK(Followers(db).advance(name, run, stream, SequenceNo(1), SequenceNo(2)) == FollowerMove::taken);
+  CHECK(Followers(db).advance(name, run, stream, SequenceNo(1), SequenceNo(2)) ==
+        FollowerMove::taken);
 }
 
-TEST_CASE("follower: a scope's streams are followed side by side, those that begin later too", "[follower][conformance]") {
+TEST_CASE("follower: a scope's streams are followed side by side, those that begin later too",
+          "[follower][conformance]") {
   auto& db = shared();
   const Scope scope(unique("books"));
   const std::string a = unique("a"), b = unique("b"), elsewhere = unique("elsewhere");
@@ -180,7 +194,8 @@ TEST_CASE("follower: a scope's streams are followed side by side, those that beg
   const auto apply = seen.apply();
   Follower follower(db, unique("all"), scope,
                     [&](const Stream& stream, const StreamWrite& write) {
-                      if (refuse && stream.name() == a && write.sequence_no.value() == 2) throw std::runtime_error("not yet");
+                      if (refuse && stream.name() == a && write.sequence_no.value() == 2)
+                        throw std::runtime_error("not yet");
                       apply(stream, write);
                     },
                     {.news = news.note()});
@@ -190,7 +205,8 @@ TEST_CASE("follower: a scope's streams are followed side by side, those that beg
   append(b, "1");
   append(b, "2");
   // One stream waits for its write to be taken, the other goes on.
-  CHECK(comes_true([&] { return seen.numbers(b).size() == 2 && news.count(FollowerNews::Kind::refused) >= 2; }));
+  CHECK(comes_true(
+      [&] { return seen.numbers(b).size() == 2 && news.count(FollowerNews::Kind::refused) >= 2; }));
   CHECK(seen.numbers(a) == up_to(1));
   CHECK_FALSE(follower.catch_up(10ms));
   refuse = false;
@@ -200,7 +216,8 @@ TEST_CASE("follower: a scope's streams are followed side by side, those that beg
   CHECK(seen.numbers(elsewhere).empty());
 }
 
-TEST_CASE("follower: transactions that commit out of order leave nothing out", "[follower][conformance]") {
+TEST_CASE("follower: transactions that commit out of order leave nothing out",
+          "[follower][conformance]") {
   auto& db = shared();
   const Scope scope(unique("order"));
   const Stream x(unique("x")), y(unique("y"));
@@ -221,7 +238,8 @@ TEST_CASE("follower: transactions that commit out of order leave nothing out", "
     flag = true;
     changed.notify_all();
   };
-  // x/2 is written first and rolled back, and written again; it commits after y/2, which is written later.
+  // x/2 is written first and rolled back, and written again; it commits after y/2, which is written
+  // later.
   std::thread slow([&] {
     try {
       db.write(scope, Term(1), [&](Transaction& transaction) {
@@ -253,7 +271,8 @@ TEST_CASE("follower: transactions that commit out of order leave nothing out", "
   CHECK(seen.numbers(y.name()) == up_to(2));
 }
 
-TEST_CASE("follower: pruned writes end it, or are passed over where that is wanted", "[follower][conformance]") {
+TEST_CASE("follower: pruned writes end it, or are passed over where that is wanted",
+          "[follower][conformance]") {
   auto& db = shared();
   const Stream stream(unique("pruned"));
   db.append_many(stream, Term(1), std::vector<std::string>(10, "x"));
@@ -277,7 +296,8 @@ TEST_CASE("follower: pruned writes end it, or are passed over where that is want
   CHECK(all.numbers(stream.name()) == up_to(11, 4));
 }
 
-TEST_CASE("follower: a write that was taken away by hand is waited for and never passed over", "[follower][conformance]") {
+TEST_CASE("follower: a write that was taken away by hand is waited for and never passed over",
+          "[follower][conformance]") {
   if (!conformance::survives_reopening() || conformance::is_managed()) return;
   const std::string url = conformance::fresh_url();
   Database db = Database::open(url);
@@ -285,8 +305,11 @@ TEST_CASE("follower: a write that was taken away by hand is waited for and never
   const Stream stream("robbed");
   db.append_many(stream, Term(1), std::vector<std::string>(6, "x"));
   // On SQLite whoever can write the file can rewrite its schema too.
-  const std::string unguarded = db.kind() == "sqlite" ? "DROP TRIGGER termgate_stream_writes_own_delete; " : "";
-  conformance::run_outside(url, unguarded + "DELETE FROM " + conformance::own_table("stream_writes") + " WHERE sequence_no = 4");
+  const std::string unguarded =
+      db.kind() == "sqlite" ? "DROP TRIGGER termgate_stream_writes_own_delete; " : "";
+  conformance::run_outside(url, unguarded + "DELETE FROM " +
+                                    conformance::own_table("stream_writes") +
+                                    " WHERE sequence_no = 4");
   Seen seen;
   Follower follower(db, "reader", stream, seen.apply(), {.poll = 10ms});
   CHECK(comes_true([&] { return seen.numbers(stream.name()).size() == 3; }));
@@ -295,7 +318,8 @@ TEST_CASE("follower: a write that was taken away by hand is waited for and never
   CHECK(follower.lag() == 3);
 }
 
-TEST_CASE("follower: many writers with takeovers and restarts of the follower, everything in order", "[follower][conformance]") {
+TEST_CASE("follower: many writers with takeovers and restarts of the follower, everything in order",
+          "[follower][conformance]") {
   auto& db = shared();
   const Scope scope(unique("busy"));
   std::vector<Stream> streams;
@@ -306,7 +330,8 @@ TEST_CASE("follower: many writers with takeovers and restarts of the follower, e
   const auto write = [&](int writer) {
     for (int i = 0; !stop; ++i) {
       try {
-        db.append(streams[static_cast<std::size_t>(writer + i) % streams.size()], Term(term.load()), "x");
+        db.append(streams[static_cast<std::size_t>(writer + i) % streams.size()], Term(term.load()),
+                  "x");
       } catch (const StaleTerm&) {
       } catch (const Conflict&) {
       } catch (const Blocked&) {}
@@ -340,22 +365,29 @@ TEST_CASE("follower: bad input is refused and nothing is kept", "[follower][conf
   const Stream stream(unique("bad"));
   const auto apply = [](const Stream&, const StreamWrite&) {};
   const std::string name = unique("bad");
-  for (const std::string& bad : {std::string(), std::string(201, 'n'), std::string("a\0b", 3), std::string("\xff")})
+  for (const std::string& bad :
+       {std::string(), std::string(201, 'n'), std::string("a\0b", 3), std::string("\xff")})
     CHECK_THROWS_AS(Follower(db, bad, stream, apply), Error);
-  const FollowerOptions options[] = {{.page_writes = 0}, {.page_writes = -1}, {.page_bytes = 0},
-                                     {.poll = 0ms},      {.poll = -1ms},      {.poll = std::chrono::hours(2)}};
-  for (const FollowerOptions& one : options) CHECK_THROWS_AS(Follower(db, name, stream, apply, one), InvalidInput);
+  const FollowerOptions options[] = {{.page_writes = 0}, {.page_writes = -1},
+                                     {.page_bytes = 0},  {.poll = 0ms},
+                                     {.poll = -1ms},     {.poll = std::chrono::hours(2)}};
+  for (const FollowerOptions& one : options)
+    CHECK_THROWS_AS(Follower(db, name, stream, apply, one), InvalidInput);
   CHECK_THROWS_AS(Followers(db).start(name, {}), InvalidInput);
   CHECK_THROWS_AS(Followers(db).start(name, {.stream = "a", .scope = "b"}), InvalidInput);
   CHECK(Followers(db).behind(name).run == 0);
-  CHECK_THROWS_AS(Followers(db).advance(name, 1, stream, SequenceNo(0), SequenceNo(1)), InvalidInput);
+  CHECK_THROWS_AS(Followers(db).advance(name, 1, stream, SequenceNo(0), SequenceNo(1)),
+                  InvalidInput);
   const auto run = Followers(db).start(name, {.stream = stream.name()});
   CHECK_THROWS_AS(Followers(db).start(name, {.stream = "another"}), InvalidInput);
   CHECK_THROWS_AS(Followers(db).start(name, {.scope = stream.name()}), InvalidInput);
   // Behind what was written, or backwards.
-  CHECK_THROWS_AS(Followers(db).advance(name, run, stream, SequenceNo(0), SequenceNo(1)), InvalidInput);
+  CHECK_THROWS_AS(Followers(db).advance(name, run, stream, SequenceNo(0), SequenceNo(1)),
+                  InvalidInput);
   db.append(stream, Term(1), "x");
-  CHECK_THROWS_AS(Followers(db).advance(name, run, stream, SequenceNo(1), SequenceNo(0)), InvalidInput);
-  CHECK_THROWS_AS(Followers(db).advance(name, run, stream, SequenceNo(0), SequenceNo(2)), InvalidInput);
+  CHECK_THROWS_AS(Followers(db).advance(name, run, stream, SequenceNo(1), SequenceNo(0)),
+                  InvalidInput);
+  CHECK_THROWS_AS(Followers(db).advance(name, run, stream, SequenceNo(0), SequenceNo(2)),
+                  InvalidInput);
   CHECK(Followers(db).behind(name).behind == 1);
 }

@@ -1,5 +1,5 @@
-// Planned hand-over on every backend: the holder is asked, drains, leaves; its successor alone may take the lease; the receipt says what
-// came of it. Who does not leave is renewed no more.
+// Planned hand-over on every backend: the holder is asked, drains, leaves; its successor alone may
+// take the lease; the receipt says what came of it. Who does not leave is renewed no more.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -48,12 +48,14 @@ std::optional<Lease> taken_by(const std::string& owner, const Scope& scope) {
 
 }  // namespace
 
-TEST_CASE("hand-over: the holder is asked and keeps its lease until it leaves", "[handover][conformance]") {
+TEST_CASE("hand-over: the holder is asked and keeps its lease until it leaves",
+          "[handover][conformance]") {
   auto& db = shared();
   const Scope scope(unique("asked"));
   HeldLease held = db.hold(scope, {.ttl = 6s, .owner = "old:1"});
   CHECK_FALSE(held.leave_before());
-  REQUIRE(Operator(db).request_hand_over(scope, {.to = "new:*", .drain = 20s, .actor = "ops", .reason = "a deploy"}));
+  REQUIRE(Operator(db).request_hand_over(
+      scope, {.to = "new:*", .drain = 20s, .actor = "ops", .reason = "a deploy"}));
   // Its own Database has asked, so that it need not wait for its next renewal.
   REQUIRE(requested_within(held.asked_to_leave(), 1500ms));
   CHECK(*held.leave_before() > HeldLease::Clock::now() + 10s);
@@ -70,8 +72,10 @@ TEST_CASE("hand-over: the holder is asked and keeps its lease until it leaves", 
   CHECK_FALSE(taken_by("new:2", scope));
   REQUIRE(held.release());
   CHECK(receipt_of(scope).state == "left");
-  // Neither who left, nor anybody who is not named: names are compared whole, and with their letters.
-  for (const char* other : {"old:1", "another:1", "new", "NEW:2", "a new:2"}) CHECK_FALSE(taken_by(other, scope));
+  // Neither who left, nor anybody who is not named: names are compared whole, and with their
+  // letters.
+  for (const char* other : {"old:1", "another:1", "new", "NEW:2", "a new:2"})
+    CHECK_FALSE(taken_by(other, scope));
   const auto next = taken_by("new:2", scope);
   REQUIRE(next);
   CHECK(next->term().value() == held.term().value() + 1);
@@ -87,14 +91,16 @@ TEST_CASE("hand-over: the holder is asked and keeps its lease until it leaves", 
   CHECK_THROWS_AS(db.write(scope, held.term(), [](Transaction&) {}), StaleTerm);
   const auto entries = Operator(db).audit({.scope = scope.name()});
   for (const char* action : {"request_hand_over", "hand_over"})
-    CHECK(std::count_if(entries.begin(), entries.end(),
-                        [&](const AuditEntry& one) { return one.action == action && one.actor == "ops"; }) == 1);
+    CHECK(std::count_if(entries.begin(), entries.end(), [&](const AuditEntry& one) {
+            return one.action == action && one.actor == "ops";
+          }) == 1);
   // It was about that term alone.
   REQUIRE(db.release_lease(scope, next->term(), "new:2"));
   CHECK(taken_by("another:1", scope));
 }
 
-TEST_CASE("hand-over: without a name anybody may follow but who leaves", "[handover][conformance]") {
+TEST_CASE("hand-over: without a name anybody may follow but who leaves",
+          "[handover][conformance]") {
   auto& db = shared();
   const Scope scope(unique("anybody"));
   Lease first = *taken_by("one", scope);
@@ -108,7 +114,8 @@ TEST_CASE("hand-over: without a name anybody may follow but who leaves", "[hando
   CHECK(taken_by("two", scope));
 }
 
-TEST_CASE("hand-over: who has not left when the drain is over is renewed no more", "[handover][conformance]") {
+TEST_CASE("hand-over: who has not left when the drain is over is renewed no more",
+          "[handover][conformance]") {
   auto& db = shared();
   const Scope scope(unique("refuses"));
   HeldLease held = db.hold(scope, {.ttl = 1s, .owner = "one"});
@@ -129,7 +136,9 @@ TEST_CASE("hand-over: who has not left when the drain is over is renewed no more
   CHECK(receipt.next_owner == "three");
 }
 
-TEST_CASE("hand-over: a successor that does not come leaves the lease to others when the drain is over", "[handover][conformance]") {
+TEST_CASE(
+    "hand-over: a successor that does not come leaves the lease to others when the drain is over",
+    "[handover][conformance]") {
   auto& db = shared();
   const Scope scope(unique("nobody"));
   const Lease first = *taken_by("one", scope);
@@ -149,7 +158,8 @@ TEST_CASE("hand-over: what cannot be asked for", "[handover][conformance]") {
   CHECK_THROWS_AS(Operator(db).request_hand_over(scope, {.to = "one"}), InvalidInput);
   CHECK_THROWS_AS(Operator(db).request_hand_over(scope, {.drain = 99ms}), InvalidInput);
   CHECK_THROWS_AS(Operator(db).request_hand_over(scope, {.drain = 25h}), InvalidInput);
-  CHECK_THROWS_AS(Operator(db).request_hand_over(scope, {.to = std::string(201, 'x')}), InvalidInput);
+  CHECK_THROWS_AS(Operator(db).request_hand_over(scope, {.to = std::string(201, 'x')}),
+                  InvalidInput);
   CHECK_THROWS_AS(Operator(db).request_hand_over(scope, {.reason = " "}), InvalidInput);
   CHECK(Info(shared()).hand_overs(scope).empty());
   REQUIRE(db.release_lease(lease));
@@ -168,7 +178,8 @@ TEST_CASE("hand-over: a later request takes the place of the first", "[handover]
   CHECK(taken_by("three'\"\\ and more", scope));
 }
 
-TEST_CASE("hand-over: a leader loop ends its work in order and another leads", "[handover][leader][conformance]") {
+TEST_CASE("hand-over: a leader loop ends its work in order and another leads",
+          "[handover][leader][conformance]") {
   auto& db = shared();
   const Scope scope(unique("loop"));
   std::mutex mutex;
@@ -226,7 +237,8 @@ TEST_CASE("hand-over: a leader loop ends its work in order and another leads", "
   CHECK(first.stats().handed_over == 1);
 }
 
-TEST_CASE("require_lease: COMMIT fails where the lease has ended and nobody took over", "[lease][conformance]") {
+TEST_CASE("require_lease: COMMIT fails where the lease has ended and nobody took over",
+          "[lease][conformance]") {
   auto& db = shared();
   const Scope scope(unique("deadline"));
   const Lease lease = *db.try_acquire_lease(scope, 600ms, {.owner = "me"});
@@ -259,7 +271,8 @@ TEST_CASE("require_lease: COMMIT fails where the lease has ended and nobody took
   }
   std::this_thread::sleep_for(700ms);
   CHECK_THROWS_AS(write(0ms, "me"), LeaseLost);
-  // Without it the term, which is still the highest, is enough; and what one write required is nothing to the next.
+  // Without it the term, which is still the highest, is enough; and what one write required is
+  // nothing to the next.
   db.write(scope, lease.term(), [&](Transaction& tx) { tx.append(stream, "x"); });
   CHECK(written() == 2);
 }

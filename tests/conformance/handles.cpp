@@ -1,5 +1,5 @@
-// HeldLease as every backend must keep it: renewed in the background, lost when it is lost, given back by its destructor, waited for, and
-// many of them in one statement.
+// HeldLease as every backend must keep it: renewed in the background, lost when it is lost, given
+// back by its destructor, waited for, and many of them in one statement.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -39,7 +39,8 @@ bool requested_within(const std::stop_token& token, std::chrono::milliseconds ti
 
 }  // namespace
 
-TEST_CASE("hold: a lease outlives its TTL by renewal and ends with its handle", "[handles][conformance]") {
+TEST_CASE("hold: a lease outlives its TTL by renewal and ends with its handle",
+          "[handles][conformance]") {
   auto& db = shared();
   const Scope scope(unique("hold"));
   std::int64_t term = 0;
@@ -70,7 +71,8 @@ TEST_CASE("hold: a lease outlives its TTL by renewal and ends with its handle", 
   CHECK_THROWS_AS(db.write(scope, Term(term), [](Transaction&) {}), StaleTerm);
 }
 
-TEST_CASE("hold: a forced release is told to the holder with its next renewal", "[handles][conformance]") {
+TEST_CASE("hold: a forced release is told to the holder with its next renewal",
+          "[handles][conformance]") {
   auto& db = shared();
   const Scope scope(unique("forced"));
   HeldLease held = db.hold(scope, {.ttl = 1s});
@@ -80,7 +82,8 @@ TEST_CASE("hold: a forced release is told to the holder with its next renewal", 
   CHECK_FALSE(held.release());
 }
 
-TEST_CASE("hold: another's lease is waited for; in vain it is Blocked; a stop token ends the wait", "[handles][conformance]") {
+TEST_CASE("hold: another's lease is waited for; in vain it is Blocked; a stop token ends the wait",
+          "[handles][conformance]") {
   auto& db = shared();
   const Scope scope(unique("wait"));
   auto first = std::make_optional(db.hold(scope, {.ttl = 2s}));
@@ -124,7 +127,8 @@ TEST_CASE("hold: many leases share renewals and none is lost", "[handles][confor
   for (const HeldLease& lease : held) CHECK(lease.still_held());
 }
 
-TEST_CASE("hold: options out of their ranges are refused, and nothing is held", "[handles][conformance]") {
+TEST_CASE("hold: options out of their ranges are refused, and nothing is held",
+          "[handles][conformance]") {
   auto& db = shared();
   const Scope scope(unique("bad"));
   const HoldOptions bad[] = {{.ttl = 0ms},
@@ -144,10 +148,12 @@ TEST_CASE("hold: options out of their ranges are refused, and nothing is held", 
   CHECK_FALSE(Info(db).lease(scope));
 }
 
-TEST_CASE("hold: hostile names of scope and owner are renewed like others", "[handles][conformance]") {
+TEST_CASE("hold: hostile names of scope and owner are renewed like others",
+          "[handles][conformance]") {
   auto& db = shared();
   std::vector<HeldLease> held;
-  for (const char* name : {"\"}],", "\\", "a\tb", "'; DROP TABLE leases; --", "ünïcødé 🔒", "{\"scope\":1}"}) {
+  for (const char* name :
+       {"\"}],", "\\", "a\tb", "'; DROP TABLE leases; --", "ünïcødé 🔒", "{\"scope\":1}"}) {
     const std::string whole = unique(name);
     try {
       held.push_back(db.hold(Scope(whole), {.ttl = 1s, .owner = whole + " owner"}));
@@ -163,7 +169,8 @@ TEST_CASE("hold: hostile names of scope and owner are renewed like others", "[ha
   }
 }
 
-TEST_CASE("hold: two threads that want one scope are never inside together", "[F2][handles][conformance]") {
+TEST_CASE("hold: two threads that want one scope are never inside together",
+          "[F2][handles][conformance]") {
   auto& db = shared();
   const Scope scope(unique("turns"));
   std::atomic<int> inside{0}, most{0}, turns{0};
@@ -176,13 +183,15 @@ TEST_CASE("hold: two threads that want one scope are never inside together", "[F
       ++turns;
     }
   };
-  std::thread others[] = {std::thread(take_turns), std::thread(take_turns), std::thread(take_turns)};
+  std::thread others[] = {std::thread(take_turns), std::thread(take_turns),
+                          std::thread(take_turns)};
   for (std::thread& other : others) other.join();
   CHECK(most == 1);
   CHECK(turns == 15);
 }
 
-TEST_CASE("LeaderLoop: a tick beside the work runs only for the leader and under its term", "[handles][conformance]") {
+TEST_CASE("LeaderLoop: a tick beside the work runs only for the leader and under its term",
+          "[handles][conformance]") {
   auto& db = shared();
   const Scope scope(unique("ticks"));
   LeaderOptions options;
@@ -211,7 +220,8 @@ TEST_CASE("LeaderLoop: a tick beside the work runs only for the leader and under
   CHECK_FALSE(leader.leadership());
 }
 
-TEST_CASE("stats: what a process does with leases is counted and told as Prometheus text", "[handles][conformance]") {
+TEST_CASE("stats: what a process does with leases is counted and told as Prometheus text",
+          "[handles][conformance]") {
   auto& db = shared();
   const Scope scope(unique("counted"));
   const DatabaseStats before = Info(db).stats();
@@ -248,13 +258,16 @@ TEST_CASE("stats: what a process does with leases is counted and told as Prometh
       options);
   const auto end = BootClock::now() + 5s;
   while (!loop.leads() && BootClock::now() < end) std::this_thread::sleep_for(5ms);
-  const std::string text = metrics_text(Info(db).stats(), {loop.stats()}, {{"projection", true, 3, 4, 0}});
-  for (const char* line :
-       {"termgate_lease_calls_total{call=\"renew\",result=\"granted\"}", "termgate_lease_call_seconds_bucket{call=\"acquire\",le=\"+Inf\"}",
-        "\\\"leader\\\"", "termgate_follower_lag{follower=\"projection\"} 3"})
+  const std::string text =
+      metrics_text(Info(db).stats(), {loop.stats()}, {{"projection", true, 3, 4, 0}});
+  for (const char* line : {"termgate_lease_calls_total{call=\"renew\",result=\"granted\"}",
+                           "termgate_lease_call_seconds_bucket{call=\"acquire\",le=\"+Inf\"}",
+                           "\\\"leader\\\"", "termgate_follower_lag{follower=\"projection\"} 3"})
     CHECK(text.find(line) != std::string::npos);
-  // Two loops of one scope, or two followers of one name, are one series each: Prometheus refuses a text with one twice.
-  const std::string twice = metrics_text(Info(db).stats(), {loop.stats(), loop.stats()}, {{.name = "same"}, {.name = "same"}});
+  // Two loops of one scope, or two followers of one name, are one series each: Prometheus refuses a
+  // text with one twice.
+  const std::string twice = metrics_text(Info(db).stats(), {loop.stats(), loop.stats()},
+                                         {{.name = "same"}, {.name = "same"}});
   std::set<std::string> series;
   for (std::size_t at = 0; at < twice.size();) {
     const std::string line = twice.substr(at, twice.find('\n', at) - at);
@@ -268,7 +281,8 @@ TEST_CASE("stats: what a process does with leases is counted and told as Prometh
   CHECK_FALSE(loop.stats().term);
 }
 
-TEST_CASE("job_heartbeat: one call beats and renews until the run or its lease is over", "[handles][conformance]") {
+TEST_CASE("job_heartbeat: one call beats and renews until the run or its lease is over",
+          "[handles][conformance]") {
   auto& db = shared();
   const Scope scope(unique("beat"));
   Lease lease = db.acquire_lease(scope, 2s, {.owner = "holder"});
@@ -280,7 +294,8 @@ TEST_CASE("job_heartbeat: one call beats and renews until the run or its lease i
   CHECK(*due <= BootClock::now() + 60s);
   CHECK(Info(db).lease(scope)->remaining_ms > 50'000);
   CHECK(Jobs(db).list({.run_id = run}, 1).at(0).checkpoint == "page 1");
-  for (const std::chrono::milliseconds ttl : {0ms, -1ms, 90'000'000ms}) CHECK_THROWS_AS(Jobs(db).beat(run, "bad", ttl), InvalidInput);
+  for (const std::chrono::milliseconds ttl : {0ms, -1ms, 90'000'000ms})
+    CHECK_THROWS_AS(Jobs(db).beat(run, "bad", ttl), InvalidInput);
   CHECK(Jobs(db).list({.run_id = run}, 1).at(0).checkpoint == "page 1");
   // Cancelled by another: told by the next beat, and nothing is renewed.
   REQUIRE(db.renew_lease(scope, lease.term(), "holder", 5s).term() == lease.term());
@@ -299,7 +314,8 @@ TEST_CASE("job_heartbeat: one call beats and renews until the run or its lease i
   REQUIRE(db.release_lease(next));
 }
 
-TEST_CASE("write: with lease_owner a late holder is refused although nobody took over", "[handles][conformance]") {
+TEST_CASE("write: with lease_owner a late holder is refused although nobody took over",
+          "[handles][conformance]") {
   auto& db = shared();
   const Scope scope(unique("in time"));
   const Stream stream(unique("in time"));

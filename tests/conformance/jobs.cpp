@@ -1,4 +1,5 @@
-// What each call for job runs does in each state of a run: the table of docs/reference/jobs.md, the same on every database.
+// What each call for job runs does in each state of a run: the table of docs/reference/jobs.md, the
+// same on every database.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -49,7 +50,9 @@ std::string outcome(const std::function<bool()>& call) {
   } catch (const Error& error) { return std::string(error.code()); }
 }
 
-Case open_run(Database& db, const Scope& scope, Term term) { return {scope, term, term, Jobs(db).start(job, scope, term, "holder")}; }
+Case open_run(Database& db, const Scope& scope, Term term) {
+  return {scope, term, term, Jobs(db).start(job, scope, term, "holder")};
+}
 
 Case under_a_lease(Database& db, std::chrono::milliseconds ttl = 1h) {
   const Scope scope(unique("job"));
@@ -66,7 +69,8 @@ Case ended(Database& db, const char* status) {
 
 const std::vector<State>& states() {
   static const std::vector<State> all = {
-      {"open, the lease is held", "started", "TG005", "TG005", "yes", "yes", [](Database& db) { return under_a_lease(db); }},
+      {"open, the lease is held", "started", "TG005", "TG005", "yes", "yes",
+       [](Database& db) { return under_a_lease(db); }},
       {"open, the lease has run out", "lost", "TG005", "TG005", "yes", "yes",
        [](Database& db) {
          const Case at = under_a_lease(db, 100ms);
@@ -99,7 +103,8 @@ const std::vector<State>& states() {
          at.newest = db.acquire_lease(at.scope, 1h, {.owner = "another"}).term();
          return at;
        }},
-      {"open, no lease, its term is the fence", "started", "TG005", "TG005", "yes", "yes", without_lease},
+      {"open, no lease, its term is the fence", "started", "TG005", "TG005", "yes", "yes",
+       without_lease},
       {"open, no lease, a higher term leads", "lost", "TG001", "yes", "TG001", "yes",
        [](Database& db) {
          Case at = without_lease(db);
@@ -120,15 +125,20 @@ const std::vector<State>& states() {
          const Term term = db.acquire_lease(scope, 1h, {.owner = "holder"}).term();
          return Case{scope, term, term, Jobs(db).request(job, scope, "run").run_id};
        }},
-      {"completed", "completed", "yes", "yes", "no", "no", [](Database& db) { return ended(db, "completed"); }},
-      {"failed", "failed", "yes", "yes", "no", "no", [](Database& db) { return ended(db, "failed"); }},
-      {"cancelled", "cancelled", "yes", "yes", "no", "no", [](Database& db) { return ended(db, "cancelled"); }},
+      {"completed", "completed", "yes", "yes", "no", "no",
+       [](Database& db) { return ended(db, "completed"); }},
+      {"failed", "failed", "yes", "yes", "no", "no",
+       [](Database& db) { return ended(db, "failed"); }},
+      {"cancelled", "cancelled", "yes", "yes", "no", "no",
+       [](Database& db) { return ended(db, "cancelled"); }},
       {"lost", "lost", "yes", "yes", "no", "no", [](Database& db) { return ended(db, "lost"); }},
   };
   return all;
 }
 
-std::string status_of(Database& db, const std::string& run) { return Jobs(db).list({.run_id = run}, 1).at(0).status; }
+std::string status_of(Database& db, const std::string& run) {
+  return Jobs(db).list({.run_id = run}, 1).at(0).status;
+}
 
 }  // namespace
 
@@ -142,7 +152,9 @@ TEST_CASE("jobs: each call does in each state what the table says", "[F2][jobs][
       // Another owner's start is no other than its own; a stale caller's is refused.
       for (const char* owner : {"holder", "another"}) {
         std::string started;
-        CHECK(outcome([&] { return !(started = Jobs(db).start(job, at.scope, at.term, owner)).empty(); }) == state.start);
+        CHECK(outcome([&] {
+                return !(started = Jobs(db).start(job, at.scope, at.term, owner)).empty();
+              }) == state.start);
         if (!started.empty()) REQUIRE(Jobs(db).finish(started, "failed"));
       }
       // What is refused has ended nothing.
@@ -150,19 +162,23 @@ TEST_CASE("jobs: each call does in each state what the table says", "[F2][jobs][
     }
     {
       const Case at = state.reach(db);
-      CHECK(outcome([&] { return !Jobs(db).start(job, at.scope, at.newest, "new").empty(); }) == state.start_newest);
-      if (std::string(state.start_newest) == "yes" && std::string(state.ended) == "yes" && std::string(state.shown) != "requested") {
+      CHECK(outcome([&] { return !Jobs(db).start(job, at.scope, at.newest, "new").empty(); }) ==
+            state.start_newest);
+      if (std::string(state.start_newest) == "yes" && std::string(state.ended) == "yes" &&
+          std::string(state.shown) != "requested") {
         CHECK(status_of(db, at.run) == "lost");
         CHECK_FALSE(Jobs(db).beat(at.run));
         CHECK_FALSE(Jobs(db).finish(at.run, "completed"));
       }
       // Another job and another scope are not concerned.
-      CHECK(outcome([&] { return !Jobs(db).start("other", at.scope, at.newest, "new").empty(); }) == "yes");
+      CHECK(outcome([&] { return !Jobs(db).start("other", at.scope, at.newest, "new").empty(); }) ==
+            "yes");
     }
     {
       const Case at = state.reach(db);
       CHECK(outcome([&] { return Jobs(db).beat(at.run, "page 3"); }) == state.beat);
-      CHECK((Jobs(db).list({.run_id = at.run}, 1).at(0).checkpoint == "page 3") == (std::string(state.beat) == "yes"));
+      CHECK((Jobs(db).list({.run_id = at.run}, 1).at(0).checkpoint == "page 3") ==
+            (std::string(state.beat) == "yes"));
       CHECK(outcome([&] { return Jobs(db).finish(at.run, "completed", 0); }) == state.beat);
       if (std::string(state.beat) == "yes") CHECK(status_of(db, at.run) == "completed");
     }
@@ -189,16 +205,20 @@ TEST_CASE("jobs: no run and a run that is unknown", "[jobs][conformance]") {
   try {
     Jobs(db).start(job, scope, Term(2), "another");
     FAIL("a second run was started");
-  } catch (const InvalidInput& error) { CHECK(std::string(error.what()).find("open run already, " + run) != std::string::npos); }
+  } catch (const InvalidInput& error) {
+    CHECK(std::string(error.what()).find("open run already, " + run) != std::string::npos);
+  }
 }
 
-TEST_CASE("jobs: the last completed run is found behind any number of others and is never pruned", "[jobs][conformance]") {
+TEST_CASE("jobs: the last completed run is found behind any number of others and is never pruned",
+          "[jobs][conformance]") {
   auto& db = shared();
   const Scope scope(unique("job"));
   const std::string run = Jobs(db).start(job, scope, Term(1), "holder");
   REQUIRE(Jobs(db).finish(run, "completed"));
   const auto began = Jobs(db).list({.run_id = run}, 1).at(0).started_at_ms;
-  for (int i = 0; i < 20; ++i) REQUIRE(Jobs(db).finish(Jobs(db).start(job, scope, Term(1), "holder"), "failed"));
+  for (int i = 0; i < 20; ++i)
+    REQUIRE(Jobs(db).finish(Jobs(db).start(job, scope, Term(1), "holder"), "failed"));
   const CompletedJob last = Jobs(db).completed(job, scope, 0ms);
   CHECK(last.started_at_ms == began);
   CHECK(last.latest_ms == began);
@@ -258,7 +278,8 @@ TEST_CASE("jobs: a request waits, and one taker begins it", "[jobs][conformance]
     CHECK(run.owner == "holder");
     CHECK(run.term == led.term.value());
     CHECK(run.started_at_ms >= asked[0].started_at_ms);
-    CHECK(outcome([&] { return Jobs(db).take(job, led.scope, led.term, "holder").has_value(); }) == "TG005");  // it runs
+    CHECK(outcome([&] { return Jobs(db).take(job, led.scope, led.term, "holder").has_value(); }) ==
+          "TG005");  // it runs
     CHECK(Jobs(db).beat(made.run_id));
     CHECK(Jobs(db).finish(made.run_id, "completed", 0));
     CHECK_FALSE(Jobs(db).take(job, led.scope, led.term, "holder"));
@@ -266,19 +287,22 @@ TEST_CASE("jobs: a request waits, and one taker begins it", "[jobs][conformance]
   }
 }
 
-TEST_CASE("jobs: a request outlives runs and takeovers until it is taken or cancelled", "[F1][jobs][conformance]") {
+TEST_CASE("jobs: a request outlives runs and takeovers until it is taken or cancelled",
+          "[F1][jobs][conformance]") {
   auto& db = shared();
   const Led led(db);
   const std::string running = Jobs(db).start(job, led.scope, led.term, "holder");
   const JobRequest made = Jobs(db).request(job, led.scope, "run");
   REQUIRE(made.requested);
   CHECK(status_of(db, running) == "started");
-  CHECK(outcome([&] { return Jobs(db).take(job, led.scope, led.term, "holder").has_value(); }) == "TG005");
+  CHECK(outcome([&] { return Jobs(db).take(job, led.scope, led.term, "holder").has_value(); }) ==
+        "TG005");
   // Whoever takes over begins it; a stale leader does not, and the run that it had is lost.
   REQUIRE(Operator(db).force_release(led.scope, "operator", "a test"));
   const Term newest = db.acquire_lease(led.scope, 1h, {.owner = "another"}).term();
   CHECK(status_of(db, made.run_id) == "requested");
-  CHECK(outcome([&] { return Jobs(db).take(job, led.scope, led.term, "holder").has_value(); }) == "TG001");
+  CHECK(outcome([&] { return Jobs(db).take(job, led.scope, led.term, "holder").has_value(); }) ==
+        "TG001");
   // A start that nobody asked for leaves the request where it is.
   REQUIRE(Jobs(db).finish(Jobs(db).start(job, led.scope, newest, "another"), "failed"));
   CHECK(status_of(db, running) == "lost");
@@ -288,7 +312,8 @@ TEST_CASE("jobs: a request outlives runs and takeovers until it is taken or canc
   // Who has begun it dies: the run is lost, and nobody begins it again.
   REQUIRE(Operator(db).force_release(led.scope, "operator", "a test"));
   CHECK(status_of(db, made.run_id) == "lost");
-  CHECK_FALSE(Jobs(db).take(job, led.scope, db.acquire_lease(led.scope, 1h, {.owner = "third"}).term(), "third"));
+  CHECK_FALSE(Jobs(db).take(job, led.scope,
+                            db.acquire_lease(led.scope, 1h, {.owner = "third"}).term(), "third"));
   // Cancelled before anybody has begun it.
   const JobRequest next = Jobs(db).request(job, led.scope, "resume");
   REQUIRE(next.requested);
@@ -301,23 +326,27 @@ TEST_CASE("jobs: what a request must be", "[jobs][conformance]") {
   auto& db = shared();
   const Scope scope(unique("job"));
   CHECK(outcome([&] { return Jobs(db).request("", scope, "run").requested; }) == "TG005");
-  CHECK(outcome([&] { return Jobs(db).request(std::string(300, 'x'), scope, "run").requested; }) == "TG005");
+  CHECK(outcome([&] { return Jobs(db).request(std::string(300, 'x'), scope, "run").requested; }) ==
+        "TG005");
   CHECK(outcome([&] { return Jobs(db).request(job, scope, "").requested; }) == "TG005");
   CHECK(outcome([&] { return Jobs(db).request(job, scope, "RUN").requested; }) == "TG005");
   CHECK(outcome([&] { return Jobs(db).request(job, scope, "run", " ").requested; }) == "TG005");
-  for (const char* hostile : {"'; DROP TABLE job_runs; --", "a\nb\x1b[2J", "\xc3\x9c \xf0\x9f\x92\xa5", "100%s {} $1", "\" \\ / ?"}) {
+  for (const char* hostile : {"'; DROP TABLE job_runs; --", "a\nb\x1b[2J",
+                              "\xc3\x9c \xf0\x9f\x92\xa5", "100%s {} $1", "\" \\ / ?"}) {
     INFO(hostile);
     const Scope odd(unique(hostile));
     const JobRequest made = Jobs(db).request(hostile, odd, "dry-run", hostile, hostile);
     REQUIRE(made.requested);
-    const auto shown = Jobs(db).list({.job = hostile, .scope = odd.name(), .status = "requested"}, 2);
+    const auto shown =
+        Jobs(db).list({.job = hostile, .scope = odd.name(), .status = "requested"}, 2);
     REQUIRE(shown.size() == 1);
     CHECK(shown[0].detail == std::string("requested by ") + hostile + ": " + hostile);
     REQUIRE(Jobs(db).take(hostile, odd, Term(3), hostile));
   }
 }
 
-TEST_CASE("jobs: a dry run neither counts as completed nor hides a checkpoint", "[jobs][conformance]") {
+TEST_CASE("jobs: a dry run neither counts as completed nor hides a checkpoint",
+          "[jobs][conformance]") {
   auto& db = shared();
   const Led led(db);
   const std::string stopped = Jobs(db).start(job, led.scope, led.term, "holder");
@@ -329,13 +358,15 @@ TEST_CASE("jobs: a dry run neither counts as completed nor hides a checkpoint", 
   REQUIRE(Jobs(db).finish(dry, "completed", 0));
   CHECK_FALSE(Jobs(db).completed(job, led.scope, 0ms).started_at_ms);
   CHECK(last_checkpoint(db, job, led.scope) == "page 3");
-  // One that was asked for earlier than another run began, and was taken later: what counts is when it began.
+  // One that was asked for earlier than another run began, and was taken later: what counts is when
+  // it began.
   REQUIRE(Jobs(db).request(job, led.scope, "resume").requested);
   const std::string between = Jobs(db).start(job, led.scope, led.term, "holder");
   REQUIRE(Jobs(db).beat(between, "page 5"));
   REQUIRE(Jobs(db).finish(between, "failed", 1));
   CHECK(last_checkpoint(db, job, led.scope) == "page 5");
   std::this_thread::sleep_for(5ms);
-  REQUIRE(Jobs(db).finish(Jobs(db).take(job, led.scope, led.term, "holder").value().run_id, "completed", 0));
+  REQUIRE(Jobs(db).finish(Jobs(db).take(job, led.scope, led.term, "holder").value().run_id,
+                          "completed", 0));
   CHECK_FALSE(last_checkpoint(db, job, led.scope));
 }

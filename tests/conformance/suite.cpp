@@ -1,6 +1,6 @@
-// The guarantees as every backend must keep them, shown through the library: order, seal, memory, all or nothing,
-// streams, write ids, leases, untrusted scopes. One writer at a time here; concurrency.cpp has the races.
-// Long: the cases that every database has to pass, by guarantee.
+// The guarantees as every backend must keep them, shown through the library: order, seal, memory,
+// all or nothing, streams, write ids, leases, untrusted scopes. One writer at a time here;
+// concurrency.cpp has the races. Long: the cases that every database has to pass, by guarantee.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -25,11 +25,15 @@ namespace {
 
 void nothing(Transaction&) {}
 
-std::int64_t count_rows(Database& db, const std::string& table) { return db.query("SELECT count(*) FROM " + table).one()[0].as_int(); }
+std::int64_t count_rows(Database& db, const std::string& table) {
+  return db.query("SELECT count(*) FROM " + table).one()[0].as_int();
+}
 
 void make_table(Database& db, const std::string& name) {
-  db.write(Scope(unique("ddl")), Term(1),
-           [&](Transaction& tx) { tx.exec(conformance::in_dialect("CREATE TABLE " + name + " (id integer PRIMARY KEY, body text)")); });
+  db.write(Scope(unique("ddl")), Term(1), [&](Transaction& tx) {
+    tx.exec(
+        conformance::in_dialect("CREATE TABLE " + name + " (id integer PRIMARY KEY, body text)"));
+  });
 }
 
 }  // namespace
@@ -43,7 +47,8 @@ TEST_CASE("check: an equal term passes and leaves the fence where it was", "[F1]
   CHECK(Info(db).fence(scope)->term == 5);
 }
 
-TEST_CASE("check: a higher term raises and a lower one is refused with both numbers", "[F1][conformance]") {
+TEST_CASE("check: a higher term raises and a lower one is refused with both numbers",
+          "[F1][conformance]") {
   auto& db = shared();
   const Scope scope(unique("check"));
   db.check(scope, Term(3));
@@ -55,7 +60,8 @@ TEST_CASE("check: a higher term raises and a lower one is refused with both numb
     CHECK(stale.scope() == scope.name());
     CHECK(stale.term() == 3);
     CHECK(stale.fence() == 7);
-    CHECK(std::string(stale.what()) == "TG001 stale term 3 for scope \"" + scope.name() + "\": the fence stands at 7");
+    CHECK(std::string(stale.what()) ==
+          "TG001 stale term 3 for scope \"" + scope.name() + "\": the fence stands at 7");
   }
 }
 
@@ -70,8 +76,13 @@ TEST_CASE("check: terms need not be consecutive and reach 2^62", "[F1][conforman
 TEST_CASE("scope: names are compared byte by byte on the database", "[conformance]") {
   auto& db = shared();
   const std::string base = unique("Scope");
-  const std::string names[] = {
-      base, base + " ", "s" + base.substr(1), base + "\xC3\xA9", base + "e\xCC\x81", base + "\xF0\x9F\x94\x92", base + "'\"\\;--"};
+  const std::string names[] = {base,
+                               base + " ",
+                               "s" + base.substr(1),
+                               base + "\xC3\xA9",
+                               base + "e\xCC\x81",
+                               base + "\xF0\x9F\x94\x92",
+                               base + "'\"\\;--"};
   std::int64_t term = 10;
   for (const auto& name : names) db.check(Scope(name), Term(term++));
   term = 10;
@@ -82,11 +93,14 @@ TEST_CASE("scope: names are compared byte by byte on the database", "[conformanc
   CHECK(Info(db).fence(Scope(longest))->scope == longest);
 }
 
-TEST_CASE("write: commits under an equal term and refuses a stale one without a trace", "[F1][F5][conformance]") {
+TEST_CASE("write: commits under an equal term and refuses a stale one without a trace",
+          "[F1][F5][conformance]") {
   auto& db = shared();
   const Scope scope(unique("write"));
   make_table(db, "write_refused");
-  db.write(scope, Term(5), [](Transaction& tx) { tx.exec("INSERT INTO write_refused VALUES ($1, $2)", 1, "five"); });
+  db.write(scope, Term(5), [](Transaction& tx) {
+    tx.exec("INSERT INTO write_refused VALUES ($1, $2)", 1, "five");
+  });
   db.seal(scope, Term(6));
   bool called = false;
   CHECK_THROWS_AS(db.write(scope, Term(5),
@@ -99,27 +113,35 @@ TEST_CASE("write: commits under an equal term and refuses a stale one without a 
   CHECK(count_rows(db, "write_refused") == 1);
 }
 
-TEST_CASE("parameters: a wrong number of values is InvalidInput and nothing is written", "[F5][conformance]") {
+TEST_CASE("parameters: a wrong number of values is InvalidInput and nothing is written",
+          "[F5][conformance]") {
   auto& db = shared();
   const Scope scope(unique("parameters"));
   make_table(db, "parameters_given");
-  const std::vector<std::vector<Value>> given = {{}, {Value(1)}, {Value(1), Value("two"), Value("three")}};
+  const std::vector<std::vector<Value>> given = {
+      {}, {Value(1)}, {Value(1), Value("two"), Value("three")}};
   for (const auto& values : given) {
     CAPTURE(values.size());
     // Twice: the second time a statement may be prepared.
     for (int round = 0; round < 2; ++round) {
-      CHECK_THROWS_AS(
-          db.write(scope, Term(1), [&](Transaction& tx) { tx.exec_values("INSERT INTO parameters_given VALUES ($1, $2)", values); }),
-          InvalidInput);
+      CHECK_THROWS_AS(db.write(scope, Term(1),
+                               [&](Transaction& tx) {
+                                 tx.exec_values("INSERT INTO parameters_given VALUES ($1, $2)",
+                                                values);
+                               }),
+                      InvalidInput);
       CHECK_THROWS_AS(db.query("SELECT 1 WHERE $1 = 'a' AND '$7' <> $2", values), InvalidInput);
     }
   }
   CHECK(count_rows(db, "parameters_given") == 0);
-  db.write(scope, Term(1), [](Transaction& tx) { tx.exec("INSERT INTO parameters_given VALUES ($1, $2)", 1, "one"); });
+  db.write(scope, Term(1), [](Transaction& tx) {
+    tx.exec("INSERT INTO parameters_given VALUES ($1, $2)", 1, "one");
+  });
   CHECK(count_rows(db, "parameters_given") == 1);
 }
 
-TEST_CASE("write: what the callback throws rolls back and comes out unchanged", "[F5][conformance]") {
+TEST_CASE("write: what the callback throws rolls back and comes out unchanged",
+          "[F5][conformance]") {
   auto& db = shared();
   const Scope scope(unique("throw"));
   make_table(db, "write_thrown");
@@ -134,11 +156,16 @@ TEST_CASE("write: what the callback throws rolls back and comes out unchanged", 
     FAIL("nothing was thrown");
   } catch (const Mine& mine) { CHECK(mine.value == 42); }
   CHECK(count_rows(db, "write_thrown") == 0);
-  CHECK_THROWS_AS(db.write(scope, Term(1), [](Transaction& tx) { tx.exec("INSERT INTO no_such_table VALUES (1)"); }), DatabaseError);
+  CHECK_THROWS_AS(
+      db.write(scope, Term(1),
+               [](Transaction& tx) { tx.exec("INSERT INTO no_such_table VALUES (1)"); }),
+      DatabaseError);
   CHECK(db.write(scope, Term(1), nothing) == Wrote::now);
 }
 
-TEST_CASE("write: an error that the callback swallowed is thrown after all unless a savepoint mended it", "[F5][conformance]") {
+TEST_CASE(
+    "write: an error that the callback swallowed is thrown after all unless a savepoint mended it",
+    "[F5][conformance]") {
   auto& db = shared();
   const Scope scope(unique("swallowed"));
   make_table(db, "write_swallowed");
@@ -151,10 +178,13 @@ TEST_CASE("write: an error that the callback swallowed is thrown after all unles
       if (mend != nullptr) tx.exec(mend);
     }
   };
-  CHECK_THROWS_AS(db.write(scope, Term(1), [&](Transaction& tx) { swallow(tx, nullptr); }), DatabaseError);
+  CHECK_THROWS_AS(db.write(scope, Term(1), [&](Transaction& tx) { swallow(tx, nullptr); }),
+                  DatabaseError);
   CHECK(count_rows(db, "write_swallowed") == 0);
-  if (conformance::is_sqlserver()) return;  // an error ends the transaction there, and no savepoint mends it
-  CHECK(db.write(scope, Term(1), [&](Transaction& tx) { swallow(tx, " Rollback to one"); }) == Wrote::now);
+  if (conformance::is_sqlserver())
+    return;  // an error ends the transaction there, and no savepoint mends it
+  CHECK(db.write(scope, Term(1), [&](Transaction& tx) { swallow(tx, " Rollback to one"); }) ==
+        Wrote::now);
   CHECK(count_rows(db, "write_swallowed") == 1);
 }
 
@@ -162,10 +192,12 @@ TEST_CASE("write: transaction control and nested calls are refused", "[F5][confo
   auto& db = shared();
   const Scope scope(unique("control"));
   make_table(db, "write_control");
-  for (const char* statement : {"COMMIT", "  /* x */ commit", "ROLLBACK", "-- c\nEND", "BEGIN", "ABORT", "BEGIN TRANSACTION"}) {
+  for (const char* statement : {"COMMIT", "  /* x */ commit", "ROLLBACK", "-- c\nEND", "BEGIN",
+                                "ABORT", "BEGIN TRANSACTION"}) {
     const std::string word = statement;
     if (word == "ABORT" && !conformance::is_postgresql()) continue;
-    if (conformance::is_sqlserver() && (word == "-- c\nEND" || word == "BEGIN")) continue;  // no transaction control there
+    if (conformance::is_sqlserver() && (word == "-- c\nEND" || word == "BEGIN"))
+      continue;  // no transaction control there
     INFO(statement);
     CHECK_THROWS_AS(db.write(scope, Term(1),
                              [&](Transaction& tx) {
@@ -174,7 +206,8 @@ TEST_CASE("write: transaction control and nested calls are refused", "[F5][confo
                              }),
                     InvalidInput);
   }
-  CHECK_THROWS_AS(db.write(scope, Term(1), [&](Transaction&) { db.check(scope, Term(1)); }), InvalidInput);
+  CHECK_THROWS_AS(db.write(scope, Term(1), [&](Transaction&) { db.check(scope, Term(1)); }),
+                  InvalidInput);
   CHECK(count_rows(db, "write_control") == 0);
 }
 
@@ -182,7 +215,10 @@ TEST_CASE("write: a second statement cannot hide in the first", "[F5][conformanc
   auto& db = shared();
   const Scope scope(unique("two"));
   make_table(db, "write_two");
-  CHECK_THROWS_AS(db.write(scope, Term(1), [](Transaction& tx) { tx.exec("INSERT INTO write_two VALUES (1, 'x'); COMMIT"); }), Error);
+  CHECK_THROWS_AS(
+      db.write(scope, Term(1),
+               [](Transaction& tx) { tx.exec("INSERT INTO write_two VALUES (1, 'x'); COMMIT"); }),
+      Error);
   CHECK(count_rows(db, "write_two") == 0);
 }
 
@@ -206,20 +242,25 @@ TEST_CASE("write: several scopes each with a term of their own", "[F1][conforman
   const Scope two(unique("two"));
   db.seal(two, Term(9));
   db.write(one, Term(3), [&](Transaction& tx) { CHECK(tx.check(two, Term(9)) == Term(9)); });
-  CHECK_THROWS_AS(db.write(one, Term(3), [&](Transaction& tx) { tx.check(two, Term(8)); }), StaleTerm);
+  CHECK_THROWS_AS(db.write(one, Term(3), [&](Transaction& tx) { tx.check(two, Term(8)); }),
+                  StaleTerm);
 }
 
-TEST_CASE("write: the first check fixes the term of a scope in its transaction", "[F1][conformance]") {
+TEST_CASE("write: the first check fixes the term of a scope in its transaction",
+          "[F1][conformance]") {
   auto& db = shared();
   const Scope scope(unique("fixed"));
-  CHECK_THROWS_AS(db.write(scope, Term(5), [&](Transaction& tx) { tx.check(scope, Term(7)); }), InvalidInput);
-  CHECK_THROWS_AS(db.write(scope, Term(5), [&](Transaction& tx) { tx.check(scope, Term(4)); }), StaleTerm);
+  CHECK_THROWS_AS(db.write(scope, Term(5), [&](Transaction& tx) { tx.check(scope, Term(7)); }),
+                  InvalidInput);
+  CHECK_THROWS_AS(db.write(scope, Term(5), [&](Transaction& tx) { tx.check(scope, Term(4)); }),
+                  StaleTerm);
   CHECK(Info(db).fence(scope)->term == 5);
 }
 
 TEST_CASE("write: right at every isolation level", "[F1][conformance]") {
   auto& db = shared();
-  for (auto level : {Isolation::read_committed, Isolation::repeatable_read, Isolation::serializable}) {
+  for (auto level :
+       {Isolation::read_committed, Isolation::repeatable_read, Isolation::serializable}) {
     const Scope scope(unique("isolation"));
     WriteOptions options;
     options.isolation = level;
@@ -267,14 +308,16 @@ TEST_CASE("raise_by: seal keeps writers from raising", "[conformance]") {
   CHECK_THROWS_AS(Operator(db).set_raise_by(scope, "nobody"), InvalidInput);
 }
 
-TEST_CASE("append: numbers are consecutive from 1 and payloads come back as they were", "[conformance]") {
+TEST_CASE("append: numbers are consecutive from 1 and payloads come back as they were",
+          "[conformance]") {
   auto& db = shared();
   const Stream stream(unique("stream"));
   std::string all_bytes;
   for (int i = 0; i < 256; ++i) all_bytes += static_cast<char>(i);
   const std::string payloads[] = {"", "text", all_bytes, std::string(1 << 20, 'x')};
   std::int64_t number = 0;
-  for (const auto& payload : payloads) CHECK(db.append(stream, Term(3), payload).value() == ++number);
+  for (const auto& payload : payloads)
+    CHECK(db.append(stream, Term(3), payload).value() == ++number);
   const auto writes = Info(db).read_stream(stream, SequenceNo(0));
   REQUIRE(writes.size() == 4);
   for (std::size_t i = 0; i < 4; ++i) {
@@ -307,7 +350,8 @@ TEST_CASE("append: the first write fixes a stream's scope", "[conformance]") {
   CHECK_THROWS_AS(db.append(stream, Term(2), "z", {.scope = Scope(unique("other"))}), InvalidInput);
   db.seal(scope, Term(3));
   CHECK_THROWS_AS(db.append(stream, Term(2), "z"), StaleTerm);
-  db.write(scope, Term(3), [&](Transaction& tx) { CHECK(tx.append(stream, "in a transaction") == SequenceNo(3)); });
+  db.write(scope, Term(3),
+           [&](Transaction& tx) { CHECK(tx.append(stream, "in a transaction") == SequenceNo(3)); });
 }
 
 TEST_CASE("append: one that is refused raises no fence", "[F5][issue-2][conformance]") {
@@ -320,12 +364,16 @@ TEST_CASE("append: one that is refused raises no fence", "[F5][issue-2][conforma
   CHECK_THROWS_AS(db.append_many(stream, highest, {"x", "y"}, {.scope = wrong}), InvalidInput);
   CHECK_FALSE(Info(db).fence(wrong));
   CHECK_THROWS_AS(db.append(stream, highest, "x", {.expected = SequenceNo(7)}), SequenceConflict);
-  CHECK_THROWS_AS(db.append_many(stream, highest, {"x"}, {.expected = SequenceNo(7)}), SequenceConflict);
+  CHECK_THROWS_AS(db.append_many(stream, highest, {"x"}, {.expected = SequenceNo(7)}),
+                  SequenceConflict);
   CHECK(Info(db).fence(Scope(stream.name()))->term == 1);
   const Stream fresh(unique("fresh"));
   const Scope named(unique("named"));
-  CHECK_THROWS_AS(db.append(fresh, highest, "x", {.expected = SequenceNo(5), .scope = named}), SequenceConflict);
-  CHECK_THROWS_AS(db.append_many(fresh, highest, {"x"}, {.expected = SequenceNo(5), .scope = named}), SequenceConflict);
+  CHECK_THROWS_AS(db.append(fresh, highest, "x", {.expected = SequenceNo(5), .scope = named}),
+                  SequenceConflict);
+  CHECK_THROWS_AS(
+      db.append_many(fresh, highest, {"x"}, {.expected = SequenceNo(5), .scope = named}),
+      SequenceConflict);
   CHECK_FALSE(Info(db).fence(named));
   CHECK_FALSE(Info(db).stream(fresh));
   // One that is accepted does.
@@ -337,20 +385,25 @@ TEST_CASE("payloads: large ones come back whole from each way in and out", "[con
   auto& db = shared();
   const Scope scope(unique("payloads"));
   const Stream stream(unique("payloads"));
-  constexpr std::size_t part = std::size_t{16} << 20;  // what travels as one value where payloads travel in parts
+  constexpr std::size_t part = std::size_t{16}
+                               << 20;  // what travels as one value where payloads travel in parts
   const auto random = [](std::size_t size) {
     std::string bytes(size, '\0');
     std::uint64_t state = size;
-    for (char& byte : bytes) byte = static_cast<char>((state = state * 6364136223846793005u + 1442695040888963407u) >> 56);
+    for (char& byte : bytes)
+      byte = static_cast<char>((state = state * 6364136223846793005u + 1442695040888963407u) >> 56);
     return bytes;
   };
   // As long as a part, a byte longer, and of several parts; the last compresses well.
-  const std::vector<std::string> payloads{random(part), random(part + 1), random(2 * part + 5), "small", "", std::string(part + 7, 'x')};
+  const std::vector<std::string> payloads{
+      random(part), random(part + 1),          random(2 * part + 5), "small",
+      "",           std::string(part + 7, 'x')};
   db.append(stream, Term(2), payloads[0], {.scope = scope});
   const WriteId id = WriteId::random();
   CHECK(db.append(stream, Term(2), payloads[1], {.scope = scope, .write_id = id}).value() == 2);
   CHECK(db.append(stream, Term(2), payloads[1], {.scope = scope, .write_id = id}).value() == 2);
-  db.write(scope, Term(2), [&](Transaction& tx) { CHECK(tx.append(stream, payloads[2]).value() == 3); });
+  db.write(scope, Term(2),
+           [&](Transaction& tx) { CHECK(tx.append(stream, payloads[2]).value() == 3); });
   CHECK(db.append_many(stream, Term(2), {payloads[3], payloads[4], payloads[5]}).value() == 6);
   const auto all = Info(db).read_stream(stream, SequenceNo(0));
   REQUIRE(all.size() == payloads.size());
@@ -361,7 +414,8 @@ TEST_CASE("payloads: large ones come back whole from each way in and out", "[con
   // A page ends with its bytes, but not before its first write.
   const auto sizes = [&](std::int64_t after, int limit, std::size_t bytes_max) {
     std::vector<std::size_t> found;
-    for (const auto& write : Info(db).read_stream(stream, SequenceNo(after), limit, bytes_max)) found.push_back(write.payload.size());
+    for (const auto& write : Info(db).read_stream(stream, SequenceNo(after), limit, bytes_max))
+      found.push_back(write.payload.size());
     return found;
   };
   CHECK(sizes(0, 100, 1) == std::vector{part});
@@ -372,10 +426,18 @@ TEST_CASE("payloads: large ones come back whole from each way in and out", "[con
 
   // A refusal leaves neither a write nor anything in the way of the next one.
   db.seal(scope, Term(3));
-  CHECK_THROWS_AS(db.append(stream, Term(2), payloads[2], {.write_id = WriteId::random()}), StaleTerm);
-  CHECK_THROWS_AS(db.write(scope, Term(2), [&](Transaction& tx) { tx.append(stream, payloads[2]); }), StaleTerm);
-  CHECK_THROWS_AS(db.write(scope, Term(3), [&](Transaction& tx) { tx.append(stream, payloads[2], SequenceNo(5)); }), SequenceConflict);
-  CHECK_THROWS_AS(db.write(scope, Term(3), [&](Transaction& tx) { tx.append(stream, payloads[2]), throw std::runtime_error("given up"); }),
+  CHECK_THROWS_AS(db.append(stream, Term(2), payloads[2], {.write_id = WriteId::random()}),
+                  StaleTerm);
+  CHECK_THROWS_AS(
+      db.write(scope, Term(2), [&](Transaction& tx) { tx.append(stream, payloads[2]); }),
+      StaleTerm);
+  CHECK_THROWS_AS(db.write(scope, Term(3),
+                           [&](Transaction& tx) { tx.append(stream, payloads[2], SequenceNo(5)); }),
+                  SequenceConflict);
+  CHECK_THROWS_AS(db.write(scope, Term(3),
+                           [&](Transaction& tx) {
+                             tx.append(stream, payloads[2]), throw std::runtime_error("given up");
+                           }),
                   std::runtime_error);
   CHECK(db.append(stream, Term(3), payloads[1]).value() == 7);
   CHECK((Info(db).read_stream(stream, SequenceNo(6)).at(0).payload == payloads[1]));
@@ -388,20 +450,25 @@ TEST_CASE("payloads: large ones come back whole from each way in and out", "[con
 TEST_CASE("payloads: one over the limit is refused before it is sent", "[conformance]") {
   auto& db = shared();
   const Stream stream(unique("limits"));
-  CHECK(db.payload_limit() == (db.kind() == "sqlserver" ? std::size_t{1} << 30 : Database::payload_bytes_max));
+  CHECK(db.payload_limit() ==
+        (db.kind() == "sqlserver" ? std::size_t{1} << 30 : Database::payload_bytes_max));
   {
     // Never written to, so that it costs nothing.
     const std::size_t size = db.payload_limit() + 1;
     const std::unique_ptr<char[]> bytes(new char[size]);
-    CHECK_THROWS_WITH(db.append(stream, Term(1), std::string_view(bytes.get(), size)), Catch::Contains("over the limit of"));
+    CHECK_THROWS_WITH(db.append(stream, Term(1), std::string_view(bytes.get(), size)),
+                      Catch::Contains("over the limit of"));
     CHECK_THROWS_WITH(
-        db.write(Scope(stream.name()), Term(1), [&](Transaction& tx) { tx.append(stream, std::string_view(bytes.get(), size)); }),
+        db.write(Scope(stream.name()), Term(1),
+                 [&](Transaction& tx) { tx.append(stream, std::string_view(bytes.get(), size)); }),
         Catch::Contains("over the limit of"));
   }
   const std::string large(std::size_t{18} << 20, 'x');
   Operator(db).set_setting("payload_bytes_max", "17825792");  // 17 MiB
-  CHECK_THROWS_WITH(db.append(stream, Term(1), large), Catch::StartsWith("TG005") && Catch::Contains("payload_bytes_max"));
-  CHECK_THROWS_WITH(db.append_many(stream, Term(1), {"small", large}), Catch::StartsWith("TG005") && Catch::Contains("payload_bytes_max"));
+  CHECK_THROWS_WITH(db.append(stream, Term(1), large),
+                    Catch::StartsWith("TG005") && Catch::Contains("payload_bytes_max"));
+  CHECK_THROWS_WITH(db.append_many(stream, Term(1), {"small", large}),
+                    Catch::StartsWith("TG005") && Catch::Contains("payload_bytes_max"));
   Operator(db).set_setting("payload_bytes_max", "268435456");
   CHECK_FALSE(Info(db).stream(stream));
   CHECK(db.append(stream, Term(1), large).value() == 1);
@@ -412,13 +479,15 @@ TEST_CASE("append_many: all or nothing", "[F5][conformance]") {
   auto& db = shared();
   const Stream stream(unique("batch"));
   const Scope scope(unique("batch"));
-  CHECK(db.append_many(stream, Term(1), {"a", "", std::string("\0\"{}\\,NULL", 11)}, {.scope = scope}) == SequenceNo(3));
+  CHECK(db.append_many(stream, Term(1), {"a", "", std::string("\0\"{}\\,NULL", 11)},
+                       {.scope = scope}) == SequenceNo(3));
   const auto writes = Info(db).read_stream(stream, SequenceNo(0));
   REQUIRE(writes.size() == 3);
   CHECK(writes[0].payload == "a");
   CHECK(writes[1].payload.empty());
   CHECK(writes[2].payload == std::string("\0\"{}\\,NULL", 11));
-  CHECK_THROWS_AS(db.append_many(stream, Term(1), {"b", "c"}, {.expected = SequenceNo(2)}), SequenceConflict);
+  CHECK_THROWS_AS(db.append_many(stream, Term(1), {"b", "c"}, {.expected = SequenceNo(2)}),
+                  SequenceConflict);
   db.seal(scope, Term(2));
   CHECK_THROWS_AS(db.append_many(stream, Term(1), {"b", "c"}), StaleTerm);
   CHECK(Info(db).stream(stream)->last_no == 3);
@@ -442,16 +511,19 @@ TEST_CASE("write id: the same write happens once and keeps its number", "[F5][co
   CHECK(outcome->term == Term(1));
 }
 
-TEST_CASE("write id: a write that did happen returns its number even to a stale writer", "[F5][conformance]") {
+TEST_CASE("write id: a write that did happen returns its number even to a stale writer",
+          "[F5][conformance]") {
   auto& db = shared();
   const Stream stream(unique("ids"));
   const Scope scope(unique("ids"));
   const WriteId happened = WriteId::random();
   db.append(stream, Term(1), "once", {.scope = scope, .write_id = happened});
   db.seal(scope, Term(2));
-  CHECK(db.append(stream, Term(1), "once", {.scope = scope, .write_id = happened}) == SequenceNo(1));
+  CHECK(db.append(stream, Term(1), "once", {.scope = scope, .write_id = happened}) ==
+        SequenceNo(1));
   const WriteId never = WriteId::random();
-  CHECK_THROWS_AS(db.append(stream, Term(1), "late", {.scope = scope, .write_id = never}), StaleTerm);
+  CHECK_THROWS_AS(db.append(stream, Term(1), "late", {.scope = scope, .write_id = never}),
+                  StaleTerm);
   CHECK_FALSE(db.outcome(never));
 }
 
@@ -463,7 +535,8 @@ TEST_CASE("write id: outlives pruning and belongs to one stream", "[F3][F5][conf
   db.append(stream, Term(4), "two");
   CHECK(Operator(db).prune(stream, SequenceNo(2)) == 1);
   CHECK(db.append(stream, Term(4), "once", {.write_id = id}) == SequenceNo(1));
-  CHECK_THROWS_AS(db.append(Stream(unique("other")), Term(4), "once", {.write_id = id}), InvalidInput);
+  CHECK_THROWS_AS(db.append(Stream(unique("other")), Term(4), "once", {.write_id = id}),
+                  InvalidInput);
 }
 
 TEST_CASE("write id: makes a plain write repeatable", "[F5][conformance]") {
@@ -473,7 +546,9 @@ TEST_CASE("write id: makes a plain write repeatable", "[F5][conformance]") {
   WriteOptions options;
   options.write_id = WriteId::random();
   const auto work = [](Transaction& tx) {
-    tx.exec("INSERT INTO write_claimed (id, body) SELECT coalesce(max(id), 0) + 1, 'x' FROM write_claimed");
+    tx.exec(
+        "INSERT INTO write_claimed (id, body) SELECT coalesce(max(id), 0) + 1, 'x' FROM "
+        "write_claimed");
   };
   CHECK(db.write(scope, Term(1), work, options) == Wrote::now);
   CHECK(db.write(scope, Term(1), work, options) == Wrote::before);
@@ -485,7 +560,8 @@ TEST_CASE("write id: makes a plain write repeatable", "[F5][conformance]") {
   CHECK(count_rows(db, "write_claimed") == 1);
 }
 
-TEST_CASE("write id: a refusal is counted once and a write that happened is none", "[F5][conformance]") {
+TEST_CASE("write id: a refusal is counted once and a write that happened is none",
+          "[F5][conformance]") {
   if (!conformance::survives_reopening()) return;
   const std::string url = conformance::fresh_url();
   auto old = Database::open(url);
@@ -501,7 +577,8 @@ TEST_CASE("write id: a refusal is counted once and a write that happened is none
   CHECK_THROWS_AS(db.write(scope, Term(1), nothing, late), StaleTerm);
   CHECK(Info(db).stats().stale_writes == 1);
   std::int64_t counted = 0;
-  for (const auto& [code, count] : Info(db).refusal_counts()) counted += code == "TG001" ? count : 0;
+  for (const auto& [code, count] : Info(db).refusal_counts())
+    counted += code == "TG001" ? count : 0;
   CHECK(counted == (db.kind() == "sqlserver" ? 0 : 1));
   // A term above the fence is raised ahead of the write, and only if the write has not happened.
   CHECK(db.write(scope, Term(4), nothing, happened) == Wrote::before);
@@ -510,7 +587,8 @@ TEST_CASE("write id: a refusal is counted once and a write that happened is none
   CHECK(Info(db).fence(scope)->term == 4);
 }
 
-TEST_CASE("write: after a reset by another process begins again and is committed once", "[F3][F5][conformance]") {
+TEST_CASE("write: after a reset by another process begins again and is committed once",
+          "[F3][F5][conformance]") {
   if (!conformance::survives_reopening()) return;
   const std::string url = conformance::fresh_url();
   auto db = Database::open(url), other = Database::open(url);
@@ -518,8 +596,11 @@ TEST_CASE("write: after a reset by another process begins again and is committed
   const Scope scope("lowered");
   make_table(db, "write_lowered");
   db.seal(scope, Term(9));
-  Operator(Database::open(conformance::owner_url(url))).reset_fence(scope, Term(3), "ops", "mistyped term");
-  const auto work = [](Transaction& tx) { tx.exec("INSERT INTO write_lowered (id, body) VALUES (1, 'x')"); };
+  Operator(Database::open(conformance::owner_url(url)))
+      .reset_fence(scope, Term(3), "ops", "mistyped term");
+  const auto work = [](Transaction& tx) {
+    tx.exec("INSERT INTO write_lowered (id, body) VALUES (1, 'x')");
+  };
   CHECK(db.write(scope, Term(3), work, {.write_id = WriteId::random()}) == Wrote::now);
   CHECK(count_rows(other, "write_lowered") == 1);
 }
@@ -561,19 +642,22 @@ TEST_CASE("memory: a fence survives closing and opening", "[F3][conformance]") {
   CHECK_THROWS_AS(db.check(scope, Term(7)), StaleTerm);
 }
 
-TEST_CASE("reset: a term of 10^18 by mistake is taken back and writing goes on", "[F3][conformance]") {
+TEST_CASE("reset: a term of 10^18 by mistake is taken back and writing goes on",
+          "[F3][conformance]") {
   auto& db = shared();
   const Stream stream(unique("reset"));
   const Scope scope(unique("reset"));
   db.append(stream, Term(7), "seven", {.scope = scope});
   db.append(stream, Term(1'000'000'000'000'000'000), "mistyped", {.scope = scope});
   CHECK_THROWS_AS(db.append(stream, Term(8), "shut out"), StaleTerm);
-  CHECK(Operator(db).reset_fence(scope, Term(7), "ops", "mistyped term") == 1'000'000'000'000'000'000);
+  CHECK(Operator(db).reset_fence(scope, Term(7), "ops", "mistyped term") ==
+        1'000'000'000'000'000'000);
   CHECK(Info(db).fence(scope)->term == 7);
   CHECK(db.append(stream, Term(8), "eight", {.scope = scope}) == SequenceNo(3));
   CHECK_THROWS_AS(db.append(stream, Term(7), "late"), StaleTerm);
   bool told = false;
-  for (const Row& row : Operator(db).explain(scope).rows) told = told || (row[3].as_text() == "reset" && row[1].as_text() == "ops");
+  for (const Row& row : Operator(db).explain(scope).rows)
+    told = told || (row[3].as_text() == "reset" && row[1].as_text() == "ops");
   CHECK(told);
   CHECK_THROWS_AS(Operator(db).reset_fence(scope, Term(9), "ops", "upwards"), InvalidInput);
 }
@@ -593,7 +677,8 @@ TEST_CASE("explain: tells who raised and who was refused", "[conformance]") {
   CHECK(refusals == 1);  // three within a second are one row
 }
 
-TEST_CASE("install: a newer schema than this binary knows is refused with the reason", "[conformance]") {
+TEST_CASE("install: a newer schema than this binary knows is refused with the reason",
+          "[conformance]") {
   const std::string url = conformance::fresh_url();
   auto db = Database::open(conformance::owner_url(url));
   // Outside of a database in memory nobody can play a newer version.
@@ -602,20 +687,25 @@ TEST_CASE("install: a newer schema than this binary knows is refused with the re
   const int version = Operator(db).installed_version();
   const auto claim = [&](int newer) {
     if (db.kind() == "sqlite") {
-      conformance::run_outside(url, "DROP TRIGGER IF EXISTS termgate_migrations_own_insert; INSERT INTO termgate_migrations SELECT " +
-                                        std::to_string(newer) + ", 'later', max(applied_at) FROM termgate_migrations");
+      conformance::run_outside(url,
+                               "DROP TRIGGER IF EXISTS termgate_migrations_own_insert; INSERT INTO "
+                               "termgate_migrations SELECT " +
+                                   std::to_string(newer) +
+                                   ", 'later', max(applied_at) FROM termgate_migrations");
       return;
     }
     db.write(Scope("versions"), Term(1), [&](Transaction& tx) {
       tx.exec("INSERT INTO " + conformance::own_table("migrations") +
-                  " (version, name, applied_at) SELECT $1, 'later', max(applied_at) FROM " + conformance::own_table("migrations"),
+                  " (version, name, applied_at) SELECT $1, 'later', max(applied_at) FROM " +
+                  conformance::own_table("migrations"),
               newer);
     });
   };
   claim(version + 1);
   CHECK(Operator(db).install().from_version == version + 1);
   claim(version + 2);
-  CHECK_THROWS_WITH(Operator(db).install(), Catch::Contains(std::to_string(version + 2)) && Catch::Contains("newer"));
+  CHECK_THROWS_WITH(Operator(db).install(),
+                    Catch::Contains(std::to_string(version + 2)) && Catch::Contains("newer"));
 }
 
 TEST_CASE("install: one that fails half-way leaves nothing", "[F5][conformance]") {
@@ -629,7 +719,8 @@ TEST_CASE("install: one that fails half-way leaves nothing", "[F5][conformance]"
   // Something of the same name in the way of a later migration.
   if (conformance::is_postgresql()) {
     conformance::run_outside(url, "CREATE SCHEMA termgate");
-    conformance::run_outside(url, "CREATE FUNCTION termgate.doctor() RETURNS integer LANGUAGE sql AS 'SELECT 1'");
+    conformance::run_outside(
+        url, "CREATE FUNCTION termgate.doctor() RETURNS integer LANGUAGE sql AS 'SELECT 1'");
   } else if (conformance::is_sqlserver()) {
     conformance::run_outside(url, "CREATE SCHEMA termgate");
     conformance::run_outside(url, "CREATE VIEW termgate.doctor AS SELECT 1 AS one");
@@ -639,11 +730,15 @@ TEST_CASE("install: one that fails half-way leaves nothing", "[F5][conformance]"
   CHECK_THROWS_AS(Operator(db).install(), Error);
   CHECK(Operator(db).installed_version() == 0);
   if (conformance::is_sqlserver()) {
-    CHECK(db.query("SELECT count(*) FROM sys.objects WHERE schema_id = SCHEMA_ID('termgate')").one()[0].as_int() == 1);
+    CHECK(db.query("SELECT count(*) FROM sys.objects WHERE schema_id = SCHEMA_ID('termgate')")
+              .one()[0]
+              .as_int() == 1);
     return;
   }
-  const std::string count = conformance::is_postgresql() ? "SELECT count(*) FROM pg_class WHERE relnamespace = 'termgate'::regnamespace"
-                                                         : "SELECT count(*) FROM sqlite_master WHERE name LIKE 'termgate%'";
+  const std::string count =
+      conformance::is_postgresql()
+          ? "SELECT count(*) FROM pg_class WHERE relnamespace = 'termgate'::regnamespace"
+          : "SELECT count(*) FROM sqlite_master WHERE name LIKE 'termgate%'";
   CHECK(db.query(count).one()[0].as_int() == (conformance::is_postgresql() ? 0 : 1));
 }
 
@@ -661,31 +756,45 @@ TEST_CASE("lease: an acquisition is a new term and shuts the one before out", "[
   CHECK_THROWS_AS(db.renew_lease(first), LeaseLost);
 }
 
-TEST_CASE("lease: acquired again in one transaction it is the same acquisition", "[F3][conformance]") {
-  // As any client of layer 1 calls it. (acquire_lease(…)).* calls it once a column on PostgreSQL, and T-SQL and SQLite have their own ways
-  // to call it twice.
+TEST_CASE("lease: acquired again in one transaction it is the same acquisition",
+          "[F3][conformance]") {
+  // As any client of layer 1 calls it. (acquire_lease(…)).* calls it once a column on PostgreSQL,
+  // and T-SQL and SQLite have their own ways to call it twice.
   const bool tsql = conformance::is_sqlserver(), postgres = conformance::is_postgresql();
   conformance::Outside session;
   const auto run = [&](const std::string& statement) {
-    return session.run(tsql && (statement == "BEGIN" || statement == "COMMIT") ? statement + " TRANSACTION"
-                                                                               : conformance::in_dialect(statement));
+    return session.run(tsql && (statement == "BEGIN" || statement == "COMMIT")
+                           ? statement + " TRANSACTION"
+                           : conformance::in_dialect(statement));
   };
-  const auto term = [&](int ttl_ms, const std::string& endpoint = "NULL", const std::string& owner = "me") -> std::string {
+  const auto term = [&](int ttl_ms, const std::string& endpoint = "NULL",
+                        const std::string& owner = "me") -> std::string {
     const std::string ttl = std::to_string(ttl_ms);
     if (tsql)
       return session
-          .run("EXEC termgate.acquire_lease @scope = N's', @owner = N'" + owner + "', @ttl_ms = " + ttl + ", @endpoint = " + endpoint)
+          .run("EXEC termgate.acquire_lease @scope = N's', @owner = N'" + owner +
+               "', @ttl_ms = " + ttl + ", @endpoint = " + endpoint)
           .at(1);
     if (postgres)
-      return session.run("SELECT term FROM termgate.acquire_lease('s', '" + owner + "', interval '" + ttl + " ms', " + endpoint + ")")
+      return session
+          .run("SELECT term FROM termgate.acquire_lease('s', '" + owner + "', interval '" + ttl +
+               " ms', " + endpoint + ")")
           .at(0);
-    return session.run("SELECT termgate_acquire_lease('s', '" + owner + "', " + ttl + ", " + endpoint + ") ->> '$.term'").at(0);
+    return session
+        .run("SELECT termgate_acquire_lease('s', '" + owner + "', " + ttl + ", " + endpoint +
+             ") ->> '$.term'")
+        .at(0);
   };
   const auto release = [&](const std::string& of) {
     if (tsql)
-      session.run("DECLARE @released bit; EXEC termgate.release_lease @scope = N's', @owner = N'me', @term = " + of +
-                  ", @released = @released OUTPUT");
-    else session.run("SELECT " + std::string(postgres ? "termgate.release_lease" : "termgate_release_lease") + "('s', 'me', " + of + ")");
+      session.run(
+          "DECLARE @released bit; EXEC termgate.release_lease @scope = N's', @owner = N'me', @term "
+          "= " +
+          of + ", @released = @released OUTPUT");
+    else
+      session.run("SELECT " +
+                  std::string(postgres ? "termgate.release_lease" : "termgate_release_lease") +
+                  "('s', 'me', " + of + ")");
   };
   // Alone, each is a transaction of its own.
   CHECK(term(10'000) == "1");
@@ -733,7 +842,8 @@ TEST_CASE("lease: acquired again in one transaction it is the same acquisition",
   }
 }
 
-TEST_CASE("lease: runs out by the database's clock and the next holder has a higher term", "[F2][conformance]") {
+TEST_CASE("lease: runs out by the database's clock and the next holder has a higher term",
+          "[F2][conformance]") {
   auto& db = shared();
   const Scope scope(unique("lease"));
   Lease first = db.acquire_lease(scope, 150ms, {.owner = "a"});
@@ -817,7 +927,8 @@ TEST_CASE("lease: begins above a fence that writers raised before", "[F2][confor
   CHECK(db.acquire_lease(scope, 1s, {.owner = "a"}).term() == Term(42));
 }
 
-TEST_CASE("untrusted: a restored database refuses writes until each scope is settled", "[F3][conformance]") {
+TEST_CASE("untrusted: a restored database refuses writes until each scope is settled",
+          "[F3][conformance]") {
   const std::string url = conformance::fresh_url();
   auto db = Database::open(url);
   conformance::install(db, url);
@@ -830,7 +941,8 @@ TEST_CASE("untrusted: a restored database refuses writes until each scope is set
   CHECK_THROWS_AS(db.write(leased, lease.term(), nothing), FenceUntrusted);
   CHECK_THROWS_AS(db.check(external, Term(6)), FenceUntrusted);
   CHECK_THROWS_AS(db.seal(external, Term(9)), FenceUntrusted);
-  CHECK_THROWS_AS(db.append(Stream("new"), Term(9), "x", {.scope = Scope("not seen before")}), FenceUntrusted);
+  CHECK_THROWS_AS(db.append(Stream("new"), Term(9), "x", {.scope = Scope("not seen before")}),
+                  FenceUntrusted);
 
   const Lease next = db.acquire_lease(leased, 10s, {.owner = "a"});
   CHECK(next.term().value() >= (std::int64_t{1} << 32));
@@ -847,7 +959,8 @@ TEST_CASE("untrusted: a restored database refuses writes until each scope is set
 TEST_CASE("settings: are listed and checked", "[conformance]") {
   auto& db = shared();
   bool grace = false;
-  for (const Row& row : Operator(db).settings().rows) grace = grace || row[0].as_text() == "eviction_grace_ms";
+  for (const Row& row : Operator(db).settings().rows)
+    grace = grace || row[0].as_text() == "eviction_grace_ms";
   CHECK(grace);
   Operator(db).set_setting("eviction_grace_ms", "900");
   CHECK_THROWS_AS(Operator(db).set_setting("eviction_grace_ms", "soon"), InvalidInput);
@@ -863,11 +976,16 @@ TEST_CASE("settings: several are changed in the order given or none of them", "[
     return std::string("there is none");
   };
   const std::string wait = value_of("check_wait_ms");
-  Operator(db).set_settings({{"eviction_grace_ms", "901"}, {"check_wait_ms", "4901"}, {"eviction_grace_ms", "902"}});
+  Operator(db).set_settings(
+      {{"eviction_grace_ms", "901"}, {"check_wait_ms", "4901"}, {"eviction_grace_ms", "902"}});
   CHECK(value_of("eviction_grace_ms") == "902");
   CHECK(value_of("check_wait_ms") == "4901");
-  CHECK_THROWS_AS(Operator(db).set_settings({{"eviction_grace_ms", "903"}, {"no_such\"setting", "1"}}), InvalidInput);
-  CHECK_THROWS_AS(Operator(db).set_settings({{"eviction_grace_ms", "904"}, {"check_wait_ms", "soon"}}), InvalidInput);
+  CHECK_THROWS_AS(
+      Operator(db).set_settings({{"eviction_grace_ms", "903"}, {"no_such\"setting", "1"}}),
+      InvalidInput);
+  CHECK_THROWS_AS(
+      Operator(db).set_settings({{"eviction_grace_ms", "904"}, {"check_wait_ms", "soon"}}),
+      InvalidInput);
   CHECK(value_of("eviction_grace_ms") == "902");
   Operator(db).set_settings({});
   Operator(db).set_settings({{"eviction_grace_ms", "1000"}, {"check_wait_ms", wait}});

@@ -20,7 +20,9 @@ void run(Database& db, const std::string& statement) {
   db.write(scope, Term(1), [&](Transaction& tx) { tx.exec(conformance::in_dialect(statement)); });
 }
 
-std::int64_t count_rows(Database& db, const std::string& table) { return db.query("SELECT count(*) FROM " + table).one()[0].as_int(); }
+std::int64_t count_rows(Database& db, const std::string& table) {
+  return db.query("SELECT count(*) FROM " + table).one()[0].as_int();
+}
 
 void with_term(Database& db, const Scope& scope, int term, const std::string& statement) {
   db.write(scope, Term(term), [&](Transaction& tx) { tx.exec(statement); });
@@ -28,7 +30,8 @@ void with_term(Database& db, const Scope& scope, int term, const std::string& st
 
 }  // namespace
 
-TEST_CASE("protect: one scope for a table refuses whoever has not passed it", "[F2][F6][conformance]") {
+TEST_CASE("protect: one scope for a table refuses whoever has not passed it",
+          "[F2][F6][conformance]") {
   auto& db = shared();
   run(db, "CREATE TABLE guarded_one (id integer PRIMARY KEY, body text)");
   const Scope scope(unique("guard"));
@@ -55,10 +58,15 @@ TEST_CASE("protect: a scope column holds each row to its own scope", "[F2][F6][c
   const std::string b = unique("tenant");
   Operator(db).protect("guarded_rows", {.scope_column = "tenant"});
   with_term(db, Scope(a), 3, "INSERT INTO guarded_rows VALUES (1, '" + a + "', 'x')");
-  CHECK_THROWS_AS(with_term(db, Scope(a), 3, "INSERT INTO guarded_rows VALUES (2, '" + b + "', 'x')"), TermRequired);
-  CHECK_THROWS_AS(with_term(db, Scope(a), 3, "UPDATE guarded_rows SET tenant = '" + b + "'"), TermRequired);
-  CHECK_THROWS_AS(with_term(db, Scope(b), 3, "UPDATE guarded_rows SET tenant = '" + b + "'"), TermRequired);
-  CHECK_THROWS_AS(with_term(db, Scope(a), 3, "INSERT INTO guarded_rows VALUES (3, NULL, 'x')"), InvalidInput);
+  CHECK_THROWS_AS(
+      with_term(db, Scope(a), 3, "INSERT INTO guarded_rows VALUES (2, '" + b + "', 'x')"),
+      TermRequired);
+  CHECK_THROWS_AS(with_term(db, Scope(a), 3, "UPDATE guarded_rows SET tenant = '" + b + "'"),
+                  TermRequired);
+  CHECK_THROWS_AS(with_term(db, Scope(b), 3, "UPDATE guarded_rows SET tenant = '" + b + "'"),
+                  TermRequired);
+  CHECK_THROWS_AS(with_term(db, Scope(a), 3, "INSERT INTO guarded_rows VALUES (3, NULL, 'x')"),
+                  InvalidInput);
   db.write(Scope(a), Term(3), [&](Transaction& tx) {
     tx.check(Scope(b), Term(4));
     tx.exec("UPDATE guarded_rows SET tenant = $1", b);
@@ -76,7 +84,8 @@ TEST_CASE("protect: observe refuses nothing", "[conformance]") {
   run(db, "INSERT INTO guarded_observed VALUES (1)");
   CHECK(count_rows(db, "guarded_observed") == 1);
   bool told = false;
-  for (const Advice& advice : Operator(db).doctor()) told = told || advice.object.find("guarded_observed") != std::string::npos;
+  for (const Advice& advice : Operator(db).doctor())
+    told = told || advice.object.find("guarded_observed") != std::string::npos;
   CHECK(told);
   Operator(db).protect("guarded_observed", {.scope = scope.name()});
   CHECK_THROWS_AS(run(db, "INSERT INTO guarded_observed VALUES (2)"), TermRequired);
@@ -87,7 +96,9 @@ TEST_CASE("protect: what is missing or malformed is said", "[conformance]") {
   auto& db = shared();
   run(db, "CREATE TABLE guarded_bad (id integer PRIMARY KEY, tenant text)");
   CHECK_THROWS_AS(Operator(db).protect("guarded_bad", {}), InvalidInput);
-  CHECK_THROWS_AS(Operator(db).protect("guarded_bad", {.scope_column = "tenant", .mode = "sometimes"}), InvalidInput);
+  CHECK_THROWS_AS(
+      Operator(db).protect("guarded_bad", {.scope_column = "tenant", .mode = "sometimes"}),
+      InvalidInput);
   CHECK_THROWS_AS(Operator(db).protect("guarded_bad", {.scope_column = "no_such_column"}), Error);
   CHECK_THROWS_AS(Operator(db).protect("no_such_table", {.scope = "x"}), Error);
   CHECK(count_rows(db, "guarded_bad") == 0);
@@ -97,7 +108,8 @@ TEST_CASE("protect: hostile names are names", "[conformance]") {
   auto& db = shared();
   const std::string table = "\"drop \"\"table\"\" x; --'\"";
   run(db, "CREATE TABLE " + table + " (id integer PRIMARY KEY, \"a\"\"; b'\" text)");
-  const std::string name = conformance::is_postgresql() || conformance::is_sqlserver() ? table : "drop \"table\" x; --'";
+  const std::string name =
+      conformance::is_postgresql() || conformance::is_sqlserver() ? table : "drop \"table\" x; --'";
   const std::string scope = unique("hostile");
   Operator(db).protect(name, {.scope_column = "a\"; b'"});
   CHECK_THROWS_AS(run(db, "INSERT INTO " + table + " VALUES (1, '" + scope + "')"), TermRequired);
@@ -106,7 +118,8 @@ TEST_CASE("protect: hostile names are names", "[conformance]") {
   CHECK(Operator(db).unprotect(name));
 }
 
-TEST_CASE("adopt: raises fences to what the table holds and keeps up with it", "[F3][conformance]") {
+TEST_CASE("adopt: raises fences to what the table holds and keeps up with it",
+          "[F3][conformance]") {
   auto& db = shared();
   run(db, "CREATE TABLE adopted_jobs (id integer PRIMARY KEY, shard text, leader_term bigint)");
   const std::string shard = unique("shard");
@@ -122,7 +135,8 @@ TEST_CASE("adopt: raises fences to what the table holds and keeps up with it", "
   CHECK(Info(db).fence(Scope(shard))->term == 8);
 }
 
-TEST_CASE("adopt: a queue whose ids are integers and whose attempts begin at 0", "[F2][F3][conformance]") {
+TEST_CASE("adopt: a queue whose ids are integers and whose attempts begin at 0",
+          "[F2][F3][conformance]") {
   auto& db = shared();
   run(db, "CREATE TABLE queue_jobs (id bigint NOT NULL, attempt integer NOT NULL)");
   run(db, "CREATE TABLE queue_effects (job bigint, v integer)");
@@ -139,7 +153,8 @@ TEST_CASE("adopt: a queue whose ids are integers and whose attempts begin at 0",
   run(db, "UPDATE queue_jobs SET attempt = 1 WHERE id = 1");
   with_term(db, Scope(prefix + "1"), 1, "INSERT INTO queue_effects VALUES (1, 1)");
   run(db, "UPDATE queue_jobs SET attempt = 2 WHERE id = 1");
-  CHECK_THROWS_AS(with_term(db, Scope(prefix + "1"), 1, "INSERT INTO queue_effects VALUES (1, 2)"), StaleTerm);
+  CHECK_THROWS_AS(with_term(db, Scope(prefix + "1"), 1, "INSERT INTO queue_effects VALUES (1, 2)"),
+                  StaleTerm);
   CHECK_THROWS_AS(run(db, "INSERT INTO queue_effects VALUES (1, 3)"), TermRequired);
   with_term(db, Scope(prefix + "1"), 2, "INSERT INTO queue_effects VALUES (1, 4)");
   CHECK(count_rows(db, "queue_effects") == 2);
@@ -158,12 +173,14 @@ TEST_CASE("verify: finds a term that decreases along a stream", "[F1][conformanc
   const Stream stream("checked");
   db.append(stream, Term(5), "five", {.scope = scope});
   CHECK(Operator(db).verify().empty());
-  // Planted by hand, as whoever owns the tables could; on SQLite nobody does (tests/unit/storage/sqlite/verify.cpp).
+  // Planted by hand, as whoever owns the tables could; on SQLite nobody does
+  // (tests/unit/storage/sqlite/verify.cpp).
   const std::string keys = conformance::is_sqlserver() ? "stream_key, scope_key, " : "";
-  const std::string planted = "INSERT INTO " + conformance::own_table("stream_writes") + " (" + keys +
-                              "stream_id, sequence_no, scope, term, payload, created_at) SELECT " + keys +
-                              "stream_id, 2, scope, 3, payload, created_at FROM " + conformance::own_table("stream_writes") +
-                              " WHERE stream_id = 'checked'";
+  const std::string planted =
+      "INSERT INTO " + conformance::own_table("stream_writes") + " (" + keys +
+      "stream_id, sequence_no, scope, term, payload, created_at) SELECT " + keys +
+      "stream_id, 2, scope, 3, payload, created_at FROM " +
+      conformance::own_table("stream_writes") + " WHERE stream_id = 'checked'";
   if (db.kind() == "sqlite") {
     CHECK_THROWS_AS(run(db, planted), Error);
     return;

@@ -1,8 +1,8 @@
-// Requests to `termgate admin` and its file of tokens: whatever comes, nobody without a token reads or changes anything, and every answer
-// is one of HTTP's.
+// Requests to `termgate admin` and its file of tokens: whatever comes, nobody without a token reads
+// or changes anything, and every answer is one of HTTP's.
 //
-// Input: a line each of method, target, Authorization, Host, Origin and Content-Type; the rest is the body. "R", "L" and "O" as
-// Authorization stand for good tokens of the three levels.
+// Input: a line each of method, target, Authorization, Host, Origin and Content-Type; the rest is
+// the body. "R", "L" and "O" as Authorization stand for good tokens of the three levels.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -23,7 +23,10 @@ Api& api() {
     auto database = termgate::Database::open("sqlite::memory:");
     termgate::Operator(database).install();
     database.try_acquire_lease(termgate::Scope("held"), std::chrono::hours(1), {.owner = "owner"});
-    return Api(database, Tokens::from_text("a read " + read_token + "\nb lead " + lead_token + "\nc operate " + operate_token, "tokens"),
+    return Api(database,
+               Tokens::from_text("a read " + read_token + "\nb lead " + lead_token +
+                                     "\nc operate " + operate_token,
+                                 "tokens"),
                ApiOptions{});
   }();
   return one;
@@ -57,15 +60,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   request.body = text;
   const Reply reply = api().answer(request);
   if (reply.status < 200 || reply.status > 599) std::abort();
-  const bool known =
-      authorization == "R" || authorization == "L" || authorization == "O" || request.authorization.find(read_token) != std::string::npos ||
-      request.authorization.find(lead_token) != std::string::npos || request.authorization.find(operate_token) != std::string::npos;
+  const bool known = authorization == "R" || authorization == "L" || authorization == "O" ||
+                     request.authorization.find(read_token) != std::string::npos ||
+                     request.authorization.find(lead_token) != std::string::npos ||
+                     request.authorization.find(operate_token) != std::string::npos;
   // The page and /healthz alone.
   if (!known && reply.status < 400 && reply.type == "application/json") std::abort();
   if (!known && reply.events) std::abort();
   if (authorization == "R" && request.method != "GET" && reply.status < 400) std::abort();
   for (const auto& [name, value] : reply.headers) {
-    if (value.find('\n') != std::string::npos || value.find('\r') != std::string::npos) std::abort();
+    if (value.find('\n') != std::string::npos || value.find('\r') != std::string::npos)
+      std::abort();
   }
   return 0;
 }

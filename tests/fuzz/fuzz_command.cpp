@@ -1,4 +1,5 @@
-// What the command reads and prints of other people's text: durations, and payloads and names on a terminal or as JSON.
+// What the command reads and prints of other people's text: durations, and payloads and names on a
+// terminal or as JSON.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -22,7 +23,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::size_t at = 0; at < shown.size(); ++at) {
     const auto byte = static_cast<unsigned char>(shown[at]);
     if (byte < 0x20 || byte == 0x7f) std::abort();
-    if (byte == 0xc2 && at + 1 < shown.size() && static_cast<unsigned char>(shown[at + 1]) < 0xa0) std::abort();
+    if (byte == 0xc2 && at + 1 < shown.size() && static_cast<unsigned char>(shown[at + 1]) < 0xa0)
+      std::abort();
   }
   // Whatever the payload, the document can be read again, and holds it unchanged where it is text.
   boost::json::object object;

@@ -1,5 +1,6 @@
-// Scope and term in comments, in application_name and in start-up options. The first byte says which. What comes out is a scope and a
-// term that are valid, or the reason why not; and what is written down again in the same form is read the same.
+// Scope and term in comments, in application_name and in start-up options. The first byte says
+// which. What comes out is a scope and a term that are valid, or the reason why not; and what is
+// written down again in the same form is read the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -32,7 +33,9 @@ std::string escaped(std::string_view text) {
 
 void check(const Declaration& declaration) {
   if (declaration.problem.empty()) return;
-  if (declaration.scope || declaration.term || !declaration.problem.starts_with("TG005 malformed declaration in ")) std::abort();
+  if (declaration.scope || declaration.term ||
+      !declaration.problem.starts_with("TG005 malformed declaration in "))
+    std::abort();
 }
 
 }  // namespace
@@ -52,13 +55,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!declaration.problem.empty()) return 0;
   const std::string scope = declaration.scope ? declaration.scope->name() : "";
   const std::string term = declaration.term ? std::to_string(declaration.term->value()) : "";
-  if (!(declared_in_comments("/*termgate.scope='" + url_encoded(scope) + "',termgate.term='" + term + "'*/ SELECT 1") == declaration))
+  if (!(declared_in_comments("/*termgate.scope='" + url_encoded(scope) + "',termgate.term='" +
+                             term + "'*/ SELECT 1") == declaration))
     std::abort();
-  if (!(declared_in_comments("SELECT '*/' -- x\n/*termgate.term='" + term + "',x='y',termgate.scope='" + url_encoded(scope) + "'*/;") ==
+  if (!(declared_in_comments("SELECT '*/' -- x\n/*termgate.term='" + term +
+                             "',x='y',termgate.scope='" + url_encoded(scope) + "'*/;") ==
         declaration))
     std::abort();
-  if (!(declared_in_application_name("app termgate.scope=" + url_encoded(scope) + ";termgate.term=" + term + ";") == declaration))
+  if (!(declared_in_application_name("app termgate.scope=" + url_encoded(scope) +
+                                     ";termgate.term=" + term + ";") == declaration))
     std::abort();
-  if (!(declared_in_options("-c termgate.scope=" + escaped(scope) + " --termgate.term=" + term) == declaration)) std::abort();
+  if (!(declared_in_options("-c termgate.scope=" + escaped(scope) + " --termgate.term=" + term) ==
+        declaration))
+    std::abort();
   return 0;
 }

@@ -1,5 +1,5 @@
-// A conversation with PostgreSQL as a drill reads it along, in any pieces: the same facts as byte by byte, and never more of a message kept
-// than the limit says.
+// A conversation with PostgreSQL as a drill reads it along, in any pieces: the same facts as byte
+// by byte, and never more of a message kept than the limit says.
 //   input: pieces, each a byte (bit 7: from the server; the rest: its length) and that many bytes
 #include <chrono>
 #include <cstddef>
@@ -30,17 +30,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     data += length + 1;
     size -= length + 1;
   }
-  if (whole.refusals.size() != pieces.refusals.size() || whole.writes.size() != pieces.writes.size() || whole.endings != pieces.endings)
+  if (whole.refusals.size() != pieces.refusals.size() ||
+      whole.writes.size() != pieces.writes.size() || whole.endings != pieces.endings)
     std::abort();
   for (std::size_t i = 0; i < whole.writes.size(); ++i) {
-    if (whole.writes[i].tag != pieces.writes[i].tag || whole.writes[i].statement != pieces.writes[i].statement ||
+    if (whole.writes[i].tag != pieces.writes[i].tag ||
+        whole.writes[i].statement != pieces.writes[i].statement ||
         whole.writes[i].requested != pieces.writes[i].requested)
       std::abort();
-    if (whole.writes[i].statement.size() > Messages::message_bytes_kept || whole.writes[i].tag.size() > Messages::message_bytes_kept)
+    if (whole.writes[i].statement.size() > Messages::message_bytes_kept ||
+        whole.writes[i].tag.size() > Messages::message_bytes_kept)
       std::abort();
   }
   for (std::size_t i = 0; i < whole.refusals.size(); ++i) {
-    if (whole.refusals[i].message != pieces.refusals[i].message || whole.refusals[i].requested != pieces.refusals[i].requested)
+    if (whole.refusals[i].message != pieces.refusals[i].message ||
+        whole.refusals[i].requested != pieces.refusals[i].requested)
       std::abort();
   }
   return 0;

@@ -1,4 +1,5 @@
-// JSON of any client: the first byte chooses the message. What is read as a value is written and read again as the same.
+// JSON of any client: the first byte chooses the message. What is read as a value is written and
+// read again as the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

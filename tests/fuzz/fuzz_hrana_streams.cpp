@@ -5,7 +5,8 @@
 //   ! 3          a transaction is lost in its third call from here
 //   w message    a WebSocket message; its jobs are run
 //
-// Whatever the script: a lost stream never answers with 200, every answer can be read, nothing is left in use.
+// Whatever the script: a lost stream never answers with 200, every answer can be read, nothing is
+// left in use.
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -40,11 +41,14 @@ class Script {
     const std::string_view rest = line.substr(2);
     switch (line[0]) {
       case '+':
-        server_.now += std::chrono::milliseconds(std::atoi(std::string(rest.substr(0, 8)).c_str()) & 0xffffff);
+        server_.now +=
+            std::chrono::milliseconds(std::atoi(std::string(rest.substr(0, 8)).c_str()) & 0xffffff);
         server_.streams.tick();
         run(socket_.tick());
         return;
-      case '!': server_.file.lose_after = std::atoi(std::string(rest.substr(0, 3)).c_str()) & 15; return;
+      case '!':
+        server_.file.lose_after = std::atoi(std::string(rest.substr(0, 3)).c_str()) & 15;
+        return;
       case 'w': run(socket_.take(rest)); return;
       default: request(line[0], rest);
     }
@@ -65,8 +69,8 @@ class Script {
     for (const char byte : rest.substr(2)) byte == '@' ? body += slot.baton : body += byte;
     const bool uses = !slot.baton.empty() && body.find(slot.baton) != std::string::npos;
     std::string written;
-    const auto got = answer(static_cast<Endpoint>(endpoint - '0'), body, server_.streams, "app", Permit{},
-                            [&](std::string_view part) { written += part; });
+    const auto got = answer(static_cast<Endpoint>(endpoint - '0'), body, server_.streams, "app",
+                            Permit{}, [&](std::string_view part) { written += part; });
     if (got.status != 200) {
       const auto json = boost::json::parse(got.body);
       must(json.at("message") == json.at("error") && json.at("code").is_string());
@@ -74,8 +78,10 @@ class Script {
       return;
     }
     if (endpoint > '2') return static_cast<void>(boost::json::parse(got.body));
-    const auto first = boost::json::parse(endpoint == '2' ? written.substr(0, written.find('\n')) : got.body);
-    // The last of two batons in one body is the one that counts, so only a body with one says whose it is.
+    const auto first =
+        boost::json::parse(endpoint == '2' ? written.substr(0, written.find('\n')) : got.body);
+    // The last of two batons in one body is the one that counts, so only a body with one says whose
+    // it is.
     must(!(slot.is_lost && uses && body.find("baton") == body.rfind("baton") &&
            body.find("\"baton\":\"" + slot.baton + '"') != std::string::npos));
     const auto& baton = first.at("baton");
@@ -94,7 +100,8 @@ class Script {
   }
 
   termgate::hrana::fake::Server server_{8};
-  Socket socket_{server_.streams, Version::hrana3, [](const std::optional<std::string>&) -> std::variant<Identity, Refused> {
+  Socket socket_{server_.streams, Version::hrana3,
+                 [](const std::optional<std::string>&) -> std::variant<Identity, Refused> {
                    return Identity{"app", Permit{}};
                  }};
   std::array<Slot, 4> slots_;

@@ -1,5 +1,6 @@
-// The bytes of one connection: at once and byte by byte they are the same requests, with the same refusals, and nothing is held beyond the
-// bounds. What follows a handshake of a WebSocket is frames. The first byte says where the bytes are cut.
+// The bytes of one connection: at once and byte by byte they are the same requests, with the same
+// refusals, and nothing is held beyond the bounds. What follows a handshake of a WebSocket is
+// frames. The first byte says where the bytes are cut.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -28,10 +29,13 @@ std::string frames_of(std::string_view bytes, std::size_t step) {
       const FrameReader::Event event = reader.next();
       if (event.what == FrameReader::What::need_more) break;
       if (event.bytes.size() > message_bytes_max) std::abort();
-      if (event.what == FrameReader::What::message && event.kind == Kind::text && !is_utf8_text(event.bytes)) std::abort();
+      if (event.what == FrameReader::What::message && event.kind == Kind::text &&
+          !is_utf8_text(event.bytes))
+        std::abort();
       seen += static_cast<char>(event.what);
       seen += std::to_string(event.code) + event.bytes + event.problem;
-      if (event.what == FrameReader::What::broken || event.what == FrameReader::What::close) return seen;
+      if (event.what == FrameReader::What::broken || event.what == FrameReader::What::close)
+        return seen;
     }
   }
   return seen;
@@ -52,13 +56,17 @@ std::string requests_of(std::string_view bytes, std::size_t step) {
         const Head& head = reader.head();
         seen += "|" + head.method + " " + head.target;
         for (const auto& [name, value] : head.headers) seen += "\n" + name + ":" + value;
-        if (const auto refusal = refusal_of(head, {})) return seen + "!" + std::to_string(refusal->status);
+        if (const auto refusal = refusal_of(head, {}))
+          return seen + "!" + std::to_string(refusal->status);
         if (head.count("Authorization") > 1 || head.count("Host") > 1) std::abort();
         if (wants_socket(head) && !reader.has_body())
-          return seen + "#" + frames_of(waiting + std::string(bytes.substr(std::min(at + step, bytes.size()))), step);
+          return seen + "#" +
+                 frames_of(waiting + std::string(bytes.substr(std::min(at + step, bytes.size()))),
+                           step);
         what = reader.go_on(body_bytes_max);
       }
-      if (what == RequestReader::Step::refused) return seen + "!" + std::to_string(reader.refusal().status);
+      if (what == RequestReader::Step::refused)
+        return seen + "!" + std::to_string(reader.refusal().status);
       if (what != RequestReader::Step::body) continue;
       const std::string body = reader.take_body();
       if (body.size() > body_bytes_max) std::abort();
@@ -79,10 +87,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string whole = requests_of(bytes, std::max<std::size_t>(bytes.size(), 1));
   for (const std::size_t step : {std::size_t{1}, std::size_t{1} + data[0]}) {
     const std::string cut = requests_of(bytes, step);
-    // A head that is cut is parsed once its end is here, so that of one without an end the refusal may be missing.
+    // A head that is cut is parsed once its end is here, so that of one without an end the refusal
+    // may be missing.
     const std::string& longer = cut.size() > whole.size() ? cut : whole;
     const std::string& shorter = cut.size() > whole.size() ? whole : cut;
-    if (longer != shorter && (!longer.starts_with(shorter) || longer[shorter.size()] != '!')) std::abort();
+    if (longer != shorter && (!longer.starts_with(shorter) || longer[shorter.size()] != '!'))
+      std::abort();
   }
   return 0;
 }

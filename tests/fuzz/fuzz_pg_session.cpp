@@ -1,5 +1,5 @@
-// A session between a client and a server, both driven by the input. The first byte chooses the rules it was let in by, and one of two
-// games:
+// A session between a client and a server, both driven by the input. The first byte chooses the
+// rules it was let in by, and one of two games:
 //   noise   bytes of the input go to the session as the client's and as the server's. It must not crash, hold more than was given to it, or
 //   say
 //           anything but goodbye to the server once a peer has broken the protocol.
@@ -28,11 +28,14 @@ constexpr pg_session::Instant now{};
 
 void noise(std::uint8_t rules, Input input) {
   Neighbours neighbours;
-  pg_session::Session one(options(), {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')}, neighbours, now);
+  pg_session::Session one(
+      options(), {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')},
+      neighbours, now);
   if ((rules & 32) != 0)
     log_in(one, rules, 5, now, [](std::string_view question) {
       namespace wire = termgate::test::wire;
-      const bool put_back = question.find("SET default_transaction_read_only TO on") != std::string_view::npos;
+      const bool put_back =
+          question.find("SET default_transaction_read_only TO on") != std::string_view::npos;
       return put_back ? wire::who_serves_done() : wire::who_answered();
     });
   const std::size_t given = input.size;
@@ -53,14 +56,18 @@ void noise(std::uint8_t rules, Input input) {
       if (action.kind == Kind::connect_server) one.resume(pg_session::ServerConnected{}, now);
       if (action.kind == Kind::start_client_tls) one.resume(pg_session::ClientTls{}, now);
     }
-    if (over && !one.to_server().empty()) broken("a word to the server behind the end", one.to_server());
-    if (neighbours.malformed && one.phase() != pg_session::Session::Phase::closing) broken("malformed, and it goes on");
-    // Everything of one event that ends the session, less what was said before it: a goodbye stands last.
+    if (over && !one.to_server().empty())
+      broken("a word to the server behind the end", one.to_server());
+    if (neighbours.malformed && one.phase() != pg_session::Session::Phase::closing)
+      broken("malformed, and it goes on");
+    // Everything of one event that ends the session, less what was said before it: a goodbye stands
+    // last.
     if (neighbours.malformed && !one.to_server().empty() && !one.to_server().ends_with(goodbye))
       broken("no goodbye at the end", one.to_server());
     one.sent_to_client(one.to_client().size());
     one.sent_to_server(one.to_server().size());
-    if (one.memory_bytes() > (64u << 10) + 4 * given) broken("memory", std::to_string(one.memory_bytes()));
+    if (one.memory_bytes() > (64u << 10) + 4 * given)
+      broken("memory", std::to_string(one.memory_bytes()));
   }
 }
 

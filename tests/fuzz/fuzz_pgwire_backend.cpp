@@ -1,5 +1,5 @@
-// A server's bytes, framed and decoded: in pieces that the first byte chooses and all at once, which must come to the same. A message that
-// decodes must be the same when it is cut anew.
+// A server's bytes, framed and decoded: in pieces that the first byte chooses and all at once,
+// which must come to the same. A message that decodes must be the same when it is cut anew.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -70,10 +70,13 @@ void decode(char type, std::string_view body) {
         static_cast<void>(authentication->offers("SCRAM-SHA-256"));
       }
       break;
-    case backend::negotiate_protocol_version: static_cast<void>(decode_negotiate_protocol_version(body)); break;
+    case backend::negotiate_protocol_version:
+      static_cast<void>(decode_negotiate_protocol_version(body));
+      break;
     case backend::notification_response:
       if (const auto notification = decode_notification_response(body)) {
-        append_notification_response(remade, notification->pid, notification->channel, notification->payload);
+        append_notification_response(remade, notification->pid, notification->channel,
+                                     notification->payload);
         same(body);
       }
       break;

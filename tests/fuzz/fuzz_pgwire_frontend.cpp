@@ -1,5 +1,5 @@
-// A client's bytes, framed and decoded: in pieces that the first byte chooses and all at once, which must come to the same. A message that
-// decodes must be the same when it is cut anew.
+// A client's bytes, framed and decoded: in pieces that the first byte chooses and all at once,
+// which must come to the same. A message that decodes must be the same when it is cut anew.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -33,24 +33,30 @@ void decode(char type, std::string_view body) {
       break;
     case frontend::parse:
       if (const auto parse = decode_parse(body)) {
-        if (parse->statement.size() + parse->sql.size() + 4 + std::size_t{4} * parse->parameter_types != body.size()) std::abort();
+        if (parse->statement.size() + parse->sql.size() + 4 +
+                std::size_t{4} * parse->parameter_types !=
+            body.size())
+          std::abort();
       }
       break;
     case frontend::bind:
       if (const auto bind = decode_bind(body)) {
         const auto names = decode_bind_names(body);
-        if (!names || names->portal != bind->portal || names->statement != bind->statement) std::abort();
+        if (!names || names->portal != bind->portal || names->statement != bind->statement)
+          std::abort();
       }
       break;
     case frontend::describe:
       if (const auto named = decode_describe(body)) {
-        named->portal ? append_describe_portal(remade, named->name) : append_describe_statement(remade, named->name);
+        named->portal ? append_describe_portal(remade, named->name)
+                      : append_describe_statement(remade, named->name);
         same(body);
       }
       break;
     case frontend::close:
       if (const auto named = decode_close(body)) {
-        named->portal ? append_close_portal(remade, named->name) : append_close_statement(remade, named->name);
+        named->portal ? append_close_portal(remade, named->name)
+                      : append_close_statement(remade, named->name);
         same(body);
       }
       break;

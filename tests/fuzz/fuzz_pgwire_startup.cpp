@@ -1,5 +1,5 @@
-// A client's first packets, in pieces that the first byte chooses and all at once, which must come to the same; a start-up message
-// that is read can be built again.
+// A client's first packets, in pieces that the first byte chooses and all at once, which must come
+// to the same; a start-up message that is read can be built again.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +19,9 @@ std::string read(std::string_view stream, std::size_t step) {
   StartupReader reader(true);
   std::string seen;
   for (std::size_t at = 0; at < stream.size();) {
-    const std::vector<char> piece(stream.begin() + static_cast<std::ptrdiff_t>(at),
-                                  stream.begin() + static_cast<std::ptrdiff_t>(std::min(stream.size(), at + step)));
+    const std::vector<char> piece(
+        stream.begin() + static_cast<std::ptrdiff_t>(at),
+        stream.begin() + static_cast<std::ptrdiff_t>(std::min(stream.size(), at + step)));
     const StartupEvent event = reader.next({piece.data(), piece.size()});
     if (event.used > piece.size() || reader.buffered() > startup_packet_bytes_max) std::abort();
     at += event.used;
@@ -31,8 +32,10 @@ std::string read(std::string_view stream, std::size_t step) {
       case StartupEvent::Kind::ssl_request: seen += "ssl;"; break;
       case StartupEvent::Kind::gssenc_request: seen += "gss;"; break;
       case StartupEvent::Kind::direct_tls: return seen + "tls";
-      case StartupEvent::Kind::cancel_request: return seen + "cancel " + std::to_string(event.pid) + std::string(event.key);
-      case StartupEvent::Kind::malformed: return seen + (event.problem.reason().empty() ? std::abort(), "" : "malformed");
+      case StartupEvent::Kind::cancel_request:
+        return seen + "cancel " + std::to_string(event.pid) + std::string(event.key);
+      case StartupEvent::Kind::malformed:
+        return seen + (event.problem.reason().empty() ? std::abort(), "" : "malformed");
       case StartupEvent::Kind::startup: {
         std::vector<StartupMessage::Parameter> all = event.startup.parameters;
         all.insert(all.end(), event.startup.extensions.begin(), event.startup.extensions.end());
@@ -40,10 +43,13 @@ std::string read(std::string_view stream, std::size_t step) {
         append_startup(built, event.startup.minor, all);
         StartupReader second(false);
         const StartupEvent again = second.next(built);
-        if (again.kind != StartupEvent::Kind::startup || again.startup.parameters != event.startup.parameters ||
+        if (again.kind != StartupEvent::Kind::startup ||
+            again.startup.parameters != event.startup.parameters ||
             again.startup.extensions != event.startup.extensions)
           std::abort();
-        if (again.startup.find("user") != event.startup.find("user") || event.startup.spoken_minor() > protocol_minor_max) std::abort();
+        if (again.startup.find("user") != event.startup.find("user") ||
+            event.startup.spoken_minor() > protocol_minor_max)
+          std::abort();
         return seen + built;
       }
     }

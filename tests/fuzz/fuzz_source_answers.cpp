@@ -1,4 +1,5 @@
-// What a lock service answers: Redis's protocol in any pieces, and JSON. Never a crash, never an answer longer than its bound.
+// What a lock service answers: Redis's protocol in any pieces, and JSON. Never a crash, never an
+// answer longer than its bound.
 //   input: one byte (even: Redis, odd: JSON), then the answer; of Redis in pieces, each a byte with its length
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +26,8 @@ void walk(const boost::json::value& value) {
     (void)path_segment(text_at(value, key));
     (void)shown(text_at(value, key));
     const boost::json::value& inner = value_at(value, key);
-    if (inner.is_array() && !inner.get_array().empty()) (void)integer_at(inner.get_array()[0], "create_revision");
+    if (inner.is_array() && !inner.get_array().empty())
+      (void)integer_at(inner.get_array()[0], "create_revision");
   }
 }
 
@@ -40,7 +42,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   RedisReader reader;
   while (!text.empty()) {
-    const std::size_t length = std::min<std::size_t>(static_cast<unsigned char>(text[0]), text.size() - 1);
+    const std::size_t length =
+        std::min<std::size_t>(static_cast<unsigned char>(text[0]), text.size() - 1);
     if (!reader.feed(text.substr(1, length))) return 0;
     text.remove_prefix(length + 1);
     for (;;) {

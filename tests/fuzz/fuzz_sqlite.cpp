@@ -1,6 +1,7 @@
-// What reaches SQLite's side from outside: what follows `sqlite:` in a URL, batches and write ids in JSON, names of tables
-// to protect and adopt, scopes, and whole statements of an application. The first byte says which. Nothing may crash, leave
-// the transaction, or end in anything but one of Termgate's errors.
+// What reaches SQLite's side from outside: what follows `sqlite:` in a URL, batches and write ids
+// in JSON, names of tables to protect and adopt, scopes, and whole statements of an application.
+// The first byte says which. Nothing may crash, leave the transaction, or end in anything but one
+// of Termgate's errors.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -24,7 +25,8 @@ detail::Driver& database() {
     opened->install();
     opened->transact({}, [](detail::OpenTransaction& session) {
       session.execute("SELECT termgate_check_term('fuzzed', 5)", {});
-      session.execute("CREATE TABLE ledger (id INTEGER PRIMARY KEY, scope TEXT, term INTEGER, note TEXT)", {});
+      session.execute(
+          "CREATE TABLE ledger (id INTEGER PRIMARY KEY, scope TEXT, term INTEGER, note TEXT)", {});
     });
     return opened;
   }();
@@ -62,7 +64,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       } catch (const Error&) {}
       break;
     case 'b': run("SELECT termgate_append_many('stream', 5, $1)", text, true); break;
-    case 'w': run("SELECT termgate_append_many('stream', 5, '[\"a\",\"b\"]', NULL, NULL, $1)", text, true); break;
+    case 'w':
+      run("SELECT termgate_append_many('stream', 5, '[\"a\",\"b\"]', NULL, NULL, $1)", text, true);
+      break;
     case 'p': run("SELECT termgate_protect($1, NULL, 'fuzzed')", text, true); break;
     case 'c': run("SELECT termgate_protect('ledger', $1)", text, true); break;
     case 'a': run("SELECT termgate_adopt('ledger', $1, 'term')", text, true); break;

@@ -1,6 +1,7 @@
-// Statements of a client: nothing may crash, and no verdict may contradict PostgreSQL's own scanner and its full parse tree. The
-// first byte says what is known of the session's settings, and whether the rest is the text or each byte of it a fragment of SQL:
-// bytes alone seldom grow into a statement.
+// Statements of a client: nothing may crash, and no verdict may contradict PostgreSQL's own scanner
+// and its full parse tree. The first byte says what is known of the session's settings, and whether
+// the rest is the text or each byte of it a fragment of SQL: bytes alone seldom grow into a
+// statement.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -35,7 +36,8 @@ constexpr std::string_view fragments[] = {
 
 std::string assembled(std::string_view bytes) {
   std::string sql;
-  for (const char byte : bytes) ((sql += fragments[static_cast<unsigned char>(byte) % std::size(fragments)]) += ' ');
+  for (const char byte : bytes)
+    ((sql += fragments[static_cast<unsigned char>(byte) % std::size(fragments)]) += ' ');
   return sql;
 }
 
@@ -61,9 +63,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (classified.statements.empty()) std::abort();
   std::size_t last = 0;
   for (const Statement& statement : classified.statements) {
-    if (statement.offset < last || statement.offset > sql.size() || statement.length > sql.size() - statement.offset) std::abort();
+    if (statement.offset < last || statement.offset > sql.size() ||
+        statement.length > sql.size() - statement.offset)
+      std::abort();
     last = statement.offset + statement.length;
-    if (statement.kind == Kind::unparsable && (is_read(statement) || !statement.might_end_transaction)) std::abort();
+    if (statement.kind == Kind::unparsable &&
+        (is_read(statement) || !statement.might_end_transaction))
+      std::abort();
     if (statement.read_only_hole && is_read(statement)) std::abort();
   }
   if (classified.single && classified.statements.size() != 1) std::abort();

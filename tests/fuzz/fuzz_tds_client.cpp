@@ -1,5 +1,5 @@
-// A client's bytes: packets in pieces that the first byte chooses and all at once, which must come to the same; then each message as what
-// it is.
+// A client's bytes: packets in pieces that the first byte chooses and all at once, which must come
+// to the same; then each message as what it is.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -31,8 +31,9 @@ void login(std::string_view payload) {
   const auto made = changed_login7(payload, *read, {std::string_view("\1\2", 2), "server"});
   if (!made) return;
   const auto again = decode_login7(*made);
-  if (!again || again->user != read->user || again->database != read->database || again->password != read->password ||
-      again->sspi != read->sspi || again->features.size() > read->features.size() || utf8_of(again->server) != "server")
+  if (!again || again->user != read->user || again->database != read->database ||
+      again->password != read->password || again->sspi != read->sspi ||
+      again->features.size() > read->features.size() || utf8_of(again->server) != "server")
     std::abort();
 }
 
@@ -42,7 +43,9 @@ void prelogin(std::string_view payload) {
   std::string made;
   append_prelogin(made, *read);
   const auto again = decode_prelogin(made);
-  if (!again || again->version != read->version || again->mars != read->mars || again->encryption != read->encryption) std::abort();
+  if (!again || again->version != read->version || again->mars != read->mars ||
+      again->encryption != read->encryption)
+    std::abort();
 }
 
 void request(std::uint8_t type, std::string_view payload, std::uint32_t tds_version) {
@@ -50,7 +53,8 @@ void request(std::uint8_t type, std::string_view payload, std::uint32_t tds_vers
   if (!headers) return;
   if (headers->bytes > payload.size()) std::abort();
   payload.remove_prefix(headers->bytes);
-  if (type == packet::sql_batch && is_utf16(payload) && utf16_of(utf8_of(payload)) != payload) std::abort();
+  if (type == packet::sql_batch && is_utf16(payload) && utf16_of(utf8_of(payload)) != payload)
+    std::abort();
   if (type == packet::transaction) static_cast<void>(decode_transaction_request(payload));
   if (type == packet::rpc) {
     const Calls calls = decode_rpc(payload, tds_version);
@@ -63,8 +67,10 @@ void request(std::uint8_t type, std::string_view payload, std::uint32_t tds_vers
     Counter counter;
     CallReader reader(tds_version);
     bool good = true;
-    for (std::size_t at = 0; at < payload.size() && good; at += 3) good = reader.take(payload.substr(at, 3), counter);
-    if (calls.whole && !(good && reader.may_end() && counter.calls == calls.all.size())) std::abort();
+    for (std::size_t at = 0; at < payload.size() && good; at += 3)
+      good = reader.take(payload.substr(at, 3), counter);
+    if (calls.whole && !(good && reader.may_end() && counter.calls == calls.all.size()))
+      std::abort();
   }
 }
 
@@ -81,7 +87,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto& message : whole.messages) {
     if (message.type == packet::login7) login(message.payload);
     if (message.type == packet::prelogin) prelogin(message.payload);
-    for (const std::uint32_t tds_version : {version::v7_1, version::v7_4}) request(message.type, message.payload, tds_version);
+    for (const std::uint32_t tds_version : {version::v7_1, version::v7_4})
+      request(message.type, message.payload, tds_version);
   }
   return 0;
 }

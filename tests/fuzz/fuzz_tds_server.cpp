@@ -1,4 +1,5 @@
-// A server's answers: packets, and the tokens in them, in pieces that the first byte chooses and all at once, which must come to the same.
+// A server's answers: packets, and the tokens in them, in pieces that the first byte chooses and
+// all at once, which must come to the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -23,9 +24,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const TokenEvent event = reader.next(left);
         left.remove_prefix(event.used);
         if (event.kind == TokenEvent::Kind::need_more) break;
-        if (event.token == token::environment_change) static_cast<void>(decode_environment_change(event.body));
+        if (event.token == token::environment_change)
+          static_cast<void>(decode_environment_change(event.body));
         if (event.token == token::login_ack) static_cast<void>(decode_login_ack(event.body));
-        if (event.token == token::error) static_cast<void>(decode_report(event.token, event.body, tds_version));
+        if (event.token == token::error)
+          static_cast<void>(decode_report(event.token, event.body, tds_version));
         if (event.token == token::return_value) static_cast<void>(event.value.integer());
       }
     }

@@ -1,6 +1,7 @@
-// A client, the proxy's session for TDS and a model of SQL Server with layer 1: the input chooses what the client sends, in which pieces,
-// when the server answers, when time passes and when another leader raises the fence. The program ends at a write outside the gate, at a
-// server that meets what it cannot read, and at a session that holds more memory than it may.
+// A client, the proxy's session for TDS and a model of SQL Server with layer 1: the input chooses
+// what the client sends, in which pieces, when the server answers, when time passes and when
+// another leader raises the fence. The program ends at a write outside the gate, at a server that
+// meets what it cannot read, and at a session that holds more memory than it may.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -52,7 +53,8 @@ struct Input {
 };
 
 void client(TdsGame& game, Input& input, std::uint8_t what) {
-  static constexpr std::uint8_t resets[] = {0, 0, 0, tds::status::reset, tds::status::reset_keep_transaction};
+  static constexpr std::uint8_t resets[] = {0, 0, 0, tds::status::reset,
+                                            tds::status::reset_keep_transaction};
   const std::uint8_t reset = resets[input.byte() % 5];
   switch (what % 11) {
     case 0:
@@ -60,14 +62,19 @@ void client(TdsGame& game, Input& input, std::uint8_t what) {
     case 2: return game.batch(texts[input.byte() % std::size(texts)], reset);
     case 3: return game.batch("write " + std::string(std::size_t{input.byte()} * 8, 'x'), reset);
     case 4: return game.rpc("\xFF\xFF"s + static_cast<char>(input.byte() % 16) + "\0\0\0"s, reset);
-    case 5: return game.manage(std::string(1, static_cast<char>(input.byte() % 10)) + "\0\0\1\0\0"s, reset);
+    case 5:
+      return game.manage(std::string(1, static_cast<char>(input.byte() % 10)) + "\0\0\1\0\0"s,
+                         reset);
     case 6: return game.attention();
     case 7: return game.send(tds::packet::bulk, "rows");
     case 10: {
       // sp_executesql with its text in chunks, perhaps longer than what is looked at at once.
-      const std::string text = std::string((input.byte() & 1) != 0 ? 600 : 0, ' ') + texts[input.byte() % std::size(texts)];
+      const std::string text = std::string((input.byte() & 1) != 0 ? 600 : 0, ' ') +
+                               texts[input.byte() % std::size(texts)];
       const std::string data = tds::utf16_of(text);
-      std::string body("\xFF\xFF\x0A\0\0\0\0\0\xE7\xFF\xFF\x09\x04\xD0\0\x34\xFE\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 24);
+      std::string body(
+          "\xFF\xFF\x0A\0\0\0\0\0\xE7\xFF\xFF\x09\x04\xD0\0\x34\xFE\xFF\xFF\xFF\xFF\xFF\xFF\xFF",
+          24);
       const std::size_t chunk = 1 + input.byte();
       for (std::size_t at = 0; at < data.size(); at += chunk) {
         const std::string some = data.substr(at, chunk);
@@ -79,12 +86,14 @@ void client(TdsGame& game, Input& input, std::uint8_t what) {
     }
     case 8: {
       std::string bytes;
-      for (std::size_t count = input.byte() % 32; count > 0; --count) bytes += static_cast<char>(input.byte());
+      for (std::size_t count = input.byte() % 32; count > 0; --count)
+        bytes += static_cast<char>(input.byte());
       return game.give(bytes);
     }
     default: {
       std::string bytes;
-      tds::append_message(bytes, tds::packet::sql_batch, game.request(tds::utf16_of("write"), game.descriptor), 512);
+      tds::append_message(bytes, tds::packet::sql_batch,
+                          game.request(tds::utf16_of("write"), game.descriptor), 512);
       bytes[1] = static_cast<char>(tds::status::end_of_message | tds::status::ignore);
       return game.give(bytes);
     }
@@ -130,7 +139,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
         break;
       case 13:
-        game.session->resume(conversation::FenceSeen{"s", game.host.fence = game.model.fence}, game.now);
+        game.session->resume(conversation::FenceSeen{"s", game.host.fence = game.model.fence},
+                             game.now);
         game.pump();
         break;
       case 14:
@@ -138,7 +148,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         game.pump();
         break;
       case 15:
-        // A raise that waits for the gate: nobody stands in its way beyond the grace, whatever the client has begun.
+        // A raise that waits for the gate: nobody stands in its way beyond the grace, whatever the
+        // client has begun.
         if ((input.byte() & 1) != 0) {
           game.raise_fails = !game.raise_fails;
         } else if ((input.byte() & 1) != 0) {

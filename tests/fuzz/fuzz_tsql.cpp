@@ -1,5 +1,5 @@
-// What classify() takes for a read or a setting has, outside of its quotes and comments, no word that begins a write: by a second, simpler
-// reading of the text than the lexer's.
+// What classify() takes for a read or a setting has, outside of its quotes and comments, no word
+// that begins a write: by a second, simpler reading of the text than the lexer's.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,8 @@ using namespace termgate::tds_session;
 
 namespace {
 
-// The text without what is inside of quotes and comments. Where it has none of the marks of either it is the text itself.
+// The text without what is inside of quotes and comments. Where it has none of the marks of either
+// it is the text itself.
 std::string bare(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
@@ -46,7 +47,10 @@ std::string bare(std::string_view text) {
   return out;
 }
 
-bool in_word(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '@' || c == '#' || c == '$'; }
+bool in_word(char c) noexcept {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '@' || c == '#' ||
+         c == '$';
+}
 
 // Wherever it is, glued to a number in front of it too.
 bool has_word(std::string_view text, std::string_view word) noexcept {
@@ -55,15 +59,17 @@ bool has_word(std::string_view text, std::string_view word) noexcept {
     if (end < text.size() && in_word(text[end])) continue;
     std::size_t begin = at;
     while (begin > 0 && in_word(text[begin - 1])) --begin;
-    const bool number = begin < at && text[begin] >= '0' && text[begin] <= '9' && text.substr(begin, 2) != "0x";
+    const bool number =
+        begin < at && text[begin] >= '0' && text[begin] <= '9' && text.substr(begin, 2) != "0x";
     if (begin == at || number) return true;
   }
   return false;
 }
 
-constexpr std::array writes{"insert",  "update", "delete",   "merge",   "truncate", "create",  "alter",     "drop",
-                            "grant",   "revoke", "bulk",     "into",    "exec",     "execute", "openquery", "openrowset",
-                            "updlock", "xlock",  "tablockx", "receive", "kill",     "dbcc",    "backup"};
+constexpr std::array writes{"insert",   "update",  "delete",    "merge",      "truncate", "create",
+                            "alter",    "drop",    "grant",     "revoke",     "bulk",     "into",
+                            "exec",     "execute", "openquery", "openrowset", "updlock",  "xlock",
+                            "tablockx", "receive", "kill",      "dbcc",       "backup"};
 
 }  // namespace
 
@@ -73,7 +79,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (kind != TextVerdict::Kind::reads && kind != TextVerdict::Kind::settings) return 0;
   const std::string plain = bare(text);
   for (const char* word : writes) {
-    if (kind == TextVerdict::Kind::settings && std::string_view(word).starts_with("exec")) continue;  // of the server's procedures
+    if (kind == TextVerdict::Kind::settings && std::string_view(word).starts_with("exec"))
+      continue;  // of the server's procedures
     if (has_word(plain, word)) std::abort();
   }
   return 0;

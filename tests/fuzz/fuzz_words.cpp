@@ -1,5 +1,6 @@
-// Everything that reads text from outside: names, write ids, a database's error messages, statements, URLs with
-// passwords. Nothing may crash, read past the end, or take one thing for another.
+// Everything that reads text from outside: names, write ids, a database's error messages,
+// statements, URLs with passwords. Nothing may crash, read past the end, or take one thing for
+// another.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -37,7 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const Error& error) {
     if (!error.code().starts_with("TG00")) std::abort();
   }
-  for (const auto dialect : {text::Dialect::postgresql, text::Dialect::sqlserver, text::Dialect::sqlite}) {
+  for (const auto dialect :
+       {text::Dialect::postgresql, text::Dialect::sqlserver, text::Dialect::sqlite}) {
     text::Scanner scanner(sql, dialect);
     std::size_t read = 0;
     for (text::Token token; scanner.next(token); read += token.text.size())
@@ -53,10 +55,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!detail::conninfo_of(sql, false).starts_with(sql)) std::abort();
   } catch (const InvalidInput& refused) {
     // An @ where none belongs. Nothing of the URL is in the message.
-    if (std::string_view(refused.what()).find("malformed URL") == std::string_view::npos) std::abort();
+    if (std::string_view(refused.what()).find("malformed URL") == std::string_view::npos)
+      std::abort();
   }
   const auto cut = sql.find('\n');
-  if (cut != std::string_view::npos) detail::redact(std::string(sql.substr(cut + 1)), sql.substr(0, cut));
+  if (cut != std::string_view::npos)
+    detail::redact(std::string(sql.substr(cut + 1)), sql.substr(0, cut));
 #endif
   return 0;
 }

@@ -1,6 +1,7 @@
-// Runs a fuzz target over the files and folders that it is given: how the corpora are replayed in every test
-// run, by compilers without libFuzzer. A file called found.bin holds many inputs (corpus.py). Fails when it found
-// no input, or when found.bin was cut short. --whole: inputs that are not messages but lists of choices are not cut.
+// Runs a fuzz target over the files and folders that it is given: how the corpora are replayed in
+// every test run, by compilers without libFuzzer. A file called found.bin holds many inputs
+// (corpus.py). Fails when it found no input, or when found.bin was cut short. --whole: inputs that
+// are not messages but lists of choices are not cut.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -22,7 +23,8 @@ int main(int argc, char** argv) {
     for (std::size_t length = whole ? bytes.size() : 0; length <= bytes.size();
          length = length < 256 || length == bytes.size() ? length + 1 : bytes.size()) {
       // A copy of its own, so that a sanitizer sees a read behind its end.
-      const std::vector<std::uint8_t> input(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length));
+      const std::vector<std::uint8_t> input(bytes.begin(),
+                                            bytes.begin() + static_cast<std::ptrdiff_t>(length));
       LLVMFuzzerTestOneInput(input.data(), input.size());
     }
     ++inputs;

@@ -1,5 +1,5 @@
-// A follower, as docs/use/followers.md shows it, compiled against the installed package and run on every database. TERMGATE_DB replaces
-// the URL; what the example leaves to the reader counts here.
+// A follower, as docs/use/followers.md shows it, compiled against the installed package and run on
+// every database. TERMGATE_DB replaces the URL; what the example leaves to the reader counts here.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -28,9 +28,10 @@ int follow(const char* url) {
   auto db = Database::open(url);
   for (int i = 0; i < 3; ++i) db.append(Stream{"orders"}, Term{1}, "an order");
   // [example]
-  Follower orders(db, "projection-1", Stream{"orders"}, [&](const Stream&, const StreamWrite& write) {
-    project(write.payload);  // in order; throws: called again with the same write
-  });
+  Follower orders(db, "projection-1", Stream{"orders"},
+                  [&](const Stream&, const StreamWrite& write) {
+                    project(write.payload);  // in order; throws: called again with the same write
+                  });
   if (orders.fresh(500ms)) answer_from_the_projection();
   else read_at_the_leader();
   // [/example]

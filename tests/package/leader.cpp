@@ -1,6 +1,6 @@
-// A leader that works for as long as it leads, as docs/use/leaders.md shows it, compiled against the installed package and run on every
-// database. TERMGATE_DB replaces the URL, and the loop here ends by itself once it has shown what it can; between the marks stands the
-// example to the letter.
+// A leader that works for as long as it leads, as docs/use/leaders.md shows it, compiled against
+// the installed package and run on every database. TERMGATE_DB replaces the URL, and the loop here
+// ends by itself once it has shown what it can; between the marks stands the example to the letter.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -14,9 +14,10 @@ using namespace std::chrono_literals;
 
 void bill(Database db, const Leadership& leads) {
   while (!leads.stop_requested()) {
-    db.write(leads.scope(), leads.term(), [](Transaction& tx) {  // StaleTerm: another leads by now. Let it out
-      tx.exec("UPDATE accounts SET balance = balance - $1 WHERE id = $2", 1, 42);
-    });
+    db.write(leads.scope(), leads.term(),
+             [](Transaction& tx) {  // StaleTerm: another leads by now. Let it out
+               tx.exec("UPDATE accounts SET balance = balance - $1 WHERE id = $2", 1, 42);
+             });
     std::this_thread::sleep_for(100ms);
   }
 }
@@ -36,7 +37,9 @@ int lead(const char* url) {
   LeaderLoop loop(
       db, Scope{"billing"}, [db](const Leadership& leads) { bill(db, leads); }, options);
   // [/loop]
-  const auto balance = [&] { return db.query("SELECT balance FROM accounts WHERE id = $1", {42}).one()[0].as_int(); };
+  const auto balance = [&] {
+    return db.query("SELECT balance FROM accounts WHERE id = $1", {42}).one()[0].as_int();
+  };
   const auto before = balance();
   for (int i = 0; i < 600 && balance() >= before - 2; ++i) std::this_thread::sleep_for(100ms);
   const auto term = loop.leads();
@@ -47,7 +50,8 @@ int lead(const char* url) {
   if (!term || !next || term->value() != elected || next->term() <= *term || balance() > before - 2)
     return std::puts("the loop did not lead as it should"), 1;
   try {
-    db.write(Scope{"billing"}, *term, [](Transaction& tx) { tx.exec("UPDATE accounts SET balance = 0"); });
+    db.write(Scope{"billing"}, *term,
+             [](Transaction& tx) { tx.exec("UPDATE accounts SET balance = 0"); });
     return std::puts("a stale term was accepted"), 1;
   } catch (const StaleTerm& stale) { std::printf("refused: %s\n", stale.what()); }
   return 0;

@@ -1,5 +1,6 @@
-// The check alone, on an ODBC connection and in a transaction of the program's own, as docs/use/sqlserver.md shows it, compiled against the
-// installed package and run on the database behind the connection string that is its argument: layer 1 is there, and so is a table
+// The check alone, on an ODBC connection and in a transaction of the program's own, as
+// docs/use/sqlserver.md shows it, compiled against the installed package and run on the database
+// behind the connection string that is its argument: layer 1 is there, and so is a table
 // `accounts`. Between the marks stands the example to the letter.
 #include <cstdio>
 
@@ -17,12 +18,14 @@ bool debit(SQLHDBC connection, Term term) {
   SQLAllocHandle(SQL_HANDLE_STMT, connection, &statement);
   bool done = false;
   try {
-    sqlserver::check(connection, Scope{"invoices"}, term);  // holds the fence until the transaction ends
+    sqlserver::check(connection, Scope{"invoices"},
+                     term);  // holds the fence until the transaction ends
     SQLCHAR write[] = "UPDATE accounts SET balance = balance - 30 WHERE id = 42";
     done = SQL_SUCCEEDED(SQLExecDirect(statement, write, SQL_NTS));
   } catch (const StaleTerm& stale) { std::printf("refused: %s\n", stale.what()); }
   SQLFreeHandle(SQL_HANDLE_STMT, statement);
-  return SQL_SUCCEEDED(SQLEndTran(SQL_HANDLE_DBC, connection, done ? SQL_COMMIT : SQL_ROLLBACK)) && done;
+  return SQL_SUCCEEDED(SQLEndTran(SQL_HANDLE_DBC, connection, done ? SQL_COMMIT : SQL_ROLLBACK)) &&
+         done;
 }
 // [/example]
 
@@ -32,12 +35,14 @@ int main(int, char** arguments) {
   SQLAllocHandle(SQL_HANDLE_ENV, SQL_NULL_HANDLE, &environment);
   SQLSetEnvAttr(environment, SQL_ATTR_ODBC_VERSION, reinterpret_cast<SQLPOINTER>(SQL_OV_ODBC3), 0);
   SQLAllocHandle(SQL_HANDLE_DBC, environment, &connection);
-  if (!SQL_SUCCEEDED(SQLDriverConnect(connection, nullptr, reinterpret_cast<SQLCHAR*>(arguments[1]), SQL_NTS, nullptr, 0, nullptr,
-                                      SQL_DRIVER_NOPROMPT)))
+  if (!SQL_SUCCEEDED(SQLDriverConnect(connection, nullptr, reinterpret_cast<SQLCHAR*>(arguments[1]),
+                                      SQL_NTS, nullptr, 0, nullptr, SQL_DRIVER_NOPROMPT)))
     return 1;
-  SQLSetConnectAttr(connection, SQL_ATTR_AUTOCOMMIT, reinterpret_cast<SQLPOINTER>(SQL_AUTOCOMMIT_OFF), SQL_IS_UINTEGER);
+  SQLSetConnectAttr(connection, SQL_ATTR_AUTOCOMMIT,
+                    reinterpret_cast<SQLPOINTER>(SQL_AUTOCOMMIT_OFF), SQL_IS_UINTEGER);
   // The proof: a term that another has overtaken is shut out, and the one above it is not.
-  const bool first = debit(connection, Term(1000)), stale = debit(connection, Term(999)), again = debit(connection, Term(1000));
+  const bool first = debit(connection, Term(1000)), stale = debit(connection, Term(999)),
+             again = debit(connection, Term(1000));
   SQLDisconnect(connection);
   SQLFreeHandle(SQL_HANDLE_DBC, connection);
   SQLFreeHandle(SQL_HANDLE_ENV, environment);

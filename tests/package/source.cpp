@@ -1,5 +1,6 @@
-// A leader under the terms of a lock service, as docs/use/term-sources.md shows it, compiled against the installed package. In place of
-// etcd it reads a file that this program writes. TERMGATE_DB is the database.
+// A leader under the terms of a lock service, as docs/use/term-sources.md shows it, compiled
+// against the installed package. In place of etcd it reads a file that this program writes.
+// TERMGATE_DB is the database.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -19,7 +20,8 @@ void bill(const Leadership& leads) {
 
 int main() {
   const char *url = std::getenv("TERMGATE_DB"), *file = std::getenv("ELECTED_FILE");
-  if (url == nullptr || file == nullptr) return std::puts("TERMGATE_DB and ELECTED_FILE are not set"), 2;
+  if (url == nullptr || file == nullptr)
+    return std::puts("TERMGATE_DB and ELECTED_FILE are not set"), 2;
   auto db = Database::open(url);
   std::ofstream(file) << "scope=by-file term=7\n";
   {

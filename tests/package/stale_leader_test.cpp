@@ -1,7 +1,8 @@
-// "Prove that your service survives a stale leader", as docs/use/testkit.md teaches it: compiled against the installed package, and run on
-// every database at hand (TERMGATE_TEST_POSTGRESQL: on that server, else on SQLite).
-// [example]
-#define CATCH_CONFIG_MAIN    // the main of Catch2, version 2; with version 3 it is in Catch2::Catch2WithMain
+// "Prove that your service survives a stale leader", as docs/use/testkit.md teaches it: compiled
+// against the installed package, and run on every database at hand (TERMGATE_TEST_POSTGRESQL: on
+// that server, else on SQLite). [example]
+#define CATCH_CONFIG_MAIN    // the main of Catch2, version 2; with version 3 it is in
+                             // Catch2::Catch2WithMain
 #include <catch2/catch.hpp>  // version 3: <catch2/catch_all.hpp>
 
 #include <termgate/operator.hpp>
@@ -20,8 +21,9 @@ struct Billing {
   LeaseOptions as;
 
   void book(const Lease& lease, int amount) {
-    db.write(lease.scope(), lease.term(),
-             [&](Transaction& tx) { tx.exec("UPDATE accounts SET balance = balance - $1 WHERE id = $2", amount, 42); });
+    db.write(lease.scope(), lease.term(), [&](Transaction& tx) {
+      tx.exec("UPDATE accounts SET balance = balance - $1 WHERE id = $2", amount, 42);
+    });
   }
   // What the test adds to it are names of the moments that matter.
   void run(Points& at) {
@@ -51,20 +53,23 @@ TEST_CASE("billing survives a stale leader") {
   second.book(lease, 10);  // 3. … another one takes over and writes …
 
   stale.resume();  // 4. … it wakes up, and writes under its old term.
-  REQUIRE_THROWS_MATCHES(stale.finish(), StaleTerm, StaleTermMatcher("billing", Term{1}, lease.term()));
+  REQUIRE_THROWS_MATCHES(stale.finish(), StaleTerm,
+                         StaleTermMatcher("billing", Term{1}, lease.term()));
 
-  const auto balance = second.db.query("SELECT balance FROM accounts WHERE id = $1", {42}).one()[0].as_int();
+  const auto balance =
+      second.db.query("SELECT balance FROM accounts WHERE id = $1", {42}).one()[0].as_int();
   REQUIRE(balance == 100 - 1 - 10);
   REQUIRE(Operator(second.db).verify().empty());
 }
 // [/example]
 
-// The hardest moment: between the check and COMMIT. On PostgreSQL the takeover ends the session of a leader that is frozen there; on SQLite
-// it has to wait for the file, and so this test would.
+// The hardest moment: between the check and COMMIT. On PostgreSQL the takeover ends the session of
+// a leader that is frozen there; on SQLite it has to wait for the file, and so this test would.
 TEST_CASE("billing survives a leader that is frozen inside its transaction") {
   const auto database = ThrowAwayDatabase::from_environment();
   if (database.url().starts_with("sqlite:")) return;
-  database.open().write(Scope{"setup"}, Term{1}, [](Transaction& tx) { tx.exec("CREATE TABLE booked (term bigint)"); });
+  database.open().write(Scope{"setup"}, Term{1},
+                        [](Transaction& tx) { tx.exec("CREATE TABLE booked (term bigint)"); });
   LeaseClock clock(database.open());
   Database first = database.open(), second = database.open();
   Leader stale([&](Points& at) {
@@ -77,7 +82,8 @@ TEST_CASE("billing survives a leader that is frozen inside its transaction") {
   stale.pause_at("before COMMIT");
   stale.run_until_paused("before COMMIT");
   clock.advance(11s);
-  const Lease lease = second.acquire_lease(Scope{"billing"}, 10s, {.owner = "second", .grace = 200ms});
+  const Lease lease =
+      second.acquire_lease(Scope{"billing"}, 10s, {.owner = "second", .grace = 200ms});
   stale.resume();
   REQUIRE_THROWS_AS(stale.finish(), Error);
   REQUIRE(second.query("SELECT count(*) FROM booked").one()[0].as_int() == 0);

@@ -1,14 +1,16 @@
-// [F1] [F2] Deterministic simulation of processes that hold many leases each: HeldLeasesCore on clocks of its own, a network that delays
-// and loses, processes stopped, crashed and cut off, in front of layer 1 itself on an SQLite database in memory whose clock is the
-// simulation's. A seed is a history, the same on every machine.
+// [F1] [F2] Deterministic simulation of processes that hold many leases each: HeldLeasesCore on
+// clocks of its own, a network that delays and loses, processes stopped, crashed and cut off, in
+// front of layer 1 itself on an SQLite database in memory whose clock is the simulation's. A seed
+// is a history, the same on every machine.
 //
 //   sim_held_leases [--seeds N] [--from SEED]     N histories (default 300; with TERMGATE_TEST_LONG 30,000)
 //   sim_held_leases --plant MISTAKE [--seeds N]   with a mistake in what stands around the core; status 0 if it is found:
 //     from-answer   a lease is counted from when its answer came
 //     unknown-done  a renewal without an answer is taken for one that was granted
 //
-// What is judged: no two processes believe in one scope's lease at one moment, but for a while after a forced release; where nothing is
-// wrong no lease is lost, none is renewed more than twelve times a TTL, and statements are shared.
+// What is judged: no two processes believe in one scope's lease at one moment, but for a while
+// after a forced release; where nothing is wrong no lease is lost, none is renewed more than twelve
+// times a TTL, and statements are shared.
 #include <sqlite3.h>
 
 #include <chrono>
@@ -47,7 +49,8 @@ struct Broken : std::runtime_error {
 
 struct Boundary {
   Boundary() {
-    if (sqlite3_open(":memory:", &db) != SQLITE_OK) throw std::runtime_error("no database in memory");
+    if (sqlite3_open(":memory:", &db) != SQLITE_OK)
+      throw std::runtime_error("no database in memory");
     layer1 = sqlite::Layer1::register_on(db);
     layer1->install();
   }
@@ -74,7 +77,10 @@ class World {
     scopes_ = static_cast<std::size_t>(3 + below(20));
     loss_ = calm_ || below(3) == 0 ? 0 : below(200);
     delay_ = calm_ ? ttl / 100 : ttl / 200 + some(ttl / 2);
-    layer1_.set_clock([this] { return std::chrono::duration_cast<std::chrono::milliseconds>(now_).count() + 1'700'000'000'000; });
+    layer1_.set_clock([this] {
+      return std::chrono::duration_cast<std::chrono::milliseconds>(now_).count() +
+             1'700'000'000'000;
+    });
     processes_.resize(static_cast<std::size_t>(calm_ ? 1 : 2 + below(2)));
     for (std::size_t i = 0; i < processes_.size(); ++i) start(processes_[i], i);
     for (int i = 0; !calm_ && i < 3; ++i) {
@@ -97,7 +103,8 @@ class World {
       if (now_ > 12 * ttl) break;
       event.what();
     }
-    if (calm_ && (totals_.lost != 0 || totals_.expired != 0) && lost_here_ > 0) throw Broken("a lease was lost although nothing was wrong");
+    if (calm_ && (totals_.lost != 0 || totals_.expired != 0) && lost_here_ > 0)
+      throw Broken("a lease was lost although nothing was wrong");
     if (calm_ && renewals_here_ > scopes_ * 12 * 12)
       throw Broken(fmt::format("{} renewals of {} leases in 12 TTLs", renewals_here_, scopes_));
     if (calm_ && scopes_ >= 10 && statements_here_ * 2 > renewals_here_)
@@ -109,7 +116,9 @@ class World {
     Time at;
     std::uint64_t number;
     std::function<void()> what;
-    bool operator<(const Event& other) const { return at != other.at ? at > other.at : number > other.number; }
+    bool operator<(const Event& other) const {
+      return at != other.at ? at > other.at : number > other.number;
+    }
   };
   struct Mine {
     std::size_t scope;
@@ -129,13 +138,18 @@ class World {
     std::uint64_t wake = 0;
   };
 
-  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
+  std::int64_t below(std::int64_t n) {
+    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n));
+  }
   Time some(Time up_to) { return Time(below(up_to.count() + 1)); }
-  void after(Time wait, std::function<void()> what) { queue_.push({now_ + wait, ++events_, std::move(what)}); }
+  void after(Time wait, std::function<void()> what) {
+    queue_.push({now_ + wait, ++events_, std::move(what)});
+  }
   void later(Process& process, Time wait, std::function<void()> what) {
     after(wait, [this, &process, life = process.life, what = std::move(what)]() mutable {
       if (process.life != life) return;
-      if (now_ < process.paused_until) return later(process, process.paused_until - now_, std::move(what));
+      if (now_ < process.paused_until)
+        return later(process, process.paused_until - now_, std::move(what));
       what();
     });
   }
@@ -191,8 +205,9 @@ class World {
     after(some(delay_), [this, &process, life = process.life, number, sent, lost_there, lost_back] {
       std::optional<std::int64_t> term;
       if (!lost_there) {
-        const auto got =
-            layer1_.acquire_lease(Scope(scope(number)), fmt::format("{} {}", owner_of(process, life), number), 1000, std::nullopt);
+        const auto got = layer1_.acquire_lease(
+            Scope(scope(number)), fmt::format("{} {}", owner_of(process, life), number), 1000,
+            std::nullopt);
         if (got.acquired) term = got.term;
       }
       const Time back = lost_there || lost_back ? ttl : some(delay_);
@@ -210,17 +225,21 @@ class World {
       });
     });
   }
-  static std::string owner_of(const Process& process, int life) { return fmt::format("process {} life {}", process.number, life); }
+  static std::string owner_of(const Process& process, int life) {
+    return fmt::format("process {} life {}", process.number, life);
+  }
 
   void judge(const Process& process, std::size_t number) {
-    // Its holder learns of that with its next renewal that gets through, and believes in its lease to the end where none does.
+    // Its holder learns of that with its next renewal that gets through, and believes in its lease
+    // to the end where none does.
     if (forced_.contains(number) && now_ - forced_[number] < 3 * ttl / 2) return;
     for (const Process& other : processes_) {
       if (&other == &process) continue;
       for (const auto& [id, lease] : other.leases) {
         const auto until = other.core->until(id);
         if (lease.scope == number && until && local(other) < *until)
-          throw Broken(fmt::format("{} and {} both believe in scope {}", process.owner, other.owner, number));
+          throw Broken(fmt::format("{} and {} both believe in scope {}", process.owner, other.owner,
+                                   number));
       }
     }
   }
@@ -234,7 +253,9 @@ class World {
     }
     if (!action.renew.empty()) renew(process, action.renew);
     if (action.wake) {
-      const Time wait = std::max(Time((*action.wake - local(process)).count() / 1000 * 1'000'000 / process.ppm * 1000), 0ns);
+      const Time wait = std::max(
+          Time((*action.wake - local(process)).count() / 1000 * 1'000'000 / process.ppm * 1000),
+          0ns);
       later(process, wait + 1us + some(lateness_max), [this, &process, wake = ++process.wake] {
         if (process.wake == wake) resume(process);
       });
@@ -250,8 +271,9 @@ class World {
     std::string json = "[";
     for (const auto id : ids) {
       const Mine& lease = process.leases.at(id);
-      json += fmt::format("{}{{\"scope\":\"{}\",\"owner\":\"{} {}\",\"term\":{},\"ttl_ms\":1000}}", json.size() > 1 ? "," : "",
-                          scope(lease.scope), process.owner, lease.scope, lease.term);
+      json += fmt::format("{}{{\"scope\":\"{}\",\"owner\":\"{} {}\",\"term\":{},\"ttl_ms\":1000}}",
+                          json.size() > 1 ? "," : "", scope(lease.scope), process.owner,
+                          lease.scope, lease.term);
     }
     json += "]";
     const auto sent = local(process);
@@ -260,17 +282,20 @@ class World {
       std::vector<HeldLeasesCore::Outcome> outcomes;
       if (!lost_there) {
         for (const std::string_view word : layer1_.renew_leases(json))
-          outcomes.push_back(word == "renewed" ? HeldLeasesCore::Outcome::renewed : HeldLeasesCore::Outcome::lost);
+          outcomes.push_back(word == "renewed" ? HeldLeasesCore::Outcome::renewed
+                                               : HeldLeasesCore::Outcome::lost);
       }
       if (process.life != life) return;
       const bool failed = lost_there || lost_back;
-      later(process, failed ? ttl / 3 : some(delay_), [this, &process, outcomes, sent, failed]() mutable {
-        if (failed && plant_ == Plant::unknown_done && outcomes.empty())
-          outcomes.assign(in_flight_[process.number], HeldLeasesCore::Outcome::renewed);
-        else if (failed) outcomes.clear();
-        process.core->answered(outcomes, plant_ == Plant::from_answer ? local(process) : sent, local(process));
-        resume(process);
-      });
+      later(process, failed ? ttl / 3 : some(delay_),
+            [this, &process, outcomes, sent, failed]() mutable {
+              if (failed && plant_ == Plant::unknown_done && outcomes.empty())
+                outcomes.assign(in_flight_[process.number], HeldLeasesCore::Outcome::renewed);
+              else if (failed) outcomes.clear();
+              process.core->answered(outcomes, plant_ == Plant::from_answer ? local(process) : sent,
+                                     local(process));
+              resume(process);
+            });
     });
     in_flight_[process.number] = ids.size();
   }
@@ -318,7 +343,10 @@ int main(int argc, char** argv) {
       return plant == Plant::none ? 1 : 0;
     }
   }
-  fmt::print("{} histories: {} leases taken, {} lost, {} expired; {} renewals in {} statements, {} of them shared\n", seeds, totals.taken,
-             totals.lost, totals.expired, totals.renewals, totals.statements, totals.shared);
+  fmt::print(
+      "{} histories: {} leases taken, {} lost, {} expired; {} renewals in {} statements, {} of "
+      "them shared\n",
+      seeds, totals.taken, totals.lost, totals.expired, totals.renewals, totals.statements,
+      totals.shared);
   return plant == Plant::none && totals.expired > 0 && totals.lost > 0 ? 0 : 1;
 }

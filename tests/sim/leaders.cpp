@@ -1,6 +1,7 @@
-// [F1] [F2] [F3] [F5] Deterministic simulation of leader loops: candidates for one scope on clocks of their own, on a network that delays,
-// loses, repeats and reorders, stopped, crashed and cut off at any point, in front of layer 1 itself on an SQLite database in memory whose
-// clock is the simulation's. A seed is a history, the same on every machine.
+// [F1] [F2] [F3] [F5] Deterministic simulation of leader loops: candidates for one scope on clocks
+// of their own, on a network that delays, loses, repeats and reorders, stopped, crashed and cut off
+// at any point, in front of layer 1 itself on an SQLite database in memory whose clock is the
+// simulation's. A seed is a history, the same on every machine.
 //
 //   sim_leaders [--seeds N] [--from SEED]     N histories (default 1000; with TERMGATE_TEST_LONG 100,000) from SEED (default 1); ends at
 //   the first breach, whose seed is printed with it sim_leaders --seed SEED                   one; TERMGATE_SIM_TELL=1 prints what happens
@@ -11,11 +12,13 @@
 //     late-loss     leadership that ran out ends only when the next thing happens
 //     no-fence      writes meet no check
 //
-// What is judged in every history: what the clients saw and the rows show, by the checker of the testkit; that a loop says that it no
-// longer leads before its own window ends, and makes no more than calls_a_ttl_max calls within a TTL of its clock. In two of three
-// histories the clocks keep to what <termgate/leader_loop.hpp> asks for; there also: no two believe to lead at one moment; who could not
-// renew has said so before the database's lease ends; once faults cease somebody leads for good within settled_after, and a lease that is
-// given back is taken within taken_after. In the others clocks run three times too fast or slow, the database's jumps by hours and leases
+// What is judged in every history: what the clients saw and the rows show, by the checker of the
+// testkit; that a loop says that it no longer leads before its own window ends, and makes no more
+// than calls_a_ttl_max calls within a TTL of its clock. In two of three histories the clocks keep
+// to what <termgate/leader_loop.hpp> asks for; there also: no two believe to lead at one moment;
+// who could not renew has said so before the database's lease ends; once faults cease somebody
+// leads for good within settled_after, and a lease that is given back is taken within taken_after.
+// In the others clocks run three times too fast or slow, the database's jumps by hours and leases
 // are taken away by force: nothing but the fence is left, and must do.
 #include <sqlite3.h>
 
@@ -59,8 +62,8 @@ constexpr Time ttl = 1s, margin = ttl / 5, poll = ttl / 4;
 // A thread gets its turn this late, at most, where nothing stops it.
 constexpr Time lateness_max = 2ms;
 constexpr int calls_a_ttl_max = 40;
-// What was sent before the faults ceased arrives for another 1.5 TTL, and may be an acquisition that nobody waits for: its lease runs
-// out 1.1 TTL later. Then polls and steps back.
+// What was sent before the faults ceased arrives for another 1.5 TTL, and may be an acquisition
+// that nobody waits for: its lease runs out 1.1 TTL later. Then polls and steps back.
 constexpr Time settled_after = 4 * ttl;
 constexpr Time taken_after = ttl / 2;
 
@@ -76,13 +79,19 @@ struct Broken : std::runtime_error {
 
 const bool telling = std::getenv("TERMGATE_SIM_TELL") != nullptr;
 
-// A clock that runs at `ppm` millionths of true time from a moment on. Whole numbers: the same on every machine.
+// A clock that runs at `ppm` millionths of true time from a moment on. Whole numbers: the same on
+// every machine.
 class Clockwork {
  public:
   Clockwork(Time local, std::int64_t ppm) : local_(local), ppm_(ppm) {}
-  Time at(Time now) const { return now <= since_ ? local_ : local_ + Time((now - since_).count() / 1000 * ppm_ / 1000); }
+  Time at(Time now) const {
+    return now <= since_ ? local_ : local_ + Time((now - since_).count() / 1000 * ppm_ / 1000);
+  }
   // The first moment at which it shows no less.
-  Time when(Time shows) const { return shows <= local_ ? since_ : since_ + Time(((shows - local_).count() / ppm_ + 1) * 1'000'000); }
+  Time when(Time shows) const {
+    return shows <= local_ ? since_
+                           : since_ + Time(((shows - local_).count() / ppm_ + 1) * 1'000'000);
+  }
   void jump(Time now, Time by) { *this = Clockwork(at(now) + by, ppm_, now); }
   void stand_still(Time now, Time until) { *this = Clockwork(at(now), ppm_, until); }
 
@@ -97,7 +106,8 @@ class Clockwork {
 class Boundary {
  public:
   Boundary() {
-    if (sqlite3_open(":memory:", &db_) != SQLITE_OK) throw std::runtime_error("no database in memory");
+    if (sqlite3_open(":memory:", &db_) != SQLITE_OK)
+      throw std::runtime_error("no database in memory");
     law_ = sqlite::Layer1::register_on(db_);
     law_->install();
   }
@@ -112,10 +122,12 @@ class Boundary {
     return read.bind(scope).step() ? read.integer(0) : 0;
   }
   void rows(const std::string& scope, std::vector<testkit::Row>& into) {
-    sqlite::Running read =
-        law_->use("SELECT sequence_no, scope, term, payload FROM termgate_stream_writes WHERE stream_id = ?1 ORDER BY sequence_no");
+    sqlite::Running read = law_->use(
+        "SELECT sequence_no, scope, term, payload FROM termgate_stream_writes WHERE stream_id = ?1 "
+        "ORDER BY sequence_no");
     read.bind(scope);
-    while (read.step()) into.push_back({read.text(1), read.integer(2), read.text(3), scope, read.integer(0)});
+    while (read.step())
+      into.push_back({read.text(1), read.integer(2), read.text(3), scope, read.integer(0)});
   }
 
  private:
@@ -124,7 +136,8 @@ class Boundary {
 };
 
 struct Totals {
-  std::size_t elections = 0, committed = 0, refused = 0, unknown = 0, expired = 0, crashes = 0, calls = 0;
+  std::size_t elections = 0, committed = 0, refused = 0, unknown = 0, expired = 0, crashes = 0,
+              calls = 0;
 };
 
 class World {
@@ -194,7 +207,9 @@ class World {
     Time at;
     std::uint64_t number;
     std::function<void()> what;
-    bool operator<(const Event& other) const { return at != other.at ? at > other.at : number > other.number; }
+    bool operator<(const Event& other) const {
+      return at != other.at ? at > other.at : number > other.number;
+    }
   };
 
   struct Process {
@@ -224,7 +239,9 @@ class World {
 
   // --- chance
 
-  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
+  std::int64_t below(std::int64_t n) {
+    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n));
+  }
   bool chance(std::int64_t of_thousand) { return below(1000) < of_thousand; }
   Time some(Time up_to) { return Time(below(up_to.count() + 1)); }
   // Within 5 % of true time, or anything up to three times too slow or fast.
@@ -236,36 +253,49 @@ class World {
 
   // --- events
 
-  void after(Time wait, std::function<void()> what) { queue_.push({now_ + wait, ++events_, std::move(what)}); }
+  void after(Time wait, std::function<void()> what) {
+    queue_.push({now_ + wait, ++events_, std::move(what)});
+  }
   // On a process: when it runs again, if it is stopped; never, if it has crashed.
   void happens(Process& process, int life, std::function<void()> what) {
     if (process.life != life) return;
     if (now_ < process.paused_until)
       return after(process.paused_until - now_,
-                   [this, &process, life, what = std::move(what)]() mutable { happens(process, life, std::move(what)); });
+                   [this, &process, life, what = std::move(what)]() mutable {
+                     happens(process, life, std::move(what));
+                   });
     what();
   }
   void later(Process& process, Time wait, std::function<void()> what) {
-    after(wait, [this, &process, life = process.life, what = std::move(what)]() mutable { happens(process, life, std::move(what)); });
+    after(wait, [this, &process, life = process.life, what = std::move(what)]() mutable {
+      happens(process, life, std::move(what));
+    });
   }
   template <class... Arguments>
   void tell(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     if (telling)
-      fmt::print(stderr, "{:>10.3f} ms  {}\n", std::chrono::duration<double, std::milli>(now_).count(),
+      fmt::print(stderr, "{:>10.3f} ms  {}\n",
+                 std::chrono::duration<double, std::milli>(now_).count(),
                  fmt::format(format, std::forward<Arguments>(arguments)...));
   }
   [[noreturn]] void broken(const std::string& what) {
-    throw Broken(fmt::format("at {:.3f} ms: {}", std::chrono::duration<double, std::milli>(now_).count(), what));
+    throw Broken(fmt::format("at {:.3f} ms: {}",
+                             std::chrono::duration<double, std::milli>(now_).count(), what));
   }
 
-  static LeaderCore::Moment moment(Time local) { return LeaderCore::Moment(std::chrono::duration_cast<LeaderCore::Time>(local)); }
-  std::int64_t database_now() const { return std::chrono::duration_cast<std::chrono::milliseconds>(database_clock_.at(now_)).count(); }
+  static LeaderCore::Moment moment(Time local) {
+    return LeaderCore::Moment(std::chrono::duration_cast<LeaderCore::Time>(local));
+  }
+  std::int64_t database_now() const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(database_clock_.at(now_)).count();
+  }
 
   // --- a process
 
   void start(Process& process) {
     ++process.life;
-    process.owner = fmt::format("process {}{}", process.number, process.keeps_name ? "" : fmt::format(" life {}", process.life));
+    process.owner = fmt::format("process {}{}", process.number,
+                                process.keeps_name ? "" : fmt::format(" life {}", process.life));
     process.clock = some_clock(0s);
     if (now_ > 0ns) process.clock.stand_still(0ns, now_);
     process.core = std::make_unique<LeaderCore>(LeaderCore::Timing{ttl, margin, poll}, random_());
@@ -290,7 +320,9 @@ class World {
     if (action.wake) {
       const Time due = std::max(process.clock.when(action.wake->time_since_epoch()) - now_, 0ns);
       // A loop that does not keep the time while a call is under way.
-      if (plant_ == Plant::late_loss && process.core->leads_until() && *action.wake == process.core->leads_until()) return;
+      if (plant_ == Plant::late_loss && process.core->leads_until() &&
+          *action.wake == process.core->leads_until())
+        return;
       later(process, due + some(lateness_max), [this, &process, wake = process.wake] {
         if (process.wake != wake) return;
         count(process, process.wakes, "wakes");
@@ -302,9 +334,10 @@ class World {
       process.core.reset();
       if (stopped_for_good_ == process.number) return;
       const Time rest = some(ttl);
-      after(now_ < faults_until_ ? std::min(rest, faults_until_ - now_) : 0ns, [this, &process, life = process.life] {
-        if (process.life == life) start(process);
-      });
+      after(now_ < faults_until_ ? std::min(rest, faults_until_ - now_) : 0ns,
+            [this, &process, life = process.life] {
+              if (process.life == life) start(process);
+            });
     }
   }
 
@@ -323,23 +356,30 @@ class World {
           broken(fmt::format("{} and {} both believe to lead", other.owner, process.owner));
       }
     }
-    if (process.works) broken(fmt::format("{} is elected while the work of its last election is at it", process.owner));
+    if (process.works)
+      broken(
+          fmt::format("{} is elected while the work of its last election is at it", process.owner));
     if (process.stopping) broken(fmt::format("{} is elected after it had to stop", process.owner));
     process.works = true;
     process.term = term;
     const int work = ++process.work;
     later(process, some(ttl / 20), [this, &process, work] { decide(process, work); });
-    if (faults() && chance(100)) later(process, some(3 * ttl), [this, &process, work] { work_ends(process, work, false); });
+    if (faults() && chance(100))
+      later(process, some(3 * ttl), [this, &process, work] { work_ends(process, work, false); });
   }
 
-  void lost(Process& process, const LeaderCore::LeadershipChange& change, Time local, std::optional<LeaderCore::Moment> until) {
-    tell("{} no longer leads with term {}: {}", process.owner, change.term.value(), static_cast<int>(*change.loss));
+  void lost(Process& process, const LeaderCore::LeadershipChange& change, Time local,
+            std::optional<LeaderCore::Moment> until) {
+    tell("{} no longer leads with term {}: {}", process.owner, change.term.value(),
+         static_cast<int>(*change.loss));
     if (*change.loss == LeaderCore::Loss::expired) {
       ++totals_.expired;
       // Unless it was stopped when it should have said so.
       const bool in_time = until && moment(local) - *until <= lateness_max * 2;
       if (tame_ && in_time && database_now() >= granted_until_[change.term.value()])
-        broken(fmt::format("{} says that it leads no more when the database's lease is over already", process.owner));
+        broken(
+            fmt::format("{} says that it leads no more when the database's lease is over already",
+                        process.owner));
     }
     // Work takes its time to end, and some of it looks at no token meanwhile.
     const int work = process.work;
@@ -364,7 +404,9 @@ class World {
   void count(Process& process, std::vector<Time>& times, const char* what) {
     const Time local = process.clock.at(now_);
     if (times.size() == calls_a_ttl_max) {
-      if (local - times.front() < ttl) broken(fmt::format("{} {} more than {} times within a TTL", process.owner, what, calls_a_ttl_max));
+      if (local - times.front() < ttl)
+        broken(fmt::format("{} {} more than {} times within a TTL", process.owner, what,
+                           calls_a_ttl_max));
       times.erase(times.begin());
     }
     times.push_back(local);
@@ -372,14 +414,21 @@ class World {
 
   // --- the network
 
-  Time journey() { return faults() && chance(slow_) ? some(3 * ttl / 2) : 500us + some(faults() ? 30ms : 10ms); }
-  bool cut_off(const Process& process) const { return now_ < process.cut_until || now_ < database_down_until_; }
+  Time journey() {
+    return faults() && chance(slow_) ? some(3 * ttl / 2) : 500us + some(faults() ? 30ms : 10ms);
+  }
+  bool cut_off(const Process& process) const {
+    return now_ < process.cut_until || now_ < database_down_until_;
+  }
   bool gets_lost(const Process& process) { return faults() && (chance(loss_) || cut_off(process)); }
 
-  // Sends a request, perhaps twice, perhaps not at all; `answered` gets whatever comes back, in any order.
-  void send(Process& process, std::function<Answer()> request, std::function<void(const Answer&)> answered) {
+  // Sends a request, perhaps twice, perhaps not at all; `answered` gets whatever comes back, in any
+  // order.
+  void send(Process& process, std::function<Answer()> request,
+            std::function<void(const Answer&)> answered) {
     if (faults() && cut_off(process) && refuses_)
-      return later(process, some(5ms), [answered = std::move(answered)] { answered({How::unavailable}); });
+      return later(process, some(5ms),
+                   [answered = std::move(answered)] { answered({How::unavailable}); });
     const int copies = faults() && chance(repeats_) ? 2 : 1;
     for (int i = 0; i < copies; ++i) {
       if (gets_lost(process)) continue;
@@ -387,7 +436,9 @@ class World {
         const Answer answer = request();
         if (chance(200)) look();
         if (gets_lost(process)) return;
-        after(journey(), [this, &process, life, answered, answer] { happens(process, life, [answered, answer] { answered(answer); }); });
+        after(journey(), [this, &process, life, answered, answer] {
+          happens(process, life, [answered, answer] { answered(answer); });
+        });
       });
     }
   }
@@ -403,29 +454,34 @@ class World {
     // The clock is read, and then a thread may stand still before the first byte is sent.
     const Time counted_from = local;
     const bool stalls = faults() && chance(20);
-    later(process, stalls ? some(3 * ttl / 2) : some(1ms), [this, &process, call, number, counted_from] {
-      const Time invoked = now_;
-      send(
-          process, [this, call, owner = process.owner] { return serve(call, owner); },
-          [this, &process, call, number, counted_from, invoked](const Answer& answer) {
-            // Layer 1 issued it, whether anybody waits for it any more or not.
-            if (call.kind == LeaderCore::Call::Kind::acquire && answer.how == How::granted) acquired(process, answer.number, invoked);
-            answer_call(process, call, number, counted_from, answer);
+    later(process, stalls ? some(3 * ttl / 2) : some(1ms),
+          [this, &process, call, number, counted_from] {
+            const Time invoked = now_;
+            send(
+                process, [this, call, owner = process.owner] { return serve(call, owner); },
+                [this, &process, call, number, counted_from, invoked](const Answer& answer) {
+                  // Layer 1 issued it, whether anybody waits for it any more or not.
+                  if (call.kind == LeaderCore::Call::Kind::acquire && answer.how == How::granted)
+                    acquired(process, answer.number, invoked);
+                  answer_call(process, call, number, counted_from, answer);
+                });
           });
-    });
     later(process, patience_, [this, &process, call, number, counted_from] {
       Answer nothing;
-      if (plant_ == Plant::unknown_done && call.kind == LeaderCore::Call::Kind::renew) nothing.how = How::granted;
+      if (plant_ == Plant::unknown_done && call.kind == LeaderCore::Call::Kind::renew)
+        nothing.how = How::granted;
       answer_call(process, call, number, counted_from, nothing);
     });
   }
 
-  void answer_call(Process& process, const LeaderCore::Call& call, std::uint64_t number, Time counted_from, const Answer& answer) {
+  void answer_call(Process& process, const LeaderCore::Call& call, std::uint64_t number,
+                   Time counted_from, const Answer& answer) {
     if (process.call != number || !process.core) return;
     ++process.call;
     LeaderCore::Answer to_core{answer.how};
     if (answer.how == How::granted) {
-      to_core.until = moment((plant_ == Plant::from_answer ? process.clock.at(now_) : counted_from) + ttl);
+      to_core.until =
+          moment((plant_ == Plant::from_answer ? process.clock.at(now_) : counted_from) + ttl);
       if (call.kind == LeaderCore::Call::Kind::acquire) to_core.term = Term(answer.number);
     }
     to_core.free_in = answer.free_in;
@@ -449,26 +505,31 @@ class World {
   Answer serve(const LeaderCore::Call& call, const std::string& owner) {
     using Kind = LeaderCore::Call::Kind;
     sqlite::Layer1& layer1 = boundary_.layer1();
-    constexpr std::int64_t ttl_ms = std::chrono::duration_cast<std::chrono::milliseconds>(ttl).count();
+    constexpr std::int64_t ttl_ms =
+        std::chrono::duration_cast<std::chrono::milliseconds>(ttl).count();
     const Scope scope(scope_);
     switch (call.kind) {
       case Kind::acquire: {
         const auto result = layer1.acquire_lease(scope, owner, ttl_ms, std::nullopt);
-        tell("database: {} {} term {}", owner, result.acquired ? "acquires" : "is refused by", result.term);
-        if (!result.acquired) return {How::refused, 0, std::chrono::milliseconds(result.remaining_ms)};
+        tell("database: {} {} term {}", owner, result.acquired ? "acquires" : "is refused by",
+             result.term);
+        if (!result.acquired)
+          return {How::refused, 0, std::chrono::milliseconds(result.remaining_ms)};
         granted_until_[result.term] = result.expires_at;
         return {How::granted, result.term};
       }
       case Kind::renew: {
         const auto result = layer1.renew_lease(scope, owner, *call.term, ttl_ms);
-        tell("database: {} {} term {}", owner, result.renewed ? "renews" : "cannot renew", call.term->value());
+        tell("database: {} {} term {}", owner, result.renewed ? "renews" : "cannot renew",
+             call.term->value());
         if (result.renewed) granted_until_[call.term->value()] = *result.expires_at;
         return {result.renewed ? How::granted : How::refused};
       }
       case Kind::release: break;
     }
     const bool released = layer1.release_lease(scope, owner, *call.term);
-    tell("database: {} {} term {}", owner, released ? "releases" : "does not release", call.term->value());
+    tell("database: {} {} term {}", owner, released ? "releases" : "does not release",
+         call.term->value());
     return {released ? How::granted : How::refused};
   }
 
@@ -487,7 +548,8 @@ class World {
     later(process, 50ms + some(ttl / 4), [this, &process, work] { decide(process, work); });
     const bool looks = below(5) != 0;
     if (looks && !process.core->leads(moment(process.clock.at(now_)))) return;
-    const Write write{fmt::format("{}{:012x}", id_prefix_, ++writes_), *process.term, chance(250) ? 3 : 1, process.owner};
+    const Write write{fmt::format("{}{:012x}", id_prefix_, ++writes_), *process.term,
+                      chance(250) ? 3 : 1, process.owner};
     later(process, faults() && chance(100) ? some(3 * ttl) : some(5ms),
           [this, &process, work, write] { attempt(process, work, write, 1); });
   }
@@ -524,15 +586,19 @@ class World {
   }
   // With the same id and the same term, whoever leads by now.
   void again(Process& process, int work, const Write& write, int tries) {
-    if (tries < 3) later(process, some(ttl / 5), [this, &process, work, write, tries] { attempt(process, work, write, tries + 1); });
+    if (tries < 3)
+      later(process, some(ttl / 5),
+            [this, &process, work, write, tries] { attempt(process, work, write, tries + 1); });
   }
 
   Answer append(const Write& write) {
     if (plant_ == Plant::no_fence) {
-      const auto found = std::find_if(unfenced_.begin(), unfenced_.end(), [&](const testkit::Row& row) { return row.id == write.id; });
+      const auto found = std::find_if(unfenced_.begin(), unfenced_.end(),
+                                      [&](const testkit::Row& row) { return row.id == write.id; });
       if (found != unfenced_.end()) return {How::granted, *found->place + write.rows - 1};
       for (int i = 0; i < write.rows; ++i)
-        unfenced_.push_back({scope_, write.term.value(), write.id, scope_, static_cast<std::int64_t>(unfenced_.size()) + 1});
+        unfenced_.push_back({scope_, write.term.value(), write.id, scope_,
+                             static_cast<std::int64_t>(unfenced_.size()) + 1});
       return {How::granted, static_cast<std::int64_t>(unfenced_.size())};
     }
     std::vector<sqlite::Layer1::Write> writes;
@@ -543,7 +609,8 @@ class World {
       writes.push_back({write.id, id});
     }
     try {
-      const std::int64_t place = boundary_.layer1().append(Stream(scope_), write.term, writes, std::nullopt, Scope(scope_));
+      const std::int64_t place = boundary_.layer1().append(Stream(scope_), write.term, writes,
+                                                           std::nullopt, Scope(scope_));
       tell("database: {} writes {} with term {}", write.client, write.id, write.term.value());
       return {How::granted, place};
     } catch (const StaleTerm&) {
@@ -614,7 +681,9 @@ class World {
     for (std::int64_t left = below(4); left > 0; --left) {
       // One draw a statement: the order of arguments is each compiler's own.
       const Time at = some(faults_until_);
-      after(at, [this, by = below(3) == 0 ? some(2h) - 1h : some(6 * ttl) - 3 * ttl] { database_clock_.jump(now_, by); });
+      after(at, [this, by = below(3) == 0 ? some(2h) - 1h : some(6 * ttl) - 3 * ttl] {
+        database_clock_.jump(now_, by);
+      });
     }
     for (std::int64_t left = below(3); left > 0; --left) {
       after(some(faults_until_), [this] {
@@ -653,12 +722,14 @@ class World {
     else boundary_.rows(scope_, state.rows);
     if (plant_ != Plant::no_fence) state.fences[scope_] = boundary_.fence(scope_);
     else
-      for (const testkit::Row& row : state.rows) state.fences[scope_] = std::max({state.fences[scope_], row.term, boundary_.fence(scope_)});
+      for (const testkit::Row& row : state.rows)
+        state.fences[scope_] = std::max({state.fences[scope_], row.term, boundary_.fence(scope_)});
     const testkit::Verdict verdict = testkit::check(history_, state);
     totals_.committed += verdict.committed;
     totals_.refused += verdict.refused;
     totals_.unknown += verdict.unknown_committed + verdict.unknown_absent;
-    if (!verdict.breaches.empty()) throw Broken(testkit::describe(verdict.breaches.front(), history_));
+    if (!verdict.breaches.empty())
+      throw Broken(testkit::describe(verdict.breaches.front(), history_));
   }
 
   std::mt19937_64 random_;
@@ -670,7 +741,7 @@ class World {
   const bool tame_;
   Clockwork database_clock_;
   std::int64_t loss_ = 0, repeats_ = 0, slow_ = 0;  // of a thousand
-  bool refuses_ = false;                            // what is cut off is told at once, not by silence
+  bool refuses_ = false;  // what is cut off is told at once, not by silence
   Time patience_{}, faults_until_{}, now_{}, database_down_until_{};
   std::priority_queue<Event> queue_;
   std::uint64_t events_ = 0, writes_ = 0;
@@ -695,20 +766,22 @@ int main(int count, char** words) {
     char* end = nullptr;
     const auto value = more ? std::strtoull(words[i + 1], &end, 10) : 0;
     const bool number = more && end != words[i + 1] && *end == '\0';
-    const auto* named =
-        std::find_if(std::begin(plants), std::end(plants), [&](const auto& one) { return more && one.first == words[i + 1]; });
+    const auto* named = std::find_if(std::begin(plants), std::end(plants), [&](const auto& one) {
+      return more && one.first == words[i + 1];
+    });
     if (word == "--seeds" && number) seeds = value;
     else if (word == "--from" && number) from = value;
     else if (word == "--seed" && number) from = value, seeds = 1;
     else if (word == "--plant" && named != std::end(plants)) plant = named->second;
     else
-      return std::fprintf(
-                 stderr,
-                 "usage: sim_leaders [--seeds N] [--from SEED] [--plant from-answer|unknown-done|late-loss|no-fence] | --seed SEED\n"),
+      return std::fprintf(stderr,
+                          "usage: sim_leaders [--seeds N] [--from SEED] [--plant "
+                          "from-answer|unknown-done|late-loss|no-fence] | --seed SEED\n"),
              2;
     ++i;
   }
-  if (const char* long_run = std::getenv("TERMGATE_TEST_LONG"); long_run != nullptr && count == 1) seeds = 100'000;
+  if (const char* long_run = std::getenv("TERMGATE_TEST_LONG"); long_run != nullptr && count == 1)
+    seeds = 100'000;
   Totals totals;
   std::unique_ptr<Boundary> boundary;
   for (std::uint64_t seed = from; seed < from + seeds; ++seed) {
@@ -717,14 +790,17 @@ int main(int count, char** words) {
     try {
       World(seed, plant, *boundary, totals).play();
     } catch (const std::exception& breach) {
-      fmt::print(plant == Plant::none ? stderr : stdout, "{}\nseed {}: sim_leaders --seed {}\n", breach.what(), seed, seed);
+      fmt::print(plant == Plant::none ? stderr : stdout, "{}\nseed {}: sim_leaders --seed {}\n",
+                 breach.what(), seed, seed);
       return plant == Plant::none ? 1 : 0;
     }
   }
   fmt::print(
-      "{} histories: {} elections, {} calls of loops, {} leaders that ran out of time, {} crashes; {} writes committed, {} refused, {} "
+      "{} histories: {} elections, {} calls of loops, {} leaders that ran out of time, {} crashes; "
+      "{} writes committed, {} refused, {} "
       "unknown; no breach\n",
-      seeds, totals.elections, totals.calls, totals.expired, totals.crashes, totals.committed, totals.refused, totals.unknown);
+      seeds, totals.elections, totals.calls, totals.expired, totals.crashes, totals.committed,
+      totals.refused, totals.unknown);
   // A simulation in which nothing happens proves nothing.
   return plant == Plant::none && totals.committed > seeds &&
                  (seeds < 100 || (totals.refused > 0 && totals.unknown > 0 && totals.expired > 0))

@@ -1,12 +1,14 @@
-// [F1] [F2] [F6] [F7] Deterministic simulation: clients of several terms behind several proxies before one server, on virtual time and a
-// network that delivers byte by byte, late, or not before a raise. Everything but the sockets is the proxy's own code; the server is the
-// model of tests/support/postgres_model.hpp. A seed is a history, the same on every machine.
+// [F1] [F2] [F6] [F7] Deterministic simulation: clients of several terms behind several proxies
+// before one server, on virtual time and a network that delivers byte by byte, late, or not before
+// a raise. Everything but the sockets is the proxy's own code; the server is the model of
+// tests/support/postgres_model.hpp. A seed is a history, the same on every machine.
 //
 //   sim_sessions [--seeds N] [--from SEED]     N histories (default 1000) from SEED (default 1); ends the program at the first breach,
 //   whose seed is printed behind it sim_sessions --seed SEED                   one; TERMGATE_FUZZ_TELL=1 prints what goes where
 //
-// What a client says, and which bytes travel, comes from session_game.hpp, which also judges what the client sees. Here stand who takes
-// part, the clock, raises from outside, and what the proxies hear of them: at once, late, or never.
+// What a client says, and which bytes travel, comes from session_game.hpp, which also judges what
+// the client sees. Here stand who takes part, the clock, raises from outside, and what the proxies
+// hear of them: at once, late, or never.
 #include <unistd.h>
 
 #include <csignal>
@@ -32,7 +34,8 @@ std::uint64_t playing = 0;
 // Where a breach ends the program.
 void told_seed(int) {
   char text[80];
-  const int size = std::snprintf(text, sizeof text, "seed %llu: sim_sessions --seed %llu\n", static_cast<unsigned long long>(playing),
+  const int size = std::snprintf(text, sizeof text, "seed %llu: sim_sessions --seed %llu\n",
+                                 static_cast<unsigned long long>(playing),
                                  static_cast<unsigned long long>(playing));
   (void)!write(STDERR_FILENO, text, static_cast<std::size_t>(size));
 }
@@ -41,8 +44,8 @@ struct Totals {
   std::size_t clients = 0, commits = 0, seated = 0, raises = 0, evicted = 0, ended = 0;
 };
 
-// What one client does: moves of session_game.hpp (its move()), with the statements that matter more often than the others, and time for
-// answers.
+// What one client does: moves of session_game.hpp (its move()), with the statements that matter
+// more often than the others, and time for answers.
 std::vector<std::uint8_t> script(std::mt19937_64& random, std::size_t moves) {
   std::vector<std::uint8_t> input;
   const auto below = [&](std::uint64_t n) { return static_cast<std::uint8_t>(random() % n); };
@@ -64,7 +67,10 @@ std::vector<std::uint8_t> script(std::mt19937_64& random, std::size_t moves) {
                                                "CALL p()",
                                                "VACUUM t",
                                                "COPY t FROM STDIN"};
-  const auto some_text = [&] { return below(4) == 0 ? below(PostgresModel::vocabulary_client) : text(often[below(std::size(often))]); };
+  const auto some_text = [&] {
+    return below(4) == 0 ? below(PostgresModel::vocabulary_client)
+                         : text(often[below(std::size(often))]);
+  };
   for (std::size_t i = 0; i < moves; ++i) {
     switch (below(12)) {
       case 0:
@@ -82,7 +88,9 @@ std::vector<std::uint8_t> script(std::mt19937_64& random, std::size_t moves) {
     }
     // The network: all of it, or a piece of one direction.
     if (below(3) != 0) input.push_back(16);
-    else input.insert(input.end(), {static_cast<std::uint8_t>(13 + below(3)), static_cast<std::uint8_t>(random())});
+    else
+      input.insert(input.end(),
+                   {static_cast<std::uint8_t>(13 + below(3)), static_cast<std::uint8_t>(random())});
   }
   return input;
 }
@@ -103,15 +111,19 @@ void play(std::uint64_t seed, Totals& totals) {
     Client client;
     client.proxy = below(proxies.size());
     client.input = script(random, 20 + below(100));
-    // Mostly declared ones that are fenced: bit 1 undeclared, 2 and 3 the policy, 4 an old server, 5 seats.
+    // Mostly declared ones that are fenced: bit 1 undeclared, 2 and 3 the policy, 4 an old server,
+    // 5 seats.
     auto rules = static_cast<std::uint8_t>(below(64));
     if (below(3) != 0) rules &= static_cast<std::uint8_t>(~0b1110);
     // Mostly the leader's, some of the one before, some of the next.
-    const auto term = static_cast<std::int64_t>(world.fence + static_cast<std::int64_t>(below(8) == 0 ? 1 : 0) -
-                                                static_cast<std::int64_t>(below(4) == 0 ? 1 : 0));
-    if (proxies[client.proxy].offer.secret.empty()) proxies[client.proxy].offer = game::offer(rules);
-    client.game = std::make_unique<Game>(rules, Input{client.input.data(), client.input.size()}, proxies[client.proxy], world,
-                                         std::max<std::int64_t>(1, term), now);
+    const auto term =
+        static_cast<std::int64_t>(world.fence + static_cast<std::int64_t>(below(8) == 0 ? 1 : 0) -
+                                  static_cast<std::int64_t>(below(4) == 0 ? 1 : 0));
+    if (proxies[client.proxy].offer.secret.empty())
+      proxies[client.proxy].offer = game::offer(rules);
+    client.game =
+        std::make_unique<Game>(rules, Input{client.input.data(), client.input.size()},
+                               proxies[client.proxy], world, std::max<std::int64_t>(1, term), now);
     clients.push_back(std::move(client));
     ++totals.clients;
   };
@@ -125,7 +137,8 @@ void play(std::uint64_t seed, Totals& totals) {
     switch (below(80)) {
       case 0: {  // another leader, who is none of ours
         if (below(2) == 0) break;
-        if (std::getenv("TERMGATE_FUZZ_TELL") != nullptr) std::fprintf(stderr, "another leader raises\n");
+        if (std::getenv("TERMGATE_FUZZ_TELL") != nullptr)
+          std::fprintf(stderr, "another leader raises\n");
         // Those that hear of it in time give their seats back; the others are evicted.
         for (Client& each : clients) {
           if (below(2) == 0) each.game->want_gate();
@@ -179,10 +192,13 @@ int main(int count, char** words) {
     if (word == "--seeds" && number) seeds = value;
     else if (word == "--from" && number) from = value;
     else if (word == "--seed" && number) from = value, seeds = 1;
-    else return std::fprintf(stderr, "usage: sim_sessions [--seeds N] [--from SEED] | --seed SEED\n"), 2;
+    else
+      return std::fprintf(stderr, "usage: sim_sessions [--seeds N] [--from SEED] | --seed SEED\n"),
+             2;
     ++i;
   }
-  if (const char* long_run = std::getenv("TERMGATE_TEST_LONG"); long_run != nullptr && count == 1) seeds = 100'000;
+  if (const char* long_run = std::getenv("TERMGATE_TEST_LONG"); long_run != nullptr && count == 1)
+    seeds = 100'000;
   std::signal(SIGABRT, told_seed);
   Totals totals;
   for (std::uint64_t seed = from; seed < from + seeds; ++seed) {
@@ -190,9 +206,11 @@ int main(int count, char** words) {
     play(seed, totals);
   }
   std::printf(
-      "%llu histories: %zu clients, %zu fenced commits, %zu of them under a seat, %zu raises from outside, %zu sessions evicted, "
+      "%llu histories: %zu clients, %zu fenced commits, %zu of them under a seat, %zu raises from "
+      "outside, %zu sessions evicted, "
       "%zu ended; no breach\n",
-      static_cast<unsigned long long>(seeds), totals.clients, totals.commits, totals.seated, totals.raises, totals.evicted, totals.ended);
+      static_cast<unsigned long long>(seeds), totals.clients, totals.commits, totals.seated,
+      totals.raises, totals.evicted, totals.ended);
   // A simulation in which nothing happens proves nothing.
   return totals.commits > seeds && totals.seated > seeds / 4 && totals.evicted > 0 ? 0 : 1;
 }

@@ -88,12 +88,14 @@ class Etcd final : public Server {
   std::chrono::milliseconds late() const override { return 1500ms; }
   // An operator may delete the key; no counter is in it.
   void delete_counter(const std::string& scope) override {
-    run({"env", "ETCDCTL_API=3", "etcdctl", "--endpoints", fmt::format("127.0.0.1:{}", port_), "del", "termgate/" + scope});
+    run({"env", "ETCDCTL_API=3", "etcdctl", "--endpoints", fmt::format("127.0.0.1:{}", port_),
+         "del", "termgate/" + scope});
   }
 
  private:
   Words command() const override {
-    const std::string client = fmt::format("http://127.0.0.1:{}", port_), peer = fmt::format("http://127.0.0.1:{}", peer_);
+    const std::string client = fmt::format("http://127.0.0.1:{}", port_),
+                      peer = fmt::format("http://127.0.0.1:{}", peer_);
     return {"etcd",
             "--data-dir",
             data().string(),
@@ -126,18 +128,25 @@ class ZooKeeper final : public Server {
   void take_away(const std::string& scope) override {
     std::string node = "/termgate/";
     for (const char c : scope) node += c == ' ' ? "%20" : std::string(1, c);
-    run({"java", "-Xmx64m", "-cp", classes, "org.apache.zookeeper.ZooKeeperMain", "-server", fmt::format("127.0.0.1:{}", port_), "delete",
-         node});
+    run({"java", "-Xmx64m", "-cp", classes, "org.apache.zookeeper.ZooKeeperMain", "-server",
+         fmt::format("127.0.0.1:{}", port_), "delete", node});
   }
 
  private:
   static constexpr const char* classes = "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar";
   void prepare() override {
-    std::ofstream(home() / "zoo.cfg") << "tickTime=200\nminSessionTimeout=400\nmaxSessionTimeout=120000\nadmin.enableServer=false\n"
-                                      << "clientPortAddress=127.0.0.1\nclientPort=" << port_ << "\ndataDir=" << data().string() << "\n";
+    std::ofstream(home() / "zoo.cfg") << "tickTime=200\nminSessionTimeout=400\nmaxSessionTimeout="
+                                         "120000\nadmin.enableServer=false\n"
+                                      << "clientPortAddress=127.0.0.1\nclientPort=" << port_
+                                      << "\ndataDir=" << data().string() << "\n";
   }
   Words command() const override {
-    return {"java", "-Xmx128m", "-cp", classes, "org.apache.zookeeper.server.quorum.QuorumPeerMain", (home() / "zoo.cfg").string()};
+    return {"java",
+            "-Xmx128m",
+            "-cp",
+            classes,
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            (home() / "zoo.cfg").string()};
   }
   const int port_ = free_port();
 };
@@ -146,11 +155,15 @@ class ZooKeeper final : public Server {
 class Double : public Server {
  public:
   explicit Double(std::string program) : program_(std::move(program)) {}
-  void delete_counter(const std::string& scope) override { run({"python3", script(), "--delete", scope, "--port", std::to_string(port_)}); }
+  void delete_counter(const std::string& scope) override {
+    run({"python3", script(), "--delete", scope, "--port", std::to_string(port_)});
+  }
 
  protected:
   std::string script() const { return std::string(TERMGATE_TEST_SOURCES) + "/" + program_; }
-  Words command() const override { return {"python3", script(), "--port", std::to_string(port_), "--data", data().string()}; }
+  Words command() const override {
+    return {"python3", script(), "--port", std::to_string(port_), "--data", data().string()};
+  }
   const int port_ = free_port();
 
  private:
@@ -164,7 +177,8 @@ class ConsulDouble final : public Double {
   std::chrono::milliseconds ttl() const override { return 2500ms; }  // the double's ten seconds
 };
 
-// A real agent that is a server of its own. Sessions last ten seconds at least, and up to twice as long.
+// A real agent that is a server of its own. Sessions last ten seconds at least, and up to twice as
+// long.
 class Consul final : public Server {
  public:
   explicit Consul(std::string program) : program_(std::move(program)) {}
@@ -172,7 +186,8 @@ class Consul final : public Server {
   std::chrono::milliseconds ttl() const override { return 10s; }
   std::chrono::milliseconds late() const override { return 12s; }
   void delete_counter(const std::string& scope) override {
-    run({program_, "kv", "delete", fmt::format("-http-addr=127.0.0.1:{}", port_), "termgate/" + scope});
+    run({program_, "kv", "delete", fmt::format("-http-addr=127.0.0.1:{}", port_),
+         "termgate/" + scope});
   }
 
  private:
@@ -183,7 +198,9 @@ class Consul final : public Server {
 "dns": -1, "grpc": -1}}}})",
         data().string(), port_, server_, gossip_);
   }
-  Words command() const override { return {program_, "agent", "-config-file", (home() / "consul.json").string()}; }
+  Words command() const override {
+    return {program_, "agent", "-config-file", (home() / "consul.json").string()};
+  }
   const std::string program_;
   const int port_ = free_port(), server_ = free_port(), gossip_ = free_port();
 };
@@ -191,7 +208,9 @@ class Consul final : public Server {
 class KubernetesDouble final : public Double {
  public:
   KubernetesDouble() : Double("kubernetes_double.py") {}
-  std::string url() const override { return fmt::format("kubernetes://127.0.0.1:{}/default?tls=off", port_); }
+  std::string url() const override {
+    return fmt::format("kubernetes://127.0.0.1:{}/default?tls=off", port_);
+  }
   std::string url_with(const std::string& option) const override { return url() + "&" + option; }
   std::chrono::milliseconds ttl() const override { return 1000ms; }
   std::chrono::milliseconds late() const override { return 1500ms; }
@@ -204,24 +223,38 @@ class Kubernetes final : public Server {
  public:
   std::string url() const override {
     const std::string at = home().string();
-    return fmt::format("kubernetes://127.0.0.1:{}/default?ca-file={}/certs/apiserver.crt&password-file={}/token", port_, at, at);
+    return fmt::format(
+        "kubernetes://127.0.0.1:{}/default?ca-file={}/certs/apiserver.crt&password-file={}/token",
+        port_, at, at);
   }
   std::string url_with(const std::string& option) const override { return url() + "&" + option; }
   std::chrono::milliseconds ttl() const override { return 1000ms; }
   std::chrono::milliseconds late() const override { return 1500ms; }
   bool counts() const override { return true; }
   bool counts_in_the_lease() const override { return true; }
-  void delete_counter(const std::string& scope) override { run({"bash", script(), "delete", std::to_string(port_), scope}); }
+  void delete_counter(const std::string& scope) override {
+    run({"bash", script(), "delete", std::to_string(port_), scope});
+  }
 
  private:
-  static std::string script() { return std::string(TERMGATE_TEST_SOURCES) + "/kubernetes_server.sh"; }
+  static std::string script() {
+    return std::string(TERMGATE_TEST_SOURCES) + "/kubernetes_server.sh";
+  }
   Words command() const override {
-    return {"bash", script(), "run", home().string(), std::to_string(port_), std::to_string(etcd_), std::to_string(peer_)};
+    return {"bash",
+            script(),
+            "run",
+            home().string(),
+            std::to_string(port_),
+            std::to_string(etcd_),
+            std::to_string(peer_)};
   }
   const int port_ = free_port(), etcd_ = free_port(), peer_ = free_port();
 };
 
-bool installed(const char* program) { return std::system(fmt::format("command -v {} >/dev/null 2>&1", program).c_str()) == 0; }
+bool installed(const char* program) {
+  return std::system(fmt::format("command -v {} >/dev/null 2>&1", program).c_str()) == 0;
+}
 
 std::unique_ptr<Server> make(std::string_view kind) {
   const auto need = [](const char* program) {
@@ -252,7 +285,8 @@ std::unique_ptr<Server> make(std::string_view kind) {
   if (kind == "kubernetes_double") return std::make_unique<KubernetesDouble>();
   if (kind == "kubernetes") {
     need("etcd");
-    if (std::getenv("TERMGATE_KUBE_APISERVER") == nullptr) need("the program that TERMGATE_KUBE_APISERVER names");
+    if (std::getenv("TERMGATE_KUBE_APISERVER") == nullptr)
+      need("the program that TERMGATE_KUBE_APISERVER names");
     return std::make_unique<Kubernetes>();
   }
   throw std::runtime_error("TERMGATE_SOURCE names no server");
@@ -262,7 +296,8 @@ std::unique_ptr<Server> make(std::string_view kind) {
 bool all_stopped(pid_t group) try {
   std::error_code gone;
   for (const auto& process : std::filesystem::directory_iterator("/proc", gone)) {
-    if (process.path().filename().string().find_first_not_of("0123456789") != std::string::npos) continue;
+    if (process.path().filename().string().find_first_not_of("0123456789") != std::string::npos)
+      continue;
     for (const auto& thread : std::filesystem::directory_iterator(process.path() / "task", gone)) {
       std::ifstream file(thread.path() / "stat");
       std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -270,7 +305,9 @@ bool all_stopped(pid_t group) try {
       int parent = 0, of_group = 0;
       const auto name_end = text.rfind(')');
       if (name_end == std::string::npos) continue;
-      if (std::sscanf(text.c_str() + name_end + 1, " %c %d %d", &state, &parent, &of_group) != 3 || of_group != group) continue;
+      if (std::sscanf(text.c_str() + name_end + 1, " %c %d %d", &state, &parent, &of_group) != 3 ||
+          of_group != group)
+        continue;
       if (state != 'T' && state != 'Z' && state != 'X') return false;
     }
   }
@@ -281,7 +318,8 @@ bool all_stopped(pid_t group) try {
 
 }  // namespace
 
-Process::Process(Words command, const std::filesystem::path& log) : pid_(start_process(command, log)) {
+Process::Process(Words command, const std::filesystem::path& log)
+    : pid_(start_process(command, log)) {
   if (pid_ < 0) throw std::runtime_error("fork");
 }
 Process::~Process() {
@@ -290,7 +328,8 @@ Process::~Process() {
 void Process::pause() {
   ::kill(-pid_, SIGSTOP);
   // Each thread stops when it notices: until then it may still answer.
-  if (!within(10s, [this] { return all_stopped(pid_); })) throw std::runtime_error("the server has not stopped");
+  if (!within(10s, [this] { return all_stopped(pid_); }))
+    throw std::runtime_error("the server has not stopped");
 }
 void Process::resume() { ::kill(-pid_, SIGCONT); }
 void Process::end(int signal) {
@@ -338,7 +377,8 @@ void Server::start() {
   });
   if (ready) return;
   std::ifstream log(home_ / "log");
-  throw std::runtime_error("the server did not start: " + last + "\n" + std::string(std::istreambuf_iterator<char>(log), {}));
+  throw std::runtime_error("the server did not start: " + last + "\n" +
+                           std::string(std::istreambuf_iterator<char>(log), {}));
 }
 
 void Server::stop() {
@@ -373,7 +413,8 @@ void Server::run(const Words& words) const {
   if (status != 0) throw std::runtime_error(words[0] + " failed");
 }
 
-// Below the ports that the kernel gives to other programs' connections: one of those could take it while the server is stopped.
+// Below the ports that the kernel gives to other programs' connections: one of those could take it
+// while the server is stopped.
 int Server::free_port() {
   std::random_device chance;
   for (;;) {

@@ -1,5 +1,5 @@
-// The lock service that the suite runs against: a real server of its own on loopback, or a double that replays a protocol. TERMGATE_SOURCE
-// says which. One thread at a time.
+// The lock service that the suite runs against: a real server of its own on loopback, or a double
+// that replays a protocol. TERMGATE_SOURCE says which. One thread at a time.
 #pragma once
 
 #include <sys/types.h>
@@ -50,7 +50,8 @@ class Server {
   // What this service's terms come from is deleted by an operator, while the server runs.
   virtual void delete_counter(const std::string& scope) = 0;
 
-  // An operator takes a lease away while it is held. Where the lease has the counter in it, that is lost as well.
+  // An operator takes a lease away while it is held. Where the lease has the counter in it, that is
+  // lost as well.
   virtual void take_away(const std::string& scope) { delete_counter(scope); }
 
   virtual std::string url() const = 0;

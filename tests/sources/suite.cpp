@@ -1,5 +1,6 @@
-// One suite over all term sources, against real servers that are paused, restarted, wiped and restored to yesterday. Each case has a scope
-// of its own. A fence in SQLite stands for the database: what a source forgets, the fence still knows.
+// One suite over all term sources, against real servers that are paused, restarted, wiped and
+// restored to yesterday. Each case has a scope of its own. A fence in SQLite stands for the
+// database: what a source forgets, the fence still knows.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -34,16 +35,18 @@ Scope new_scope(const std::string& what) {
 }
 
 // An acquisition that must come: by an owner for whom the scope is free, or soon will be.
-SourceLease acquired(LeaseSource& source, const Scope& scope, const std::string& owner, std::chrono::milliseconds ttl,
-                     std::chrono::milliseconds limit = 30s) {
+SourceLease acquired(LeaseSource& source, const Scope& scope, const std::string& owner,
+                     std::chrono::milliseconds ttl, std::chrono::milliseconds limit = 30s) {
   std::optional<SourceLease> lease;
-  REQUIRE(within(limit, [&] { return (lease = source.try_acquire(scope, owner, ttl)).has_value(); }));
+  REQUIRE(
+      within(limit, [&] { return (lease = source.try_acquire(scope, owner, ttl)).has_value(); }));
   return *lease;
 }
 
 // A fence that nobody else has.
 struct Fence {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / fmt::format("termgate-source-{}-{}.db", getpid(), ++number);
+  std::filesystem::path path = std::filesystem::temp_directory_path() /
+                               fmt::format("termgate-source-{}-{}.db", getpid(), ++number);
   Database database = [this] {
     Database made = Database::open("sqlite:" + path.string());
     Operator(made).install();
@@ -55,8 +58,11 @@ struct Fence {
   static inline int number = 0;
 };
 
-// A loop gives up a fifth of the TTL before its end: what is left must be more than a busy machine takes away.
-std::chrono::milliseconds loop_ttl() { return std::max<std::chrono::milliseconds>(server().ttl(), 3s); }
+// A loop gives up a fifth of the TTL before its end: what is left must be more than a busy machine
+// takes away.
+std::chrono::milliseconds loop_ttl() {
+  return std::max<std::chrono::milliseconds>(server().ttl(), 3s);
+}
 
 template <class Call>
 std::string refused_as_stale(Call call) {
@@ -112,10 +118,12 @@ TEST_CASE("source: one owner at a time and each acquisition has a higher term", 
   CHECK(two->release(scope, *second, "two"));
 }
 
-TEST_CASE("source: an owner who acquires again has a new term and the old one is shut out", "[sources]") {
+TEST_CASE("source: an owner who acquires again has a new term and the old one is shut out",
+          "[sources]") {
   const auto source = connect();
   const Scope scope = new_scope("again");
-  const auto first = acquired(*source, scope, "one", 10s), second = acquired(*source, scope, "one", 10s);
+  const auto first = acquired(*source, scope, "one", 10s),
+             second = acquired(*source, scope, "one", 10s);
   CHECK(second.term > first.term);
   CHECK_FALSE(source->renew(scope, first, "one", 10s));
   CHECK_FALSE(source->release(scope, first, "one"));
@@ -130,7 +138,8 @@ TEST_CASE("source: a lease that nobody renews ends and not before its time", "[s
   std::optional<SourceLease> first;
   Scope scope = new_scope("ends");
   auto sent = Clock::now();
-  // A machine that is busy may stop this program for longer than a TTL: then the lease ends, rightly, and it is tried again.
+  // A machine that is busy may stop this program for longer than a TTL: then the lease ends,
+  // rightly, and it is tried again.
   const auto renewed_in_time = [&] {
     sent = Clock::now();
     first = acquired(*one, scope, "one", ttl);
@@ -138,7 +147,8 @@ TEST_CASE("source: a lease that nobody renews ends and not before its time", "[s
       std::this_thread::sleep_for(ttl / 2);
       const auto before = sent;
       sent = Clock::now();
-      const bool renewed = one->renew(scope, *first, "one", ttl), others = two->try_acquire(scope, "two", ttl).has_value();
+      const bool renewed = one->renew(scope, *first, "one", ttl),
+                 others = two->try_acquire(scope, "two", ttl).has_value();
       if (Clock::now() - before >= ttl) return false;
       CHECK(renewed);
       CHECK_FALSE(others);
@@ -173,7 +183,8 @@ TEST_CASE("source: a lease that nobody renews ends and not before its time", "[s
   two->release(scope, *second, "two");
 }
 
-TEST_CASE("source: a holder whose lease was taken away learns it and the next has a higher term", "[sources]") {
+TEST_CASE("source: a holder whose lease was taken away learns it and the next has a higher term",
+          "[sources]") {
   const auto one = connect(), two = connect();
   const Scope scope = new_scope("taken");
   const auto first = acquired(*one, scope, "one", 60s);
@@ -204,7 +215,8 @@ TEST_CASE("source: many candidates at once never share a term or the lease", "[s
       const std::string owner = fmt::format("candidate {}", i);
       // At least so long, and so many: a busy machine needs longer for them.
       const auto begun = std::chrono::steady_clock::now();
-      while (std::chrono::steady_clock::now() - begun < 1500ms || (elections <= 10 && std::chrono::steady_clock::now() - begun < 60s)) {
+      while (std::chrono::steady_clock::now() - begun < 1500ms ||
+             (elections <= 10 && std::chrono::steady_clock::now() - begun < 60s)) {
         const auto lease = source->try_acquire(scope, owner, 10s);
         if (!lease) continue;
         {
@@ -230,7 +242,8 @@ TEST_CASE("source: many candidates at once never share a term or the lease", "[s
 TEST_CASE("source: scopes and owners of any characters", "[sources]") {
   const auto source = connect();
   std::set<std::int64_t> terms;
-  for (const char* name : {"a b", "a/b", "a%2Fb", "..", ".", "a\"b\\c", "{x}", "x}{", "ключ 鍵 🔑", "a\nb", "a?b=c&d#e", "-", "a.b_c~d"}) {
+  for (const char* name : {"a b", "a/b", "a%2Fb", "..", ".", "a\"b\\c", "{x}", "x}{", "ключ 鍵 🔑",
+                           "a\nb", "a?b=c&d#e", "-", "a.b_c~d"}) {
     CAPTURE(name);
     const Scope scope(fmt::format("{}", name));
     const std::string owner = fmt::format("owner of {} ' \" \\ {{}}", name);
@@ -244,7 +257,8 @@ TEST_CASE("source: scopes and owners of any characters", "[sources]") {
   CHECK(source->release(longest, lease, "one"));
 }
 
-TEST_CASE("source: a paused server is an error in time and the lease goes on behind it", "[sources]") {
+TEST_CASE("source: a paused server is an error in time and the lease goes on behind it",
+          "[sources]") {
   const auto source = open_lease_source(server().url_with("timeout=700"));
   const Scope scope = new_scope("paused");
   const auto lease = acquired(*source, scope, "one", 60s);
@@ -301,7 +315,8 @@ TEST_CASE("source: without a server nothing is requested of it", "[sources]") {
   }));
 }
 
-TEST_CASE("source: a counter that was deleted is refused by who has seen it and by the fence", "[F2][sources]") {
+TEST_CASE("source: a counter that was deleted is refused by who has seen it and by the fence",
+          "[F2][sources]") {
   Fence fence;
   const auto source = connect();
   const Scope scope = new_scope("deleted");
@@ -322,7 +337,8 @@ TEST_CASE("source: a counter that was deleted is refused by who has seen it and 
     return;
   }
   const std::string why = refused_as_stale([&] { return source->try_acquire(scope, "one", 10s); });
-  CHECK((why.find("lost what it knew") != std::string::npos || why.find("its data was replaced") != std::string::npos));
+  CHECK((why.find("lost what it knew") != std::string::npos ||
+         why.find("its data was replaced") != std::string::npos));
   const auto fresh = connect();
   CHECK(refused_as_stale([&] {
           return detail::elect_by_source(*fresh, &fence.database, scope, "two", 10s, {});
@@ -330,7 +346,8 @@ TEST_CASE("source: a counter that was deleted is refused by who has seen it and 
   CHECK(Info(fence.database).fence(scope)->term == before);
 }
 
-TEST_CASE("source: a server that lost everything is refused by who has seen it and by the fence", "[F2][sources]") {
+TEST_CASE("source: a server that lost everything is refused by who has seen it and by the fence",
+          "[F2][sources]") {
   Fence fence;
   const auto source = connect();
   const Scope scope = new_scope("wiped");
@@ -342,10 +359,12 @@ TEST_CASE("source: a server that lost everything is refused by who has seen it a
   server().wipe();
   never_granted(*source, scope);
   const auto fresh = connect();
-  refused_as_stale([&] { return detail::elect_by_source(*fresh, &fence.database, scope, "two", 10s, {}); });
+  refused_as_stale(
+      [&] { return detail::elect_by_source(*fresh, &fence.database, scope, "two", 10s, {}); });
 }
 
-TEST_CASE("source: a server restored to yesterday is refused by who has seen it and by the fence", "[F2][sources]") {
+TEST_CASE("source: a server restored to yesterday is refused by who has seen it and by the fence",
+          "[F2][sources]") {
   Fence fence;
   const Scope scope = new_scope("restored");
   {
@@ -363,18 +382,25 @@ TEST_CASE("source: a server restored to yesterday is refused by who has seen it 
   server().restore();
   never_granted(*source, scope);
   const auto fresh = connect();
-  refused_as_stale([&] { return detail::elect_by_source(*fresh, &fence.database, scope, "two", 10s, {}); });
+  refused_as_stale(
+      [&] { return detail::elect_by_source(*fresh, &fence.database, scope, "two", 10s, {}); });
 }
 
 TEST_CASE("source: of two holders of one term the database lets one pass", "[F2][sources]") {
   // Two sources that both issue term 7: what a server that forgets brings about.
   struct Sevens final : LeaseSource {
     std::string name() const override { return "sevens"; }
-    std::optional<SourceLease> try_acquire(const Scope&, const std::string&, std::chrono::milliseconds) override {
+    std::optional<SourceLease> try_acquire(const Scope&, const std::string&,
+                                           std::chrono::milliseconds) override {
       return SourceLease{Term(7)};
     }
-    bool renew(const Scope&, const SourceLease&, const std::string&, std::chrono::milliseconds) override { return true; }
-    bool release(const Scope&, const SourceLease&, const std::string&) override { return ++released, true; }
+    bool renew(const Scope&, const SourceLease&, const std::string&,
+               std::chrono::milliseconds) override {
+      return true;
+    }
+    bool release(const Scope&, const SourceLease&, const std::string&) override {
+      return ++released, true;
+    }
     std::atomic<int> released = 0;
   };
   Fence fence;
@@ -384,7 +410,8 @@ TEST_CASE("source: of two holders of one term the database lets one pass", "[F2]
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       try {
-        if (detail::elect_by_source(sevens, &fence.database, Scope("sevens"), "one", 10s, {})) ++won;
+        if (detail::elect_by_source(sevens, &fence.database, Scope("sevens"), "one", 10s, {}))
+          ++won;
       } catch (const StaleTerm&) { ++stale; }
     });
   }
@@ -425,10 +452,12 @@ TEST_CASE("source: a LeaderLoop leads under the source's terms and hands over", 
     REQUIRE(within(20s, [&] { return count() == 2; }));
   }
   CHECK(terms[1] > terms[0]);
-  CHECK_THROWS_AS(fence.database.append(Stream("loop"), Term(terms[0]), "late", {.scope = scope}), StaleTerm);
+  CHECK_THROWS_AS(fence.database.append(Stream("loop"), Term(terms[0]), "late", {.scope = scope}),
+                  StaleTerm);
 }
 
-TEST_CASE("source: a LeaderLoop stops leading while the server is paused and leads again after it", "[F2][sources]") {
+TEST_CASE("source: a LeaderLoop stops leading while the server is paused and leads again after it",
+          "[F2][sources]") {
   Fence fence;
   const Scope scope = new_scope("loop and pause");
   const auto ttl = loop_ttl();

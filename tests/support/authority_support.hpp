@@ -1,4 +1,5 @@
-// For tests of proxy/authority: clients that can be made silent, a folder for rules and files, and short ways to say who comes.
+// For tests of proxy/authority: clients that can be made silent, a folder for rules and files, and
+// short ways to say who comes.
 #pragma once
 
 #include <atomic>
@@ -40,7 +41,8 @@ class FakeLiveness final : public authority::PeerLiveness {
 class ScratchFolder {
  public:
   ScratchFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "termgate-authority-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "termgate-authority-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
     path_ = pattern;
   }
@@ -101,7 +103,8 @@ class Visit {
 
   Visit(authority::Authority& at, const std::string& host, const std::string& user = "app")
       : at_(at), number_(next()), liveness_(std::make_shared<FakeLiveness>()) {
-    admission_ = at_.admit(number_, {"127.0.0.1:6432", host, {user, database, "test", false}, liveness_});
+    admission_ =
+        at_.admit(number_, {"127.0.0.1:6432", host, {user, database, "test", false}, liveness_});
   }
   ~Visit() { at_.ended(number_); }
   Visit(const Visit&) = delete;
@@ -113,7 +116,8 @@ class Visit {
     auto settled = std::make_shared<Gathered<int>>();
     at_.established(number_, [settled] { settled->add(1); });
     if (!settled->await(1, std::chrono::seconds(30))) throw std::runtime_error("never settled");
-    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                                 start);
   }
   std::int64_t term() const {
     const auto standing = admission_.rule->now();

@@ -19,11 +19,13 @@ constexpr std::size_t request_bytes_kept = 4096;  // for requests(): the head of
 
 std::uint32_t number_at(const std::string& bytes, std::size_t at) {
   std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
+  for (std::size_t i = 0; i < 4; ++i)
+    value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
   return value;
 }
 
-// The length of the first whole request in `bytes`, or 0. The first message of a connection has no type byte.
+// The length of the first whole request in `bytes`, or 0. The first message of a connection has no
+// type byte.
 std::size_t request_length(const std::string& bytes, bool startup) {
   if (startup) {
     if (bytes.size() < 4) return 0;
@@ -95,8 +97,10 @@ FaultProxy::FaultProxy(std::uint16_t server_port) : server_port_(server_port) {
   listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = loopback(0);
   socklen_t size = sizeof address;
-  if (listener_ < 0 || bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(listener_, 64) != 0 ||
-      getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) != 0 || pipe2(stop_pipe_, O_CLOEXEC) != 0) {
+  if (listener_ < 0 || bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      listen(listener_, 64) != 0 ||
+      getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      pipe2(stop_pipe_, O_CLOEXEC) != 0) {
     throw std::runtime_error("the fault proxy cannot listen");
   }
   port_ = ntohs(address.sin_port);
@@ -115,8 +119,8 @@ std::string FaultProxy::url(const std::string& server_url) const {
   const auto slash = server_url.rfind('/');
   const auto colon = server_url.rfind(':', slash);
   const bool options = server_url.find('?', slash) != std::string::npos;
-  return server_url.substr(0, colon + 1) + std::to_string(port_) + server_url.substr(slash) + (options ? "&" : "?") +
-         "sslmode=disable&gssencmode=disable";
+  return server_url.substr(0, colon + 1) + std::to_string(port_) + server_url.substr(slash) +
+         (options ? "&" : "?") + "sslmode=disable&gssencmode=disable";
 }
 
 void FaultProxy::arm(Fault fault, std::string text, std::chrono::milliseconds pause) {
@@ -126,8 +130,9 @@ void FaultProxy::arm(Fault fault, std::string text, std::chrono::milliseconds pa
 
 int FaultProxy::requests(const std::string& text) const {
   const std::lock_guard lock(mutex_);
-  return static_cast<int>(
-      std::count_if(seen_.begin(), seen_.end(), [&](const std::string& request) { return request.find(text) != std::string::npos; }));
+  return static_cast<int>(std::count_if(
+      seen_.begin(), seen_.end(),
+      [&](const std::string& request) { return request.find(text) != std::string::npos; }));
 }
 
 bool FaultProxy::wait_fired(int count) const {
@@ -176,13 +181,15 @@ void FaultProxy::relay(int held) {
   }
   const Socket server(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in address = loopback(server_port_);
-  if (connect(server.descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return;
+  if (connect(server.descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return;
   std::string from_client;
   std::string from_server;
   bool startup = true;
   Armed swallowing;
   for (;;) {
-    pollfd ready[] = {{client.descriptor, POLLIN, 0}, {server.descriptor, POLLIN, 0}, {stop_pipe_[0], POLLIN, 0}};
+    pollfd ready[] = {
+        {client.descriptor, POLLIN, 0}, {server.descriptor, POLLIN, 0}, {stop_pipe_[0], POLLIN, 0}};
     poll(ready, 3, -1);
     if (ready[2].revents != 0) return;
     while (muted_) {

@@ -1,5 +1,6 @@
-// A TCP proxy in this process, between a PostgreSQL client and its server, that fails on command: at the one round trip
-// that a test names, not at a random moment. Loopback only, plain text only (sslmode=disable).
+// A TCP proxy in this process, between a PostgreSQL client and its server, that fails on command:
+// at the one round trip that a test names, not at a random moment. Loopback only, plain text only
+// (sslmode=disable).
 //
 //   client ──▶ [a whole request: everything up to Query or Sync] ── fault? ──▶ server
 //          ◀── [answers, up to ReadyForQuery]                    ── fault? ◀──
@@ -22,11 +23,15 @@ namespace termgate::test {
 enum class Fault {
   none,
   cut_before,   // the request never reaches the server; both connections are closed
-  cut_after,    // the server has carried out the request; its answer is lost, both connections are closed
-  cut_at_once,  // the request is sent on and both connections are closed without waiting for anything
-  drop_answer,  // the answer is lost and the client's connection stays open, silent, for `pause`; then it is closed
-  freeze,       // the request is neither sent on nor answered for `pause`; then both connections are closed
-  delay,        // the request is sent on after `pause`, and everything is as it should be
+  cut_after,    // the server has carried out the request; its answer is lost, both connections are
+                // closed
+  cut_at_once,  // the request is sent on and both connections are closed without waiting for
+                // anything
+  drop_answer,  // the answer is lost and the client's connection stays open, silent, for `pause`;
+                // then it is closed
+  freeze,  // the request is neither sent on nor answered for `pause`; then both connections are
+           // closed
+  delay,   // the request is sent on after `pause`, and everything is as it should be
 };
 
 class FaultProxy {
@@ -42,8 +47,10 @@ class FaultProxy {
   std::string url(const std::string& server_url) const;
 
   // The next request whose bytes hold `text` meets the fault, once. An empty text: any request.
-  void arm(Fault fault, std::string text, std::chrono::milliseconds pause = std::chrono::milliseconds(0));
-  // Until thawed, connections are accepted and nothing is relayed: a server that is there and never answers.
+  void arm(Fault fault, std::string text,
+           std::chrono::milliseconds pause = std::chrono::milliseconds(0));
+  // Until thawed, connections are accepted and nothing is relayed: a server that is there and never
+  // answers.
   void mute(bool muted) { muted_ = muted; }
 
   int fired() const { return fired_; }        // faults met so far

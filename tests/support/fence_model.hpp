@@ -1,5 +1,5 @@
-// A model of one fence: what a check, a seal, a commit must answer, told a second time and only for tests. It is
-// the oracle of random schedules. Terms are plain numbers here; 0 is "no fence yet".
+// A model of one fence: what a check, a seal, a commit must answer, told a second time and only for
+// tests. It is the oracle of random schedules. Terms are plain numbers here; 0 is "no fence yet".
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,10 @@ struct FenceModel {
   std::int64_t fence = 0;     // committed
   std::map<int, Hold> holds;  // by session
 
-  // What `check(term)` of a session may answer, given what the session's snapshot shows of the fence.
-  // `evicted` receives the sessions that a raise ends.
-  std::set<Outcome> check(int session, std::int64_t term, std::int64_t snapshot, std::set<int>& evicted) const {
+  // What `check(term)` of a session may answer, given what the session's snapshot shows of the
+  // fence. `evicted` receives the sessions that a raise ends.
+  std::set<Outcome> check(int session, std::int64_t term, std::int64_t snapshot,
+                          std::set<int>& evicted) const {
     if (const auto mine = holds.find(session); mine != holds.end()) {
       if (term == mine->second.term) return {Outcome::ok};
       return {term < mine->second.term ? Outcome::stale : Outcome::invalid};
@@ -37,7 +38,8 @@ struct FenceModel {
     return {term == fence ? Outcome::ok : Outcome::stale};
   }
 
-  std::set<Outcome> raise(int session, std::int64_t term, std::int64_t snapshot, std::set<int>& evicted) const {
+  std::set<Outcome> raise(int session, std::int64_t term, std::int64_t snapshot,
+                          std::set<int>& evicted) const {
     std::set<int> in_the_way;
     for (const auto& [other, hold] : holds) {
       if (other == session) continue;
@@ -54,7 +56,8 @@ struct FenceModel {
     if (!holds.contains(session)) holds[session] = {term > fence, term};
   }
   void commit(int session) {
-    if (const auto mine = holds.find(session); mine != holds.end() && mine->second.exclusive) fence = mine->second.term;
+    if (const auto mine = holds.find(session); mine != holds.end() && mine->second.exclusive)
+      fence = mine->second.term;
     holds.erase(session);
   }
   void roll_back(int session) { holds.erase(session); }

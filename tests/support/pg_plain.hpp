@@ -1,4 +1,5 @@
-// A plain libpq client for tests: what happens here goes round the library. And throw-away databases and servers.
+// A plain libpq client for tests: what happens here goes round the library. And throw-away
+// databases and servers.
 #pragma once
 
 #include <unistd.h>
@@ -38,7 +39,9 @@ class Plain {
     PGresult* result = PQexec(connection_, sql.c_str());
     const auto status = PQresultStatus(result);
     const bool failed = status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK;
-    const std::string text = failed ? PQresultErrorMessage(result) : PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "";
+    const std::string text = failed                  ? PQresultErrorMessage(result)
+                             : PQntuples(result) > 0 ? PQgetvalue(result, 0, 0)
+                                                     : "";
     PQclear(result);
     if (failed) throw std::runtime_error(sql + ": " + text);
     return text;
@@ -88,14 +91,19 @@ class FreshDatabase {
   std::string name_;
 };
 
-// A PostgreSQL server of the test's own, durable as a production one is; stopped at the end. `script`: pg_server.sh.
+// A PostgreSQL server of the test's own, durable as a production one is; stopped at the end.
+// `script`: pg_server.sh.
 class OwnServer {
  public:
-  OwnServer(std::string script, std::string major) : script_(std::move(script)), major_(std::move(major)) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "termgate-server-XXXXXX").string();
+  OwnServer(std::string script, std::string major)
+      : script_(std::move(script)), major_(std::move(major)) {
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "termgate-server-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
     folder_ = pattern;
-    std::filesystem::permissions(folder_, std::filesystem::perms(0755));  // the server runs as another user where we are root
+    std::filesystem::permissions(
+        folder_,
+        std::filesystem::perms(0755));  // the server runs as another user where we are root
     start();
   }
   ~OwnServer() {
@@ -122,7 +130,8 @@ class OwnServer {
     if (pipe == nullptr) throw std::runtime_error("popen");
     std::string output;
     std::array<char, 4096> part{};
-    while (fgets(part.data(), static_cast<int>(part.size()), pipe) != nullptr) output += part.data();
+    while (fgets(part.data(), static_cast<int>(part.size()), pipe) != nullptr)
+      output += part.data();
     if (pclose(pipe) != 0) throw std::runtime_error(script_ + " " + arguments + " failed");
     while (!output.empty() && output.back() == '\n') output.pop_back();
     return output;

@@ -1,5 +1,6 @@
-// Sessions of a real PostgreSQL server for tests that force every step: a statement is sent, the server shows that it waits, another
-// session goes on. Nothing here sleeps to be right; wait_until() only polls for what the server already says.
+// Sessions of a real PostgreSQL server for tests that force every step: a statement is sent, the
+// server shows that it waits, another session goes on. Nothing here sleeps to be right;
+// wait_until() only polls for what the server already says.
 #pragma once
 
 #include <chrono>
@@ -19,7 +20,8 @@
 
 namespace termgate::test {
 
-// What a statement came to: the SQLSTATE ("" when it went well, "lost" when the connection did), the message, and the rows as text.
+// What a statement came to: the SQLSTATE ("" when it went well, "lost" when the connection did),
+// the message, and the rows as text.
 struct PgResult {
   std::string code;
   std::string message;
@@ -34,7 +36,8 @@ struct PgResult {
 class PgSession {
  public:
   explicit PgSession(const std::string& url) : connection_(PQconnectdb(url.c_str())) {
-    if (PQstatus(connection_) != CONNECTION_OK) throw std::runtime_error(PQerrorMessage(connection_));
+    if (PQstatus(connection_) != CONNECTION_OK)
+      throw std::runtime_error(PQerrorMessage(connection_));
     PQsetNoticeProcessor(
         connection_, [](void*, const char*) {}, nullptr);
     pid_ = PQbackendPID(connection_);
@@ -69,7 +72,8 @@ class PgSession {
 
   // Sends and comes back at once; finish() waits for the result.
   void send(const std::string& sql) {
-    if (PQsendQuery(connection_, sql.c_str()) == 0) throw std::runtime_error(PQerrorMessage(connection_));
+    if (PQsendQuery(connection_, sql.c_str()) == 0)
+      throw std::runtime_error(PQerrorMessage(connection_));
   }
   bool busy() {
     PQconsumeInput(connection_);
@@ -104,7 +108,8 @@ class PgSession {
     }
     for (int row = 0; row < PQntuples(raw); ++row) {
       result.rows.emplace_back();
-      for (int column = 0; column < PQnfields(raw); ++column) result.rows.back().emplace_back(PQgetvalue(raw, row, column));
+      for (int column = 0; column < PQnfields(raw); ++column)
+        result.rows.back().emplace_back(PQgetvalue(raw, row, column));
     }
     PQclear(raw);
     return result;
@@ -118,17 +123,20 @@ class PgSession {
 inline void wait_until(const std::string& what, const std::function<bool()>& condition) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!condition()) {
-    if (std::chrono::steady_clock::now() > until) throw std::runtime_error("waited in vain for: " + what);
+    if (std::chrono::steady_clock::now() > until)
+      throw std::runtime_error("waited in vain for: " + what);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
 
-// A database of its own with layer 1 in it, on the server of TERMGATE_TEST_POSTGRESQL; dropped at the end.
+// A database of its own with layer 1 in it, on the server of TERMGATE_TEST_POSTGRESQL; dropped at
+// the end.
 class PgDatabase {
  public:
   enum class Install { layer_1, none };
   explicit PgDatabase(const std::string& name, Install install = Install::layer_1)
-      : server_(std::getenv("TERMGATE_TEST_POSTGRESQL")), name_(name + "_" + std::to_string(getpid())) {
+      : server_(std::getenv("TERMGATE_TEST_POSTGRESQL")),
+        name_(name + "_" + std::to_string(getpid())) {
     PgSession admin(server_);
     admin.run("DROP DATABASE IF EXISTS " + name_ + " WITH (FORCE)");
     admin.must("CREATE DATABASE " + name_);
@@ -146,8 +154,8 @@ class PgDatabase {
 
   const std::string& url() const { return url_; }
 
-  // Installs layer 1 as a role of its own that is no superuser, as docs/reference/security.md advises; `rights` is what it is granted
-  // besides CREATE on the database.
+  // Installs layer 1 as a role of its own that is no superuser, as docs/reference/security.md
+  // advises; `rights` is what it is granted besides CREATE on the database.
   void install_as(const std::string& owner, const std::string& rights = "pg_signal_backend") {
     PgSession admin(url_);
     admin.run("CREATE ROLE " + owner + " LOGIN");
@@ -173,10 +181,12 @@ class PgDatabase {
 
 // Whether the session waits for a lock that is not granted, as the server sees it.
 inline bool waits_for_lock(PgSession& observer, const PgSession& session) {
-  return observer.value("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = " + std::to_string(session.pid())) != "0";
+  return observer.value("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = " +
+                        std::to_string(session.pid())) != "0";
 }
 inline void wait_for_lock(PgSession& observer, const PgSession& session) {
-  wait_until("session " + std::to_string(session.pid()) + " to wait for a lock", [&] { return waits_for_lock(observer, session); });
+  wait_until("session " + std::to_string(session.pid()) + " to wait for a lock",
+             [&] { return waits_for_lock(observer, session); });
 }
 
 }  // namespace termgate::test

@@ -1,6 +1,8 @@
-// A server in a few hundred lines: what PostgreSQL does with transactions, READ ONLY, savepoints, prepared statements, pipelines and COPY,
-// for a small vocabulary of statements, and with Termgate's check and seats. The oracle of fuzz_pg_session: it knows for itself what
-// writes, and whether the check was passed, or a seat stands for it. Long: one model of a server; a case for each statement and message.
+// A server in a few hundred lines: what PostgreSQL does with transactions, READ ONLY, savepoints,
+// prepared statements, pipelines and COPY, for a small vocabulary of statements, and with
+// Termgate's check and seats. The oracle of fuzz_pg_session: it knows for itself what writes, and
+// whether the check was passed, or a seat stands for it. Long: one model of a server; a case for
+// each statement and message.
 #pragma once
 
 #include <algorithm>
@@ -104,7 +106,8 @@ class PostgresModel {
     const char* sql;
     What what;
   };
-  // The first `vocabulary_client` are a client's; those behind are the session's own, which a client does not say.
+  // The first `vocabulary_client` are a client's; those behind are the session's own, which a
+  // client does not say.
   static constexpr Text vocabulary[] = {
       {"", What::empty},
       {"SELECT a FROM t", What::read},
@@ -154,35 +157,52 @@ class PostgresModel {
       // A client's up to here.
       {"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), "
        "pg_catalog.current_setting('termgate.term', true), "
-       "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) "
-       "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true), pg_catalog.pg_is_in_recovery(), "
-       "pg_catalog.current_setting('default_transaction_read_only'), pg_catalog.set_config('default_transaction_read_only', NULL, true)",
+       "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' "
+       "AND r.ev_class OPERATOR(pg_catalog.>=) "
+       "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true), "
+       "pg_catalog.pg_is_in_recovery(), "
+       "pg_catalog.current_setting('default_transaction_read_only'), "
+       "pg_catalog.set_config('default_transaction_read_only', NULL, true)",
        What::who_serves},
       {"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), "
        "pg_catalog.current_setting('termgate.term', true), "
-       "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) "
-       "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true), pg_catalog.pg_is_in_recovery(), "
-       "pg_catalog.current_setting('default_transaction_read_only'), pg_catalog.set_config('default_transaction_read_only', NULL, true), "
-       "(SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
-       "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace WHERE p.proname "
-       "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) 'termgate' LIMIT 1)",
+       "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' "
+       "AND r.ev_class OPERATOR(pg_catalog.>=) "
+       "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true), "
+       "pg_catalog.pg_is_in_recovery(), "
+       "pg_catalog.current_setting('default_transaction_read_only'), "
+       "pg_catalog.set_config('default_transaction_read_only', NULL, true), "
+       "(SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND "
+       "pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
+       "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) "
+       "p.pronamespace WHERE p.proname "
+       "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) 'termgate' "
+       "LIMIT 1)",
        What::who_serves},
       {"SET LOCAL default_transaction_read_only TO DEFAULT", What::lend_default},
       {"SET LOCAL default_transaction_read_only TO on", What::take_default_back},
       {"SET default_transaction_read_only TO DEFAULT", What::reset_default},
-      {"SELECT pg_catalog.set_config('transaction_read_only', pg_catalog.set_config('default_transaction_read_only', NULL, true), true)",
+      {"SELECT pg_catalog.set_config('transaction_read_only', "
+       "pg_catalog.set_config('default_transaction_read_only', NULL, true), true)",
        What::own_mode},
-      {"SELECT pg_catalog.set_config('transaction_read_only', pg_catalog.set_config('default_transaction_read_only', NULL, true), true), "
+      {"SELECT pg_catalog.set_config('transaction_read_only', "
+       "pg_catalog.set_config('default_transaction_read_only', NULL, true), true), "
        "pg_catalog.left(pg_catalog.set_config('default_transaction_read_only', 'on', true), 0)",
        What::own_mode},
-      {"SELECT pg_catalog.concat(\"termgate\".check_claim_text($1, $2, $3, $4), pg_catalog.chr(10), "
-       "pg_catalog.set_config('transaction_read_only', pg_catalog.set_config('default_transaction_read_only', NULL, true), true))",
+      {"SELECT pg_catalog.concat(\"termgate\".check_claim_text($1, $2, $3, $4), "
+       "pg_catalog.chr(10), "
+       "pg_catalog.set_config('transaction_read_only', "
+       "pg_catalog.set_config('default_transaction_read_only', NULL, true), true))",
        What::check_in_own_mode},
-      {"SELECT pg_catalog.concat(\"termgate\".check_claim_text($1, $2, $3, $4), pg_catalog.chr(10), "
-       "pg_catalog.set_config('transaction_read_only', pg_catalog.set_config('default_transaction_read_only', NULL, true), true), "
+      {"SELECT pg_catalog.concat(\"termgate\".check_claim_text($1, $2, $3, $4), "
+       "pg_catalog.chr(10), "
+       "pg_catalog.set_config('transaction_read_only', "
+       "pg_catalog.set_config('default_transaction_read_only', NULL, true), true), "
        "pg_catalog.left(pg_catalog.set_config('default_transaction_read_only', 'on', true), 0))",
        What::check_in_own_mode_of_block},
-      {"SELECT *, pg_catalog.current_setting('default_transaction_read_only') FROM \"termgate\".check_again()", What::check_again_lent},
+      {"SELECT *, pg_catalog.current_setting('default_transaction_read_only') FROM "
+       "\"termgate\".check_again()",
+       What::check_again_lent},
       {"SET default_transaction_read_only TO on", What::set_default_on},
       {"SET default_transaction_read_only TO off", What::set_default_off},
       {"SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", What::set_default_on},
@@ -194,7 +214,8 @@ class PostgresModel {
       {"SELECT * FROM \"termgate\".check_again()", What::check_again},
       {"SELECT * FROM \"termgate\".hold_claim($1, $2, $3, $4, $5)", What::hold},
       {"SELECT \"termgate\".release_session($1)", What::release_hold},
-      {"SELECT s.nonce, s.why, CASE WHEN s.nonce IS NOT NULL THEN pg_catalog.set_config('default_transaction_read_only', NULL, false) END "
+      {"SELECT s.nonce, s.why, CASE WHEN s.nonce IS NOT NULL THEN "
+       "pg_catalog.set_config('default_transaction_read_only', NULL, false) END "
        "FROM "
        "\"termgate\".sit($1, $2, pg_catalog.sha256(pg_catalog.decode($3, 'hex'))) s",
        What::sit},
@@ -208,8 +229,13 @@ class PostgresModel {
 
   // `guarded`: a write that the check does not stand before is a breach, and ends the program.
   // Without `world` it has one of its own.
-  PostgresModel(bool guarded, bool reports_default, std::string declared_scope, std::int64_t declared_term, PostgresWorld* world = nullptr)
-      : world_(world != nullptr ? *world : own_), guarded_(guarded), reports_default_(reports_default), rules_(rules()), reader_(rules_) {
+  PostgresModel(bool guarded, bool reports_default, std::string declared_scope,
+                std::int64_t declared_term, PostgresWorld* world = nullptr)
+      : world_(world != nullptr ? *world : own_),
+        guarded_(guarded),
+        reports_default_(reports_default),
+        rules_(rules()),
+        reader_(rules_) {
     now_.scope = std::move(declared_scope);
     now_.term = declared_term;
     start_ = kept_ = now_;
@@ -223,10 +249,12 @@ class PostgresModel {
     while (!bytes.empty() && !over) {
       const pgwire::Event event = reader_.next(bytes);
       bytes.remove_prefix(event.used);
-      if (event.kind == pgwire::Event::Kind::malformed) broken("the server got a frame that cannot be read", event.problem.reason());
+      if (event.kind == pgwire::Event::Kind::malformed)
+        broken("the server got a frame that cannot be read", event.problem.reason());
       if (event.kind == pgwire::Event::Kind::need_more) return;
       if (event.kind == pgwire::Event::Kind::message) message(event.type, event.body);
-      if (event.kind == pgwire::Event::Kind::part) broken("the rules stream nothing", std::string_view(&event.type, 1));
+      if (event.kind == pgwire::Event::Kind::part)
+        broken("the rules stream nothing", std::string_view(&event.type, 1));
     }
   }
 
@@ -270,8 +298,10 @@ class PostgresModel {
     bool owes = false;
   };
   struct Transaction {
-    bool active = false, block = false, failed = false, read_only = false, snapshot = false, checked = false, wrote = false;
-    std::int64_t term = 0;  // that the check passed with, or that the session's lock is held, or its seat taken, under
+    bool active = false, block = false, failed = false, read_only = false, snapshot = false,
+         checked = false, wrote = false;
+    std::int64_t term = 0;  // that the check passed with, or that the session's lock is held, or
+                            // its seat taken, under
     std::optional<std::optional<std::int64_t>> seat_then;  // the seat once it has committed
     bool owes = false;                                     // a check
     std::vector<Savepoint> savepoints;
@@ -287,12 +317,14 @@ class PostgresModel {
   static pgwire::Rules rules() {
     pgwire::Rules made = pgwire::Rules::frontend();
     for (int type = 0; type < 256; ++type) {
-      if (made[static_cast<char>(type)].known) made[static_cast<char>(type)].whole_max = made[static_cast<char>(type)].body_max;
+      if (made[static_cast<char>(type)].known)
+        made[static_cast<char>(type)].whole_max = made[static_cast<char>(type)].body_max;
     }
     return made;
   }
 
-  static std::string made_error(std::string_view severity, std::string_view code, std::string_view text) {
+  static std::string made_error(std::string_view severity, std::string_view code,
+                                std::string_view text) {
     std::string bytes;
     pgwire::append_error_response(bytes, pgwire::report(severity, code, text));
     return bytes;
@@ -316,7 +348,8 @@ class PostgresModel {
     std::size_t begin = 0;
     for (std::size_t at = 0; at < sql.size(); ++at) {
       if (sql.substr(at, 2) == "$$") quoted = !quoted, ++at;
-      else if (sql[at] == ';' && !quoted) all.push_back(sql.substr(begin, at - begin)), begin = at + 1;
+      else if (sql[at] == ';' && !quoted)
+        all.push_back(sql.substr(begin, at - begin)), begin = at + 1;
     }
     all.push_back(sql.substr(begin));
     std::erase_if(all, [](std::string_view one) { return trimmed(one).empty(); });
@@ -343,8 +376,8 @@ class PostgresModel {
     }
   }
   static bool leaves(What what) {
-    return what == What::commit || what == What::rollback || what == What::rollback_to || what == What::commit_chain ||
-           what == What::prepare_transaction;
+    return what == What::commit || what == What::rollback || what == What::rollback_to ||
+           what == What::commit_chain || what == What::prepare_transaction;
   }
 
   void start() {
@@ -358,8 +391,10 @@ class PostgresModel {
     const bool was = tx_.failed;
     if (!was && tx_.owes) broken("a write without a check");
     if (!was && tx_.wrote && guarded_) {
-      // F1, F2: whoever raised meanwhile has evicted the holder of the lock, so a COMMIT that gets here stands under the highest fence.
-      if (tx_.term < world_.fence) broken("a write committed under a term lower than the fence", std::to_string(tx_.term));
+      // F1, F2: whoever raised meanwhile has evicted the holder of the lock, so a COMMIT that gets
+      // here stands under the highest fence.
+      if (tx_.term < world_.fence)
+        broken("a write committed under a term lower than the fence", std::to_string(tx_.term));
       ++world_.commits;
       if (!tx_.checked) ++world_.seated;
     }
@@ -369,7 +404,8 @@ class PostgresModel {
     if (was) now_ = kept_;
     now_.term = local_ ? kept_term_ : now_.term;
     local_ = false;
-    now_.default_read_only = std::exchange(default_behind_, std::nullopt).value_or(now_.default_read_only);
+    now_.default_read_only =
+        std::exchange(default_behind_, std::nullopt).value_or(now_.default_read_only);
   }
   void abort() {
     if (tx_.active) now_ = kept_;
@@ -390,21 +426,25 @@ class PostgresModel {
   void fail() {
     if (!tx_.block) return abort();
     tx_.failed = true;
-    // What is aborted has given its locks back: the innermost savepoint's part, or the whole transaction.
+    // What is aborted has given its locks back: the innermost savepoint's part, or the whole
+    // transaction.
     tx_.checked = !tx_.savepoints.empty() && tx_.savepoints.back().checked;
   }
   void ready() {
     if (reports_default_ && reported_ != now_.default_read_only) {
       reported_ = now_.default_read_only;
-      pgwire::append_parameter_status(out, "default_transaction_read_only", reported_ ? "on" : "off");
+      pgwire::append_parameter_status(out, "default_transaction_read_only",
+                                      reported_ ? "on" : "off");
     }
     pgwire::append_ready_for_query(out, static_cast<pgwire::TransactionStatus>(state()));
   }
 
   std::optional<Failure> write(std::string_view sql, bool stopped_by_read_only = true) {
-    if (tx_.read_only && stopped_by_read_only) return Failure{"25006", "cannot execute in a read-only transaction"};
+    if (tx_.read_only && stopped_by_read_only)
+      return Failure{"25006", "cannot execute in a read-only transaction"};
     // A seat stands for what the session declares, and for no comment.
-    const bool seated = seat_ && now_.scope == "orders" && now_.term == *seat_ && sql.find("termgate.") == std::string_view::npos;
+    const bool seated = seat_ && now_.scope == "orders" && now_.term == *seat_ &&
+                        sql.find("termgate.") == std::string_view::npos;
     // What looks like a read may write before the check, if that comes before the COMMIT.
     if (guarded_ && !tx_.checked && !held && !seated) {
       if (meaning(sql) != What::hidden_write) broken("a write without a check", sql);
@@ -416,31 +456,41 @@ class PostgresModel {
     return {};
   }
 
-  std::optional<Failure> check(std::optional<std::string> scope, std::optional<std::string> term, What what, std::string& rows) {
+  std::optional<Failure> check(std::optional<std::string> scope, std::optional<std::string> term,
+                               What what, std::string& rows) {
     const std::string wanted_scope = scope ? *scope : now_.scope;
     const std::int64_t wanted = term ? std::atoll(term->c_str()) : now_.term;
-    if (wanted_scope.empty() || (wanted == 0 && !term)) return Failure{"TG002", "TG002 no term declared: a write needs a scope and a term"};
+    if (wanted_scope.empty() || (wanted == 0 && !term))
+      return Failure{"TG002", "TG002 no term declared: a write needs a scope and a term"};
     // The vocabulary declares 4 and 5. What is above may be the fence, and would pass.
-    if (wanted > 5 && wanted != start_.term) broken("a check under a term that its client never declared", std::to_string(wanted));
+    if (wanted > 5 && wanted != start_.term)
+      broken("a check under a term that its client never declared", std::to_string(wanted));
     if (wanted < 1) return Failure{"TG005", "TG005 the term must be an integer from 1 to 2^62"};
     if (wanted < world_.fence)
-      return Failure{"TG001", "TG001 stale term " + std::to_string(wanted) + " for scope \"" + wanted_scope + "\": the fence stands at " +
+      return Failure{"TG001", "TG001 stale term " + std::to_string(wanted) + " for scope \"" +
+                                  wanted_scope + "\": the fence stands at " +
                                   std::to_string(world_.fence)};
-    if (tx_.read_only && wanted > world_.fence) return Failure{"25006", "cannot raise in a read-only transaction"};
-    if (wanted > world_.fence && tx_.wrote) return Failure{"TG005", "TG005 this transaction has passed a lower term already"};
+    if (tx_.read_only && wanted > world_.fence)
+      return Failure{"25006", "cannot raise in a read-only transaction"};
+    if (wanted > world_.fence && tx_.wrote)
+      return Failure{"TG005", "TG005 this transaction has passed a lower term already"};
     world_.raise(wanted, this);
     tx_.checked = true;
     tx_.owes = false;
     tx_.term = wanted;
     if (what == What::hold) held = true, held_term_ = wanted;
     const std::string told_term = std::to_string(wanted), told_fence = std::to_string(world_.fence);
-    if (what == What::check || what == What::check_in_own_mode || what == What::check_in_own_mode_of_block) {
-      const std::string answer = told_term + ' ' + told_fence + ' ' + wanted_scope + (what == What::check ? "" : "\noff");
+    if (what == What::check || what == What::check_in_own_mode ||
+        what == What::check_in_own_mode_of_block) {
+      const std::string answer =
+          told_term + ' ' + told_fence + ' ' + wanted_scope + (what == What::check ? "" : "\noff");
       const pgwire::Field values[] = {answer};
       pgwire::append_data_row(rows, values);
     } else {
-      const pgwire::Field values[] = {wanted_scope, told_term, told_fence, now_.default_read_only ? "on" : "off"};
-      pgwire::append_data_row(rows, std::span(values).first(what == What::check_again_lent ? 4 : 3));
+      const pgwire::Field values[] = {wanted_scope, told_term, told_fence,
+                                      now_.default_read_only ? "on" : "off"};
+      pgwire::append_data_row(rows,
+                              std::span(values).first(what == What::check_again_lent ? 4 : 3));
     }
     return {};
   }
@@ -450,12 +500,16 @@ class PostgresModel {
     local_ = true;
   }
 
-  // `alone`: the one statement of its message, and not in a block, so that it may end its transaction. Rows and the tag go to `out`.
-  // Long: one case for each kind of statement of the model.
-  std::optional<Failure> run(std::string_view sql, bool alone, bool extended, const std::vector<std::optional<std::string>>& values = {}) {
+  // `alone`: the one statement of its message, and not in a block, so that it may end its
+  // transaction. Rows and the tag go to `out`. Long: one case for each kind of statement of the
+  // model.
+  std::optional<Failure> run(std::string_view sql, bool alone, bool extended,
+                             const std::vector<std::optional<std::string>>& values = {}) {
     const What what = meaning(sql);
     if (tx_.failed && !leaves(what))
-      return Failure{"25P02", "current transaction is aborted, commands ignored until end of transaction block"};
+      return Failure{
+          "25P02",
+          "current transaction is aborted, commands ignored until end of transaction block"};
     start();
     if (needs_snapshot(what)) tx_.snapshot = true;
     std::string rows, tag = "SET";
@@ -478,15 +532,16 @@ class PostgresModel {
         break;
       case What::who_serves: {
         const std::string term = std::to_string(now_.term);
-        const pgwire::Field fields[] = {one,
-                                        now_.scope.empty() ? pgwire::Field() : pgwire::Field(now_.scope),
-                                        now_.term == 0 ? pgwire::Field() : pgwire::Field(term),
-                                        "f",
-                                        "",
-                                        "f",
-                                        "off",
-                                        "off",
-                                        "t"};
+        const pgwire::Field fields[] = {
+            one,
+            now_.scope.empty() ? pgwire::Field() : pgwire::Field(now_.scope),
+            now_.term == 0 ? pgwire::Field() : pgwire::Field(term),
+            "f",
+            "",
+            "f",
+            "off",
+            "off",
+            "t"};
         pgwire::append_data_row(rows, fields);
         tag = "SELECT 1";
         break;
@@ -513,7 +568,8 @@ class PostgresModel {
         tx_.block = true;
         if (what == What::begin_read_only) tx_.read_only = true;
         if (what == What::begin_read_write) {
-          if (tx_.read_only && tx_.snapshot) return Failure{"25001", "transaction read-write mode must be set before any query"};
+          if (tx_.read_only && tx_.snapshot)
+            return Failure{"25001", "transaction read-write mode must be set before any query"};
           tx_.read_only = false;
         }
         break;
@@ -522,7 +578,8 @@ class PostgresModel {
         commit();
         break;
       case What::commit_chain: {
-        if (!tx_.block) return Failure{"25P01", "COMMIT AND CHAIN can only be used in transaction blocks"};
+        if (!tx_.block)
+          return Failure{"25P01", "COMMIT AND CHAIN can only be used in transaction blocks"};
         tag = tx_.failed ? "ROLLBACK" : "COMMIT";
         const bool read_only = tx_.read_only;
         commit();
@@ -538,13 +595,15 @@ class PostgresModel {
       case What::mark:
       case What::savepoint:
         if (!tx_.block) return Failure{"25P01", "SAVEPOINT can only be used in transaction blocks"};
-        tx_.savepoints.push_back(
-            {tx_.read_only, tx_.checked, tx_.wrote, tx_.term, now_, kept_, what == What::mark, tx_.seat_then, tx_.owes});
+        tx_.savepoints.push_back({tx_.read_only, tx_.checked, tx_.wrote, tx_.term, now_, kept_,
+                                  what == What::mark, tx_.seat_then, tx_.owes});
         tag = "SAVEPOINT";
         break;
       case What::rollback_to:
-        if (!tx_.block) return Failure{"25P01", "ROLLBACK TO SAVEPOINT can only be used in transaction blocks"};
-        if (tx_.savepoints.empty() || tx_.savepoints.back().ours) return Failure{"3B001", "savepoint does not exist"};
+        if (!tx_.block)
+          return Failure{"25P01", "ROLLBACK TO SAVEPOINT can only be used in transaction blocks"};
+        if (tx_.savepoints.empty() || tx_.savepoints.back().ours)
+          return Failure{"3B001", "savepoint does not exist"};
         tx_.failed = false;
         tx_.read_only = tx_.savepoints.back().read_only;
         tx_.checked = tx_.savepoints.back().checked;
@@ -556,14 +615,17 @@ class PostgresModel {
         tag = "ROLLBACK";
         break;
       case What::release:
-        if (!tx_.block) return Failure{"25P01", "RELEASE SAVEPOINT can only be used in transaction blocks"};
-        if (tx_.savepoints.empty() || tx_.savepoints.back().ours) return Failure{"3B001", "savepoint does not exist"};
+        if (!tx_.block)
+          return Failure{"25P01", "RELEASE SAVEPOINT can only be used in transaction blocks"};
+        if (tx_.savepoints.empty() || tx_.savepoints.back().ours)
+          return Failure{"3B001", "savepoint does not exist"};
         tx_.read_only = tx_.savepoints.back().read_only;
         tx_.savepoints.pop_back();
         tag = "RELEASE";
         break;
       case What::unmark: {
-        const auto mark = std::find_if(tx_.savepoints.begin(), tx_.savepoints.end(), [](const auto& open) { return open.ours; });
+        const auto mark = std::find_if(tx_.savepoints.begin(), tx_.savepoints.end(),
+                                       [](const auto& open) { return open.ours; });
         if (mark == tx_.savepoints.end()) return Failure{"3B001", "savepoint does not exist"};
         tx_.read_only = mark->read_only;
         tx_.savepoints.erase(mark, tx_.savepoints.end());
@@ -630,8 +692,10 @@ class PostgresModel {
       case What::prepare_write:
       case What::prepare_read: {
         const std::string name = what == What::prepare_write ? "x" : "y";
-        if (statements_.count(name) != 0) return Failure{"42P05", "prepared statement already exists"};
-        statements_[name] = what == What::prepare_write ? "INSERT INTO t VALUES (1)" : "SELECT a FROM t";
+        if (statements_.count(name) != 0)
+          return Failure{"42P05", "prepared statement already exists"};
+        statements_[name] =
+            what == What::prepare_write ? "INSERT INTO t VALUES (1)" : "SELECT a FROM t";
         tx_.snapshot = true;
         tag = "PREPARE";
         break;
@@ -639,7 +703,8 @@ class PostgresModel {
       case What::execute_x:
       case What::execute_y: {
         const auto found = statements_.find(what == What::execute_x ? "x" : "y");
-        if (found == statements_.end()) return Failure{"26000", "prepared statement does not exist"};
+        if (found == statements_.end())
+          return Failure{"26000", "prepared statement does not exist"};
         const What inner = meaning(found->second);
         if (inner != What::write && inner != What::read && inner != What::hidden_write)
           return Failure{"42601", "EXECUTE of a utility statement"};
@@ -663,9 +728,10 @@ class PostgresModel {
         if (!values.empty()) return Failure{"08P01", "it takes no parameters"};
         const std::string term = std::to_string(now_.term);
         if (now_.scope.empty() || now_.term == 0) {
-          const pgwire::Field fields[] = {now_.scope.empty() ? pgwire::Field() : pgwire::Field(now_.scope),
-                                          now_.term == 0 ? pgwire::Field() : pgwire::Field(term), pgwire::Field(),
-                                          now_.default_read_only ? "on" : "off"};
+          const pgwire::Field fields[] = {
+              now_.scope.empty() ? pgwire::Field() : pgwire::Field(now_.scope),
+              now_.term == 0 ? pgwire::Field() : pgwire::Field(term), pgwire::Field(),
+              now_.default_read_only ? "on" : "off"};
           pgwire::append_data_row(rows, std::span(fields).first(what == What::check_again ? 3 : 4));
         } else if (auto failure = check({}, {}, what, rows)) {
           return failure;
@@ -677,7 +743,8 @@ class PostgresModel {
       case What::check_in_own_mode:
       case What::check_in_own_mode_of_block:
       case What::hold: {
-        if (values.size() != (what == What::hold ? 5u : 4u)) return Failure{"08P01", "other parameters are needed"};
+        if (values.size() != (what == What::hold ? 5u : 4u))
+          return Failure{"08P01", "other parameters are needed"};
         if (auto failure = check(values[0], values[1], what, rows)) return failure;
         if (what == What::check_in_own_mode) set_default_local(start_.default_read_only);
         tag = "SELECT 1";
@@ -688,14 +755,17 @@ class PostgresModel {
         returns_row("SELECT 1");
         break;
       case What::prepare_transaction:
-        if (!tx_.block) return Failure{"25P01", "PREPARE TRANSACTION can only be used in transaction blocks"};
-        if (!tx_.failed && guarded_ && tx_.wrote && !tx_.checked) broken("prepared without a lock", sql);
+        if (!tx_.block)
+          return Failure{"25P01", "PREPARE TRANSACTION can only be used in transaction blocks"};
+        if (!tx_.failed && guarded_ && tx_.wrote && !tx_.checked)
+          broken("prepared without a lock", sql);
         if (!tx_.failed && tx_.seat_then) broken("prepared with the row of a seat", sql);
         tag = tx_.failed ? "ROLLBACK" : "PREPARE TRANSACTION";
         commit();
         break;
       case What::sit: {
-        if (tx_.block || values.size() != 3) broken("sit() in a block, or with other parameters", sql);
+        if (tx_.block || values.size() != 3)
+          broken("sit() in a block, or with other parameters", sql);
         std::string answer;
         if (auto failure = check(values[0], values[1], what, answer)) return failure;
         tx_.seat_then = tx_.term;
@@ -707,7 +777,8 @@ class PostgresModel {
       }
       case What::stand: {
         if (values.size() != 2 || values[0] != seat_nonce) broken("stand() for another seat", sql);
-        if (tx_.read_only && seat_) return Failure{"25006", "cannot execute DELETE in a read-only transaction"};
+        if (tx_.read_only && seat_)
+          return Failure{"25006", "cannot execute DELETE in a read-only transaction"};
         tx_.seat_then.emplace(std::nullopt);
         set_default(true);
         const pgwire::Field gone[] = {"{}", "on"};
@@ -808,12 +879,16 @@ class PostgresModel {
         if (!parse) broken("Parse", parse.problem().reason());
         const What what = meaning(parse->sql);
         const std::string name(parse->statement);
-        if (tx_.failed && !leaves(what)) return failed({"25P02", "current transaction is aborted"}, true);
-        if (split(parse->sql).size() > 1) return failed({"42601", "cannot insert multiple commands into a prepared statement"}, true);
+        if (tx_.failed && !leaves(what))
+          return failed({"25P02", "current transaction is aborted"}, true);
+        if (split(parse->sql).size() > 1)
+          return failed({"42601", "cannot insert multiple commands into a prepared statement"},
+                        true);
         start();
         if (needs_snapshot(what)) tx_.snapshot = true;
         if (what == What::unknown) return failed({"42601", "syntax error"}, true);
-        if (!name.empty() && statements_.count(name) != 0) return failed({"42P05", "prepared statement already exists"}, true);
+        if (!name.empty() && statements_.count(name) != 0)
+          return failed({"42P05", "prepared statement already exists"}, true);
         statements_[name] = std::string(trimmed(parse->sql));
         return pgwire::append_bare(out, '1');
       }
@@ -821,13 +896,16 @@ class PostgresModel {
         const auto bind = pgwire::decode_bind(body);
         if (!bind) broken("Bind", bind.problem().reason());
         const auto found = statements_.find(std::string(bind->statement));
-        if (found == statements_.end()) return failed({"26000", "prepared statement does not exist"}, true);
+        if (found == statements_.end())
+          return failed({"26000", "prepared statement does not exist"}, true);
         const What what = meaning(found->second);
-        if (tx_.failed && !leaves(what)) return failed({"25P02", "current transaction is aborted"}, true);
+        if (tx_.failed && !leaves(what))
+          return failed({"25P02", "current transaction is aborted"}, true);
         start();
         if (needs_snapshot(what)) tx_.snapshot = true;
         const std::string name(bind->portal);
-        if (!name.empty() && portals_.count(name) != 0) return failed({"42P03", "cursor already exists"}, true);
+        if (!name.empty() && portals_.count(name) != 0)
+          return failed({"42P03", "cursor already exists"}, true);
         portals_[name] = {found->second, values_of(body, *bind)};
         return pgwire::append_bare(out, '2');
       }
@@ -842,13 +920,16 @@ class PostgresModel {
           sql = found->second.sql;
         } else {
           const auto found = statements_.find(std::string(named->name));
-          if (found == statements_.end()) return failed({"26000", "prepared statement does not exist"}, true);
+          if (found == statements_.end())
+            return failed({"26000", "prepared statement does not exist"}, true);
           sql = found->second;
         }
         const What what = meaning(sql);
-        if (tx_.failed && !leaves(what)) return failed({"25P02", "current transaction is aborted"}, true);
+        if (tx_.failed && !leaves(what))
+          return failed({"25P02", "current transaction is aborted"}, true);
         if (!named->portal) pgwire::append_opaque(out, 't', std::string_view("\0\0", 2));
-        if (what == What::read || what == What::hidden_write || what == What::flip_default || what == What::show_default) {
+        if (what == What::read || what == What::hidden_write || what == What::flip_default ||
+            what == What::show_default) {
           const pgwire::Column column{.name = "a"};
           return pgwire::append_row_description(out, std::span(&column, 1));
         }
@@ -861,7 +942,8 @@ class PostgresModel {
         if (found == portals_.end()) return failed({"34000", "portal does not exist"}, true);
         const Portal portal = found->second;
         // A statement that ends transactions may do so in a pipeline up to 17.
-        if (auto failure = run(portal.sql, !tx_.block, true, portal.values)) return failed(*failure, true);
+        if (auto failure = run(portal.sql, !tx_.block, true, portal.values))
+          return failed(*failure, true);
         if (!tx_.active) portals_.clear();
         return;
       }
@@ -906,9 +988,11 @@ class PostgresModel {
     }
   }
 
-  static std::vector<std::optional<std::string>> values_of(std::string_view body, const pgwire::Bind& bind) {
+  static std::vector<std::optional<std::string>> values_of(std::string_view body,
+                                                           const pgwire::Bind& bind) {
     std::vector<std::optional<std::string>> values;
-    std::size_t at = bind.portal.size() + bind.statement.size() + 2 + 2 + 2 * std::size_t{bind.parameter_formats} + 2;
+    std::size_t at = bind.portal.size() + bind.statement.size() + 2 + 2 +
+                     2 * std::size_t{bind.parameter_formats} + 2;
     for (std::uint16_t i = 0; i < bind.parameters; ++i) {
       std::uint32_t length = 0;
       for (int b = 0; b < 4; ++b) length = length << 8 | static_cast<unsigned char>(body[at++]);
@@ -927,11 +1011,13 @@ class PostgresModel {
   bool guarded_, reports_default_;
   pgwire::Rules rules_;
   pgwire::Reader reader_;
-  Settings now_, kept_, start_;  // in force, as they were when the transaction began, as the start-up said
+  Settings now_, kept_,
+      start_;  // in force, as they were when the transaction began, as the start-up said
   static constexpr std::string_view seat_nonce = "4f1c7d2e-0000-4000-8000-00000000beef";
   std::optional<std::int64_t> seat_;  // its term
   bool local_ = false;
-  std::optional<bool> default_behind_;  // what the session's default comes back to when the transaction has committed
+  std::optional<bool> default_behind_;  // what the session's default comes back to when the
+                                        // transaction has committed
   std::int64_t kept_term_ = 0;
   std::int64_t held_term_ = 0;
   bool reported_ = false;

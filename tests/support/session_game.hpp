@@ -1,6 +1,7 @@
-// A client, the proxy's session and a model of PostgreSQL (postgres_model.hpp), between which bytes travel as far as an input says: what
-// fuzz_pg_session and the simulation (tests/sim/) play. The program ends at a write without a check, at a ReadyForQuery too many or too
-// few, at a state that is not the server's, at anything of ours that is shown.
+// A client, the proxy's session and a model of PostgreSQL (postgres_model.hpp), between which bytes
+// travel as far as an input says: what fuzz_pg_session and the simulation (tests/sim/) play. The
+// program ends at a write without a check, at a ReadyForQuery too many or too few, at a state that
+// is not the server's, at anything of ours that is shown.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +33,9 @@ class Neighbours : public pg_session::SessionHost {
     return cache;
   }
   pg_session::SeatOffer seat_offer() const override { return offer; }
-  void happened(const pg_session::Incident& incident) override { malformed |= incident.kind == pg_session::Incident::Kind::malformed; }
+  void happened(const pg_session::Incident& incident) override {
+    malformed |= incident.kind == pg_session::Incident::Kind::malformed;
+  }
 
   std::int64_t fence = 0;
   pg_session::SeatOffer offer;
@@ -78,12 +81,15 @@ inline const pg_session::Options& options() {
 inline std::string told_of;  // which of several games, where there are several
 inline void tell(const char* where, std::string_view bytes) {
   static const bool told = std::getenv("TERMGATE_FUZZ_TELL") != nullptr;
-  if (told && !bytes.empty()) std::fprintf(stderr, "%s%s\n%s", told_of.c_str(), where, termgate::test::wire::told(bytes).c_str());
+  if (told && !bytes.empty())
+    std::fprintf(stderr, "%s%s\n%s", told_of.c_str(), where,
+                 termgate::test::wire::told(bytes).c_str());
 }
 
 inline pg_session::Admission admission(std::uint8_t rules) {
   pg_session::Admission one;
-  one.without_term = rules & 1 ? pg_session::WithoutTerm::reject : pg_session::WithoutTerm::read_only;
+  one.without_term =
+      rules & 1 ? pg_session::WithoutTerm::reject : pg_session::WithoutTerm::read_only;
   if ((rules & 12) == 12) one.without_term = pg_session::WithoutTerm::allow;
   if ((rules & 12) == 8) one.enforce = pg_session::Enforce::observe;
   return one;
@@ -103,10 +109,12 @@ inline bool guarded(std::uint8_t rules) {
 
 // `asked`: gives the server's answers to what the session asks of it behind the login.
 template <class Asked>
-void log_in(pg_session::Session& one, std::uint8_t rules, std::int64_t term, pg_session::Instant now, Asked asked) {
+void log_in(pg_session::Session& one, std::uint8_t rules, std::int64_t term,
+            pg_session::Instant now, Asked asked) {
   std::string bytes;
   std::vector<pgwire::StartupMessage::Parameter> parameters{{"user", "ann"}};
-  const std::string declaration = "termgate.scope=orders;termgate.term=" + std::to_string(term) + ";";
+  const std::string declaration =
+      "termgate.scope=orders;termgate.term=" + std::to_string(term) + ";";
   if (declares(rules)) parameters.emplace_back("application_name", declaration);
   pgwire::append_startup(bytes, 0, parameters);
   one.resume(pg_session::ClientBytes{bytes}, now);
@@ -120,29 +128,36 @@ void log_in(pg_session::Session& one, std::uint8_t rules, std::int64_t term, pg_
   pgwire::append_backend_key_data(bytes, PostgresModel::pid, "abcd");
   pgwire::append_ready_for_query(bytes, pgwire::TransactionStatus::idle);
   one.resume(pg_session::ServerBytes{bytes}, now);
-  if (one.to_server().empty() ||
-      (one.to_server().find("SET default_transaction_read_only TO on") != std::string_view::npos) != guarded(rules)) {
+  if (one.to_server().empty() || (one.to_server().find("SET default_transaction_read_only TO on") !=
+                                  std::string_view::npos) != guarded(rules)) {
     broken("READ ONLY where it should not be, or not where it should", one.to_server());
   }
   const std::string question(one.to_server());
   one.sent_to_server(question.size());
   one.resume(pg_session::ServerBytes{asked(question)}, now);
   if (one.phase() != pg_session::Session::Phase::idle || !one.to_server().empty())
-    broken("the login", termgate::test::wire::told(one.to_client()) + "to the server:\n" + termgate::test::wire::told(one.to_server()));
-  if (!one.to_client().ends_with(termgate::test::wire::ready('I'))) broken("a login without its end", one.to_client());
+    broken("the login", termgate::test::wire::told(one.to_client()) + "to the server:\n" +
+                            termgate::test::wire::told(one.to_server()));
+  if (!one.to_client().ends_with(termgate::test::wire::ready('I')))
+    broken("a login without its end", one.to_client());
   one.sent_to_client(one.to_client().size());
 }
 
 class Game {
  public:
-  // `term`: that the client declares, where it declares one. Borrows both, which other games may share: a proxy's memory, a server.
-  Game(std::uint8_t rules, Input input, Neighbours& neighbours, PostgresWorld& world, std::int64_t term = 5, pg_session::Instant now = {})
+  // `term`: that the client declares, where it declares one. Borrows both, which other games may
+  // share: a proxy's memory, a server.
+  Game(std::uint8_t rules, Input input, Neighbours& neighbours, PostgresWorld& world,
+       std::int64_t term = 5, pg_session::Instant now = {})
       : rules_(rules),
         now_(now),
         input_(input),
         neighbours_(neighbours),
-        session_(options(), {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')}, neighbours_, now),
-        server_(guarded(rules), !old_server(rules), declares(rules) ? "orders" : "", declares(rules) ? term : 0, &world),
+        session_(options(),
+                 {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')},
+                 neighbours_, now),
+        server_(guarded(rules), !old_server(rules), declares(rules) ? "orders" : "",
+                declares(rules) ? term : 0, &world),
         reader_(backend_rules()) {
     log_in(session_, rules, term, now, [this](std::string_view question) {
       tell("server gets", question);
@@ -190,10 +205,12 @@ class Game {
 
   void finish() {
     settle();
-    // A client that goes on behind a COPY without the Sync that the COPY swallowed waits for its own.
+    // A client that goes on behind a COPY without the Sync that the COPY swallowed waits for its
+    // own.
     if (over() || server_.copying() || server_.swallowed > 0) return;
     if (!said_.empty() || !session_.wants_client()) broken("the session hangs", said_);
-    if (!out_of_turn_ && seen_ < earned_) broken("a ReadyForQuery is missing", std::to_string(earned_ - seen_));
+    if (!out_of_turn_ && seen_ < earned_)
+      broken("a ReadyForQuery is missing", std::to_string(earned_ - seen_));
     if (earned_ > 0 && open_ == 0 && seen_ > 0 && last_state_ != server_.state())
       broken("another state than the server's", std::string_view(&last_state_, 1));
   }
@@ -264,8 +281,10 @@ class Game {
         break;
       }
       case 11: {
-        pgwire::append_opaque(said_, pgwire::frontend::function_call,
-                              std::string_view(input_.byte() % 2 == 0 ? "\0\0\3\xba\0\0\0\0\0\0" : "\0\0\3\xbd\0\0\0\0\0\0", 10));
+        pgwire::append_opaque(
+            said_, pgwire::frontend::function_call,
+            std::string_view(
+                input_.byte() % 2 == 0 ? "\0\0\3\xba\0\0\0\0\0\0" : "\0\0\3\xbd\0\0\0\0\0\0", 10));
         ++earned_;
         out_of_turn_ |= open_ > 0;
         break;
@@ -358,26 +377,32 @@ class Game {
     session_.sent_to_client(shown.size());
     tell("client gets", shown);
     if (neighbours_.malformed && server_.swallowed > 0) {
-      // A Sync in the middle of a COPY, and then on as if it had counted: that is no well-behaved client.
+      // A Sync in the middle of a COPY, and then on as if it had counted: that is no well-behaved
+      // client.
       neighbours_.malformed = false;
       over_ = true;
       return;
     }
-    if (neighbours_.malformed) broken("one of two well-behaved peers is said to be malformed", shown);
+    if (neighbours_.malformed)
+      broken("one of two well-behaved peers is said to be malformed", shown);
     std::string_view rest = shown;
     while (!rest.empty()) {
       const pgwire::Event event = reader_.next(rest);
       rest.remove_prefix(event.used);
-      if (event.kind == pgwire::Event::Kind::malformed) broken("the client got a frame that cannot be read", event.problem.reason());
+      if (event.kind == pgwire::Event::Kind::malformed)
+        broken("the client got a frame that cannot be read", event.problem.reason());
       if (event.kind == pgwire::Event::Kind::need_more) break;
-      if (event.frame.find("_termgate") != std::string_view::npos) broken("something of ours is shown", event.frame);
-      if (event.kind == pgwire::Event::Kind::message && event.type == pgwire::backend::ready_for_query) {
+      if (event.frame.find("_termgate") != std::string_view::npos)
+        broken("something of ours is shown", event.frame);
+      if (event.kind == pgwire::Event::Kind::message &&
+          event.type == pgwire::backend::ready_for_query) {
         last_state_ = event.body.front();
         if (++seen_ > earned_) broken("a ReadyForQuery that was not earned");
       }
     }
     if (session_.phase() == pg_session::Session::Phase::closing) over_ = true;
-    if (session_.memory_bytes() > 256u << 10) broken("memory", std::to_string(session_.memory_bytes()));
+    if (session_.memory_bytes() > 256u << 10)
+      broken("memory", std::to_string(session_.memory_bytes()));
   }
 
   std::uint8_t rules_;

@@ -1,4 +1,5 @@
-// What the tests of sqlite_server/file share: a file with layer 1, an engine over it, streams whose answers are read as a line:
+// What the tests of sqlite_server/file share: a file with layer 1, an engine over it, streams whose
+// answers are read as a line:
 //   stream.ask("SELECT 1 AS a, 'x'")  ->  "a|'x' 1|x"      stream.ask("nonsense")  ->  "! SQL_INPUT_ERROR near …"
 #pragma once
 
@@ -59,7 +60,8 @@ struct Lab {
     sqlite3_exec(
         connection.handle(), sql.c_str(),
         [](void* to, int, char** values, char**) {
-          *static_cast<std::string*>(to) += values[0] != nullptr ? std::string(values[0]) + ";" : "NULL;";
+          *static_cast<std::string*>(to) +=
+              values[0] != nullptr ? std::string(values[0]) + ";" : "NULL;";
           return 0;
         },
         &result, nullptr);
@@ -83,7 +85,8 @@ class Text final : public hrana::RowSink {
     if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
     if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
     if (const auto* text = std::get_if<std::string_view>(&value)) return std::string(*text);
-    if (const auto* blob = std::get_if<hrana::BlobView>(&value)) return fmt::format("x{}", blob->bytes.size());
+    if (const auto* blob = std::get_if<hrana::BlobView>(&value))
+      return fmt::format("x{}", blob->bytes.size());
     return "NULL";
   }
   std::string line;
@@ -109,11 +112,13 @@ struct Stream {
   static std::string told(const Work& work) {
     try {
       return work();
-    } catch (const hrana::Refused& refused) { return "! " + refused.code + " " + refused.what(); } catch (const hrana::Lost& lost) {
+    } catch (const hrana::Refused& refused) {
+      return "! " + refused.code + " " + refused.what();
+    } catch (const hrana::Lost& lost) {
       return "!! " + lost.code + " " + lost.what();
-    } catch (const hrana::Unknown& unknown) { return std::string("!!! ") + unknown.what(); } catch (const hrana::Busy& busy) {
-      return std::string("!503 ") + busy.what();
-    }
+    } catch (const hrana::Unknown& unknown) {
+      return std::string("!!! ") + unknown.what();
+    } catch (const hrana::Busy& busy) { return std::string("!503 ") + busy.what(); }
   }
   std::string ask(std::string_view sql, std::vector<hrana::Value> values = {}) {
     return told([&] {

@@ -1,4 +1,5 @@
-// A client of TDS, the proxy's session and the model of a server (tds_model.hpp), between which bytes travel in pieces.
+// A client of TDS, the proxy's session and the model of a server (tds_model.hpp), between which
+// bytes travel in pieces.
 #pragma once
 
 #include <algorithm>
@@ -36,15 +37,18 @@ struct TdsNeighbours final : conversation::SessionHost {
   std::vector<std::pair<conversation::Incident::Kind, std::string>> incidents;
   std::vector<std::string> messages;
   int count(conversation::Incident::Kind kind) const {
-    return static_cast<int>(std::count_if(incidents.begin(), incidents.end(), [&](const auto& one) { return one.first == kind; }));
+    return static_cast<int>(std::count_if(incidents.begin(), incidents.end(),
+                                          [&](const auto& one) { return one.first == kind; }));
   }
 };
 
 struct TdsGame {
-  explicit TdsGame(std::size_t piece_bytes = 0, tds_session::Options chosen = {}, bool strict = false)
+  explicit TdsGame(std::size_t piece_bytes = 0, tds_session::Options chosen = {},
+                   bool strict = false)
       : piece(piece_bytes), options(std::move(chosen)) {
     options.database = "app";
-    session = std::make_unique<tds_session::TdsSession>(options, tds_session::Peer{true, strict, "secret of 1"}, host, now);
+    session = std::make_unique<tds_session::TdsSession>(
+        options, tds_session::Peer{true, strict, "secret of 1"}, host, now);
   }
 
   // --- the client ---
@@ -53,7 +57,8 @@ struct TdsGame {
     if (tds::is_7_2(model.tds_version)) tds::append_headers(payload, transaction);
     return payload + std::string(body);
   }
-  void send(std::uint8_t type, std::string_view payload, std::uint8_t status = 0, std::size_t packet = 512) {
+  void send(std::uint8_t type, std::string_view payload, std::uint8_t status = 0,
+            std::size_t packet = 512) {
     std::string bytes;
     tds::append_message(bytes, type, payload, packet, status);
     give(bytes);
@@ -61,8 +66,12 @@ struct TdsGame {
   void batch(std::string_view text, std::uint8_t status = 0) {
     send(tds::packet::sql_batch, request(tds::utf16_of(text), descriptor), status);
   }
-  void manage(std::string_view body, std::uint8_t status = 0) { send(tds::packet::transaction, request(body, descriptor), status); }
-  void rpc(std::string_view body, std::uint8_t status = 0) { send(tds::packet::rpc, request(body, descriptor), status); }
+  void manage(std::string_view body, std::uint8_t status = 0) {
+    send(tds::packet::transaction, request(body, descriptor), status);
+  }
+  void rpc(std::string_view body, std::uint8_t status = 0) {
+    send(tds::packet::rpc, request(body, descriptor), status);
+  }
   void attention() { send(tds::packet::attention, ""); }
   void prelogin() {
     tds::Prelogin one;
@@ -82,7 +91,9 @@ struct TdsGame {
     answers.clear();
   }
   // With scope and term by the application name, and logged in.
-  void login_with_term(std::int64_t term) { login("termgate.scope=s;termgate.term=" + std::to_string(term) + ";"); }
+  void login_with_term(std::int64_t term) {
+    login("termgate.scope=s;termgate.term=" + std::to_string(term) + ";");
+  }
 
   // --- what carries the bytes ---
   void give(std::string_view bytes) {
@@ -152,10 +163,12 @@ struct TdsGame {
   }
   void pass(std::chrono::milliseconds time) {
     now += time;
-    if (const auto deadline = session->deadline(); deadline && *deadline <= now) session->resume(conversation::Tick{}, now);
+    if (const auto deadline = session->deadline(); deadline && *deadline <= now)
+      session->resume(conversation::Tick{}, now);
     pump();
   }
-  // A raise waits for the gate (or may), as the proxy's own connection hears again and again for so long.
+  // A raise waits for the gate (or may), as the proxy's own connection hears again and again for so
+  // long.
   void want(std::chrono::milliseconds time = {}, bool certain = true) {
     constexpr std::chrono::milliseconds pause{150};
     for (;;) {
@@ -169,7 +182,8 @@ struct TdsGame {
   // As a client knows it, from what it has been told.
   void see_descriptor() { descriptor = model.transaction; }
 
-  // What the client has been told since the last call: "done", "done 2" (its status), "error 50001", "env 8".
+  // What the client has been told since the last call: "done", "done 2" (its status), "error
+  // 50001", "env 8".
   std::string heard() {
     std::string text;
     tds::PacketReader reader(tds::Direction::from_server);
@@ -183,15 +197,19 @@ struct TdsGame {
         text += "malformed";
         break;
       }
-      std::string_view payload = event.kind == tds::PacketEvent::Kind::payload ? event.raw : std::string_view{};
+      std::string_view payload =
+          event.kind == tds::PacketEvent::Kind::payload ? event.raw : std::string_view{};
       for (;;) {
         const tds::TokenEvent token = tokens.next(payload);
         payload.remove_prefix(token.used);
         if (token.kind == tds::TokenEvent::Kind::need_more) break;
         if (!text.empty()) text += ' ';
-        if (token.token >= tds::token::done) text += "done " + std::to_string(tds::decode_done(token.token, token.body)->status);
+        if (token.token >= tds::token::done)
+          text += "done " + std::to_string(tds::decode_done(token.token, token.body)->status);
         else if (token.token == tds::token::error)
-          text += "error " + std::to_string(tds::decode_report(token.token, token.body, model.tds_version)->number);
+          text += "error " +
+                  std::to_string(
+                      tds::decode_report(token.token, token.body, model.tds_version)->number);
         else if (token.token == tds::token::environment_change)
           text += "env " + std::to_string(tds::decode_environment_change(token.body)->type);
         else text += "token " + std::to_string(token.token);
@@ -215,7 +233,8 @@ struct TdsGame {
     one.without_term = conversation::WithoutTerm::reject;
     return one;
   }();
-  bool reachable = true, server_open = false, client_open = true, stalled = false, raise_fails = false;
+  bool reachable = true, server_open = false, client_open = true, stalled = false,
+       raise_fails = false;
   int raises = 0, tls_to_server = 0;
   std::uint64_t descriptor = 0;
   std::string answers;

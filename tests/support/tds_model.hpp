@@ -1,10 +1,12 @@
-// A model of SQL Server with layer 1, as far as a proxy of TDS can tell it from the real one: one session, its transaction, its gate, one
-// fence. Bytes in, bytes out. It is the oracle of unit_tds_session and fuzz_tds_session: a write that runs without the gate held under the
-// current fence is counted.
+// A model of SQL Server with layer 1, as far as a proxy of TDS can tell it from the real one: one
+// session, its transaction, its gate, one fence. Bytes in, bytes out. It is the oracle of
+// unit_tds_session and fuzz_tds_session: a write that runs without the gate held under the current
+// fence is counted.
 //
-// A batch is judged by the words in it: `write` writes, `begin`, `commit` and `rollback` are transactions that are announced, `quietly`
-// makes them unannounced (as Babelfish does), `noexec` stops executing RPCs until `exec`, `fail` is an error, `rows` a result, `declare`
-// (in an RPC as well) sets SESSION_CONTEXT to the model's `declares` pair, `insert bulk` announces rows.
+// A batch is judged by the words in it: `write` writes, `begin`, `commit` and `rollback` are
+// transactions that are announced, `quietly` makes them unannounced (as Babelfish does), `noexec`
+// stops executing RPCs until `exec`, `fail` is an error, `rows` a result, `declare` (in an RPC as
+// well) sets SESSION_CONTEXT to the model's `declares` pair, `insert bulk` announces rows.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +35,8 @@ class TdsModel {
   std::string scope = "s";
   std::pair<std::string, std::int64_t> declared{"", 0}, declares{"", 0};
   bool silence_allowed = false;  // who has declared nothing writes as it likes
-  bool has_layer1 = true, refuses_login = false, wants_sspi = false, routes = false, writers_raise = true;
+  bool has_layer1 = true, refuses_login = false, wants_sspi = false, routes = false,
+       writers_raise = true;
 
   // --- what became of it ---
   std::vector<std::string> ran;  // batches, RPCs (by name), "tm N", "rows", in order
@@ -43,8 +46,9 @@ class TdsModel {
   std::int64_t gate_term = 0;
   std::uint64_t transaction = 0;
   bool bulk_announced = false;
-  std::int64_t gives_back = 0;   // in front of a handle: a value of the statement's own; 0: none
-  std::int64_t next_handle = 0;  // of prepared statements; 0: none is given. Only reads are prepared then
+  std::int64_t gives_back = 0;  // in front of a handle: a value of the statement's own; 0: none
+  std::int64_t next_handle =
+      0;  // of prepared statements; 0: none is given. Only reads are prepared then
   std::string login_application, login_server;
   std::uint32_t login_version = 0;
 
@@ -81,7 +85,9 @@ class TdsModel {
  private:
   void say(std::string_view payload) { tds::append_message(out, tds::packet::reply, payload, 512); }
   void done(std::string& payload, std::uint16_t status, bool procedure = false) const {
-    tds::append_done(payload, {procedure ? tds::token::done_procedure : tds::token::done, status, 0, 0}, tds_version);
+    tds::append_done(payload,
+                     {procedure ? tds::token::done_procedure : tds::token::done, status, 0, 0},
+                     tds_version);
   }
   static std::string descriptor_bytes(std::uint64_t value) {
     std::string bytes;
@@ -91,19 +97,24 @@ class TdsModel {
 
   // A request that cannot be read: it is its client's, for our own are written by CallWriter.
   void complain(std::string payload) {
-    tds::append_report(payload, tds::token::error, 8009, 16, "The incoming TDS stream is incorrect", "model", tds_version);
+    tds::append_report(payload, tds::token::error, 8009, 16, "The incoming TDS stream is incorrect",
+                       "model", tds_version);
     done(payload, tds::done_status::error);
     say(payload);
   }
   void begin(std::string& payload, bool announced) {
     transaction = ++last_transaction_;
-    if (announced) tds::append_environment_change(payload, tds::environment::begin_transaction, descriptor_bytes(transaction), "");
+    if (announced)
+      tds::append_environment_change(payload, tds::environment::begin_transaction,
+                                     descriptor_bytes(transaction), "");
   }
   void finish(std::string& payload, bool commit, bool announced) {
     if (transaction == 0) return;
     if (announced) {
-      tds::append_environment_change(payload, commit ? tds::environment::commit_transaction : tds::environment::rollback_transaction, "",
-                                     descriptor_bytes(transaction));
+      tds::append_environment_change(
+          payload,
+          commit ? tds::environment::commit_transaction : tds::environment::rollback_transaction,
+          "", descriptor_bytes(transaction));
     }
     transaction = 0;
   }
@@ -159,7 +170,8 @@ class TdsModel {
   }
   void login() {
     if (const auto login = tds::decode_login7(payload_))
-      login_application = tds::utf8_of(login->application), login_server = tds::utf8_of(login->server), login_version = login->tds_version;
+      login_application = tds::utf8_of(login->application),
+      login_server = tds::utf8_of(login->server), login_version = login->tds_version;
     std::string payload;
     if (wants_sspi) {
       wants_sspi = false;
@@ -171,13 +183,15 @@ class TdsModel {
   void logged_in() {
     std::string payload;
     if (refuses_login) {
-      tds::append_report(payload, tds::token::error, 18456, 14, "Login failed", "model", tds_version);
+      tds::append_report(payload, tds::token::error, 18456, 14, "Login failed", "model",
+                         tds_version);
       done(payload, tds::done_status::error);
       return say(payload);
     }
     if (routes) { payload += std::string("\xE3\x0C\0\x14\7\0\0\x99\5\1\0x\0\0\0", 15); }
     std::string ack("\x01", 1);
-    for (int i = 3; i >= 0; --i) ack += static_cast<char>((acks != 0 ? acks : tds_version) >> 8 * i & 0xFF);
+    for (int i = 3; i >= 0; --i)
+      ack += static_cast<char>((acks != 0 ? acks : tds_version) >> 8 * i & 0xFF);
     ack += std::string("\1M\0\x10\0\0\0", 7);
     payload += '\xAD';
     payload += static_cast<char>(ack.size());
@@ -189,10 +203,14 @@ class TdsModel {
 
   // A text that runs it; one may have blanks in front.
   static bool resets(const std::string& text) {
-    const std::string_view from = std::string_view(text).substr(std::min(text.find_first_not_of(' '), text.size()));
-    return from.starts_with("EXEC sp_reset_connection") || from.starts_with("EXEC (N'EXEC sp_reset_connection");
+    const std::string_view from =
+        std::string_view(text).substr(std::min(text.find_first_not_of(' '), text.size()));
+    return from.starts_with("EXEC sp_reset_connection") ||
+           from.starts_with("EXEC (N'EXEC sp_reset_connection");
   }
-  static bool has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
+  static bool has(const std::string& text, std::string_view word) {
+    return text.find(word) != std::string::npos;
+  }
 
   void batch(const std::string& text, std::string payload) {
     ran.push_back(text);
@@ -208,10 +226,13 @@ class TdsModel {
     }
     if (has(text, "declare")) declared = declares;
     if (resets(text)) gate = false;
-    if (has(text, "rows")) payload += std::string("\x81\1\0\0\0\0\0\x09\0\x26\4\1c\0\xD1\4\1\0\0\0", 20);
+    if (has(text, "rows"))
+      payload += std::string("\x81\1\0\0\0\0\0\x09\0\x26\4\1c\0\xD1\4\1\0\0\0", 20);
     if (has(text, "commit")) finish(payload, true, announced);
     if (has(text, "rollback")) finish(payload, false, announced);
-    if (has(text, "fail")) tds::append_report(payload, tds::token::error, 8134, 16, "Divide by zero", "model", tds_version);
+    if (has(text, "fail"))
+      tds::append_report(payload, tds::token::error, 8134, 16, "Divide by zero", "model",
+                         tds_version);
     done(payload, has(text, "fail") ? tds::done_status::error : tds::done_status::count);
     say(payload);
   }
@@ -245,17 +266,21 @@ class TdsModel {
       value.data = one.data;
       const std::string name = tds::utf8_of(one.name);
       if (const auto number = value.integer()) given.numbers[name] = *number;
-      else given.texts[name] = one.type.type == tds::type::nvarchar ? tds::utf8_of(one.data) : std::string(one.data);
+      else
+        given.texts[name] =
+            one.type.type == tds::type::nvarchar ? tds::utf8_of(one.data) : std::string(one.data);
     }
     return given;
   }
   // Status, user type and flags of a returned value.
   std::string flags() const { return "\1" + std::string(tds::is_7_2(tds_version) ? 6 : 4, '\0'); }
-  void integer_out(std::string& payload, std::string_view name, std::int64_t value, char ordinal = 0) const {
+  void integer_out(std::string& payload, std::string_view name, std::int64_t value,
+                   char ordinal = 0) const {
     payload += std::string("\xAC", 1) + ordinal + std::string(1, '\0');
     const std::string wide = tds::utf16_of(name);
     payload += static_cast<char>(wide.size() / 2);
-    payload += wide + flags() + std::string("\x26\x08\x08", 3) + descriptor_bytes(static_cast<std::uint64_t>(value));
+    payload += wide + flags() + std::string("\x26\x08\x08", 3) +
+               descriptor_bytes(static_cast<std::uint64_t>(value));
   }
   void text_out(std::string& payload, std::string_view name, std::string_view value) const {
     payload += std::string("\xAC\0\0", 3);
@@ -280,12 +305,14 @@ class TdsModel {
       for (const tds::Parameter& parameter : one.parameters) texts += tds::utf8_of(parameter.data);
       const bool reads = has(texts, "SELECT") && !has(texts, "UPDATE");
       if (reads || (one.id == tds::procedure::execute && given_handles_)) {
-      } else if (one.id == tds::procedure::execute_sql || one.id == tds::procedure::execute || one.id == tds::procedure::prepare_execute)
+      } else if (one.id == tds::procedure::execute_sql || one.id == tds::procedure::execute ||
+                 one.id == tds::procedure::prepare_execute)
         write();
       if (has(name + texts, "declare")) declared = declares;
       if (resets(texts)) gate = false;
       payload += std::string("\x79\0\0\0\0", 5);
-      if (next_handle > 0 && (one.id == tds::procedure::prepare || one.id == tds::procedure::prepare_execute)) {
+      if (next_handle > 0 &&
+          (one.id == tds::procedure::prepare || one.id == tds::procedure::prepare_execute)) {
         if (gives_back != 0) integer_out(payload, "@p0", gives_back, 1);
         integer_out(payload, "@handle", next_handle++);
         given_handles_ = true;
@@ -294,7 +321,8 @@ class TdsModel {
       return say(payload);
     }
     if (!has_layer1) {
-      tds::append_report(payload, tds::token::error, 2812, 16, "Could not find stored procedure", "model", tds_version);
+      tds::append_report(payload, tds::token::error, 2812, 16, "Could not find stored procedure",
+                         "model", tds_version);
       done(payload, tds::done_status::error, true);
       return say(payload);
     }
@@ -316,7 +344,8 @@ class TdsModel {
   void enter(const Given& given, std::string& payload) {
     ++enters;
     std::string of = given.texts.contains("@scope") ? given.texts.at("@scope") : declared.first;
-    const std::int64_t term = given.numbers.contains("@term") ? given.numbers.at("@term") : declared.second;
+    const std::int64_t term =
+        given.numbers.contains("@term") ? given.numbers.at("@term") : declared.second;
     std::int64_t code = 0, must_raise = 0;
     if (of.empty()) code = 50002;
     else if (gate && key_ != given.texts.at("@secret")) code = 50005;
@@ -330,7 +359,8 @@ class TdsModel {
       gate_term = term;
       key_ = given.texts.at("@secret");
     } else {
-      text_out(payload, "@message", "TG00" + std::to_string(code - 50000) + " refused by the model");
+      text_out(payload, "@message",
+               "TG00" + std::to_string(code - 50000) + " refused by the model");
     }
     text_out(payload, "@scope", of);
     integer_out(payload, "@term", term);

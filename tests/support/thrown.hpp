@@ -8,7 +8,8 @@
 
 namespace termgate::test {
 
-// The message of the `Wanted` that `call` throws; another error or none fails the test and is an empty text.
+// The message of the `Wanted` that `call` throws; another error or none fails the test and is an
+// empty text.
 template <class Wanted, class Call>
 std::string thrown(Call call) {
   try {

@@ -22,7 +22,8 @@ inline namespace v0 {
 // (an SQLSTATE, an SQLite result code), or empty.
 class TERMGATE_EXPORT Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message, std::string code = {}) : std::runtime_error(message), code_(std::move(code)) {}
+  explicit Error(const std::string& message, std::string code = {})
+      : std::runtime_error(message), code_(std::move(code)) {}
   ~Error() override;
   std::string_view code() const noexcept { return code_; }
 
@@ -38,8 +39,12 @@ class TERMGATE_EXPORT StaleTerm : public Error {
       : Error(message, "TG001"), scope_(std::move(scope)), term_(term), fence_(fence) {}
   ~StaleTerm() override;
   const std::string& scope() const noexcept { return scope_; }
-  std::int64_t term() const noexcept { return term_; }    // the refused term; 0 if the database did not report it
-  std::int64_t fence() const noexcept { return fence_; }  // the fence against it; 0 if the database did not report it
+  std::int64_t term() const noexcept {
+    return term_;
+  }  // the refused term; 0 if the database did not report it
+  std::int64_t fence() const noexcept {
+    return fence_;
+  }  // the fence against it; 0 if the database did not report it
 
  private:
   std::string scope_;

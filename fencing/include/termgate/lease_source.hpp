@@ -55,9 +55,11 @@ class TERMGATE_EXPORT LeaseSource {
   // One attempt. None: another owner holds the lease. Two acquirers of one scope must not use the
   // same owner at the same time. Throws StaleTerm for a term that is not above every term that this
   // object has seen for the scope.
-  virtual std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner, std::chrono::milliseconds ttl) = 0;
+  virtual std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner,
+                                                 std::chrono::milliseconds ttl) = 0;
   // False: the lease is no longer this owner's under this term.
-  virtual bool renew(const Scope& scope, const SourceLease& lease, const std::string& owner, std::chrono::milliseconds ttl) = 0;
+  virtual bool renew(const Scope& scope, const SourceLease& lease, const std::string& owner,
+                     std::chrono::milliseconds ttl) = 0;
   // False: as above, and nothing has changed.
   virtual bool release(const Scope& scope, const SourceLease& lease, const std::string& owner) = 0;
 };

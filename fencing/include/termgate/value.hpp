@@ -39,8 +39,8 @@ using TextArray = std::vector<std::optional<std::string>>;
 
 class Value {
  public:
-  using Variant =
-      std::variant<std::monostate, bool, std::int64_t, double, std::string, Bytes, BytesArray, TextArray, BytesView, BytesArrayView>;
+  using Variant = std::variant<std::monostate, bool, std::int64_t, double, std::string, Bytes,
+                               BytesArray, TextArray, BytesView, BytesArrayView>;
 
   Value() = default;
   Value(std::nullptr_t) {}

@@ -29,7 +29,8 @@ std::optional<Address> Address::parse(std::string_view text) {
 bool Address::of_this_machine() const noexcept {
   if (!v6_) return bytes_[0] == 127 || (bytes_[0] == 169 && bytes_[1] == 254);
   if (bytes_[0] == 0xfe && (bytes_[1] & 0xc0) == 0x80) return true;
-  return bytes_[15] == 1 && std::all_of(bytes_.begin(), bytes_.begin() + 15, [](std::uint8_t byte) { return byte == 0; });
+  return bytes_[15] == 1 && std::all_of(bytes_.begin(), bytes_.begin() + 15,
+                                        [](std::uint8_t byte) { return byte == 0; });
 }
 
 std::string Address::text() const {
@@ -47,7 +48,8 @@ std::optional<AddressRange> AddressRange::parse(std::string_view text, std::stri
   const auto slash = text.find('/');
   const auto base = Address::parse(text.substr(0, slash));
   if (!base) {
-    problem = "\"" + std::string(text) + "\" is not an address: 192.0.2.7, 192.0.2.0/24, 2001:db8::/32 or local";
+    problem = "\"" + std::string(text) +
+              "\" is not an address: 192.0.2.7, 192.0.2.0/24, 2001:db8::/32 or local";
     return std::nullopt;
   }
   range.base_ = *base;
@@ -56,8 +58,10 @@ std::optional<AddressRange> AddressRange::parse(std::string_view text, std::stri
   if (slash != std::string_view::npos) {
     const std::string_view bits = text.substr(slash + 1);
     const auto [end, error] = std::from_chars(bits.data(), bits.data() + bits.size(), range.bits_);
-    if (error != std::errc() || end != bits.data() + bits.size() || range.bits_ < 0 || range.bits_ > bits_max) {
-      problem = "\"" + std::string(text) + "\": after the / comes the number of bits, 0 to " + std::to_string(bits_max);
+    if (error != std::errc() || end != bits.data() + bits.size() || range.bits_ < 0 ||
+        range.bits_ > bits_max) {
+      problem = "\"" + std::string(text) + "\": after the / comes the number of bits, 0 to " +
+                std::to_string(bits_max);
       return std::nullopt;
     }
   }

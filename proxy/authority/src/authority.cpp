@@ -41,8 +41,9 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr int worker_threads = 8;         // renewals and takeovers that may wait for the database at once
-constexpr std::size_t leases_max = 1000;  // holders at once; a holder's name can come from the client
+constexpr int worker_threads = 8;  // renewals and takeovers that may wait for the database at once
+constexpr std::size_t leases_max =
+    1000;  // holders at once; a holder's name can come from the client
 constexpr milliseconds refusals_pause{1000};
 constexpr milliseconds polled_pause{1000};  // between two readings of all fences
 // How often the database is queried for raises that wait for a gate, and how long an answer may
@@ -59,7 +60,8 @@ class Constant final : public conversation::TermSource {
   const Standing standing_;
 };
 
-std::shared_ptr<const conversation::TermSource> without(std::string why, const char* code = "TG002") {
+std::shared_ptr<const conversation::TermSource> without(std::string why,
+                                                        const char* code = "TG002") {
   conversation::TermSource::Standing standing;
   standing.why_not = std::move(why);
   standing.problem_code = code;
@@ -76,7 +78,9 @@ std::string name_of_machine() {
 bool is_scope(std::string_view scope) { return name_problem(scope) == nullptr; }
 
 std::int64_t milliseconds_since_1970() {
-  return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 // A lock service takes two processes with the same name for one owner, so each process has its own.
@@ -112,7 +116,8 @@ struct Authority::Inside {
     for (const Rule& rule : read.all) {
       if (rule.on_stale == conversation::OnStale::disconnect && polls())
         throw WrongRules(
-            fmt::format("{}:{}: rule \"{}\": on-stale = disconnect is for PostgreSQL only; in front of SQL Server write "
+            fmt::format("{}:{}: rule \"{}\": on-stale = disconnect is for PostgreSQL only; in "
+                        "front of SQL Server write "
                         "on-stale = error, or leave it out",
                         settings.rules_path, rule.line, rule.name));
     }
@@ -120,7 +125,10 @@ struct Authority::Inside {
   }
 
   // A database without notifications is polled for the fences that others raise.
-  bool polls() const { return settings.database_url.starts_with("sqlserver:") || settings.database_url.starts_with("odbc:"); }
+  bool polls() const {
+    return settings.database_url.starts_with("sqlserver:") ||
+           settings.database_url.starts_with("odbc:");
+  }
 
   void use_database() {
     OpenOptions options;
@@ -128,14 +136,18 @@ struct Authority::Inside {
     // One connection for each worker, one for the watch and one spare, so that no renewal waits for
     // a connection.
     options.connections_max = worker_threads + 2;
-    options.answer_wait = milliseconds(20'000);  // longer than an acquisition may take: grace and check_wait
+    options.answer_wait =
+        milliseconds(20'000);  // longer than an acquisition may take: grace and check_wait
     database.emplace(Database::open(settings.database_url, options));
     auto feed = detail::open_fence_feed(settings.database_url, settings.schema);
     workers.emplace(worker_threads);
-    const auto log_as = [this](Settings::Weight weight) { return [this, weight](const std::string& line) { settings.log(weight, line); }; };
-    common.emplace(HostLease::Common{*workers, *database, settings.settle_wait,
-                                     [this](const std::string& scope, std::int64_t fence) { own->believe(scope, fence); },
-                                     log_as(Settings::Weight::info)});
+    const auto log_as = [this](Settings::Weight weight) {
+      return [this, weight](const std::string& line) { settings.log(weight, line); };
+    };
+    common.emplace(HostLease::Common{
+        *workers, *database, settings.settle_wait,
+        [this](const std::string& scope, std::int64_t fence) { own->believe(scope, fence); },
+        log_as(Settings::Weight::info)});
     if (feed) {
       Watches::Options others;
       others.url = settings.database_url;
@@ -144,7 +156,9 @@ struct Authority::Inside {
       others.pause = settings.fences_pause;
       others.idle_pause = settings.watch_idle_pause;
       others.keep_pause = settings.watch_keep_pause;
-      others.rose = [this](const FenceBook& book, std::string_view scope, std::int64_t fence) { rose(book, scope, fence); };
+      others.rose = [this](const FenceBook& book, std::string_view scope, std::int64_t fence) {
+        rose(book, scope, fence);
+      };
       others.failed = log_as(Settings::Weight::warning);
       others.recovered = log_as(Settings::Weight::info);
       watches.emplace(std::move(others));
@@ -161,11 +175,14 @@ struct Authority::Inside {
     };
     events.failed = log_as(Settings::Weight::error);
     events.recovered = log_as(Settings::Weight::info);
-    const milliseconds pause = polls() ? std::min(settings.fences_pause, polled_pause) : settings.fences_pause;
+    const milliseconds pause =
+        polls() ? std::min(settings.fences_pause, polled_pause) : settings.fences_pause;
     watch.emplace(*own, *database, std::move(feed), settings.schema, pause, std::move(events));
     watch_for_hints = &*watch;
     const bool seats = settings.database_url.starts_with("postgres");
-    if (auto gates = seats && settings.seat_checks == 0 ? nullptr : detail::open_gate_feed(settings.database_url, settings.schema)) {
+    if (auto gates = seats && settings.seat_checks == 0
+                         ? nullptr
+                         : detail::open_gate_feed(settings.database_url, settings.schema)) {
       // What keeps this proxy from its database has one line, which the watch of the fences writes.
       const auto noted = [this, log = log_as(Settings::Weight::info)](const std::string& message) {
         const bool watched = own->watched();
@@ -173,7 +190,9 @@ struct Authority::Inside {
         return watched;
       };
       gate_watch.emplace(std::move(gates), seats ? seats_pause : gates_pause, gate_answer_max,
-                         GateWatch::Events{[this](std::string_view scope, bool certain) { gate_wanted(scope, certain); },
+                         GateWatch::Events{[this](std::string_view scope, bool certain) {
+                                             gate_wanted(scope, certain);
+                                           },
                                            log_as(Settings::Weight::error), noted});
     }
     report_later();
@@ -238,7 +257,8 @@ struct Authority::Inside {
       kept[source->path] = std::move(file);
     }
     files_of_rules = std::move(kept);
-    if (!files_of_rules.empty() && !looker.joinable()) looker = std::thread([this] { look_at_files(); });
+    if (!files_of_rules.empty() && !looker.joinable())
+      looker = std::thread([this] { look_at_files(); });
   }
 
   // Opens the lock services of the rules and returns the new ones. Throws InvalidInput, and then
@@ -251,7 +271,8 @@ struct Authority::Inside {
       const auto* lease = std::get_if<LeaseTerm>(&rule.source);
       if (lease == nullptr || lease->url.empty() || opened.contains(lease->url)) continue;
       const auto fail = [&](const std::string& why) {
-        return WrongRules(fmt::format("{}:{}: rule \"{}\": {}", settings.rules_path, rule.line, rule.name, why));
+        return WrongRules(
+            fmt::format("{}:{}: rule \"{}\": {}", settings.rules_path, rule.line, rule.name, why));
       };
       if (!settings.open_source) throw fail("this program was built without term sources");
       const std::lock_guard lock(mutex);
@@ -276,7 +297,8 @@ struct Authority::Inside {
     workers->at(Workers::Clock::now(), [this, of = std::move(of)] {
       for (const auto& source : of) {
         try {
-          for (const std::string& warning : source->warnings()) settings.log(Settings::Weight::warning, warning);
+          for (const std::string& warning : source->warnings())
+            settings.log(Settings::Weight::warning, warning);
         } catch (const std::exception&) {}  // the error appears when a lease is taken there
       }
     });
@@ -304,13 +326,15 @@ struct Authority::Inside {
     }
   }
 
-  std::shared_ptr<const conversation::TermSource> source_of(const Rule& rule, std::uint64_t session, const ConnectRequest& request) {
+  std::shared_ptr<const conversation::TermSource> source_of(const Rule& rule, std::uint64_t session,
+                                                            const ConnectRequest& request) {
     if (const auto* fixed = std::get_if<FixedTerm>(&rule.source)) {
       conversation::TermSource::Standing standing;
       standing.scope = fixed->scope;
       standing.term = fixed->term;
       if (!fixed->term)
-        standing.why_not = fmt::format("no term declared for scope \"{}\", which rule \"{}\" gives", fixed->scope.name(), rule.name);
+        standing.why_not = fmt::format("no term declared for scope \"{}\", which rule \"{}\" gives",
+                                       fixed->scope.name(), rule.name);
       return std::make_shared<Constant>(std::move(standing));
     }
     if (const auto* file = std::get_if<FileTerm>(&rule.source)) {
@@ -323,31 +347,43 @@ struct Authority::Inside {
       }
       return watched;
     }
-    if (const auto* lease = std::get_if<LeaseTerm>(&rule.source)) return lease_of(rule, *lease, session, request);
+    if (const auto* lease = std::get_if<LeaseTerm>(&rule.source))
+      return lease_of(rule, *lease, session, request);
     return nullptr;
   }
 
-  std::shared_ptr<const conversation::TermSource> lease_of(const Rule& rule, const LeaseTerm& term, std::uint64_t session,
+  std::shared_ptr<const conversation::TermSource> lease_of(const Rule& rule, const LeaseTerm& term,
+                                                           std::uint64_t session,
                                                            const ConnectRequest& request) {
     if (!database)
-      return without(fmt::format("no term for scope \"{}\": this proxy knows no database that could hold its lease", term.scope.name()));
+      return without(fmt::format(
+          "no term for scope \"{}\": this proxy knows no database that could hold its lease",
+          term.scope.name()));
     const std::string holder = holder_of(term.holder, request, settings.machine);
     if (const char* problem = name_problem(holder))
-      return without(fmt::format("the holder of the lease of scope \"{}\" would be malformed: {}", term.scope.name(), problem), "TG005");
+      return without(fmt::format("the holder of the lease of scope \"{}\" would be malformed: {}",
+                                 term.scope.name(), problem),
+                     "TG005");
     const std::lock_guard lock(mutex);
     const auto key = std::make_tuple(term.scope.name(), holder, term.url);
     auto lease = leases[key].lock();
     if (!lease) {
       // A client may choose the holder's name, so it must not be able to make the map grow.
-      if (leases.size() > leases_max) std::erase_if(leases, [](const auto& entry) { return entry.second.expired(); });
+      if (leases.size() > leases_max)
+        std::erase_if(leases, [](const auto& entry) { return entry.second.expired(); });
       if (leases.size() >= leases_max) {
-        return without(fmt::format("no term for scope \"{}\": {} holders of leases are known already, the most that this proxy keeps",
-                                   term.scope.name(), leases_max));
+        return without(
+            fmt::format("no term for scope \"{}\": {} holders of leases are known already, the "
+                        "most that this proxy keeps",
+                        term.scope.name(), leases_max));
       }
-      auto origin = term.url.empty()
-                        ? lease_of_database(*database, term.scope, holder,
-                                            fmt::format("rule \"{}\" has takeover = newest, and {} has connected", rule.name, holder))
-                        : lease_of_source(sources.at(term.url), *database, term.scope, holder + own_mark);
+      auto origin =
+          term.url.empty()
+              ? lease_of_database(
+                    *database, term.scope, holder,
+                    fmt::format("rule \"{}\" has takeover = newest, and {} has connected",
+                                rule.name, holder))
+              : lease_of_source(sources.at(term.url), *database, term.scope, holder + own_mark);
       lease = std::make_shared<HostLease>(*common, term.scope, holder, std::move(origin));
       leases[key] = lease;
     }
@@ -366,7 +402,8 @@ struct Authority::Inside {
       if (inside_.is_own(database_).value_or(true)) return lease_->now();
       Standing standing;
       standing.why_not = fmt::format(
-          "no term for scope \"{}\": its lease is kept in the database of --backend, and this session is in \"{}\"; a proxy of its own can "
+          "no term for scope \"{}\": its lease is kept in the database of --backend, and this "
+          "session is in \"{}\"; a proxy of its own can "
           "hold a lease there",
           lease_->scope().name(), database_);
       return standing;
@@ -396,8 +433,9 @@ struct Authority::Inside {
   void report() {
     for (const auto& due : refusals.take_all()) {
       try {
-        if (!Operator(*database).record_refusals(Scope(due.scope), Term(due.term), due.count, due.first_ms, due.last_ms,
-                                                 due.client.empty() ? "proxy" : "proxy for " + due.client))
+        if (!Operator(*database).record_refusals(
+                Scope(due.scope), Term(due.term), due.count, due.first_ms, due.last_ms,
+                due.client.empty() ? "proxy" : "proxy for " + due.client))
           refusals.put_back(due);
       } catch (const Unavailable&) { refusals.put_back(due); } catch (const std::exception&) {
         // A role that may not write to the audit must not hide the refusal itself.
@@ -411,9 +449,10 @@ struct Authority::Inside {
 
   mutable std::mutex mutex;  // guards rules, leases, sources, sessions
   std::shared_ptr<const Rules> rules = std::make_shared<const Rules>();
-  std::map<std::tuple<std::string, std::string, std::string>, std::weak_ptr<HostLease>> leases;  // by scope, holder, lock service
-  std::map<std::string, std::shared_ptr<LeaseSource>> sources;                                   // by URL; never removed
-  std::map<std::uint64_t, Known> sessions;                                                       // only those of lease rules
+  std::map<std::tuple<std::string, std::string, std::string>, std::weak_ptr<HostLease>>
+      leases;                                                   // by scope, holder, lock service
+  std::map<std::string, std::shared_ptr<LeaseSource>> sources;  // by URL; never removed
+  std::map<std::uint64_t, Known> sessions;                      // only those of lease rules
 
   std::mutex files_mutex;  // guards files, files_of_rules
   std::map<std::string, std::weak_ptr<TermFile>> files;
@@ -436,16 +475,19 @@ struct Authority::Inside {
 
   mutable std::mutex own_name_mutex;    // guards own_name
   std::optional<std::string> own_name;  // the database of database_url
-  bool one_for_all = false;             // all clients use the same database, whatever name they give
+  bool one_for_all = false;  // all clients use the same database, whatever name they give
   std::atomic<FenceWatch*> watch_for_hints{nullptr};
   const std::shared_ptr<FenceBook> own = std::make_shared<FenceBook>(
       std::string(), detail::FenceMemory::scopes_max,
-      FenceBook::Events{[this](const FenceBook& book, std::string_view scope, std::int64_t fence) { rose(book, scope, fence); },
+      FenceBook::Events{[this](const FenceBook& book, std::string_view scope, std::int64_t fence) {
+                          rose(book, scope, fence);
+                        },
                         [this](FenceBook&) {
                           if (FenceWatch* reads = watch_for_hints) reads->wake();
                         }});
   std::optional<Watches> watches;
-  std::optional<FenceWatch> watch;      // its thread uses the ones above, and so do the threads of the next
+  std::optional<FenceWatch>
+      watch;  // its thread uses the ones above, and so do the threads of the next
   std::optional<GateWatch> gate_watch;  // only where layer 1 has gates
 };
 
@@ -476,10 +518,12 @@ conversation::Admission Authority::admit(std::uint64_t session, const ConnectReq
   admission.enforce = rule->enforce.value_or(admission.enforce);
   admission.replication = rule->replication.value_or(admission.replication);
   const bool lease = std::holds_alternative<LeaseTerm>(rule->source);
-  admission.on_stale = rule->on_stale.value_or(lease ? conversation::OnStale::disconnect : conversation::OnStale::error);
+  admission.on_stale = rule->on_stale.value_or(lease ? conversation::OnStale::disconnect
+                                                     : conversation::OnStale::error);
   // An observed session must not take a lease from others.
   admission.rule = lease && admission.enforce == conversation::Enforce::observe
-                       ? without("--enforce observe takes no lease", conversation::TermSource::Standing::none_taken)
+                       ? without("--enforce observe takes no lease",
+                                 conversation::TermSource::Standing::none_taken)
                        : in.source_of(*rule, session, request);
   admission.overridable = rule->overridable || admission.rule == nullptr;
   return admission;
@@ -491,7 +535,8 @@ void Authority::established(std::uint64_t session, std::function<void()> settled
   {
     const std::lock_guard lock(inside_->mutex);
     const auto found = inside_->sessions.find(session);
-    if (found != inside_->sessions.end() && !found->second.open && inside_->is_own(found->second.database).value_or(true)) {
+    if (found != inside_->sessions.end() && !found->second.open &&
+        inside_->is_own(found->second.database).value_or(true)) {
       found->second.open = true;
       lease = found->second.lease;
       liveness = found->second.liveness;
@@ -536,7 +581,8 @@ std::shared_ptr<conversation::Fences> Authority::fences(std::string_view databas
   return inside_->watches->fences(std::string(database));
 }
 
-void Authority::subscribe(std::function<void(std::uint64_t, std::string_view, std::int64_t)> callback) {
+void Authority::subscribe(
+    std::function<void(std::uint64_t, std::string_view, std::int64_t)> callback) {
   const std::lock_guard lock(inside_->calling);
   inside_->callback = std::move(callback);
 }
@@ -563,14 +609,16 @@ conversation::SeatOffer Authority::seat_offer(std::string_view database) const {
   return offer;
 }
 
-void Authority::raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view, std::string_view)> done) {
+void Authority::raise(std::string_view scope, std::int64_t term,
+                      std::function<void(std::string_view, std::string_view)> done) {
   Inside& in = *inside_;
   if (!in.database || !is_scope(scope) || term < 1 || term > Term::max_value)
     // No fence can be raised here.
     return conversation::Authority::raise(scope, term, std::move(done));
   // Sessions of this proxy need no notification from the database.
   in.gate_wanted(scope, true);
-  in.workers->at(Workers::Clock::now(), [&in, scope = Scope(std::string(scope)), term = Term(term), done = std::move(done)] {
+  in.workers->at(Workers::Clock::now(), [&in, scope = Scope(std::string(scope)), term = Term(term),
+                                         done = std::move(done)] {
     std::string code, message;
     try {
       in.database->write(scope, term, [](Transaction&) {});
@@ -584,9 +632,13 @@ void Authority::raise(std::string_view scope, std::int64_t term, std::function<v
   });
 }
 
-conversation::Obstacle Authority::obstacle() const { return inside_->watch ? inside_->watch->obstacle() : conversation::Obstacle::none; }
+conversation::Obstacle Authority::obstacle() const {
+  return inside_->watch ? inside_->watch->obstacle() : conversation::Obstacle::none;
+}
 
-conversation::ServedBy Authority::served_by() const { return inside_->watch ? inside_->watch->served_by() : conversation::ServedBy(); }
+conversation::ServedBy Authority::served_by() const {
+  return inside_->watch ? inside_->watch->served_by() : conversation::ServedBy();
+}
 
 conversation::Watching Authority::watching() const {
   const Inside& in = *inside_;
@@ -605,26 +657,29 @@ void Authority::happened(std::string_view database, const conversation::Incident
   Inside& in = *inside_;
   if (incident.kind != conversation::Incident::Kind::refused || incident.code != "TG001") return;
   // The proxy must not write to another database's audit.
-  if (!in.database || !in.is_own(database).value_or(false) || !is_scope(incident.scope) || incident.term < 1 ||
-      incident.term > Term::max_value)
+  if (!in.database || !in.is_own(database).value_or(false) || !is_scope(incident.scope) ||
+      incident.term < 1 || incident.term > Term::max_value)
     return;
   // Refusals by PostgreSQL are written to the audit by layer 1, with the client's role and
   // application.
   if (!incident.from_memory && in.database->kind() == "postgresql") return;
   // Only collected here; a worker writes them once a second.
-  if (const auto due =
-          in.refusals.note(std::string(incident.scope), incident.term, milliseconds_since_1970(), std::string(incident.client)))
+  if (const auto due = in.refusals.note(std::string(incident.scope), incident.term,
+                                        milliseconds_since_1970(), std::string(incident.client)))
     in.refusals.put_back(*due);
 }
 
 bool Authority::leads(std::string_view scope) const {
   const auto leases = inside_->all_leases();
-  return std::any_of(leases.begin(), leases.end(), [&](const auto& lease) { return lease->scope().name() == scope && lease->held(); });
+  return std::any_of(leases.begin(), leases.end(), [&](const auto& lease) {
+    return lease->scope().name() == scope && lease->held();
+  });
 }
 
 std::int64_t Authority::leases_held() const {
   const auto leases = inside_->all_leases();
-  return std::count_if(leases.begin(), leases.end(), [](const auto& lease) { return lease->held(); });
+  return std::count_if(leases.begin(), leases.end(),
+                       [](const auto& lease) { return lease->held(); });
 }
 
 }  // namespace termgate::authority

@@ -23,12 +23,17 @@ std::uint64_t next_id() {
 }  // namespace
 
 FenceBook::FenceBook(std::string name, std::size_t scopes_max, Events events)
-    : id_(next_id()), name_(std::move(name)), events_(std::move(events)), memory_(scopes_max), scopes_max_(scopes_max) {}
+    : id_(next_id()),
+      name_(std::move(name)),
+      events_(std::move(events)),
+      memory_(scopes_max),
+      scopes_max_(scopes_max) {}
 
 // Wakes the watch only at the first call, because sessions call this in every transaction.
 void FenceBook::want() const {
   requested_at_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-  if (!wanted_.load(std::memory_order_relaxed) && !wanted_.exchange(true)) events_.wanted(const_cast<FenceBook&>(*this));
+  if (!wanted_.load(std::memory_order_relaxed) && !wanted_.exchange(true))
+    events_.wanted(const_cast<FenceBook&>(*this));
 }
 
 std::int64_t FenceBook::highest(std::string_view scope) const {
@@ -38,7 +43,8 @@ std::int64_t FenceBook::highest(std::string_view scope) const {
 
 void FenceBook::hint(std::string_view scope, std::int64_t fence) {
   want();
-  if (!watched_ || name_problem(scope) != nullptr || memory_.highest(std::string(scope)) == fence) return;
+  if (!watched_ || name_problem(scope) != nullptr || memory_.highest(std::string(scope)) == fence)
+    return;
   {
     const std::lock_guard lock(suspects_mutex_);
     if (all_suspect_) return;
@@ -72,7 +78,9 @@ bool FenceBook::has_suspects() const {
 
 void FenceBook::add_untrusted(std::set<std::string>& scopes) const {
   const std::lock_guard lock(untrusted_mutex_);
-  for (auto one = untrusted_.begin(); one != untrusted_.end() && scopes.size() < suspects_max; ++one) scopes.insert(one->first);
+  for (auto one = untrusted_.begin(); one != untrusted_.end() && scopes.size() < suspects_max;
+       ++one)
+    scopes.insert(one->first);
 }
 
 void FenceBook::forget_all() {
@@ -95,7 +103,8 @@ void FenceBook::took(const FenceInfo& info, std::int64_t remembered) {
   const auto reset_since = [&] {
     const std::lock_guard lock(untrusted_mutex_);
     const auto found = untrusted_.find(info.scope);
-    return found != untrusted_.end() && info.reset_from && info.reset_from != found->second.reset_from;
+    return found != untrusted_.end() && info.reset_from &&
+           info.reset_from != found->second.reset_from;
   };
   if (info.term >= remembered) {
     believe(info.scope, info.term);
@@ -108,9 +117,12 @@ void FenceBook::took(const FenceInfo& info, std::int64_t remembered) {
     if (untrusted_.size() < untrusted_max) {
       const auto [one, added] = untrusted_.try_emplace(info.scope, Untrusted{{}, info.reset_from});
       one->second.message = fmt::format(
-          "TG004 fence untrusted for scope \"{}\": the database{} shows {}, this proxy has seen {}; was the database restored? "
-          "Then: termgate fence declare-restored --scope '{}' --above N, the highest term that was ever issued for it",
-          info.scope, name_.empty() ? std::string() : fmt::format(" \"{}\"", name_), info.term, remembered, info.scope);
+          "TG004 fence untrusted for scope \"{}\": the database{} shows {}, this proxy has seen "
+          "{}; was the database restored? "
+          "Then: termgate fence declare-restored --scope '{}' --above N, the highest term that was "
+          "ever issued for it",
+          info.scope, name_.empty() ? std::string() : fmt::format(" \"{}\"", name_), info.term,
+          remembered, info.scope);
       any_untrusted_ = true;
     }
     return;

@@ -74,7 +74,8 @@ class FenceBook final : public conversation::Fences {
  private:
   struct Untrusted {
     std::string message;
-    std::optional<std::int64_t> reset_from;  // as it was then; a later reset makes the scope trusted again
+    std::optional<std::int64_t>
+        reset_from;  // as it was then; a later reset makes the scope trusted again
   };
 
   void want() const;

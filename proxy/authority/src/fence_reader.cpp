@@ -42,7 +42,9 @@ class Payload {
 
  private:
   void skip() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n' || text_[at_] == '\r')) ++at_;
+    while (at_ < text_.size() &&
+           (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n' || text_[at_] == '\r'))
+      ++at_;
   }
   bool take(char wanted) {
     if (at_ >= text_.size() || text_[at_] != wanted) return false;
@@ -51,7 +53,8 @@ class Payload {
   }
   bool number(std::string& value) {
     const auto start = at_;
-    while (at_ < text_.size() && (text_[at_] == '-' || (text_[at_] >= '0' && text_[at_] <= '9'))) ++at_;
+    while (at_ < text_.size() && (text_[at_] == '-' || (text_[at_] >= '0' && text_[at_] <= '9')))
+      ++at_;
     value = std::string(text_.substr(start, at_ - start));
     return at_ > start;
   }
@@ -104,8 +107,13 @@ std::optional<std::string> hinted_scope(std::string_view payload, std::string_vi
   return std::move(scope);
 }
 
-FenceReader::FenceReader(FenceBook& book, Source source, std::string schema, std::size_t scopes_max, milliseconds pause)
-    : book_(book), source_(std::move(source)), schema_(std::move(schema)), scopes_max_(scopes_max), pause_(pause) {}
+FenceReader::FenceReader(FenceBook& book, Source source, std::string schema, std::size_t scopes_max,
+                         milliseconds pause)
+    : book_(book),
+      source_(std::move(source)),
+      schema_(std::move(schema)),
+      scopes_max_(scopes_max),
+      pause_(pause) {}
 
 FenceReader::Clock::time_point FenceReader::due() const {
   auto due = owing_ ? std::min(read_again_, not_before_) : read_again_;
@@ -136,7 +144,8 @@ void FenceReader::turn(const detail::FenceFeed::Heard& heard) {
     const bool one_page = read_all();
     // Raises by plain SQL send no notification. If reading is cheap (one page), it is repeated
     // soon, so that they are seen.
-    read_again_ = Clock::now() + (one_page ? std::min(pause_, std::max(pause_ / 30, quick_pause)) : pause_);
+    read_again_ =
+        Clock::now() + (one_page ? std::min(pause_, std::max(pause_ / 30, quick_pause)) : pause_);
     if (flood) not_before_ = Clock::now() + flood_pause;
   } else if (!owing_) {
     for (const auto& scope : scopes) read_one(scope);

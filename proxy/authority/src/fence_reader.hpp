@@ -33,7 +33,8 @@ class FenceReader {
   };
   // `pause`: between two reads of all fences. If they fit on one page, it is a thirtieth of that,
   // but at least a second.
-  FenceReader(FenceBook& book, Source source, std::string schema, std::size_t scopes_max, std::chrono::milliseconds pause);
+  FenceReader(FenceBook& book, Source source, std::string schema, std::size_t scopes_max,
+              std::chrono::milliseconds pause);
 
   // Reads what is due according to `heard`, the book's suspects and the clock, and records it in
   // the book. Throws what the source throws; the next turn then reads all.

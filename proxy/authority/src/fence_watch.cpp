@@ -30,16 +30,20 @@ constexpr milliseconds retry_pause{1000};
 Obstacle obstacle_of(const std::exception& error) {
   if (dynamic_cast<const Unavailable*>(&error) == nullptr) return Obstacle::not_installed;
   const std::string_view text = error.what();
-  const auto says = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
-  if (says("the database system is") || says("too many") || says("remaining connection slots")) return Obstacle::unreachable;
-  for (const std::string_view part : {"FATAL", ":  ", "SSL", "certificate", "password", "authentication"}) {
+  const auto says = [&](std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+  };
+  if (says("the database system is") || says("too many") || says("remaining connection slots"))
+    return Obstacle::unreachable;
+  for (const std::string_view part :
+       {"FATAL", ":  ", "SSL", "certificate", "password", "authentication"}) {
     if (says(part)) return Obstacle::login_refused;
   }
   return Obstacle::unreachable;
 }
 
-FenceWatch::FenceWatch(FenceBook& book, Database database, std::unique_ptr<detail::FenceFeed> feed, std::string schema, milliseconds pause,
-                       Events events)
+FenceWatch::FenceWatch(FenceBook& book, Database database, std::unique_ptr<detail::FenceFeed> feed,
+                       std::string schema, milliseconds pause, Events events)
     : book_(book),
       database_(std::move(database)),
       feed_(std::move(feed)),
@@ -47,7 +51,9 @@ FenceWatch::FenceWatch(FenceBook& book, Database database, std::unique_ptr<detai
       pause_(pause),
       events_(std::move(events)),
       reader_(book_,
-              {[this](const std::string& after, int limit) { return Info(database_).fences(after, limit); },
+              {[this](const std::string& after, int limit) {
+                 return Info(database_).fences(after, limit);
+               },
                [this](const std::string& scope) { return Info(database_).fence(Scope(scope)); }},
               schema_, detail::FenceMemory::scopes_max, pause_),
       thread_([this] { run(); }) {}
@@ -89,7 +95,8 @@ void FenceWatch::run() {
   detail::FenceFeed::Heard heard;
   while (!stopping()) {
     try {
-      const auto left = std::clamp(std::chrono::ceil<milliseconds>(reader_.due() - Clock::now()), milliseconds(0), pause_);
+      const auto left = std::clamp(std::chrono::ceil<milliseconds>(reader_.due() - Clock::now()),
+                                   milliseconds(0), pause_);
       if (feed_) heard = feed_->wait(left);
       {
         std::unique_lock lock(mutex_);
@@ -109,7 +116,8 @@ void FenceWatch::run() {
       reader_.turn(heard);
       book_.set_watched(true);
       obstacle_ = Obstacle::none;
-      if (std::exchange(reported, Obstacle::none) != Obstacle::none) events_.recovered("fence changes are watched again");
+      if (std::exchange(reported, Obstacle::none) != Obstacle::none)
+        events_.recovered("fence changes are watched again");
     } catch (const std::exception& error) {
       book_.set_watched(false);
       ++failures_;

@@ -36,8 +36,8 @@ class FenceWatch {
 
   // Watches for `book`. Without `feed`, only reads all fences every `pause`. `book` and what the
   // events use must outlive the watch.
-  FenceWatch(FenceBook& book, Database database, std::unique_ptr<detail::FenceFeed> feed, std::string schema,
-             std::chrono::milliseconds pause, Events events);
+  FenceWatch(FenceBook& book, Database database, std::unique_ptr<detail::FenceFeed> feed,
+             std::string schema, std::chrono::milliseconds pause, Events events);
   ~FenceWatch();
   FenceWatch(const FenceWatch&) = delete;
   FenceWatch& operator=(const FenceWatch&) = delete;

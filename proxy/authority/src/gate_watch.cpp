@@ -17,8 +17,8 @@ constexpr std::chrono::seconds unwatched_pause{5};
 
 }  // namespace
 
-GateWatch::GateWatch(std::unique_ptr<detail::GateFeed> feed, std::chrono::milliseconds pause, std::chrono::milliseconds answer_max,
-                     Events events)
+GateWatch::GateWatch(std::unique_ptr<detail::GateFeed> feed, std::chrono::milliseconds pause,
+                     std::chrono::milliseconds answer_max, Events events)
     : feed_(std::move(feed)), pause_(pause), answer_max_(answer_max), events_(std::move(events)) {
   asking_ = std::thread([this] { ask(); });
   try {
@@ -83,27 +83,32 @@ void GateWatch::ask() {
       // Asked for nobody too, so that the connection exists, and the procedure is compiled, when
       // the first gate is held.
       for (const std::string& scope : feed_->wanted(asked)) events_.wanted(scope, true);
-      if (said != Said::nothing && events_.noted("raises that wait for sessions of this proxy are known again")) said = Said::nothing;
+      if (said != Said::nothing &&
+          events_.noted("raises that wait for sessions of this proxy are known again"))
+        said = Said::nothing;
       const bool prevents = feed_->code_prevents_seats();
       if (prevents != prevented &&
-          events_.noted(prevents ? "no session takes a seat: this database has code of its own that names Termgate or may declare a term"
-                                 : "sessions may take seats again: no code of this database prevents it"))
+          events_.noted(
+              prevents ? "no session takes a seat: this database has code of its own that names "
+                         "Termgate or may declare a term"
+                       : "sessions may take seats again: no code of this database prevents it"))
         prevented = prevents;
       lock.lock();
       answered_ = Clock::now();
     } catch (const std::exception& error) {
       // While nothing is held, a failure costs speed at most.
       const Said now = asked.empty() ? Said::note : Said::failure;
-      const std::string message =
-          std::string(
-              "cannot ask which raises wait for sessions of this proxy (retrying; until then they take no seats, and give gates "
-              "back early): ") +
-          error.what();
+      const std::string message = std::string(
+                                      "cannot ask which raises wait for sessions of this proxy "
+                                      "(retrying; until then they take no seats, and give gates "
+                                      "back early): ") +
+                                  error.what();
       if (said < now && now == Said::failure) events_.failed(message), said = now;
       if (said < now && events_.noted(message)) said = now;
       lock.lock();
     }
-    if (held_.empty()) changed_.wait_for(lock, unwatched_pause, [this] { return stopping_ || !held_.empty(); });
+    if (held_.empty())
+      changed_.wait_for(lock, unwatched_pause, [this] { return stopping_ || !held_.empty(); });
     else changed_.wait_for(lock, pause_, [this] { return stopping_; });
   }
 }

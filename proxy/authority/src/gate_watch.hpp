@@ -1,7 +1,7 @@
 // Queries the database for the gates that a raise waits for (docs/decisions/0011; on PostgreSQL for
 // the seats, docs/decisions/0026) while sessions of this proxy hold any. Such a session then gives
-// its gate back. While no gate is held, it queries every five seconds; on PostgreSQL a session takes
-// a seat only while these queries succeed. Any thread.
+// its gate back. While no gate is held, it queries every five seconds; on PostgreSQL a session
+// takes a seat only while these queries succeed. Any thread.
 //
 // If no answer comes in time, every gate counts as wanted: sessions then hold a gate only briefly,
 // as if there were no watch.
@@ -28,16 +28,17 @@ class GateWatch {
     // A raise waits for the gate of this scope; with `certain` false that is unknown. Must neither
     // block nor call a member.
     std::function<void(std::string_view scope, bool certain)> wanted;
-    // Called with a message for the operator, once for each change: `failed` if the database does not
-    // answer while gates are held, `noted` for the rest. Must not block. `noted` returns whether it
-    // reported the message; if not, it is called again after the next query.
+    // Called with a message for the operator, once for each change: `failed` if the database does
+    // not answer while gates are held, `noted` for the rest. Must not block. `noted` returns
+    // whether it reported the message; if not, it is called again after the next query.
     std::function<void(const std::string&)> failed;
     std::function<bool(const std::string&)> noted;
   };
 
   // `pause`: between two queries. `answer_max`: after this time without an answer the result counts
   // as unknown.
-  GateWatch(std::unique_ptr<detail::GateFeed> feed, std::chrono::milliseconds pause, std::chrono::milliseconds answer_max, Events events);
+  GateWatch(std::unique_ptr<detail::GateFeed> feed, std::chrono::milliseconds pause,
+            std::chrono::milliseconds answer_max, Events events);
   ~GateWatch();
   GateWatch(const GateWatch&) = delete;
   GateWatch& operator=(const GateWatch&) = delete;

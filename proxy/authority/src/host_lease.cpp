@@ -28,9 +28,14 @@ constexpr milliseconds hold_off_max{5'000};
 
 }  // namespace
 
-HostLease::HostLease(Common& common, Scope scope, std::string owner, std::unique_ptr<LeaseOrigin> origin)
-    : common_(common), scope_(std::move(scope)), owner_(std::move(owner)), origin_(std::move(origin)) {
-  why_not_ = fmt::format("no term for scope \"{}\": the lease for {} is being taken", scope_.name(), owner_);
+HostLease::HostLease(Common& common, Scope scope, std::string owner,
+                     std::unique_ptr<LeaseOrigin> origin)
+    : common_(common),
+      scope_(std::move(scope)),
+      owner_(std::move(owner)),
+      origin_(std::move(origin)) {
+  why_not_ = fmt::format("no term for scope \"{}\": the lease for {} is being taken", scope_.name(),
+                         owner_);
 }
 
 void HostLease::set(milliseconds ttl, Takeover takeover) {
@@ -40,7 +45,8 @@ void HostLease::set(milliseconds ttl, Takeover takeover) {
 }
 
 // `settled` is called once: as soon as it is known whether there is a lease, or after settle_wait.
-void HostLease::opened(std::uint64_t session, std::shared_ptr<PeerLiveness> liveness, std::function<void()> settled) {
+void HostLease::opened(std::uint64_t session, std::shared_ptr<PeerLiveness> liveness,
+                       std::function<void()> settled) {
   {
     const Lock lock(mutex_);
     if (liveness) liveness->ask_within(std::max(milliseconds(1000), ttl_ / 3));
@@ -74,8 +80,9 @@ void HostLease::closed(std::uint64_t session) {
 void HostLease::fence_rose(std::int64_t fence) {
   const Lock lock(mutex_);
   if (!lease_ || lease_->term().value() >= fence) return;
-  why_not_ = fmt::format("no term for scope \"{}\": the lease of {} with term {} is lost, the fence stands at {}", scope_.name(), owner_,
-                         lease_->term().value(), fence);
+  why_not_ = fmt::format(
+      "no term for scope \"{}\": the lease of {} with term {} is lost, the fence stands at {}",
+      scope_.name(), owner_, lease_->term().value(), fence);
   lease_.reset();
   // Another leader has just taken over. Without this pause two hosts would take the lease from each
   // other endlessly.
@@ -90,7 +97,8 @@ conversation::TermSource::Standing HostLease::now() const {
     standing.scope = scope_;
     standing.term = lease_->term();
   } else if (lease_) {
-    standing.why_not = fmt::format("no term for scope \"{}\": the lease of {} was not renewed in time", scope_.name(), owner_);
+    standing.why_not = fmt::format(
+        "no term for scope \"{}\": the lease of {} was not renewed in time", scope_.name(), owner_);
   } else {
     standing.why_not = why_not_;
     standing.problem_code = problem_code_;
@@ -170,8 +178,9 @@ bool HostLease::answering(milliseconds ttl) const {
       present.push_back(opened.liveness);
     }
   }
-  return std::any_of(present.begin(), present.end(),
-                     [&](const auto& liveness) { return liveness->open() && liveness->silent_for() < ttl; });
+  return std::any_of(present.begin(), present.end(), [&](const auto& liveness) {
+    return liveness->open() && liveness->silent_for() < ttl;
+  });
 }
 
 std::optional<HostLease::Clock::time_point> HostLease::step() {
@@ -186,7 +195,8 @@ std::optional<HostLease::Clock::time_point> HostLease::step() {
     if (lease) {
       // Tried again as long as the lease lasts; after that there is nothing to give back.
       if (lease->still_held()) give_back(*lease);
-      lost(fmt::format("no term for scope \"{}\": the lease for {} is being taken", scope_.name(), owner_));
+      lost(fmt::format("no term for scope \"{}\": the lease for {} is being taken", scope_.name(),
+                       owner_));
     }
     return std::nullopt;
   }
@@ -203,9 +213,14 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
   }
   const auto pause = std::max(shortest_pause, ttl / 3);
   if (!answering(ttl)) {
-    if (lease->still_held()) return Clock::now() + std::min<Clock::duration>(ttl / 10, lease->held_until() - Lease::Clock::now());
-    lost(fmt::format("no term for scope \"{}\": {} did not answer for {} ms, and its lease has ended", scope_.name(), owner_, ttl.count()));
-    common_.log(fmt::format("lease of scope \"{}\" ended: {} does not answer", scope_.name(), owner_));
+    if (lease->still_held())
+      return Clock::now() +
+             std::min<Clock::duration>(ttl / 10, lease->held_until() - Lease::Clock::now());
+    lost(fmt::format(
+        "no term for scope \"{}\": {} did not answer for {} ms, and its lease has ended",
+        scope_.name(), owner_, ttl.count()));
+    common_.log(
+        fmt::format("lease of scope \"{}\" ended: {} does not answer", scope_.name(), owner_));
     return Clock::now() + pause;
   }
   try {
@@ -220,19 +235,23 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
   } catch (const LeaseLost&) {
     // A higher term has ended it, or it was not renewed in time.
     if (const auto fence = Info(common_.database).fence(scope_)) fence_rose(fence->term);
-    common_.log(fmt::format("lease of scope \"{}\" with term {} lost by {}", scope_.name(), lease->term().value(), owner_));
+    common_.log(fmt::format("lease of scope \"{}\" with term {} lost by {}", scope_.name(),
+                            lease->term().value(), owner_));
     const Lock lock(mutex_);
     if (lease_)
-      why_not_ =
-          fmt::format("no term for scope \"{}\": the lease of {} with term {} is lost", scope_.name(), owner_, lease->term().value());
+      why_not_ = fmt::format("no term for scope \"{}\": the lease of {} with term {} is lost",
+                             scope_.name(), owner_, lease->term().value());
     lease_.reset();
     return Clock::now();
   } catch (const std::exception& error) {
     // The database was not reached, or another request holds the lease's lock (TG006): there is
     // time until the lease ends.
-    if (lease->still_held()) return Clock::now() + std::clamp(ttl / 10, shortest_pause, longest_pause);
-    lost(fmt::format("no term for scope \"{}\": the lease of {} could not be renewed: {}", scope_.name(), owner_, error.what()));
-    common_.log(fmt::format("lease of scope \"{}\" not renewed for {}: {}", scope_.name(), owner_, error.what()));
+    if (lease->still_held())
+      return Clock::now() + std::clamp(ttl / 10, shortest_pause, longest_pause);
+    lost(fmt::format("no term for scope \"{}\": the lease of {} could not be renewed: {}",
+                     scope_.name(), owner_, error.what()));
+    common_.log(fmt::format("lease of scope \"{}\" not renewed for {}: {}", scope_.name(), owner_,
+                            error.what()));
     return Clock::now() + longest_pause;
   }
 }
@@ -256,14 +275,19 @@ std::optional<HostLease::Clock::time_point> HostLease::take() {
   };
   if (!answering(ttl)) return not_had(fmt::format("{} does not answer", owner_), ttl / 3);
   try {
-    auto result = origin_->take(ttl, force, std::max(milliseconds(0), std::chrono::ceil<milliseconds>(hold_off_until - Clock::now())));
-    if (const auto* not_this_time = std::get_if<LeaseOrigin::NotHad>(&result)) return not_had(not_this_time->why, not_this_time->pause);
+    auto result = origin_->take(
+        ttl, force,
+        std::max(milliseconds(0), std::chrono::ceil<milliseconds>(hold_off_until - Clock::now())));
+    if (const auto* not_this_time = std::get_if<LeaseOrigin::NotHad>(&result))
+      return not_had(not_this_time->why, not_this_time->pause);
     won(std::get<LeaseOrigin::Won>(std::move(result)));
     return Clock::now() + std::max(shortest_pause, ttl / 3);
   } catch (const Error& error) {
-    common_.log(fmt::format("lease of scope \"{}\" not taken for {}: {}", scope_.name(), owner_, error.what()));
+    common_.log(fmt::format("lease of scope \"{}\" not taken for {}: {}", scope_.name(), owner_,
+                            error.what()));
     const bool backwards = dynamic_cast<const StaleTerm*>(&error) != nullptr;
-    return not_had(fmt::format("the lease for {} cannot be taken: {}", owner_, error.what()), longest_pause, backwards ? "TG001" : "TG002");
+    return not_had(fmt::format("the lease for {} cannot be taken: {}", owner_, error.what()),
+                   longest_pause, backwards ? "TG001" : "TG002");
   }
 }
 
@@ -276,7 +300,8 @@ void HostLease::won(LeaseOrigin::Won won) {
     problem_code_ = "TG002";
   }
   common_.saw_fence(scope_.name(), term);
-  common_.log(fmt::format("lease of scope \"{}\" {} for {} with term {}", scope_.name(), won.how, owner_, term));
+  common_.log(fmt::format("lease of scope \"{}\" {} for {} with term {}", scope_.name(), won.how,
+                          owner_, term));
   origin_->noted();
 }
 
@@ -289,7 +314,8 @@ void HostLease::lost(std::string why) {
 void HostLease::give_back(const Lease& lease) {
   const std::string_view became = origin_->give_back(lease);
   if (!became.empty())
-    common_.log(fmt::format("lease of scope \"{}\" with term {} {} {}", scope_.name(), lease.term().value(), became, owner_));
+    common_.log(fmt::format("lease of scope \"{}\" with term {} {} {}", scope_.name(),
+                            lease.term().value(), became, owner_));
 }
 
 bool HostLease::give_back_now() {

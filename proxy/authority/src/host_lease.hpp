@@ -24,7 +24,8 @@
 
 namespace termgate::authority {
 
-class HostLease final : public conversation::TermSource, public std::enable_shared_from_this<HostLease> {
+class HostLease final : public conversation::TermSource,
+                        public std::enable_shared_from_this<HostLease> {
  public:
   using Clock = Workers::Clock;
 
@@ -42,7 +43,8 @@ class HostLease final : public conversation::TermSource, public std::enable_shar
   // Applies values that a reloaded rule may have changed.
   void set(std::chrono::milliseconds ttl, Takeover takeover);
 
-  void opened(std::uint64_t session, std::shared_ptr<PeerLiveness> liveness, std::function<void()> settled);
+  void opened(std::uint64_t session, std::shared_ptr<PeerLiveness> liveness,
+              std::function<void()> settled);
   void closed(std::uint64_t session);
   // The scope's fence is now `fence`. If that is above the lease's own term, another leader has the
   // scope, whatever the next renewal would return.

@@ -19,7 +19,9 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 std::string moment(std::int64_t since_1970_ms) {
-  return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:03} UTC", fmt::gmtime(static_cast<std::time_t>(since_1970_ms / 1000)), since_1970_ms % 1000);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:03} UTC",
+                     fmt::gmtime(static_cast<std::time_t>(since_1970_ms / 1000)),
+                     since_1970_ms % 1000);
 }
 
 bool live(const LeaseInfo& info) { return !info.released_at_ms && info.remaining_ms > 0; }
@@ -27,7 +29,10 @@ bool live(const LeaseInfo& info) { return !info.released_at_ms && info.remaining
 class OfDatabase final : public LeaseOrigin {
  public:
   OfDatabase(Database database, Scope scope, std::string owner, std::string reason)
-      : database_(std::move(database)), scope_(std::move(scope)), owner_(std::move(owner)), reason_(std::move(reason)) {}
+      : database_(std::move(database)),
+        scope_(std::move(scope)),
+        owner_(std::move(owner)),
+        reason_(std::move(reason)) {}
 
   std::variant<Won, NotHad> take(milliseconds ttl, bool force, milliseconds hold_off) override {
     const auto seen = Info(database_).lease(scope_);
@@ -43,11 +48,13 @@ class OfDatabase final : public LeaseOrigin {
     const bool anothers = seen && live(*seen);
     if (anothers) {
       if (!force)
-        return NotHad{fmt::format("its lease is held by {} until {}", seen->owner, moment(seen->expires_at_ms)),
+        return NotHad{fmt::format("its lease is held by {} until {}", seen->owner,
+                                  moment(seen->expires_at_ms)),
                       milliseconds(seen->remaining_ms + 1)};
       Operator(database_).force_release(scope_, "termgate proxy", reason_);
     }
-    if (hold_off.count() > 0) return NotHad{fmt::format("its lease was just taken from {}", owner_), hold_off};
+    if (hold_off.count() > 0)
+      return NotHad{fmt::format("its lease was just taken from {}", owner_), hold_off};
     LeaseOptions options;
     options.owner = owner_;
     if (auto lease = database_.try_acquire_lease(scope_, ttl, options)) {
@@ -61,7 +68,8 @@ class OfDatabase final : public LeaseOrigin {
   // which also changes renewed_at.
   Lease renew(const Lease& lease, milliseconds ttl) override {
     const auto before = Info(database_).lease(scope_);
-    if (before && before->owner == owner_ && before->term == lease.term().value() && before->renewed_at_ms != renewed_at_ms_)
+    if (before && before->owner == owner_ && before->term == lease.term().value() &&
+        before->renewed_at_ms != renewed_at_ms_)
       shared_until_ = Clock::now() + ttl;
     return database_.renew_lease(scope_, lease.term(), owner_, ttl);
   }
@@ -72,9 +80,11 @@ class OfDatabase final : public LeaseOrigin {
 
   std::string_view give_back(const Lease& lease) override {
     const auto seen = Info(database_).lease(scope_);
-    if (!seen || seen->owner != owner_ || seen->term != lease.term().value() || !live(*seen)) return {};
+    if (!seen || seen->owner != owner_ || seen->term != lease.term().value() || !live(*seen))
+      return {};
     // Another proxy of the same host renews it too, so this proxy alone must not give it back.
-    if (seen->renewed_at_ms != renewed_at_ms_ || Clock::now() < shared_until_) return "left to the other proxy of";
+    if (seen->renewed_at_ms != renewed_at_ms_ || Clock::now() < shared_until_)
+      return "left to the other proxy of";
     database_.release_lease(lease);
     return "given back by";
   }
@@ -90,8 +100,10 @@ class OfDatabase final : public LeaseOrigin {
 
 }  // namespace
 
-std::unique_ptr<LeaseOrigin> lease_of_database(Database database, Scope scope, std::string owner, std::string reason) {
-  return std::make_unique<OfDatabase>(std::move(database), std::move(scope), std::move(owner), std::move(reason));
+std::unique_ptr<LeaseOrigin> lease_of_database(Database database, Scope scope, std::string owner,
+                                               std::string reason) {
+  return std::make_unique<OfDatabase>(std::move(database), std::move(scope), std::move(owner),
+                                      std::move(reason));
 }
 
 }  // namespace termgate::authority

@@ -20,12 +20,18 @@ constexpr milliseconds look_again{250};  // a lock service does not notify of a 
 class OfSource final : public LeaseOrigin {
  public:
   OfSource(std::shared_ptr<LeaseSource> source, Database database, Scope scope, std::string owner)
-      : source_(std::move(source)), database_(std::move(database)), scope_(std::move(scope)), owner_(std::move(owner)) {}
+      : source_(std::move(source)),
+        database_(std::move(database)),
+        scope_(std::move(scope)),
+        owner_(std::move(owner)) {}
 
   std::variant<Won, NotHad> take(milliseconds ttl, bool, milliseconds hold_off) override {
-    if (hold_off.count() > 0) return NotHad{fmt::format("its lease was just taken from {}", owner_), hold_off};
-    const auto won = detail::elect_by_source(*source_, &database_, scope_, owner_, ttl, std::nullopt);
-    if (!won) return NotHad{fmt::format("its lease in {} is another owner's", source_->name()), look_again};
+    if (hold_off.count() > 0)
+      return NotHad{fmt::format("its lease was just taken from {}", owner_), hold_off};
+    const auto won =
+        detail::elect_by_source(*source_, &database_, scope_, owner_, ttl, std::nullopt);
+    if (!won)
+      return NotHad{fmt::format("its lease in {} is another owner's", source_->name()), look_again};
     held_ = won->lease;
     return Won{Lease(scope_, won->lease.term, owner_, ttl, won->until), "taken"};
   }
@@ -39,7 +45,8 @@ class OfSource final : public LeaseOrigin {
 
   std::string_view give_back(const Lease&) override {
     const auto held = std::exchange(held_, std::nullopt);
-    return held && source_->release(scope_, *held, owner_) ? std::string_view("given back by") : std::string_view();
+    return held && source_->release(scope_, *held, owner_) ? std::string_view("given back by")
+                                                           : std::string_view();
   }
 
  private:
@@ -52,8 +59,10 @@ class OfSource final : public LeaseOrigin {
 
 }  // namespace
 
-std::unique_ptr<LeaseOrigin> lease_of_source(std::shared_ptr<LeaseSource> source, Database database, Scope scope, std::string owner) {
-  return std::make_unique<OfSource>(std::move(source), std::move(database), std::move(scope), std::move(owner));
+std::unique_ptr<LeaseOrigin> lease_of_source(std::shared_ptr<LeaseSource> source, Database database,
+                                             Scope scope, std::string owner) {
+  return std::make_unique<OfSource>(std::move(source), std::move(database), std::move(scope),
+                                    std::move(owner));
 }
 
 }  // namespace termgate::authority

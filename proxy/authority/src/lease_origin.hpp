@@ -32,7 +32,8 @@ class LeaseOrigin {
   // Tries once. `force`: ends another owner's lease first. `hold_off`: another owner has just taken
   // the lease and keeps it at least this long. Throws Error if the origin fails, and StaleTerm for
   // a term that went backwards.
-  virtual std::variant<Won, NotHad> take(std::chrono::milliseconds ttl, bool force, std::chrono::milliseconds hold_off) = 0;
+  virtual std::variant<Won, NotHad> take(std::chrono::milliseconds ttl, bool force,
+                                         std::chrono::milliseconds hold_off) = 0;
   // Throws LeaseLost, or Error if the result is not known.
   virtual Lease renew(const Lease& lease, std::chrono::milliseconds ttl) = 0;
   // The lease that take() or renew() returned is now in use.
@@ -43,10 +44,12 @@ class LeaseOrigin {
 };
 
 // `reason`: why a release was forced, for the audit.
-std::unique_ptr<LeaseOrigin> lease_of_database(Database database, Scope scope, std::string owner, std::string reason);
+std::unique_ptr<LeaseOrigin> lease_of_database(Database database, Scope scope, std::string owner,
+                                               std::string reason);
 
 // A lock service cannot look a lease up, so `owner` must be unique to this process: processes
 // cannot share such a lease. Each term is sealed in `database` before it is returned.
-std::unique_ptr<LeaseOrigin> lease_of_source(std::shared_ptr<LeaseSource> source, Database database, Scope scope, std::string owner);
+std::unique_ptr<LeaseOrigin> lease_of_source(std::shared_ptr<LeaseSource> source, Database database,
+                                             Scope scope, std::string owner);
 
 }  // namespace termgate::authority

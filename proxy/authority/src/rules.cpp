@@ -44,15 +44,20 @@ bool glob(std::string_view pattern, std::string_view text) {
       return false;
     }
   }
-  return std::all_of(pattern.begin() + static_cast<std::ptrdiff_t>(p), pattern.end(), [](char character) { return character == '*'; });
+  return std::all_of(pattern.begin() + static_cast<std::ptrdiff_t>(p), pattern.end(),
+                     [](char character) { return character == '*'; });
 }
 
 bool any_of(const std::vector<std::string>& patterns, std::string_view text) {
-  return patterns.empty() || std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) { return glob(pattern, text); });
+  return patterns.empty() ||
+         std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return glob(pattern, text); });
 }
 
 std::string_view trim(std::string_view text) {
-  const auto blank = [](char character) { return character == ' ' || character == '\t' || character == '\r'; };
+  const auto blank = [](char character) {
+    return character == ' ' || character == '\t' || character == '\r';
+  };
   while (!text.empty() && blank(text.front())) text.remove_prefix(1);
   while (!text.empty() && blank(text.back())) text.remove_suffix(1);
   return text;
@@ -64,8 +69,10 @@ class Parser {
 
   Rules run() {
     if (text_.size() > rules_bytes_max)
-      throw WrongRules(fmt::format("{}: the file has {} bytes, at most {} are read", file_, text_.size(), rules_bytes_max));
-    if (text_.find('\0') != std::string_view::npos) throw WrongRules(fmt::format("{}: the file holds a NUL", file_));
+      throw WrongRules(fmt::format("{}: the file has {} bytes, at most {} are read", file_,
+                                   text_.size(), rules_bytes_max));
+    if (text_.find('\0') != std::string_view::npos)
+      throw WrongRules(fmt::format("{}: the file holds a NUL", file_));
     std::size_t at = 0;
     while (at < text_.size()) {
       ++line_;
@@ -79,13 +86,16 @@ class Parser {
 
  private:
   [[noreturn]] void fail(const std::string& why) const { fail(line_, why); }
-  [[noreturn]] void fail(std::size_t line, const std::string& why) const { throw WrongRules(fmt::format("{}:{}: {}", file_, line, why)); }
+  [[noreturn]] void fail(std::size_t line, const std::string& why) const {
+    throw WrongRules(fmt::format("{}:{}: {}", file_, line, why));
+  }
 
   void take(std::string_view line) {
     if (line.empty() || line.front() == '#' || line.front() == ';') return;
     if (line.front() == '[') {
       finish();
-      if (line.back() != ']' || !line.starts_with("[rule ")) fail("a section is written [rule NAME]");
+      if (line.back() != ']' || !line.starts_with("[rule "))
+        fail("a section is written [rule NAME]");
       const std::string name(trim(line.substr(6, line.size() - 7)));
       if (name.empty()) fail("the rule has no name: [rule NAME]");
       if (!names_.insert(name).second) fail(fmt::format("there is a rule \"{}\" already", name));
@@ -101,7 +111,8 @@ class Parser {
     if (!rule_) fail("this is before the first [rule NAME]");
     const std::string key(trim(line.substr(0, equals)));
     const std::string_view value = trim(line.substr(equals + 1));
-    if (!keys_.insert(key).second) fail(fmt::format("\"{}\" is given twice; a list has commas: {} = a, b", key, key));
+    if (!keys_.insert(key).second)
+      fail(fmt::format("\"{}\" is given twice; a list has commas: {} = a, b", key, key));
     if (value.empty()) fail(fmt::format("\"{}\" has no value", key));
     put(key, value);
   }
@@ -129,7 +140,8 @@ class Parser {
       term_ = term(value);
     } else if (key == "file") {
       path_ = one(value);
-      if (path_.front() != '/') fail("\"file\" is a path from / on: the proxy may run in another folder than you think");
+      if (path_.front() != '/')
+        fail("\"file\" is a path from / on: the proxy may run in another folder than you think");
     } else if (key == "lease") {
       lease_ = scope(value);
     } else if (key == "source") {
@@ -139,27 +151,34 @@ class Parser {
     } else if (key == "holder") {
       holder_ = holder(one(value));
     } else if (key == "takeover") {
-      takeover_ = choice<Takeover>(key, value, {{"wait", Takeover::wait}, {"newest", Takeover::newest}});
+      takeover_ =
+          choice<Takeover>(key, value, {{"wait", Takeover::wait}, {"newest", Takeover::newest}});
     } else if (key == "overridable") {
       rule.overridable = yes_or_no(key, value);
     } else if (key == "without-term") {
       using conversation::WithoutTerm;
-      rule.without_term = choice<WithoutTerm>(
-          key, value, {{"reject", WithoutTerm::reject}, {"read-only", WithoutTerm::read_only}, {"allow", WithoutTerm::allow}});
+      rule.without_term = choice<WithoutTerm>(key, value,
+                                              {{"reject", WithoutTerm::reject},
+                                               {"read-only", WithoutTerm::read_only},
+                                               {"allow", WithoutTerm::allow}});
     } else if (key == "enforce") {
-      rule.enforce =
-          choice<conversation::Enforce>(key, value, {{"on", conversation::Enforce::on}, {"observe", conversation::Enforce::observe}});
+      rule.enforce = choice<conversation::Enforce>(
+          key, value,
+          {{"on", conversation::Enforce::on}, {"observe", conversation::Enforce::observe}});
     } else if (key == "replication") {
       rule.replication = yes_or_no(key, value);
     } else if (key == "on-stale") {
       using conversation::OnStale;
-      rule.on_stale = choice<OnStale>(key, value, {{"disconnect", OnStale::disconnect}, {"error", OnStale::error}});
+      rule.on_stale = choice<OnStale>(
+          key, value, {{"disconnect", OnStale::disconnect}, {"error", OnStale::error}});
     } else if (key == "refuse") {
       rule.refuse = one(value);
     } else {
       fail(
-          fmt::format("there is no key \"{}\": listener, user, database, application, client; scope, term, file, lease, "
-                      "source, ttl, holder, takeover; overridable, without-term, enforce, replication, on-stale, refuse",
+          fmt::format("there is no key \"{}\": listener, user, database, application, client; "
+                      "scope, term, file, lease, "
+                      "source, ttl, holder, takeover; overridable, without-term, enforce, "
+                      "replication, on-stale, refuse",
                       key));
     }
   }
@@ -168,24 +187,31 @@ class Parser {
   void finish() {
     if (!rule_) return;
     const int sources = (scope_ ? 1 : 0) + (path_.empty() ? 0 : 1) + (lease_ ? 1 : 0);
-    if (sources > 1) fail(rule_->line, fmt::format("rule \"{}\" names more than one of scope, file and lease", rule_->name));
-    if (term_ && !scope_) fail(rule_->line, fmt::format("rule \"{}\" has a term and no scope", rule_->name));
+    if (sources > 1)
+      fail(rule_->line,
+           fmt::format("rule \"{}\" names more than one of scope, file and lease", rule_->name));
+    if (term_ && !scope_)
+      fail(rule_->line, fmt::format("rule \"{}\" has a term and no scope", rule_->name));
     if (scope_ && !term_ && !rule_->overridable) {
-      fail(rule_->line, fmt::format("rule \"{}\" has a scope and no term, so no session could write: give a term, or overridable = yes and "
+      fail(rule_->line, fmt::format("rule \"{}\" has a scope and no term, so no session could "
+                                    "write: give a term, or overridable = yes and "
                                     "let clients declare it",
                                     rule_->name));
     }
     if (!lease_ && (!url_.empty() || ttl_ || !holder_.empty() || takeover_))
-      fail(rule_->line, fmt::format("rule \"{}\": source, ttl, holder and takeover go with a lease", rule_->name));
+      fail(rule_->line, fmt::format("rule \"{}\": source, ttl, holder and takeover go with a lease",
+                                    rule_->name));
     if (!url_.empty() && takeover_ == Takeover::newest) {
-      fail(rule_->line,
-           fmt::format("rule \"{}\": takeover = newest is only for the database's own leases: a lock service ends nobody's lease",
-                       rule_->name));
+      fail(rule_->line, fmt::format("rule \"{}\": takeover = newest is only for the database's own "
+                                    "leases: a lock service ends nobody's lease",
+                                    rule_->name));
     }
     // The terms of a file are not a lease.
-    if (url_.starts_with("file:")) fail(rule_->line, fmt::format("rule \"{}\": for a file write file = PATH", rule_->name));
+    if (url_.starts_with("file:"))
+      fail(rule_->line, fmt::format("rule \"{}\": for a file write file = PATH", rule_->name));
     if (!rule_->refuse.empty() && sources > 0)
-      fail(rule_->line, fmt::format("rule \"{}\" refuses, so it has no scope, file or lease", rule_->name));
+      fail(rule_->line,
+           fmt::format("rule \"{}\" refuses, so it has no scope, file or lease", rule_->name));
     if (scope_) {
       rule_->source = FixedTerm{*scope_, term_};
     } else if (!path_.empty()) {
@@ -235,7 +261,8 @@ class Parser {
       if (at < text.size() && text[at] == '"') {
         value = quoted(text, at);
         while (at < text.size() && (text[at] == ' ' || text[at] == '\t')) ++at;
-        if (at < text.size() && text[at] != ',') fail("after a closing quote comes a comma or the end of the line");
+        if (at < text.size() && text[at] != ',')
+          fail("after a closing quote comes a comma or the end of the line");
       } else {
         const auto end = std::min(text.find(',', at), text.size());
         value = std::string(trim(text.substr(at, end - at)));
@@ -266,7 +293,8 @@ class Parser {
   Term term(std::string_view text) const {
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || number < 1 || number > Term::max_value) {
+    if (error != std::errc() || end != text.data() + text.size() || number < 1 ||
+        number > Term::max_value) {
       fail(fmt::format("\"{}\" is not a term: a whole number from 1 to {}", text, Term::max_value));
     }
     return Term(number);
@@ -276,11 +304,16 @@ class Parser {
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     const std::string_view unit = trim(text.substr(static_cast<std::size_t>(end - text.data())));
-    std::int64_t factor = unit == "ms" ? 1 : unit == "s" ? 1000 : unit == "min" ? 60'000 : unit == "h" ? 3'600'000 : 0;
+    std::int64_t factor = unit == "ms"    ? 1
+                          : unit == "s"   ? 1000
+                          : unit == "min" ? 60'000
+                          : unit == "h"   ? 3'600'000
+                                          : 0;
     if (error != std::errc() || factor == 0 || number < 1 || number > 86'400'000)
       fail(fmt::format("\"{}\" is not a duration: a whole number with ms, s, min or h", text));
     const milliseconds time(number * factor);
-    if (time < milliseconds(1000) || time > milliseconds(86'400'000)) fail("the ttl is from 1 s to 24 h");
+    if (time < milliseconds(1000) || time > milliseconds(86'400'000))
+      fail("the ttl is from 1 s to 24 h");
     return time;
   }
 
@@ -291,9 +324,12 @@ class Parser {
         continue;
       }
       const auto known = {"%client_host", "%user", "%database", "%application_name", "%listener"};
-      if (std::none_of(known.begin(), known.end(),
-                       [&](std::string_view name) { return std::string_view(pattern).substr(at).starts_with(name); })) {
-        fail("in \"holder\" a % begins %client_host, %user, %database, %application_name, %listener or %%");
+      if (std::none_of(known.begin(), known.end(), [&](std::string_view name) {
+            return std::string_view(pattern).substr(at).starts_with(name);
+          })) {
+        fail(
+            "in \"holder\" a % begins %client_host, %user, %database, %application_name, %listener "
+            "or %%");
       }
       ++at;
     }
@@ -301,7 +337,8 @@ class Parser {
   }
 
   template <class Choice>
-  Choice choice(const std::string& key, std::string_view value, std::initializer_list<std::pair<std::string_view, Choice>> choices) const {
+  Choice choice(const std::string& key, std::string_view value,
+                std::initializer_list<std::pair<std::string_view, Choice>> choices) const {
     std::string words;
     for (const auto& [word, meaning] : choices) {
       if (word == value) return meaning;
@@ -309,7 +346,9 @@ class Parser {
     }
     fail(fmt::format("\"{}\" is one of: {}", key, words));
   }
-  bool yes_or_no(const std::string& key, std::string_view value) const { return choice<bool>(key, value, {{"yes", true}, {"no", false}}); }
+  bool yes_or_no(const std::string& key, std::string_view value) const {
+    return choice<bool>(key, value, {{"yes", true}, {"no", false}});
+  }
 
   std::string_view text_;
   const std::string& file_;
@@ -327,31 +366,42 @@ class Parser {
 }  // namespace
 
 bool Rule::matches(const ConnectRequest& request) const {
-  return any_of(listeners, request.listener) && any_of(users, request.login.user) && any_of(databases, request.login.database) &&
+  return any_of(listeners, request.listener) && any_of(users, request.login.user) &&
+         any_of(databases, request.login.database) &&
          any_of(applications, request.login.application_name) &&
          (clients.empty() ||
-          std::any_of(clients.begin(), clients.end(), [&](const AddressRange& range) { return range.contains(request.client_host); }));
+          std::any_of(clients.begin(), clients.end(), [&](const AddressRange& range) {
+            return range.contains(request.client_host);
+          }));
 }
 
 const Rule* Rules::of(const ConnectRequest& request) const {
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Rule& rule) { return rule.matches(request); });
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Rule& rule) { return rule.matches(request); });
   return found == all.end() ? nullptr : &*found;
 }
 
-Rules parse_rules(std::string_view text, const std::string& file) { return Parser(text, file).run(); }
+Rules parse_rules(std::string_view text, const std::string& file) {
+  return Parser(text, file).run();
+}
 
 Rules read_rules(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw WrongRules(fmt::format("{}: the file of rules cannot be read: {}", path, std::strerror(errno)));
+  if (!in)
+    throw WrongRules(
+        fmt::format("{}: the file of rules cannot be read: {}", path, std::strerror(errno)));
   // Reads one byte more than is allowed, to detect a file that is too long.
   std::string text(rules_bytes_max + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) throw WrongRules(fmt::format("{}: the file of rules cannot be read: {}", path, std::strerror(errno)));
+  if (in.bad())
+    throw WrongRules(
+        fmt::format("{}: the file of rules cannot be read: {}", path, std::strerror(errno)));
   text.resize(static_cast<std::size_t>(in.gcount()));
   return parse_rules(text, path);
 }
 
-std::string holder_of(std::string_view pattern, const ConnectRequest& request, std::string_view machine) {
+std::string holder_of(std::string_view pattern, const ConnectRequest& request,
+                      std::string_view machine) {
   std::string host = request.client_host;
   if (const auto address = Address::parse(host)) {
     host = address->text();
@@ -359,16 +409,18 @@ std::string holder_of(std::string_view pattern, const ConnectRequest& request, s
   } else if (host == "local") {
     host += "@" + std::string(machine);
   }
-  const std::pair<std::string_view, std::string_view> names[] = {{"%client_host", host},
-                                                                 {"%user", request.login.user},
-                                                                 {"%database", request.login.database},
-                                                                 {"%application_name", request.login.application_name},
-                                                                 {"%listener", request.listener},
-                                                                 {"%%", "%"}};
+  const std::pair<std::string_view, std::string_view> names[] = {
+      {"%client_host", host},
+      {"%user", request.login.user},
+      {"%database", request.login.database},
+      {"%application_name", request.login.application_name},
+      {"%listener", request.listener},
+      {"%%", "%"}};
   std::string holder;
   for (std::size_t at = 0; at < pattern.size();) {
-    const auto found =
-        std::find_if(std::begin(names), std::end(names), [&](const auto& name) { return pattern.substr(at).starts_with(name.first); });
+    const auto found = std::find_if(std::begin(names), std::end(names), [&](const auto& name) {
+      return pattern.substr(at).starts_with(name.first);
+    });
     if (found == std::end(names)) {
       holder += pattern[at++];
     } else {

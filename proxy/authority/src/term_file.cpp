@@ -20,8 +20,9 @@ namespace {
 
 // Size, times and the inode, so that a rename over the file is seen even within one clock tick.
 std::string what_stat_says(const struct stat& file) {
-  return fmt::format("{}:{}:{}:{}.{}:{}.{}", file.st_dev, file.st_ino, file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec,
-                     file.st_ctim.tv_sec, file.st_ctim.tv_nsec);
+  return fmt::format("{}:{}:{}:{}.{}:{}.{}", file.st_dev, file.st_ino, file.st_size,
+                     file.st_mtim.tv_sec, file.st_mtim.tv_nsec, file.st_ctim.tv_sec,
+                     file.st_ctim.tv_nsec);
 }
 
 conversation::TermSource::Standing nothing(std::string why, const char* code) {
@@ -53,7 +54,8 @@ TermFile::TermFile(std::string path, std::shared_ptr<HighestTerms> highest)
 
 void TermFile::look() {
   struct stat file {};
-  const std::string says = stat(path_.c_str(), &file) == 0 ? what_stat_says(file) : fmt::format("error {}", errno);
+  const std::string says =
+      stat(path_.c_str(), &file) == 0 ? what_stat_says(file) : fmt::format("error {}", errno);
   if (says == seen_) return;
   // Recorded before the read, so that a change in between is seen by the next look.
   seen_ = says;
@@ -66,8 +68,10 @@ conversation::TermSource::Standing TermFile::read() {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return nothing(fmt::format("the file {} is not there", path_), "TG002");
-    return nothing(fmt::format("the file {} cannot be read: {}", path_, std::strerror(errno)), "TG005");
+    if (errno == ENOENT || errno == ENOTDIR)
+      return nothing(fmt::format("the file {} is not there", path_), "TG002");
+    return nothing(fmt::format("the file {} cannot be read: {}", path_, std::strerror(errno)),
+                   "TG005");
   }
   // Reads one byte more than is allowed, to detect a file that is too long.
   std::string text(bytes_max + 1, '\0');
@@ -78,18 +82,25 @@ conversation::TermSource::Standing TermFile::read() {
     if (got < 0) {
       const int error = errno;
       close(descriptor);
-      return nothing(fmt::format("the file {} cannot be read: {}", path_, std::strerror(error)), "TG005");
+      return nothing(fmt::format("the file {} cannot be read: {}", path_, std::strerror(error)),
+                     "TG005");
     }
     length += static_cast<std::size_t>(got);
     if (got == 0 || length == text.size()) break;
   }
   close(descriptor);
-  if (length > bytes_max) return nothing(fmt::format("the file {} is malformed: it has more than {} bytes", path_, bytes_max), "TG005");
+  if (length > bytes_max)
+    return nothing(
+        fmt::format("the file {} is malformed: it has more than {} bytes", path_, bytes_max),
+        "TG005");
   text.resize(length);
   auto declaration = read_declaration(text);
-  if (!declaration.problem.empty()) return nothing(fmt::format("the file {} is malformed: {}", path_, declaration.problem), "TG005");
+  if (!declaration.problem.empty())
+    return nothing(fmt::format("the file {} is malformed: {}", path_, declaration.problem),
+                   "TG005");
   const std::int64_t highest = highest_->saw(declaration.scope->name(), declaration.term->value());
-  if (declaration.term->value() < highest) return fell_back(*declaration.scope, *declaration.term, highest);
+  if (declaration.term->value() < highest)
+    return fell_back(*declaration.scope, *declaration.term, highest);
   Standing standing;
   standing.scope = std::move(declaration.scope);
   standing.term = declaration.term;
@@ -105,12 +116,15 @@ conversation::TermSource::Standing TermFile::now() const {
   if (!standing.term) return standing;
   // Another file may have shown a higher term since this one was read.
   const std::int64_t highest = highest_->of(standing.scope->name());
-  return standing.term->value() < highest ? fell_back(*standing.scope, *standing.term, highest) : standing;
+  return standing.term->value() < highest ? fell_back(*standing.scope, *standing.term, highest)
+                                          : standing;
 }
 
-conversation::TermSource::Standing TermFile::fell_back(const Scope& scope, Term term, std::int64_t highest) const {
+conversation::TermSource::Standing TermFile::fell_back(const Scope& scope, Term term,
+                                                       std::int64_t highest) const {
   return nothing(
-      fmt::format("stale term {} for scope \"{}\": the file {} fell back, {} was shown before", term.value(), scope.name(), path_, highest),
+      fmt::format("stale term {} for scope \"{}\": the file {} fell back, {} was shown before",
+                  term.value(), scope.name(), path_, highest),
       "TG001");
 }
 

@@ -27,9 +27,11 @@ namespace termgate::authority {
 using std::chrono::milliseconds;
 
 struct Watches::Entry {
-  Entry(std::string name, FenceBook::Events events) : book(std::make_shared<FenceBook>(std::move(name), scopes_max, std::move(events))) {}
+  Entry(std::string name, FenceBook::Events events)
+      : book(std::make_shared<FenceBook>(std::move(name), scopes_max, std::move(events))) {}
 
-  const std::shared_ptr<FenceBook> book;  // sessions share it, so a use count of 1 means that there is none
+  const std::shared_ptr<FenceBook>
+      book;  // sessions share it, so a use count of 1 means that there is none
   // Guarded by Watches::mutex_.
   bool busy = false;         // a worker handles it
   Clock::time_point next{};  // the earliest time for its next step
@@ -42,7 +44,8 @@ struct Watches::Entry {
   std::unique_ptr<detail::FenceFeed> feed;
 };
 
-Watches::Watches(Options options) : options_(std::move(options)), wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+Watches::Watches(Options options)
+    : options_(std::move(options)), wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wakeup_ < 0) throw Unavailable("no descriptor is left to watch databases with");
   thread_ = std::thread([this] { run(); });
 }
@@ -73,14 +76,17 @@ void Watches::begin(std::string owner) {
 std::shared_ptr<conversation::Fences> Watches::fences(const std::string& database) {
   const std::lock_guard lock(mutex_);
   auto& entry = entries_[database];
-  if (!entry) entry = std::make_shared<Entry>(database, FenceBook::Events{options_.rose, [this](FenceBook&) { wake(); }});
+  if (!entry)
+    entry = std::make_shared<Entry>(
+        database, FenceBook::Events{options_.rose, [this](FenceBook&) { wake(); }});
   entry->left = {};
   return entry->book;
 }
 
 std::int64_t Watches::watched() const {
   const std::lock_guard lock(mutex_);
-  return std::count_if(entries_.begin(), entries_.end(), [](const auto& one) { return one.second->book->watched(); });
+  return std::count_if(entries_.begin(), entries_.end(),
+                       [](const auto& one) { return one.second->book->watched(); });
 }
 
 std::int64_t Watches::failures() const {
@@ -120,7 +126,9 @@ void Watches::run() {
     }
     const auto left = until == Clock::time_point::max()
                           ? -1
-                          : std::clamp<std::int64_t>(std::chrono::ceil<milliseconds>(until - Clock::now()).count(), 0, look_pause.count());
+                          : std::clamp<std::int64_t>(
+                                std::chrono::ceil<milliseconds>(until - Clock::now()).count(), 0,
+                                look_pause.count());
     // Without the lock. Entries may be removed meanwhile; `of` keeps them alive.
     if (poll(watched.data(), watched.size(), static_cast<int>(left)) < 0) continue;
     std::uint64_t count = 0;
@@ -142,7 +150,8 @@ void Watches::look(Clock::time_point now) {
     // An entry without a watch is kept too, so that short sessions do not cause a new attempt each
     // time; but not without limit.
     if (!somebody && !entry->busy &&
-        (now - entry->left >= options_.idle_pause || (!entry->feed && entries_.size() > databases_known_max))) {
+        (now - entry->left >= options_.idle_pause ||
+         (!entry->feed && entries_.size() > databases_known_max))) {
       close(entry);
       at = entries_.erase(at);
     } else {
@@ -152,16 +161,21 @@ void Watches::look(Clock::time_point now) {
   if (!begun_) return;
   for (const auto& [name, entry] : entries_) {
     // Suspect scopes are read at once.
-    if (entry->busy || (now < entry->next && !(entry->feed && entry->book->has_suspects()))) continue;
+    if (entry->busy || (now < entry->next && !(entry->feed && entry->book->has_suspects())))
+      continue;
     if (!entry->feed) {
       if (!entry->book->wanted() || (open_ >= options_.databases_max && !make_room(now))) continue;
       entry->feed = detail::open_fence_feed(options_.url, options_.schema, name);
-      assert(open_ < options_.databases_max && "a feed is opened only where there is a place for it");
+      assert(open_ < options_.databases_max &&
+             "a feed is opened only where there is a place for it");
       ++open_;
       entry->reader = std::make_unique<FenceReader>(
           *entry->book,
-          FenceReader::Source{[feed = entry->feed.get()](const std::string& after, int limit) { return feed->fences(after, limit); },
-                              [feed = entry->feed.get()](const std::string& scope) { return feed->fence(scope); }},
+          FenceReader::Source{
+              [feed = entry->feed.get()](const std::string& after, int limit) {
+                return feed->fences(after, limit);
+              },
+              [feed = entry->feed.get()](const std::string& scope) { return feed->fence(scope); }},
           options_.schema, scopes_max, options_.pause);
     }
     entry->busy = true;
@@ -174,7 +188,9 @@ void Watches::look(Clock::time_point now) {
 bool Watches::make_room(Clock::time_point now) {
   std::shared_ptr<Entry> oldest;
   for (const auto& [name, entry] : entries_) {
-    if (!entry->busy && entry->feed && (!oldest || entry->book->requested_at() < oldest->book->requested_at())) oldest = entry;
+    if (!entry->busy && entry->feed &&
+        (!oldest || entry->book->requested_at() < oldest->book->requested_at()))
+      oldest = entry;
   }
   if (!oldest || now - oldest->book->requested_at() < options_.keep_pause) return false;
   close(oldest);
@@ -227,9 +243,13 @@ void Watches::step(const std::shared_ptr<Entry>& entry) {
     if (heard.connected_anew) {
       const std::string theirs = one.feed->owner();
       if (theirs.empty())
-        throw DatabaseError(fmt::format("there is no schema \"{}\": Termgate is not installed there", options_.schema), "3F000");
+        throw DatabaseError(
+            fmt::format("there is no schema \"{}\": Termgate is not installed there",
+                        options_.schema),
+            "3F000");
       if (!one.feed->owner_is_trusted(owner)) {
-        throw DatabaseError(fmt::format("its layer 1 belongs to role \"{}\", and the proxy reads only what belongs to a superuser, to its "
+        throw DatabaseError(fmt::format("its layer 1 belongs to role \"{}\", and the proxy reads "
+                                        "only what belongs to a superuser, to its "
                                         "own role, or to \"{}\", the owner of layer 1 in the "
                                         "database of --backend",
                                         theirs, owner),
@@ -239,8 +259,10 @@ void Watches::step(const std::shared_ptr<Entry>& entry) {
     one.reader->turn(heard);
   } catch (const std::exception& error) {
     obstacle = obstacle_of(error);
-    failed = fmt::format("cannot watch for fence changes of database \"{}\" (retrying), so nothing is refused from memory there: {}",
-                         one.book->name(), error.what());
+    failed = fmt::format(
+        "cannot watch for fence changes of database \"{}\" (retrying), so nothing is refused from "
+        "memory there: {}",
+        one.book->name(), error.what());
     hang_up(one);
   }
   {
@@ -254,7 +276,8 @@ void Watches::step(const std::shared_ptr<Entry>& entry) {
       one.next = one.reader->due();
       one.pause = retry_pause;
       if (reported_.erase(one.book->name()) > 0)
-        recovered = fmt::format("fence changes of database \"{}\" are watched again", one.book->name());
+        recovered =
+            fmt::format("fence changes of database \"{}\" are watched again", one.book->name());
     } else {
       --open_;
       ++failures_;

@@ -33,7 +33,8 @@ class Watches {
   static constexpr std::size_t databases_known_max = 1000;
   static constexpr int readers = 4;  // threads
   static constexpr std::chrono::milliseconds look_pause{1000};
-  static constexpr std::chrono::milliseconds retry_pause{1000};  // after a failure; doubled each time
+  static constexpr std::chrono::milliseconds retry_pause{
+      1000};  // after a failure; doubled each time
   static constexpr std::chrono::milliseconds retry_pause_max{60'000};
 
   struct Options {

@@ -62,33 +62,39 @@ std::string machine_name() {
 }
 
 std::vector<int> open_all(const http::HostPort& address) {
-  const std::string wanted = fmt::format("{}:{}", address.host.empty() ? "*" : address.host, address.port);
+  const std::string wanted =
+      fmt::format("{}:{}", address.host.empty() ? "*" : address.host, address.port);
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  const int failure =
-      getaddrinfo(address.host.empty() ? nullptr : address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-  if (failure != 0) throw std::runtime_error(fmt::format("cannot answer on UDP {}: {}", wanted, gai_strerror(failure)));
+  const int failure = getaddrinfo(address.host.empty() ? nullptr : address.host.c_str(),
+                                  std::to_string(address.port).c_str(), &hints, &found);
+  if (failure != 0)
+    throw std::runtime_error(
+        fmt::format("cannot answer on UDP {}: {}", wanted, gai_strerror(failure)));
   std::vector<int> all;
   int error = 0;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     const int descriptor = socket(one->ai_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (descriptor < 0) continue;
     const int yes = 1;
-    if (one->ai_family == AF_INET6) setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+    if (one->ai_family == AF_INET6)
+      setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
     if (bind(descriptor, one->ai_addr, one->ai_addrlen) == 0) {
       all.push_back(descriptor);
       continue;
     }
-    const bool absent = errno == EADDRNOTAVAIL && one->ai_family == AF_INET6 && address.host.empty();
+    const bool absent =
+        errno == EADDRNOTAVAIL && one->ai_family == AF_INET6 && address.host.empty();
     if (!absent) error = errno;
     close(descriptor);
   }
   freeaddrinfo(found);
   if (!all.empty() && error == 0) return all;
   for (const int descriptor : all) close(descriptor);
-  throw std::runtime_error(fmt::format("cannot answer on UDP {}: {}", wanted, error == 0 ? "no such address here" : std::strerror(error)));
+  throw std::runtime_error(fmt::format("cannot answer on UDP {}: {}", wanted,
+                                       error == 0 ? "no such address here" : std::strerror(error)));
 }
 
 }  // namespace
@@ -96,7 +102,10 @@ std::vector<int> open_all(const http::HostPort& address) {
 class Browser::Inside {
  public:
   Inside(const http::HostPort& address, std::vector<tds::BrowsedInstance> instances)
-      : instances_(std::move(instances)), name_(machine_name()), sockets_(open_all(address)), stop_(eventfd(0, EFD_CLOEXEC)) {
+      : instances_(std::move(instances)),
+        name_(machine_name()),
+        sockets_(open_all(address)),
+        stop_(eventfd(0, EFD_CLOEXEC)) {
     thread_ = std::thread([this] { run(); });
   }
   ~Inside() {
@@ -135,13 +144,16 @@ class Browser::Inside {
       std::array<char, tds::browser_request_bytes_max + 1> request{};
       sockaddr_storage from{};
       socklen_t size = sizeof from;
-      const ssize_t bytes = recvfrom(descriptor, request.data(), request.size(), 0, reinterpret_cast<sockaddr*>(&from), &size);
+      const ssize_t bytes = recvfrom(descriptor, request.data(), request.size(), 0,
+                                     reinterpret_cast<sockaddr*>(&from), &size);
       if (bytes < 0) return;
-      const std::string answer = tds::browser_answer({request.data(), static_cast<std::size_t>(bytes)}, name_, instances_);
+      const std::string answer =
+          tds::browser_answer({request.data(), static_cast<std::size_t>(bytes)}, name_, instances_);
       if (answer.empty()) continue;
       const http::Endpoint asking(reinterpret_cast<const sockaddr*>(&from), size);
       if (!allowance_.take(asking.host(), Clock::now())) continue;
-      [[maybe_unused]] const ssize_t sent = sendto(descriptor, answer.data(), answer.size(), 0, asking.address(), asking.size());
+      [[maybe_unused]] const ssize_t sent =
+          sendto(descriptor, answer.data(), answer.size(), 0, asking.address(), asking.size());
     }
   }
 

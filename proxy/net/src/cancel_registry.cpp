@@ -41,13 +41,16 @@ void CancelRegistry::remove(Ticket ticket) {
   pids_.erase(pid);
 }
 
-std::optional<CancelRegistry::Target> CancelRegistry::find(std::uint32_t pid, std::string_view key) const {
+std::optional<CancelRegistry::Target> CancelRegistry::find(std::uint32_t pid,
+                                                           std::string_view key) const {
   static constexpr std::array<char, client_key_bytes> nobodys{};
   const std::lock_guard lock(mutex_);
   const Entry* found = nullptr;
   const auto [first, end] = by_pid_.equal_range(pid);
   // An unknown process must cost a comparison too.
-  if (first == end) (void)same({nobodys.data(), std::min(key.size(), nobodys.size())}, key.substr(0, nobodys.size()));
+  if (first == end)
+    (void)same({nobodys.data(), std::min(key.size(), nobodys.size())},
+               key.substr(0, nobodys.size()));
   for (auto entry = first; entry != end; ++entry) {
     if (same(entry->second.client_key, key)) found = &entry->second;
   }

@@ -14,8 +14,8 @@
 
 namespace termgate::net {
 
-CancelTask::CancelTask(Worker& worker, const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings,
-                       std::function<void()> done)
+CancelTask::CancelTask(Worker& worker, const CancelRegistry::Target& target,
+                       std::shared_ptr<const Settings> settings, std::function<void()> done)
     : worker_(worker),
       target_(target),
       settings_(std::move(settings)),
@@ -23,7 +23,8 @@ CancelTask::CancelTask(Worker& worker, const CancelRegistry::Target& target, std
       deadline_(std::chrono::steady_clock::now() + settings_->options.cancel_timeout) {}
 
 void CancelTask::begin() {
-  const int descriptor = socket(target_.server.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int descriptor =
+      socket(target_.server.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return end();
   stream_.open(descriptor);
   http::tune(descriptor, target_.server.family(), settings_->options.keepalive);
@@ -48,8 +49,10 @@ void CancelTask::send_some() {
     std::size_t bytes = 0;
     switch (stream_.write(out_, bytes)) {
       case Stream::Io::done: out_.erase(0, bytes); break;
-      case Stream::Io::wait_write: return worker_.watch(stream_.descriptor(), this, EPOLLOUT, watched_);
-      case Stream::Io::wait_read: return worker_.watch(stream_.descriptor(), this, EPOLLIN, watched_);
+      case Stream::Io::wait_write:
+        return worker_.watch(stream_.descriptor(), this, EPOLLOUT, watched_);
+      case Stream::Io::wait_read:
+        return worker_.watch(stream_.descriptor(), this, EPOLLIN, watched_);
       default: return end();
     }
   }
@@ -64,7 +67,8 @@ void CancelTask::go_on() {
       pgwire::append_cancel_request(out_, target_.pid, target_.key);
       return send_some();
     case Stream::Io::wait_read: return worker_.watch(stream_.descriptor(), this, EPOLLIN, watched_);
-    case Stream::Io::wait_write: return worker_.watch(stream_.descriptor(), this, EPOLLOUT, watched_);
+    case Stream::Io::wait_write:
+      return worker_.watch(stream_.descriptor(), this, EPOLLOUT, watched_);
     default: return end();
   }
 }
@@ -85,7 +89,8 @@ void CancelTask::ready(std::uint32_t) {
       if (outcome == Stream::Io::wait_read) return;
       // Without TLS, those whom TLS keeps out could read the key.
       if (outcome != Stream::Io::done || answer != 'S' || !settings_->server_tls) return end();
-      SSL* ssl = tls_to_server(settings_->server_tls, worker_.shared().backend, target_.server_name, stream_.descriptor());
+      SSL* ssl = tls_to_server(settings_->server_tls, worker_.shared().backend, target_.server_name,
+                               stream_.descriptor());
       if (ssl == nullptr) return end();
       stream_.start_tls(ssl);
       stage_ = Stage::handshake;

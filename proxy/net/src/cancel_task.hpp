@@ -14,7 +14,8 @@ namespace termgate::net {
 
 class CancelTask final : public Pollable {
  public:
-  CancelTask(Worker& worker, const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings, std::function<void()> done);
+  CancelTask(Worker& worker, const CancelRegistry::Target& target,
+             std::shared_ptr<const Settings> settings, std::function<void()> done);
 
   void begin();
   void ready(std::uint32_t events) override;

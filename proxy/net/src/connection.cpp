@@ -36,23 +36,25 @@ using conversation::Instant;
 constexpr int reads_at_once = 4;
 // How long a client may take to read the last messages.
 constexpr std::chrono::seconds last_words_take{5};
-constexpr std::chrono::seconds farewell_takes{1};     // until a client has closed its side
-constexpr std::chrono::seconds greeting_in_drain{1};  // for clients that are still in their greeting when the proxy drains
+constexpr std::chrono::seconds farewell_takes{1};  // until a client has closed its side
+constexpr std::chrono::seconds greeting_in_drain{
+    1};  // for clients that are still in their greeting when the proxy drains
 constexpr std::string_view shutting_down = "the proxy is shutting down";
 constexpr char tls_handshake = 0x16;
 constexpr std::size_t secret_bytes = 32;
 
 bool begins_tls(Action::Kind kind) noexcept {
   return kind == Action::Kind::start_client_tls || kind == Action::Kind::start_server_tls ||
-         kind == Action::Kind::start_wrapped_client_tls || kind == Action::Kind::start_wrapped_server_tls;
+         kind == Action::Kind::start_wrapped_client_tls ||
+         kind == Action::Kind::start_wrapped_server_tls;
 }
 
 Instant clock_now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 
-Connection::Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const http::OpenListener& listener,
-                       std::shared_ptr<const Settings> settings)
+Connection::Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer,
+                       const http::OpenListener& listener, std::shared_ptr<const Settings> settings)
     : worker_(worker),
       id_(id),
       listener_(listener),
@@ -74,7 +76,9 @@ void Connection::begin() {
   http::tune(client_.stream.descriptor(), peer_.family(), settings_->options.keepalive);
   deadline_ = began_ + settings_->options.greeting_timeout;
   // A peer that is not trusted to send headers is handled as an ordinary client.
-  if (listener_.options.proxy_protocol && any_contains(settings_->options.proxy_protocol_from, peer_)) stage_ = Stage::proxy_header;
+  if (listener_.options.proxy_protocol &&
+      any_contains(settings_->options.proxy_protocol_from, peer_))
+    stage_ = Stage::proxy_header;
   watch(client_);
 }
 
@@ -105,7 +109,8 @@ void Connection::ready(End& end, std::uint32_t events) {
         if (error == 0) {
           server_connected();
         } else {
-          add_problem(fmt::format("{}: {}", (*addresses_)[address_ - 1].endpoint.text(), std::strerror(error)));
+          add_problem(fmt::format("{}: {}", (*addresses_)[address_ - 1].endpoint.text(),
+                                  std::strerror(error)));
           next_address();
         }
       } else if (end.handshaking) {
@@ -113,8 +118,10 @@ void Connection::ready(End& end, std::uint32_t events) {
       } else {
         // Under TLS a write may have to read first, and a read to write. Each remembers which event
         // it waits for.
-        if ((events & EPOLLOUT) != 0 || ((events & EPOLLIN) != 0 && end.write_reads)) end.blocked = end.write_reads = false;
-        if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 || ((events & EPOLLOUT) != 0 && end.read_writes)) {
+        if ((events & EPOLLOUT) != 0 || ((events & EPOLLIN) != 0 && end.write_reads))
+          end.blocked = end.write_reads = false;
+        if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 ||
+            ((events & EPOLLOUT) != 0 && end.read_writes)) {
           end.read_writes = false;
           if (wants(end)) {
             read_some(end);
@@ -162,7 +169,8 @@ void Connection::read_first_byte() {
   const ssize_t got = recv(client_.stream.descriptor(), &first, 1, MSG_PEEK);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return end("hung up before its greeting");
-  if (first == tls_handshake && speaks_tds() && !settings_->client_tls) return end("TDS 8.0 (Encrypt=strict) needs --client-tls-cert");
+  if (first == tls_handshake && speaks_tds() && !settings_->client_tls)
+    return end("TDS 8.0 (Encrypt=strict) needs --client-tls-cert");
   if (first == tls_handshake && settings_->client_tls) {
     SSL* ssl = tls_to_client(settings_->client_tls, client_.stream.descriptor());
     if (ssl == nullptr) return end("TLS: no memory");
@@ -177,22 +185,28 @@ void Connection::read_first_byte() {
   pump();
 }
 
-bool Connection::speaks_tds() const noexcept { return worker_.shared().backend.protocol == Backend::Protocol::tds; }
+bool Connection::speaks_tds() const noexcept {
+  return worker_.shared().backend.protocol == Backend::Protocol::tds;
+}
 
 void Connection::begin_session(bool encrypted) {
   stage_ = Stage::session;
   deadline_ = Instant::max();
   head_.resize(secret_bytes);
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(head_.data()), static_cast<int>(head_.size())) != 1) return end("no randomness");
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(head_.data()), static_cast<int>(head_.size())) !=
+      1)
+    return end("no randomness");
   if (speaks_tds()) {
-    session_ = std::make_unique<tds_session::TdsSession>(settings_->options.tds, tds_session::Peer{peer_.local(), encrypted, head_}, *this,
-                                                         clock_now());
+    session_ = std::make_unique<tds_session::TdsSession>(
+        settings_->options.tds, tds_session::Peer{peer_.local(), encrypted, head_}, *this,
+        clock_now());
   } else {
     pg_session::Peer peer;
     peer.local = peer_.local();
     peer.encrypted_already = encrypted;
     peer.cancel_key = head_;
-    session_ = std::make_unique<pg_session::Session>(settings_->options.session, std::move(peer), *this, clock_now());
+    session_ = std::make_unique<pg_session::Session>(settings_->options.session, std::move(peer),
+                                                     *this, clock_now());
   }
   if (worker_.draining()) session_->resume(conversation::Drain{}, clock_now());
 }
@@ -236,8 +250,10 @@ void Connection::step_handshake(End& end) {
     case Stream::Io::done:
       end.handshaking = false;
       if (stage_ == Stage::direct_tls) {
-        if (speaks_tds() && !alpn_is_tds(end.stream.ssl())) return this->end("direct TLS without ALPN tds/8.0");
-        if (!speaks_tds() && !alpn_is_postgresql(end.stream.ssl())) return this->end("direct TLS without ALPN postgresql");
+        if (speaks_tds() && !alpn_is_tds(end.stream.ssl()))
+          return this->end("direct TLS without ALPN tds/8.0");
+        if (!speaks_tds() && !alpn_is_postgresql(end.stream.ssl()))
+          return this->end("direct TLS without ALPN postgresql");
         begin_session(true);
         if (stage_ != Stage::session) return;
         return pump();
@@ -254,9 +270,12 @@ void Connection::step_handshake(End& end) {
       end.handshaking = false;
       worker_.counters().tls_failures.add();
       const std::string why = end.stream.why().empty() ? "the peer hung up" : end.stream.why();
-      worker_.shared().log.say_seldom(
-          end.client ? "tls/" + peer_.host() : "tls", LogLevel::warning, "tls_failed",
-          {{"connection", id_}, {"with", end.client ? "client" : "server"}, {"client", peer_.text()}, {"reason", why}});
+      worker_.shared().log.say_seldom(end.client ? "tls/" + peer_.host() : "tls", LogLevel::warning,
+                                      "tls_failed",
+                                      {{"connection", id_},
+                                       {"with", end.client ? "client" : "server"},
+                                       {"client", peer_.text()},
+                                       {"reason", why}});
       if (stage_ == Stage::direct_tls) return this->end("TLS handshake failed");
       return lost(end, "TLS: " + why);
     }
@@ -271,9 +290,11 @@ void Connection::lost(End& end, std::string_view why) {
   end.gone = true;
   end.handshaking = false;
   if (std::exchange(end.unheard, false)) deadline_ = Instant::max();
-  if (why_.empty()) why_ = fmt::format("{} {}", end.client ? "client" : "server", why.empty() ? "closed" : why);
+  if (why_.empty())
+    why_ = fmt::format("{} {}", end.client ? "client" : "server", why.empty() ? "closed" : why);
   if (end.client) session_->resume(conversation::ClientGone{}, clock_now());
-  else if (!why.empty() && end.stream.is_tls() && !server_spoke_ && session_->phase() == conversation::Conversation::Phase::login) {
+  else if (!why.empty() && end.stream.is_tls() && !server_spoke_ &&
+           session_->phase() == conversation::Conversation::Phase::login) {
     // A server that refuses our certificate reports that in TLS, below its protocol. Without this,
     // the client would only see a close.
     const std::string message = fmt::format("the server ended the login: {}", why);
@@ -300,7 +321,8 @@ void Connection::pump() {
     for (const Action& action : session_->take_actions()) actions_.push_back(action.kind);
     more = run_actions();
     // Some servers send no cancel key, so the phase shows that the client is admitted.
-    if (entry_ == Entry::admitted && stage_ == Stage::session && session_->phase() >= conversation::Conversation::Phase::idle &&
+    if (entry_ == Entry::admitted && stage_ == Stage::session &&
+        session_->phase() >= conversation::Conversation::Phase::idle &&
         session_->phase() != conversation::Conversation::Phase::closing)
       establish();
   }
@@ -333,12 +355,14 @@ void Connection::flush(End& end) {
             if (outcome == Stream::Io::failed) why = end.stream.why();
             if (outcome == Stream::Io::done) {
               server_spoke_ = true;
-              session_->resume(conversation::ServerBytes{std::string_view(worker_.buffer(), heard)}, clock_now());
+              session_->resume(conversation::ServerBytes{std::string_view(worker_.buffer(), heard)},
+                               clock_now());
             }
           }
           // A server that ends a session sends the reason before it closes, which may arrive after
           // it has stopped reading.
-          if (!end.client && !end.stream.is_tls() && session_->phase() >= conversation::Conversation::Phase::idle) {
+          if (!end.client && !end.stream.is_tls() &&
+              session_->phase() >= conversation::Conversation::Phase::idle) {
             end.unheard = true;
             deadline_ = std::min(deadline_, clock_now() + last_words_take);
             continue;
@@ -375,17 +399,21 @@ bool Connection::run_actions() {
 bool Connection::do_action(Action::Kind kind) {
   switch (kind) {
     case Action::Kind::start_client_tls: return session_->to_client().empty() && begin_tls(client_);
-    case Action::Kind::start_wrapped_client_tls: return session_->to_client().empty() && begin_tls(client_, true);
+    case Action::Kind::start_wrapped_client_tls:
+      return session_->to_client().empty() && begin_tls(client_, true);
     case Action::Kind::start_server_tls: return session_->to_server().empty() && begin_tls(server_);
-    case Action::Kind::start_wrapped_server_tls: return session_->to_server().empty() && begin_tls(server_, true);
+    case Action::Kind::start_wrapped_server_tls:
+      return session_->to_server().empty() && begin_tls(server_, true);
     case Action::Kind::admit: admit(); return true;
     case Action::Kind::connect_server: connect_server(); return true;
     case Action::Kind::registered:
       establish();
-      if (!ticket_ && server_.connected && !server_.gone) ticket_ = worker_.shared().cancels.add(target(), head_);
+      if (!ticket_ && server_.connected && !server_.gone)
+        ticket_ = worker_.shared().cancels.add(target(), head_);
       return true;
     case Action::Kind::cancel_server:
-      if (server_.connected && !session_->server_key().empty()) (void)worker_.cancel(target(), settings_, nullptr);
+      if (server_.connected && !session_->server_key().empty())
+        (void)worker_.cancel(target(), settings_, nullptr);
       return true;
     case Action::Kind::forward_cancel: return forward_cancel();
     case Action::Kind::raise: raise(); return true;
@@ -398,7 +426,8 @@ bool Connection::do_action(Action::Kind kind) {
       return true;
     case Action::Kind::close_client: {
       const bool client_waits = !session_->to_client().empty() && !client_.gone;
-      const bool server_waits = !session_->to_server().empty() && server_.connected && !server_.gone;
+      const bool server_waits =
+          !session_->to_server().empty() && server_.connected && !server_.gone;
       if (client_waits || server_waits) {
         deadline_ = std::min(deadline_, clock_now() + last_words_take);
         return false;
@@ -414,23 +443,26 @@ bool Connection::do_action(Action::Kind kind) {
 // Raises the fence on a connection of the proxy's own. The session continues when that has
 // succeeded or failed.
 void Connection::raise() {
-  worker_.shared().authority.raise(session_->raise_scope(), session_->raise_term(),
-                                   [worker = &worker_, id = id_](std::string_view code, std::string_view message) {
-                                     worker->post([worker, id, code = std::string(code), message = std::string(message)] {
-                                       Connection* connection = worker->find(id);
-                                       if (connection == nullptr || connection->stage_ != Stage::session) return;
-                                       connection->session_->resume(conversation::Raised{code, message}, clock_now());
-                                       connection->pump();
-                                     });
-                                   });
+  worker_.shared().authority.raise(
+      session_->raise_scope(), session_->raise_term(),
+      [worker = &worker_, id = id_](std::string_view code, std::string_view message) {
+        worker->post([worker, id, code = std::string(code), message = std::string(message)] {
+          Connection* connection = worker->find(id);
+          if (connection == nullptr || connection->stage_ != Stage::session) return;
+          connection->session_->resume(conversation::Raised{code, message}, clock_now());
+          connection->pump();
+        });
+      });
 }
 
 bool Connection::begin_tls(End& end, bool wrapped) {
   if (end.gone) return true;
   SSL* ssl = nullptr;
-  if (end.client && settings_->client_tls) ssl = tls_to_client(settings_->client_tls, end.stream.descriptor());
+  if (end.client && settings_->client_tls)
+    ssl = tls_to_client(settings_->client_tls, end.stream.descriptor());
   if (!end.client && settings_->server_tls)
-    ssl = tls_to_server(settings_->server_tls, worker_.shared().backend, (*addresses_)[address_ - 1].name, end.stream.descriptor());
+    ssl = tls_to_server(settings_->server_tls, worker_.shared().backend,
+                        (*addresses_)[address_ - 1].name, end.stream.descriptor());
   if (ssl == nullptr) {
     lost(end, "TLS: no context for it");
     return true;
@@ -481,9 +513,12 @@ void Connection::admit() {
         break;
       default: counters.refused_limit_connections.add(); break;
     }
-    shared.log.say_seldom(
-        std::string("limit/") + limit, LogLevel::warning, "limit_met",
-        {{"connection", id_}, {"client", peer_.text()}, {"limit", limit}, {"user", who.user}, {"database", who.database}});
+    shared.log.say_seldom(std::string("limit/") + limit, LogLevel::warning, "limit_met",
+                          {{"connection", id_},
+                           {"client", peer_.text()},
+                           {"limit", limit},
+                           {"user", who.user},
+                           {"database", who.database}});
     conversation::Admission refused;
     refused.refused_sqlstate = "53300";
     refused.refused_message = shared.limits.message(verdict);
@@ -584,7 +619,9 @@ void Connection::connect_server() {
 }
 
 // Collects one text for each address that was tried.
-void Connection::add_problem(const std::string& problem) { connect_problem_ += connect_problem_.empty() ? problem : "; " + problem; }
+void Connection::add_problem(const std::string& problem) {
+  connect_problem_ += connect_problem_.empty() ? problem : "; " + problem;
+}
 
 // Among several servers, the one that the proxy's own connection uses comes first. If the URL
 // restricts the kind of server, libpq has checked that, and no other server is used.
@@ -595,14 +632,16 @@ void Connection::use(Resolver::Addresses addresses) {
   const conversation::ServedBy served_by = worker_.shared().authority.served_by();
   const auto is_it = [&](const ServerAddress& address) {
     const Backend::Host& host = backend.hosts[address.host];
-    return (host.name.empty() ? host.address : host.name) == served_by.host && std::to_string(host.port) == served_by.port;
+    return (host.name.empty() ? host.address : host.name) == served_by.host &&
+           std::to_string(host.port) == served_by.port;
   };
   auto ordered = std::make_shared<std::vector<ServerAddress>>(*addresses_);
   const auto others = std::stable_partition(ordered->begin(), ordered->end(), is_it);
   if (backend.follows) {
     ordered->erase(others, ordered->end());
     if (ordered->empty() && connect_problem_.empty())
-      connect_problem_ = "the proxy's own connection has not found yet which server of --backend is the right one";
+      connect_problem_ =
+          "the proxy's own connection has not found yet which server of --backend is the right one";
   }
   addresses_ = std::move(ordered);
 }
@@ -625,19 +664,23 @@ void Connection::next_address() {
     if (address_ >= addresses_->size()) {
       deadline_ = Instant::max();
       worker_.counters().connect_failures.add();
-      const std::string why = connect_problem_.empty() ? "the server has no address" : connect_problem_;
-      worker_.shared().log.say_seldom("connect", LogLevel::error, "backend_unreachable", {{"connection", id_}, {"reason", why}});
+      const std::string why =
+          connect_problem_.empty() ? "the server has no address" : connect_problem_;
+      worker_.shared().log.say_seldom("connect", LogLevel::error, "backend_unreachable",
+                                      {{"connection", id_}, {"reason", why}});
       return lost(server_, why);
     }
     const ServerAddress& server = (*addresses_)[address_++];
-    const int descriptor = socket(server.endpoint.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const int descriptor =
+        socket(server.endpoint.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (descriptor < 0) {
       add_problem(fmt::format("{}: {}", server.endpoint.text(), std::strerror(errno)));
       continue;
     }
     server_.stream.open(descriptor);
     http::tune(descriptor, server.endpoint.family(), settings_->options.keepalive);
-    if (connect(descriptor, server.endpoint.address(), server.endpoint.size()) == 0) return server_connected();
+    if (connect(descriptor, server.endpoint.address(), server.endpoint.size()) == 0)
+      return server_connected();
     if (errno == EINPROGRESS) {
       connecting_ = Connecting::under_way;
       deadline_ = clock_now() + settings_->options.connect_timeout;
@@ -670,8 +713,8 @@ void Connection::forget_server() {
     server_.stream.close();
   }
   server_.watched = 0;
-  server_.connected = server_.handshaking = server_.blocked = server_.write_reads = server_.read_writes = server_.deaf = server_.unheard =
-      false;
+  server_.connected = server_.handshaking = server_.blocked = server_.write_reads =
+      server_.read_writes = server_.deaf = server_.unheard = false;
   server_.gone = true;
   server_spoke_ = false;
   connecting_ = Connecting::no;
@@ -679,7 +722,8 @@ void Connection::forget_server() {
 
 CancelRegistry::Target Connection::target() const {
   const ServerAddress& server = (*addresses_)[address_ - 1];
-  return {server.endpoint, server.name, server_.stream.is_tls(), session_->server_pid(), std::string(session_->server_key())};
+  return {server.endpoint, server.name, server_.stream.is_tls(), session_->server_pid(),
+          std::string(session_->server_key())};
 }
 
 // The client's connection stays open until the server has closed the one that carries the request.
@@ -713,7 +757,8 @@ bool Connection::forward_cancel() {
 bool Connection::wants(const End& end) const {
   if (end.gone || end.handshaking || !end.connected) return false;
   if (!actions_.empty() && begins_tls(actions_.front())) return false;
-  return end.client ? entry_ != Entry::established && session_->wants_client() : session_->wants_server();
+  return end.client ? entry_ != Entry::established && session_->wants_client()
+                    : session_->wants_server();
 }
 
 // Registers the events that matter now. While a session wants no bytes, its socket is not read: a
@@ -760,9 +805,11 @@ void Connection::look_at_clock(Instant now) {
       case Stage::session:
         if (connecting_ != Connecting::no) {
           deadline_ = Instant::max();
-          add_problem(fmt::format("{}: no answer within {} ms (--connect-timeout)",
-                                  (*addresses_)[address_ == 0 ? 0 : std::min(address_ - 1, addresses_->size() - 1)].endpoint.text(),
-                                  settings_->options.connect_timeout.count()));
+          add_problem(fmt::format(
+              "{}: no answer within {} ms (--connect-timeout)",
+              (*addresses_)[address_ == 0 ? 0 : std::min(address_ - 1, addresses_->size() - 1)]
+                  .endpoint.text(),
+              settings_->options.connect_timeout.count()));
           next_address();
           pump();
         } else if (server_.unheard && !server_.gone) {
@@ -793,9 +840,12 @@ void Connection::fences_rose(const Worker::Risen& risen) {
   // A session without a transaction looks up the highest fence when it begins one.
   using Phase = conversation::Conversation::Phase;
   const Phase phase = session_->phase();
-  if (phase != Phase::in_transaction && phase != Phase::active && !(phase == Phase::idle && ends_when_stale_)) return;
+  if (phase != Phase::in_transaction && phase != Phase::active &&
+      !(phase == Phase::idle && ends_when_stale_))
+    return;
   const auto now = clock_now();
-  for (const auto& [scope, fence] : ours->second) session_->resume(conversation::FenceSeen{scope, fence}, now);
+  for (const auto& [scope, fence] : ours->second)
+    session_->resume(conversation::FenceSeen{scope, fence}, now);
   pump();
 }
 
@@ -828,7 +878,8 @@ void Connection::cut(std::string_view sqlstate, std::string_view message) {
   pump();
 }
 
-void Connection::give_up(std::string_view sqlstate, std::string_view message, std::string_view why) {
+void Connection::give_up(std::string_view sqlstate, std::string_view message,
+                         std::string_view why) {
   if (stage_ == Stage::session) return cut(sqlstate, message);
   if (!client_.stream.is_tls() && !speaks_tds() && silent()) {
     std::string report;
@@ -841,7 +892,8 @@ void Connection::give_up(std::string_view sqlstate, std::string_view message, st
 
 Connection::Seen Connection::seen() const {
   if (!session_) return {};
-  return {session_->phase() == conversation::Conversation::Phase::in_transaction, !gate_.empty(), session_->memory_bytes()};
+  return {session_->phase() == conversation::Conversation::Phase::in_transaction, !gate_.empty(),
+          session_->memory_bytes()};
 }
 
 // --- conversation::SessionHost ---
@@ -858,7 +910,8 @@ std::int64_t Connection::highest_fence(std::string_view scope) const {
   const std::int64_t fence = known != nullptr ? known->highest(scope) : 0;
   // A term that was never checked must not cause a refusal, so it counts only where nothing is
   // refused.
-  return observed_ ? std::max(fence, worker_.shared().observed.highest(observed_key(scope))) : fence;
+  return observed_ ? std::max(fence, worker_.shared().observed.highest(observed_key(scope)))
+                   : fence;
 }
 
 void Connection::saw_fence(std::string_view scope, std::int64_t fence) {
@@ -879,10 +932,13 @@ void Connection::holds_gate(std::string_view scope) {
 }
 
 conversation::SeatOffer Connection::seat_offer() const {
-  return session_ ? worker_.shared().authority.seat_offer(session_->login().database) : conversation::SeatOffer();
+  return session_ ? worker_.shared().authority.seat_offer(session_->login().database)
+                  : conversation::SeatOffer();
 }
 
-void Connection::saw_term(std::string_view scope, std::int64_t term) { worker_.shared().observed.saw(observed_key(scope), term); }
+void Connection::saw_term(std::string_view scope, std::int64_t term) {
+  worker_.shared().observed.saw(observed_key(scope), term);
+}
 
 // NUL separates the two: neither a user's nor a database's name contains one.
 bool Connection::server_has_guard() const {
@@ -899,11 +955,15 @@ bool Connection::known_to_write(std::size_t text) const {
   return worker_.shared().writing_texts.contains(session_->login().database, text);
 }
 
-void Connection::saw_writing(std::size_t text) { worker_.shared().writing_texts.add(session_->login().database, text); }
+void Connection::saw_writing(std::size_t text) {
+  worker_.shared().writing_texts.add(session_->login().database, text);
+}
 
 statements::Cache& Connection::statements() { return worker_.statements(); }
 
-void Connection::happened(const conversation::Incident& incident) { worker_.happened(*this, incident); }
+void Connection::happened(const conversation::Incident& incident) {
+  worker_.happened(*this, incident);
+}
 
 // NUL separates the two: neither a scope nor a database's name contains one.
 std::string Connection::observed_key(std::string_view scope) const {
@@ -946,7 +1006,8 @@ void Connection::farewell() {
 void Connection::drain_farewell() {
   for (int i = 0; i < reads_at_once; ++i) {
     // Reads below TLS, because the content no longer matters.
-    const ssize_t got = recv(client_.stream.descriptor(), worker_.buffer(), Worker::buffer_bytes, MSG_DONTWAIT);
+    const ssize_t got =
+        recv(client_.stream.descriptor(), worker_.buffer(), Worker::buffer_bytes, MSG_DONTWAIT);
     if (got > 0) continue;
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     return end(why_);
@@ -963,12 +1024,14 @@ void Connection::end(std::string_view why) {
   if (liveness_) liveness_->over();
   if (!has_left) leave();
   worker_.counters().closed.add();
-  shared.log.say(entry_ >= Entry::established ? LogLevel::info : LogLevel::debug, "connection_closed",
-                 {{"connection", id_},
-                  {"client", peer_.text()},
-                  {"reason", why.empty() ? std::string_view("closed") : why},
-                  {"silent", was_silent},
-                  {"ms", std::chrono::duration_cast<std::chrono::milliseconds>(clock_now() - began_).count()}});
+  shared.log.say(
+      entry_ >= Entry::established ? LogLevel::info : LogLevel::debug, "connection_closed",
+      {{"connection", id_},
+       {"client", peer_.text()},
+       {"reason", why.empty() ? std::string_view("closed") : why},
+       {"silent", was_silent},
+       {"ms",
+        std::chrono::duration_cast<std::chrono::milliseconds>(clock_now() - began_).count()}});
   session_.reset();
   client_.stream.close();
   server_.stream.close();

@@ -22,8 +22,8 @@ namespace termgate::net {
 
 class Connection final : public conversation::SessionHost {
  public:
-  Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const http::OpenListener& listener,
-             std::shared_ptr<const Settings> settings);
+  Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer,
+             const http::OpenListener& listener, std::shared_ptr<const Settings> settings);
   ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -56,7 +56,9 @@ class Connection final : public conversation::SessionHost {
   Seen seen() const;
 
   // The login, once the client has sent it. nullptr: not yet, or no longer.
-  const conversation::LoginRequest* who() const noexcept { return session_ ? &session_->login() : nullptr; }
+  const conversation::LoginRequest* who() const noexcept {
+    return session_ ? &session_->login() : nullptr;
+  }
 
   // --- conversation::SessionHost ---
   std::int64_t highest_fence(std::string_view scope) const override;
@@ -159,7 +161,8 @@ class Connection final : public conversation::SessionHost {
   Endpoint peer_;
   std::size_t place_ = 0;
   const conversation::Instant began_;
-  conversation::Instant deadline_ = conversation::Instant::max();  // of the stage, or of a server connection under way
+  conversation::Instant deadline_ =
+      conversation::Instant::max();  // of the stage, or of a server connection under way
   Stage stage_ = Stage::first_byte;
   Entry entry_ = Entry::none;
   Connecting connecting_ = Connecting::no;
@@ -175,7 +178,7 @@ class Connection final : public conversation::SessionHost {
   End server_;
   std::unique_ptr<conversation::Conversation> session_;
   mutable std::shared_ptr<conversation::Fences> fences_;  // of the session's database, once needed
-  std::string gate_;                                      // the scope whose gate the session holds; empty: none
+  std::string gate_;  // the scope whose gate the session holds; empty: none
   std::deque<conversation::Action::Kind> actions_;
   std::string head_;  // a PROXY header; later the secret that cancel requests need
   std::optional<std::list<Connection*>::iterator> greeting_;

@@ -45,19 +45,22 @@ std::optional<std::string> decoded(std::string_view text) {
 std::optional<HttpAnswer> host_problem(std::string_view host, const HttpOptions& options) {
   const auto name = detail::host_name(host);
   if (!name && !host.empty()) return HttpAnswer{400, "the Host header is malformed\n"};
-  if (!name || !detail::host_is_served(*name, options.hosts)) return HttpAnswer{421, "this name is not served here (--http-host)\n"};
+  if (!name || !detail::host_is_served(*name, options.hosts))
+    return HttpAnswer{421, "this name is not served here (--http-host)\n"};
   return std::nullopt;
 }
 
 }  // namespace
 
-HttpAnswer answer_http(std::string_view method, std::string_view target, std::string_view host, const HttpOptions& options,
-                       const HttpQuestions& questions) {
+HttpAnswer answer_http(std::string_view method, std::string_view target, std::string_view host,
+                       const HttpOptions& options, const HttpQuestions& questions) {
   if (auto problem = host_problem(host, options)) return *problem;
   const auto question = target.find('?');
   const std::string_view path = target.substr(0, question);
-  const std::string_view query = question == std::string_view::npos ? std::string_view{} : target.substr(question + 1);
-  const bool known = path == "/healthz" || path == "/readyz" || path == "/metrics" || path == "/leader";
+  const std::string_view query =
+      question == std::string_view::npos ? std::string_view{} : target.substr(question + 1);
+  const bool known =
+      path == "/healthz" || path == "/readyz" || path == "/metrics" || path == "/leader";
   if (!known) return {404, "not found\n"};
   if (method != "GET" && method != "HEAD") return {405, "GET and HEAD only\n"};
   if (path == "/healthz") return {200, "ok\n"};
@@ -65,7 +68,8 @@ HttpAnswer answer_http(std::string_view method, std::string_view target, std::st
     const std::string obstacle = questions.obstacle();
     return obstacle.empty() ? HttpAnswer{200, "ok\n"} : HttpAnswer{503, obstacle + "\n"};
   }
-  if (path == "/metrics") return {200, questions.metrics(), "text/plain; version=0.0.4; charset=utf-8"};
+  if (path == "/metrics")
+    return {200, questions.metrics(), "text/plain; version=0.0.4; charset=utf-8"};
   std::string_view rest = query;
   std::optional<std::string> scope;
   while (!rest.empty()) {
@@ -86,7 +90,10 @@ HttpAnswer answer_http(std::string_view method, std::string_view target, std::st
 class HttpServer::Inside : public http::Handler {
  public:
   Inside(const HttpOptions& options, HttpQuestions questions, BlockingPool& blocking_pool)
-      : options_(options), questions_(std::move(questions)), blocking_pool_(blocking_pool), server_(server_options(options), *this) {
+      : options_(options),
+        questions_(std::move(questions)),
+        blocking_pool_(blocking_pool),
+        server_(server_options(options), *this) {
     server_.start();
   }
 
@@ -95,7 +102,8 @@ class HttpServer::Inside : public http::Handler {
   void request(http::Request request, http::Answer answer) override {
     // Answered here, so that it works even if every thread of the blocking pool waits for a name
     // server.
-    if (request.head.target == "/healthz" && request.head.method == "GET") return answer.reply(reply_of({200, "ok\n"}));
+    if (request.head.target == "/healthz" && request.head.method == "GET")
+      return answer.reply(reply_of({200, "ok\n"}));
     // The answer may block, and this loop has other requests to serve.
     auto owed = std::make_shared<http::Answer>(std::move(answer));
     blocking_pool_.run([this, owed, head = std::move(request.head)] {
@@ -110,7 +118,9 @@ class HttpServer::Inside : public http::Handler {
   std::string address() const { return server_.addresses().front(); }
 
  private:
-  static http::Reply reply_of(HttpAnswer answer) { return {answer.status, std::move(answer.body), answer.type}; }
+  static http::Reply reply_of(HttpAnswer answer) {
+    return {answer.status, std::move(answer.body), answer.type};
+  }
   static http::ServerOptions server_options(const HttpOptions& options) {
     http::ServerOptions given;
     http::ListenerOptions listener;
@@ -129,7 +139,8 @@ class HttpServer::Inside : public http::Handler {
   http::Server server_;
 };
 
-HttpServer::HttpServer(const HttpOptions& options, HttpQuestions questions, BlockingPool& blocking_pool)
+HttpServer::HttpServer(const HttpOptions& options, HttpQuestions questions,
+                       BlockingPool& blocking_pool)
     : inside_(std::make_unique<Inside>(options, std::move(questions), blocking_pool)) {}
 HttpServer::~HttpServer() = default;
 std::string HttpServer::address() const { return inside_->address(); }

@@ -29,8 +29,8 @@ struct HttpAnswer {
 };
 // `host`: the Host header, with or without a port. A name that is not ours gets 421, so that a
 // browser page whose DNS name was pointed here (DNS rebinding) learns nothing.
-HttpAnswer answer_http(std::string_view method, std::string_view target, std::string_view host, const HttpOptions& options,
-                       const HttpQuestions& questions);
+HttpAnswer answer_http(std::string_view method, std::string_view target, std::string_view host,
+                       const HttpOptions& options, const HttpQuestions& questions);
 
 class HttpServer {
  public:

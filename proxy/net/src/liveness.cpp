@@ -30,7 +30,8 @@ std::chrono::milliseconds SocketLiveness::silent_for() const {
   tcp_info info{};
   socklen_t size = sizeof info;
   // The peer of a Unix socket is on this machine.
-  if (getsockopt(descriptor_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::chrono::milliseconds(0);
+  if (getsockopt(descriptor_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+    return std::chrono::milliseconds(0);
   if (info.tcpi_state != TCP_ESTABLISHED) return std::chrono::hours(24 * 365);
   return std::chrono::milliseconds(std::min(info.tcpi_last_data_recv, info.tcpi_last_ack_recv));
 }
@@ -40,7 +41,8 @@ void SocketLiveness::ask_within(std::chrono::milliseconds bound) {
   if (descriptor_ < 0) return;
   // The first probe comes after a third of the bound, the next ones every second, because the
   // kernel counts in whole seconds.
-  const int idle = static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(bound.count() / 3000, 1, 3600));
+  const int idle =
+      static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(bound.count() / 3000, 1, 3600));
   const int interval = 1;
   const int count = 10;
   setsockopt(descriptor_, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);

@@ -44,8 +44,8 @@ std::size_t character(std::string_view text, std::size_t at) {
   const auto second = size > 1 ? static_cast<unsigned char>(text[at + 1]) : 0;
   // Refuses overlong forms, surrogates, code points beyond U+10FFFF, and C1 controls, which can
   // control terminals.
-  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) || (lead == 0xF0 && second < 0x90) ||
-      (lead == 0xF4 && second > 0x8F))
+  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
+      (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F))
     return 0;
   if (lead == 0xC2 && second < 0xA0) return 0;
   return size;
@@ -100,7 +100,8 @@ std::string statement_words(std::string_view sql) {
   text::Scanner scanner(sql, text::Dialect::postgresql);
   for (text::Token token; scanner.next(token);) {
     const bool begins = words.empty() && name.empty();
-    const bool plain = token.text.find('$') == std::string_view::npos && !text::has_high(token.text);
+    const bool plain =
+        token.text.find('$') == std::string_view::npos && !text::has_high(token.text);
     if (token.kind == Kind::blank && name.empty()) continue;
     if (token.kind == Kind::blank) {
       if (!add()) return words;
@@ -118,17 +119,20 @@ std::string statement_words(std::string_view sql) {
   return words;
 }
 
-std::string log_line(LogFormat format, LogLevel level, std::chrono::system_clock::time_point at, std::string_view event,
-                     std::initializer_list<LogField> fields) {
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(at.time_since_epoch()).count();
+std::string log_line(LogFormat format, LogLevel level, std::chrono::system_clock::time_point at,
+                     std::string_view event, std::initializer_list<LogField> fields) {
+  const auto ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(at.time_since_epoch()).count();
   const std::time_t seconds = ms / 1000;
   std::tm utc{};
   gmtime_r(&seconds, &utc);
-  const std::string moment = fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
-                                         utc.tm_hour, utc.tm_min, utc.tm_sec, ms % 1000);
+  const std::string moment =
+      fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1,
+                  utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, ms % 1000);
   const bool json = format == LogFormat::json;
   std::string line =
-      json ? fmt::format(R"({{"at":"{}","level":"{}","event":)", moment, name_of(level)) : fmt::format("{} {} ", moment, name_of(level));
+      json ? fmt::format(R"({{"at":"{}","level":"{}","event":)", moment, name_of(level))
+           : fmt::format("{} {} ", moment, name_of(level));
   if (json) append_quoted(line, event);
   else line += event;
   for (const LogField& field : fields) {
@@ -155,7 +159,8 @@ std::string log_line(LogFormat format, LogLevel level, std::chrono::system_clock
   return line;
 }
 
-Log::Log(int descriptor, LogFormat format, LogLevel level) : descriptor_(descriptor), format_(format), level_(level) {
+Log::Log(int descriptor, LogFormat format, LogLevel level)
+    : descriptor_(descriptor), format_(format), level_(level) {
   writer_ = std::thread([this] { write_all(); });
 }
 
@@ -170,7 +175,8 @@ Log::~Log() {
 
 void Log::say(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
   if (!wanted(level)) return;
-  const std::string line = log_line(format_, level, std::chrono::system_clock::now(), event, fields);
+  const std::string line =
+      log_line(format_, level, std::chrono::system_clock::now(), event, fields);
   {
     const std::lock_guard lock(mutex_);
     if (waiting_.size() + line.size() > waiting_bytes_max) {
@@ -178,7 +184,8 @@ void Log::say(LogLevel level, std::string_view event, std::initializer_list<LogF
       return;
     }
     if (dropped_ > 0) {
-      waiting_ += log_line(format_, LogLevel::warning, std::chrono::system_clock::now(), "log_lines_dropped", {{"lines", dropped_}});
+      waiting_ += log_line(format_, LogLevel::warning, std::chrono::system_clock::now(),
+                           "log_lines_dropped", {{"lines", dropped_}});
       dropped_ = 0;
     }
     waiting_ += line;
@@ -186,7 +193,8 @@ void Log::say(LogLevel level, std::string_view event, std::initializer_list<LogF
   changed_.notify_one();
 }
 
-bool Log::say_seldom(std::string_view subject, LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
+bool Log::say_seldom(std::string_view subject, LogLevel level, std::string_view event,
+                     std::initializer_list<LogField> fields) {
   if (!wanted(level)) return false;
   const auto now = std::chrono::steady_clock::now();
   {
@@ -220,13 +228,16 @@ void Log::write_all() {
         const std::lock_guard lock(mutex_);
         const auto now = std::chrono::steady_clock::now();
         if (!ending_) continue;
-        if (give_up == std::chrono::steady_clock::time_point::max()) give_up = now + std::chrono::seconds(5);
+        if (give_up == std::chrono::steady_clock::time_point::max())
+          give_up = now + std::chrono::seconds(5);
         if (now > give_up) return;
         continue;
       }
-      const ssize_t written = write(descriptor_, lines.data() + at, std::min<std::size_t>(lines.size() - at, 4096));
+      const ssize_t written =
+          write(descriptor_, lines.data() + at, std::min<std::size_t>(lines.size() - at, 4096));
       if (written > 0) at += static_cast<std::size_t>(written);
-      else if (errno != EINTR && errno != EAGAIN) break;  // the log has no reader any more, and there is nowhere to report that
+      else if (errno != EINTR && errno != EAGAIN)
+        break;  // the log has no reader any more, and there is nowhere to report that
     }
     lines.clear();
   }

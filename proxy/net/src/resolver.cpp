@@ -10,7 +10,8 @@ namespace termgate::net {
 namespace {
 
 std::optional<Endpoint> literal(const Backend::Host& host) {
-  return host.path.empty() ? Endpoint::numeric(host.address, host.port) : Endpoint::unix_socket(host.path);
+  return host.path.empty() ? Endpoint::numeric(host.address, host.port)
+                           : Endpoint::unix_socket(host.path);
 }
 
 }  // namespace
@@ -43,7 +44,8 @@ Resolver::Addresses Resolver::resolve(std::string& problem) {
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_ADDRCONFIG;
     addrinfo* found = nullptr;
-    const int failure = getaddrinfo(host.address.c_str(), std::to_string(host.port).c_str(), &hints, &found);
+    const int failure =
+        getaddrinfo(host.address.c_str(), std::to_string(host.port).c_str(), &hints, &found);
     if (failure != 0) {
       problem = fmt::format("no address for {}: {}", host.address, gai_strerror(failure));
       continue;

@@ -46,34 +46,44 @@ pg_session::Options::ServerTls server_tls_of(const Backend& backend) {
 std::shared_ptr<const Settings> settings_of(const Options& options) {
   auto settings = std::make_shared<Settings>();
   settings->options = options;
-  settings->client_tls = context_for_clients(options.client_tls, options.backend.protocol == Backend::Protocol::tds);
+  settings->client_tls =
+      context_for_clients(options.client_tls, options.backend.protocol == Backend::Protocol::tds);
   settings->server_tls = context_for_server(options.backend);
   pg_session::Options& session = settings->options.session;
   session.client_rules = pgwire::Rules::frontend(session.limits);
   session.client_tls = settings->client_tls != nullptr;
   // A certificate can be requested only under TLS, so a client that must show one needs TLS.
   session.client_tls_required =
-      options.client_tls.required || (!options.client_tls.client_ca.empty() && options.client_tls.client_certificate_required);
+      options.client_tls.required ||
+      (!options.client_tls.client_ca.empty() && options.client_tls.client_certificate_required);
   session.server_tls = server_tls_of(options.backend);
-  session.server_is_local =
-      std::all_of(options.backend.hosts.begin(), options.backend.hosts.end(), [](const auto& host) { return !host.path.empty(); });
+  session.server_is_local = std::all_of(options.backend.hosts.begin(), options.backend.hosts.end(),
+                                        [](const auto& host) { return !host.path.empty(); });
   tds_session::Options& tds = settings->options.tds;
   tds.client_tls = session.client_tls;
   tds.client_tls_required = session.client_tls_required;
   tds.schema = session.schema;
   tds.database = options.backend.database;
-  if (!options.backend.hosts.empty() && !is_address(options.backend.hosts[0].name)) tds.server_name = options.backend.hosts[0].name;
+  if (!options.backend.hosts.empty() && !is_address(options.backend.hosts[0].name))
+    tds.server_name = options.backend.hosts[0].name;
   tds.login_timeout = session.login_timeout;
   tds.idle_timeout = session.idle_timeout;
   tds.idle_in_transaction_timeout = session.idle_in_transaction_timeout;
   switch (session.server_tls) {
-    case pg_session::Options::ServerTls::disable: tds.server_tls = tds_session::Options::ServerTls::disable; break;
-    case pg_session::Options::ServerTls::prefer: tds.server_tls = tds_session::Options::ServerTls::prefer; break;
-    case pg_session::Options::ServerTls::require: tds.server_tls = tds_session::Options::ServerTls::require; break;
+    case pg_session::Options::ServerTls::disable:
+      tds.server_tls = tds_session::Options::ServerTls::disable;
+      break;
+    case pg_session::Options::ServerTls::prefer:
+      tds.server_tls = tds_session::Options::ServerTls::prefer;
+      break;
+    case pg_session::Options::ServerTls::require:
+      tds.server_tls = tds_session::Options::ServerTls::require;
+      break;
   }
   if (options.backend.tds_strict) tds.server_tls = tds_session::Options::ServerTls::strict;
   if (options.client_tls.required && !settings->client_tls)
-    throw std::runtime_error("TLS is required of clients, but there is no certificate (--client-tls-cert)");
+    throw std::runtime_error(
+        "TLS is required of clients, but there is no certificate (--client-tls-cert)");
   return settings;
 }
 
@@ -109,14 +119,17 @@ bool handshakes(SSL* ssl, const WaitFor& wait_for) {
 
 // Whether a server answers there. An SSLRequest gets one byte from any PostgreSQL, and leaves no
 // line in its log.
-bool answers(const ServerAddress& address, const Backend& backend, const TlsContext& tls, std::chrono::milliseconds patience) {
+bool answers(const ServerAddress& address, const Backend& backend, const TlsContext& tls,
+             std::chrono::milliseconds patience) {
   const Endpoint& server = address.endpoint;
   const Backend::Protocol protocol = backend.protocol;
   const int descriptor = socket(server.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return false;
   const auto until = std::chrono::steady_clock::now() + patience;
   auto wait_for = [&](short what) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+                          until - std::chrono::steady_clock::now())
+                          .count();
     pollfd one{descriptor, what, 0};
     return left > 0 && poll(&one, 1, static_cast<int>(left)) == 1;
   };
@@ -136,10 +149,13 @@ bool answers(const ServerAddress& address, const Backend& backend, const TlsCont
   }
   const std::string request = question_of(protocol);
   char answer = 0;
-  const bool heard = connected && send(descriptor, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size()) &&
+  const bool heard = connected &&
+                     send(descriptor, request.data(), request.size(), MSG_NOSIGNAL) ==
+                         static_cast<ssize_t>(request.size()) &&
                      wait_for(POLLIN) && recv(descriptor, &answer, 1, 0) == 1;
   close(descriptor);
-  if (protocol == Backend::Protocol::tds) return heard && answer == static_cast<char>(tds::packet::reply);
+  if (protocol == Backend::Protocol::tds)
+    return heard && answer == static_cast<char>(tds::packet::reply);
   return heard && (answer == 'S' || answer == 'N');
 }
 
@@ -151,9 +167,11 @@ std::vector<tds::BrowsedInstance> instances_of(const std::vector<http::OpenListe
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     getsockname(listener.descriptor, reinterpret_cast<sockaddr*>(&address), &size);
-    const tds::BrowsedInstance one{listener.options.name, Endpoint(reinterpret_cast<const sockaddr*>(&address), size).port()};
+    const tds::BrowsedInstance one{
+        listener.options.name, Endpoint(reinterpret_cast<const sockaddr*>(&address), size).port()};
     // A listener has one socket for each address of its host, all with the same port.
-    const bool known = std::any_of(instances.begin(), instances.end(), [&](const auto& other) { return other.name == one.name; });
+    const bool known = std::any_of(instances.begin(), instances.end(),
+                                   [&](const auto& other) { return other.name == one.name; });
     if (!known) instances.push_back(one);
   }
   return instances;
@@ -170,12 +188,15 @@ sigset_t our_signals() {
 
 class Server::Inside {
  public:
-  Inside(const Options& options, conversation::Authority& authority, Log& log) : shared(options, authority, log) {
+  Inside(const Options& options, conversation::Authority& authority, Log& log)
+      : shared(options, authority, log) {
     shared.set(settings_of(options));
-    const unsigned threads = options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+    const unsigned threads =
+        options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
     try {
       for (const ListenerOptions& listener : options.listeners) {
-        for (http::OpenListener& open : http::open_listener(listener, options.reuse_port, options.unix_mode))
+        for (http::OpenListener& open :
+             http::open_listener(listener, options.reuse_port, options.unix_mode))
           shared.listeners.push_back(std::move(open));
       }
       if (options.browser) browser.emplace(*options.browser, instances_of(shared.listeners));
@@ -251,8 +272,10 @@ class Server::Inside {
     if (!addresses) addresses = shared.resolver.resolve(problem);
     const auto until = now + probe_takes;
     probed = std::any_of(addresses->begin(), addresses->end(), [&](const ServerAddress& address) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-      return left.count() > 0 && answers(address, shared.backend, shared.settings()->server_tls, left);
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+          until - std::chrono::steady_clock::now());
+      return left.count() > 0 &&
+             answers(address, shared.backend, shared.settings()->server_tls, left);
     });
     probed_at = std::chrono::steady_clock::now();
     return probed;
@@ -275,23 +298,30 @@ Server::Server(const Options& options, conversation::Authority& authority, Log& 
 Server::~Server() = default;
 
 HttpQuestions Server::Inside::questions(const std::string& version) {
-  return {[this] { return obstacle(); }, [this, version] { return metrics_text(counters, gauges(), version); },
-          [this](std::string_view scope) { return !shared.draining && shared.authority.leads(scope); }};
+  return {
+      [this] { return obstacle(); },
+      [this, version] { return metrics_text(counters, gauges(), version); },
+      [this](std::string_view scope) { return !shared.draining && shared.authority.leads(scope); }};
 }
 
 void Server::serve_http(const HttpOptions& options) {
-  inside_->http.emplace(options, inside_->questions(options.version), inside_->shared.blocking_pool);
+  inside_->http.emplace(options, inside_->questions(options.version),
+                        inside_->shared.blocking_pool);
 }
 
-std::optional<HttpReply> Server::answer(std::string_view method, std::string_view target, std::string_view host,
-                                        const HttpOptions& options) {
+std::optional<HttpReply> Server::answer(std::string_view method, std::string_view target,
+                                        std::string_view host, const HttpOptions& options) {
   const std::string_view path = target.substr(0, target.find('?'));
-  if (path != "/healthz" && path != "/readyz" && path != "/metrics" && path != "/leader") return std::nullopt;
-  HttpAnswer answer = answer_http(method, target, host, options, inside_->questions(options.version));
+  if (path != "/healthz" && path != "/readyz" && path != "/metrics" && path != "/leader")
+    return std::nullopt;
+  HttpAnswer answer =
+      answer_http(method, target, host, options, inside_->questions(options.version));
   return HttpReply{answer.status, std::move(answer.body), answer.type};
 }
 
-void Server::needs_restart(std::size_t options) { inside_->shared.needs_restart = static_cast<std::int64_t>(options); }
+void Server::needs_restart(std::size_t options) {
+  inside_->shared.needs_restart = static_cast<std::int64_t>(options);
+}
 
 void Server::start() {
   for (const auto& worker : inside_->shared.workers) worker->start();
@@ -299,7 +329,8 @@ void Server::start() {
 
 void Server::drain() {
   if (inside_->shared.draining.exchange(true)) return;
-  const auto cut_at = std::chrono::steady_clock::now() + inside_->shared.settings()->options.drain_timeout;
+  const auto cut_at =
+      std::chrono::steady_clock::now() + inside_->shared.settings()->options.drain_timeout;
   for (const auto& worker : inside_->shared.workers) worker->drain(cut_at);
 }
 
@@ -328,11 +359,14 @@ std::string Server::reload(const Options& options, const std::function<std::stri
 
 std::vector<std::string> Server::addresses() const {
   std::vector<std::string> all;
-  for (const http::OpenListener& listener : inside_->shared.listeners) all.push_back(listener.address);
+  for (const http::OpenListener& listener : inside_->shared.listeners)
+    all.push_back(listener.address);
   return all;
 }
 
-std::string Server::browser_address() const { return inside_->browser ? inside_->browser->address() : ""; }
+std::string Server::browser_address() const {
+  return inside_->browser ? inside_->browser->address() : "";
+}
 std::string Server::http_address() const { return inside_->http ? inside_->http->address() : ""; }
 
 void take_signals() {

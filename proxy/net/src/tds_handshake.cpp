@@ -22,8 +22,12 @@ bool would_block() noexcept { return errno == EAGAIN || errno == EWOULDBLOCK || 
 }  // namespace
 
 struct TdsHandshake::Callbacks {
-  static TdsHandshake* of(BIO* bio) noexcept { return static_cast<TdsHandshake*>(BIO_get_data(bio)); }
-  static int write(BIO* bio, const char* from, int bytes) { return of(bio)->write(bio, from, bytes); }
+  static TdsHandshake* of(BIO* bio) noexcept {
+    return static_cast<TdsHandshake*>(BIO_get_data(bio));
+  }
+  static int write(BIO* bio, const char* from, int bytes) {
+    return of(bio)->write(bio, from, bytes);
+  }
   static int read(BIO* bio, char* into, int bytes) { return of(bio)->read(bio, into, bytes); }
   static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
 
@@ -70,8 +74,10 @@ int TdsHandshake::read(BIO* bio, char* into, int bytes) noexcept {
     held_ += static_cast<std::size_t>(got);
     if (held_ < head_.size()) continue;
     held_ = 0;
-    const std::size_t length = static_cast<std::size_t>(static_cast<unsigned char>(head_[2])) << 8 | static_cast<unsigned char>(head_[3]);
-    if (static_cast<std::uint8_t>(head_[0]) != tds::packet::prelogin || length < tds::packet_header_bytes) {
+    const std::size_t length = static_cast<std::size_t>(static_cast<unsigned char>(head_[2])) << 8 |
+                               static_cast<unsigned char>(head_[3]);
+    if (static_cast<std::uint8_t>(head_[0]) != tds::packet::prelogin ||
+        length < tds::packet_header_bytes) {
       errno = EPROTO;
       return -1;
     }
@@ -96,7 +102,8 @@ int TdsHandshake::write(BIO* bio, const char* from, int bytes) noexcept {
     return -1;
   }
   try {
-    tds::append_message(unsent_, tds::packet::prelogin, {from, static_cast<std::size_t>(bytes)}, packet_bytes);
+    tds::append_message(unsent_, tds::packet::prelogin, {from, static_cast<std::size_t>(bytes)},
+                        packet_bytes);
   } catch (const std::bad_alloc&) {
     errno = ENOMEM;
     return -1;

@@ -24,7 +24,8 @@ bool is_address(const std::string& name);
 
 // The TLS state of one connection to the server. `server_name`: the name that the certificate must
 // have, if the mode checks that.
-SSL* tls_to_server(const TlsContext& context, const Backend& backend, const std::string& server_name, int descriptor);
+SSL* tls_to_server(const TlsContext& context, const Backend& backend,
+                   const std::string& server_name, int descriptor);
 
 // Whether the client requested PostgreSQL by ALPN. Direct TLS requires that, so that a browser
 // directed here is not taken for a client.

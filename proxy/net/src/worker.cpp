@@ -34,12 +34,15 @@ constexpr std::chrono::seconds cut_takes{2};  // for the last messages of sessio
 
 // For a client that cannot be served: sends what fits into its socket's empty buffer, and closes.
 constexpr std::string_view greeting_limit_met =
-    "too many connections without a start-up message: the proxy's limit was reached (--max-greeting)";
+    "too many connections without a start-up message: the proxy's limit was reached "
+    "(--max-greeting)";
 
-void turn_away(int descriptor, Backend::Protocol protocol, std::string_view sqlstate, std::string_view message) {
+void turn_away(int descriptor, Backend::Protocol protocol, std::string_view sqlstate,
+               std::string_view message) {
   std::string report;
   // A TDS client that has not sent LOGIN7 yet understands no error: its connection is just closed.
-  if (protocol == Backend::Protocol::postgresql) pgwire::append_error_response(report, pgwire::report("FATAL", sqlstate, message));
+  if (protocol == Backend::Protocol::postgresql)
+    pgwire::append_error_response(report, pgwire::report("FATAL", sqlstate, message));
   (void)send(descriptor, report.data(), report.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   shutdown(descriptor, SHUT_WR);
   // Reads what the client has sent already, because unread bytes would turn the close into a reset
@@ -53,9 +56,12 @@ void turn_away(int descriptor, Backend::Protocol protocol, std::string_view sqls
 int accept_one(const http::OpenListener& listener, Endpoint& peer) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  const int descriptor = accept4(listener.descriptor, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  const int descriptor = accept4(listener.descriptor, reinterpret_cast<sockaddr*>(&address), &size,
+                                 SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (descriptor >= 0)
-    peer = address.ss_family == AF_UNIX ? *Endpoint::unix_socket("") : Endpoint(reinterpret_cast<const sockaddr*>(&address), size);
+    peer = address.ss_family == AF_UNIX
+               ? *Endpoint::unix_socket("")
+               : Endpoint(reinterpret_cast<const sockaddr*>(&address), size);
   return descriptor;
 }
 
@@ -178,7 +184,8 @@ void Worker::drain(conversation::Instant cut_at) {
   });
 }
 
-void Worker::hand_over(int descriptor, const Endpoint& peer, const http::OpenListener* listener, bool room_is_here) {
+void Worker::hand_over(int descriptor, const Endpoint& peer, const http::OpenListener* listener,
+                       bool room_is_here) {
   load_.fetch_add(1, std::memory_order_relaxed);
   post([this, descriptor, peer, listener, room_is_here] {
     load_.fetch_sub(1, std::memory_order_relaxed);
@@ -195,7 +202,8 @@ void Worker::watch(int descriptor, Pollable* who, std::uint32_t wanted, std::uin
   event.data.ptr = who;
   const int operation = current == 0 ? EPOLL_CTL_ADD : wanted == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
   if (epoll_ctl(epoll_, operation, descriptor, &event) != 0 && operation != EPOLL_CTL_DEL)
-    shared_.log.say_seldom("epoll_ctl", LogLevel::error, "epoll_ctl_failed", {{"reason", std::strerror(errno)}});
+    shared_.log.say_seldom("epoll_ctl", LogLevel::error, "epoll_ctl_failed",
+                           {{"reason", std::strerror(errno)}});
   current = wanted;
 }
 
@@ -209,7 +217,8 @@ Connection* Worker::find(std::uint64_t id) {
 void Worker::bury(Connection& connection) {
   by_id_.erase(connection.id());
   const std::size_t at = connection.place();
-  assert(at < connections_.size() && connections_[at].get() == &connection && "a connection knows its place");
+  assert(at < connections_.size() && connections_[at].get() == &connection &&
+         "a connection knows its place");
   buried_.push_back(std::move(connections_[at]));
   if (at + 1 != connections_.size()) {
     connections_[at] = std::move(connections_.back());
@@ -224,21 +233,26 @@ void Worker::bury(Connection& connection) {
   session_bytes_.store(0, std::memory_order_relaxed);
 }
 
-bool Worker::cancel(const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings, std::function<void()> done) {
-  if (shared_.cancels_under_way.fetch_add(1) >= static_cast<std::int64_t>(settings->options.limits.cancels)) {
+bool Worker::cancel(const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings,
+                    std::function<void()> done) {
+  if (shared_.cancels_under_way.fetch_add(1) >=
+      static_cast<std::int64_t>(settings->options.limits.cancels)) {
     --shared_.cancels_under_way;
     counters_->cancels_over_limit.add();
-    shared_.log.say_seldom("cancels", LogLevel::warning, "cancel_dropped", {{"limit", "--max-cancels"}});
+    shared_.log.say_seldom("cancels", LogLevel::warning, "cancel_dropped",
+                           {{"limit", "--max-cancels"}});
     return false;
   }
   counters_->cancels.add();
-  tasks_.push_back(std::make_unique<CancelTask>(*this, target, std::move(settings), std::move(done)));
+  tasks_.push_back(
+      std::make_unique<CancelTask>(*this, target, std::move(settings), std::move(done)));
   tasks_.back()->begin();
   return true;
 }
 
 void Worker::bury(CancelTask& task) {
-  const auto found = std::find_if(tasks_.begin(), tasks_.end(), [&](const auto& one) { return one.get() == &task; });
+  const auto found = std::find_if(tasks_.begin(), tasks_.end(),
+                                  [&](const auto& one) { return one.get() == &task; });
   if (found == tasks_.end()) return;
   --shared_.cancels_under_way;
   buried_tasks_.push_back(std::move(*found));
@@ -251,7 +265,9 @@ void Worker::happened(const Connection& connection, const conversation::Incident
   counters_->note(incident);
   const conversation::LoginRequest* known = connection.who();
   const conversation::LoginRequest who =
-      known != nullptr && incident.kind != Kind::transaction && incident.kind != Kind::fenced ? *known : conversation::LoginRequest();
+      known != nullptr && incident.kind != Kind::transaction && incident.kind != Kind::fenced
+          ? *known
+          : conversation::LoginRequest();
   const auto id = connection.id();
   const auto client = [&] { return connection.peer().text(); };
   switch (incident.kind) {
@@ -260,7 +276,8 @@ void Worker::happened(const Connection& connection, const conversation::Incident
     case Kind::refused:
     case Kind::would_refuse:
       // The client chooses its application name, so that is not part of the subject.
-      shared_.log.say_seldom(fmt::format("{}/{}/{}", incident.code, incident.scope, who.user), LogLevel::warning,
+      shared_.log.say_seldom(fmt::format("{}/{}/{}", incident.code, incident.scope, who.user),
+                             LogLevel::warning,
                              incident.kind == Kind::refused ? "refused" : "would_refuse",
                              {{"connection", id},
                               {"code", incident.code},
@@ -285,18 +302,20 @@ void Worker::happened(const Connection& connection, const conversation::Incident
                        {"application_name", who.application_name}});
       break;
     case Kind::login_refused:
-      shared_.log.say_seldom(fmt::format("login/{}/{}/{}", connection.peer().host(), who.user, incident.code), LogLevel::warning,
-                             "login_refused",
-                             {{"connection", id},
-                              {"client", client()},
-                              {"user", who.user},
-                              {"database", who.database},
-                              {"application_name", who.application_name},
-                              {"code", incident.code},
-                              {"message", incident.message}});
+      shared_.log.say_seldom(
+          fmt::format("login/{}/{}/{}", connection.peer().host(), who.user, incident.code),
+          LogLevel::warning, "login_refused",
+          {{"connection", id},
+           {"client", client()},
+           {"user", who.user},
+           {"database", who.database},
+           {"application_name", who.application_name},
+           {"code", incident.code},
+           {"message", incident.message}});
       break;
     case Kind::no_seat:
-      shared_.log.say_seldom(fmt::format("no_seat/{}/{}", who.user, incident.message), LogLevel::info, "no_seat",
+      shared_.log.say_seldom(fmt::format("no_seat/{}/{}", who.user, incident.message),
+                             LogLevel::info, "no_seat",
                              {{"connection", id},
                               {"scope", incident.scope},
                               {"term", incident.term},
@@ -306,14 +325,20 @@ void Worker::happened(const Connection& connection, const conversation::Incident
                               {"message", incident.message}});
       break;
     case Kind::malformed:
-      shared_.log.say_seldom("malformed/" + connection.peer().host(), LogLevel::warning, "malformed",
-                             {{"connection", id}, {"client", client()}, {"code", incident.code}, {"message", incident.message}});
+      shared_.log.say_seldom("malformed/" + connection.peer().host(), LogLevel::warning,
+                             "malformed",
+                             {{"connection", id},
+                              {"client", client()},
+                              {"code", incident.code},
+                              {"message", incident.message}});
       break;
   }
   if (incident.kind != Kind::refused) return shared_.authority.happened(who.database, incident);
   conversation::Incident known_client = incident;
   // For the audit, in printable ASCII only, because the client chooses parts of it.
-  std::string text = fmt::format("{} {} {}", who.user, connection.peer().host(), who.application_name).substr(0, 200);
+  std::string text =
+      fmt::format("{} {} {}", who.user, connection.peer().host(), who.application_name)
+          .substr(0, 200);
   for (char& c : text) c = c >= 0x20 && c < 0x7f ? c : '?';
   known_client.client = text;
   shared_.authority.happened(who.database, known_client);
@@ -322,7 +347,8 @@ void Worker::happened(const Connection& connection, const conversation::Incident
 void Worker::watch_listeners(bool wanted) {
   for (const auto& acceptor : acceptors_) {
     // Exclusive: one thread is woken for a connection, not all of them.
-    watch(acceptor->listener.descriptor, acceptor.get(), wanted ? std::uint32_t{EPOLLIN} | EPOLLEXCLUSIVE : 0, acceptor->watched);
+    watch(acceptor->listener.descriptor, acceptor.get(),
+          wanted ? std::uint32_t{EPOLLIN} | EPOLLEXCLUSIVE : 0, acceptor->watched);
   }
 }
 
@@ -343,8 +369,9 @@ void Worker::accept_from(const http::OpenListener& listener) {
           close(spare_);
           const int last = accept4(listener.descriptor, nullptr, nullptr, SOCK_CLOEXEC);
           if (last >= 0)
-            turn_away(last, shared_.backend.protocol, "53300",
-                      "too many connections: the proxy has no file descriptor left (RLIMIT_NOFILE)");
+            turn_away(
+                last, shared_.backend.protocol, "53300",
+                "too many connections: the proxy has no file descriptor left (RLIMIT_NOFILE)");
           spare_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
         }
         watch_listeners(false);
@@ -391,7 +418,8 @@ bool Worker::make_room() {
   return false;
 }
 
-void Worker::take(int descriptor, const Endpoint& peer, const http::OpenListener* listener, bool room_is_here) {
+void Worker::take(int descriptor, const Endpoint& peer, const http::OpenListener* listener,
+                  bool room_is_here) {
   const auto settings = shared_.settings();
   if (shared_.greeting.load() >= static_cast<std::int64_t>(settings->options.limits.greeting)) {
     // The limit counts the clients of all workers, but this worker can close only its own.
@@ -403,11 +431,14 @@ void Worker::take(int descriptor, const Endpoint& peer, const http::OpenListener
     }
     if (most != this) return most->hand_over(descriptor, peer, listener, true);
     counters_->refused_limit_greeting.add();
-    shared_.log.say_seldom("greeting", LogLevel::warning, "limit_met",
-                           {{"limit", "--max-greeting"}, {"value", settings->options.limits.greeting}});
-    if (!make_room()) return turn_away(descriptor, shared_.backend.protocol, "53300", greeting_limit_met);
+    shared_.log.say_seldom(
+        "greeting", LogLevel::warning, "limit_met",
+        {{"limit", "--max-greeting"}, {"value", settings->options.limits.greeting}});
+    if (!make_room())
+      return turn_away(descriptor, shared_.backend.protocol, "53300", greeting_limit_met);
   }
-  auto connection = std::make_unique<Connection>(*this, ++shared_.last_id, descriptor, peer, *listener, settings);
+  auto connection =
+      std::make_unique<Connection>(*this, ++shared_.last_id, descriptor, peer, *listener, settings);
   Connection* one = connection.get();
   one->set_place(connections_.size());
   connections_.push_back(std::move(connection));
@@ -467,7 +498,10 @@ void Worker::sweep(conversation::Instant now) {
       connection.end("the client is gone, and the proxy drains");
       continue;
     }
-    if (cut) connection.cut("57P01", "terminating connection: the proxy is shutting down, and its drain timeout is over (--drain-timeout)");
+    if (cut)
+      connection.cut("57P01",
+                     "terminating connection: the proxy is shutting down, and its drain timeout is "
+                     "over (--drain-timeout)");
     else connection.look_at_clock(now);
     if (!count || i >= connections_.size()) continue;
     const auto seen = connections_[i]->seen();
@@ -486,15 +520,19 @@ void Worker::sweep(conversation::Instant now) {
 
 void Worker::run() {
   pthread_setname_np(pthread_self(), "termgate-net");
-  for (const http::OpenListener& listener : shared_.listeners) acceptors_.push_back(std::make_unique<Acceptor>(*this, listener));
+  for (const http::OpenListener& listener : shared_.listeners)
+    acceptors_.push_back(std::make_unique<Acceptor>(*this, listener));
   watch_listeners(true);
   std::array<epoll_event, events_at_once> events;
   auto swept = std::chrono::steady_clock::now();
   while (!stopping_) {
-    const bool idle = connections_.empty() && tasks_.empty() && accept_again_ == conversation::Instant{};
-    const int count = epoll_wait(epoll_, events.data(), events_at_once, idle ? -1 : static_cast<int>(sweep_every.count()));
+    const bool idle =
+        connections_.empty() && tasks_.empty() && accept_again_ == conversation::Instant{};
+    const int count = epoll_wait(epoll_, events.data(), events_at_once,
+                                 idle ? -1 : static_cast<int>(sweep_every.count()));
     for (int i = 0; i < count; ++i)
-      static_cast<Pollable*>(events[static_cast<std::size_t>(i)].data.ptr)->ready(events[static_cast<std::size_t>(i)].events);
+      static_cast<Pollable*>(events[static_cast<std::size_t>(i)].data.ptr)
+          ->ready(events[static_cast<std::size_t>(i)].events);
     run_posted();
     const auto now = std::chrono::steady_clock::now();
     if (now - swept >= sweep_every) {

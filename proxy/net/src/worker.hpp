@@ -54,15 +54,22 @@ class Worker final {
   void fence_rose(std::uint64_t fences, std::string_view scope, std::int64_t fence);
   void gate_wanted(std::string_view scope, bool certain);
   std::size_t load() const noexcept { return load_.load(std::memory_order_relaxed); }
-  std::int64_t in_transaction() const noexcept { return in_transaction_.load(std::memory_order_relaxed); }
+  std::int64_t in_transaction() const noexcept {
+    return in_transaction_.load(std::memory_order_relaxed);
+  }
   std::int64_t seated() const noexcept { return seated_.load(std::memory_order_relaxed); }
-  std::int64_t session_bytes() const noexcept { return session_bytes_.load(std::memory_order_relaxed); }
+  std::int64_t session_bytes() const noexcept {
+    return session_bytes_.load(std::memory_order_relaxed);
+  }
   void drain(conversation::Instant cut_at);
   void stop();
   // Takes a connection that another thread has accepted. `room_is_here`: this worker has most of
   // the clients that are still in their greeting.
-  void hand_over(int descriptor, const Endpoint& peer, const http::OpenListener* listener, bool room_is_here);
-  std::size_t greeting_count() const noexcept { return greeting_count_.load(std::memory_order_relaxed); }
+  void hand_over(int descriptor, const Endpoint& peer, const http::OpenListener* listener,
+                 bool room_is_here);
+  std::size_t greeting_count() const noexcept {
+    return greeting_count_.load(std::memory_order_relaxed);
+  }
 
   // --- for connections ---
   Shared& shared() noexcept { return shared_; }
@@ -77,7 +84,8 @@ class Worker final {
   void has_greeted(std::list<Connection*>::iterator place);
   // `done` is called once, on this thread. False: too many requests are under way, and `done` will
   // not be called.
-  bool cancel(const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings, std::function<void()> done);
+  bool cancel(const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings,
+              std::function<void()> done);
   void bury(CancelTask& task);
   bool draining() const noexcept { return draining_; }
   statements::Cache& statements() noexcept { return cache_; }
@@ -93,7 +101,8 @@ class Worker final {
 
   void run();
   void accept_from(const http::OpenListener& listener);
-  void take(int descriptor, const Endpoint& peer, const http::OpenListener* listener, bool room_is_here);
+  void take(int descriptor, const Endpoint& peer, const http::OpenListener* listener,
+            bool room_is_here);
   bool make_room();
   void sweep(conversation::Instant now);
   void run_posted();

@@ -23,18 +23,21 @@ void Carrier::note_prepared(const Effects& effects) {
     known.effects = Effects();
     known.effects.way = effects.prepares_read ? Way::read : Way::write;
     known.effects.kind = effects.prepares_read ? Kind::provably_read : Kind::write;
-    known.effects.calls_functions = known.effects.calls_unknown = known.effects.changes_declaration = effects.prepares_calls;
+    known.effects.calls_functions = known.effects.calls_unknown =
+        known.effects.changes_declaration = effects.prepares_calls;
   }
   if (effects.prepares_declares) {
     known.effects = Effects();
     known.effects.way = Way::neutral;
     known.effects.kind = Kind::write;
-    known.effects.only_declares = known.effects.changes_declaration = known.effects.calls_functions = true;
+    known.effects.only_declares = known.effects.changes_declaration =
+        known.effects.calls_functions = true;
     known.effects.exactly_declares = effects.prepares_exactly;
     known.effects.by_name = true;
   }
   if (effects.prepares_input) {
-    known.effects.input_runs_code = known.effects.calls_functions = known.effects.calls_unknown = known.effects.changes_declaration = true;
+    known.effects.input_runs_code = known.effects.calls_functions = known.effects.calls_unknown =
+        known.effects.changes_declaration = true;
     known.effects.exactly_declares = false;
   }
   known.declared = effects.prepares_declared;
@@ -54,25 +57,32 @@ void Carrier::note_prepared(const Effects& effects) {
 
 void Carrier::note_sent(const Effects& effects, bool named) {
   note_prepared(effects);
-  const bool may_declare = model_.apply(effects, does_of(effects, claims_.final_rule()), claims_.guards(), named);
-  if (may_declare && !seating_.passes_under_seat()) claims_.may_declare(effects.way == Way::neutral);
+  const bool may_declare =
+      model_.apply(effects, does_of(effects, claims_.final_rule()), claims_.guards(), named);
+  if (may_declare && !seating_.passes_under_seat())
+    claims_.may_declare(effects.way == Way::neutral);
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
   if (effects.unsettles) texts_.outstanding.wait_for_all = true;
-  if (effects.takes_snapshot) texts_.outstanding.functions = true;  // a view may call functions unseen
+  if (effects.takes_snapshot)
+    texts_.outstanding.functions = true;  // a view may call functions unseen
   if (effects.calls_unknown || code) texts_.outstanding.unknown = true;
   if (effects.kind == Kind::unparsable) texts_.outstanding.unread = true;
   // The end of a transaction or of a savepoint undoes the SETs in it.
-  const bool takes_back = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to ||
+  const bool takes_back = effects.kind == Kind::commit || effects.kind == Kind::rollback ||
+                          effects.kind == Kind::rollback_to ||
                           effects.kind == Kind::prepare_transaction;
-  if (effects.kind == Kind::unparsable || code || takes_back || (effects.unsettles && effects.way == Way::neutral)) {
+  if (effects.kind == Kind::unparsable || code || takes_back ||
+      (effects.unsettles && effects.way == Way::neutral)) {
     texts_.settings.standard_conforming_strings = statements::ConformingStrings::unknown;
     texts_.settings.ascii_safe_encoding = false;
   }
   if (effects.forgets_prepared) names_.statements.clear();
   // Code, or the client's own statement, may have replaced a portal by another cursor.
-  const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to;
-  if (ends || code || effects.calls_unknown || effects.kind == Kind::close || effects.kind == Kind::declare_cursor ||
-      effects.kind == Kind::unparsable || effects.kind == Kind::discard_all)
+  const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback ||
+                    effects.kind == Kind::rollback_to;
+  if (ends || code || effects.calls_unknown || effects.kind == Kind::close ||
+      effects.kind == Kind::declare_cursor || effects.kind == Kind::unparsable ||
+      effects.kind == Kind::discard_all)
     ++names_.portals_made;
 }
 
@@ -92,19 +102,25 @@ bool Carrier::guard_block(const Effects& effects, const Claim& claim, Step step)
   const bool runs = runs_now(unit, model_.tx.writable, standing);
   const bool ahead = !runs && unit.ahead != Does::quiet;
   if (unit.does == Does::commit && !ahead) return runs && add_before_commit();
-  bool added = runs && unit.does != Does::savepoint && unit.does != Does::rollback && release_mark();
+  bool added =
+      runs && unit.does != Does::savepoint && unit.does != Does::rollback && release_mark();
   added |= (runs || ahead) && unit.does >= Does::savepoint && settle_mode();
-  added |= carry_out(decide(unit, judgement_.view_of(claim, Place::block), standing, judgement_.policy()), effects, claim);
+  added |= carry_out(
+      decide(unit, judgement_.view_of(claim, Place::block), standing, judgement_.policy()), effects,
+      claim);
   if (!runs) return added;
   if (unit.does == Does::own_call) own_.stand_before_raise(line_.server);
-  if ((unit.does == Does::prepares || unit.unread) && !model_.tx.failed) added |= seating_.lock_what_was_seated();
+  if ((unit.does == Does::prepares || unit.unread) && !model_.tx.failed)
+    added |= seating_.lock_what_was_seated();
   return (unit.does == Does::savepoint && mark()) || added;
 }
 
 // The server's guard or the seat covers a block that was handed over, so no check of ours passes in
 // it. Its claim is recorded as passed all the same, so that a higher term ends the block.
 void Carrier::note_handed_over(const Effects& effects) {
-  if (!claims_.handed_over() || !model_.tx.in_block || model_.tx.failed || does_of(effects) < Does::reads) return;
+  if (!claims_.handed_over() || !model_.tx.in_block || model_.tx.failed ||
+      does_of(effects) < Does::reads)
+    return;
   const Claim claim = judgement_.claim_of(nullptr);
   if (!claim.certain) return;
   model_.tx.last = claim.pair;
@@ -115,9 +131,12 @@ void Carrier::note_handed_over(const Effects& effects) {
 // the work deferred to it would write. A savepoint of ours ahead of the client's lets the proxy
 // make the whole transaction READ ONLY later.
 bool Carrier::mark() {
-  const bool outside =
-      model_.tx.was_unmarked && model_.tx.savepoints && model_.tx.savepoints->empty() && line_.server.replies.empty() && !model_.mark_there;
-  if (!judgement_.may_write() || model_.tx.acted || model_.tx.failed || model_.tx.marked || (model_.tx.savepoint && !outside)) return false;
+  const bool outside = model_.tx.was_unmarked && model_.tx.savepoints &&
+                       model_.tx.savepoints->empty() && line_.server.replies.empty() &&
+                       !model_.mark_there;
+  if (!judgement_.may_write() || model_.tx.acted || model_.tx.failed || model_.tx.marked ||
+      (model_.tx.savepoint && !outside))
+    return false;
   model_.tx.marked = true;
   own_.run(line_.server, ProxyStatement::mark, Purpose::mode);
   return true;
@@ -142,7 +161,8 @@ bool Carrier::lock_for_commit() {
   // After an error the savepoints are not known, so the end of the transaction is checked.
   if (!model_.tx.marked && !model_.tx.outside_savepoints())
     return own_.add_check(line_.server, judgement_.claim_of(nullptr), Purpose::check), true;
-  if (std::exchange(model_.tx.marked, false)) own_.run(line_.server, ProxyStatement::unmark, Purpose::mode);
+  if (std::exchange(model_.tx.marked, false))
+    own_.run(line_.server, ProxyStatement::unmark, Purpose::mode);
   own_.run(line_.server, ProxyStatement::locked, Purpose::mode);
   model_.tx.locked = true;
   return true;
@@ -166,9 +186,12 @@ bool Carrier::carry_out(Act act, const Effects& effects, const Claim& claim) {
     case Act::lock:
       model_.tx.locked = true;
       model_.tx.lock_stays = model_.tx.outside_savepoints();
-      own_.run(line_.server, ProxyStatement::locked, model_.tx.lock_stays && model_.tx.in_block ? Purpose::lock : Purpose::mode);
+      own_.run(line_.server, ProxyStatement::locked,
+               model_.tx.lock_stays && model_.tx.in_block ? Purpose::lock : Purpose::mode);
       return true;
-    default: assert((act == Act::pass || act == Act::wait) && "only the caller can do this"); return false;
+    default:
+      assert((act == Act::pass || act == Act::wait) && "only the caller can do this");
+      return false;
   }
 }
 
@@ -182,9 +205,11 @@ bool Carrier::add_before_commit() {
   }
 }
 
-void Carrier::run_plain_query(std::string_view sql, Purpose role, Change change, std::size_t read_hash) {
+void Carrier::run_plain_query(std::string_view sql, Purpose role, Change change,
+                              std::size_t read_hash) {
   pgwire::append_query(line_.server.bytes.back(), sql);
-  line_.server.replies.push({.request = Request::query, .role = role, .change = change, .read_hash = read_hash});
+  line_.server.replies.push(
+      {.request = Request::query, .role = role, .change = change, .read_hash = read_hash});
 }
 
 // Sends one statement of a simple query as Parse, Bind, Execute, in one transaction with the
@@ -201,9 +226,14 @@ void Carrier::run_converted(std::string_view sql, const Effects& effects, std::s
   pgwire::append_bind(bytes, "", "", {});
   replies.push({.request = Request::bind, .hidden = true});
   pgwire::append_describe_portal(bytes, "");
-  replies.push({.request = Request::describe_portal, .hide_no_data = true, .late_description = !effects.describes_first});
+  replies.push({.request = Request::describe_portal,
+                .hide_no_data = true,
+                .late_description = !effects.describes_first});
   pgwire::append_execute(bytes, "");
-  replies.push({.request = Request::execute, .change = change_of(effects), .read_hash = read_hash, .late_complete = true});
+  replies.push({.request = Request::execute,
+                .change = change_of(effects),
+                .read_hash = read_hash,
+                .late_complete = true});
   pgwire::append_close_statement(bytes, "");
   replies.push({.request = Request::close, .hidden = true});
   if (!model_.tx.in_block) add_before_commit();

@@ -23,8 +23,8 @@ namespace termgate::pg_session {
 // Owner: the session's State; its thread.
 class Carrier {
  public:
-  Carrier(Line& line, Claims& claims, TransactionModel& model, Texts& texts, ClientNames& names, Judgement& judgement, OwnStatements& own,
-          Refusals& refusals, Seating& seating) noexcept
+  Carrier(Line& line, Claims& claims, TransactionModel& model, Texts& texts, ClientNames& names,
+          Judgement& judgement, OwnStatements& own, Refusals& refusals, Seating& seating) noexcept
       : line_(line),
         claims_(claims),
         model_(model),
@@ -49,7 +49,8 @@ class Carrier {
   bool add_before_commit();
 
   // --- the unit itself ---
-  void run_plain_query(std::string_view sql, Purpose role = Purpose::client, Change change = Change::none, std::size_t read_hash = 0);
+  void run_plain_query(std::string_view sql, Purpose role = Purpose::client,
+                       Change change = Change::none, std::size_t read_hash = 0);
   void run_converted(std::string_view sql, const Effects& effects, std::size_t read_hash = 0);
 
   // --- after the unit ---

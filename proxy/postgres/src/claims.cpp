@@ -46,26 +46,33 @@ bool Claims::enforces() const noexcept { return admission_.enforce == Enforce::o
 // rule of the proxy. It refuses every write without a term, so it fits the policy read_only and no
 // other.
 bool Claims::may_be_server_guarded() const noexcept {
-  return admission_.enforce == Enforce::on && !replication_ && !rule() && admission_.without_term == WithoutTerm::read_only;
+  return admission_.enforce == Enforce::on && !replication_ && !rule() &&
+         admission_.without_term == WithoutTerm::read_only;
 }
 
 // Under `allow` a session may write without a term until it declares one. So it is READ ONLY by
 // default only from then on (guard_from_here).
 bool Claims::guards() const noexcept {
   if (server_guarded_ || seated_) return false;
-  return admission_.enforce == Enforce::on && !replication_ && (admission_.without_term != WithoutTerm::allow || guarded_);
+  return admission_.enforce == Enforce::on && !replication_ &&
+         (admission_.without_term != WithoutTerm::allow || guarded_);
 }
 // `perhaps_` counts: a function with an unknown body may have declared, and then its later writes
 // need the check.
 bool Claims::active() const noexcept {
   if (handed_over_) return false;
-  return admission_.enforce == Enforce::on && (admission_.without_term != WithoutTerm::allow || may_speak() || perhaps_);
+  return admission_.enforce == Enforce::on &&
+         (admission_.without_term != WithoutTerm::allow || may_speak() || perhaps_);
 }
 bool Claims::final_rule() const noexcept { return rule() && !admission_.overridable; }
-bool Claims::asks_at_login(bool pooler) const noexcept { return guards() || (!replication_ && !pooler); }
+bool Claims::asks_at_login(bool pooler) const noexcept {
+  return guards() || (!replication_ && !pooler);
+}
 
 bool Claims::guard_from_here() {
-  if (guarded_ || admission_.without_term != WithoutTerm::allow || !(spoke_ || perhaps_) || !active()) return false;
+  if (guarded_ || admission_.without_term != WithoutTerm::allow || !(spoke_ || perhaps_) ||
+      !active())
+    return false;
   return guarded_ = true;
 }
 
@@ -73,7 +80,9 @@ void Claims::transaction_begins() {
   if (rule()) by_rule_.ask(*admission_.rule);
 }
 
-bool Claims::may_write() const noexcept { return may_speak() || admission_.without_term == WithoutTerm::allow; }
+bool Claims::may_write() const noexcept {
+  return may_speak() || admission_.without_term == WithoutTerm::allow;
+}
 
 void Claims::learn(const Learned& learned) {
   spoke_ |= learned.speaks_of_terms;
@@ -146,7 +155,8 @@ Standing Claims::standing_of(const Claim& claim, const Refusal& known) const {
   // A session that is not known to have declared anything has no claim: it reads, and the server
   // refuses its writes. With the policy `allow` only the server's session knows whether it has
   // declared (check_again); if not, it may write.
-  const bool silent = admission_.without_term != WithoutTerm::allow && (certain_ ? claim.pair.empty() : !may_speak());
+  const bool silent = admission_.without_term != WithoutTerm::allow &&
+                      (certain_ ? claim.pair.empty() : !may_speak());
   return silent ? Standing::none : Standing::uncertain;
 }
 

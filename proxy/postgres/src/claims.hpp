@@ -84,7 +84,9 @@ class Claims {
 
   // --- what is required of the session ---
   const Admission& admission() const noexcept { return admission_; }
-  bool ends_when_stale() const noexcept { return admission_.on_stale == OnStale::disconnect && enforces(); }
+  bool ends_when_stale() const noexcept {
+    return admission_.on_stale == OnStale::disconnect && enforces();
+  }
   // The server session is READ ONLY by default.
   bool guards() const noexcept;
   // Writes need a check first.

@@ -1,8 +1,8 @@
 // The client's half of the session: cuts the client's bytes into messages, decides which of them
 // must wait, and hands each to its function.
 //
-// A message waits for one of three reasons: a script or a session lock is at work, or the server has
-// sent a FATAL error (blocked_but_for_deferred); a unit cannot be judged before the server has
+// A message waits for one of three reasons: a script or a session lock is at work, or the server
+// has sent a FATAL error (blocked_but_for_deferred); a unit cannot be judged before the server has
 // answered (must_wait, then `line_.deferred`); or the connection to the server is still being made
 // (from_client). Bytes after such a message stay in `line_.client_in`, in the order of arrival.
 #include <cassert>
@@ -59,7 +59,8 @@ void Session::State::from_client(std::string_view bytes) {
 // older than the bytes in `line_.client_in`.
 void Session::State::pump() {
   if (line_.stage != Stage::ready && line_.stage != Stage::login) return;
-  if (line_.deferred && !waiting_.blocked_but_for_deferred() && !waiting_.must_wait(line_.deferred->type)) {
+  if (line_.deferred && !waiting_.blocked_but_for_deferred() &&
+      !waiting_.must_wait(line_.deferred->type)) {
     const Deferred message = std::move(*line_.deferred);
     line_.deferred.reset();
     Event event;
@@ -90,10 +91,13 @@ void Session::State::pump() {
 // True for a message that begins a transaction on a standby, in a session that has, or may have, a
 // claim: the standby may have been promoted since the last transaction.
 bool Session::State::asks_recovery(char type) const noexcept {
-  if (!facts_.standby() || line_.stage != Stage::ready || !claims_.guards() || !claims_.may_speak()) return false;
-  if (!line_.server.replies.empty() || pipeline_.begun() || model_.tx.in_block || model_.status != pgwire::TransactionStatus::idle)
+  if (!facts_.standby() || line_.stage != Stage::ready || !claims_.guards() || !claims_.may_speak())
     return false;
-  return type == frontend::query || type == frontend::parse || type == frontend::bind || type == frontend::function_call;
+  if (!line_.server.replies.empty() || pipeline_.begun() || model_.tx.in_block ||
+      model_.status != pgwire::TransactionStatus::idle)
+    return false;
+  return type == frontend::query || type == frontend::parse || type == frontend::bind ||
+         type == frontend::function_call;
 }
 
 // After an error everything up to the Sync is skipped: by the proxy if it refused, else by the
@@ -115,12 +119,14 @@ void Session::State::skip_to_sync(const Event& event) {
 
 void Session::State::defer(const Event& event) {
   seating_.forget_peeked();
-  line_.deferred = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
+  line_.deferred = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last,
+                            event.kind == Event::Kind::message};
 }
 
 std::size_t Session::State::look_at(std::string_view bytes) {
   std::size_t used = 0;
-  while (used < bytes.size() && !waiting_.blocked() && (line_.stage == Stage::ready || line_.stage == Stage::login)) {
+  while (used < bytes.size() && !waiting_.blocked() &&
+         (line_.stage == Stage::ready || line_.stage == Stage::login)) {
     if (const std::size_t passed = passage_.pass(bytes.substr(used)); passed > 0) {
       used += passed;
       continue;
@@ -140,8 +146,10 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           waiting_.end_in_copy(event.type);
         } else if (line_.stage == Stage::login) {
           login_.from_client(event);
-        } else if (event.first && !pipeline_.refused() && !line_.server_skips && waiting_.must_wait(event.type)) {
-          if (pipeline_.begun() && (event.type == frontend::query || event.type == frontend::function_call)) {
+        } else if (event.first && !pipeline_.refused() && !line_.server_skips &&
+                   waiting_.must_wait(event.type)) {
+          if (pipeline_.begun() &&
+              (event.type == frontend::query || event.type == frontend::function_call)) {
             // The server does not flush its replies without a Sync, so what is held is sent as
             // before a Flush of the client's.
             pipelines_.commit_to_group();
@@ -163,9 +171,11 @@ std::size_t Session::State::look_at(std::string_view bytes) {
         } else {
           client_event(event);
           seating_.forget_peeked();
-          if (event.type == frontend::copy_data && event.last && line_.client_parts == Line::Parts::send && !pipeline_.refused() &&
+          if (event.type == frontend::copy_data && event.last &&
+              line_.client_parts == Line::Parts::send && !pipeline_.refused() &&
               line_.stage == Stage::ready && !waiting_.blocked()) {
-            const std::string_view data = line_.client_reader.run_of(frontend::copy_data, bytes.substr(used));
+            const std::string_view data =
+                line_.client_reader.run_of(frontend::copy_data, bytes.substr(used));
             line_.server.bytes.back() += data;
             used += data.size();
           }
@@ -190,8 +200,9 @@ void Session::State::client_event(const Event& event) {
   }
   line_.client_parts = Line::Parts::send;
   if (pipeline_.refused() || line_.server_skips) return skip_to_sync(event);
-  if (pipeline_.needs_hold && (event.type == frontend::parse || event.type == frontend::bind || event.type == frontend::describe ||
-                               event.type == frontend::execute)) {
+  if (pipeline_.needs_hold &&
+      (event.type == frontend::parse || event.type == frontend::bind ||
+       event.type == frontend::describe || event.type == frontend::execute)) {
     line_.client_parts = Line::Parts::drop;
     return refusals_.refuse(Act::refuse_after_held, {}, {});
   }
@@ -222,7 +233,8 @@ void Session::State::client_event(const Event& event) {
       return;
     case frontend::copy_done:
     case frontend::copy_fail:
-      if (!line_.in_copy_in && !line_.server.replies.empty()) line_.server.replies.at(line_.server.replies.size() - 1).copy_ends = true;
+      if (!line_.in_copy_in && !line_.server.replies.empty())
+        line_.server.replies.at(line_.server.replies.size() - 1).copy_ends = true;
       line_.in_copy_in = false;
       line_.server.bytes.back() += event.frame;
       return;

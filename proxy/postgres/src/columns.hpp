@@ -14,7 +14,8 @@ inline bool column(std::string_view row, std::size_t index, std::string_view& va
   for (std::size_t i = 0;; ++i) {
     if (row.size() < at + 4) return false;
     std::uint32_t length = 0;
-    for (std::size_t b = 0; b < 4; ++b) length = length << 8 | static_cast<unsigned char>(row[at + b]);
+    for (std::size_t b = 0; b < 4; ++b)
+      length = length << 8 | static_cast<unsigned char>(row[at + b]);
     at += 4;
     const bool null = length == 0xffffffffu;
     if (!null && row.size() - at < length) return false;

@@ -25,13 +25,16 @@ using Way = Effects::Way;
 // `word` is in lower case. Comments and literals are searched too: a false hit only makes the
 // caller more careful.
 bool holds_word(std::string_view text, std::string_view word) noexcept {
-  return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return text::lower(a) == b; }) != text.end();
+  return std::search(text.begin(), text.end(), word.begin(), word.end(),
+                     [](char a, char b) { return text::lower(a) == b; }) != text.end();
 }
 
 // The first statement of pg_dump: it takes the name from pg_settings, where the setting may not
 // exist.
 bool is_pg_dump(std::string_view sql) noexcept {
-  return sql == "SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'";
+  return sql ==
+         "SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = "
+         "'restrict_nonsystem_relation_kind'";
 }
 
 // Accepts what the server's parse_bool() accepts, unique prefixes included. Access::unspecified:
@@ -54,7 +57,8 @@ void setting(Effects& effects, const Statement& statement) {
   effects.takes_snapshot = false;
   if (statements::is_declared_setting(statement.name)) effects.changes_declaration = true;
   const bool to_default = statement.kind == Kind::reset || statement.to_default;
-  if (statement.name == "default_transaction_read_only" || statement.name == "session characteristics") {
+  if (statement.name == "default_transaction_read_only" ||
+      statement.name == "session characteristics") {
     effects.sets_default_access = true;
   } else if (statement.name == "transaction_read_only") {
     effects.sets_access = true;
@@ -73,7 +77,8 @@ void setting(Effects& effects, const Statement& statement) {
       effects.access = Access::read_write;
     }
   } else {
-    effects.access = statement.access == Access::unspecified ? Access::read_write : statement.access;
+    effects.access =
+        statement.access == Access::unspecified ? Access::read_write : statement.access;
   }
 }
 
@@ -110,10 +115,13 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.way = Way::control;
       effects.takes_snapshot = false;
       effects.unsettles = true;
-      effects.changes_declaration = statement.kind != Kind::begin && statement.kind != Kind::savepoint;
-      if (statement.kind == Kind::savepoint || statement.kind == Kind::rollback_to || statement.kind == Kind::release)
+      effects.changes_declaration =
+          statement.kind != Kind::begin && statement.kind != Kind::savepoint;
+      if (statement.kind == Kind::savepoint || statement.kind == Kind::rollback_to ||
+          statement.kind == Kind::release)
         effects.savepoint = cut(statement.name);
-      if (statement.kind == Kind::begin && statement.access != Access::unspecified) effects.sets_access = true;
+      if (statement.kind == Kind::begin && statement.access != Access::unspecified)
+        effects.sets_access = true;
       break;
     case Kind::set_transaction:
       effects.way = Way::neutral;
@@ -138,7 +146,8 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.access = Access::read_write;
       break;
     case Kind::show:
-      if (statement.name == "default_transaction_read_only") effects.shown = Effects::Shown::default_mode;
+      if (statement.name == "default_transaction_read_only")
+        effects.shown = Effects::Shown::default_mode;
       if (statement.name == "transaction_read_only") effects.shown = Effects::Shown::mode;
       [[fallthrough]];
     case Kind::listen:
@@ -220,7 +229,8 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     effects.own_check = !function.empty();
     // append() does not cover what follows: for an old write id it succeeds for a stale writer too.
     effects.own_check_passes = function == "check_term";
-    effects.own_check_writes = effects.own_check_passes || function == "append" || function == "append_many";
+    effects.own_check_writes =
+        effects.own_check_passes || function == "append" || function == "append_many";
     // The CHECK of a domain may run anything. Only after check_term() is that undone if the term is
     // stale.
     if (!effects.own_check_passes && statement.lone_call.casts) effects.own_check = false;
@@ -234,7 +244,11 @@ namespace {
 
 // From harmless to dangerous: of several statements the most dangerous one decides.
 constexpr int rank(Way way) noexcept {
-  return way == Way::neutral ? 0 : way == Way::read ? 1 : way == Way::control ? 2 : way == Way::write ? 3 : 4;
+  return way == Way::neutral   ? 0
+         : way == Way::read    ? 1
+         : way == Way::control ? 2
+         : way == Way::write   ? 3
+                               : 4;
 }
 
 }  // namespace
@@ -277,7 +291,8 @@ void add(Effects& all, const Effects& one) {
 
 Effects effects_of(const statements::Classified& text, std::string_view sql) {
   Effects all = effects_of(text.statements.front(), sql);
-  for (std::size_t i = 1; i < text.statements.size(); ++i) add(all, effects_of(text.statements[i], sql));
+  for (std::size_t i = 1; i < text.statements.size(); ++i)
+    add(all, effects_of(text.statements[i], sql));
   if (text.statements.size() == 1) return all;
   // For an EXECUTE among other statements its effects are not looked up, so the whole text counts
   // as a write.
@@ -303,7 +318,9 @@ Does does_of(const Effects& effects, bool final_rule) noexcept {
     case Way::write:
       if (effects.kind == Kind::prepare_transaction) return Does::prepares;
       return effects.own_check && !final_rule ? Does::own_call : Does::writes;
-    case Way::alone: return effects.kind == Kind::call || effects.kind == Kind::do_block ? Does::code : Does::alone;
+    case Way::alone:
+      return effects.kind == Kind::call || effects.kind == Kind::do_block ? Does::code
+                                                                          : Does::alone;
   }
   return Does::writes;
 }
@@ -313,7 +330,8 @@ Does does_of(const Effects& effects, bool final_rule) noexcept {
 Does ahead_of(const Effects& effects, Step step) noexcept {
   if (step == Step::parses && !effects.literals) return Does::quiet;
   const Does does = does_of(effects);
-  if (effects.input_runs_code || (does == Does::declares && !effects.exactly_declares)) return Does::calls;
+  if (effects.input_runs_code || (does == Does::declares && !effects.exactly_declares))
+    return Does::calls;
   return does >= Does::reads && does != Does::own_call ? std::min(does, Does::calls) : Does::quiet;
 }
 
@@ -335,7 +353,8 @@ Unit unit_of(const Effects& effects, Step step, bool named, bool final_rule) noe
   return unit;
 }
 
-std::string with_own_set_config(std::string_view sql, const statements::Statement& statement, std::size_t offset) {
+std::string with_own_set_config(std::string_view sql, const statements::Statement& statement,
+                                std::size_t offset) {
   constexpr std::string_view schema = "pg_catalog.";
   std::string text(sql);
   // Backwards, so that an insertion does not shift the positions still to be handled.
@@ -354,15 +373,18 @@ Change change_of(const Effects& effects) noexcept {
   if (effects.kind == Kind::rollback) return Change::rollback;
   if (effects.kind == Kind::prepare_transaction) return Change::prepared;
   // SET LOCAL ends with the block, before the default matters again.
-  if (!effects.sets_default_access || effects.access_refused || effects.kind == Kind::set_local) return Change::none;
-  const bool back = effects.access_to_default || effects.kind == Kind::reset_all || effects.kind == Kind::discard_all;
+  if (!effects.sets_default_access || effects.access_refused || effects.kind == Kind::set_local)
+    return Change::none;
+  const bool back = effects.access_to_default || effects.kind == Kind::reset_all ||
+                    effects.kind == Kind::discard_all;
   return back ? Change::back : effects.access == Access::read_only ? Change::on : Change::off;
 }
 
 // A statement of which nothing is known: a write that may do everything that a write may do.
 Effects effects_of_unknown() {
   Effects effects;
-  effects.changes_declaration = effects.unsettles = effects.calls_functions = effects.calls_unknown = effects.read_only_hole = true;
+  effects.changes_declaration = effects.unsettles = effects.calls_functions =
+      effects.calls_unknown = effects.read_only_hole = true;
   effects.opens_calling_cursor = true;
   return effects;
 }
@@ -371,17 +393,22 @@ Effects effects_of_unknown() {
 // session stays READ ONLY until a check has passed (docs/decisions/0005). Where the text is kept,
 // the replacement has the same length, so that positions in the server's error messages stay
 // correct.
-std::string without_read_write(std::string_view sql, const Effects& effects, const Statement& statement) {
+std::string without_read_write(std::string_view sql, const Effects& effects,
+                               const Statement& statement) {
   // The server refuses any invalid value in the same way, so this one need not be parsed exactly.
   if (effects.access_refused)
-    return effects.sets_default_access ? "SET default_transaction_read_only TO ''" : "SET transaction_read_only TO ''";
+    return effects.sets_default_access ? "SET default_transaction_read_only TO ''"
+                                       : "SET transaction_read_only TO ''";
   if (effects.sets_default_access && effects.kind != Kind::begin) {
-    if (effects.kind == Kind::reset_all || effects.kind == Kind::discard_all) return std::string(sql);
-    if (effects.kind == Kind::reset && holds_word(sql, "reset")) return std::string(sql);  // put back afterwards
+    if (effects.kind == Kind::reset_all || effects.kind == Kind::discard_all)
+      return std::string(sql);
+    if (effects.kind == Kind::reset && holds_word(sql, "reset"))
+      return std::string(sql);  // put back afterwards
     if (!holds_word(sql, "characteristics")) return "SET default_transaction_read_only TO on";
   } else if (effects.sets_access && effects.kind == Kind::reset && holds_word(sql, "reset")) {
     return "RESET default_transaction_read_only";
-  } else if (effects.sets_access && (effects.kind == Kind::set || effects.kind == Kind::set_local || effects.kind == Kind::reset)) {
+  } else if (effects.sets_access && (effects.kind == Kind::set || effects.kind == Kind::set_local ||
+                                     effects.kind == Kind::reset)) {
     return "SET transaction_read_only TO on";
   }
   // BEGIN, SET TRANSACTION, SET SESSION CHARACTERISTICS.
@@ -398,15 +425,16 @@ namespace {
 // "rule", in lower or upper case.
 bool holds_rule(std::string_view sql) noexcept {
   constexpr std::string_view word = "rule";
-  return std::search(sql.begin(), sql.end(), word.begin(), word.end(), [](char a, char b) { return (a | 0x20) == b; }) != sql.end();
+  return std::search(sql.begin(), sql.end(), word.begin(), word.end(),
+                     [](char a, char b) { return (a | 0x20) == b; }) != sql.end();
 }
 
 }  // namespace
 
 bool puts_own_names_first(std::string_view search_path) noexcept {
   constexpr std::string_view own = "pg_catalog";
-  const auto at =
-      std::search(search_path.begin(), search_path.end(), own.begin(), own.end(), [](char a, char b) { return text::lower(a) == b; });
+  const auto at = std::search(search_path.begin(), search_path.end(), own.begin(), own.end(),
+                              [](char a, char b) { return text::lower(a) == b; });
   return at == search_path.end() || std::all_of(search_path.begin(), at, [](char letter) {
            return std::string_view(" \t\r\n\"'=(,").find(letter) != std::string_view::npos;
          });
@@ -417,11 +445,13 @@ namespace {
 // A SET or set_config() of search_path, in any statement of the text.
 bool sets_own_names_first(std::string_view sql) noexcept {
   constexpr std::string_view name = "search_path";
-  const auto at = std::search(sql.begin(), sql.end(), name.begin(), name.end(), [](char a, char b) { return text::lower(a) == b; });
+  const auto at = std::search(sql.begin(), sql.end(), name.begin(), name.end(),
+                              [](char a, char b) { return text::lower(a) == b; });
   if (at == sql.end()) return true;
   std::string_view value(at + name.size(), sql.end());
   const std::size_t word = value.find_first_not_of(" \t\r\n\"'=,");
-  if (word != std::string_view::npos && value.size() > word + 2 && text::lower(value[word]) == 't' && text::lower(value[word + 1]) == 'o' &&
+  if (word != std::string_view::npos && value.size() > word + 2 &&
+      text::lower(value[word]) == 't' && text::lower(value[word + 1]) == 'o' &&
       std::isspace(static_cast<unsigned char>(value[word + 2])) != 0)
     value.remove_prefix(word + 2);
   return puts_own_names_first(value);
@@ -437,13 +467,17 @@ Learned learned_of(const statements::Classified& text, std::string_view sql) {
   learned.speaks_of_terms = text.speaks_of_terms || !text.declared.empty();
   for (const Statement& statement : text.statements) {
     if (statement.calls_unknown) learned.calls_unknown = true;
-    may_set |= statement.calls_functions || statement.calls_unknown || statement.kind == Kind::set || statement.kind == Kind::set_local ||
+    may_set |= statement.calls_functions || statement.calls_unknown ||
+               statement.kind == Kind::set || statement.kind == Kind::set_local ||
                statement.kind == Kind::unparsable;
     if (statements::is_declared_setting(statement.name) &&
-        (statement.kind == Kind::set || statement.kind == Kind::set_local || statement.kind == Kind::reset))
+        (statement.kind == Kind::set || statement.kind == Kind::set_local ||
+         statement.kind == Kind::reset))
       learned.speaks_of_terms = true;
-    if (!learned.may_make_rules && statement.kind != Kind::provably_read && holds_rule(sql)) learned.may_make_rules = true;
-    if (statement.kind == Kind::deallocate && !statement.all) learned.deallocates.emplace_back(cut(statement.name));
+    if (!learned.may_make_rules && statement.kind != Kind::provably_read && holds_rule(sql))
+      learned.may_make_rules = true;
+    if (statement.kind == Kind::deallocate && !statement.all)
+      learned.deallocates.emplace_back(cut(statement.name));
     if ((statement.kind == Kind::set || statement.kind == Kind::reset) && statement.name == "role")
       learned.role = statement.value.value_or("");
   }
@@ -452,15 +486,18 @@ Learned learned_of(const statements::Classified& text, std::string_view sql) {
 }
 
 bool asks_for_read_write(const Effects& effects, const Statement& statement) noexcept {
-  const bool sets = statement.kind == Kind::set_transaction || statement.kind == Kind::set || statement.kind == Kind::set_local ||
-                    statement.kind == Kind::begin;
-  return sets && effects.sets_access && !effects.sets_default_access && !effects.access_refused && !statement.to_default &&
-         effects.access == Access::read_write;
+  const bool sets = statement.kind == Kind::set_transaction || statement.kind == Kind::set ||
+                    statement.kind == Kind::set_local || statement.kind == Kind::begin;
+  return sets && effects.sets_access && !effects.sets_default_access && !effects.access_refused &&
+         !statement.to_default && effects.access == Access::read_write;
 }
 
-std::string rewritten_for(std::string_view sql, const Effects& effects, const Statement& statement) {
-  if (ours_to_keep(effects) && effects.access != Access::read_only) return without_read_write(sql, effects, statement);
-  if ((effects.only_declares || effects.prepares_declares) && !statement.set_config_at.empty()) return with_own_set_config(sql, statement);
+std::string rewritten_for(std::string_view sql, const Effects& effects,
+                          const Statement& statement) {
+  if (ours_to_keep(effects) && effects.access != Access::read_only)
+    return without_read_write(sql, effects, statement);
+  if ((effects.only_declares || effects.prepares_declares) && !statement.set_config_at.empty())
+    return with_own_set_config(sql, statement);
   return {};
 }
 

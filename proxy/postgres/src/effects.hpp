@@ -108,7 +108,11 @@ struct Effects {
   bool sets_default_access = false;
   bool sets_access = false;
   statements::Access access = statements::Access::unspecified;
-  enum class Shown : std::uint8_t { nothing, default_mode, mode } shown = Shown::nothing;  // which of them SHOW returns
+  enum class Shown : std::uint8_t {
+    nothing,
+    default_mode,
+    mode
+  } shown = Shown::nothing;  // which of them SHOW returns
   // Sets it to a value that the server certainly refuses.
   bool access_refused = false;
   // Sets it to its default, as if the client had never set it.
@@ -118,7 +122,9 @@ struct Effects {
 
 // Whether the statement sets something that the proxy controls: the access mode of the session or
 // of its transaction.
-inline bool ours_to_keep(const Effects& effects) noexcept { return effects.sets_access || effects.sets_default_access; }
+inline bool ours_to_keep(const Effects& effects) noexcept {
+  return effects.sets_access || effects.sets_default_access;
+}
 
 // How the statement changes the access mode that the client sees as its default.
 Change change_of(const Effects& effects) noexcept;
@@ -137,13 +143,15 @@ Does ahead_of(const Effects& effects, Step step) noexcept;
 Unit unit_of(const Effects& effects, Step step, bool named, bool final_rule) noexcept;
 // The text with `pg_catalog.` in front of each set_config() that names no schema. `offset`: where
 // the text begins in the one that was classified.
-std::string with_own_set_config(std::string_view sql, const statements::Statement& statement, std::size_t offset = 0);
+std::string with_own_set_config(std::string_view sql, const statements::Statement& statement,
+                                std::size_t offset = 0);
 // The effects of an unknown statement: it counts as a write that may do anything.
 Effects effects_of_unknown();
 
 // The text with READ ONLY in place of every READ WRITE, of the same length where possible: only the
 // check makes a transaction writable, never the client.
-std::string without_read_write(std::string_view sql, const Effects& effects, const statements::Statement& statement);
+std::string without_read_write(std::string_view sql, const Effects& effects,
+                               const statements::Statement& statement);
 
 // SET TRANSACTION READ WRITE, a SET of transaction_read_only to a value, or BEGIN READ WRITE. Where
 // a transaction is open, it applies to that one.
@@ -151,6 +159,7 @@ bool asks_for_read_write(const Effects& effects, const statements::Statement& st
 
 // The text as the server must get it, rewritten by the two functions above. Empty: as the client
 // wrote it.
-std::string rewritten_for(std::string_view sql, const Effects& effects, const statements::Statement& statement);
+std::string rewritten_for(std::string_view sql, const Effects& effects,
+                          const statements::Statement& statement);
 
 }  // namespace termgate::pg_session

@@ -47,17 +47,20 @@ void PipelineRunner::on_parse(const Event& event) {
   Effects effects = effects_of(*text, sql);
   const std::size_t hash = effects.way == Way::read ? judgement_.hash_of(sql) : 0;
   judgement_.learn_from_refusals(effects, hash);
-  if (text->statements.size() > 1) effects = effects_of_unknown();  // the server refuses several statements in a Parse
+  if (text->statements.size() > 1)
+    effects = effects_of_unknown();  // the server refuses several statements in a Parse
   // The input function of a user-defined parameter type may run code.
   const std::vector<std::uint32_t> types = pgwire::decode_parse_types(event.body);
-  const bool own_types = std::any_of(types.begin(), types.end(), [](std::uint32_t type) { return type >= first_user_oid; });
+  const bool own_types = std::any_of(types.begin(), types.end(),
+                                     [](std::uint32_t type) { return type >= first_user_oid; });
   if (own_types) {
     effects.input_runs_code = true;
     effects.exactly_declares = false;
     effects.own_check = effects.own_check_passes = false;
   }
 
-  if (!passes && seating_.passes_under_seat() && !seating_.passes_seated(*text, sql)) group_begins(true);
+  if (!passes && seating_.passes_under_seat() && !seating_.passes_seated(*text, sql))
+    group_begins(true);
 
   std::string rewritten, frame;
   if (claims_.active()) rewritten = rewritten_for(sql, effects, statement);
@@ -71,7 +74,8 @@ void PipelineRunner::on_parse(const Event& event) {
               .identity = identity,
               .hash = hash};
   // A name that is not recorded is unknown at the Bind, and so counts as a write.
-  if (!may_be_another(name) && (names_.statements.size() < names_max || names_.statements.count(name) != 0)) {
+  if (!may_be_another(name) &&
+      (names_.statements.size() < names_max || names_.statements.count(name) != 0)) {
     // A statement that passes because it runs no code is parsed again before each Bind, because
     // code can drop its name and give it to another statement.
     const bool asks = claims_.active() && asks_for_read_write(effects, statement);
@@ -88,13 +92,16 @@ void PipelineRunner::on_parse(const Event& event) {
         known.again.reset();
         known.as_it_is.reset();
       }
-      if (sql.find('\\') != std::string_view::npos || has_high_byte(sql)) known.read = texts_.reported;
+      if (sql.find('\\') != std::string_view::npos || has_high_byte(sql))
+        known.read = texts_.reported;
     }
     const auto [at, added] = names_.statements.try_emplace(name, known);
     // The server refuses a Parse of a name in use, unless the name was closed without our
     // knowledge.
     if (!added && (name.empty() || at->second.identity == identity)) at->second = known;
-    else if (!added) at->second.effects = effects_of_unknown(), at->second.again.reset(), at->second.as_it_is.reset();
+    else if (!added)
+      at->second.effects = effects_of_unknown(), at->second.again.reset(),
+      at->second.as_it_is.reset();
     // The unnamed statement is replaced by each Parse. If the group is refused, the server still
     // has the one from before it.
     if (added || name.empty()) pipeline_.parsed.push_back(name);
@@ -129,7 +136,8 @@ bool PipelineRunner::guard_parse(std::string_view name, Known known) {
     // If the held messages are opened later, the opening is ahead of this one.
     if (claim.named) note_named(claim);
     const Standing standing = judgement_.standing_of(claim);
-    pipeline_.called |= does_of(effects) == Does::calls && standing != Standing::current && standing != Standing::uncertain;
+    pipeline_.called |= does_of(effects) == Does::calls && standing != Standing::current &&
+                        standing != Standing::uncertain;
     pipeline_.acted_here |= effects.calls_unknown;
     pipeline_.planned |= effects.way != Way::alone;
   }
@@ -152,8 +160,10 @@ void PipelineRunner::on_describe(const Event& event) {
     described.effects = judgement_.resolved(described.effects, described.executes);
     if (!guard_parse(named->name, std::move(described))) return;
   }
-  if (named->portal && named->name.empty() && names_.portals.count("") == 0) close_unnamed_portal(event);
-  forward_extended(event, {.request = named->portal ? Request::describe_portal : Request::describe_statement});
+  if (named->portal && named->name.empty() && names_.portals.count("") == 0)
+    close_unnamed_portal(event);
+  forward_extended(
+      event, {.request = named->portal ? Request::describe_portal : Request::describe_statement});
 }
 
 void PipelineRunner::on_bind(const Event& event) {
@@ -170,10 +180,13 @@ void PipelineRunner::on_bind(const Event& event) {
     statement = names->statement;
   }
   const Known* prepared = names_.known(statement);
-  group_begins(prepared != nullptr && (!prepared->declared.empty() || prepared->effects.only_declares));
+  group_begins(prepared != nullptr &&
+               (!prepared->declared.empty() || prepared->effects.only_declares));
   if (seating_.passes_under_seat() && !seating_.passes_seated(prepared)) group_begins(true);
   model_.follows(Step::parses, statement);
-  if (pipeline_.discarded) return refusals_.refuse(Act::refuse_discard, {}, {});  // a Bind plans, and planning runs functions
+  if (pipeline_.discarded)
+    return refusals_.refuse(Act::refuse_discard, {},
+                            {});  // a Bind plans, and planning runs functions
   if (is_reserved(statement) || is_reserved(portal)) {
     line_.client_parts = Line::Parts::drop;
     return refusals_.refuse_reserved();
@@ -187,15 +200,18 @@ void PipelineRunner::on_bind(const Event& event) {
     const Reading now{.strings = texts_.settings.standard_conforming_strings,
                       .encoding = texts_.reported.encoding,
                       .ascii_safe = texts_.settings.ascii_safe_encoding};
-    if (reads_otherwise(*bound.again, *bound.read, now)) bound = Known{.effects = effects_of_unknown()};
+    if (reads_otherwise(*bound.again, *bound.read, now))
+      bound = Known{.effects = effects_of_unknown()};
   }
   bound.made = names_.portals_made;
-  if (!may_be_another(portal) && (names_.portals.size() < names_max || names_.portals.count(portal) != 0 || portal.empty()))
+  if (!may_be_another(portal) &&
+      (names_.portals.size() < names_max || names_.portals.count(portal) != 0 || portal.empty()))
     names_.portals[portal] = bound;
   // A write is decided here already, so that its values go straight through, however many there
   // are.
   const Effects effects = judgement_.resolved(bound.effects, bound.executes);
-  if (effects.way == Way::write || model_.tx.in_block || !event.last || ahead_of(effects, Step::plans) != Does::quiet) {
+  if (effects.way == Way::write || model_.tx.in_block || !event.last ||
+      ahead_of(effects, Step::plans) != Does::quiet) {
     guard_group(effects, bound, Step::plans, event.last);
     if (line_.stage != Stage::ready) return;
   }
@@ -209,7 +225,8 @@ void PipelineRunner::on_bind(const Event& event) {
   const bool writable = model_.tx.in_block && model_.tx.writable && !model_.tx.locked;
   if (judgement_.shown_of(effects) == Shows::own && claims_.active() && !pipeline_.needs_hold)
     own_.look_at_own(pipeline_.direct() ? line_.server : pipeline_.held);
-  if (bound.again) parse_again(event, statement, writable && bound.as_it_is ? *bound.as_it_is : *bound.again);
+  if (bound.again)
+    parse_again(event, statement, writable && bound.as_it_is ? *bound.as_it_is : *bound.again);
   pipeline_.just_parsed.reset();
   pipeline_.snapshot_here |= effects.takes_snapshot;
   model_.tx.ahead.reset();
@@ -242,7 +259,8 @@ void PipelineRunner::ask_whether_there(const Event& event, Request what, std::st
 // Replaces the server's prepared statement by the text that was judged: Close, then Parse of the
 // same name, both hidden from the client. The client's code may have dropped the name and prepared
 // another text under it, which the proxy would not have seen.
-void PipelineRunner::parse_again(const Event& event, std::string_view name, std::string_view parse) {
+void PipelineRunner::parse_again(const Event& event, std::string_view name,
+                                 std::string_view parse) {
   if (!claims_.active() || model_.tx.failed || pipeline_.needs_hold) return;
   std::string close;
   pgwire::append_close_statement(close, name);
@@ -251,7 +269,8 @@ void PipelineRunner::parse_again(const Event& event, std::string_view name, std:
   other.frame = close;
   forward_extended(other, {.request = Request::close, .hidden = true});
   other.frame = parse;
-  forward_extended(other, {.request = Request::parse, .hidden = true, .text = std::string(cut(name))});
+  forward_extended(other,
+                   {.request = Request::parse, .hidden = true, .text = std::string(cut(name))});
 }
 
 // The last point at which a portal is decided about. What was recorded at its Bind counts only if
@@ -275,7 +294,8 @@ void PipelineRunner::on_execute(const Event& event) {
     else if (effects.way != Way::alone) effects = effects_of_unknown();
     effects.own_check = effects.own_check_passes = false;
   }
-  if (seating_.passes_under_seat() && !seating_.passes_seated(bound ? &known : nullptr)) group_begins(true);
+  if (seating_.passes_under_seat() && !seating_.passes_seated(bound ? &known : nullptr))
+    group_begins(true);
   pipeline_.just_parsed.reset();
   model_.follows(Step::plans, execute->portal);
   if (claims_.active() && !model_.tx.failed) {
@@ -289,13 +309,17 @@ void PipelineRunner::on_execute(const Event& event) {
   pipeline_.executed = pipeline_.executed_here = true;
   pipeline_.acted_here |= may_run_code(effects);
   const Shows shows = claims_.active() ? judgement_.shown_of(effects) : Shows::none;
-  forward_extended(event, {.request = Request::execute, .change = change_of(effects), .read_hash = known.hash, .shows = shows});
+  forward_extended(event, {.request = Request::execute,
+                           .change = change_of(effects),
+                           .read_hash = known.hash,
+                           .shows = shows});
 
   const bool was_block = model_.tx.in_block;
   carrier_.note_sent(effects, judgement_.claim_for(known).named);
   // If an earlier message fails, the server skips this one and stays in the same transaction. So
   // what follows the Sync waits for the answer.
-  if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
+  if (effects.kind == Kind::commit || effects.kind == Kind::rollback ||
+      effects.kind == Kind::prepare_transaction) {
     texts_.outstanding.wait_for_all = true;
     names_.portals.erase("");
   }
@@ -307,8 +331,10 @@ void PipelineRunner::on_execute(const Event& event) {
     held_.lock_group();
     held_.flush_group();
     pipeline_.go_direct();
-  } else if (!model_.tx.in_block && (was_block || (pipeline_.direct() && (effects.kind == Kind::commit || effects.kind == Kind::rollback ||
-                                                                          effects.kind == Kind::prepare_transaction)))) {
+  } else if (!model_.tx.in_block &&
+             (was_block || (pipeline_.direct() &&
+                            (effects.kind == Kind::commit || effects.kind == Kind::rollback ||
+                             effects.kind == Kind::prepare_transaction)))) {
     // After its COMMIT another implicit transaction begins.
     pipeline_.goes = Goes::held;
     pipeline_.transaction_ended();
@@ -387,7 +413,8 @@ void PipelineRunner::forward_extended(const Event& event, PendingReply reply) {
     return;
   }
   pipeline_.sent = true;
-  pipeline_.touched_server |= reply.request != Request::close;  // a Close begins nothing and cannot fail
+  pipeline_.touched_server |=
+      reply.request != Request::close;  // a Close begins nothing and cannot fail
   pipeline_.bound |= reply.request == Request::bind;
   line_.client_mid_frame = !event.last;
   line_.server.add(event.frame, std::move(reply));

@@ -27,10 +27,13 @@ void PipelineRunner::group_begins(bool declares) {
   const bool through = model_.tx.failed || model_.tx.in_block;
   // From here on the messages are parsed before they are sent. What was sent needs no opening: the
   // server guards it.
-  if (pipeline_.goes == Goes::handed_over && !claims_.handed_over()) pipeline_.goes = through ? Goes::direct : Goes::held;
+  if (pipeline_.goes == Goes::handed_over && !claims_.handed_over())
+    pipeline_.goes = through ? Goes::direct : Goes::held;
   if (pipeline_.begun()) return;
   model_.opening_refused = false;
-  pipeline_.goes = claims_.handed_over() ? Goes::handed_over : through || !claims_.active() ? Goes::direct : Goes::held;
+  pipeline_.goes = claims_.handed_over()          ? Goes::handed_over
+                   : through || !claims_.active() ? Goes::direct
+                                                  : Goes::held;
 }
 
 // What the decision has to know. `whole`: the message has arrived completely, so it can be held.
@@ -38,15 +41,18 @@ TransactionView PipelineRunner::view_of(const Claim& claim, bool whole) const {
   TransactionView view = judgement_.view_of(claim, Place::group);
   view.pipeline = pipeline_;
   view.can_wait = whole && !pipeline_.held.empty();
-  for (const Claim& named : pipeline_.named) view.members = std::max(view.members, judgement_.standing_of(named));
+  for (const Claim& named : pipeline_.named)
+    view.members = std::max(view.members, judgement_.standing_of(named));
   return view;
 }
 
 // Decides what the next statement means for the group, and inserts what it needs.
-void PipelineRunner::guard_group(const Effects& effects, const Known& known, Step step, bool whole) {
+void PipelineRunner::guard_group(const Effects& effects, const Known& known, Step step,
+                                 bool whole) {
   const bool runs = step == Step::runs;
   const Claim claim = judgement_.claim_for(known);
-  if (const Refusal refusal = judgement_.refusal_of_prepared(effects); refusal && runs && !model_.tx.failed)
+  if (const Refusal refusal = judgement_.refusal_of_prepared(effects);
+      refusal && runs && !model_.tx.failed)
     return refusals_.refuse_from_memory(refusal, claim.pair);
   if (!claims_.active()) {
     if (runs) judgement_.observe(effects, claim), carrier_.note_handed_over(effects);
@@ -80,7 +86,9 @@ void PipelineRunner::guard_group(const Effects& effects, const Known& known, Ste
     case Act::refuse_known:
     case Act::refuse_no_term:
       // The server reports a statement or portal that it does not know.
-      if (unit.unread && !judgement_.may_write() && (!claims_.may_write() || standing > Standing::current)) held_.send_first();
+      if (unit.unread && !judgement_.may_write() &&
+          (!claims_.may_write() || standing > Standing::current))
+        held_.send_first();
       break;
     default: break;
   }
@@ -88,10 +96,15 @@ void PipelineRunner::guard_group(const Effects& effects, const Known& known, Ste
 }
 
 void PipelineRunner::note_named(const Claim& claim) {
-  const auto same = [&](const Claim& one) { return one.given == claim.given && one.pair == claim.pair; };
+  const auto same = [&](const Claim& one) {
+    return one.given == claim.given && one.pair == claim.pair;
+  };
   if (std::any_of(pipeline_.named.begin(), pipeline_.named.end(), same)) return;
   if (pipeline_.named.size() >= claims_max)
-    return refusals_.refuse("54000", "Termgate takes no more than 256 different scopes and terms in comments of one pipeline", "");
+    return refusals_.refuse(
+        "54000",
+        "Termgate takes no more than 256 different scopes and terms in comments of one pipeline",
+        "");
   pipeline_.named.push_back(claim);
 }
 
@@ -99,7 +112,8 @@ void PipelineRunner::pass_in_group(const Unit& unit, const Claim& claim) {
   if (unit.now() == Does::own_call) return;
   if (unit.now() == Does::calls) pipeline_.called = true;
   if (claim.named && unit.now() >= Does::reads) note_named(claim);
-  if (unit.now() == Does::begin && !facts_.standby() && judgement_.standing_of(claim) == Standing::current && pipeline_.opening_possible &&
+  if (unit.now() == Does::begin && !facts_.standby() &&
+      judgement_.standing_of(claim) == Standing::current && pipeline_.opening_possible &&
       !pipeline_.direct()) {
     if (!pipeline_.touched_server && pipeline_.beginning.bytes == 0) own_.raise_in_advance(claim);
     // Earlier reads belong to the block's transaction and have fixed its mode, unless it is opened
@@ -118,7 +132,8 @@ void PipelineRunner::carry_out_in_group(Act act, const Effects& effects, const C
     return own_.add_recheck(line_.server);
   }
   if (opens && !model_.tx.writable) {
-    if (act == Act::open && !pipeline_.touched_server && !model_.tx.redeclared) own_.raise_in_advance(claim);
+    if (act == Act::open && !pipeline_.touched_server && !model_.tx.redeclared)
+      own_.raise_in_advance(claim);
     held_.open_group(claim, act == Act::open);
     if (act == Act::open_then_check) own_.add_check(line_.server, claim, Purpose::check);
     return;
@@ -138,12 +153,13 @@ void PipelineRunner::carry_out_in_group(Act act, const Effects& effects, const C
 void PipelineRunner::commit_to_group(bool flushed) {
   if (pipeline_.direct()) return;
   const Claim claim = judgement_.claim_of(nullptr);
-  const bool writes = std::any_of(pipeline_.parsed.begin(), pipeline_.parsed.end(), [&](const std::string& name) {
-    const Known* known = names_.known(name);
-    if (known == nullptr) return false;
-    const Effects effects = judgement_.resolved(known->effects, known->executes);
-    return effects.way == Way::write || effects.calls_unknown;
-  });
+  const bool writes =
+      std::any_of(pipeline_.parsed.begin(), pipeline_.parsed.end(), [&](const std::string& name) {
+        const Known* known = names_.known(name);
+        if (known == nullptr) return false;
+        const Effects effects = judgement_.resolved(known->effects, known->executes);
+        return effects.way == Way::write || effects.calls_unknown;
+      });
   const Act act = before_flush(view_of(claim), judgement_.standing_of(claim), writes, flushed);
   if (is_refusal(act)) return refusals_.refuse(act, {}, claim);
   if (act == Act::open || act == Act::open_unchecked) {

@@ -13,15 +13,21 @@ namespace termgate::pg_session {
 namespace {
 
 // Whether a check could pass with this claim, as far as the proxy knows.
-constexpr bool may_pass(Standing claim) noexcept { return claim == Standing::current || claim == Standing::uncertain; }
+constexpr bool may_pass(Standing claim) noexcept {
+  return claim == Standing::current || claim == Standing::uncertain;
+}
 
-constexpr Act refusal_of(Standing claim) noexcept { return claim == Standing::problem ? Act::refuse_claim : Act::refuse_known; }
+constexpr Act refusal_of(Standing claim) noexcept {
+  return claim == Standing::problem ? Act::refuse_claim : Act::refuse_known;
+}
 
 constexpr bool is_refused(Standing claim) noexcept {
   return claim == Standing::problem || claim == Standing::stale || claim == Standing::untrusted;
 }
 
-constexpr bool runs_apart(const Unit& unit) noexcept { return unit.does == Does::code || unit.does == Does::alone; }
+constexpr bool runs_apart(const Unit& unit) noexcept {
+  return unit.does == Does::code || unit.does == Does::alone;
+}
 
 constexpr bool is_write(const Unit& unit) noexcept {
   return unit.does == Does::writes || unit.does == Does::prepares || unit.does == Does::own_call;
@@ -37,7 +43,8 @@ Unit as_ahead(Unit unit, Does does) noexcept {
 // A standby refuses every write itself. But what READ ONLY does not stop (advisory locks, programs)
 // has effects there too, so it is refused without a term.
 bool enforces(const Unit& unit, const Policy& policy) noexcept {
-  return policy.active && !(policy.standby && (policy.may_speak || !unit.hole || unit.does == Does::alone));
+  return policy.active &&
+         !(policy.standby && (policy.may_speak || !unit.hole || unit.does == Does::alone));
 }
 
 // A block or a frame is open, so more statements may follow. A pipeline is opened by what needs
@@ -56,13 +63,16 @@ bool is_fixed(const TransactionView& view) noexcept {
 // In a session that is not guarded yet every transaction can write, but none is open for what runs
 // by itself.
 bool is_writable(const Unit& unit, const TransactionView& view) noexcept {
-  const bool by_itself = runs_apart(unit) && (view.place == Place::alone || view.place == Place::group);
+  const bool by_itself =
+      runs_apart(unit) && (view.place == Place::alone || view.place == Place::group);
   return view.may_write() && (view.guards || !by_itself);
 }
 
 // Whether the transaction may go on with the unit without another check.
 bool covered(const Unit& unit, const TransactionView& view, Standing claim) noexcept {
-  if (unit.named) return view.named_passed && !view.tx.code_declared && !(view.tx.unnamed && !view.tx.session_passed);
+  if (unit.named)
+    return view.named_passed && !view.tx.code_declared &&
+           !(view.tx.unnamed && !view.tx.session_passed);
   if (view.tx.redeclared) return false;
   if (view.tx.session_passed) return true;
   return claim == Standing::none && view.tx.other_passed;
@@ -73,22 +83,28 @@ Act in_writable(const Unit& unit, const TransactionView& view, Standing claim) n
   if (covered(unit, view, claim)) return Act::pass;
   // The transaction was made writable for a declaration or a savepoint, and no claim could pass: it
   // continues as one that reads.
-  const bool looks_like_read = unit.does == Does::reads || unit.does == Does::calls || unit.does == Does::fetch;
+  const bool looks_like_read =
+      unit.does == Does::reads || unit.does == Does::calls || unit.does == Does::fetch;
   const bool passed = view.tx.passed_any();
   // Where nothing was checked yet, a read needs no claim: if it writes after all, the server checks
   // what the session declares.
   const bool undeclared = claim == Standing::none || claim == Standing::uncertain;
-  if (view.server_guards && looks_like_read && !unit.named && undeclared && !passed) return Act::pass;
-  if (looks_like_read && !unit.named && (claim == Standing::none || is_refused(claim)) && !passed && !view.tx.acted) return Act::lock;
+  if (view.server_guards && looks_like_read && !unit.named && undeclared && !passed)
+    return Act::pass;
+  if (looks_like_read && !unit.named && (claim == Standing::none || is_refused(claim)) && !passed &&
+      !view.tx.acted)
+    return Act::lock;
   if (is_refused(claim)) return refusal_of(claim);
   const bool others_first = view.tx.code_declared || (view.tx.unnamed && !view.tx.session_passed);
-  if (unit.named) return !others_first ? Act::check : view.named_passed ? Act::recheck : Act::check_both;
+  if (unit.named)
+    return !others_first ? Act::check : view.named_passed ? Act::recheck : Act::check_both;
   // A passed check still counts unless the session has declared something else since, or has
   // withdrawn what it had declared.
   if (view.tx.session_passed) return unit.does >= Does::calls ? Act::check : Act::recheck;
   // A check of arguments or of a comment counts for a session that declares nothing; only the
   // server knows whether it does.
-  if (view.tx.other_passed && (claim == Standing::uncertain || claim == Standing::none)) return Act::recheck;
+  if (view.tx.other_passed && (claim == Standing::uncertain || claim == Standing::none))
+    return Act::recheck;
   return Act::check;
 }
 
@@ -96,7 +112,8 @@ Act in_writable(const Unit& unit, const TransactionView& view, Standing claim) n
 // not stop still needs a check.
 Act in_read_only(const Unit& unit, const TransactionView& view, Standing claim) noexcept {
   if (unit.does == Does::alone) return Act::refuse_no_term;
-  if (unit.does != Does::code && !unit.hole) return Act::pass;  // the server refuses it, if it writes
+  if (unit.does != Does::code && !unit.hole)
+    return Act::pass;  // the server refuses it, if it writes
   if (!is_open(unit, view)) return Act::frame;
   if (covered(unit, view, claim)) return Act::pass;
   if (is_refused(claim)) return refusal_of(claim);
@@ -107,20 +124,24 @@ Act in_read_only(const Unit& unit, const TransactionView& view, Standing claim) 
 Act for_commit(const TransactionView& view, bool writable) noexcept {
   if (view.tx.failed || !writable || !(view.tx.acted || view.tx.left_over)) return Act::pass;
   const bool passed = view.tx.passed_any();
-  if (passed) return view.tx.redeclared || (view.tx.unnamed && !view.tx.session_passed) ? Act::recheck : Act::pass;
+  if (passed)
+    return view.tx.redeclared || (view.tx.unnamed && !view.tx.session_passed) ? Act::recheck
+                                                                              : Act::pass;
   if (view.server_guards) return Act::pass;  // the server refuses a COMMIT of unchecked writes
   return view.tx.acted ? Act::check : Act::lock;
 }
 
 // For a unit that runs, whatever its place.
-Act for_run(const Unit& unit, const TransactionView& view, Standing claim, const Policy& policy) noexcept {
+Act for_run(const Unit& unit, const TransactionView& view, Standing claim,
+            const Policy& policy) noexcept {
   if (!enforces(unit, policy) || view.tx.failed) return Act::pass;
   const bool open = is_open(unit, view), fixed = is_fixed(view), writable = is_writable(unit, view);
   // Check before another claim replaces the one that code has declared and written under. A view, a
   // trigger or a cast can run code that the text does not show. A session without a complete claim
   // so far is exempt.
   const bool any_passed = view.tx.passed_any();
-  if (unit.redeclares && writable && (view.tx.code_declared || (view.tx.acted_since && any_passed))) return Act::recheck;
+  if (unit.redeclares && writable && (view.tx.code_declared || (view.tx.acted_since && any_passed)))
+    return Act::recheck;
   switch (unit.does) {
     case Does::quiet:
     case Does::begin:
@@ -129,7 +150,8 @@ Act for_run(const Unit& unit, const TransactionView& view, Standing claim, const
     default: break;
   }
   if (view.read_only && !writable) return in_read_only(unit, view, claim);
-  const bool harmless = unit.does == Does::declares || unit.does == Does::savepoint || unit.does == Does::own_call;
+  const bool harmless =
+      unit.does == Does::declares || unit.does == Does::savepoint || unit.does == Does::own_call;
   if (writable) return harmless ? Act::pass : in_writable(unit, view, claim);
   switch (unit.does) {
     case Does::fetch: return Act::pass;
@@ -149,7 +171,8 @@ Act for_run(const Unit& unit, const TransactionView& view, Standing claim, const
 }
 
 // For a Parse or a Bind in a block.
-Act ahead_in_block(const Unit& unit, const TransactionView& view, Standing claim, const Policy& policy) noexcept {
+Act ahead_in_block(const Unit& unit, const TransactionView& view, Standing claim,
+                   const Policy& policy) noexcept {
   if (unit.ahead != Does::quiet && view.may_write()) {
     // The claim may be declared only after the Parse and the Bind. Whatever these have run is then
     // checked with the next statement, or before the COMMIT.
@@ -158,12 +181,15 @@ Act ahead_in_block(const Unit& unit, const TransactionView& view, Standing claim
     // The Parse or Bind runs this code even if there is no Execute.
     return for_run(as_ahead(unit, unit.ahead), view, claim, policy);
   }
-  if (unit.does == Does::declares || unit.does == Does::own_call) return for_run(unit, view, claim, policy);
+  if (unit.does == Does::declares || unit.does == Does::own_call)
+    return for_run(unit, view, claim, policy);
   // A Parse writes nothing, but it fixes the access mode of its transaction as a read does.
-  if (unit.does < Does::savepoint || unit.does == Does::commit || unit.does == Does::fetch) return Act::pass;
+  if (unit.does < Does::savepoint || unit.does == Does::commit || unit.does == Does::fetch)
+    return Act::pass;
   // The claim may be declared before the statement runs, and by then the transaction could not be
   // made writable any more.
-  if (unit.does >= Does::writes && !view.tx.writable && !view.tx.snapshot && !view.read_only && claim == Standing::none)
+  if (unit.does >= Does::writes && !view.tx.writable && !view.tx.snapshot && !view.read_only &&
+      claim == Standing::none)
     return Act::open_unchecked;
   if (view.tx.writable) return Act::pass;
   Unit seen = as_ahead(unit, unit.snapshot ? Does::reads : Does::quiet);
@@ -173,11 +199,13 @@ Act ahead_in_block(const Unit& unit, const TransactionView& view, Standing claim
 
 // A text is one transaction: if one of its statements must be checked, the frame begins with the
 // first one.
-Act in_text(const Unit& unit, const TransactionView& view, Standing claim, const Policy& policy) noexcept {
+Act in_text(const Unit& unit, const TransactionView& view, Standing claim,
+            const Policy& policy) noexcept {
   TransactionView framed = view;
   framed.place = Place::block;
   const Act act = for_run(unit, view, claim, policy);
-  if (unit.does == Does::declares || is_write(unit) || (act != Act::pass && for_run(unit, framed, claim, policy) != Act::pass))
+  if (unit.does == Does::declares || is_write(unit) ||
+      (act != Act::pass && for_run(unit, framed, claim, policy) != Act::pass))
     return is_write(unit) && !unit.own && is_refused(claim) ? refusal_of(claim) : Act::frame;
   // Only a statement that needs no frame runs outside of one.
   return act == Act::frame ? Act::refuse_no_term : act;
@@ -188,13 +216,15 @@ Act in_text(const Unit& unit, const TransactionView& view, Standing claim, const
 // impossible, the transaction stays READ ONLY to its end.
 Act redeclares_after_reads(const TransactionView& view, Standing claim) noexcept {
   const PipelineView& pipeline = view.pipeline;
-  const bool possible = !is_refused(claim) && !is_refused(view.members) && !pipeline.called && pipeline.opening_possible;
+  const bool possible = !is_refused(claim) && !is_refused(view.members) && !pipeline.called &&
+                        pipeline.opening_possible;
   return possible ? Act::open_then_recheck : Act::stay_read_only;
 }
 
 // The transaction of a pipeline would be opened where it begins. Its earlier reads could then write
 // too, so none of them may call functions, and each of their claims must be able to pass.
-Act opened_where_it_begins(Act act, const Unit& unit, const TransactionView& view, const Policy& policy) noexcept {
+Act opened_where_it_begins(Act act, const Unit& unit, const TransactionView& view,
+                           const Policy& policy) noexcept {
   const PipelineView& pipeline = view.pipeline;
   if (is_refused(view.members)) return Act::refuse_member;
   if (pipeline.called && act == Act::open) return Act::refuse_after_call;
@@ -206,16 +236,19 @@ Act opened_where_it_begins(Act act, const Unit& unit, const TransactionView& vie
   return view.tx.redeclared && pipeline.executed_here ? Act::open_then_check : Act::open;
 }
 
-Act in_group(const Unit& unit, const TransactionView& view, Standing claim, const Policy& policy) noexcept {
+Act in_group(const Unit& unit, const TransactionView& view, Standing claim,
+             const Policy& policy) noexcept {
   const PipelineView& pipeline = view.pipeline;
   const bool runs = unit.step == Step::runs;
   // The lock is taken ahead of everything held, and READ ONLY is lifted with it, even for what an
   // already ended transaction has read. Up to version 17 CALL and DO could commit our check's lock
   // away in the middle of a pipeline, and READ ONLY does not stop VACUUM.
-  const bool follows = view.tx.writable || pipeline.touched_server || pipeline.executed || pipeline.planned;
+  const bool follows =
+      view.tx.writable || pipeline.touched_server || pipeline.executed || pipeline.planned;
   if (runs && runs_apart(unit) && follows && !view.reads_only)
     return unit.does == Does::code ? Act::refuse_code_after : Act::refuse_alone_after;
-  if (runs && unit.redeclares && !pipeline.direct() && pipeline.acted_here && !view.tx.writable && !view.reads_only)
+  if (runs && unit.redeclares && !pipeline.direct() && pipeline.acted_here && !view.tx.writable &&
+      !view.reads_only)
     return redeclares_after_reads(view, claim);
   // A Bind runs the code of what does not look like a write; a write is decided completely at its
   // Bind.
@@ -239,20 +272,24 @@ Act in_group(const Unit& unit, const TransactionView& view, Standing claim, cons
   if (!runs && view.can_wait && claim != Standing::current) return Act::wait;
   if (seen.does == Does::own_call && unit.untrusted) return Act::refuse_own;
   if (seen.does == Does::own_call && pipeline.called) return Act::refuse_own_after_call;
-  if (view.tx.writable || act == Act::check || act == Act::check_both || act == Act::recheck) return act;
+  if (view.tx.writable || act == Act::check || act == Act::check_both || act == Act::recheck)
+    return act;
   return opened_where_it_begins(act, unit, view, policy);
 }
 
-Act sound(const Unit& unit, const TransactionView& view, Standing claim, const Policy& policy) noexcept {
+Act sound(const Unit& unit, const TransactionView& view, Standing claim,
+          const Policy& policy) noexcept {
   switch (view.place) {
-    case Place::call: return unit.does == Does::writes && !view.tx.failed ? Act::refuse_call : Act::pass;
+    case Place::call:
+      return unit.does == Does::writes && !view.tx.failed ? Act::refuse_call : Act::pass;
     case Place::text: return view.tx.failed ? Act::pass : in_text(unit, view, claim, policy);
     case Place::group: return in_group(unit, view, claim, policy);
     case Place::alone:
     case Place::block: break;
   }
   const bool ahead = view.place == Place::block && !runs_now(unit, view.tx.writable, claim);
-  const Act act = ahead ? ahead_in_block(unit, view, claim, policy) : for_run(unit, view, claim, policy);
+  const Act act =
+      ahead ? ahead_in_block(unit, view, claim, policy) : for_run(unit, view, claim, policy);
   if (act == Act::hold && unit.unlocks) return Act::refuse_unlocks;
   if (unit.does == Does::own_call && (act == Act::pass || act == Act::open_unchecked)) {
     if (unit.untrusted) return Act::refuse_own;
@@ -264,11 +301,13 @@ Act sound(const Unit& unit, const TransactionView& view, Standing claim, const P
 
 // The same, with the fault that a build for tests has planted.
 template <class Decide>
-Act perhaps_planted(const Unit& unit, const TransactionView& view, Standing claim, Decide judge) noexcept {
+Act perhaps_planted(const Unit& unit, const TransactionView& view, Standing claim,
+                    Decide judge) noexcept {
 #ifdef TERMGATE_PLANT
   static const Fault fault = [] {
     const auto* const found =
-        std::find_if(planted_faults.begin(), planted_faults.end(), [](const auto& one) { return detail::planted(one.first); });
+        std::find_if(planted_faults.begin(), planted_faults.end(),
+                     [](const auto& one) { return detail::planted(one.first); });
     return found == planted_faults.end() ? Fault::none : found->second;
   }();
   return decide_with(fault, unit, view, claim, judge);
@@ -280,10 +319,12 @@ Act perhaps_planted(const Unit& unit, const TransactionView& view, Standing clai
 }  // namespace
 
 bool runs_now(const Unit& unit, bool writable, Standing claim) noexcept {
-  return unit.step == Step::runs || (unit.step == Step::plans && is_write(unit) && !writable && claim != Standing::none);
+  return unit.step == Step::runs ||
+         (unit.step == Step::plans && is_write(unit) && !writable && claim != Standing::none);
 }
 
-Act at_sight(const Unit& unit, const TransactionView& view, Standing claim, const Policy& policy) noexcept {
+Act at_sight(const Unit& unit, const TransactionView& view, Standing claim,
+             const Policy& policy) noexcept {
   const PipelineView& pipeline = view.pipeline;
   const bool runs = unit.step == Step::runs, may_claim = policy.may_speak || policy.allows;
   const bool unread = unit.unread && !view.may_write();
@@ -297,7 +338,8 @@ Act at_sight(const Unit& unit, const TransactionView& view, Standing claim, cons
   // DISCARD ALL commits what came before it, releases our check's lock, and resets READ ONLY, which
   // is restored only after the Sync.
   const bool discards = unit.discards && runs && view.place != Place::block;
-  if (pipeline.discarded || (discards && (view.tx.writable || pipeline.touched_server || pipeline.executed_here)))
+  if (pipeline.discarded ||
+      (discards && (view.tx.writable || pipeline.touched_server || pipeline.executed_here)))
     return Act::refuse_discard;
   // The server may not know a statement or portal that the proxy does not know. Its error (26000,
   // 34000) comes before a refusal.
@@ -310,21 +352,28 @@ Act before_flush(const TransactionView& view, Standing claim, bool writes, bool 
   const bool acts = pipeline.executed || writes;
   // A Flush sends what fixes the access mode, and a later statement of the pipeline may write. A
   // long Bind of a read is no reason to expect a write.
-  if (!view.reads_only && !is_refused(view.members) && may_pass(claim) && (acts || (flushed && pipeline.snapshot_here)) &&
-      pipeline.opening_possible && !pipeline.called)
+  if (!view.reads_only && !is_refused(view.members) && may_pass(claim) &&
+      (acts || (flushed && pipeline.snapshot_here)) && pipeline.opening_possible &&
+      !pipeline.called)
     return !view.tx.redeclared || view.redeclared_ahead ? Act::open : Act::open_unchecked;
   return view.can_wait && (acts || pipeline.snapshot_here) ? Act::stay_read_only : Act::pass;
 }
 
-Act decide(const Unit& unit, const TransactionView& view, Standing claim, const Policy& policy) noexcept {
+Act decide(const Unit& unit, const TransactionView& view, Standing claim,
+           const Policy& policy) noexcept {
   return perhaps_planted(unit, view, claim,
-                         [&](const Unit& one, const TransactionView& seen, Standing of) { return sound(one, seen, of, policy); });
+                         [&](const Unit& one, const TransactionView& seen, Standing of) {
+                           return sound(one, seen, of, policy);
+                         });
 }
 
 Act before_commit(const TransactionView& view, const Policy& policy) noexcept {
-  return perhaps_planted({.does = Does::commit}, view, Standing::current, [&](const Unit& one, const TransactionView& seen, Standing) {
-    return enforces(one, policy) ? for_commit(seen, seen.tx.writable || !seen.guards) : Act::pass;
-  });
+  return perhaps_planted({.does = Does::commit}, view, Standing::current,
+                         [&](const Unit& one, const TransactionView& seen, Standing) {
+                           return enforces(one, policy)
+                                      ? for_commit(seen, seen.tx.writable || !seen.guards)
+                                      : Act::pass;
+                         });
 }
 
 }  // namespace termgate::pg_session

@@ -278,12 +278,16 @@ enum class Act : std::uint8_t {
   refuse_own_after_call,
 };
 constexpr bool is_refusal(Act act) noexcept { return act >= Act::refuse_claim; }
-constexpr bool refuses_claim(Act act) noexcept { return act == Act::refuse_claim || act == Act::refuse_known; }
+constexpr bool refuses_claim(Act act) noexcept {
+  return act == Act::refuse_claim || act == Act::refuse_known;
+}
 
-Act decide(const Unit& unit, const TransactionView& view, Standing claim, const Policy& policy) noexcept;
+Act decide(const Unit& unit, const TransactionView& view, Standing claim,
+           const Policy& policy) noexcept;
 
 // What is refused, or waits, before the transaction around it is touched: `pass` for all others.
-Act at_sight(const Unit& unit, const TransactionView& view, Standing claim, const Policy& policy) noexcept;
+Act at_sight(const Unit& unit, const TransactionView& view, Standing claim,
+             const Policy& policy) noexcept;
 
 // What this transaction still needs before it may commit: pass, check, recheck or lock.
 Act before_commit(const TransactionView& view, const Policy& policy) noexcept;

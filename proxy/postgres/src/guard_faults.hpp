@@ -62,7 +62,9 @@ Act decide_with(Fault fault, Unit unit, TransactionView view, Standing claim, De
     case Fault::a_comment_stands_for_all: view.tx.unnamed = false; break;
     case Fault::lock_lasts_to_the_commit: view.tx.left_over = false; break;
     case Fault::own_call_spares_neighbours:
-      if ((unit.does == Does::commit ? view.tx.writable || !view.guards : view.may_write() && view.tx.acted) && !view.tx.passed_any())
+      if ((unit.does == Does::commit ? view.tx.writable || !view.guards
+                                     : view.may_write() && view.tx.acted) &&
+          !view.tx.passed_any())
         return Act::pass;
       break;
     default: break;

@@ -20,8 +20,8 @@ void HeldMessages::open_group(const Claim& claim, bool with_check) {
   own_.add_opening(opening, claim, with_check);
   // A check of a comment's claim, or of arguments, does not cover earlier reads under what the
   // session declares.
-  const bool read_before =
-      model_.tx.unnamed && !model_.tx.session_passed && judgement_.standing_of(judgement_.claim_of(nullptr)) != Standing::none;
+  const bool read_before = model_.tx.unnamed && !model_.tx.session_passed &&
+                           judgement_.standing_of(judgement_.claim_of(nullptr)) != Standing::none;
   if (read_before && !before.redeclared) own_.add_recheck(opening);
   // Earlier reads may write now, so the claim that each of them names is checked.
   for (const Claim& named : pipeline_.named) own_.add_check(opening, named, Purpose::check);
@@ -58,7 +58,8 @@ void HeldMessages::flush_group() {
   for (std::size_t i = 0; i < held.replies.size(); ++i)
     pipeline_.bound |= held.replies.at(i).request == Request::bind && !held.replies.at(i).hidden;
   line_.server.append(std::move(held));
-  if (pipeline_.suspect) model_.by_default.broken = true;  // runs only now, perhaps after a restore already sent
+  if (pipeline_.suspect)
+    model_.by_default.broken = true;  // runs only now, perhaps after a restore already sent
   pipeline_.sent = pipeline_.touched_server = true;
 }
 

@@ -14,9 +14,14 @@ namespace termgate::pg_session {
 // Owner: the session's State; its thread.
 class HeldMessages {
  public:
-  HeldMessages(Line& line, const Claims& claims, TransactionModel& model, const Judgement& judgement, OwnStatements& own,
-               Pipeline& pipeline) noexcept
-      : line_(line), claims_(claims), model_(model), judgement_(judgement), own_(own), pipeline_(pipeline) {}
+  HeldMessages(Line& line, const Claims& claims, TransactionModel& model,
+               const Judgement& judgement, OwnStatements& own, Pipeline& pipeline) noexcept
+      : line_(line),
+        claims_(claims),
+        model_(model),
+        judgement_(judgement),
+        own_(own),
+        pipeline_(pipeline) {}
 
   void send_first();
   void open_group(const Claim& claim, bool with_check);

@@ -26,7 +26,8 @@ Text Judgement::classified(std::string_view sql) const {
   statements::Settings settings = texts_.settings;
   settings.schema = line_.options.schema;
   // A function that still runs may change how this text is read.
-  if (texts_.outstanding.functions) settings.standard_conforming_strings = statements::ConformingStrings::unknown;
+  if (texts_.outstanding.functions)
+    settings.standard_conforming_strings = statements::ConformingStrings::unknown;
   if (texts_.outstanding.unknown) settings.ascii_safe_encoding = false;
   return line_.host.statements().classify(sql, settings);
 }
@@ -37,7 +38,9 @@ Text Judgement::classified(std::string_view sql) const {
 bool Judgement::declares(const statements::Classified& text) noexcept {
   return text.speaks_of_terms || !text.declared.empty() ||
          std::any_of(text.statements.begin(), text.statements.end(),
-                     [](const statements::Statement& one) { return !one.declared.empty() || one.only_declares; });
+                     [](const statements::Statement& one) {
+                       return !one.declared.empty() || one.only_declares;
+                     });
 }
 
 void Judgement::learn(const statements::Classified& text, std::string_view sql) {
@@ -59,7 +62,9 @@ Effects Judgement::resolved(Effects effects, std::string_view executes) const {
     const bool explains = effects.kind == Kind::explain;
     const bool by_arguments = effects.calls_unknown;
     // An EXECUTE of an EXECUTE is not followed.
-    effects = found == names_.statements.end() || found->second.effects.runs_prepared ? effects_of_unknown() : found->second.effects;
+    effects = found == names_.statements.end() || found->second.effects.runs_prepared
+                  ? effects_of_unknown()
+                  : found->second.effects;
     // That a prepared statement runs no code can be relied on only if it is parsed again.
     if (does_of(effects) < Does::reads) {
       if (effects.only_declares) effects.by_name = true;
@@ -69,14 +74,16 @@ Effects Judgement::resolved(Effects effects, std::string_view executes) const {
     effects.changes_declaration |= by_arguments;
     if (explains && effects.way == Way::alone) effects.way = Way::write;
   }
-  if (effects.way == Way::read && !effects.prepares_declares && claims_.admission().without_term == WithoutTerm::reject)
+  if (effects.way == Way::read && !effects.prepares_declares &&
+      claims_.admission().without_term == WithoutTerm::reject)
     effects.way = Way::write;
   if ((effects.kind == Kind::fetch || effects.kind == Kind::move) && model_.tx.calling_cursor)
     effects.calls_unknown = effects.changes_declaration = true;
   // SET CONSTRAINTS runs the deferred triggers of what was written so far.
   if (effects.kind == Kind::set_constraints && (model_.tx.acted || model_.tx.left_over)) {
     effects.way = Way::read;
-    effects.takes_snapshot = effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
+    effects.takes_snapshot = effects.calls_functions = effects.calls_unknown =
+        effects.changes_declaration = true;
   }
   return effects;
 }
@@ -84,8 +91,9 @@ Effects Judgement::resolved(Effects effects, std::string_view executes) const {
 // PREPARE, EXECUTE, DEALLOCATE, DECLARE, CLOSE and the like of a reserved name: they could replace
 // the proxy's check.
 bool Judgement::names_ours(const statements::Classified& text) noexcept {
-  return std::any_of(text.statements.begin(), text.statements.end(),
-                     [](const statements::Statement& statement) { return is_reserved(statement.name); });
+  return std::any_of(
+      text.statements.begin(), text.statements.end(),
+      [](const statements::Statement& statement) { return is_reserved(statement.name); });
 }
 
 // --- reads that were found to write ---
@@ -95,7 +103,9 @@ bool Judgement::names_ours(const statements::Classified& text) noexcept {
 std::size_t Judgement::hash_of(std::string_view sql) noexcept {
   // FNV-1a, 64 bits. A collision makes a harmless read count as one that writes.
   std::size_t hash = 14695981039346656037u;
-  const auto add = [&](char letter) { hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211u; };
+  const auto add = [&](char letter) {
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211u;
+  };
   for (std::size_t at = 0; at < sql.size(); ++at) {
     if (sql[at] == '\'') {
       add('?');
@@ -118,7 +128,8 @@ void Judgement::learn_from_refusals(Effects& effects, std::size_t hash) const {
   // A hash from another session may stand for another text here, because of the search_path. So the
   // text stays a read unless there is a claim to check.
   if (std::find(writers_.begin(), writers_.end(), hash) != writers_.end()) effects.way = Way::write;
-  else if (line_.host.known_to_write(hash)) effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
+  else if (line_.host.known_to_write(hash))
+    effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
 }
 
 void Judgement::remember_writer(std::size_t hash) {
@@ -138,17 +149,20 @@ Claim Judgement::claim_of(const statements::Declaration* named) const {
                                                                     : nullptr;
   if (strange != nullptr && claim.problem.empty()) {
     claim.code = "TG005";
-    claim.problem = "TG005 scope \"" + strange->scope +
-                    "\" is not ASCII: a comment or a rule of the proxy can name it only where client_encoding is UTF8, and " +
-                    (texts_.reported.encoding == "UTF8" ? std::string("it may have changed in this pipeline")
-                                                        : "it is \"" + texts_.reported.encoding + "\"");
+    claim.problem =
+        "TG005 scope \"" + strange->scope +
+        "\" is not ASCII: a comment or a rule of the proxy can name it only where client_encoding "
+        "is UTF8, and " +
+        (texts_.reported.encoding == "UTF8" ? std::string("it may have changed in this pipeline")
+                                            : "it is \"" + texts_.reported.encoding + "\"");
     claim.certain = false;
   }
   return claim;
 }
 
 // The claim of the unit's own comment, or of the PREPARE or Parse that made the statement it runs.
-Claim Judgement::claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const {
+Claim Judgement::claim_for(const statements::Declaration& own, const Effects& effects,
+                           std::string_view executes) const {
   if (own.empty() && effects.runs_prepared) {
     const auto found = names_.statements.find(cut(executes));
     if (found != names_.statements.end()) return claim_of(&found->second.declared);
@@ -185,7 +199,8 @@ TransactionView Judgement::view_of(const Claim& claim, Place outside) const {
   view.reads_only = facts_.standby() || model_.by_default.believed == Mode::read_only;
   view.server_guards = claims_.server_guarded();
   view.named_passed = claim.named && claim.certain && is_known_by(claim.pair.scope) &&
-                      std::find(model_.tx.passed.begin(), model_.tx.passed.end(), claim.pair) != model_.tx.passed.end();
+                      std::find(model_.tx.passed.begin(), model_.tx.passed.end(), claim.pair) !=
+                          model_.tx.passed.end();
   view.redeclared_ahead = model_.tx.ahead.has_value();
   return view;
 }
@@ -198,10 +213,13 @@ Policy Judgement::policy() const noexcept {
 }
 
 bool Judgement::is_known_by(std::string_view scope) const noexcept {
-  return !has_high_byte(scope) || (texts_.reported.encoding == "UTF8" && texts_.settings.ascii_safe_encoding);
+  return !has_high_byte(scope) ||
+         (texts_.reported.encoding == "UTF8" && texts_.settings.ascii_safe_encoding);
 }
 
-std::int64_t Judgement::fence_of(std::string_view scope) const { return is_known_by(scope) ? line_.host.highest_fence(scope) : 0; }
+std::int64_t Judgement::fence_of(std::string_view scope) const {
+  return is_known_by(scope) ? line_.host.highest_fence(scope) : 0;
+}
 
 void Judgement::saw_fence(std::string_view scope, std::int64_t fence) {
   if (is_known_by(scope)) line_.host.saw_fence(scope, fence);
@@ -214,8 +232,8 @@ Refusal Judgement::refusal_from_memory(const Claim& claim) const {
   const std::int64_t fence = fence_of(claim.pair.scope);
   if (fence <= claim.pair.term + (TERMGATE_PLANTED(proxy_one_behind) ? 1 : 0)) return {};
   return {.code = "TG001",
-          .message = "TG001 stale term " + std::to_string(claim.pair.term) + " for scope \"" + claim.pair.scope +
-                     "\": the fence stands at " + std::to_string(fence),
+          .message = "TG001 stale term " + std::to_string(claim.pair.term) + " for scope \"" +
+                     claim.pair.scope + "\": the fence stands at " + std::to_string(fence),
           .hint = {},
           .fence = fence};
 }
@@ -228,7 +246,9 @@ Refusal Judgement::refusal_of_own(const Effects& effects) const {
 // The leader that prepared it may have lost its term in what the database has forgotten (F3). So
 // this holds with the policy `allow` too.
 Refusal Judgement::refusal_of_prepared(const Effects& effects) const {
-  if (effects.kind != statements::Kind::commit_prepared || claims_.admission().enforce != Enforce::on) return {};
+  if (effects.kind != statements::Kind::commit_prepared ||
+      claims_.admission().enforce != Enforce::on)
+    return {};
   return untrusted_refusal(Claim());
 }
 
@@ -239,17 +259,21 @@ Refusal Judgement::untrusted_refusal(const Claim& claim) const {
   if (reason.empty()) return {};
   Refusal refusal{.code = "TG004", .message = std::move(reason), .hint = {}};
   if (!known)
-    refusal.hint = "Set client_encoding to UTF8: this session's scope is not ASCII, and the proxy compares such scopes in UTF-8 only.";
+    refusal.hint =
+        "Set client_encoding to UTF8: this session's scope is not ASCII, and the proxy compares "
+        "such scopes in UTF-8 only.";
   else if (claim.pair.scope.empty())
     refusal.hint =
-        "The proxy does not know this session's scope beforehand, and so refuses it as long as any is untrusted: declare it by "
+        "The proxy does not know this session's scope beforehand, and so refuses it as long as any "
+        "is untrusted: declare it by "
         "application_name, PGOPTIONS or a comment.";
   return refusal;
 }
 
 // Reports what enforcing would refuse, with the same code.
 void Judgement::observe(const Effects& effects, const Claim& claim) {
-  if (claims_.admission().enforce != Enforce::observe || (effects.way != Way::write && effects.way != Way::alone) || model_.tx.failed)
+  if (claims_.admission().enforce != Enforce::observe ||
+      (effects.way != Way::write && effects.way != Way::alone) || model_.tx.failed)
     return;
   const Refusal refusal = observed_refusal(effects, claim);
   const bool known = claim.pair.complete() && is_known_by(claim.pair.scope);
@@ -278,8 +302,10 @@ Refusal Judgement::observed_refusal(const Effects& effects, const Claim& claim) 
     return refusal;
   }
   if (facts_.check_problem == "42501")
-    return {facts_.check_problem, role_problem(facts_.role_now(line_.login_request.user), "permission denied"), ""};
-  if (!facts_.check_problem.empty()) return {facts_.check_problem, "Termgate is not installed in this database", ""};
+    return {facts_.check_problem,
+            role_problem(facts_.role_now(line_.login_request.user), "permission denied"), ""};
+  if (!facts_.check_problem.empty())
+    return {facts_.check_problem, "Termgate is not installed in this database", ""};
   return {};
 }
 
@@ -289,7 +315,8 @@ bool Judgement::may_write() const noexcept {
 
 // SHOW must return what the client has set, not what the proxy has made of its server session.
 Shows Judgement::shown_of(const Effects& effects) const noexcept {
-  if (effects.shown == Effects::Shown::nothing || !claims_.guards() || model_.tx.failed) return Shows::none;
+  if (effects.shown == Effects::Shown::nothing || !claims_.guards() || model_.tx.failed)
+    return Shows::none;
   const bool of_transaction = effects.shown == Effects::Shown::mode;
   if (of_transaction && facts_.standby()) return Shows::none;
   const Mode mode = of_transaction ? model_.mode_now() : model_.by_default.believed;

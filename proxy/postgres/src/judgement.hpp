@@ -24,7 +24,8 @@ namespace termgate::pg_session {
 // unit_is() change state, and only what is remembered of texts.
 class Judgement {
  public:
-  Judgement(Line& line, Claims& claims, TransactionModel& model, Texts& texts, ServerFacts& facts, ClientNames& names) noexcept
+  Judgement(Line& line, Claims& claims, TransactionModel& model, Texts& texts, ServerFacts& facts,
+            ClientNames& names) noexcept
       : line_(line), claims_(claims), model_(model), texts_(texts), facts_(facts), names_(names) {}
 
   // --- texts ---
@@ -50,7 +51,8 @@ class Judgement {
 
   // --- the claim that a unit is checked with ---
   Claim claim_of(const statements::Declaration* named) const;
-  Claim claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const;
+  Claim claim_for(const statements::Declaration& own, const Effects& effects,
+                  std::string_view executes) const;
   Claim claim_for(const Known& known) const;
   Standing standing_of(const Claim& claim) const;
 

@@ -73,8 +73,10 @@ bool Line::server_awaits_sync() const noexcept {
 }
 
 void Line::assert_consistent() const noexcept {
-  assert((!over() || (client_in.empty() && !deferred)) && "nothing of the client's waits once the session ends");
-  assert((over() || stage >= Stage::login || server.replies.empty()) && "the server owes no reply before the login");
+  assert((!over() || (client_in.empty() && !deferred)) &&
+         "nothing of the client's waits once the session ends");
+  assert((over() || stage >= Stage::login || server.replies.empty()) &&
+         "the server owes no reply before the login");
 }
 
 }  // namespace termgate::pg_session

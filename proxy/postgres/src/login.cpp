@@ -25,15 +25,17 @@ namespace {
 
 constexpr std::size_t name_bytes_max = 63;  // the longest PostgreSQL identifier
 bool is_ascii(std::string_view text) noexcept {
-  return std::all_of(text.begin(), text.end(), [](char letter) { return static_cast<unsigned char>(letter) < 0x80; });
+  return std::all_of(text.begin(), text.end(),
+                     [](char letter) { return static_cast<unsigned char>(letter) < 0x80; });
 }
 
 // PostgreSQL up to 16 truncates a longer name. The client would log in as a user, or into a
 // database, whose rules and limits were not applied.
 std::string too_long(std::string_view what, const std::string& name) {
   if (name.size() <= name_bytes_max) return {};
-  return std::string(what) + " has " + std::to_string(name.size()) + " bytes: PostgreSQL's names have at most " +
-         std::to_string(name_bytes_max) + ", and Termgate does not guess which one is meant";
+  return std::string(what) + " has " + std::to_string(name.size()) +
+         " bytes: PostgreSQL's names have at most " + std::to_string(name_bytes_max) +
+         ", and Termgate does not guess which one is meant";
 }
 
 }  // namespace
@@ -50,7 +52,8 @@ Login::Login(Line& line, Claims& claims, Texts& texts, ServerFacts& facts, Trans
 
 // Logs that this client is not admitted.
 void Login::refuse(std::string_view sqlstate, std::string_view message) {
-  line_.host.happened({.kind = Incident::Kind::login_refused, .code = sqlstate, .message = message});
+  line_.host.happened(
+      {.kind = Incident::Kind::login_refused, .code = sqlstate, .message = message});
   line_.end(sqlstate, message);
 }
 
@@ -87,7 +90,8 @@ void Login::greet(std::string_view bytes) {
       case Startup::direct_tls:
         // Where TLS is served, the caller has handled this already; PostgreSQL without TLS does not
         // answer it either.
-        line_.host.happened({.kind = Incident::Kind::malformed, .message = "a TLS handshake where none is allowed"});
+        line_.host.happened({.kind = Incident::Kind::malformed,
+                             .message = "a TLS handshake where none is allowed"});
         return line_.close_all();
       case Startup::gssenc_request:
       case Startup::ssl_request: {
@@ -98,7 +102,8 @@ void Login::greet(std::string_view bytes) {
         requested = true;
         // What was written before our answer is clear text that an attacker may have put ahead of
         // the encrypted session.
-        if (!line_.client_in.empty()) return line_.end("08P01", "unencrypted data after a request for encryption");
+        if (!line_.client_in.empty())
+          return line_.end("08P01", "unencrypted data after a request for encryption");
         if (!ssl || !line_.options.client_tls || encrypted_) {
           line_.to_client.back() += 'N';
           continue;
@@ -123,15 +128,20 @@ void Login::startup_read(const pgwire::StartupEvent& event) {
   client_minor_ = startup.minor;
   for (const auto& [name, value] : startup.parameters) startup_.emplace_back(name, value);
   for (const auto& [name, value] : startup.extensions) startup_.emplace_back(name, value);
-  const auto named = [&](std::string_view name) { return std::string(startup.find(name).value_or("")); };
+  const auto named = [&](std::string_view name) {
+    return std::string(startup.find(name).value_or(""));
+  };
   line_.login_request.user = named("user");
-  line_.login_request.database = named("database").empty() ? line_.login_request.user : named("database");
+  line_.login_request.database =
+      named("database").empty() ? line_.login_request.user : named("database");
   line_.login_request.application_name = named("application_name");
   const std::string replication = named("replication");
-  line_.login_request.replication =
-      !replication.empty() && replication != "false" && replication != "off" && replication != "no" && replication != "0";
+  line_.login_request.replication = !replication.empty() && replication != "false" &&
+                                    replication != "off" && replication != "no" &&
+                                    replication != "0";
 
-  statements::Declaration declared = statements::declared_in_application_name(line_.login_request.application_name);
+  statements::Declaration declared =
+      statements::declared_in_application_name(line_.login_request.application_name);
   const statements::Declaration by_options = statements::declared_in_options(named("options"));
   for (const auto& one : {declared, by_options}) {
     if (!one.problem.empty()) return refuse("TG005", one.problem);
@@ -140,7 +150,8 @@ void Login::startup_read(const pgwire::StartupEvent& event) {
   // application_name.
   claims_.declare(declared);
   claims_.declare(by_options);
-  texts_.settings.own_names_first = puts_own_names_first(named("search_path")) && puts_own_names_first(named("options"));
+  texts_.settings.own_names_first =
+      puts_own_names_first(named("search_path")) && puts_own_names_first(named("options"));
   for (const auto& [name, value] : startup.parameters) {
     if (!statements::is_declared_setting(name)) continue;
     statements::Declaration one;
@@ -152,9 +163,13 @@ void Login::startup_read(const pgwire::StartupEvent& event) {
 
   if (line_.options.client_tls_required && !encrypted_ && !line_.peer.local)
     return refuse("28000", "Termgate takes no connection without TLS here");
-  if (line_.login_request.user.empty()) return refuse("28000", "no PostgreSQL user name specified in startup packet");
-  if (const std::string problem = too_long("the user's name", line_.login_request.user); !problem.empty()) return refuse("28000", problem);
-  if (const std::string problem = too_long("the database's name", line_.login_request.database); !problem.empty())
+  if (line_.login_request.user.empty())
+    return refuse("28000", "no PostgreSQL user name specified in startup packet");
+  if (const std::string problem = too_long("the user's name", line_.login_request.user);
+      !problem.empty())
+    return refuse("28000", problem);
+  if (const std::string problem = too_long("the database's name", line_.login_request.database);
+      !problem.empty())
     return refuse("28000", problem);
   line_.stage = Stage::admitting;
   line_.act(Action::Kind::admit);
@@ -163,11 +178,12 @@ void Login::startup_read(const pgwire::StartupEvent& event) {
 void Login::admitted(const Admission& admission) {
   if (line_.stage != Stage::admitting) return;
   claims_.admit(admission, line_.login_request.replication);
-  if (!admission.refused_sqlstate.empty()) return line_.end(admission.refused_sqlstate, admission.refused_message);
+  if (!admission.refused_sqlstate.empty())
+    return line_.end(admission.refused_sqlstate, admission.refused_message);
   if (line_.login_request.replication && !admission.replication) {
-    return refuse(
-        "28000",
-        "replication connections are not let through: they read past every fence. Connect to the server directly, or allow them by a rule");
+    return refuse("28000",
+                  "replication connections are not let through: they read past every fence. "
+                  "Connect to the server directly, or allow them by a rule");
   }
   line_.stage = Stage::connecting;
   line_.act(Action::Kind::connect_server);
@@ -175,7 +191,8 @@ void Login::admitted(const Admission& admission) {
 
 void Login::server_connected() {
   if (line_.stage != Stage::connecting) return;
-  if (line_.options.server_is_local || line_.options.server_tls == Options::ServerTls::disable) return start();
+  if (line_.options.server_is_local || line_.options.server_tls == Options::ServerTls::disable)
+    return start();
   pgwire::append_ssl_request(line_.server.bytes.back());
   line_.stage = Stage::server_greeting;
 }
@@ -185,11 +202,16 @@ void Login::server_greeted(std::string_view& bytes) {
   bytes.remove_prefix(1);
   if (answer == 'S') {
     if (!bytes.empty())
-      return line_.end("08006", "the server sent unencrypted data after it agreed to TLS: a third party may be in between");
+      return line_.end("08006",
+                       "the server sent unencrypted data after it agreed to TLS: a third party may "
+                       "be in between");
     line_.stage = Stage::server_tls;
     return line_.act(Action::Kind::start_server_tls);
   }
-  if (answer != 'N') return line_.end("08006", "the server answered the request for TLS with something else; is it a PostgreSQL server?");
+  if (answer != 'N')
+    return line_.end(
+        "08006",
+        "the server answered the request for TLS with something else; is it a PostgreSQL server?");
   if (line_.options.server_tls == Options::ServerTls::require)
     return line_.end("08006", "the server offers no TLS, which this proxy requires");
   start();
@@ -203,14 +225,16 @@ std::string Login::server_options(std::string_view requested) const {
     result += setting;
     result += '=';
     for (const char letter : value) {
-      if (letter == '\\' || letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r' || letter == '\v' || letter == '\f')
+      if (letter == '\\' || letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r' ||
+          letter == '\v' || letter == '\f')
         result += '\\';
       result += letter;
     }
     result += ' ';
   };
   // Declarations in application_name come first, because the options win over them.
-  const statements::Declaration by_name = statements::declared_in_application_name(line_.login_request.application_name);
+  const statements::Declaration by_name =
+      statements::declared_in_application_name(line_.login_request.application_name);
   if (by_name.scope) declared("termgate.scope", by_name.scope->name());
   if (by_name.term) declared("termgate.term", std::to_string(by_name.term->value()));
   result += requested;
@@ -220,8 +244,9 @@ std::string Login::server_options(std::string_view requested) const {
 void Login::start() {
   claims_.login_begins();
   using ServerGuard = Options::ServerGuard;
-  const bool there = line_.options.server_guard == ServerGuard::required ||
-                     (line_.options.server_guard == ServerGuard::when_there && line_.host.server_has_guard());
+  const bool there =
+      line_.options.server_guard == ServerGuard::required ||
+      (line_.options.server_guard == ServerGuard::when_there && line_.host.server_has_guard());
   if (there && claims_.may_be_server_guarded()) {
     claims_.server_guards();
     // The setting cannot be taken back, so it may be in the start-up packet. Whether it has worked
@@ -237,10 +262,12 @@ void Login::start() {
   }
   options = line_.login_request.replication ? std::string(requested) : server_options(requested);
   if (!options.empty()) parameters.emplace_back("options", options);
-  if (line_.login_request.replication && claims_.enforces()) parameters.emplace_back("default_transaction_read_only", "on");
+  if (line_.login_request.replication && claims_.enforces())
+    parameters.emplace_back("default_transaction_read_only", "on");
   // A newer minor version than the codec's is negotiated down here; the server does that for its
   // own.
-  pgwire::append_startup(line_.server.bytes.back(), std::min(client_minor_, pgwire::protocol_minor_max), parameters);
+  pgwire::append_startup(line_.server.bytes.back(),
+                         std::min(client_minor_, pgwire::protocol_minor_max), parameters);
   startup_.clear();
   startup_.shrink_to_fit();
   line_.stage = Stage::login;
@@ -249,7 +276,8 @@ void Login::start() {
 void Login::from_client(const Event& event) {
   if (event.type == frontend::terminate) return line_.close_all();
   if (event.type != frontend::password || event.kind != Event::Kind::message) {
-    line_.host.happened({.kind = Incident::Kind::malformed, .message = "a message that has no place in a login"});
+    line_.host.happened(
+        {.kind = Incident::Kind::malformed, .message = "a message that has no place in a login"});
     return line_.end("08P01", "expected password response");
   }
   if (awaiting_sasl_initial_) {
@@ -258,9 +286,11 @@ void Login::from_client(const Event& event) {
     // header.
     const std::size_t nul = event.body.find('\0');
     const std::size_t begin = nul == std::string_view::npos ? nul : nul + 5;
-    if (plus_removed_ && begin != std::string_view::npos && begin < event.body.size() && event.body[begin] == 'y') {
+    if (plus_removed_ && begin != std::string_view::npos && begin < event.body.size() &&
+        event.body[begin] == 'y') {
       return refuse("28000",
-                    "channel binding cannot pass through a proxy that ends TLS on both sides, and the server insists on it where the "
+                    "channel binding cannot pass through a proxy that ends TLS on both sides, and "
+                    "the server insists on it where the "
                     "client could: connect with channel_binding=disable, or let the proxy reach "
                     "the server without TLS (a Unix socket, loopback)");
     }
@@ -275,15 +305,18 @@ void Login::authentication(const Event& event) {
   if (authentication->type == Type::ok) {
     if (!credential_requested_ && !line_.peer.local && !line_.options.trust_backend) {
       return refuse("28000",
-                    "the server requests no credential (its pg_hba.conf trusts this proxy), so anybody could log in: Termgate "
+                    "the server requests no credential (its pg_hba.conf trusts this proxy), so "
+                    "anybody could log in: Termgate "
                     "offers it to other machines only with --trust-backend");
     }
   } else if (authentication->type != Type::sasl_final) {
     credential_requested_ = true;
   }
-  if (authentication->type == Type::gss || authentication->type == Type::sspi || authentication->type == Type::kerberos_v5) {
+  if (authentication->type == Type::gss || authentication->type == Type::sspi ||
+      authentication->type == Type::kerberos_v5) {
     return refuse("28000",
-                  "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a certificate between client and proxy");
+                  "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a "
+                  "certificate between client and proxy");
   }
   if (authentication->type == Type::sasl) {
     awaiting_sasl_initial_ = true;
@@ -291,12 +324,16 @@ void Login::authentication(const Event& event) {
       // It binds to the certificate of the server, which the client of a proxy does not see.
       plus_removed_ = true;
       std::vector<std::string_view> mechanisms;
-      for (std::string_view rest = authentication->payload; !rest.empty() && rest.front() != '\0';) {
+      for (std::string_view rest = authentication->payload;
+           !rest.empty() && rest.front() != '\0';) {
         const std::string_view one = rest.substr(0, rest.find('\0'));
         if (!one.ends_with("-PLUS")) mechanisms.push_back(one);
         rest.remove_prefix(std::min(one.size() + 1, rest.size()));
       }
-      if (mechanisms.empty()) return refuse("28000", "the server takes SCRAM with channel binding only, which cannot pass through a proxy");
+      if (mechanisms.empty())
+        return refuse(
+            "28000",
+            "the server takes SCRAM with channel binding only, which cannot pass through a proxy");
       pgwire::append_authentication_sasl(line_.to_client.back(), mechanisms);
       return;
     }
@@ -308,10 +345,12 @@ void Login::authentication(const Event& event) {
 // have been applied to the wrong user.
 bool Login::is_same_user(const Event& event) {
   const auto status = pgwire::decode_parameter_status(event.body);
-  if (!status || status->name != "session_authorization" || line_.options.server_pooler || status->value == line_.login_request.user ||
-      !is_ascii(status->value) || !is_ascii(line_.login_request.user))
+  if (!status || status->name != "session_authorization" || line_.options.server_pooler ||
+      status->value == line_.login_request.user || !is_ascii(status->value) ||
+      !is_ascii(line_.login_request.user))
     return true;
-  refuse("28000", "the server let user \"" + line_.login_request.user + "\" in as \"" + std::string(status->value) +
+  refuse("28000", "the server let user \"" + line_.login_request.user + "\" in as \"" +
+                      std::string(status->value) +
                       "\", and Termgate's rules are about the name that was given");
   return false;
 }
@@ -321,10 +360,11 @@ Login::Then Login::from_server(const Event& event) {
     line_.to_client.back() += event.frame;
     return Then::nothing;
   }
-  if (!negotiated_ && client_minor_ > pgwire::protocol_minor_max && event.type != backend::negotiate_protocol_version &&
-      event.type != backend::error_response) {
+  if (!negotiated_ && client_minor_ > pgwire::protocol_minor_max &&
+      event.type != backend::negotiate_protocol_version && event.type != backend::error_response) {
     negotiated_ = true;
-    pgwire::append_negotiate_protocol_version(line_.to_client.back(), pgwire::protocol_minor_max, {});
+    pgwire::append_negotiate_protocol_version(line_.to_client.back(), pgwire::protocol_minor_max,
+                                              {});
   }
   switch (event.type) {
     case backend::negotiate_protocol_version:
@@ -345,16 +385,21 @@ Login::Then Login::from_server(const Event& event) {
       line_.server_pid = key->pid;
       line_.server_key = std::string(key->key);
       // The client sees the server's real PID, but a cancel key of the proxy's.
-      line_.peer.cancel_key.resize(std::min<std::size_t>(line_.peer.cancel_key.size(), line_.server_key.size() > 4 ? 32 : 4));
-      pgwire::append_backend_key_data(line_.to_client.back(), line_.server_pid, line_.peer.cancel_key);
+      line_.peer.cancel_key.resize(std::min<std::size_t>(line_.peer.cancel_key.size(),
+                                                         line_.server_key.size() > 4 ? 32 : 4));
+      pgwire::append_backend_key_data(line_.to_client.back(), line_.server_pid,
+                                      line_.peer.cancel_key);
       line_.act(Action::Kind::registered);
       break;
     }
-    case backend::parameter_status: return is_same_user(event) ? Then::note_parameter : Then::nothing;
+    case backend::parameter_status:
+      return is_same_user(event) ? Then::note_parameter : Then::nothing;
     case backend::notice_response: line_.to_client.back() += event.frame; break;
     case backend::error_response:
       if (const auto report = pgwire::decode_report(event.body))
-        line_.host.happened({.kind = Incident::Kind::login_refused, .code = report->sqlstate(), .message = report->message()});
+        line_.host.happened({.kind = Incident::Kind::login_refused,
+                             .code = report->sqlstate(),
+                             .message = report->message()});
       line_.to_client.back() += event.frame;
       break;  // FATAL: the server closes the connection after it
     case backend::ready_for_query:
@@ -381,11 +426,15 @@ void Login::give_ready() {
 // The server was to guard this session and does not. The session is not READ ONLY, so it must not
 // go on.
 void Login::not_guarded() {
-  refuse("57P03", line_.options.server_guard == Options::ServerGuard::required
-                      ? "this proxy admits only sessions that the server's guard covers (--guard require), and database \"" +
-                            line_.login_request.database + "\" has no guard over schema \"" + line_.options.schema +
-                            "\": load termgate_guard by shared_preload_libraries, and CREATE EXTENSION termgate_guard"
-                      : std::string("the server's guard was there before and is gone: connect again"));
+  refuse("57P03",
+         line_.options.server_guard == Options::ServerGuard::required
+             ? "this proxy admits only sessions that the server's guard covers (--guard require), "
+               "and database \"" +
+                   line_.login_request.database + "\" has no guard over schema \"" +
+                   line_.options.schema +
+                   "\": load termgate_guard by shared_preload_libraries, and CREATE EXTENSION "
+                   "termgate_guard"
+             : std::string("the server's guard was there before and is gone: connect again"));
 }
 
 // Selects "on" if the server guards this session, "off" if it could, NULL if no guard is loaded
@@ -395,20 +444,26 @@ void Login::not_guarded() {
 // session itself.
 std::string Login::guard_of_session() const {
   std::string sql =
-      "(SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name OPERATOR(pg_catalog.=) 'termgate.guarded' AND s.context "
-      "OPERATOR(pg_catalog.=) 'internal' AND EXISTS (SELECT FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid "
-      "OPERATOR(pg_catalog.=) e.extnamespace WHERE e.extname OPERATOR(pg_catalog.=) 'termgate_guard' AND n.nspname "
+      "(SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name OPERATOR(pg_catalog.=) "
+      "'termgate.guarded' AND s.context "
+      "OPERATOR(pg_catalog.=) 'internal' AND EXISTS (SELECT FROM pg_catalog.pg_extension e JOIN "
+      "pg_catalog.pg_namespace n ON n.oid "
+      "OPERATOR(pg_catalog.=) e.extnamespace WHERE e.extname OPERATOR(pg_catalog.=) "
+      "'termgate_guard' AND n.nspname "
       "OPERATOR(pg_catalog.=) " +
       text::postgresql_string(line_.options.schema);
-  if (line_.options.server_guard == Options::ServerGuard::when_there) sql += " AND NOT pg_catalog.pg_has_role(n.nspowner, 'MEMBER')";
+  if (line_.options.server_guard == Options::ServerGuard::when_there)
+    sql += " AND NOT pg_catalog.pg_has_role(n.nspowner, 'MEMBER')";
   return sql + "))";
 }
 
 // Selects whether this session's role may call the check; with enforcement its first write would
 // show that. NULL: there is no check.
 std::string Login::check_may_be_called() const {
-  return "(SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
-         "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace WHERE p.proname "
+  return "(SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND "
+         "pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
+         "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) "
+         "p.pronamespace WHERE p.proname "
          "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) " +
          text::postgresql_string(line_.options.schema) + " LIMIT 1)";
 }
@@ -417,15 +472,20 @@ std::string Login::check_may_be_called() const {
 // another server session would pass a declaration, and our READ ONLY, on to other clients.
 std::string Login::question() const {
   std::string sql =
-      "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', "
-      "true), EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class "
-      "OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)";
+      "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), "
+      "pg_catalog.current_setting('termgate.term', "
+      "true), EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) "
+      "'1' AND r.ev_class "
+      "OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), pg_catalog.current_setting('search_path', "
+      "true)";
   // Whether the session may write, and whether a login trigger has changed that: the value that
   // RESET restores is the server's own.
   sql +=
-      ", pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('default_transaction_read_only'), "
+      ", pg_catalog.pg_is_in_recovery(), "
+      "pg_catalog.current_setting('default_transaction_read_only'), "
       "pg_catalog.set_config('default_transaction_read_only', NULL, true)";
-  if (line_.options.server_guard != Options::ServerGuard::off && claims_.may_be_server_guarded()) sql += ", " + guard_of_session();
+  if (line_.options.server_guard != Options::ServerGuard::off && claims_.may_be_server_guarded())
+    sql += ", " + guard_of_session();
   else if (!claims_.enforces()) sql += ", " + check_may_be_called();
   return sql;
 }
@@ -439,18 +499,22 @@ void Login::served_by(std::string_view row) {
   // A pooler may have kept what another start-up message declared.
   if (!line_.options.server_pooler) claims_.server_declares(scope, term);
   if (column(row, 3, rules)) facts_.has_rules = rules == "t";
-  if (std::string_view path; column(row, 4, path)) texts_.settings.own_names_first &= puts_own_names_first(path);
+  if (std::string_view path; column(row, 4, path))
+    texts_.settings.own_names_first &= puts_own_names_first(path);
   std::string_view recovers, now, own;
   if (column(row, 5, recovers) && column(row, 6, now) && column(row, 7, own)) {
     if (recovers == "t") facts_.recovery = ServerFacts::Recovery::standby;
     Default& by_default = model_.by_default;
     by_default.own = own == "on";
     // A login trigger has set it.
-    if (now != own) by_default.believed = by_default.answered = by_default.committed = now == "on" ? Mode::read_only : Mode::read_write;
+    if (now != own)
+      by_default.believed = by_default.answered = by_default.committed =
+          now == "on" ? Mode::read_only : Mode::read_write;
   }
   if (std::string_view may; !claims_.enforces() && column(row, 8, may))
     facts_.check_problem = may == "t" ? "" : may == "f" ? "42501" : "3F000";
-  if (line_.options.server_guard == Options::ServerGuard::off || !claims_.may_be_server_guarded()) return;
+  if (line_.options.server_guard == Options::ServerGuard::off || !claims_.may_be_server_guarded())
+    return;
   std::string_view guard;
   if (!column(row, 8, guard)) guard = {};
   line_.host.saw_server_guard(!guard.empty());

@@ -35,24 +35,28 @@ void LoneStatement::hold(const Claim& claim) {
   if (!facts_.standby()) own_.run(line_.server, ProxyStatement::writable, Purpose::hold);
   // What was prepared before a restore or a promotion may belong to a leader that has lost its term
   // in what was forgotten (F3).
-  if (session_lock_.effects.kind == statements::Kind::commit_prepared) own_.run(line_.server, ProxyStatement::prepared, Purpose::hold);
+  if (session_lock_.effects.kind == statements::Kind::commit_prepared)
+    own_.run(line_.server, ProxyStatement::prepared, Purpose::hold);
   own_.add_check(line_.server, claim, Purpose::hold);
   own_.add_sync(Purpose::hold);
   session_lock_.stage = SessionLock::Stage::requested;
   session_lock_.failed = false;
-  session_lock_.perhaps_scope = !claim.given.scope.empty() ? claim.given.scope : claim.otherwise.scope;
+  session_lock_.perhaps_scope =
+      !claim.given.scope.empty() ? claim.given.scope : claim.otherwise.scope;
 }
 
 void LoneStatement::release() {
   session_lock_.stage = SessionLock::Stage::releasing;
-  if (!model_.by_default.reported && claims_.guards()) own_.run(line_.server, ProxyStatement::look, Purpose::current);
+  if (!model_.by_default.reported && claims_.guards())
+    own_.run(line_.server, ProxyStatement::look, Purpose::current);
   if (claims_.guards()) own_.run(line_.server, ProxyStatement::default_on, Purpose::release);
   if (!session_lock_.perhaps_held) {
     const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.pair.scope)};
     own_.run(line_.server, ProxyStatement::release, Purpose::release, values);
   } else {
     // The answer that would name the scope of the lock did not come.
-    if (!session_lock_.perhaps_scope.empty() && judgement_.is_known_by(session_lock_.perhaps_scope)) {
+    if (!session_lock_.perhaps_scope.empty() &&
+        judgement_.is_known_by(session_lock_.perhaps_scope)) {
       const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.perhaps_scope)};
       own_.run(line_.server, ProxyStatement::release, Purpose::release, values);
     }
@@ -68,7 +72,8 @@ bool LoneStatement::goes_on() {
     case SessionLock::Stage::requested:
       // Without its row the lock is not ours: after an error the server may have skipped both the
       // lock and what was to run.
-      if (!session_lock_.failed && (session_lock_.pair.complete() || session_lock_.unclaimed)) return run_under_hold(), true;
+      if (!session_lock_.failed && (session_lock_.pair.complete() || session_lock_.unclaimed))
+        return run_under_hold(), true;
       if (session_lock_.perhaps_held) return release(), true;
       session_lock_ = SessionLock();
       pgwire::append_ready_for_query(line_.to_client.back(), model_.status);
@@ -79,7 +84,8 @@ bool LoneStatement::goes_on() {
       return release(), true;
     case SessionLock::Stage::releasing:
       if (std::exchange(session_lock_.again, false)) return release(), true;
-      if (session_lock_.perhaps_held) pgwire::append_ready_for_query(line_.to_client.back(), model_.status);
+      if (session_lock_.perhaps_held)
+        pgwire::append_ready_for_query(line_.to_client.back(), model_.status);
       session_lock_ = SessionLock();
       break;
   }
@@ -92,7 +98,8 @@ void LoneStatement::run_under_hold() {
   // mode.
   const bool own = model_.by_default.believed == Mode::servers && claims_.guards();
   if (claims_.guards()) {
-    own_.run(line_.server, own ? ProxyStatement::default_back : ProxyStatement::default_off, Purpose::silent);
+    own_.run(line_.server, own ? ProxyStatement::default_back : ProxyStatement::default_off,
+             Purpose::silent);
     own_.add_sync(Purpose::silent);
   }
   // DO and CALL may declare: the claim in force after their last transaction is checked before that
@@ -100,7 +107,8 @@ void LoneStatement::run_under_hold() {
   model_.tx.writable = model_.tx.session_passed = true;
   if (claims_.guards()) model_.tx.mode = own ? Mode::asked : model_.by_default.believed;
   carrier_.note_sent(session_lock_.effects, false);
-  if (session_lock_.effects.kind != Kind::call && session_lock_.effects.kind != Kind::do_block) model_.tx = Transaction();
+  if (session_lock_.effects.kind != Kind::call && session_lock_.effects.kind != Kind::do_block)
+    model_.tx = Transaction();
   if (session_lock_.extended) {
     line_.server.append(std::move(session_lock_.messages));
     carrier_.add_before_commit();

@@ -17,8 +17,9 @@ namespace termgate::pg_session {
 // Owner: the session's State; its thread.
 class LoneStatement {
  public:
-  LoneStatement(Line& line, Claims& claims, TransactionModel& model, const ServerFacts& facts, Judgement& judgement, OwnStatements& own,
-                Carrier& carrier, SessionLock& session_lock) noexcept
+  LoneStatement(Line& line, Claims& claims, TransactionModel& model, const ServerFacts& facts,
+                Judgement& judgement, OwnStatements& own, Carrier& carrier,
+                SessionLock& session_lock) noexcept
       : line_(line),
         claims_(claims),
         model_(model),

@@ -22,7 +22,8 @@ constexpr std::size_t unit_text_bytes = 80;
 inline std::string_view cut(std::string_view name) noexcept { return name.substr(0, 63); }
 
 inline bool has_high_byte(std::string_view text) noexcept {
-  return std::any_of(text.begin(), text.end(), [](char byte) { return static_cast<unsigned char>(byte) >= 0x80; });
+  return std::any_of(text.begin(), text.end(),
+                     [](char byte) { return static_cast<unsigned char>(byte) >= 0x80; });
 }
 
 // A name that is not ASCII means another name under another client_encoding, and SQL truncates a

@@ -13,11 +13,14 @@ namespace termgate::pg_session {
 namespace {
 
 constexpr std::array<std::string_view, proxy_statement_count> names{
-    "_termgate_writable_",    "_termgate_locked_",       "_termgate_mark_",    "_termgate_unmark_",    "_termgate_default_on_",
-    "_termgate_default_off_", "_termgate_default_back_", "_termgate_lend_",    "_termgate_look_",      "_termgate_take_back_",
-    "_termgate_own_mode_",    "_termgate_recovery_",     "_termgate_check_",   "_termgate_check_own_", "_termgate_again_",
-    "_termgate_prepared_",    "_termgate_hold_",         "_termgate_release_", "_termgate_declare_",   "_termgate_sit_",
-    "_termgate_stand_",       "_termgate_unseat_"};
+    "_termgate_writable_",     "_termgate_locked_",     "_termgate_mark_",
+    "_termgate_unmark_",       "_termgate_default_on_", "_termgate_default_off_",
+    "_termgate_default_back_", "_termgate_lend_",       "_termgate_look_",
+    "_termgate_take_back_",    "_termgate_own_mode_",   "_termgate_recovery_",
+    "_termgate_check_",        "_termgate_check_own_",  "_termgate_again_",
+    "_termgate_prepared_",     "_termgate_hold_",       "_termgate_release_",
+    "_termgate_declare_",      "_termgate_sit_",        "_termgate_stand_",
+    "_termgate_unseat_"};
 constexpr std::string_view portal = "_termgate";
 // How many claims of comments are remembered to have passed in one transaction. Others are checked
 // again.
@@ -27,11 +30,13 @@ constexpr std::size_t passed_max = 256;
 // restores, and returns that default. It takes a snapshot, so SET transaction_read_only TO off
 // precedes it.
 constexpr std::string_view own_mode =
-    "pg_catalog.set_config('transaction_read_only', pg_catalog.set_config('default_transaction_read_only', NULL, true), true)";
+    "pg_catalog.set_config('transaction_read_only', "
+    "pg_catalog.set_config('default_transaction_read_only', NULL, true), true)";
 // In a block the session's default is restored at once, because the server would report the change
 // and code could rely on it. Elsewhere the transaction keeps the default, so that check_again can
 // see what code makes of it.
-constexpr std::string_view take_back = "pg_catalog.left(pg_catalog.set_config('default_transaction_read_only', 'on', true), 0)";
+constexpr std::string_view take_back =
+    "pg_catalog.left(pg_catalog.set_config('default_transaction_read_only', 'on', true), 0)";
 
 PendingReply ours(Request request, Purpose role, std::string_view error = {}) {
   PendingReply reply;
@@ -51,7 +56,8 @@ const std::string& OwnStatements::name_of(ProxyStatement which) {
   if (!made.empty()) return made;
   static constexpr std::string_view digits = "0123456789abcdef";
   std::string name(names[index_of(which)]);
-  std::size_t bits = std::hash<std::string>()(line_.peer.cancel_key) ^ (static_cast<std::size_t>(line_.server_pid) << 32);
+  std::size_t bits = std::hash<std::string>()(line_.peer.cancel_key) ^
+                     (static_cast<std::size_t>(line_.server_pid) << 32);
   for (int i = 0; i < 16; ++i, bits >>= 4) name += digits[bits & 15];
   return made = name;
 }
@@ -88,7 +94,8 @@ void OwnStatements::prepare(Batch& to, ProxyStatement which, Purpose role, std::
     case ProxyStatement::check_in_own_mode:
       // Two queries in one statement, because each statement costs time. The check comes first:
       // above READ COMMITTED it locks the fence's row.
-      sql = "SELECT pg_catalog.concat(" + schema + ".check_claim_text($1, $2, $3, $4), pg_catalog.chr(10), " + std::string(own_mode);
+      sql = "SELECT pg_catalog.concat(" + schema +
+            ".check_claim_text($1, $2, $3, $4), pg_catalog.chr(10), " + std::string(own_mode);
       if (model_.tx.in_block) sql += ", " + std::string(take_back);
       sql += ")";
       count = 4;
@@ -109,7 +116,8 @@ void OwnStatements::prepare(Batch& to, ProxyStatement which, Purpose role, std::
       break;
     case ProxyStatement::declare:
       sql =
-          "SELECT pg_catalog.set_config('termgate.scope', $1, true), pg_catalog.set_config('termgate.term', $2::pg_catalog.text, "
+          "SELECT pg_catalog.set_config('termgate.scope', $1, true), "
+          "pg_catalog.set_config('termgate.term', $2::pg_catalog.text, "
           "true)";
       count = 2;
       break;
@@ -117,7 +125,8 @@ void OwnStatements::prepare(Batch& to, ProxyStatement which, Purpose role, std::
       // The seat and the server's own default come in one statement, so that neither exists without
       // the other.
       sql =
-          "SELECT s.nonce, s.why, CASE WHEN s.nonce IS NOT NULL THEN pg_catalog.set_config('default_transaction_read_only', NULL, false) "
+          "SELECT s.nonce, s.why, CASE WHEN s.nonce IS NOT NULL THEN "
+          "pg_catalog.set_config('default_transaction_read_only', NULL, false) "
           "END "
           "FROM " +
           schema + ".sit($1, $2, pg_catalog.sha256(pg_catalog.decode($3, 'hex'))) s";
@@ -125,7 +134,8 @@ void OwnStatements::prepare(Batch& to, ProxyStatement which, Purpose role, std::
       break;
     case ProxyStatement::stand:
       sql = "SELECT " + schema +
-            ".stand(ARRAY[$1::pg_catalog.uuid], pg_catalog.decode($2, 'hex')), pg_catalog.set_config('default_transaction_read_only', "
+            ".stand(ARRAY[$1::pg_catalog.uuid], pg_catalog.decode($2, 'hex')), "
+            "pg_catalog.set_config('default_transaction_read_only', "
             "'on', false)";
       types[1] = types[0];
       count = 2;
@@ -144,11 +154,13 @@ void OwnStatements::prepare(Batch& to, ProxyStatement which, Purpose role, std::
   to.replies.push(ours(Request::parse, role, error));
 }
 
-void OwnStatements::run(Batch& to, ProxyStatement which, Purpose role, std::span<const pgwire::Field> values, std::string_view error) {
+void OwnStatements::run(Batch& to, ProxyStatement which, Purpose role,
+                        std::span<const pgwire::Field> values, std::string_view error) {
   prepare(to, which, role, error);
   // At the beginning of an implicit transaction the client has no unnamed portal. Later it may have
   // one, which must not be replaced.
-  const bool beginning = !model_.tx.in_block && !model_.tx.writable && !pipeline_.bound && &to != &pipeline_.held;
+  const bool beginning =
+      !model_.tx.in_block && !model_.tx.writable && !pipeline_.bound && &to != &pipeline_.held;
   const std::string_view through = beginning ? std::string_view() : portal;
   pgwire::append_bind(to.bytes.back(), through, name_of(which), values);
   to.replies.push(ours(Request::bind, role, error));
@@ -194,7 +206,9 @@ bool OwnStatements::owes_mode(bool opens) const noexcept {
   return writable && claims_.guards() && model_.mode_now() == Mode::servers;
 }
 
-bool OwnStatements::lends_default() const noexcept { return model_.tx.mode == Mode::asked && !model_.tx.in_block && claims_.guards(); }
+bool OwnStatements::lends_default() const noexcept {
+  return model_.tx.mode == Mode::asked && !model_.tx.in_block && claims_.guards();
+}
 
 void OwnStatements::settle_own_mode(Batch& to, bool opens) {
   if (!owes_mode(opens)) return;
@@ -218,10 +232,12 @@ void OwnStatements::look_at_own(Batch& to) {
 // The server's session supplies the claim that it declares; the proxy passes only what differs from
 // that.
 void OwnStatements::add_check(Batch& to, const Claim& claim, Purpose role, bool opens) {
-  if (role != Purpose::seat && (!claim.certain || (claim.pair.scope == seat_.pair().scope && claim.pair.term != seat_.pair().term)))
+  if (role != Purpose::seat && (!claim.certain || (claim.pair.scope == seat_.pair().scope &&
+                                                   claim.pair.term != seat_.pair().term)))
     stand_before_raise(to);
   ScopedTerm given = claim.given, otherwise = claim.otherwise;
-  if (TERMGATE_PLANTED(proxy_one_behind) && line_.host.highest_fence(claim.pair.scope) == claim.pair.term + 1)
+  if (TERMGATE_PLANTED(proxy_one_behind) &&
+      line_.host.highest_fence(claim.pair.scope) == claim.pair.term + 1)
     given = {claim.pair.scope, claim.pair.term + 1};
   if (role != Purpose::eviction) {
     check_.sent = line_.now;
@@ -230,21 +246,26 @@ void OwnStatements::add_check(Batch& to, const Claim& claim, Purpose role, bool 
   }
   const Values first(given), second(otherwise);
   // No declaration is required here, but a session that has declared is checked.
-  const bool if_declared = claims_.admission().without_term == WithoutTerm::allow && !claim.certain && given.empty() && otherwise.empty();
+  const bool if_declared = claims_.admission().without_term == WithoutTerm::allow &&
+                           !claim.certain && given.empty() && otherwise.empty();
   if (role == Purpose::hold) {
-    const std::array<pgwire::Field, 5> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1],
+    const std::array<pgwire::Field, 5> values{first.fields[0], first.fields[1], second.fields[0],
+                                              second.fields[1],
                                               std::string_view(if_declared ? "f" : "t")};
-    if (judgement_.is_known_by(given.scope) && judgement_.is_known_by(otherwise.scope)) run(to, ProxyStatement::hold, role, values);
+    if (judgement_.is_known_by(given.scope) && judgement_.is_known_by(otherwise.scope))
+      run(to, ProxyStatement::hold, role, values);
     else run(to, ProxyStatement::check, role, no_claim);
   } else if (if_declared && role == Purpose::check) {
     settle_own_mode(to, opens);
     run(to, ProxyStatement::again, role);
   } else {
-    const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
+    const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0],
+                                              second.fields[1]};
     const bool owes = owes_mode(opens) && role == Purpose::check;
     if (owes) model_.tx.mode = Mode::asked;
     run(to, owes ? ProxyStatement::check_in_own_mode : ProxyStatement::check, role,
-        judgement_.is_known_by(given.scope) && judgement_.is_known_by(otherwise.scope) ? values : no_claim);
+        judgement_.is_known_by(given.scope) && judgement_.is_known_by(otherwise.scope) ? values
+                                                                                       : no_claim);
   }
   if (role != Purpose::check) return;
   // A comment's claim says nothing about what the session has declared.
@@ -255,8 +276,10 @@ void OwnStatements::add_check(Batch& to, const Claim& claim, Purpose role, bool 
       // declared there too; not inside a block of the client's, where it would outlast the
       // statement.
       const Values named(claim.pair);
-      const bool alone = !model_.tx.in_block || (script_.frame && script_.text->statements.size() == 1);
-      if (claims_.server_guarded() && alone) run(to, ProxyStatement::declare, Purpose::mode, named.fields);
+      const bool alone =
+          !model_.tx.in_block || (script_.frame && script_.text->statements.size() == 1);
+      if (claims_.server_guarded() && alone)
+        run(to, ProxyStatement::declare, Purpose::mode, named.fields);
       if (model_.tx.passed.size() >= passed_max) model_.tx.passed.erase(model_.tx.passed.begin());
       model_.tx.passed.push_back(claim.pair);
     }
@@ -280,9 +303,12 @@ void OwnStatements::add_recheck(Batch& to) {
   } else {
     // A rule takes the place of the session's declaration, or of a missing one.
     const Values first(claim.given), second(claim.otherwise);
-    const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
+    const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0],
+                                              second.fields[1]};
     run(to, ProxyStatement::check, Purpose::check,
-        judgement_.is_known_by(claim.given.scope) && judgement_.is_known_by(claim.otherwise.scope) ? values : no_claim);
+        judgement_.is_known_by(claim.given.scope) && judgement_.is_known_by(claim.otherwise.scope)
+            ? values
+            : no_claim);
   }
   model_.tx.checked();
 }
@@ -318,7 +344,9 @@ void OwnStatements::add_hidden_query(std::string_view sql, Purpose role) {
 // A raise is committed separately, so that its exclusive lock does not last as long as the client's
 // transaction. If something prevents it, the check itself meets that again and reports it.
 void OwnStatements::raise_in_advance(const Claim& claim) {
-  if (!claim.certain || judgement_.fence_of(claim.pair.scope) >= claim.pair.term || facts_.standby()) return;
+  if (!claim.certain || judgement_.fence_of(claim.pair.scope) >= claim.pair.term ||
+      facts_.standby())
+    return;
   if (claims_.guards()) run(line_.server, ProxyStatement::writable, Purpose::in_advance);
   // Nothing is raised if the session may not write.
   if (owes_mode(true)) run(line_.server, ProxyStatement::own_mode, Purpose::in_advance);
@@ -332,14 +360,16 @@ void OwnStatements::restore_default(bool looks) {
   model_.by_default.broken = false;
   if (model_.tx.in_block) model_.tx.suspect = true;  // the restore is undone with the block
   // Not as a simple query, which would drop the client's unnamed statement and portal.
-  if (looks && !model_.by_default.reported && claims_.guards()) run(line_.server, ProxyStatement::look, Purpose::current);
+  if (looks && !model_.by_default.reported && claims_.guards())
+    run(line_.server, ProxyStatement::look, Purpose::current);
   run(line_.server, ProxyStatement::default_on, Purpose::put_back);
   add_sync(Purpose::put_back);
   texts_.outstanding.wait_for_all = true;
 }
 
 void OwnStatements::stand_here(Batch& to, Purpose role) {
-  const std::array<pgwire::Field, 2> values{pgwire::Field(seat_.nonce()), pgwire::Field(seat_.secret())};
+  const std::array<pgwire::Field, 2> values{pgwire::Field(seat_.nonce()),
+                                            pgwire::Field(seat_.secret())};
   run(to, ProxyStatement::stand, role, values);
 }
 
@@ -347,8 +377,8 @@ void OwnStatements::stand_here(Batch& to, Purpose role) {
 // transaction is rolled back, the seat still exists and is given back again after it. In a READ
 // ONLY transaction nothing is raised.
 void OwnStatements::stand_before_raise(Batch& to) {
-  if (!seat_.held() || model_.tx.stood || model_.tx.failed || model_.tx.locked || model_.locked_for_good ||
-      model_.mode_now() == Mode::read_only)
+  if (!seat_.held() || model_.tx.stood || model_.tx.failed || model_.tx.locked ||
+      model_.locked_for_good || model_.mode_now() == Mode::read_only)
     return;
   model_.tx.stood = true;
   stand_here(to, Purpose::mode);

@@ -26,8 +26,9 @@ namespace termgate::pg_session {
 // of a held pipeline.
 class OwnStatements {
  public:
-  OwnStatements(Line& line, Claims& claims, TransactionModel& model, Texts& texts, const ServerFacts& facts, const Seat& seat,
-                const Judgement& judgement, const Pipeline& pipeline, const Script& script) noexcept
+  OwnStatements(Line& line, Claims& claims, TransactionModel& model, Texts& texts,
+                const ServerFacts& facts, const Seat& seat, const Judgement& judgement,
+                const Pipeline& pipeline, const Script& script) noexcept
       : line_(line),
         claims_(claims),
         model_(model),
@@ -40,7 +41,8 @@ class OwnStatements {
 
   // --- one statement of the proxy ---
   // Prepares, binds, executes and closes it. `error`: what the client sees instead if it fails.
-  void run(Batch& to, ProxyStatement which, Purpose role, std::span<const pgwire::Field> values = {}, std::string_view error = {});
+  void run(Batch& to, ProxyStatement which, Purpose role,
+           std::span<const pgwire::Field> values = {}, std::string_view error = {});
   void add_hidden_query(std::string_view sql, Purpose role);
   void add_sync(Purpose role);
   // Adds a Sync whose ReadyForQuery goes to the client.

@@ -65,7 +65,9 @@ struct ServerFacts {
   std::string check_problem;
 
   bool standby() const noexcept { return recovery == Recovery::standby; }
-  const std::string& role_now(const std::string& user) const noexcept { return role.empty() || role == "none" ? user : role; }
+  const std::string& role_now(const std::string& user) const noexcept {
+    return role.empty() || role == "none" ? user : role;
+  }
 };
 
 // Whether `text` has, or may have, another meaning under `now` than under `before`. ASCII is the
@@ -78,8 +80,8 @@ struct Known {
   statements::Declaration declared{};  // in its comments
   std::string executes{};              // the statement that an EXECUTE runs
   std::size_t identity = 0;            // a hash of its whole text
-  std::size_t hash = 0;                // a hash of its text without literals, if it is taken for a read
-  std::size_t made = 0;                // portals_made when the portal was bound
+  std::size_t hash = 0;  // a hash of its text without literals, if it is taken for a read
+  std::size_t made = 0;  // portals_made when the portal was bound
   // Its Parse as the client sent it, if it may set READ WRITE.
   std::shared_ptr<const std::string> as_it_is{};
   // Its Parse, to be sent again before a Bind if the name must still mean the text that was judged.
@@ -112,10 +114,11 @@ struct Pipeline : PipelineView {
   Batch::Mark beginning;  // where in `held` the implicit transaction begins
   // A transaction ended in it, so the next one begins before its answers are here.
   bool ended_one = false;
-  std::vector<Claim> named;                // claims in the comments of its statements
-  std::optional<std::string> just_parsed;  // the statement of a Parse, until another message follows
-  std::vector<std::string> parsed;         // names of its Parses, forgotten if the group is refused
-  Effects effects;                         // the effects of what runs under a lock at session level
+  std::vector<Claim> named;  // claims in the comments of its statements
+  std::optional<std::string>
+      just_parsed;                  // the statement of a Parse, until another message follows
+  std::vector<std::string> parsed;  // names of its Parses, forgotten if the group is refused
+  Effects effects;                  // the effects of what runs under a lock at session level
   Claim claim;
 
   bool refused() const noexcept { return goes == Goes::refused; }
@@ -184,7 +187,8 @@ struct Explained {
 };
 
 // Arguments with which a check always fails, whatever the fence: no term is 0.
-inline constexpr std::array<pgwire::Field, 4> no_claim{pgwire::Field("-"), pgwire::Field("0"), pgwire::Field(), pgwire::Field()};
+inline constexpr std::array<pgwire::Field, 4> no_claim{pgwire::Field("-"), pgwire::Field("0"),
+                                                       pgwire::Field(), pgwire::Field()};
 
 // The check that was sent last.
 struct Check {

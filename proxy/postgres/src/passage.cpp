@@ -31,7 +31,8 @@ struct Message {
 std::optional<Message> whole_message(std::string_view bytes) noexcept {
   if (bytes.size() < header_bytes) return std::nullopt;
   std::size_t length = 0;
-  for (std::size_t i = 1; i < header_bytes; ++i) length = length << 8 | static_cast<unsigned char>(bytes[i]);
+  for (std::size_t i = 1; i < header_bytes; ++i)
+    length = length << 8 | static_cast<unsigned char>(bytes[i]);
   if (length < header_bytes - 1 || bytes.size() - 1 < length) return std::nullopt;
   const std::string_view frame = bytes.substr(0, length + 1);
   return Message{frame.front(), frame, frame.substr(header_bytes)};
@@ -40,9 +41,11 @@ std::optional<Message> whole_message(std::string_view bytes) noexcept {
 // Whether nothing of the statement outlasts its transaction except what it writes. Such a statement
 // also passes under a seat (Seating::passes_seated).
 bool outlives_nothing(const Effects& effects) noexcept {
-  return (effects.kind == Kind::write || effects.kind == Kind::provably_read) && (effects.way == Way::write || effects.way == Way::read) &&
-         !effects.calls_unknown && !effects.input_runs_code && !effects.changes_declaration && !effects.unsettles &&
-         !effects.runs_prepared && effects.prepares.empty() && !effects.declares && !effects.own_check && !effects.sets_default_access;
+  return (effects.kind == Kind::write || effects.kind == Kind::provably_read) &&
+         (effects.way == Way::write || effects.way == Way::read) && !effects.calls_unknown &&
+         !effects.input_runs_code && !effects.changes_declaration && !effects.unsettles &&
+         !effects.runs_prepared && effects.prepares.empty() && !effects.declares &&
+         !effects.own_check && !effects.sets_default_access;
 }
 
 bool is_of_a_result(char type) noexcept {
@@ -65,11 +68,13 @@ bool is_of_a_result(char type) noexcept {
 }  // namespace
 
 std::size_t Passage::pass(std::string_view bytes) {
-  if (!seat_.held() || !line_.client_reader.between_messages() || pipeline_.refused() || line_.server_skips || !seating_.at_rest())
+  if (!seat_.held() || !line_.client_reader.between_messages() || pipeline_.refused() ||
+      line_.server_skips || !seating_.at_rest())
     return 0;
   claims_.transaction_begins();
   if (!seating_.seat_covers()) return 0;
-  const std::size_t passed = !bytes.empty() && bytes.front() == frontend::query ? query_in(bytes) : group_in(bytes);
+  const std::size_t passed =
+      !bytes.empty() && bytes.front() == frontend::query ? query_in(bytes) : group_in(bytes);
   if (passed == 0) return 0;
   seating_.forget_peeked();
   claims_.hand_over(true);
@@ -81,7 +86,8 @@ std::size_t Passage::pass(std::string_view bytes) {
 
 std::optional<Effects> Passage::leaving_nothing(std::string_view sql) const {
   const Text& text = seating_.peek(sql);
-  if (text->statements.size() != 1 || judgement_.names_ours(*text) || judgement_.declares(*text)) return std::nullopt;
+  if (text->statements.size() != 1 || judgement_.names_ours(*text) || judgement_.declares(*text))
+    return std::nullopt;
   Effects effects = effects_of(*text, sql);
   if (!outlives_nothing(effects)) return std::nullopt;
   return effects;
@@ -113,7 +119,9 @@ std::size_t Passage::group_in(std::string_view bytes) {
         const auto parse = pgwire::decode_parse(message->body);
         if (!parse || !parse->statement.empty() || parsed || bound) return 0;
         const std::vector<std::uint32_t> types = pgwire::decode_parse_types(message->body);
-        if (std::any_of(types.begin(), types.end(), [](std::uint32_t type) { return type >= first_user_oid; })) return 0;
+        if (std::any_of(types.begin(), types.end(),
+                        [](std::uint32_t type) { return type >= first_user_oid; }))
+          return 0;
         sql = parse->sql;
         std::optional<Effects> effects = leaving_nothing(sql);
         if (!effects) return 0;
@@ -126,8 +134,11 @@ std::size_t Passage::group_in(std::string_view bytes) {
       case frontend::bind: {
         const auto names = pgwire::decode_bind_names(message->body);
         if (!names || !names->portal.empty() || is_reserved(names->statement)) return 0;
-        const Known* known = names->statement.empty() && parsed ? &*parsed : names_.known(names->statement);
-        if (known == nullptr || !known->declared.empty() || known->again || !outlives_nothing(known->effects)) return 0;
+        const Known* known =
+            names->statement.empty() && parsed ? &*parsed : names_.known(names->statement);
+        if (known == nullptr || !known->declared.empty() || known->again ||
+            !outlives_nothing(known->effects))
+          return 0;
         bound = true;
         break;
       }
@@ -154,10 +165,12 @@ std::size_t Passage::group_in(std::string_view bytes) {
 }
 
 std::string_view Passage::answers_in(std::string_view bytes) const noexcept {
-  if (line_.server.replies.empty() || line_.server.replies.head().request != Request::passage || !line_.server_reader.between_messages())
+  if (line_.server.replies.empty() || line_.server.replies.head().request != Request::passage ||
+      !line_.server_reader.between_messages())
     return {};
   std::size_t at = 0;
-  for (auto message = whole_message(bytes); message && is_of_a_result(message->type); message = whole_message(bytes.substr(at)))
+  for (auto message = whole_message(bytes); message && is_of_a_result(message->type);
+       message = whole_message(bytes.substr(at)))
     at += message->frame.size();
   return bytes.substr(0, at);
 }

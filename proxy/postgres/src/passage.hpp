@@ -21,8 +21,8 @@ namespace termgate::pg_session {
 // Owner: the session's State; its thread.
 class Passage {
  public:
-  Passage(Line& line, Claims& claims, Texts& texts, ClientNames& names, Seat& seat, Judgement& judgement, Seating& seating,
-          const Pipeline& pipeline) noexcept
+  Passage(Line& line, Claims& claims, Texts& texts, ClientNames& names, Seat& seat,
+          Judgement& judgement, Seating& seating, const Pipeline& pipeline) noexcept
       : line_(line),
         claims_(claims),
         texts_(texts),

@@ -27,9 +27,11 @@ namespace termgate::pg_session {
 // open.
 class PipelineRunner {
  public:
-  PipelineRunner(Line& line, Claims& claims, TransactionModel& model, Texts& texts, const ServerFacts& facts, ClientNames& names,
-                 const Seat& seat, Judgement& judgement, OwnStatements& own, HeldMessages& held, Refusals& refusals, Seating& seating,
-                 Carrier& carrier, LoneStatement& lone, Pipeline& pipeline) noexcept
+  PipelineRunner(Line& line, Claims& claims, TransactionModel& model, Texts& texts,
+                 const ServerFacts& facts, ClientNames& names, const Seat& seat,
+                 Judgement& judgement, OwnStatements& own, HeldMessages& held, Refusals& refusals,
+                 Seating& seating, Carrier& carrier, LoneStatement& lone,
+                 Pipeline& pipeline) noexcept
       : line_(line),
         claims_(claims),
         model_(model),

@@ -21,8 +21,9 @@ namespace termgate::pg_session {
 // Owner: the session's State; its thread.
 class Refusals {
  public:
-  Refusals(Line& line, Claims& claims, TransactionModel& model, Texts& texts, const ServerFacts& facts, ClientNames& names,
-           Judgement& judgement, OwnStatements& own, HeldMessages& held, Pipeline& pipeline, const Script& script) noexcept
+  Refusals(Line& line, Claims& claims, TransactionModel& model, Texts& texts,
+           const ServerFacts& facts, ClientNames& names, Judgement& judgement, OwnStatements& own,
+           HeldMessages& held, Pipeline& pipeline, const Script& script) noexcept
       : line_(line),
         claims_(claims),
         model_(model),
@@ -35,21 +36,25 @@ class Refusals {
         pipeline_(pipeline),
         script_(script) {}
 
-  static std::string error_text(std::string_view code, std::string_view message, std::string_view hint);
+  static std::string error_text(std::string_view code, std::string_view message,
+                                std::string_view hint);
 
   // --- refused by the proxy ---
   void refuse(std::string_view code, std::string_view message, std::string_view hint);
-  void refuse_unless_unknown(std::string_view sql, const statements::Statement& statement, const Refusal& refusal, const ScopedTerm& pair);
+  void refuse_unless_unknown(std::string_view sql, const statements::Statement& statement,
+                             const Refusal& refusal, const ScopedTerm& pair);
   void refuse_reserved();
   // What the decision refuses. What the client and the log see of it is in refusal_of().
   void refuse(Act act, const Effects& effects, const Claim& claim);
   Refusal refusal_of(Act act, const Effects& effects, const Claim& claim) const;
   void refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair);
   void fail_in_server(const std::string& error);
-  void report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair, std::int64_t fence, bool from_memory);
+  void report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair,
+                      std::int64_t fence, bool from_memory);
 
   // --- refused by the server ---
-  static bool stale_report(std::string_view message, ScopedTerm& pair, std::int64_t& fence) noexcept;
+  static bool stale_report(std::string_view message, ScopedTerm& pair,
+                           std::int64_t& fence) noexcept;
   void ours_refused(const pgwire::ReportFields& report, Purpose role);
 
  private:

@@ -60,7 +60,9 @@ enum class ProxyStatement : std::uint8_t {
   none
 };
 inline constexpr std::size_t proxy_statement_count = static_cast<std::size_t>(ProxyStatement::none);
-constexpr std::size_t index_of(ProxyStatement which) noexcept { return static_cast<std::size_t>(which); }
+constexpr std::size_t index_of(ProxyStatement which) noexcept {
+  return static_cast<std::size_t>(which);
+}
 
 // Why a message was sent.
 enum class Purpose : std::uint8_t {
@@ -139,7 +141,7 @@ struct PendingReply {
   // alone.
   bool given = false;
   ProxyStatement closes = ProxyStatement::none;  // the statement that a `close` of ours closes
-  std::string text{};                            // the name for `parse` and `bind`; the bytes for `nothing`
+  std::string text{};  // the name for `parse` and `bind`; the bytes for `nothing`
 };
 
 class PendingReplies {
@@ -176,8 +178,8 @@ class PendingReplies {
   void insert_at(std::size_t index, PendingReplies&& other) {
     assert(index <= size() && &other != this);
     const auto from = other.entries_.begin() + static_cast<std::ptrdiff_t>(other.head_);
-    entries_.insert(entries_.begin() + static_cast<std::ptrdiff_t>(head_ + index), std::make_move_iterator(from),
-                    std::make_move_iterator(other.entries_.end()));
+    entries_.insert(entries_.begin() + static_cast<std::ptrdiff_t>(head_ + index),
+                    std::make_move_iterator(from), std::make_move_iterator(other.entries_.end()));
     other = PendingReplies();
   }
   // Removes entry `index`, counted from the head.

@@ -15,8 +15,11 @@ Shown shown_as(const PendingReply& request, const Event& reply) noexcept {
     if (request.role == Purpose::framed) return Shown::keep_framed;
     if (request.late_complete && reply.kind == Event::Kind::message) return Shown::keep_complete;
   }
-  if (request.hidden || (request.hide_no_data && reply.type == backend::no_data)) return Shown::hide;
-  return request.late_description && reply.type == backend::row_description ? Shown::keep_description : Shown::forward;
+  if (request.hidden || (request.hide_no_data && reply.type == backend::no_data))
+    return Shown::hide;
+  return request.late_description && reply.type == backend::row_description
+             ? Shown::keep_description
+             : Shown::forward;
 }
 
 void ReplyRouter::release(std::string& kept) {
@@ -70,13 +73,16 @@ void ReplyRouter::forward_unless_hidden(const Event& message) {
 }
 
 void ReplyRouter::forward_notice(const Event& notice) {
-  showing_ = pending_.empty() || (!pending_.head().hide_warning && (!pending_.head().hidden || pending_.head().role == Purpose::client ||
-                                                                    pending_.head().role == Purpose::commit));
+  showing_ =
+      pending_.empty() || (!pending_.head().hide_warning &&
+                           (!pending_.head().hidden || pending_.head().role == Purpose::client ||
+                            pending_.head().role == Purpose::commit));
   if (showing_) client_.back() += notice.frame;
 }
 
 void ReplyRouter::route_rest(const Event& part, std::size_t kept_bytes_max) {
-  assert((!keeping_ || !description_.empty()) && "a description that is kept has its beginning here");
+  assert((!keeping_ || !description_.empty()) &&
+         "a description that is kept has its beginning here");
   if (!keeping_) {
     if (showing_) client_.back() += part.frame;
     return;

@@ -43,8 +43,10 @@ enum class Fit : std::uint8_t { no, more, last };
 inline constexpr auto fits_by_type = [] {
   std::array<std::array<Fit, 128>, request_count> fits{};
   for (const RepliesOf& replies : reply_table) {
-    for (const char type : replies.more) fits[static_cast<std::size_t>(replies.request)][static_cast<std::size_t>(type)] = Fit::more;
-    for (const char type : replies.last) fits[static_cast<std::size_t>(replies.request)][static_cast<std::size_t>(type)] = Fit::last;
+    for (const char type : replies.more)
+      fits[static_cast<std::size_t>(replies.request)][static_cast<std::size_t>(type)] = Fit::more;
+    for (const char type : replies.last)
+      fits[static_cast<std::size_t>(replies.request)][static_cast<std::size_t>(type)] = Fit::last;
   }
   return fits;
 }();
@@ -56,7 +58,8 @@ constexpr Fit fit_of(Request request, char type) noexcept {
 
 // After an error in one of these requests the server skips everything up to the next Sync.
 constexpr bool is_extended(Request request) noexcept {
-  return request != Request::query && request != Request::function_call && request != Request::sync && request != Request::passage;
+  return request != Request::query && request != Request::function_call &&
+         request != Request::sync && request != Request::passage;
 }
 
 // What happens to a reply that fits.
@@ -81,10 +84,13 @@ Shown shown_as(const PendingReply& request, const pgwire::Event& reply) noexcept
 // kept reply is released before anything later is forwarded.
 class ReplyRouter {
  public:
-  ReplyRouter(PendingReplies& pending, Outbox& client) noexcept : pending_(pending), client_(client) {}
+  ReplyRouter(PendingReplies& pending, Outbox& client) noexcept
+      : pending_(pending), client_(client) {}
 
   // Whether the reply can belong to the request that is answered next.
-  bool fits(char type) const noexcept { return !pending_.empty() && fit_of(pending_.head().request, type) != Fit::no; }
+  bool fits(char type) const noexcept {
+    return !pending_.empty() && fit_of(pending_.head().request, type) != Fit::no;
+  }
 
   // --- the beginning of a message, or the whole of it ---
   // For a reply that fits. The last one of a request removes the request from `pending`.

@@ -18,20 +18,23 @@ namespace {
 
 // Whether the statement must be sent by itself.
 bool stands_apart(const Effects& effects) noexcept {
-  return effects.way == Way::control || ours_to_keep(effects) || effects.shown != Effects::Shown::nothing ||
-         effects.kind == Kind::discard_all || effects.kind == Kind::prepare_transaction;
+  return effects.way == Way::control || ours_to_keep(effects) ||
+         effects.shown != Effects::Shown::nothing || effects.kind == Kind::discard_all ||
+         effects.kind == Kind::prepare_transaction;
 }
 
 // The server reads a whole text by the settings at its beginning; the rest of this one would be
 // read by other settings.
 constexpr std::string_view read_anew =
-    "Termgate cannot run the rest of this text: client_encoding or standard_conforming_strings has changed in it, by which it was read; "
+    "Termgate cannot run the rest of this text: client_encoding or standard_conforming_strings has "
+    "changed in it, by which it was read; "
     "send the rest by itself";
 
 }  // namespace
 
 bool reads_otherwise(std::string_view text, const Reading& before, const Reading& now) noexcept {
-  if ((before.strings != now.strings || now.strings == statements::ConformingStrings::unknown) && text.find('\\') != std::string_view::npos)
+  if ((before.strings != now.strings || now.strings == statements::ConformingStrings::unknown) &&
+      text.find('\\') != std::string_view::npos)
     return true;
   if (before.encoding == now.encoding && before.ascii_safe == now.ascii_safe) return false;
   return has_high_byte(text);
@@ -55,10 +58,12 @@ bool ScriptRunner::frame_needed(std::size_t from) const {
     if (one.way == Way::control) return false;
     // PostgreSQL runs a text of several statements in an implicit block. A SET TRANSACTION in it
     // must hold for what follows, even if that is sent as a separate piece.
-    const bool in_implicit_block =
-        one.kind == Kind::set_transaction || (one.kind == Kind::set_local && !one.changes_declaration) || one.kind == Kind::declare_cursor;
-    if (all.size() > 1 &&
-        (one.sets_access || (in_implicit_block && i == from && (i + 1 == all.size() || stands_apart(resolved_statement(all[i + 1]))))))
+    const bool in_implicit_block = one.kind == Kind::set_transaction ||
+                                   (one.kind == Kind::set_local && !one.changes_declaration) ||
+                                   one.kind == Kind::declare_cursor;
+    if (all.size() > 1 && (one.sets_access ||
+                           (in_implicit_block && i == from &&
+                            (i + 1 == all.size() || stands_apart(resolved_statement(all[i + 1]))))))
       return true;
     const Act act = decided_in_script(all[i], one);
     if (act == Act::frame || refuses_claim(act)) return true;
@@ -82,7 +87,8 @@ void ScriptRunner::next_piece() {
     if (script.failed || script.next >= all.size()) return finish_script();
 
     const statements::Statement& first = all[script.next];
-    if (reads_otherwise(std::string_view(script.sql).substr(first.offset), script.read, texts_.reported)) {
+    if (reads_otherwise(std::string_view(script.sql).substr(first.offset), script.read,
+                        texts_.reported)) {
       const bool in_block = model_.tx.in_block && !model_.tx.failed;
       if (in_block) refusals_.refuse("0A000", read_anew, "");
       else line_.to_client.back() += refusals_.error_text("0A000", read_anew, "");
@@ -92,8 +98,10 @@ void ScriptRunner::next_piece() {
     Effects effects = resolved_statement(first);
     script.offset = first.offset;
     script.inserted = 0;
-    script.claim = judgement_.claim_for(first.declared, effects_of(first, script.sql), first.name);  // an earlier piece may have declared
-    if (effects.sets_access && effects.kind != Kind::begin && !model_.tx.in_block && !model_.tx.failed && frame_needed(script.next))
+    script.claim = judgement_.claim_for(first.declared, effects_of(first, script.sql),
+                                        first.name);  // an earlier piece may have declared
+    if (effects.sets_access && effects.kind != Kind::begin && !model_.tx.in_block &&
+        !model_.tx.failed && frame_needed(script.next))
       return begin_frame();
     if (stands_apart(effects)) {
       ++script.next;
@@ -106,7 +114,8 @@ void ScriptRunner::next_piece() {
         refusals_.refuse(act, effects, script.claim);
         return script_refused();
       }
-      if (judgement_.standing_of(script.claim) == Standing::current && model_.by_default.believed != Mode::read_only)
+      if (judgement_.standing_of(script.claim) == Standing::current &&
+          model_.by_default.believed != Mode::read_only)
         own_.raise_in_advance(script.claim);
       return begin_frame();
     }
@@ -134,7 +143,8 @@ bool ScriptRunner::run_apart(const statements::Statement& statement, const Effec
     model_.begin_block();
     line_.router.release_framed();
     const char first = script_.sql[statement.offset];
-    pgwire::append_command_complete(line_.to_client.back(), first == 's' || first == 'S' ? "START TRANSACTION" : "BEGIN");
+    pgwire::append_command_complete(line_.to_client.back(),
+                                    first == 's' || first == 'S' ? "START TRANSACTION" : "BEGIN");
     return true;
   }
   line_.router.release_framed();
@@ -142,11 +152,14 @@ bool ScriptRunner::run_apart(const statements::Statement& statement, const Effec
     script_refused();
     return false;
   }
-  if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
+  if (effects.kind == Kind::commit || effects.kind == Kind::rollback ||
+      effects.kind == Kind::prepare_transaction) {
     // Because of our BEGIN the server does not give this warning itself. What was written so far
     // ends with this statement, as it does without the proxy.
     if (script_.frame)
-      pgwire::append_notice_response(line_.to_client.back(), pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
+      pgwire::append_notice_response(
+          line_.to_client.back(),
+          pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
     script_.frame = false;
   }
   const std::string sql = script_.sql.substr(statement.offset, statement.length);
@@ -169,9 +182,12 @@ bool ScriptRunner::run_apart(const statements::Statement& statement, const Effec
   return line_.server.replies.empty();  // answered here
 }
 
-Act ScriptRunner::decided_in_script(const statements::Statement& statement, const Effects& effects) const {
-  const Claim claim = judgement_.claim_for(statement.declared, effects_of(statement, script_.sql), statement.name);
-  return decide(judgement_.unit_of(effects, claim, Step::runs), judgement_.view_of(claim, Place::text), judgement_.standing_of(claim),
+Act ScriptRunner::decided_in_script(const statements::Statement& statement,
+                                    const Effects& effects) const {
+  const Claim claim =
+      judgement_.claim_for(statement.declared, effects_of(statement, script_.sql), statement.name);
+  return decide(judgement_.unit_of(effects, claim, Step::runs),
+                judgement_.view_of(claim, Place::text), judgement_.standing_of(claim),
                 judgement_.policy());
 }
 
@@ -181,22 +197,30 @@ void ScriptRunner::send_piece(const Effects& effects) {
   const auto& all = script_.text->statements;
   const statements::Statement& first = all[script_.next];
   std::size_t end = script_.next + 1;
-  const auto declares = [](const Effects& one) { return one.changes_declaration && one.way == Way::neutral; };
+  const auto declares = [](const Effects& one) {
+    return one.changes_declaration && one.way == Way::neutral;
+  };
   if (!declares(effects)) {
     for (; end < all.size(); ++end) {
       const Effects one = resolved_statement(all[end]);
       if (stands_apart(one) || declares(one) || one.unsettles || !all[end].declared.empty()) break;
-      if (decided_in_script(all[end], one) != Act::pass || does_of(one, claims_.final_rule()) == Does::own_call) break;
+      if (decided_in_script(all[end], one) != Act::pass ||
+          does_of(one, claims_.final_rule()) == Does::own_call)
+        break;
       carrier_.note_sent(one, false);
     }
   }
   const statements::Statement& last = all[end - 1];
   // A server that guards the session reads the comments itself, including those ahead of the first
   // token.
-  if (claims_.server_guarded() && !first.declared.empty() && !effects.only_declares && !effects.prepares_declares)
-    script_.offset = script_.next == 0 ? 0 : all[script_.next - 1].offset + all[script_.next - 1].length;
-  std::string sql = end == all.size() ? script_.sql.substr(script_.offset)
-                                      : script_.sql.substr(script_.offset, last.offset + last.length - script_.offset);
+  if (claims_.server_guarded() && !first.declared.empty() && !effects.only_declares &&
+      !effects.prepares_declares)
+    script_.offset =
+        script_.next == 0 ? 0 : all[script_.next - 1].offset + all[script_.next - 1].length;
+  std::string sql =
+      end == all.size()
+          ? script_.sql.substr(script_.offset)
+          : script_.sql.substr(script_.offset, last.offset + last.length - script_.offset);
   script_.next = end;
   script_.bytes = sql.size();
   if ((effects.only_declares || effects.prepares_declares) && !first.set_config_at.empty()) {
@@ -235,14 +259,17 @@ bool ScriptRunner::frame_refuses(const Effects& effects) {
       break;
     default: return false;
   }
-  line_.to_client.back() += refusals_.error_text("25P01", what + " can only be used in transaction blocks", "");
+  line_.to_client.back() +=
+      refusals_.error_text("25P01", what + " can only be used in transaction blocks", "");
   return true;
 }
 
 Effects ScriptRunner::resolved_statement(const statements::Statement& statement) const {
   Effects effects = judgement_.resolved(effects_of(statement, script_.sql), statement.name);
   if (effects.way == Way::read)
-    judgement_.learn_from_refusals(effects, judgement_.hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
+    judgement_.learn_from_refusals(
+        effects, judgement_.hash_of(
+                     std::string_view(script_.sql).substr(statement.offset, statement.length)));
   return effects;
 }
 
@@ -254,8 +281,10 @@ void ScriptRunner::script_refused() {
 void ScriptRunner::finish_script() {
   if (script_.frame && !script_.ending) {
     script_.ending = true;
-    if (!script_.failed && !model_.tx.failed && carrier_.add_before_commit()) own_.add_sync(Purpose::silent);
-    return own_.add_hidden_query(script_.failed ? "ROLLBACK" : "COMMIT", script_.failed ? Purpose::rollback : Purpose::commit);
+    if (!script_.failed && !model_.tx.failed && carrier_.add_before_commit())
+      own_.add_sync(Purpose::silent);
+    return own_.add_hidden_query(script_.failed ? "ROLLBACK" : "COMMIT",
+                                 script_.failed ? Purpose::rollback : Purpose::commit);
   }
   line_.router.release_framed();
   model_.on_text_done(script_.failed);

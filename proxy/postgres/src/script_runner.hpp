@@ -26,9 +26,10 @@ namespace termgate::pg_session {
 // Owner: the session's State; its thread. Invariant: a frame exists only around a text that runs.
 class ScriptRunner {
  public:
-  ScriptRunner(Line& line, Claims& claims, TransactionModel& model, Texts& texts, const ServerFacts& facts, ClientNames& names,
-               Judgement& judgement, OwnStatements& own, Refusals& refusals, Seating& seating, Carrier& carrier, LoneStatement& lone,
-               Pipeline& pipeline, Script& script) noexcept
+  ScriptRunner(Line& line, Claims& claims, TransactionModel& model, Texts& texts,
+               const ServerFacts& facts, ClientNames& names, Judgement& judgement,
+               OwnStatements& own, Refusals& refusals, Seating& seating, Carrier& carrier,
+               LoneStatement& lone, Pipeline& pipeline, Script& script) noexcept
       : line_(line),
         claims_(claims),
         model_(model),
@@ -51,7 +52,8 @@ class ScriptRunner {
 
  private:
   // --- simple.cpp ---
-  void run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text);
+  void run_statement(std::string_view sql, Effects effects, const Claim& claim,
+                     const statements::Classified& text);
   static bool opens_for_reading(std::string_view body) noexcept;
 
   // --- script.cpp ---

@@ -39,19 +39,27 @@ class Seat {
   const std::string& nonce() const noexcept { return nonce_; }
   const std::string& secret() const noexcept { return secret_; }
 
-  bool may_be_wished(Instant now) const noexcept { return stage_ == Stage::none && checks_ > 0 && now >= not_before_; }
+  bool may_be_wished(Instant now) const noexcept {
+    return stage_ == Stage::none && checks_ > 0 && now >= not_before_;
+  }
   // Many checks of one claim have passed in a short time, so a seat would pay off.
   bool wished(const ScopedTerm& pair, int checks, Instant now) const noexcept {
     return may_be_wished(now) && checks_ >= checks && pair == counted_;
   }
-  bool may_pass(const ScopedTerm& pair) const noexcept { return held() && !wanted_ && pair == pair_; }
+  bool may_pass(const ScopedTerm& pair) const noexcept {
+    return held() && !wanted_ && pair == pair_;
+  }
   // The seat must be given back as soon as no transaction is open. If that fails, it is tried again
   // after a while.
   bool due(Instant now) const noexcept { return held() && now >= due_at(); }
-  Instant due_at() const noexcept { return std::max(wanted_ ? Instant() : used_ + unused_max, not_before_); }
+  Instant due_at() const noexcept {
+    return std::max(wanted_ ? Instant() : used_ + unused_max, not_before_);
+  }
   // Code that the client runs may have changed the declaration without showing it in a text, so the
   // server is queried once a second.
-  bool to_be_looked_at(Instant now) const noexcept { return held() && now - looked_at_ >= look_again; }
+  bool to_be_looked_at(Instant now) const noexcept {
+    return held() && now - looked_at_ >= look_again;
+  }
 
   // A check that was sent at `sent` has passed.
   void passed(const ScopedTerm& pair, Instant sent) {
@@ -111,7 +119,8 @@ class Seat {
   }
 
  private:
-  static constexpr std::chrono::seconds checks_within{1}, look_again{1}, unused_max{10}, refused_for{5}, failed_for{60};
+  static constexpr std::chrono::seconds checks_within{1}, look_again{1}, unused_max{10},
+      refused_for{5}, failed_for{60};
 
   Stage stage_ = Stage::none;
   // Another session waits for the seat, or it is no longer of use.

@@ -15,8 +15,10 @@ using Way = Effects::Way;
 namespace frontend = pgwire::frontend;
 
 bool Seating::at_rest() const noexcept {
-  return line_.stage == Stage::ready && line_.server.replies.empty() && !pipeline_.begun() && !line_.client_mid_frame && !script_.running &&
-         session_lock_.stage == SessionLock::Stage::none && model_.status == pgwire::TransactionStatus::idle && !model_.tx.in_block &&
+  return line_.stage == Stage::ready && line_.server.replies.empty() && !pipeline_.begun() &&
+         !line_.client_mid_frame && !script_.running &&
+         session_lock_.stage == SessionLock::Stage::none &&
+         model_.status == pgwire::TransactionStatus::idle && !model_.tx.in_block &&
          !login_.keeps_ready();
 }
 
@@ -29,9 +31,11 @@ void Seating::mind_seat() {
   if (!seat_.may_be_wished(line_.now)) return;
   const Claim claim = judgement_.claim_of(nullptr);
   const SeatOffer offer = line_.host.seat_offer();
-  if (offer.secret.empty() || !claim.certain || !seat_.wished(claim.pair, offer.checks, line_.now)) return;
-  if (judgement_.standing_of(claim) != Standing::current || !claims_.guards() || line_.options.server_pooler || facts_.standby() ||
-      line_.draining || model_.by_default.own || model_.by_default.believed != Mode::servers || !judgement_.is_known_by(claim.pair.scope))
+  if (offer.secret.empty() || !claim.certain || !seat_.wished(claim.pair, offer.checks, line_.now))
+    return;
+  if (judgement_.standing_of(claim) != Standing::current || !claims_.guards() ||
+      line_.options.server_pooler || facts_.standby() || line_.draining || model_.by_default.own ||
+      model_.by_default.believed != Mode::servers || !judgement_.is_known_by(claim.pair.scope))
     return;
   sit(claim.pair, offer);
 }
@@ -43,7 +47,8 @@ void Seating::sit(const ScopedTerm& pair, const SeatOffer& offer) {
   // If the server's own default is READ ONLY, there is no seat.
   own_.run(line_.server, ProxyStatement::own_mode, Purpose::seat);
   const std::string term = std::to_string(pair.term);
-  const std::array<pgwire::Field, 3> values{pgwire::Field(pair.scope), pgwire::Field(term), pgwire::Field(offer.secret)};
+  const std::array<pgwire::Field, 3> values{pgwire::Field(pair.scope), pgwire::Field(term),
+                                            pgwire::Field(offer.secret)};
   own_.run(line_.server, ProxyStatement::sit, Purpose::seat, values);
   own_.add_sync(Purpose::seat);
   seat_.asks(pair, offer, line_.now);
@@ -70,7 +75,9 @@ void Seating::look_at_seat() {
 // own that mentions Termgate has no seats here (docs/decisions/0026).
 bool Seating::passes_seated(const Effects& effects) const noexcept {
   if (effects.calls_unknown && seat_.runs_any_text()) return false;
-  if (effects.way == Way::alone || effects.declares || effects.own_check || effects.sets_default_access) return false;
+  if (effects.way == Way::alone || effects.declares || effects.own_check ||
+      effects.sets_default_access)
+    return false;
   if (effects.way == Way::control) return true;
   if (effects.unsettles || (effects.changes_declaration && !effects.calls_unknown)) return false;
   switch (effects.kind) {
@@ -78,7 +85,8 @@ bool Seating::passes_seated(const Effects& effects) const noexcept {
     case Kind::prepare_transaction:
     case Kind::call:
     case Kind::do_block:
-    case Kind::discard:  // DISCARD SEQUENCES takes away what proves the seat to the triggers of protect
+    case Kind::discard:  // DISCARD SEQUENCES takes away what proves the seat to the triggers of
+                         // protect
     case Kind::discard_all:
     case Kind::reset_all: return false;
     default: return true;
@@ -88,18 +96,22 @@ bool Seating::passes_seated(const Effects& effects) const noexcept {
 bool Seating::passes_seated(const statements::Classified& text, std::string_view sql) const {
   return !judgement_.declares(text) &&
          std::all_of(text.statements.begin(), text.statements.end(),
-                     [&](const statements::Statement& statement) { return passes_seated(effects_of(statement, sql), statement.name); });
+                     [&](const statements::Statement& statement) {
+                       return passes_seated(effects_of(statement, sql), statement.name);
+                     });
 }
 
 // EXECUTE has the effects of what it runs, under the claim in the comments there.
 bool Seating::passes_seated(const Effects& effects, std::string_view executes) const {
   if (!effects.runs_prepared) return passes_seated(judgement_.resolved(effects, executes));
   const Known* prepared = names_.known(executes);
-  return prepared != nullptr && prepared->declared.empty() && passes_seated(judgement_.resolved(effects, executes));
+  return prepared != nullptr && prepared->declared.empty() &&
+         passes_seated(judgement_.resolved(effects, executes));
 }
 
 bool Seating::passes_seated(const Known* known) const {
-  return known != nullptr && known->declared.empty() && passes_seated(known->effects, known->executes);
+  return known != nullptr && known->declared.empty() &&
+         passes_seated(known->effects, known->executes);
 }
 
 // The client's transaction continues or begins with something that the seat does not cover.
@@ -113,7 +125,8 @@ bool Seating::passes_under_seat() const noexcept { return seat_.held() && claims
 // Whether the claim in force is that of the seat, and no remembered fence refuses it.
 bool Seating::seat_covers() const {
   const Claim claim = judgement_.claim_of(nullptr);
-  return claim.certain && seat_.may_pass(claim.pair) && judgement_.standing_of(claim) == Standing::current;
+  return claim.certain && seat_.may_pass(claim.pair) &&
+         judgement_.standing_of(claim) == Standing::current;
 }
 
 // Classifies the text of a message that scripts_.on_query() or pipelines_.on_parse() judges right
@@ -126,7 +139,8 @@ const Text& Seating::peek(std::string_view sql) {
 // True: the seat is given back first, and this message, which would begin a transaction, waits
 // until that is answered.
 bool Seating::stands_before(const pgwire::Event& event) {
-  if (!seat_.held() || !event.first || event.type == frontend::terminate || !at_rest()) return false;
+  if (!seat_.held() || !event.first || event.type == frontend::terminate || !at_rest())
+    return false;
   claims_.transaction_begins();
   bool passes = seat_covers();
   if (passes && event.type == frontend::query) {
@@ -156,13 +170,17 @@ bool Seating::stands_before(const pgwire::Event& event) {
 bool Seating::lock_what_was_seated() {
   if (!seat_.held()) return false;
   if (model_.tx.stood) {
-    refusals_.refuse("0A000", "Termgate cannot prepare this transaction, which has declared another term of its scope: begin it again", "");
+    refusals_.refuse("0A000",
+                     "Termgate cannot prepare this transaction, which has declared another term of "
+                     "its scope: begin it again",
+                     "");
     return false;
   }
   own_.run(line_.server, ProxyStatement::unseat, Purpose::mode);
   own_.checks(seat_.pair(), true);
   const std::string term = std::to_string(seat_.pair().term);
-  const std::array<pgwire::Field, 4> values{pgwire::Field(seat_.pair().scope), pgwire::Field(term), pgwire::Field(), pgwire::Field()};
+  const std::array<pgwire::Field, 4> values{pgwire::Field(seat_.pair().scope), pgwire::Field(term),
+                                            pgwire::Field(), pgwire::Field()};
   own_.run(line_.server, ProxyStatement::check, Purpose::check, values);
   return true;
 }
@@ -174,8 +192,11 @@ void Seating::seat_settled() {
 }
 
 void Seating::not_given(std::string_view code, std::string_view why) {
-  line_.host.happened(
-      {.kind = Incident::Kind::no_seat, .scope = seat_.pair().scope, .term = seat_.pair().term, .code = code, .message = why});
+  line_.host.happened({.kind = Incident::Kind::no_seat,
+                       .scope = seat_.pair().scope,
+                       .term = seat_.pair().term,
+                       .code = code,
+                       .message = why});
 }
 
 // A raise waits for the seat, or it is not known whether one does.
@@ -186,7 +207,8 @@ void Seating::gate_wanted(std::string_view scope) {
 }
 
 void Seating::unit_begins() {
-  if (model_.status != pgwire::TransactionStatus::idle || model_.tx.in_block || model_.tx.writable) return;
+  if (model_.status != pgwire::TransactionStatus::idle || model_.tx.in_block || model_.tx.writable)
+    return;
   claims_.transaction_begins();
   hand_over();
 }
@@ -202,9 +224,10 @@ void Seating::hand_over() {
   if (!claims_.server_guarded()) return;
   const Claim claim = judgement_.claim_of(nullptr);
   const Standing standing = judgement_.standing_of(claim);
-  const bool raised = standing == Standing::current && judgement_.fence_of(claim.pair.scope) >= claim.pair.term;
-  const bool servers =
-      raised || (standing == Standing::none && claim.pair.empty()) || (standing == Standing::uncertain && !claims_.declared_by_its_text());
+  const bool raised =
+      standing == Standing::current && judgement_.fence_of(claim.pair.scope) >= claim.pair.term;
+  const bool servers = raised || (standing == Standing::none && claim.pair.empty()) ||
+                       (standing == Standing::uncertain && !claims_.declared_by_its_text());
   claims_.hand_over(servers && !claims_.to_be_raised());
 }
 

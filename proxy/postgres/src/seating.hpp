@@ -23,9 +23,10 @@ namespace termgate::pg_session {
 // Owner: the session's State; its thread.
 class Seating {
  public:
-  Seating(Line& line, Claims& claims, TransactionModel& model, Texts& texts, const ServerFacts& facts, const ClientNames& names, Seat& seat,
-          Judgement& judgement, OwnStatements& own, Refusals& refusals, const Login& login, const Pipeline& pipeline, const Script& script,
-          const SessionLock& session_lock) noexcept
+  Seating(Line& line, Claims& claims, TransactionModel& model, Texts& texts,
+          const ServerFacts& facts, const ClientNames& names, Seat& seat, Judgement& judgement,
+          OwnStatements& own, Refusals& refusals, const Login& login, const Pipeline& pipeline,
+          const Script& script, const SessionLock& session_lock) noexcept
       : line_(line),
         claims_(claims),
         model_(model),

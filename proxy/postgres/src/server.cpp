@@ -25,7 +25,8 @@ namespace {
 constexpr std::size_t uuid_letters = 36;
 
 constexpr std::string_view behind_a_pooler =
-    "there is a pooler between the proxy and the server: put it in front of the proxy, or, if it keeps one server session for each client "
+    "there is a pooler between the proxy and the server: put it in front of the proxy, or, if it "
+    "keeps one server session for each client "
     "as long "
     "as that stays, start the proxy with --server-pooler session";
 
@@ -48,30 +49,38 @@ void ServerReplies::parameter_status(const Event& event) {
     // something has changed it after a check. While that lock is only requested, it was an earlier
     // statement.
     model_.by_default.broken =
-        status->value == "off" && (session_lock_.stage == SessionLock::Stage::none || session_lock_.stage == SessionLock::Stage::requested);
+        status->value == "off" && (session_lock_.stage == SessionLock::Stage::none ||
+                                   session_lock_.stage == SessionLock::Stage::requested);
     if (line_.stage == Stage::ready && claims_.guards())
-      model_.default_is(status->value == "on", session_lock_.stage == SessionLock::Stage::held && status->value == "on");
+      model_.default_is(status->value == "on",
+                        session_lock_.stage == SessionLock::Stage::held && status->value == "on");
     // A transaction that began meanwhile is writable, so the check must come first in it.
-    if (model_.by_default.broken && model_.tx.in_block && model_.status == TransactionStatus::idle) model_.tx.writable = true;
+    if (model_.by_default.broken && model_.tx.in_block && model_.status == TransactionStatus::idle)
+      model_.tx.writable = true;
     if (line_.stage == Stage::login) {
       model_.by_default.own = model_.by_default.shown = status->value == "on";
       line_.to_client.back() += event.frame;
     }
     return;
   }
-  if (status->name == "default_transaction_read_only") model_.by_default.shown = status->value == "on";
+  if (status->name == "default_transaction_read_only")
+    model_.by_default.shown = status->value == "on";
   if (status->name == "in_hot_standby")
-    facts_.recovery = status->value == "on" ? ServerFacts::Recovery::standby : ServerFacts::Recovery::primary;
+    facts_.recovery =
+        status->value == "on" ? ServerFacts::Recovery::standby : ServerFacts::Recovery::primary;
   if (status->name == "standard_conforming_strings") {
-    texts_.reported.strings = status->value == "on" ? ConformingStrings::on : ConformingStrings::off;
+    texts_.reported.strings =
+        status->value == "on" ? ConformingStrings::on : ConformingStrings::off;
     texts_.settings.standard_conforming_strings = texts_.reported.strings;
   } else if (status->name == "server_version") {
-    model_.by_default.reported = number(status->value.substr(0, status->value.find_first_not_of("0123456789"))) >= 14;
+    model_.by_default.reported =
+        number(status->value.substr(0, status->value.find_first_not_of("0123456789"))) >= 14;
   } else if (status->name == "search_path") {  // reported by 18 and later
     texts_.settings.own_names_first &= puts_own_names_first(status->value);
   } else if (status->name == "client_encoding") {
     texts_.reported.encoding = status->value;
-    texts_.settings.ascii_safe_encoding = texts_.reported.ascii_safe = statements::encoding_is_ascii_safe(status->value);
+    texts_.settings.ascii_safe_encoding = texts_.reported.ascii_safe =
+        statements::encoding_is_ascii_safe(status->value);
   }
   line_.to_client.back() += event.frame;
 }
@@ -88,7 +97,8 @@ void ServerReplies::out_of_step(const Event& event) {
 }
 
 bool ServerReplies::server_event(const Event& event) {
-  if (event.type == backend::ready_for_query && event.first && line_.router.fits(event.type)) return ready_for_query(event);
+  if (event.type == backend::ready_for_query && event.first && line_.router.fits(event.type))
+    return ready_for_query(event);
   other_event(event);
   return false;
 }
@@ -120,7 +130,9 @@ void ServerReplies::other_event(const Event& event) {
         return;
       }
       break;
-    case backend::close_complete: own_.closed(line_.server.replies.head().closes, line_.server.replies.head().of); break;
+    case backend::close_complete:
+      own_.closed(line_.server.replies.head().closes, line_.server.replies.head().of);
+      break;
     case backend::copy_in_response:
       line_.in_copy_in = pump_ = line_.router.copy_in_begins();
       // The message was sent before this reply. Waiting would never end, because nobody would end
@@ -130,7 +142,8 @@ void ServerReplies::other_event(const Event& event) {
       // The copy has swallowed the Sync whose replies the message waits for, so they are not on
       // their way.
       if (line_.deferred && !waiting_.must_wait(line_.deferred->type)) pump_ = true;
-      else if (line_.deferred && line_.server_awaits_sync()) pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::flush);
+      else if (line_.deferred && line_.server_awaits_sync())
+        pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::flush);
       break;
     default: break;
   }
@@ -145,7 +158,9 @@ bool ServerReplies::row_of_ours(const Event& event) {
     case Purpose::who_serves: {
       std::string_view pid;
       if (!whole || !column(event.body, 0, pid)) return false;
-      if (!line_.options.server_pooler && number(pid) != static_cast<std::int64_t>(line_.server_pid)) return false;
+      if (!line_.options.server_pooler &&
+          number(pid) != static_cast<std::int64_t>(line_.server_pid))
+        return false;
       login_.served_by(event.body);
       break;
     }
@@ -156,8 +171,10 @@ bool ServerReplies::row_of_ours(const Event& event) {
       break;
     case Purpose::seat:
       if (std::string_view nonce; seat_.held() && whole) check_answered(event.body);
-      else if (whole && column(event.body, 0, nonce) && nonce.size() == uuid_letters) seat_.answered(nonce);
-      else if (std::string_view why; whole && seat_.stage() == Seat::Stage::asked && column(event.body, 1, why))
+      else if (whole && column(event.body, 0, nonce) && nonce.size() == uuid_letters)
+        seat_.answered(nonce);
+      else if (std::string_view why;
+               whole && seat_.stage() == Seat::Stage::asked && column(event.body, 1, why))
         seating_.not_given("", why);
       break;
     case Purpose::writable:
@@ -167,8 +184,11 @@ bool ServerReplies::row_of_ours(const Event& event) {
       std::string_view value;
       if (!column(event.body, 0, value)) break;
       const Purpose role = line_.server.replies.head().role;
-      if (role == Purpose::recovery) facts_.recovery = value == "t" ? ServerFacts::Recovery::standby : ServerFacts::Recovery::primary;
-      else if (role == Purpose::current) model_.default_is(value == "on", session_lock_.stage == SessionLock::Stage::releasing);
+      if (role == Purpose::recovery)
+        facts_.recovery =
+            value == "t" ? ServerFacts::Recovery::standby : ServerFacts::Recovery::primary;
+      else if (role == Purpose::current)
+        model_.default_is(value == "on", session_lock_.stage == SessionLock::Stage::releasing);
       else model_.by_default.own = value == "on";
       break;
     }
@@ -180,7 +200,9 @@ bool ServerReplies::row_of_ours(const Event& event) {
 // For a SHOW of an access mode. True: the client has got another row than the server's.
 bool ServerReplies::row_shown(const Event& event) {
   const Shows shows = line_.server.replies.head().shows;
-  if (shows == Shows::none || line_.server.replies.head().hidden || event.kind != Event::Kind::message) return false;
+  if (shows == Shows::none || line_.server.replies.head().hidden ||
+      event.kind != Event::Kind::message)
+    return false;
   const bool read_only = shows == Shows::on || (shows == Shows::own && model_.by_default.own);
   const pgwire::Field value = read_only ? "on" : "off";
   pgwire::append_data_row(line_.to_client.back(), std::span(&value, 1));
@@ -194,14 +216,16 @@ bool ServerReplies::command_completed(const Event& event) {
   model_.on_command_complete(head.change, tag);
   if (head.role == Purpose::mode) model_.on_mode_done(tag, {});
   if (head.role == Purpose::lock) model_.on_mode_done(tag, head.of);
-  if (model_.opening_refused && (head.role == Purpose::client || head.role == Purpose::framed) && tag.starts_with("ROLLBACK") &&
-      head.change == Change::commit) {
+  if (model_.opening_refused && (head.role == Purpose::client || head.role == Purpose::framed) &&
+      tag.starts_with("ROLLBACK") && head.change == Change::commit) {
     // The check ahead of this COMMIT has failed, and the client has got that error.
     model_.opening_refused = false;
     return true;
   }
-  if (tag.starts_with("ROLLBACK") || tag.starts_with("PREPARE TRANSACTION")) fences_unsettled_.clear();
-  if (texts_.outstanding.unread && (tag.starts_with("PREPARE") || tag.starts_with("DEALLOCATE") || tag.starts_with("DISCARD")))
+  if (tag.starts_with("ROLLBACK") || tag.starts_with("PREPARE TRANSACTION"))
+    fences_unsettled_.clear();
+  if (texts_.outstanding.unread &&
+      (tag.starts_with("PREPARE") || tag.starts_with("DEALLOCATE") || tag.starts_with("DISCARD")))
     names_.statements.clear();
   if (tag.starts_with("DISCARD ALL") && !model_.tx.in_block) claims_.discarded();
   // The reply to our SET that follows the client's SET, which has succeeded.
@@ -217,13 +241,16 @@ void ServerReplies::check_answered(std::string_view row) {
   if (!column(row, 2, height)) {
     // check_claim_text() returns term, fence and scope in one text.
     const std::size_t behind_term = scope.find(' ');
-    const std::size_t behind_fence = behind_term != std::string_view::npos ? scope.find(' ', behind_term + 1) : std::string_view::npos;
+    const std::size_t behind_fence = behind_term != std::string_view::npos
+                                         ? scope.find(' ', behind_term + 1)
+                                         : std::string_view::npos;
     if (behind_fence == std::string_view::npos) return;
     term = scope.substr(0, behind_term);
     height = scope.substr(behind_term + 1, behind_fence - behind_term - 1);
     scope.remove_prefix(behind_fence + 1);
     // After the scope, in a line of its own, comes the server's own default.
-    if (const std::size_t line = scope.rfind('\n'); head.shows == Shows::own && line != std::string_view::npos) {
+    if (const std::size_t line = scope.rfind('\n');
+        head.shows == Shows::own && line != std::string_view::npos) {
       model_.by_default.own = scope.substr(line + 1) == "on";
       scope = scope.substr(0, line);
     }
@@ -240,14 +267,16 @@ void ServerReplies::check_answered(std::string_view row) {
   fence = number(height);
   // check_again() returns no fence if the session declares nothing, or only half a claim.
   if (head.role == Purpose::check) claims_.has_passed();
-  if (!head.given && !model_.tx.in_block && head.role == Purpose::check) claims_.check_passed(passed, head.changes);
+  if (!head.given && !model_.tx.in_block && head.role == Purpose::check)
+    claims_.check_passed(passed, head.changes);
   if (!passed.complete() || fence == 0) {
     // Nothing is declared, and nothing need be: no lock is held.
     session_lock_.unclaimed |= head.role == Purpose::hold;
     return;
   }
   claims_.has_spoken();
-  if (fence > judgement_.fence_of(passed.scope)) fences_unsettled_.emplace_back(passed.scope, fence);
+  if (fence > judgement_.fence_of(passed.scope))
+    fences_unsettled_.emplace_back(passed.scope, fence);
   else judgement_.saw_fence(passed.scope, fence);
   if (head.role == Purpose::in_advance) return;
   model_.tx.last = passed;
@@ -267,7 +296,8 @@ bool ServerReplies::ready_for_query(const Event& event) {
   const TransactionStatus status = *decoded;
   const PendingReply head = std::move(line_.server.replies.head());
   line_.server.replies.pop();
-  if (head.role == Purpose::who_serves && !head.row_seen) return line_.end("08006", behind_a_pooler), false;
+  if (head.role == Purpose::who_serves && !head.row_seen)
+    return line_.end("08006", behind_a_pooler), false;
   model_.on_ready(status, script_.running, script_.failed);
   if (head.role == Purpose::seat) seating_.seat_settled();
   if (status == TransactionStatus::idle) {
@@ -280,9 +310,11 @@ bool ServerReplies::ready_for_query(const Event& event) {
   line_.router.release_complete();
   const bool show = !head.hidden && !script_.running;
   const bool read_only = model_.by_default.read_only(model_.by_default.answered);
-  if (show && model_.by_default.reported && (claims_.guards() || seat_.held()) && model_.by_default.shown != read_only) {
+  if (show && model_.by_default.reported && (claims_.guards() || seat_.held()) &&
+      model_.by_default.shown != read_only) {
     model_.by_default.shown = read_only;
-    pgwire::append_parameter_status(line_.to_client.back(), "default_transaction_read_only", model_.by_default.shown ? "on" : "off");
+    pgwire::append_parameter_status(line_.to_client.back(), "default_transaction_read_only",
+                                    model_.by_default.shown ? "on" : "off");
   }
   if (show) line_.to_client.back() += event.frame;
   line_.router.give_made_replies();
@@ -292,8 +324,8 @@ bool ServerReplies::ready_for_query(const Event& event) {
 void ServerReplies::settle_transaction() {
   model_.settle();
   if (model_.status == TransactionStatus::idle) names_.portals.clear();
-  texts_.outstanding.wait_for_all = texts_.outstanding.functions = texts_.outstanding.unknown = texts_.outstanding.unread =
-      model_.opening_refused = false;
+  texts_.outstanding.wait_for_all = texts_.outstanding.functions = texts_.outstanding.unknown =
+      texts_.outstanding.unread = model_.opening_refused = false;
   texts_.settings.standard_conforming_strings = texts_.reported.strings;
   texts_.settings.ascii_safe_encoding = texts_.reported.ascii_safe;
 }

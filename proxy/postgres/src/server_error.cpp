@@ -18,8 +18,9 @@ using pgwire::TransactionStatus;
 namespace {
 
 std::size_t characters(std::string_view text) noexcept {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+  }));
 }
 
 }  // namespace
@@ -28,7 +29,8 @@ void ServerReplies::server_error(const Event& event) {
   if (event.kind == Event::Kind::part) {
     // A part of an error that is too long to be parsed.
     line_.router.forward_unless_hidden(event);
-    if (!line_.server.replies.empty() && is_extended(line_.server.replies.head().request)) drop_until_sync();
+    if (!line_.server.replies.empty() && is_extended(line_.server.replies.head().request))
+      drop_until_sync();
     return;
   }
   const auto report = pgwire::decode_report(event.body);
@@ -42,7 +44,8 @@ void ServerReplies::server_error(const Event& event) {
   if (line_.server.replies.empty()) return out_of_step(event);
 
   model_.on_error();
-  if (report->sqlstate().starts_with("TG")) seat_.not_for_a_while(line_.now);  // the next checks report what is wrong
+  if (report->sqlstate().starts_with("TG"))
+    seat_.not_for_a_while(line_.now);  // the next checks report what is wrong
   fences_unsettled_.clear();
   line_.router.drop_converted();
   const PendingReply& head = line_.server.replies.head();
@@ -55,7 +58,8 @@ void ServerReplies::server_error(const Event& event) {
     ours_failed(event, *report);
   }
   if (line_.stage != Stage::ready) return;
-  const bool of_the_text = role != Purpose::in_advance && role != Purpose::seat && role != Purpose::silent && role != Purpose::eviction;
+  const bool of_the_text = role != Purpose::in_advance && role != Purpose::seat &&
+                           role != Purpose::silent && role != Purpose::eviction;
   if (script_.running && of_the_text) script_.failed = true;
   if (extended) drop_until_sync();  // otherwise its ReadyForQuery comes next
 }
@@ -73,24 +77,32 @@ void ServerReplies::client_failed(const Event& event, const pgwire::ReportFields
     return;
   }
   // A trigger, or the guard inside the server, has refused the write.
-  if (report.sqlstate() == "TG001" && claims_.ends_when_stale()) return line_.end(stale_ends, report.message());
-  const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !facts_.standby() &&
-                                    model_.mode_now() != Mode::read_only && model_.by_default.believed != Mode::read_only &&
+  if (report.sqlstate() == "TG001" && claims_.ends_when_stale())
+    return line_.end(stale_ends, report.message());
+  const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() &&
+                                    !facts_.standby() && model_.mode_now() != Mode::read_only &&
+                                    model_.by_default.believed != Mode::read_only &&
                                     model_.status != TransactionStatus::failed;
-  if (refused_as_read_only && !model_.tx.writable && session_lock_.stage == SessionLock::Stage::none) return read_has_written(report);
+  if (refused_as_read_only && !model_.tx.writable &&
+      session_lock_.stage == SessionLock::Stage::none)
+    return read_has_written(report);
   // Code has declared a term above the fence. If the client tries again, our check raises the fence
   // first.
-  if (report.sqlstate() == "TG005" && report['n'] == "termgate_to_be_raised") claims_.needs_a_raise();
+  if (report.sqlstate() == "TG005" && report['n'] == "termgate_to_be_raised")
+    claims_.needs_a_raise();
   const PendingReply& head = line_.server.replies.head();
   if (head.read_only_behind) model_.tx.mode = Mode::read_only;
-  if (head.late_complete && !texts_.outstanding.unread && model_.status == TransactionStatus::idle && report.sqlstate() == "25001") {
+  if (head.late_complete && !texts_.outstanding.unread &&
+      model_.status == TransactionStatus::idle && report.sqlstate() == "25001") {
     // The client sent a simple query outside of a block. A statement that may not run in a block is
     // sent as one too, so the error is about something that a function ran.
     for (const std::string_view ending :
-         {" cannot be executed within a pipeline", " cannot run inside a transaction block"}) {  // the second on 18
+         {" cannot be executed within a pipeline",
+          " cannot run inside a transaction block"}) {  // the second on 18
       if (!report.message().ends_with(ending)) continue;
       const std::string message =
-          std::string(report.message().substr(0, report.message().size() - ending.size())) + " cannot be executed from a function";
+          std::string(report.message().substr(0, report.message().size() - ending.size())) +
+          " cannot be executed from a function";
       pgwire::ReportFields fields = report;
       fields.set('M', message);
       return pgwire::append_error_response(line_.to_client.back(), fields);
@@ -98,9 +110,11 @@ void ServerReplies::client_failed(const Event& event, const pgwire::ReportFields
   }
   if (script_.running && script_.offset > 0 && !report['P'].empty()) {
     pgwire::ReportFields fields = report;
-    const std::string position = std::to_string(
-        number(report['P']) + static_cast<std::int64_t>(characters(std::string_view(script_.sql).substr(0, script_.offset))) -
-        static_cast<std::int64_t>(script_.inserted));
+    const std::string position =
+        std::to_string(number(report['P']) +
+                       static_cast<std::int64_t>(
+                           characters(std::string_view(script_.sql).substr(0, script_.offset))) -
+                       static_cast<std::int64_t>(script_.inserted));
     fields.set('P', position);
     pgwire::append_error_response(line_.to_client.back(), fields);
     return;
@@ -120,10 +134,13 @@ void ServerReplies::read_has_written(const pgwire::ReportFields& report) {
     return;
   }
   const Claim claim = judgement_.claim_of(nullptr);
-  const Refusal known = claim.problem.empty() ? judgement_.refusal_from_memory(claim) : Refusal{claim.code, claim.problem, claim.hint};
-  const std::string message = known                 ? known.message
-                              : claims_.may_write() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again"
-                                                    : "TG002 no term declared for a fenced write";
+  const Refusal known = claim.problem.empty() ? judgement_.refusal_from_memory(claim)
+                                              : Refusal{claim.code, claim.problem, claim.hint};
+  const std::string message =
+      known ? known.message
+      : claims_.may_write()
+          ? "TG002 this looked like a read and writes; Termgate knows it now: send it again"
+          : "TG002 no term declared for a fenced write";
   const std::string code = known ? known.code : "TG002";
   refusals_.report_refusal(code, message, claim.pair, known.fence, false);
   pgwire::ReportFields fields = report;
@@ -137,10 +154,12 @@ void ServerReplies::read_has_written(const pgwire::ReportFields& report) {
 // After 25006 it is not known which statement of the piece has written.
 void ServerReplies::remember_writers_of_piece() {
   for (const auto& statement : script_.text->statements) {
-    if (statement.offset < script_.offset || statement.offset >= script_.offset + script_.bytes) continue;
+    if (statement.offset < script_.offset || statement.offset >= script_.offset + script_.bytes)
+      continue;
     // A statement that names no table and calls nothing has not written.
     if (!statement.calls_functions && !statement.names_tables) continue;
-    judgement_.remember_writer(judgement_.hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
+    judgement_.remember_writer(judgement_.hash_of(
+        std::string_view(script_.sql).substr(statement.offset, statement.length)));
   }
 }
 
@@ -186,7 +205,9 @@ void ServerReplies::ours_failed(const Event& event, const pgwire::ReportFields& 
         break;
       }
       return line_.end("08006", "the server session could not be made read-only again");
-    case Purpose::who_serves: return line_.end("08006", "the server did not say who it is: " + std::string(report.message()));
+    case Purpose::who_serves:
+      return line_.end("08006",
+                       "the server did not say who it is: " + std::string(report.message()));
     case Purpose::release:
       if (report.sqlstate() == "57014") {
         session_lock_.again = true;
@@ -194,14 +215,16 @@ void ServerReplies::ours_failed(const Event& event, const pgwire::ReportFields& 
       }
       return line_.end("08006", "the lock of a statement that ran alone could not be given back");
     case Purpose::seat:
-      if (seat_.stage() == Seat::Stage::asked) seating_.not_given(report.sqlstate(), report.message());
+      if (seat_.stage() == Seat::Stage::asked)
+        seating_.not_given(report.sqlstate(), report.message());
       seat_.failed();
       break;
     case Purpose::in_advance: {
       // If it fails, the check itself fails again later. Only a stale term is recorded now.
       ScopedTerm stale;
       std::int64_t fence = 0;
-      if (refusals_.stale_report(report.message(), stale, fence)) judgement_.saw_fence(stale.scope, fence);
+      if (refusals_.stale_report(report.message(), stale, fence))
+        judgement_.saw_fence(stale.scope, fence);
       break;
     }
     case Purpose::recovery:

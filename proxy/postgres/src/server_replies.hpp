@@ -28,9 +28,11 @@ namespace termgate::pg_session {
 // Owner: the session's State; its thread.
 class ServerReplies {
  public:
-  ServerReplies(Line& line, Claims& claims, TransactionModel& model, Texts& texts, ServerFacts& facts, ClientNames& names, Seat& seat,
-                Login& login, Judgement& judgement, OwnStatements& own, Refusals& refusals, Seating& seating, Waiting& waiting,
-                Pipeline& pipeline, Script& script, SessionLock& session_lock) noexcept
+  ServerReplies(Line& line, Claims& claims, TransactionModel& model, Texts& texts,
+                ServerFacts& facts, ClientNames& names, Seat& seat, Login& login,
+                Judgement& judgement, OwnStatements& own, Refusals& refusals, Seating& seating,
+                Waiting& waiting, Pipeline& pipeline, Script& script,
+                SessionLock& session_lock) noexcept
       : line_(line),
         claims_(claims),
         model_(model),

@@ -43,14 +43,16 @@ void Session::State::from_server(std::string_view bytes) {
       case Event::Kind::announced: break;
       case Event::Kind::malformed:
         line_.host.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
-        return line_.end("08P01", std::string("the server: ") + std::string(event.problem.reason()));
+        return line_.end("08P01",
+                         std::string("the server: ") + std::string(event.problem.reason()));
       case Event::Kind::message:
       case Event::Kind::part:
         if (line_.stage == Stage::login) {
           login_event(event);
         } else {
           if (replies_.server_event(event)) settle();
-          if (event.last && line_.router.shows() && (event.type == backend::data_row || event.type == backend::copy_data) &&
+          if (event.last && line_.router.shows() &&
+              (event.type == backend::data_row || event.type == backend::copy_data) &&
               line_.stage == Stage::ready) {
             // One shown row changes nothing for the next.
             const std::string_view rows = line_.server_reader.run_of(event.type, bytes);
@@ -77,8 +79,10 @@ void Session::State::settle() {
   line_.quiet_since = line_.now;
   if (login_.keeps_ready()) login_.give_ready();
   if (lone_.goes_on()) return;
-  if (model_.status == TransactionStatus::idle && claims_.guard_from_here()) model_.by_default.broken = true;
-  if (model_.by_default.broken && model_.status != TransactionStatus::failed) return own_.restore_default(true);
+  if (model_.status == TransactionStatus::idle && claims_.guard_from_here())
+    model_.by_default.broken = true;
+  if (model_.by_default.broken && model_.status != TransactionStatus::failed)
+    return own_.restore_default(true);
   if (script_.running) {
     scripts_.next_piece();
     if (!line_.server.replies.empty() || script_.running) return;
@@ -90,8 +94,9 @@ void Session::State::settle() {
 // Ends a draining session, once its transaction is over and every message that the client has sent
 // is answered.
 void Session::State::idle_now() {
-  if (line_.draining && line_.stage == Stage::ready && line_.server.replies.empty() && model_.status == pgwire::TransactionStatus::idle &&
-      !pipeline_.begun() && !line_.deferred && line_.client_in.empty()) {
+  if (line_.draining && line_.stage == Stage::ready && line_.server.replies.empty() &&
+      model_.status == pgwire::TransactionStatus::idle && !pipeline_.begun() && !line_.deferred &&
+      line_.client_in.empty()) {
     line_.end("57P01", "the proxy is shutting down");
   }
   seating_.mind_seat();
@@ -101,13 +106,15 @@ void Session::State::idle_now() {
 // Ends a stale session between two transactions. Messages that the client has sent already are
 // answered first, with the refusal.
 void Session::State::end_if_stale() {
-  if (line_.stage != Stage::ready || !claims_.ends_when_stale() || !line_.server.replies.empty() || pipeline_.begun() || line_.deferred ||
-      !line_.client_in.empty() || model_.tx.in_block || model_.status != pgwire::TransactionStatus::idle || login_.keeps_ready())
+  if (line_.stage != Stage::ready || !claims_.ends_when_stale() || !line_.server.replies.empty() ||
+      pipeline_.begun() || line_.deferred || !line_.client_in.empty() || model_.tx.in_block ||
+      model_.status != pgwire::TransactionStatus::idle || login_.keeps_ready())
     return;
   const Claim claim = judgement_.claim_of(nullptr);
   if (claim.code == "TG001") return line_.end(stale_ends, claim.problem);
   if (!claim.problem.empty()) return;
-  if (const Refusal refusal = judgement_.refusal_from_memory(claim); refusal.code == "TG001") line_.end(stale_ends, refusal.message);
+  if (const Refusal refusal = judgement_.refusal_from_memory(claim); refusal.code == "TG001")
+    line_.end(stale_ends, refusal.message);
 }
 
 // A higher term was seen elsewhere: a transaction that is open under a lower one ends now, and its
@@ -115,7 +122,9 @@ void Session::State::end_if_stale() {
 void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   end_if_stale();
   // Only a transaction that is idle, with nothing under way in either direction, is ended here.
-  if (line_.stage != Stage::ready || !line_.server.replies.empty() || pipeline_.begun() || line_.client_mid_frame) return;
+  if (line_.stage != Stage::ready || !line_.server.replies.empty() || pipeline_.begun() ||
+      line_.client_mid_frame)
+    return;
   if (model_.status != pgwire::TransactionStatus::in_block || !model_.tx.passed_any()) return;
   ScopedTerm stale;
   const auto is_below = [&](const ScopedTerm& pair) {
@@ -126,9 +135,11 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
     if (is_below(pair)) stale = pair;
   }
   if (!stale.complete()) return;
-  const std::string message = "TG001 stale term " + std::to_string(stale.term) + " for scope \"" + stale.scope +
-                              "\": the fence stands at " + std::to_string(fence) + "; the open transaction was ended";
-  line_.host.happened({.kind = Incident::Kind::evicted, .scope = scope, .term = stale.term, .fence = fence});
+  const std::string message = "TG001 stale term " + std::to_string(stale.term) + " for scope \"" +
+                              stale.scope + "\": the fence stands at " + std::to_string(fence) +
+                              "; the open transaction was ended";
+  line_.host.happened(
+      {.kind = Incident::Kind::evicted, .scope = scope, .term = stale.term, .fence = fence});
   if (claims_.ends_when_stale()) return line_.end(stale_ends, message);
   replies_.evicted(message);
   Claim claim;
@@ -145,13 +156,16 @@ void Session::State::tick() {
   const auto end_by = deadline();
   if (!end_by || line_.now < *end_by) return;
   if (waits_for_more()) return pipelines_.send_held();
-  constexpr std::string_view login_too_long = "the login took longer than the proxy's login timeout";
+  constexpr std::string_view login_too_long =
+      "the login took longer than the proxy's login timeout";
   switch (line_.stage) {
     case Stage::ready:
       if (login_.keeps_ready()) return line_.end("57014", login_too_long);
       if (model_.status == pgwire::TransactionStatus::idle)
-        return line_.end("57P05", "terminating connection due to idle-session timeout of the proxy");
-      return line_.end("25P03", "terminating connection due to idle-in-transaction timeout of the proxy");
+        return line_.end("57P05",
+                         "terminating connection due to idle-session timeout of the proxy");
+      return line_.end("25P03",
+                       "terminating connection due to idle-in-transaction timeout of the proxy");
     case Stage::closing:
     case Stage::closed:
     case Stage::replication: return;
@@ -173,7 +187,8 @@ Session::Phase Session::State::phase() const noexcept {
     case Stage::closed: return Phase::closing;
     case Stage::ready: break;
   }
-  if (model_.status != pgwire::TransactionStatus::idle || model_.tx.in_block) return Phase::in_transaction;
+  if (model_.status != pgwire::TransactionStatus::idle || model_.tx.in_block)
+    return Phase::in_transaction;
   return line_.server.replies.empty() && !pipeline_.begun() ? Phase::idle : Phase::active;
 }
 
@@ -203,8 +218,9 @@ bool Session::State::wants_server() const noexcept {
 // error without a Sync, and a client may wait for that. What must run alone before a Sync stays
 // held until the Sync.
 bool Session::State::waits_for_more() const noexcept {
-  return line_.stage == Stage::ready && pipeline_.begun() && !pipeline_.held.empty() && !pipeline_.needs_hold && !pipeline_.refused() &&
-         !line_.client_mid_frame && !waiting_.blocked();
+  return line_.stage == Stage::ready && pipeline_.begun() && !pipeline_.held.empty() &&
+         !pipeline_.needs_hold && !pipeline_.refused() && !line_.client_mid_frame &&
+         !waiting_.blocked();
 }
 
 // When tick() must be called at the latest. While the server owes a reply, the session has no
@@ -213,13 +229,15 @@ std::optional<Instant> Session::State::deadline() const noexcept {
   if (waits_for_more()) return line_.quiet_since + line_.options.held_quiet_max;
   switch (line_.stage) {
     case Stage::ready:
-      if (login_.keeps_ready()) return login_.started() + line_.options.login_timeout;  // the client is not admitted yet
+      if (login_.keeps_ready())
+        return login_.started() + line_.options.login_timeout;  // the client is not admitted yet
       if (!line_.server.replies.empty()) return std::nullopt;
       if (model_.status == pgwire::TransactionStatus::idle) {
         std::optional<Instant> by;
         if (seat_.held() && !pipeline_.begun()) by = seat_.due_at();
         if (line_.options.idle_timeout.count() > 0)
-          by = std::min(by.value_or(Instant::max()), line_.quiet_since + line_.options.idle_timeout);
+          by =
+              std::min(by.value_or(Instant::max()), line_.quiet_since + line_.options.idle_timeout);
         return by;
       } else if (line_.options.idle_in_transaction_timeout.count() > 0) {
         return line_.quiet_since + line_.options.idle_in_transaction_timeout;
@@ -235,16 +253,19 @@ std::optional<Instant> Session::State::deadline() const noexcept {
 // The bytes in the session's buffers, for the metrics. Prepared statements and portals are not
 // counted; names_max bounds them.
 std::size_t Session::State::memory_bytes() const noexcept {
-  return sizeof(State) + line_.to_client.capacity() + line_.server.bytes.capacity() + line_.client_in.capacity() +
-         line_.client_reader.buffered() + line_.server_reader.buffered() + pipeline_.held.bytes.capacity() + script_.sql.capacity() +
+  return sizeof(State) + line_.to_client.capacity() + line_.server.bytes.capacity() +
+         line_.client_in.capacity() + line_.client_reader.buffered() +
+         line_.server_reader.buffered() + pipeline_.held.bytes.capacity() + script_.sql.capacity() +
          session_lock_.sql.capacity() + session_lock_.messages.bytes.capacity();
 }
 
 void Session::State::assert_consistent() const noexcept {
   model_.assert_consistent();
   line_.assert_consistent();
-  assert((pipeline_.begun() || pipeline_.held.empty()) && "messages are held only while a pipeline is open");
-  assert(pipeline_.beginning.bytes <= pipeline_.held.bytes.size() && pipeline_.beginning.replies <= pipeline_.held.replies.size());
+  assert((pipeline_.begun() || pipeline_.held.empty()) &&
+         "messages are held only while a pipeline is open");
+  assert(pipeline_.beginning.bytes <= pipeline_.held.bytes.size() &&
+         pipeline_.beginning.replies <= pipeline_.held.replies.size());
   assert((!script_.frame || script_.running) && "a frame is around a text that runs");
   assert((session_lock_.stage != SessionLock::Stage::none || session_lock_.messages.empty()) &&
          "messages wait for a lock that was requested");
@@ -283,7 +304,8 @@ void Session::resume(const ServerLost& event, Instant now) {
     // may reach its server. A TLS problem is permanent.
     const bool may_pass = state_->line_.stage < Stage::server_tls;
     state_->line_.end(may_pass ? "57P03" : "08006",
-                      std::string("the server cannot be reached") + (event.why.empty() ? std::string() : ": " + std::string(event.why)));
+                      std::string("the server cannot be reached") +
+                          (event.why.empty() ? std::string() : ": " + std::string(event.why)));
   } else {
     // The server has reported the reason itself, or cannot any more. The client sees what it would
     // see without the proxy.
@@ -329,7 +351,8 @@ void Session::resume(const GateWanted& event, Instant now) {
 void Session::resume(const Drain&, Instant now) {
   state_->line_.now = now;
   state_->line_.draining = true;
-  if (state_->line_.stage < Stage::login) return state_->line_.end("57P03", "the proxy is shutting down");
+  if (state_->line_.stage < Stage::login)
+    return state_->line_.end("57P03", "the proxy is shutting down");
   state_->idle_now();
   state_->assert_consistent();
 }

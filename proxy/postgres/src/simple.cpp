@@ -23,8 +23,8 @@ namespace {
 // The OIDs in pg_proc of PostgreSQL's large-object functions: lo_create, loread, lo_open and the
 // like.
 bool is_large_object_function(std::uint32_t oid) noexcept {
-  static constexpr std::array<std::uint32_t, 17> all{715, 764, 765, 767,  952,  953,  954,  955, 956,
-                                                     957, 958, 964, 1004, 3170, 3171, 3172, 3457};
+  static constexpr std::array<std::uint32_t, 17> all{
+      715, 764, 765, 767, 952, 953, 954, 955, 956, 957, 958, 964, 1004, 3170, 3171, 3172, 3457};
   return std::find(all.begin(), all.end(), oid) != all.end();
 }
 
@@ -35,7 +35,9 @@ void ScriptRunner::on_query(std::string_view sql) {
     // Inside a block pgjdbc does this for its savepoints. Outside of one, after messages of ours,
     // version 18 would lose the client's work.
     if (!model_.tx.in_block)
-      return line_.end("0A000", "Termgate takes no simple query before the Sync of an extended one, but in a transaction block");
+      return line_.end("0A000",
+                       "Termgate takes no simple query before the Sync of an extended one, but in "
+                       "a transaction block");
     pipeline_ = Pipeline();
   }
   seating_.unit_begins();
@@ -47,14 +49,17 @@ void ScriptRunner::on_query(std::string_view sql) {
   judgement_.learn(*text, sql);
   if (judgement_.names_ours(*text)) return refusals_.refuse_reserved();
   const statements::Statement& first = text->statements.front();
-  if (!passes && seating_.passes_under_seat() && !seating_.passes_seated(*text, sql)) seating_.leave_seat();
+  if (!passes && seating_.passes_under_seat() && !seating_.passes_seated(*text, sql))
+    seating_.leave_seat();
   if (claims_.active() && text->statements.size() > 1) return start_script(sql, text);
   const Effects written = effects_of(*text, sql);
   const Effects effects = judgement_.resolved(written, first.name);
   const Claim claim = judgement_.claim_for(first.declared, written, first.name);
-  if (claim.named || effects.only_declares) claims_.hand_over(false);  // also for an EXECUTE of what was prepared so
+  if (claim.named || effects.only_declares)
+    claims_.hand_over(false);  // also for an EXECUTE of what was prepared so
   if (!claims_.active()) {
-    if (const Refusal refusal = judgement_.refusal_of_prepared(effects); refusal && !model_.tx.failed)
+    if (const Refusal refusal = judgement_.refusal_of_prepared(effects);
+        refusal && !model_.tx.failed)
       return refusals_.refuse_from_memory(refusal, claim.pair);
     judgement_.observe(effects, claim);
     carrier_.note_handed_over(effects);
@@ -66,11 +71,13 @@ void ScriptRunner::on_query(std::string_view sql) {
 
 // Runs one statement as the decision requires, by simple queries.
 // Long: one case for each decision.
-void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
+void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Claim& claim,
+                                 const statements::Classified& text) {
   if (model_.tx.failed) {
     carrier_.note_sent(effects, claim.named);
-    return effects.kind == Kind::unparsable ? carrier_.run_converted(sql, effects)
-                                            : carrier_.run_plain_query(sql, Purpose::client, change_of(effects));
+    return effects.kind == Kind::unparsable
+               ? carrier_.run_converted(sql, effects)
+               : carrier_.run_plain_query(sql, Purpose::client, change_of(effects));
   }
   const statements::Statement& statement = text.statements.front();
   // The statement would go to a standby as READ ONLY, which the standby would accept.
@@ -95,22 +102,26 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
   // possible; only the check makes the transaction writable. In a transaction that counts as
   // writable already, READ WRITE does not change what is checked.
   const bool asks = model_.tx.in_block && asks_for_read_write(effects, statement);
-  const bool server_says = asks && effects.kind != Kind::begin && model_.mode_now() == Mode::read_only && !model_.tx.writable;
+  const bool server_says = asks && effects.kind != Kind::begin &&
+                           model_.mode_now() == Mode::read_only && !model_.tx.writable;
   const bool as_it_is = asks && model_.tx.writable && !model_.tx.locked;
-  const std::string rewritten = server_says ? std::string(sql) + "\n;SET transaction_read_only TO on"
-                                : as_it_is  ? std::string()
-                                            : rewritten_for(sql, effects, statement);
+  const std::string rewritten = server_says
+                                    ? std::string(sql) + "\n;SET transaction_read_only TO on"
+                                : as_it_is ? std::string()
+                                           : rewritten_for(sql, effects, statement);
   // A script puts pg_catalog in front of set_config() itself.
   const std::string_view for_script = effects.only_declares || effects.prepares_declares ? sql
                                       : rewritten.empty()                                ? sql
-                                                                                         : std::string_view(rewritten);
+                                                          : std::string_view(rewritten);
   if (!rewritten.empty()) sql = rewritten;
-  if (const Refusal refusal = judgement_.refusal_of_prepared(effects)) return refusals_.refuse_from_memory(refusal, claim.pair);
+  if (const Refusal refusal = judgement_.refusal_of_prepared(effects))
+    return refusals_.refuse_from_memory(refusal, claim.pair);
   const Unit unit = judgement_.unit_of(effects, claim, Step::runs);
   const Standing standing = judgement_.standing_of(claim);
   const TransactionView view = judgement_.view_of(claim, Place::alone);
   if (const Act act = at_sight(unit, view, standing, judgement_.policy()); is_refusal(act))
-    return refusals_.refuse_unless_unknown(sql, statement, refusals_.refusal_of(act, effects, claim), claim.pair);
+    return refusals_.refuse_unless_unknown(sql, statement,
+                                           refusals_.refusal_of(act, effects, claim), claim.pair);
   if (model_.tx.in_block) {
     const bool added = carrier_.guard_block(effects, claim, Step::runs);
     if (model_.tx.failed) return;  // refused
@@ -132,12 +143,13 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
       if (unit.does == Does::begin && standing == Standing::current) own_.raise_in_advance(claim);
       // A transaction of its own that stays READ ONLY. In a session that is not guarded yet it may
       // write, and may have declared.
-      if (!claims_.guards() && effects.changes_declaration && (unit.does >= Does::calls || effects.by_name) && !script_.running &&
-          text.single)
+      if (!claims_.guards() && effects.changes_declaration &&
+          (unit.does >= Does::calls || effects.by_name) && !script_.running && text.single)
         break;
       carrier_.note_sent(effects, claim.named);
       return carrier_.run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
-    case Act::frame: return start_script(for_script, std::make_shared<statements::Classified>(text));
+    case Act::frame:
+      return start_script(for_script, std::make_shared<statements::Classified>(text));
     case Act::hold: return lone_.run_held(sql, effects, claim);
     default: break;
   }
@@ -147,9 +159,11 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
   const bool with_check = act != Act::open_unchecked && act != Act::pass;
   if (with_check) own_.raise_in_advance(claim);
   // What a rule returns in addition would be lost if Parse and Execute replaced the simple query.
-  const bool by_rule = facts_.has_rules && unit.does == Does::writes && effects.kind == Kind::write && !script_.running;
+  const bool by_rule = facts_.has_rules && unit.does == Does::writes &&
+                       effects.kind == Kind::write && !script_.running;
   // For a text with a parameter, Parse would expect a value, but a simple query must fail.
-  if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !effects.parameters && !by_rule)) {
+  if (effects.kind == Kind::unparsable ||
+      (text.single && !effects.is_copy_in && !effects.parameters && !by_rule)) {
     own_.add_opening(line_.server, claim, with_check);
     carrier_.note_sent(effects, claim.named);
     return carrier_.run_converted(sql, effects, read_hash);
@@ -164,7 +178,9 @@ void ScriptRunner::on_function_call(const Event& event) {
   if (!head) return line_.end("08P01", head.problem().reason());
   if (pipeline_.begun()) {
     if (!model_.tx.in_block)
-      return line_.end("0A000", "Termgate takes no function call before the Sync of an extended query, but in a transaction block");
+      return line_.end("0A000",
+                       "Termgate takes no function call before the Sync of an extended query, but "
+                       "in a transaction block");
     pipeline_ = Pipeline();
   }
   seating_.unit_begins();
@@ -193,8 +209,9 @@ void ScriptRunner::on_function_call(const Event& event) {
   judgement_.observe(effects, claim);
   if (claims_.active() && !model_.tx.failed) {
     if (!model_.tx.in_block) {
-      const Act act = decide(judgement_.unit_of(effects, claim, Step::runs), judgement_.view_of(claim, Place::call),
-                             judgement_.standing_of(claim), judgement_.policy());
+      const Act act = decide(judgement_.unit_of(effects, claim, Step::runs),
+                             judgement_.view_of(claim, Place::call), judgement_.standing_of(claim),
+                             judgement_.policy());
       if (is_refusal(act)) {
         line_.client_parts = Line::Parts::drop;
         return refusals_.refuse(act, effects, claim);
@@ -216,12 +233,14 @@ void ScriptRunner::on_function_call(const Event& event) {
 // Parses a FunctionCall of lo_open(oid, mode): OID, argument formats, arguments.
 bool ScriptRunner::opens_for_reading(std::string_view body) noexcept {
   const auto u16 = [&](std::size_t at) {
-    return static_cast<unsigned>(static_cast<unsigned char>(body[at])) << 8 | static_cast<unsigned char>(body[at + 1]);
+    return static_cast<unsigned>(static_cast<unsigned char>(body[at])) << 8 |
+           static_cast<unsigned char>(body[at + 1]);
   };
   if (body.size() < 6) return false;
   const unsigned formats = u16(4);
   std::size_t at = 6 + 2 * static_cast<std::size_t>(formats);
-  if (formats != 1 || u16(6) != 1 || body.size() != at + 2 + 8 + 8 + 2 || u16(at) != 2) return false;
+  if (formats != 1 || u16(6) != 1 || body.size() != at + 2 + 8 + 8 + 2 || u16(at) != 2)
+    return false;
   at += 2;
   const auto u32 = [&](std::size_t from) { return u16(from) << 16 | u16(from + 2); };
   if (u32(at) != 4 || u32(at + 8) != 4) return false;

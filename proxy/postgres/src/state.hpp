@@ -96,19 +96,22 @@ class Session::State {
   Judgement judgement_{line_, claims_, model_, texts_, facts_, names_};
   OwnStatements own_{line_, claims_, model_, texts_, facts_, seat_, judgement_, pipeline_, script_};
   HeldMessages held_{line_, claims_, model_, judgement_, own_, pipeline_};
-  Refusals refusals_{line_, claims_, model_, texts_, facts_, names_, judgement_, own_, held_, pipeline_, script_};
+  Refusals refusals_{line_,      claims_, model_, texts_,    facts_, names_,
+                     judgement_, own_,    held_,  pipeline_, script_};
   Seating seating_{line_,      claims_, model_,    texts_, facts_,    names_,  seat_,
                    judgement_, own_,    refusals_, login_, pipeline_, script_, session_lock_};
   Passage passage_{line_, claims_, texts_, names_, seat_, judgement_, seating_, pipeline_};
   Carrier carrier_{line_, claims_, model_, texts_, names_, judgement_, own_, refusals_, seating_};
   LoneStatement lone_{line_, claims_, model_, facts_, judgement_, own_, carrier_, session_lock_};
-  PipelineRunner pipelines_{line_, claims_, model_,    texts_,   facts_,   names_, seat_,    judgement_,
-                            own_,  held_,   refusals_, seating_, carrier_, lone_,  pipeline_};
+  PipelineRunner pipelines_{line_,     claims_,  model_,     texts_, facts_,
+                            names_,    seat_,    judgement_, own_,   held_,
+                            refusals_, seating_, carrier_,   lone_,  pipeline_};
   ScriptRunner scripts_{line_, claims_,   model_,   texts_,   facts_, names_,    judgement_,
                         own_,  refusals_, seating_, carrier_, lone_,  pipeline_, script_};
   Waiting waiting_{line_, texts_, pipeline_, script_, session_lock_};
-  ServerReplies replies_{line_,      claims_, model_,    texts_,   facts_,   names_,    seat_,   login_,
-                         judgement_, own_,    refusals_, seating_, waiting_, pipeline_, script_, session_lock_};
+  ServerReplies replies_{line_,    claims_,   model_,     texts_,       facts_,    names_,
+                         seat_,    login_,    judgement_, own_,         refusals_, seating_,
+                         waiting_, pipeline_, script_,    session_lock_};
 };
 
 }  // namespace termgate::pg_session

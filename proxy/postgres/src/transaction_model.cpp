@@ -21,11 +21,12 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded, bo
   // Another message comes between a Parse and its Bind, or a Bind and its Execute.
   tx.ahead.reset();
   // The end of a block undoes what was declared in it, and nothing else.
-  const bool ends =
-      effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to || effects.kind == Kind::release;
+  const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback ||
+                    effects.kind == Kind::rollback_to || effects.kind == Kind::release;
   // The declaration may hold for this transaction alone.
   if (effects.changes_declaration && !ends) tx.declared_inside = tx.redeclared = true;
-  const bool declares = effects.changes_declaration && (!ends || tx.declared_inside || effects.and_chain);
+  const bool declares =
+      effects.changes_declaration && (!ends || tx.declared_inside || effects.and_chain);
   if (effects.own_check_acts && does == Does::own_call && !tx.failed) ran(true, named);
   if (!tx.failed && does >= Does::fetch && does != Does::own_call &&
       !(does == Does::declares && effects.exactly_declares && !effects.by_name)) {
@@ -52,7 +53,9 @@ namespace {
 // In a transaction with more savepoints than this, their names are not followed.
 constexpr std::size_t savepoints_max = 256;
 
-Mode mode_of(Access access) noexcept { return access == Access::read_only ? Mode::read_only : Mode::read_write; }
+Mode mode_of(Access access) noexcept {
+  return access == Access::read_only ? Mode::read_only : Mode::read_write;
+}
 
 std::optional<Mode> mode_of(Change change) noexcept {
   switch (change) {
@@ -86,7 +89,8 @@ void TransactionModel::ran(bool declares, bool named) {
 
 // `alone`: since the last check only this Parse or Bind may have declared anything. If its own Bind
 // and Execute follow at once, the three are one unit and need one check.
-void TransactionModel::ran_ahead(Step step, std::string_view name, const Effects& effects, bool named) {
+void TransactionModel::ran_ahead(Step step, std::string_view name, const Effects& effects,
+                                 bool named) {
   const bool declares = may_declare_ahead(effects);
   const bool alone = declares && !tx.redeclared && !tx.code_declared;
   tx.ahead.reset();
@@ -105,13 +109,17 @@ void TransactionModel::follows(Step step, std::string_view name) {
 void TransactionModel::apply_to_access_mode(const Effects& effects, bool ends, bool guarded) {
   if (!by_default.reported && guarded) {
     // The end of a transaction or savepoint may undo our restore of the default.
-    if (tx.suspect && (ends || effects.kind == Kind::prepare_transaction) && effects.kind != Kind::release) by_default.broken = true;
-    if (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone) by_default.broken = tx.suspect = true;
+    if (tx.suspect && (ends || effects.kind == Kind::prepare_transaction) &&
+        effects.kind != Kind::release)
+      by_default.broken = true;
+    if (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone)
+      by_default.broken = tx.suspect = true;
   }
   const Change change = change_of(effects);
   if (const auto mode = mode_of(change)) by_default.believed = *mode;
   // RESET and DISCARD restore the server's own default.
-  const bool comes_back = effects.kind == Kind::reset || effects.kind == Kind::reset_all || effects.kind == Kind::discard_all;
+  const bool comes_back = effects.kind == Kind::reset || effects.kind == Kind::reset_all ||
+                          effects.kind == Kind::discard_all;
   if (ours_to_keep(effects) && guarded && comes_back) by_default.broken = true;
 }
 
@@ -128,7 +136,8 @@ void TransactionModel::follow_savepoints(const Effects& effects) {
   // Without a list it is not known which savepoints are open, so nothing may be concluded from
   // their names.
   if (tx.savepoints->size() >= savepoints_max) return tx.savepoints.reset();
-  if (effects.kind == Kind::unparsable || may_be_another(effects.savepoint)) return tx.savepoints.reset();
+  if (effects.kind == Kind::unparsable || may_be_another(effects.savepoint))
+    return tx.savepoints.reset();
   if (effects.kind == Kind::savepoint) return tx.savepoints->push_back(effects.savepoint);
   if (effects.kind != Kind::release && effects.kind != Kind::rollback_to) return;
   const auto last = std::find(tx.savepoints->rbegin(), tx.savepoints->rend(), effects.savepoint);
@@ -139,20 +148,24 @@ void TransactionModel::follow_savepoints(const Effects& effects) {
 void TransactionModel::apply_control(const Effects& effects) {
   follow_savepoints(effects);
   // The client sets the mode itself, so the server's own default need not be applied any more.
-  if (effects.sets_access && tx.in_block && tx.writable && tx.mode == Mode::servers) tx.mode = Mode::asked;
+  if (effects.sets_access && tx.in_block && tx.writable && tx.mode == Mode::servers)
+    tx.mode = Mode::asked;
   switch (effects.kind) {
     case Kind::begin:
       if (!tx.in_block) {
-        tx.mode = effects.access == Access::unspecified ? by_default.believed : mode_of(effects.access);
+        tx.mode =
+            effects.access == Access::unspecified ? by_default.believed : mode_of(effects.access);
         begin_block();
       } else if (effects.sets_access && !effects.access_refused && !tx.writable) {
-        tx.mode = mode_of(effects.access);  // the server warns, and sets the modes of the open block
+        tx.mode =
+            mode_of(effects.access);  // the server warns, and sets the modes of the open block
       }
       break;
     case Kind::commit:
     case Kind::rollback: {
       // A COMMIT rolls a failed block back.
-      if ((effects.kind == Kind::rollback || tx.failed) && tx.in_block) by_default.believed = by_default.before_block;
+      if ((effects.kind == Kind::rollback || tx.failed) && tx.in_block)
+        by_default.believed = by_default.before_block;
       const bool chained = effects.and_chain && tx.in_block, locked = tx.locked || locked_for_good;
       end_sent();
       const Transaction& before = ended.back();
@@ -180,12 +193,16 @@ void TransactionModel::apply_control(const Effects& effects) {
       } else {
         tx.forget_checks();
       }
-      tx.locked = tx.lock_stays = false;  // SET is rolled back too; after an error the server has not run it
+      tx.locked = tx.lock_stays =
+          false;  // SET is rolled back too; after an error the server has not run it
       tx.failed = false;
       break;
     default:
-      if (effects.sets_access && !effects.access_refused && tx.in_block && !tx.writable) tx.mode = mode_of(effects.access);
-      if ((effects.takes_snapshot || effects.kind == Kind::savepoint) && tx.in_block && !tx.writable) tx.snapshot = true;
+      if (effects.sets_access && !effects.access_refused && tx.in_block && !tx.writable)
+        tx.mode = mode_of(effects.access);
+      if ((effects.takes_snapshot || effects.kind == Kind::savepoint) && tx.in_block &&
+          !tx.writable)
+        tx.snapshot = true;
       if (effects.kind == Kind::savepoint && !tx.failed) tx.savepoint = true;
       break;
   }
@@ -270,7 +287,9 @@ void TransactionModel::assert_consistent() const noexcept {
 }
 
 // The mode of the open transaction, or of the next one.
-Mode TransactionModel::mode_now() const noexcept { return tx.in_block || tx.writable ? tx.mode : by_default.believed; }
+Mode TransactionModel::mode_now() const noexcept {
+  return tx.in_block || tx.writable ? tx.mode : by_default.believed;
+}
 
 void TransactionModel::default_is(bool on, bool lent) {
   const bool before = lent ? by_default.read_only(by_default.answered) : true;

@@ -55,14 +55,17 @@ struct Transaction : TransactionFacts {
   bool stood = false;
   std::vector<ScopedTerm> passed;  // the claims of comments that have passed
   ScopedTerm last;                 // the claim that the last check returned
-  // The Parse of a statement, or the Bind of a portal, which alone may have changed the declaration.
+  // The Parse of a statement, or the Bind of a portal, which alone may have changed the
+  // declaration.
   struct Ahead {
     Step step;
     std::string name;
   };
   std::optional<Ahead> ahead;
 
-  bool outside_savepoints() const noexcept { return !marked && (!savepoint || (savepoints && savepoints->empty())); }
+  bool outside_savepoints() const noexcept {
+    return !marked && (!savepoint || (savepoints && savepoints->empty()));
+  }
   // What the session declares was checked.
   void checked() { redeclared = code_declared = acted_since = unnamed = false; }
   // No lock or passed check can be relied on any more.
@@ -96,7 +99,9 @@ struct Default {
   // changed.
   bool reported = false;
 
-  bool read_only(Mode mode) const noexcept { return mode == Mode::read_only || (mode != Mode::read_write && own); }
+  bool read_only(Mode mode) const noexcept {
+    return mode == Mode::read_only || (mode != Mode::read_write && own);
+  }
 };
 
 struct TransactionModel {

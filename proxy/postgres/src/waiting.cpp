@@ -14,7 +14,9 @@ bool Waiting::blocked_but_for_deferred() const noexcept {
   return script_.running || session_lock_.stage != SessionLock::Stage::none;
 }
 
-bool Waiting::blocked() const noexcept { return line_.deferred.has_value() || blocked_but_for_deferred(); }
+bool Waiting::blocked() const noexcept {
+  return line_.deferred.has_value() || blocked_but_for_deferred();
+}
 
 // Units are judged against the predicted transaction. A simple query waits for every reply. The
 // messages of a pipeline wait only if what is under way may change how they must be read
@@ -22,7 +24,8 @@ bool Waiting::blocked() const noexcept { return line_.deferred.has_value() || bl
 bool Waiting::must_wait(char type) const noexcept {
   if (line_.stage != Stage::ready) return false;
   if (line_.server.replies.empty())
-    return pipeline_.begun() && !pipeline_.held.empty() && (type == frontend::query || type == frontend::function_call);
+    return pipeline_.begun() && !pipeline_.held.empty() &&
+           (type == frontend::query || type == frontend::function_call);
   switch (type) {
     case frontend::query:
     case frontend::function_call: return true;
@@ -32,7 +35,8 @@ bool Waiting::must_wait(char type) const noexcept {
     case frontend::describe:
     case frontend::close: return !pipeline_.begun() && texts_.outstanding.wait_for_all;
     case frontend::sync:
-    case frontend::flush: return !pipeline_.begun() && texts_.outstanding.wait_for_all && !line_.server_awaits_sync();
+    case frontend::flush:
+      return !pipeline_.begun() && texts_.outstanding.wait_for_all && !line_.server_awaits_sync();
     default: return false;
   }
 }
@@ -52,7 +56,8 @@ bool Waiting::breaks_a_copy(char type) noexcept {
 }
 
 void Waiting::end_in_copy(char type) {
-  line_.end("08P01", fmt::format("unexpected message type 0x{:02X} during COPY from stdin", static_cast<unsigned char>(type)));
+  line_.end("08P01", fmt::format("unexpected message type 0x{:02X} during COPY from stdin",
+                                 static_cast<unsigned char>(type)));
 }
 
 }  // namespace termgate::pg_session

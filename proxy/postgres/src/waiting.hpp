@@ -9,8 +9,13 @@ namespace termgate::pg_session {
 // Owner: the session's State; its thread. Only end_in_copy() changes anything.
 class Waiting {
  public:
-  Waiting(Line& line, const Texts& texts, const Pipeline& pipeline, const Script& script, const SessionLock& session_lock) noexcept
-      : line_(line), texts_(texts), pipeline_(pipeline), script_(script), session_lock_(session_lock) {}
+  Waiting(Line& line, const Texts& texts, const Pipeline& pipeline, const Script& script,
+          const SessionLock& session_lock) noexcept
+      : line_(line),
+        texts_(texts),
+        pipeline_(pipeline),
+        script_(script),
+        session_lock_(session_lock) {}
 
   bool blocked() const noexcept;
   bool blocked_but_for_deferred() const noexcept;

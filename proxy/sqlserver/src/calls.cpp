@@ -13,7 +13,9 @@ namespace {
 constexpr std::int64_t nothing_declared = 50002;
 
 // The server has a transaction that the proxy has not seen, and has done nothing.
-bool is_wrong_transaction(std::uint32_t number) noexcept { return number == 3988 || number == 3989; }
+bool is_wrong_transaction(std::uint32_t number) noexcept {
+  return number == 3988 || number == 3989;
+}
 
 }  // namespace
 
@@ -27,7 +29,8 @@ void TdsSession::State::send_hello(Instant now) {
 void TdsSession::State::send_enter(const ScopedTerm& pair, Instant now) {
   // The call belongs to the transaction that the client's message names in its headers.
   const auto headers = tds::decode_headers(message_.payload, channel_.tds_version);
-  const bool names = headers && message_.type != tds::packet::bulk && (resets_ & tds::status::reset) == 0;
+  const bool names =
+      headers && message_.type != tds::packet::bulk && (resets_ & tds::status::reset) == 0;
   channel_.stage = Stage::entering;
   const std::string call = gate_.enter(pair, names ? headers->transaction : 0, now);
   const std::uint8_t resets = std::exchange(resets_, std::uint8_t{0});
@@ -64,7 +67,8 @@ void TdsSession::State::enter_ends(Instant now) {
     if (answer.trancount == 0) transaction_.ended();
     if (answer.fence > 0) channel_.host.saw_fence(gate_.pair().scope, answer.fence);
   }
-  if (!given && answer.proven && answer.code == nothing_declared && answer.scope.empty() && claims_.allows_silence()) {
+  if (!given && answer.proven && answer.code == nothing_declared && answer.scope.empty() &&
+      claims_.allows_silence()) {
     claims_.server_knows_nothing();
     gate_.becomes(Gate::Is::open);
     if (!on_the_way_.cancelled) {
@@ -107,15 +111,21 @@ void TdsSession::State::not_entered(Instant now) {
   if (answer.proven) {
     // A refusal leaves the gate as it was before, which is open.
     gate_.becomes(Gate::Is::open);
-    if (std::string code = detail::tg_code_of(answer.code); !code.empty()) refusal_code_ = std::move(code);
-    refusal_message_ = answer.message.empty() ? "TG006 the gate refused with " + std::to_string(answer.code) : answer.message;
-    if (!refusal_message_.starts_with(refusal_code_)) refusal_message_ = refusal_code_ + " " + refusal_message_;
+    if (std::string code = detail::tg_code_of(answer.code); !code.empty())
+      refusal_code_ = std::move(code);
+    refusal_message_ = answer.message.empty()
+                           ? "TG006 the gate refused with " + std::to_string(answer.code)
+                           : answer.message;
+    if (!refusal_message_.starts_with(refusal_code_))
+      refusal_message_ = refusal_code_ + " " + refusal_message_;
   } else {
     refusal_message_ = "TG006 the gate of layer 1 gave no proof, and nothing was run" +
-                       (answer.error.empty() ? std::string(" (SET NOEXEC, FMTONLY or SHOWPLAN?)") : ": " + answer.error);
+                       (answer.error.empty() ? std::string(" (SET NOEXEC, FMTONLY or SHOWPLAN?)")
+                                             : ": " + answer.error);
     if (gate_.pair().complete()) return send_leave(AfterLeave::refuse, now);
     // Without an error nothing ran at all, so the gate cannot be held.
-    if (!answer.error.empty() || !claims_.is_silent()) return end(number_of(refusal_code_), refusal_message_);
+    if (!answer.error.empty() || !claims_.is_silent())
+      return end(number_of(refusal_code_), refusal_message_);
     gate_.becomes(Gate::Is::open);
   }
   if (ends_cancelled(now)) return;
@@ -133,7 +143,8 @@ void TdsSession::State::leave_ends(Instant now) {
     gate_.used(now);
     if (gate_.is() == Gate::Is::unsure) return end(50006, refusal_message_);
   } else {
-    return end(50006, "TG006 the gate could not be given back: " + (answer.error.empty() ? answer.message : answer.error));
+    return end(50006, "TG006 the gate could not be given back: " +
+                          (answer.error.empty() ? answer.message : answer.error));
   }
   if (ends_cancelled(now)) return;
   channel_.stage = Stage::ready;
@@ -144,8 +155,9 @@ void TdsSession::State::leave_ends(Instant now) {
     case AfterLeave::enter:
       if (gate_.is() == Gate::Is::open) return send_enter(next_pair_, now);
       refuse("TG005",
-             "TG005 a transaction is open that writes under term " + std::to_string(gate_.pair().term) + " of scope \"" +
-                 gate_.pair().scope + "\": its claim is fixed until it ends",
+             "TG005 a transaction is open that writes under term " +
+                 std::to_string(gate_.pair().term) + " of scope \"" + gate_.pair().scope +
+                 "\": its claim is fixed until it ends",
              false);
       break;
     case AfterLeave::refuse: refuse(refusal_code_, refusal_message_, false, answer.fence); break;
@@ -174,7 +186,8 @@ bool TdsSession::State::ends_cancelled(Instant now) {
 // The gate may also be left while a message has partly arrived and the server has seen nothing of
 // it, so a client that stops there does not block a raise.
 bool TdsSession::State::may_leave() const noexcept {
-  return channel_.stage == Stage::ready && gate_.held() && !rows_may_come_ && !transaction_.is_open();
+  return channel_.stage == Stage::ready && gate_.held() && !rows_may_come_ &&
+         !transaction_.is_open();
 }
 
 void TdsSession::State::wanted(bool certain, Instant now) {

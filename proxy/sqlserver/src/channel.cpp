@@ -17,7 +17,9 @@ std::uint32_t number_of(std::string_view code) noexcept {
   return number != 0 ? number : 50006;
 }
 
-void Channel::say_to_client(std::string_view payload) { tds::append_message(to_client.back(), tds::packet::reply, payload, packet_size); }
+void Channel::say_to_client(std::string_view payload) {
+  tds::append_message(to_client.back(), tds::packet::reply, payload, packet_size);
+}
 
 void Channel::call(std::string_view payload, std::uint8_t resets) {
   tds::append_message(to_server.back(), tds::packet::rpc, payload, packet_size, resets);
@@ -42,7 +44,8 @@ void Channel::close() {
 
 void Channel::end(std::uint32_t number, std::string_view message, bool awaited) {
   if (stage == Stage::closing) return;
-  const bool in_login = stage >= Stage::client_login && stage <= Stage::hello && stage != Stage::client_tls;
+  const bool in_login =
+      stage >= Stage::client_login && stage <= Stage::hello && stage != Stage::client_tls;
   if (awaited || in_login) {
     std::string payload;
     tds::append_report(payload, tds::token::error, number, fatal, message, "termgate", tds_version);

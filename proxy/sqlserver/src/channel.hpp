@@ -36,7 +36,8 @@ enum class Stage : std::uint8_t {
 };
 
 struct Channel {
-  Channel(const Options& chosen, Peer about, conversation::SessionHost& shared) : options(chosen), peer(std::move(about)), host(shared) {}
+  Channel(const Options& chosen, Peer about, conversation::SessionHost& shared)
+      : options(chosen), peer(std::move(about)), host(shared) {}
 
   void act(conversation::Action::Kind kind) { actions.push_back({kind}); }
   void happened(const conversation::Incident& incident) const { host.happened(incident); }

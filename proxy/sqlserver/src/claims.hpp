@@ -52,7 +52,9 @@ class Claims {
   bool is_silent() const noexcept { return allows_silence() && server_ != ServerKnows::a_claim; }
   // The session may write without a term and has declared nothing: since the gate reported that,
   // nothing has run that may declare.
-  bool may_go_without() const noexcept { return allows_silence() && server_ == ServerKnows::nothing; }
+  bool may_go_without() const noexcept {
+    return allows_silence() && server_ == ServerKnows::nothing;
+  }
 
   // The claim for a message outside a transaction, or for the first one inside.
   Claim now();

@@ -57,12 +57,14 @@ void Message::add(const tds::PacketEvent& event, bool kept) {
     type = event.header.type;
     resets = event.header.status & tds::status::any_reset;
   }
-  if (event.ends_message) extent = (event.header.status & tds::status::ignore) != 0 ? Extent::given_up : Extent::whole;
+  if (event.ends_message)
+    extent = (event.header.status & tds::status::ignore) != 0 ? Extent::given_up : Extent::whole;
   if (!kept) return;
   const std::size_t before = raw.size();
   raw.append(event.raw);
   if (!header) payload.append(event.raw);
-  else if (event.first) raw[before + status_at] = static_cast<char>(event.header.status & ~tds::status::any_reset);
+  else if (event.first)
+    raw[before + status_at] = static_cast<char>(event.header.status & ~tds::status::any_reset);
 }
 
 // --- bytes ---
@@ -120,10 +122,13 @@ void TdsSession::State::pump_client(Instant now) {
 // else waits.
 bool TdsSession::State::take_attention(Instant now) {
   if (input_.empty() || !client_reader_.between_messages()) return false;
-  const bool waits = channel_.stage == Stage::entering || channel_.stage == Stage::raising || channel_.stage == Stage::leaving ||
-                     channel_.stage == Stage::relaying;
-  if (!waits || static_cast<std::uint8_t>(input_[0]) != tds::packet::attention || input_.size() < tds::packet_header_bytes) return false;
-  const tds::PacketEvent event = client_reader_.next(std::string_view(input_).substr(0, tds::packet_header_bytes));
+  const bool waits = channel_.stage == Stage::entering || channel_.stage == Stage::raising ||
+                     channel_.stage == Stage::leaving || channel_.stage == Stage::relaying;
+  if (!waits || static_cast<std::uint8_t>(input_[0]) != tds::packet::attention ||
+      input_.size() < tds::packet_header_bytes)
+    return false;
+  const tds::PacketEvent event =
+      client_reader_.next(std::string_view(input_).substr(0, tds::packet_header_bytes));
   if (event.kind != tds::PacketEvent::Kind::header) {
     channel_.malformed_peer("client", event.problem.reason(), awaited());
     return false;
@@ -153,11 +158,15 @@ void TdsSession::State::on_client_event(const tds::PacketEvent& event, Instant n
     return answer_refusal();
   }
   const bool login = channel_.stage != Stage::ready;
-  const bool greets = channel_.stage == Stage::client_prelogin && message_.type != tds::packet::login7;
-  const std::size_t most = greets ? tds::prelogin_bytes_max : login ? tds::login7_bytes_max : channel_.options.held_bytes_max;
+  const bool greets =
+      channel_.stage == Stage::client_prelogin && message_.type != tds::packet::login7;
+  const std::size_t most = greets  ? tds::prelogin_bytes_max
+                           : login ? tds::login7_bytes_max
+                                   : channel_.options.held_bytes_max;
   if (!message_.complete() && message_.payload.size() <= most) return;
   if (login) {
-    if (!message_.complete()) return channel_.malformed_peer("client", "a message of the login is too long", awaited());
+    if (!message_.complete())
+      return channel_.malformed_peer("client", "a message of the login is too long", awaited());
     return login_.on_client_message(std::exchange(message_, {}), !input_.empty());
   }
   // The last packet is processed when its payload is there.
@@ -169,7 +178,9 @@ void TdsSession::State::forward_rest(const tds::PacketEvent& event, Instant now)
   const bool payload = event.kind == tds::PacketEvent::Kind::payload;
   if (rest_ == Rest::judged && (payload || event.ends_message)) {
     // The server runs a text only once all of it has arrived.
-    if (const char* problem = classifier_.rest(payload ? event.raw : std::string_view{}, event.ends_message)) return end(50005, problem);
+    if (const char* problem =
+            classifier_.rest(payload ? event.raw : std::string_view{}, event.ends_message))
+      return end(50005, problem);
   }
   channel_.to_server.back().append(event.raw);
   if (!event.ends_message) return;
@@ -194,11 +205,13 @@ void TdsSession::State::on_message(Instant now) {
   if (message_.extent == Message::Extent::given_up) {
     // The server has seen nothing of it.
     std::string payload;
-    tds::append_done(payload, {done_token(message_), tds::done_status::error, 0, 0}, channel_.tds_version);
+    tds::append_done(payload, {done_token(message_), tds::done_status::error, 0, 0},
+                     channel_.tds_version);
     message_ = {};
     return channel_.say_to_client(payload);
   }
-  const bool takes_rows = rows_may_come_ && (gate_.held() || claims_.is_silent() || !claims_.enforces());
+  const bool takes_rows =
+      rows_may_come_ && (gate_.held() || claims_.is_silent() || !claims_.enforces());
   const Verdict verdict = classifier_.verdict_of(message_, channel_.tds_version, takes_rows);
   if (verdict.does == Verdict::Does::resets) {
     // A call has the same effect as the reset bit, which is sent with it: open work is rolled back,
@@ -218,7 +231,8 @@ void TdsSession::State::on_message(Instant now) {
     case Verdict::Way::answer: return answer_locally(verdict);
     case Verdict::Way::pass:
       // A transaction that has outlived a reset may continue only through the gate.
-      if (gate_.is() == Gate::Is::unsure || resets_ == tds::status::reset_keep_transaction) return through_gate(verdict, now);
+      if (gate_.is() == Gate::Is::unsure || resets_ == tds::status::reset_keep_transaction)
+        return through_gate(verdict, now);
       return forward(verdict, now);
     case Verdict::Way::gate: return through_gate(verdict, now);
   }
@@ -228,7 +242,8 @@ void TdsSession::State::on_message(Instant now) {
 
 void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
   // Nothing is checked if the session is not known to have declared and there is no gate to call.
-  if (verdict.does == Verdict::Does::bulk_rows || claims_.may_go_without() || (claims_.is_silent() && !no_layer1_.empty()))
+  if (verdict.does == Verdict::Does::bulk_rows || claims_.may_go_without() ||
+      (claims_.is_silent() && !no_layer1_.empty()))
     return forward(verdict, now);
   Claim claim = claims_.now();
   const bool kept = gate_.held() && resets_ == 0;
@@ -238,13 +253,16 @@ void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
   if (!claim.code.empty()) return refuse(claim.code, claim.message, true);
   if (!no_layer1_.empty()) {
     return refuse("TG006",
-                  "TG006 the gate of layer 1 cannot be called in database \"" + channel_.options.database + "\" (" + no_layer1_ +
+                  "TG006 the gate of layer 1 cannot be called in database \"" +
+                      channel_.options.database + "\" (" + no_layer1_ +
                       "): " + channel_.options.install_hint,
                   true);
   }
   if (claim.pair.complete()) {
     const std::int64_t fence = channel_.host.highest_fence(claim.pair.scope);
-    if (fence > claim.pair.term) { return refuse("TG001", stale_message(claim.pair, fence), true, fence); }
+    if (fence > claim.pair.term) {
+      return refuse("TG001", stale_message(claim.pair, fence), true, fence);
+    }
     if (const std::string untrusted = channel_.host.untrusted(claim.pair.scope); !untrusted.empty())
       return refuse("TG004", untrusted, true);
   }
@@ -253,8 +271,8 @@ void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
   if (!kept) return send_enter(claim.pair, now);
   if (transaction_.is_open()) {
     return refuse("TG005",
-                  "TG005 this transaction writes under term " + std::to_string(gate_.pair().term) + " of scope \"" + gate_.pair().scope +
-                      "\": its claim is fixed until it ends",
+                  "TG005 this transaction writes under term " + std::to_string(gate_.pair().term) +
+                      " of scope \"" + gate_.pair().scope + "\": its claim is fixed until it ends",
                   true);
   }
   next_pair_ = claim.pair;
@@ -263,7 +281,8 @@ void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
 
 // Sends the message unchanged, with the reset that it, or an earlier message, requires.
 void TdsSession::State::forward(const Verdict& verdict, Instant now) {
-  message_.raw[status_at] = static_cast<char>(static_cast<std::uint8_t>(message_.raw[status_at]) | resets_);
+  message_.raw[status_at] =
+      static_cast<char>(static_cast<std::uint8_t>(message_.raw[status_at]) | resets_);
   if (resets_ != 0) classifier_.forget_prepared();
   if ((resets_ & tds::status::reset) != 0) {
     gate_.becomes(Gate::Is::open);
@@ -273,7 +292,9 @@ void TdsSession::State::forward(const Verdict& verdict, Instant now) {
   }
   resets_ = 0;
   channel_.to_server.back().append(message_.raw);
-  rest_ = message_.complete() ? Rest::gathered : claims_.enforces() ? Rest::judged : Rest::forwarded;
+  rest_ = message_.complete()  ? Rest::gathered
+          : claims_.enforces() ? Rest::judged
+                               : Rest::forwarded;
   message_ = {};
   channel_.stage = Stage::relaying;
   relayed_ = Relayed::nothing;
@@ -297,7 +318,8 @@ void TdsSession::State::answer_locally(const Verdict& verdict) {
   channel_.say_to_client(payload);
 }
 
-void TdsSession::State::refuse(std::string_view code, std::string_view message, bool from_memory, std::int64_t fence) {
+void TdsSession::State::refuse(std::string_view code, std::string_view message, bool from_memory,
+                               std::int64_t fence) {
   conversation::Incident incident;
   incident.kind = conversation::Incident::Kind::refused;
   incident.code = code;
@@ -306,15 +328,18 @@ void TdsSession::State::refuse(std::string_view code, std::string_view message, 
   incident.fence = fence;
   incident.scope = gate_.pair().scope;
   incident.term = gate_.pair().term;
-  const std::string statement = message_.type == tds::packet::sql_batch && message_.payload.size() > 22
-                                    ? tds::utf8_of(std::string_view(message_.payload).substr(22, 400))
-                                    : std::string();
+  const std::string statement =
+      message_.type == tds::packet::sql_batch && message_.payload.size() > 22
+          ? tds::utf8_of(std::string_view(message_.payload).substr(22, 400))
+          : std::string();
   incident.statement = statement;
   channel_.happened(incident);
   refusal_ = std::move(carry_);
   carry_.clear();
-  tds::append_report(refusal_, tds::token::error, number_of(code), refusal_severity, message, "termgate", channel_.tds_version);
-  tds::append_done(refusal_, {done_token(message_), tds::done_status::error, 0, 0}, channel_.tds_version);
+  tds::append_report(refusal_, tds::token::error, number_of(code), refusal_severity, message,
+                     "termgate", channel_.tds_version);
+  tds::append_done(refusal_, {done_token(message_), tds::done_status::error, 0, 0},
+                   channel_.tds_version);
   channel_.stage = Stage::ready;
   const bool whole = message_.complete();
   message_.raw.clear();
@@ -332,7 +357,10 @@ void TdsSession::State::answer_refusal() {
   message_ = {};
   channel_.say_to_client(payload);
   // The transaction has outlived a reset that released the gate, so it must not continue.
-  if (gate_.is() == Gate::Is::unsure || on_the_way_.outlived_reset || resets_ == tds::status::reset_keep_transaction) { channel_.close(); }
+  if (gate_.is() == Gate::Is::unsure || on_the_way_.outlived_reset ||
+      resets_ == tds::status::reset_keep_transaction) {
+    channel_.close();
+  }
 }
 
 }  // namespace termgate::tds_session

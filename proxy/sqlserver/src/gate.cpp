@@ -36,7 +36,8 @@ void Gate::becomes(Is is) {
 
 std::string Gate::name_of(std::string_view procedure) const {
   const std::string name = bracketed(channel_.options.schema) + "." + bracketed(procedure);
-  return channel_.options.database.empty() ? name : bracketed(channel_.options.database) + "." + name;
+  return channel_.options.database.empty() ? name
+                                           : bracketed(channel_.options.database) + "." + name;
 }
 
 void Gate::begin_call(Instant now) {
@@ -65,7 +66,8 @@ std::string Gate::enter(const ScopedTerm& pair, std::uint64_t transaction, Insta
   call.integer("@term", pair_.complete() ? &pair_.term : nullptr, true);
   call.binary("@secret", channel_.peer.secret);
   call.integer("@proof", &proof_, true);
-  for (const char* name : {"@code", "@fence", "@raise", "@trancount"}) call.integer(name, nullptr, true);
+  for (const char* name : {"@code", "@fence", "@raise", "@trancount"})
+    call.integer(name, nullptr, true);
   call.text("@message", nullptr, true);
   becomes(Is::unsure);
   return payload;
@@ -105,7 +107,8 @@ void Gate::failed(const tds::Report& report) {
 }
 
 void Gate::learn_pair() {
-  if (!pair_.complete() && !answer_.scope.empty() && answer_.term > 0) pair_ = {answer_.scope, answer_.term};
+  if (!pair_.complete() && !answer_.scope.empty() && answer_.term > 0)
+    pair_ = {answer_.scope, answer_.term};
 }
 
 // --- how long it is held ---
@@ -117,6 +120,8 @@ void Gate::wanted(bool certain, Instant now) {
   raise_seen_ = now;
 }
 
-bool Gate::grace_is_over(Instant now) const noexcept { return raise_waits_ && now - *raise_waits_ >= grace_ + server_first; }
+bool Gate::grace_is_over(Instant now) const noexcept {
+  return raise_waits_ && now - *raise_waits_ >= grace_ + server_first;
+}
 
 }  // namespace termgate::tds_session

@@ -17,7 +17,9 @@ inline constexpr std::size_t tokens_max = 2000;
 using text::is_digit;
 using text::lower;
 
-inline bool begins_word(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '@' || c == '#'; }
+inline bool begins_word(char c) noexcept {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '@' || c == '#';
+}
 inline bool in_word(char c) noexcept { return begins_word(c) || is_digit(c) || c == '$'; }
 
 template <class List>
@@ -64,8 +66,11 @@ class Lexer {
         // Whether other characters end the line is not documented.
         const std::string_view line = text_.substr(at_, end - at_);
         const std::size_t odd = line.find_first_of("\r\v\f");
-        if (odd != std::string_view::npos && !(odd + 1 == line.size() && end < text_.size())) return true;
-        if (std::any_of(line.begin(), line.end(), [](char one) { return static_cast<unsigned char>(one) >= 0x80; })) return true;
+        if (odd != std::string_view::npos && !(odd + 1 == line.size() && end < text_.size()))
+          return true;
+        if (std::any_of(line.begin(), line.end(),
+                        [](char one) { return static_cast<unsigned char>(one) >= 0x80; }))
+          return true;
         at_ = end;
       } else if (at("/*")) {
         if (!skip_comment()) return true;
@@ -136,7 +141,8 @@ class Lexer {
         if (at_ == before) return {};
       }
     }
-    const bool ends = at_ >= text_.size() || (!in_word(text_[at_]) && text_[at_] != '.' && static_cast<unsigned char>(text_[at_]) < 0x80);
+    const bool ends = at_ >= text_.size() || (!in_word(text_[at_]) && text_[at_] != '.' &&
+                                              static_cast<unsigned char>(text_[at_]) < 0x80);
     if (!ends) return {};
     return {Token::Kind::number, lower(text_.substr(begin, at_ - begin))};
   }
@@ -153,7 +159,9 @@ class Lexer {
   Token quoted(char close, Token::Kind kind) {
     Token token{kind, {}};
     for (++at_; at_ < text_.size(); ++at_) {
-      if (text_[at_] == '\\' && at_ + 1 < text_.size() && (text_[at_ + 1] == '\n' || text_[at_ + 1] == '\r')) return {};
+      if (text_[at_] == '\\' && at_ + 1 < text_.size() &&
+          (text_[at_ + 1] == '\n' || text_[at_ + 1] == '\r'))
+        return {};
       if (text_[at_] == close) {
         if (at_ + 1 < text_.size() && text_[at_ + 1] == close) {
           ++at_;

@@ -19,7 +19,8 @@ namespace termgate::tds_session {
 
 class Login {
  public:
-  Login(Channel& channel, Claims& claims) : channel_(channel), claims_(claims), encrypted_(channel.peer.encrypted_already) {}
+  Login(Channel& channel, Claims& claims)
+      : channel_(channel), claims_(claims), encrypted_(channel.peer.encrypted_already) {}
 
   // --- the client ---
   // `more_came`: bytes of the client's follow already.
@@ -53,7 +54,9 @@ class Login {
   void append_answer(const tds::TokenEvent& event);
   void refuse(std::string_view code, std::string_view message);
   void end(std::string_view message);
-  void malformed_peer(std::string_view who, std::string_view why) { channel_.malformed_peer(who, why, false); }
+  void malformed_peer(std::string_view who, std::string_view why) {
+    channel_.malformed_peer(who, why, false);
+  }
 
   Channel& channel_;
   Claims& claims_;

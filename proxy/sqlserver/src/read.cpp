@@ -1,5 +1,5 @@
-// T-SQL needs no separator between two statements: SELECT 1 UPDATE t SET a = 1 are two. So every bare
-// word is checked, wherever it is. A text only reads if
+// T-SQL needs no separator between two statements: SELECT 1 UPDATE t SET a = 1 are two. So every
+// bare word is checked, wherever it is. A text only reads if
 //
 //   every reserved word      is on the allow-list below. Each statement that writes begins with a
 //                            reserved word, except for a few, whose words are on a list of their own
@@ -289,8 +289,9 @@ constexpr std::array of_reads{
 // Words that are not reserved but begin a statement that does more than read, or are hints that
 // take locks.
 constexpr std::array never{
-    "conversation", "dialog",       "disable", "enable",   "modify", "receive", "rename", "repeatableread",
-    "send",         "serializable", "tablock", "tablockx", "throw",  "updlock", "xlock",
+    "conversation", "dialog",   "disable",        "enable",  "modify",
+    "receive",      "rename",   "repeatableread", "send",    "serializable",
+    "tablock",      "tablockx", "throw",          "updlock", "xlock",
 };
 // Functions without side effects that need no schema name, and types that are written the same way.
 constexpr std::array functions{
@@ -525,10 +526,13 @@ bool is_sign(std::span<const Token> tokens, std::size_t at, char sign) noexcept 
 bool is_word(std::span<const Token> tokens, std::size_t at, std::string_view word) noexcept {
   return at < tokens.size() && tokens[at].kind == Kind::word && tokens[at].text == word;
 }
-bool is_name(const Token& token) noexcept { return token.kind == Kind::word || token.kind == Kind::name || token.kind == Kind::either; }
+bool is_name(const Token& token) noexcept {
+  return token.kind == Kind::word || token.kind == Kind::name || token.kind == Kind::either;
+}
 
 bool is_own_type(std::span<const Token> tokens, std::size_t at) noexcept {
-  if (at >= tokens.size() || tokens[at].kind != Kind::word || !contains(types, tokens[at].text)) return false;
+  if (at >= tokens.size() || tokens[at].kind != Kind::word || !contains(types, tokens[at].text))
+    return false;
   return !is_sign(tokens, at + 1, '.');
 }
 
@@ -560,13 +564,15 @@ bool converts_to_own_type(std::span<const Token> tokens, std::size_t at) noexcep
 // past them.
 bool own_variables(std::span<const Token> tokens, std::size_t& at) noexcept {
   for (;;) {
-    if (at >= tokens.size() || tokens[at].kind != Kind::word || !tokens[at].text.starts_with('@')) return false;
+    if (at >= tokens.size() || tokens[at].kind != Kind::word || !tokens[at].text.starts_with('@'))
+      return false;
     if (is_word(tokens, ++at, "as")) ++at;
     if (!is_own_type(tokens, at)) return false;
     // Skips its value, if it has one, to the next comma that is not within parentheses.
     for (++at; at < tokens.size() && !is_sign(tokens, at, ','); ++at) {
       if (is_sign(tokens, at, '(')) at = behind_parentheses(tokens, at) - 1;
-      else if (is_sign(tokens, at, ';') || is_word(tokens, at, "select") || is_word(tokens, at, "with") || is_word(tokens, at, "declare"))
+      else if (is_sign(tokens, at, ';') || is_word(tokens, at, "select") ||
+               is_word(tokens, at, "with") || is_word(tokens, at, "declare"))
         return true;
     }
     if (at >= tokens.size()) return true;
@@ -589,8 +595,10 @@ bool word_may_stand(std::span<const Token> tokens, std::size_t at) noexcept {
   if (contains(reserved, word) && !contains(of_reads, word)) return false;
   // Only the FETCH of OFFSET … FETCH NEXT; other words precede that of a cursor.
   if (word == "fetch") {
-    const bool of_offset = at > 0 && (is_word(tokens, at - 1, "rows") || is_word(tokens, at - 1, "row"));
-    if (!of_offset || !(is_word(tokens, at + 1, "next") || is_word(tokens, at + 1, "first"))) return false;
+    const bool of_offset =
+        at > 0 && (is_word(tokens, at - 1, "rows") || is_word(tokens, at - 1, "row"));
+    if (!of_offset || !(is_word(tokens, at + 1, "next") || is_word(tokens, at + 1, "first")))
+      return false;
   }
   // NEXT VALUE FOR takes a number from a sequence.
   if (word == "next" && is_word(tokens, at + 1, "value")) return false;
@@ -603,7 +611,9 @@ bool word_may_stand(std::span<const Token> tokens, std::size_t at) noexcept {
 
 bool surely_reads(std::span<const Token> tokens) noexcept {
   if (tokens.empty()) return false;
-  if (!is_word(tokens, 0, "select") && !is_word(tokens, 0, "with") && !is_word(tokens, 0, "declare")) return false;
+  if (!is_word(tokens, 0, "select") && !is_word(tokens, 0, "with") &&
+      !is_word(tokens, 0, "declare"))
+    return false;
   bool selects = false;
   for (std::size_t at = 0; at < tokens.size(); ++at) {
     const Token& token = tokens[at];
@@ -611,7 +621,9 @@ bool surely_reads(std::span<const Token> tokens) noexcept {
     if (token.kind == Kind::word && !word_may_stand(tokens, at)) return false;
     if (is_name(token) && !may_be_called(tokens, at)) return false;
     if (!converts_to_own_type(tokens, at)) return false;
-    if (std::size_t behind = at + 1; is_word(tokens, at, "declare") && !own_variables(tokens, behind)) return false;
+    if (std::size_t behind = at + 1;
+        is_word(tokens, at, "declare") && !own_variables(tokens, behind))
+      return false;
     selects = selects || is_word(tokens, at, "select");
     if (!is_sign(tokens, at, '.')) continue;
     // Counts the dots of a name: database..table has two in a row, server.database.schema.table
@@ -632,7 +644,9 @@ bool declares_values(std::span<const Token> tokens) noexcept {
   for (std::size_t at = 0; at < tokens.size(); ++at) {
     const Token& token = tokens[at];
     if (token.kind == Kind::strange) return false;
-    if (token.kind == Kind::word && contains(reserved, token.text) && !contains(of_reads, token.text)) return false;
+    if (token.kind == Kind::word && contains(reserved, token.text) &&
+        !contains(of_reads, token.text))
+      return false;
     if (is_word(tokens, at, "select") || is_word(tokens, at, "with")) return false;
     if (is_name(token) && is_sign(tokens, at + 1, '(') && !is_own_type(tokens, at)) return false;
   }

@@ -27,7 +27,8 @@ void TdsSession::State::take_server(std::string_view bytes, Instant now) {
     const tds::PacketEvent event = server_reader_.next(bytes);
     bytes.remove_prefix(event.used);
     if (event.kind == tds::PacketEvent::Kind::need_more) break;
-    if (event.kind == tds::PacketEvent::Kind::malformed) return channel_.malformed_peer("server", event.problem.reason(), awaited());
+    if (event.kind == tds::PacketEvent::Kind::malformed)
+      return channel_.malformed_peer("server", event.problem.reason(), awaited());
     on_server_event(event, now);
   }
   // The rest of a message whose beginning has just been forwarded.
@@ -38,13 +39,16 @@ void TdsSession::State::on_server_event(const tds::PacketEvent& event, Instant n
   const bool header = event.kind == tds::PacketEvent::Kind::header;
   latest_ = now;
   switch (channel_.stage) {
-    case Stage::server_prelogin: return login_.take_server_prelogin(header ? std::string_view{} : event.raw, event.ends_message);
+    case Stage::server_prelogin:
+      return login_.take_server_prelogin(header ? std::string_view{} : event.raw,
+                                         event.ends_message);
     case Stage::relaying: relay(event); break;
     case Stage::server_login:
     case Stage::hello:
     case Stage::entering:
     case Stage::leaving: break;
-    default: return channel_.malformed_peer("server", "it answers what nobody has asked", awaited());
+    default:
+      return channel_.malformed_peer("server", "it answers what nobody has asked", awaited());
   }
   if (!header) walk(event.raw);
   if (event.ends_message && channel_.stage != Stage::closing) server_message_ends(now);
@@ -74,7 +78,8 @@ void TdsSession::State::walk(std::string_view payload) {
 }
 
 void TdsSession::State::on_token(const tds::TokenEvent& event) {
-  const bool ours = channel_.stage == Stage::hello || channel_.stage == Stage::entering || channel_.stage == Stage::leaving;
+  const bool ours = channel_.stage == Stage::hello || channel_.stage == Stage::entering ||
+                    channel_.stage == Stage::leaving;
   switch (event.kind) {
     case tds::TokenEvent::Kind::return_value:
       if (ours) gate_.take(event.value);
@@ -96,7 +101,8 @@ void TdsSession::State::on_token(const tds::TokenEvent& event) {
   if (event.token != tds::token::error) return;
   failed_ = true;
   if (!ours || !gate_.answer().error.empty()) return;
-  if (const auto report = tds::decode_report(event.token, event.body, channel_.tds_version)) gate_.failed(*report);
+  if (const auto report = tds::decode_report(event.token, event.body, channel_.tds_version))
+    gate_.failed(*report);
 }
 
 void TdsSession::State::on_environment_change(std::string_view body) {
@@ -130,12 +136,14 @@ void TdsSession::State::on_environment_change(std::string_view body) {
       const std::string text = tds::utf8_of(change->now);
       std::size_t size = 0;
       std::from_chars(text.data(), text.data() + text.size(), size);
-      if (size >= tds::packet_bytes_min && size <= tds::packet_bytes_max) channel_.packet_size = size;
+      if (size >= tds::packet_bytes_min && size <= tds::packet_bytes_max)
+        channel_.packet_size = size;
       break;
     }
     default: break;
   }
-  if (for_client && (channel_.stage == Stage::entering || channel_.stage == Stage::leaving) && carry_.size() < carry_max) {
+  if (for_client && (channel_.stage == Stage::entering || channel_.stage == Stage::leaving) &&
+      carry_.size() < carry_max) {
     append_token(carry_, tds::token::environment_change, body);
   }
 }

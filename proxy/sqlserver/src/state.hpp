@@ -52,7 +52,8 @@ class TdsSession::State {
   void through_gate(const Verdict& verdict, Instant now);
   void forward(const Verdict& verdict, Instant now);
   void answer_locally(const Verdict& verdict);
-  void refuse(std::string_view code, std::string_view message, bool from_memory, std::int64_t fence = 0);
+  void refuse(std::string_view code, std::string_view message, bool from_memory,
+              std::int64_t fence = 0);
   void answer_refusal();
 
   // --- calls.cpp ---
@@ -84,7 +85,9 @@ class TdsSession::State {
   void back_to_ready(Instant now);
 
   // --- session.cpp ---
-  void end(std::uint32_t number, std::string_view message) { channel_.end(number, message, awaited()); }
+  void end(std::uint32_t number, std::string_view message) {
+    channel_.end(number, message, awaited());
+  }
   // Whether the client waits for an answer of which it has seen nothing yet.
   bool awaited() const noexcept;
   // Ends the session if the proxy drains and nothing is under way. True: it has ended.
@@ -102,7 +105,8 @@ class TdsSession::State {
   MessageClassifier classifier_{channel_.options, claims_};
   Gate gate_{channel_};
   Transaction transaction_;
-  tds::PacketReader client_reader_{tds::Direction::from_client}, server_reader_{tds::Direction::from_server};
+  tds::PacketReader client_reader_{tds::Direction::from_client},
+      server_reader_{tds::Direction::from_server};
   bool draining_ = false;
   // Why the gate cannot be called here. Empty: it can.
   std::string no_layer1_;

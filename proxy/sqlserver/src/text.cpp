@@ -64,7 +64,8 @@ constexpr std::array functions_of_the_server{"serverproperty",
                                              "schema_name",
                                              "isnull",
                                              "is_srvrolemember"};
-constexpr std::array procedures_of_the_server{"sp_datatype_info", "sp_datatype_info_90", "sp_datatype_info_100", "sp_server_info"};
+constexpr std::array procedures_of_the_server{"sp_datatype_info", "sp_datatype_info_90",
+                                              "sp_datatype_info_100", "sp_server_info"};
 
 // Procedures that read the catalogue. SQL Server looks up a name that begins with sp_ among its own
 // procedures first.
@@ -90,7 +91,8 @@ constexpr std::array procedures_of_the_catalogue{"sp_tables",
 // Parses statements of the allow-list, one after the other.
 class Parser {
  public:
-  Parser(const std::vector<Token>& tokens, std::string_view schema) : tokens_(tokens), schema_(schema) {}
+  Parser(const std::vector<Token>& tokens, std::string_view schema)
+      : tokens_(tokens), schema_(schema) {}
 
   // Whether the whole text is harmless. declares() returns whether it also declares something.
   bool harmless() {
@@ -131,7 +133,8 @@ class Parser {
     if (scope != nullptr) verdict.scope = scope->text;
     const bool number = term != nullptr && number_of(term->text, verdict.term);
     if (scope == nullptr || !comma || !number || !done()) {
-      verdict.problem = "TG005 write it as EXEC " + std::string(schema_) + ".set_term @scope = N'…', @term = …, in a batch of its own";
+      verdict.problem = "TG005 write it as EXEC " + std::string(schema_) +
+                        ".set_term @scope = N'…', @term = …, in a batch of its own";
     }
     return verdict;
   }
@@ -139,13 +142,16 @@ class Parser {
  private:
   bool done() const noexcept { return at_ >= tokens_.size(); }
   const Token* here() const noexcept { return done() ? nullptr : &tokens_[at_]; }
-  const Token* take(Token::Kind kind) noexcept { return !done() && tokens_[at_].kind == kind ? &tokens_[at_++] : nullptr; }
+  const Token* take(Token::Kind kind) noexcept {
+    return !done() && tokens_[at_].kind == kind ? &tokens_[at_++] : nullptr;
+  }
   bool is_word(std::string_view word) const noexcept {
     return !done() && tokens_[at_].kind == Token::Kind::word && tokens_[at_].text == word;
   }
   bool take_word(std::string_view word) noexcept { return is_word(word) && ++at_ > 0; }
   bool take_sign(char sign) noexcept {
-    return !done() && tokens_[at_].kind == Token::Kind::sign && tokens_[at_].text[0] == sign && ++at_ > 0;
+    return !done() && tokens_[at_].kind == Token::Kind::sign && tokens_[at_].text[0] == sign &&
+           ++at_ > 0;
   }
 
   static bool number_of(std::string_view text, std::int64_t& number) noexcept {
@@ -165,7 +171,8 @@ class Parser {
     for (;;) {
       const Token* part = take(Token::Kind::word);
       if (part == nullptr) part = take(Token::Kind::name);
-      if (part == nullptr || part->text.find_first_of(".[]") != std::string::npos) return std::nullopt;
+      if (part == nullptr || part->text.find_first_of(".[]") != std::string::npos)
+        return std::nullopt;
       name += part->text;
       if (!take_sign('.')) return name;
       name += '.';
@@ -174,12 +181,14 @@ class Parser {
 
   bool literal() noexcept {
     take_sign('-');
-    return take(Token::Kind::number) != nullptr || take(Token::Kind::string) != nullptr || take_word("null");
+    return take(Token::Kind::number) != nullptr || take(Token::Kind::string) != nullptr ||
+           take_word("null");
   }
 
   bool statement() {
     if (take_word("set")) return set();
-    if (take_word("use")) return take(Token::Kind::word) != nullptr || take(Token::Kind::name) != nullptr;
+    if (take_word("use"))
+      return take(Token::Kind::word) != nullptr || take(Token::Kind::name) != nullptr;
     if (take_word("select")) return select();
     if (take_word("print")) return take(Token::Kind::string) != nullptr;
     if (take_word("exec") || take_word("execute")) return execute();
@@ -194,7 +203,8 @@ class Parser {
     const bool begin = take_word("begin");
     if (begin) return take_word("tran") || take_word("transaction");
     if (take_word("save")) {
-      return (take_word("tran") || take_word("transaction")) && (take(Token::Kind::word) != nullptr || take(Token::Kind::name) != nullptr);
+      return (take_word("tran") || take_word("transaction")) &&
+             (take(Token::Kind::word) != nullptr || take(Token::Kind::name) != nullptr);
     }
     if (!take_word("commit") && !take_word("rollback")) return false;
     if (!take_word("tran") && !take_word("transaction")) take_word("work");
@@ -208,7 +218,8 @@ class Parser {
       if (take_word("repeatable")) return take_word("read");
       return take_word("snapshot") || take_word("serializable");
     }
-    if (take_word("statistics")) return (take_word("io") || take_word("time")) && (take_word("on") || take_word("off"));
+    if (take_word("statistics"))
+      return (take_word("io") || take_word("time")) && (take_word("on") || take_word("off"));
     const Token* option = take(Token::Kind::word);
     if (option == nullptr || !contains(options_of_one_value, option->text)) return false;
     while (take_sign(',')) {
@@ -216,12 +227,15 @@ class Parser {
       if (option == nullptr || !contains(options_of_one_value, option->text)) return false;
     }
     const Token* value = here();
-    if (value != nullptr && value->kind == Token::Kind::word && (value->text.starts_with('@') || is_statement(value->text))) return false;
+    if (value != nullptr && value->kind == Token::Kind::word &&
+        (value->text.starts_with('@') || is_statement(value->text)))
+      return false;
     return take(Token::Kind::word) != nullptr || take(Token::Kind::name) != nullptr || literal();
   }
 
   static bool is_statement(std::string_view word) noexcept {
-    return contains(std::array{"set", "select", "insert", "update", "delete", "exec", "execute", "use", "begin", "commit", "rollback"},
+    return contains(std::array{"set", "select", "insert", "update", "delete", "exec", "execute",
+                               "use", "begin", "commit", "rollback"},
                     word);
   }
 
@@ -230,7 +244,9 @@ class Parser {
     do {
       if (!value()) return false;
       if (take_word("as")) {
-        if (take(Token::Kind::word) == nullptr && take(Token::Kind::name) == nullptr && take(Token::Kind::string) == nullptr) return false;
+        if (take(Token::Kind::word) == nullptr && take(Token::Kind::name) == nullptr &&
+            take(Token::Kind::string) == nullptr)
+          return false;
       } else {
         take(Token::Kind::name);
       }
@@ -243,7 +259,8 @@ class Parser {
     if (token == nullptr) return false;
     if (token->kind != Token::Kind::word) return literal();
     if (token->text.starts_with("@@")) return ++at_ > 0;
-    if (token->text == "null" || token->text == "system_user" || token->text == "current_timestamp") return ++at_ > 0;
+    if (token->text == "null" || token->text == "system_user" || token->text == "current_timestamp")
+      return ++at_ > 0;
     if (!contains(functions_of_the_server, token->text)) return false;
     ++at_;
     if (!take_sign('(')) return false;
@@ -261,7 +278,8 @@ class Parser {
     if (!is_harmless_procedure(*name)) return false;
     if (here() == nullptr || here()->text == ";") return true;
     do {
-      if (here() != nullptr && here()->kind == Token::Kind::word && here()->text.starts_with('@') && !take_parameter(here()->text))
+      if (here() != nullptr && here()->kind == Token::Kind::word && here()->text.starts_with('@') &&
+          !take_parameter(here()->text))
         return false;
       if (!literal()) return false;
     } while (take_sign(','));
@@ -306,7 +324,8 @@ TextVerdict classify(std::string_view text, std::string_view schema) {
     verdict.kind = parser.declares() ? TextVerdict::Kind::declares : TextVerdict::Kind::settings;
   } else if (surely_reads(Parser(tokens, schema).behind_settings())) {
     verdict.kind = TextVerdict::Kind::reads;
-  } else if (tokens.size() > 2 && tokens[0].text == "insert" && tokens[1].text == "bulk" && tokens[1].kind == Token::Kind::word) {
+  } else if (tokens.size() > 2 && tokens[0].text == "insert" && tokens[1].text == "bulk" &&
+             tokens[1].kind == Token::Kind::word) {
     verdict.kind = TextVerdict::Kind::bulk_insert;
   }
   return verdict;
@@ -315,7 +334,8 @@ TextVerdict classify(std::string_view text, std::string_view schema) {
 bool is_harmless_procedure(std::string_view name, bool reads) {
   const auto is_named = [&](std::string_view one) { return names_procedure(name, "sys", one); };
   return std::any_of(procedures_of_the_server.begin(), procedures_of_the_server.end(), is_named) ||
-         (reads && std::any_of(procedures_of_the_catalogue.begin(), procedures_of_the_catalogue.end(), is_named));
+         (reads && std::any_of(procedures_of_the_catalogue.begin(),
+                               procedures_of_the_catalogue.end(), is_named));
 }
 
 // [a.b] is one part, and the server looks for a procedure of exactly that name.

@@ -30,7 +30,9 @@ Verdict refused(std::string message, std::string statement = {}) {
   return verdict;
 }
 
-std::string text_in(const tds::Parameter& parameter) { return parameter.is_wide() ? tds::utf8_of(parameter.data) : parameter.data; }
+std::string text_in(const tds::Parameter& parameter) {
+  return parameter.is_wide() ? tds::utf8_of(parameter.data) : parameter.data;
+}
 
 std::int64_t number_in(const tds::Parameter& parameter) {
   tds::ReturnValue value;
@@ -52,7 +54,8 @@ std::optional<std::string> text_that_is_plain(const tds::Parameter& parameter) {
 }
 
 // The parameter of this name, or else the one at this position.
-const tds::Parameter* parameter_of(const tds::Call& call, std::string_view name, std::size_t place) {
+const tds::Parameter* parameter_of(const tds::Call& call, std::string_view name,
+                                   std::size_t place) {
   for (const tds::Parameter& one : call.parameters) {
     if (tds::utf8_of(one.name) == name) return &one;
   }
@@ -62,9 +65,11 @@ const tds::Parameter* parameter_of(const tds::Call& call, std::string_view name,
 
 // The verdict on a call of set_term with these values.
 Verdict set_term(std::string scope, std::int64_t term, std::string statement) {
-  if (const char* problem = name_problem(scope)) return refused(std::string("TG005 the scope ") + problem, std::move(statement));
+  if (const char* problem = name_problem(scope))
+    return refused(std::string("TG005 the scope ") + problem, std::move(statement));
   if (term < 1 || term > Term::max_value)
-    return refused("TG005 the term is no number from 1 to 4611686018427387904 (2^62)", std::move(statement));
+    return refused("TG005 the term is no number from 1 to 4611686018427387904 (2^62)",
+                   std::move(statement));
   Verdict verdict;
   verdict.way = Way::answer;
   verdict.sets = ScopedTerm{std::move(scope), term};
@@ -80,7 +85,8 @@ bool is_harmless(std::uint16_t procedure) noexcept {
 
 }  // namespace
 
-Verdict MessageClassifier::verdict_of(const Message& message, std::uint32_t tds_version, bool takes_rows) {
+Verdict MessageClassifier::verdict_of(const Message& message, std::uint32_t tds_version,
+                                      bool takes_rows) {
   if (message.type == tds::packet::bulk) {
     Verdict verdict = refused("TG005 rows of a bulk load that no INSERT BULK has announced");
     if (takes_rows) verdict.way = Way::pass;
@@ -97,7 +103,9 @@ Verdict MessageClassifier::verdict_of(const Message& message, std::uint32_t tds_
     case tds::packet::sql_batch: return batch(body, complete);
     case tds::packet::rpc: return calls(body, complete, tds_version);
     case tds::packet::transaction: return transaction(body, complete);
-    default: return refused("TG005 a message of type " + std::to_string(message.type) + " has no place after the login");
+    default:
+      return refused("TG005 a message of type " + std::to_string(message.type) +
+                     " has no place after the login");
   }
 }
 
@@ -108,7 +116,8 @@ Verdict MessageClassifier::batch(std::string_view body, bool complete) const {
   const std::string text = tds::utf8_of(body.substr(0, body.size() - body.size() % 2));
   verdict.statement = text.substr(0, statement_max);
   TextVerdict found = classify(text, options_.schema);
-  if (found.kind == TextVerdict::Kind::forbidden) return refused(std::move(found.problem), std::move(verdict.statement));
+  if (found.kind == TextVerdict::Kind::forbidden)
+    return refused(std::move(found.problem), std::move(verdict.statement));
   if (found.kind == TextVerdict::Kind::bulk_insert) verdict.does = Does::announces_bulk;
   if (found.kind == TextVerdict::Kind::declares) verdict.does = Does::declares;
   // The rest of the message is not known yet.
@@ -121,14 +130,16 @@ Verdict MessageClassifier::batch(std::string_view body, bool complete) const {
       if (reads_pass()) verdict.way = Way::pass;
       break;
     case TextVerdict::Kind::set_term:
-      if (!found.problem.empty()) return refused(std::move(found.problem), std::move(verdict.statement));
+      if (!found.problem.empty())
+        return refused(std::move(found.problem), std::move(verdict.statement));
       return set_term(std::move(found.scope), found.term, std::move(verdict.statement));
     default: break;
   }
   return verdict;
 }
 
-Verdict MessageClassifier::calls(std::string_view body, bool complete, std::uint32_t tds_version) const {
+Verdict MessageClassifier::calls(std::string_view body, bool complete,
+                                 std::uint32_t tds_version) const {
   Verdict verdict;
   const tds::Calls calls = tds::decode_rpc(body, tds_version);
   if (!calls.whole || !complete || calls.all.empty()) return verdict;
@@ -137,21 +148,27 @@ Verdict MessageClassifier::calls(std::string_view body, bool complete, std::uint
   for (const tds::Call& call : calls.all) {
     const std::string name = tds::utf8_of(call.name);
     if (verdict.statement.empty())
-      verdict.statement = "EXEC " + (call.id == tds::procedure::none ? name : "procedure " + std::to_string(call.id));
+      verdict.statement =
+          "EXEC " +
+          (call.id == tds::procedure::none ? name : "procedure " + std::to_string(call.id));
     if (call.id != tds::procedure::none) {
       harmless = harmless && (is_harmless(call.id) || call_reads(call));
-      if (alone && (call.id == tds::procedure::prepare || call.id == tds::procedure::prepare_execute)) verdict.does = Does::prepares_read;
+      if (alone &&
+          (call.id == tds::procedure::prepare || call.id == tds::procedure::prepare_execute))
+        verdict.does = Does::prepares_read;
     } else if (alone && names_procedure(name, options_.schema, "set_term")) {
       const tds::Parameter* scope = parameter_of(call, "@scope", 0);
       const tds::Parameter* term = parameter_of(call, "@term", 1);
-      return set_term(scope == nullptr ? "" : text_in(*scope), term == nullptr ? 0 : number_in(*term), std::move(verdict.statement));
+      return set_term(scope == nullptr ? "" : text_in(*scope),
+                      term == nullptr ? 0 : number_in(*term), std::move(verdict.statement));
     } else if (resets_session(name)) {
       verdict.does = Does::resets;
     } else if (names_procedure(name, "sys", "sp_set_session_context")) {
       const tds::Parameter* key = parameter_of(call, "@key", 0);
       const std::string text = key == nullptr ? "" : text_in(*key);
       // Ignores case: a key that is taken for ours by mistake only costs a call.
-      if (verdict.does != Does::resets && lower(text).find("termgate.") != std::string::npos) verdict.does = Does::declares;
+      if (verdict.does != Does::resets && lower(text).find("termgate.") != std::string::npos)
+        verdict.does = Does::declares;
     } else {
       harmless = harmless && (is_harmless_procedure(name, reads_pass()) || call_reads(call));
     }
@@ -190,13 +207,16 @@ bool MessageClassifier::call_reads(const tds::Call& call) const {
   if (place >= call.parameters.size()) return false;
   for (std::size_t i = 0; i < call.parameters.size(); ++i) {
     const std::string name = tds::utf8_of(call.parameters[i].name);
-    if (std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) return false;
+    if (std::any_of(name.begin(), name.end(),
+                    [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
+      return false;
     const bool of_text = text::same(name, "@stmt") || text::same(name, "@statement");
     if (i == place ? !of_text && !name.empty() : of_text) return false;
   }
   const std::size_t declared_at = call.id == tds::procedure::cursor_open ? 5 : 1;
   for (std::size_t i = 0; i < call.parameters.size(); ++i) {
-    if (i != declared_at && text::same(tds::utf8_of(call.parameters[i].name), "@params")) return false;
+    if (i != declared_at && text::same(tds::utf8_of(call.parameters[i].name), "@params"))
+      return false;
   }
   if (declared_at < call.parameters.size()) {
     const auto declared = text_that_is_plain(call.parameters[declared_at]);
@@ -219,7 +239,8 @@ Verdict MessageClassifier::transaction(std::string_view body, bool complete) con
     default: break;
   }
   return refused(
-      "TG005 a distributed transaction can be committed after its session has ended, and its gate with it: it is refused in a fenced "
+      "TG005 a distributed transaction can be committed after its session has ended, and its gate "
+      "with it: it is refused in a fenced "
       "session");
 }
 

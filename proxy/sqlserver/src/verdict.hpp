@@ -65,7 +65,8 @@ struct Verdict {
 
 class MessageClassifier {
  public:
-  MessageClassifier(const Options& options, const Claims& claims) : options_(options), claims_(claims) {}
+  MessageClassifier(const Options& options, const Claims& claims)
+      : options_(options), claims_(claims) {}
 
   // `takes_rows`: an INSERT BULK has announced rows, and they may pass.
   Verdict verdict_of(const Message& message, std::uint32_t tds_version, bool takes_rows);
@@ -82,7 +83,9 @@ class MessageClassifier {
   Verdict calls(std::string_view body, bool complete, std::uint32_t tds_version) const;
   Verdict transaction(std::string_view body, bool complete) const;
   bool call_reads(const tds::Call& call) const;
-  bool reads_pass() const noexcept { return claims_.admission().without_term == conversation::WithoutTerm::read_only; }
+  bool reads_pass() const noexcept {
+    return claims_.admission().without_term == conversation::WithoutTerm::read_only;
+  }
 
   const Options& options_;
   const Claims& claims_;

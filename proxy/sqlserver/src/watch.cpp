@@ -22,58 +22,76 @@ constexpr std::size_t parentheses_max = 4000;
 // for letters that it takes for none.
 constexpr char some_letters = '\x01', other_letter = '\x02';
 
-constexpr const char* release_problem = "TG005 sp_releaseapplock is refused in a fenced session: it could give the gate away";
+constexpr const char* release_problem =
+    "TG005 sp_releaseapplock is refused in a fenced session: it could give the gate away";
 constexpr const char* reset_problem =
-    "TG005 sp_reset_connection is refused inside a text: it would give the gate away. A driver calls it by RPC, alone";
+    "TG005 sp_reset_connection is refused inside a text: it would give the gate away. A driver "
+    "calls it by RPC, alone";
 constexpr const char* reset_beside_problem =
-    "TG005 sp_reset_connection is refused beside other calls: it would give the gate away in their midst";
+    "TG005 sp_reset_connection is refused beside other calls: it would give the gate away in their "
+    "midst";
 constexpr const char* bound_problem =
-    "TG005 a bound session's transaction can be committed after this session has ended, and its gate with it: it is refused in a fenced "
+    "TG005 a bound session's transaction can be committed after this session has ended, and its "
+    "gate with it: it is refused in a fenced "
     "session";
 constexpr const char* distributed_problem =
-    "TG005 a distributed transaction can be committed after its session has ended, and its gate with it: it is refused in a fenced session";
+    "TG005 a distributed transaction can be committed after its session has ended, and its gate "
+    "with it: it is refused in a fenced session";
 constexpr const char* linked_problem =
-    "TG005 a linked server (a name of four parts, OPENQUERY, OPENROWSET, OPENDATASOURCE, EXEC … AT) is refused in a fenced session: it "
+    "TG005 a linked server (a name of four parts, OPENQUERY, OPENROWSET, OPENDATASOURCE, EXEC … "
+    "AT) is refused in a fenced session: it "
     "makes a transaction distributed, which can be committed after its session has ended";
 constexpr const char* unreadable_problem =
-    "TG005 this proxy cannot read all of this request, and so cannot tell whether it gives the gate away: send texts as nvarchar, and "
+    "TG005 this proxy cannot read all of this request, and so cannot tell whether it gives the "
+    "gate away: send texts as nvarchar, and "
     "parameters of the server's own types";
-constexpr const char* nested_problem = "TG005 this text has too many parentheses within each other to be read";
+constexpr const char* nested_problem =
+    "TG005 this text has too many parentheses within each other to be read";
 
-constexpr std::array<std::pair<std::string_view, const char*>, 5> refused_names{{{"sp_reset_connection", reset_problem},
-                                                                                 {"sp_releaseapplock", release_problem},
-                                                                                 {"xp_userlock", release_problem},
-                                                                                 {"sp_bindsession", bound_problem},
-                                                                                 {"sp_getbindtoken", bound_problem}}};
+constexpr std::array<std::pair<std::string_view, const char*>, 5> refused_names{
+    {{"sp_reset_connection", reset_problem},
+     {"sp_releaseapplock", release_problem},
+     {"xp_userlock", release_problem},
+     {"sp_bindsession", bound_problem},
+     {"sp_getbindtoken", bound_problem}}};
 constexpr std::array table_words{"from", "join", "apply"};
-constexpr std::array object_words{"insert", "update", "delete", "merge", "into", "using", "exec", "execute"};
+constexpr std::array object_words{"insert", "update", "delete", "merge",
+                                  "into",   "using",  "exec",   "execute"};
 // Words that end a list of tables.
-constexpr std::array ending_words{"select", "where",     "having",  "group",  "order", "set",    "values", "output", "union",
-                                  "except", "intersect", "declare", "return", "print", "create", "alter",  "drop",   "while"};
-constexpr std::array other_keywords{"top",        "percent", "synonym", "begin", "distributed", "openquery",
-                                    "openrowset", "at",      "for",     "bulk",  "on",          "opendatasource"};
+constexpr std::array ending_words{"select", "where",  "having", "group",  "order",     "set",
+                                  "values", "output", "union",  "except", "intersect", "declare",
+                                  "return", "print",  "create", "alter",  "drop",      "while"};
+constexpr std::array other_keywords{"top",         "percent",   "synonym",    "begin",
+                                    "distributed", "openquery", "openrowset", "at",
+                                    "for",         "bulk",      "on",         "opendatasource"};
 
-bool is_in(std::uint32_t c, std::uint32_t first, std::uint32_t last) noexcept { return c >= first && c <= last; }
+bool is_in(std::uint32_t c, std::uint32_t first, std::uint32_t last) noexcept {
+  return c >= first && c <= last;
+}
 
 bool is_blank(std::uint32_t c) noexcept {
-  return c <= ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || is_in(c, 0x2000, 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
-         c == 0x205F || c == 0x3000;
+  return c <= ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || is_in(c, 0x2000, 0x200A) ||
+         c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 // Characters that a comparison ignores.
 bool is_nothing(std::uint32_t c) noexcept {
-  return c == 0xAD || is_in(c, 0x0300, 0x036F) || is_in(c, 0x200B, 0x200F) || is_in(c, 0x202A, 0x202E) || is_in(c, 0x2060, 0x2064) ||
-         is_in(c, 0xFE00, 0xFE0F) || c == 0xFEFF;
+  return c == 0xAD || is_in(c, 0x0300, 0x036F) || is_in(c, 0x200B, 0x200F) ||
+         is_in(c, 0x202A, 0x202E) || is_in(c, 0x2060, 0x2064) || is_in(c, 0xFE00, 0xFE0F) ||
+         c == 0xFEFF;
 }
 // Letters that a collation may compare as equal to one or more of a to z: with accents, in circles,
 // ligatures.
 bool is_like_latin(std::uint32_t c) noexcept {
-  return is_in(c, 0xA1, 0x24F) || is_in(c, 0x1D00, 0x1EFF) || is_in(c, 0x2070, 0x218F) || is_in(c, 0x2460, 0x24FF) ||
-         is_in(c, 0xFB00, 0xFB06) || c == 0xD835 || is_in(c, 0xDC00, 0xDFFF);
+  return is_in(c, 0xA1, 0x24F) || is_in(c, 0x1D00, 0x1EFF) || is_in(c, 0x2070, 0x218F) ||
+         is_in(c, 0x2460, 0x24FF) || is_in(c, 0xFB00, 0xFB06) || c == 0xD835 ||
+         is_in(c, 0xDC00, 0xDFFF);
 }
 // Full-width forms of ASCII characters.
 bool is_full_width(std::uint32_t c) noexcept { return is_in(c, 0xFF01, 0xFF5E); }
 bool is_ascii(std::uint32_t c) noexcept { return c < 0x80; }
-bool is_ascii_word(std::uint32_t c) noexcept { return is_ascii(c) && in_word(static_cast<char>(c)); }
+bool is_ascii_word(std::uint32_t c) noexcept {
+  return is_ascii(c) && in_word(static_cast<char>(c));
+}
 
 // Whether a name may compare as equal to the target. `reached`: bit n is set if its letters so far
 // may match the first n of the target.
@@ -102,13 +120,16 @@ bool may_be(std::string_view name, std::string_view target) noexcept {
 }
 
 bool runs_texts(std::string_view name) noexcept {
-  return name == "sp_executesql" || name == "sp_execute" || name.starts_with("sp_prep") || name.starts_with("sp_cursor");
+  return name == "sp_executesql" || name == "sp_execute" || name.starts_with("sp_prep") ||
+         name.starts_with("sp_cursor");
 }
 
-bool is_wide(std::uint8_t of) noexcept { return of == tds::type::nvarchar || of == tds::type::nchar || of == tds::type::ntext; }
+bool is_wide(std::uint8_t of) noexcept {
+  return of == tds::type::nvarchar || of == tds::type::nchar || of == tds::type::ntext;
+}
 bool is_narrow(std::uint8_t of) noexcept {
-  return of == tds::type::varchar || of == tds::type::character || of == tds::type::text || of == tds::type::varchar_old ||
-         of == tds::type::char_old;
+  return of == tds::type::varchar || of == tds::type::character || of == tds::type::text ||
+         of == tds::type::varchar_old || of == tds::type::char_old;
 }
 
 }  // namespace
@@ -384,7 +405,8 @@ void Watch::named() {
 }
 
 void Watch::name(Kind kind) {
-  if (rowset_ != 0 && (rowset_ == 1 || kind != Kind::word || name_ != "bulk")) linked_ = linked_problem;
+  if (rowset_ != 0 && (rowset_ == 1 || kind != Kind::word || name_ != "bulk"))
+    linked_ = linked_problem;
   rowset_ = 0;
   const bool goes_on = chain_ && last_.is(".");
   if (!goes_on) {
@@ -395,7 +417,8 @@ void Watch::name(Kind kind) {
   }
   ends_in_nodes_ = name_ == "nodes";
   // A text may begin with the name of a procedure, without EXEC.
-  if (!begun_ && !name_.starts_with('@') && (kind == Kind::name || !is_reserved(name_))) dynamic_ = true;
+  if (!begun_ && !name_.starts_with('@') && (kind == Kind::name || !is_reserved(name_)))
+    dynamic_ = true;
   begun_ = true;
   last_ = {kind, name_};
   if (kind == Kind::word && !goes_on) keyword();
@@ -439,7 +462,9 @@ void Watch::sign(char c) {
   if (c == '(') {
     char within = 'e';
     if (last_.is("exec") || last_.is("execute")) within = 'x';
-    else if (clause() == 'f' && (last_.is("from") || last_.is("join") || last_.is("apply") || last_.is(",") || last_.is("("))) within = 'f';
+    else if (clause() == 'f' && (last_.is("from") || last_.is("join") || last_.is("apply") ||
+                                 last_.is(",") || last_.is("(")))
+      within = 'f';
     if (clauses_.size() >= parentheses_max) named_ = nested_problem;
     else clauses_ += within;
   } else if (c == ')' && clauses_.size() > 1) {
@@ -463,8 +488,10 @@ void Watch::chain_ends() {
 // parts, too.
 bool Watch::object_may_stand() const noexcept {
   const Last& before = before_chain_;
-  if (before.kind == Kind::none || clauses_.back() == 'o' || (synonym_ && before.is("for"))) return true;
-  return clauses_.back() == 'f' && (before.is("from") || before.is("join") || before.is("apply") || before.is(",") || before.is("("));
+  if (before.kind == Kind::none || clauses_.back() == 'o' || (synonym_ && before.is("for")))
+    return true;
+  return clauses_.back() == 'f' && (before.is("from") || before.is("join") || before.is("apply") ||
+                                    before.is(",") || before.is("("));
 }
 
 char& Watch::clause() { return clauses_.back(); }
@@ -500,7 +527,8 @@ TextPlaces places_of_text(std::uint16_t id, std::string_view name) {
       {"sp_cursorprepexec", tds::procedure::cursor_prepare_execute},
       {"sp_execute", tds::procedure::execute},
   }};
-  std::string last = lower(name.substr(name.rfind('.') == std::string_view::npos ? 0 : name.rfind('.') + 1));
+  std::string last =
+      lower(name.substr(name.rfind('.') == std::string_view::npos ? 0 : name.rfind('.') + 1));
   last.erase(std::min(last.find(';'), last.size()));
   std::erase_if(last, [](char c) { return c == '[' || c == ']' || c == '"' || c == ' '; });
   for (const auto& [procedure, number] : by_name) {
@@ -563,8 +591,11 @@ void Judge::parameter(std::string_view name, std::uint8_t, const tds::TypeInfo& 
   const bool wide = is_wide(type.type), narrow = is_narrow(type.type);
   letters_ = wide ? Watch::Letters::wide : Watch::Letters::narrow;
   const std::string called = tds::utf8_of(name);
-  const bool strange = std::any_of(called.begin(), called.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
-  const bool is_text = at == text_at_ || (text_at_ >= 0 && (strange || text::same(called, "@stmt") || text::same(called, "@statement")));
+  const bool strange = std::any_of(called.begin(), called.end(),
+                                   [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  const bool is_text =
+      at == text_at_ || (text_at_ >= 0 && (strange || text::same(called, "@stmt") ||
+                                           text::same(called, "@statement")));
   if (is_text && !wide && !narrow && at == text_at_) {
     // The server accepts no text of another type. It reports that itself if this is a handle that
     // has come too early.
@@ -573,9 +604,11 @@ void Judge::parameter(std::string_view name, std::uint8_t, const tds::TypeInfo& 
     return;
   }
   // A parameter at the text's position but with another name: the text is still to come.
-  reads_text_ = is_text && (called.empty() || at != text_at_ || text::same(called, "@stmt") || text::same(called, "@statement"));
+  reads_text_ = is_text && (called.empty() || at != text_at_ || text::same(called, "@stmt") ||
+                            text::same(called, "@statement"));
   if ((is_text || at == declared_at_) && (wide || narrow)) as_ = As::text;
-  else if ((wide || narrow || type.form == tds::ValueForm::variant || type.type == tds::type::xml) &&
+  else if ((wide || narrow || type.form == tds::ValueForm::variant ||
+            type.type == tds::type::xml) &&
            (watch_.runs() || (text_at_ >= 0 && !text_read_)))
     as_ = As::value;
 }

@@ -29,7 +29,9 @@ class Watch {
   // From here on values may be texts that are run.
   void runs_values() noexcept { dynamic_ = true; }
   bool runs() const noexcept { return dynamic_; }
-  bool prepares() const noexcept { return prepares_; }  // prepares a text, which a later call runs by its handle
+  bool prepares() const noexcept {
+    return prepares_;
+  }  // prepares a text, which a later call runs by its handle
   // Begins another call: its values do not matter for the text of the one before.
   void begin();
 
@@ -37,12 +39,23 @@ class Watch {
   const char* problem() const noexcept;
 
  private:
-  enum class In : std::uint8_t { plain, word, number, string, quoted, bracket, line_comment, comment };
+  enum class In : std::uint8_t {
+    plain,
+    word,
+    number,
+    string,
+    quoted,
+    bracket,
+    line_comment,
+    comment
+  };
   enum class Kind : std::uint8_t { none, word, name, string, number, sign, executed };
   struct Last {
     Kind kind = Kind::none;
     std::string text;  // a word in lower case, or a sign
-    bool is(std::string_view word) const noexcept { return (kind == Kind::word || kind == Kind::sign) && text == word; }
+    bool is(std::string_view word) const noexcept {
+      return (kind == Kind::word || kind == Kind::sign) && text == word;
+    }
   };
 
   void unit(std::uint32_t c);
@@ -104,7 +117,8 @@ class Judge final : private tds::CallSink {
 
  private:
   void call(std::uint16_t id, std::string_view name, std::uint16_t options) override;
-  void parameter(std::string_view name, std::uint8_t status, const tds::TypeInfo& type, bool null) override;
+  void parameter(std::string_view name, std::uint8_t status, const tds::TypeInfo& type,
+                 bool null) override;
   void data(std::string_view bytes) override;
   void parameter_ends() override;
 
@@ -116,7 +130,8 @@ class Judge final : private tds::CallSink {
   std::size_t calls_ = 0, parameter_ = 0;
   int text_at_ = -1, declared_at_ = -1;
   bool resets_ = false;
-  bool reads_text_ = false, text_read_ = false;  // this parameter is the call's text; that text has come
+  bool reads_text_ = false,
+       text_read_ = false;  // this parameter is the call's text; that text has come
   // For the rest of the session: a prepared statement may run the values that it is given.
   bool prepared_runs_ = false;
   As as_ = As::nothing;

@@ -8,9 +8,11 @@
 namespace termgate::statements {
 
 std::shared_ptr<const Classified> Cache::classify(std::string_view sql, const Settings& settings) {
-  if (sql.size() > limits_.text_bytes_max) return std::make_shared<const Classified>(statements::classify(sql, settings));
+  if (sql.size() > limits_.text_bytes_max)
+    return std::make_shared<const Classified>(statements::classify(sql, settings));
   key_.assign(sql);
-  key_ += static_cast<char>(static_cast<int>(settings.standard_conforming_strings) << 2 | (settings.own_names_first ? 2 : 0) |
+  key_ += static_cast<char>(static_cast<int>(settings.standard_conforming_strings) << 2 |
+                            (settings.own_names_first ? 2 : 0) |
                             (settings.ascii_safe_encoding ? 1 : 0));
   if (const auto found = by_text_.find(key_); found != by_text_.end()) {
     ++hits_;
@@ -20,7 +22,9 @@ std::shared_ptr<const Classified> Cache::classify(std::string_view sql, const Se
   auto classified = std::make_shared<const Classified>(statements::classify(sql, settings));
   // A text that its tokens alone decide is classified faster than it is looked up.
   if (limits_.entries_max == 0 || classified->by_tokens) return classified;
-  while (!recent_.empty() && (recent_.size() >= limits_.entries_max || bytes_ + key_.size() > limits_.bytes_max)) forget_oldest();
+  while (!recent_.empty() &&
+         (recent_.size() >= limits_.entries_max || bytes_ + key_.size() > limits_.bytes_max))
+    forget_oldest();
   if (key_.size() > limits_.bytes_max) return classified;
   recent_.push_front({key_, classified});
   by_text_.emplace(recent_.front().key, recent_.begin());

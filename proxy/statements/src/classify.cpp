@@ -34,7 +34,8 @@ std::string undoubled(std::string_view text, char quote) {
 
 // A statement of which nothing is known: it may do anything.
 void unknown(Statement& statement) noexcept {
-  statement.might_end_transaction = statement.read_only_hole = statement.sets_read_only = statement.changes_lexing = true;
+  statement.might_end_transaction = statement.read_only_hole = statement.sets_read_only =
+      statement.changes_lexing = true;
   statement.calls_functions = statement.calls_unknown = statement.declares = true;
 }
 
@@ -50,15 +51,21 @@ class Tape {
   bool at_end() const noexcept { return at_ >= tokens_.size(); }
   std::size_t left() const noexcept { return tokens_.size() - at_; }
   Tokens rest() const noexcept { return tokens_.subspan(std::min(at_, tokens_.size())); }
-  Word word(std::size_t ahead = 0) const noexcept { return at_ + ahead < tokens_.size() ? tokens_[at_ + ahead].word : Word::other; }
+  Word word(std::size_t ahead = 0) const noexcept {
+    return at_ + ahead < tokens_.size() ? tokens_[at_ + ahead].word : Word::other;
+  }
   bool symbol(char character, std::size_t ahead = 0) const noexcept {
-    return at_ + ahead < tokens_.size() && tokens_[at_ + ahead].type == TokenType::symbol && sql_[tokens_[at_ + ahead].offset] == character;
+    return at_ + ahead < tokens_.size() && tokens_[at_ + ahead].type == TokenType::symbol &&
+           sql_[tokens_[at_ + ahead].offset] == character;
   }
   bool operation(std::string_view text, std::size_t ahead = 0) const noexcept {
-    return at_ + ahead < tokens_.size() && tokens_[at_ + ahead].type == TokenType::operation && text_of(sql_, tokens_[at_ + ahead]) == text;
+    return at_ + ahead < tokens_.size() && tokens_[at_ + ahead].type == TokenType::operation &&
+           text_of(sql_, tokens_[at_ + ahead]) == text;
   }
   const Token* peek() const noexcept { return at_end() ? nullptr : &tokens_[at_]; }
-  std::string_view text() const noexcept { return at_end() ? std::string_view() : text_of(sql_, tokens_[at_]); }
+  std::string_view text() const noexcept {
+    return at_end() ? std::string_view() : text_of(sql_, tokens_[at_]);
+  }
   void skip(std::size_t count = 1) noexcept { at_ = std::min(tokens_.size(), at_ + count); }
 
   bool take(Word wanted) noexcept {
@@ -132,8 +139,8 @@ class Tape {
   bool is_string() const noexcept {
     if (at_end()) return false;
     const TokenType type = tokens_[at_].type;
-    return type == TokenType::string || type == TokenType::escape_string || type == TokenType::unicode_string ||
-           type == TokenType::dollar_string;
+    return type == TokenType::string || type == TokenType::escape_string ||
+           type == TokenType::unicode_string || type == TokenType::dollar_string;
   }
 
   // Skips a parenthesis with its content.
@@ -156,7 +163,8 @@ class Tape {
 
 class Classifier {
  public:
-  Classifier(std::string_view sql, const Settings& settings) noexcept : sql_(sql), settings_(settings) {}
+  Classifier(std::string_view sql, const Settings& settings) noexcept
+      : sql_(sql), settings_(settings) {}
 
   // `statement` has offset and length already. `plain` becomes false if the result holds only for a
   // text that the grammar accepts.
@@ -201,12 +209,16 @@ class Classifier {
       case Word::security:
       case Word::import:
       case Word::reassign:
-      case Word::refresh: statement.calls_unknown = head == Word::refresh; return simple(statement, Kind::write);
+      case Word::refresh:
+        statement.calls_unknown = head == Word::refresh;
+        return simple(statement, Kind::write);
       case Word::analyze:
       case Word::analyse:
       case Word::checkpoint:
       case Word::load: statement.read_only_hole = true; return simple(statement, Kind::write);
-      case Word::vacuum: statement.read_only_hole = true; return simple(statement, Kind::must_run_alone);
+      case Word::vacuum:
+        statement.read_only_hole = true;
+        return simple(statement, Kind::must_run_alone);
       case Word::begin:
       case Word::start: return begin(tape, statement);
       case Word::commit:
@@ -218,7 +230,9 @@ class Classifier {
         tape.skip();
         if (tape.left() > 1) tape.take(Word::savepoint);
         return named(tape, statement, Kind::release);
-      case Word::prepare: plain = plain && tape.word(1) == Word::transaction; return prepare(tape, tokens, statement, plain);
+      case Word::prepare:
+        plain = plain && tape.word(1) == Word::transaction;
+        return prepare(tape, tokens, statement, plain);
       case Word::execute: plain = false; return execute(tape, tokens, statement);
       case Word::deallocate: return deallocate(tape, statement);
       case Word::set: return set(tape, statement);
@@ -239,8 +253,10 @@ class Classifier {
       case Word::call:
       case Word::do_:
         functions(tokens, statement);
-        statement.calls_functions = statement.calls_unknown = statement.might_end_transaction = statement.declares = true;
-        statement.holds_transaction_words = head == Word::call || ends_transactions(text_of_all(tokens)) || !is_plain_do(tokens);
+        statement.calls_functions = statement.calls_unknown = statement.might_end_transaction =
+            statement.declares = true;
+        statement.holds_transaction_words =
+            head == Word::call || ends_transactions(text_of_all(tokens)) || !is_plain_do(tokens);
         return simple(statement, head == Word::call ? Kind::call : Kind::do_block);
       case Word::explain: plain = false; return explain(tape, tokens, statement, plain);
       case Word::lock: return lock(tape, tokens, statement);
@@ -274,8 +290,8 @@ class Classifier {
       case Word::alter: return alter(tape, tokens, statement);
       case Word::drop:
         tape.skip();
-        if (tape.word() == Word::database || tape.word() == Word::tablespace || tape.word() == Word::subscription ||
-            tape.take({Word::index, Word::concurrently})) {
+        if (tape.word() == Word::database || tape.word() == Word::tablespace ||
+            tape.word() == Word::subscription || tape.take({Word::index, Word::concurrently})) {
           return simple(statement, Kind::must_run_alone);
         }
         return simple(statement, Kind::write);
@@ -315,15 +331,18 @@ class Classifier {
       const Word after = i + 1 < tokens.size() ? tokens[i + 1].word : Word::other;
       const bool symbol_before = i > 0 && tokens[i - 1].type == TokenType::symbol;
       // After `.` and AS any word is a name; after SELECT and `,` no statement can begin.
-      const bool surely_name = before == Word::as || (symbol_before && sql_[tokens[i - 1].offset] == '.');
-      const bool no_statement = surely_name || before == Word::select || (symbol_before && sql_[tokens[i - 1].offset] == ',');
+      const bool surely_name =
+          before == Word::as || (symbol_before && sql_[tokens[i - 1].offset] == '.');
+      const bool no_statement = surely_name || before == Word::select ||
+                                (symbol_before && sql_[tokens[i - 1].offset] == ',');
       switch (tokens[i].word) {
         case Word::into:
           facts.plain = false;
           facts.writes = facts.writes || !surely_name;
           break;
         case Word::for_:
-          if (after == Word::update || after == Word::no || after == Word::share || after == Word::key) {
+          if (after == Word::update || after == Word::no || after == Word::share ||
+              after == Word::key) {
             facts.plain = false;
             facts.writes = facts.writes || !surely_name;
           }
@@ -353,28 +372,32 @@ class Classifier {
   // own.
   void functions(Tokens tokens, Statement& statement) const {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      if (tokens[i].type == TokenType::operation && !(settings_.own_names_first && is_everyday_operator(text_of(sql_, tokens[i]))))
+      if (tokens[i].type == TokenType::operation &&
+          !(settings_.own_names_first && is_everyday_operator(text_of(sql_, tokens[i]))))
         statement.calls_functions = statement.calls_unknown = true;
-      if (i >= 2 && tokens[i].type != TokenType::symbol && is_colon(tokens[i - 1]) && is_colon(tokens[i - 2]) &&
-          !is_everyday_type(tokens.subspan(i))) {
+      if (i >= 2 && tokens[i].type != TokenType::symbol && is_colon(tokens[i - 1]) &&
+          is_colon(tokens[i - 2]) && !is_everyday_type(tokens.subspan(i))) {
         statement.calls_functions = statement.calls_unknown = true;
       }
-      if (i > 0 && tokens[i].type >= TokenType::string && tokens[i].type <= TokenType::dollar_string && names_unknown_type(tokens.first(i)))
+      if (i > 0 && tokens[i].type >= TokenType::string &&
+          tokens[i].type <= TokenType::dollar_string && names_unknown_type(tokens.first(i)))
         statement.calls_functions = statement.calls_unknown = true;
       // (4712).lo_create calls lo_create(4712): a name after a dot may be a function's as well as a
       // column's.
       if (i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' &&
           (tokens[i].type == TokenType::word || tokens[i].type == TokenType::quoted_name)) {
         const std::string_view written = text_of(sql_, tokens[i]);
-        if (is_read_only_hole(tokens[i].type == TokenType::word ? text::lower(written)
-                                                                : undoubled(written.substr(1, written.size() - 2), '"')))
+        if (is_read_only_hole(tokens[i].type == TokenType::word
+                                  ? text::lower(written)
+                                  : undoubled(written.substr(1, written.size() - 2), '"')))
           statement.calls_functions = statement.read_only_hole = true;
       }
       if (i + 1 == tokens.size()) break;
       const Token& next = tokens[i + 1];
       if (next.type != TokenType::symbol || sql_[next.offset] != '(') continue;
       const Token& token = tokens[i];
-      if (token.type != TokenType::word && token.type != TokenType::quoted_name && token.type != TokenType::unicode_name) {
+      if (token.type != TokenType::word && token.type != TokenType::quoted_name &&
+          token.type != TokenType::unicode_name) {
         // U&"…" UESCAPE '…' (
         if (token.type == TokenType::string && i > 0 && tokens[i - 1].type == TokenType::word &&
             text::lower(text_of(sql_, tokens[i - 1])) == "uescape")
@@ -382,18 +405,26 @@ class Classifier {
         continue;
       }
       const std::string_view written = text_of(sql_, token);
-      if (token.type == TokenType::unicode_name || (token.type == TokenType::word && text::has_high(written))) {
+      if (token.type == TokenType::unicode_name ||
+          (token.type == TokenType::word && text::has_high(written))) {
         // It may spell any name: by escapes, or because a single-byte locale folds a letter into
         // ASCII.
         statement.calls_functions = statement.read_only_hole = true;
         continue;
       }
-      const std::string name = token.type == TokenType::word ? text::lower(written) : undoubled(written.substr(1, written.size() - 2), '"');
-      if (token.type == TokenType::word && name == "cast" && !casts_to_everyday_type(tokens.subspan(i + 1)))
+      const std::string name = token.type == TokenType::word
+                                   ? text::lower(written)
+                                   : undoubled(written.substr(1, written.size() - 2), '"');
+      if (token.type == TokenType::word && name == "cast" &&
+          !casts_to_everyday_type(tokens.subspan(i + 1)))
         statement.calls_functions = statement.calls_unknown = true;
-      const bool qualified = i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.';
-      const bool own = !qualified || (i > 1 && Tape(sql_, tokens.subspan(i - 2)).name() == "pg_catalog");
-      if (token.type == TokenType::word && !qualified && (is_never_a_name(name) || is_grammar_here(tokens, i, name))) continue;
+      const bool qualified =
+          i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.';
+      const bool own =
+          !qualified || (i > 1 && Tape(sql_, tokens.subspan(i - 2)).name() == "pg_catalog");
+      if (token.type == TokenType::word && !qualified &&
+          (is_never_a_name(name) || is_grammar_here(tokens, i, name)))
+        continue;
       statement.calls_functions = true;
       if (name == "set_config") {
         if (set_config(Tape(sql_, tokens.subspan(i + 1)), statement) && own) {
@@ -401,12 +432,15 @@ class Classifier {
           continue;
         }
       }
-      const bool of_layer1 = i >= 2 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' &&
+      const bool of_layer1 = i >= 2 && tokens[i - 1].type == TokenType::symbol &&
+                             sql_[tokens[i - 1].offset] == '.' &&
                              Tape(sql_, tokens.subspan(i - 2)).name() == settings_.schema;
-      if (!(of_layer1 && is_termgate_read(name)) && !(own && settings_.own_names_first && is_everyday(name)))
+      if (!(of_layer1 && is_termgate_read(name)) &&
+          !(own && settings_.own_names_first && is_everyday(name)))
         statement.calls_unknown = true;
       if (is_read_only_hole(name)) statement.read_only_hole = true;
-      if (is_termgate_write(name) && i >= 2 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.') {
+      if (is_termgate_write(name) && i >= 2 && tokens[i - 1].type == TokenType::symbol &&
+          sql_[tokens[i - 1].offset] == '.') {
         const auto schema = Tape(sql_, tokens.subspan(i - 2)).name();
         if (schema == settings_.schema) statement.calls_termgate = true;
       }
@@ -432,7 +466,9 @@ class Classifier {
     statement.changes_lexing = calls.changes_lexing;
   }
 
-  bool is_colon(const Token& token) const noexcept { return token.type == TokenType::symbol && sql_[token.offset] == ':'; }
+  bool is_colon(const Token& token) const noexcept {
+    return token.type == TokenType::symbol && sql_[token.offset] == ':';
+  }
 
   // Whether the tokens are the name of a common built-in type: one word, perhaps after
   // `pg_catalog.`.
@@ -445,7 +481,8 @@ class Classifier {
 
   // search_path may find a type in another schema first, so only words of the grammar are certain.
   bool is_everyday_word(std::string_view word) const noexcept {
-    return statements::is_everyday_type(word) && (settings_.own_names_first || is_never_a_name(word));
+    return statements::is_everyday_type(word) &&
+           (settings_.own_names_first || is_never_a_name(word));
   }
 
   // Whether the tokens end in a type name right before a string: app.dom 'x' is a constant of that
@@ -454,10 +491,12 @@ class Classifier {
     const Token& last = tokens.back();
     if (last.type == TokenType::quoted_name || last.type == TokenType::unicode_name) return true;
     if (last.type != TokenType::word) return false;
-    if (tokens.size() > 1 && tokens[tokens.size() - 2].type == TokenType::symbol && sql_[tokens[tokens.size() - 2].offset] == '.')
+    if (tokens.size() > 1 && tokens[tokens.size() - 2].type == TokenType::symbol &&
+        sql_[tokens[tokens.size() - 2].offset] == '.')
       return !is_everyday_type(tokens.last(std::min<std::size_t>(tokens.size(), 3)));
     const std::string word = text::lower(text_of(sql_, last));
-    return !stands_before_a_constant(word) && !is_everyday_word(word) && !is_grammar_here(tokens, tokens.size() - 1, word);
+    return !stands_before_a_constant(word) && !is_everyday_word(word) &&
+           !is_grammar_here(tokens, tokens.size() - 1, word);
   }
 
   // Whether the word at `at`, which may also be the name of a function or type, is a keyword here.
@@ -477,11 +516,14 @@ class Classifier {
         case TokenType::word: break;
         default: return true;
       }
-      const bool behind_point = at > far && tokens[at - far - 1].type == TokenType::symbol && sql_[tokens[at - far - 1].offset] == '.';
+      const bool behind_point = at > far && tokens[at - far - 1].type == TokenType::symbol &&
+                                sql_[tokens[at - far - 1].offset] == '.';
       return behind_point || !may_begin_expression(text::lower(text_of(sql_, token)));
     };
     if (word == "by") return before({"group", "order", "partition"});
-    if (word == "over" || word == "filter") return at > 0 && tokens[at - 1].type == TokenType::symbol && sql_[tokens[at - 1].offset] == ')';
+    if (word == "over" || word == "filter")
+      return at > 0 && tokens[at - 1].type == TokenType::symbol &&
+             sql_[tokens[at - 1].offset] == ')';
     if (word == "sets") return before({"grouping"});
     if (word == "materialized") return before({"as"}) || (before({"not"}) && before({"as"}, 2));
     if (word == "varying") return before({"bit", "char", "character", "nchar"});
@@ -489,9 +531,13 @@ class Classifier {
     if (word == "explain") return at == 0;
     if (word == "escape") return behind_operand(1);
     if (word == "uescape")
-      return at > 0 && (tokens[at - 1].type == TokenType::unicode_name || tokens[at - 1].type == TokenType::unicode_string);
-    if (word == "like" || word == "ilike") return behind_operand(1) || (before({"not"}) && behind_operand(2));
-    if (word == "join") return behind_operand(1) || before({"cross", "full", "inner", "left", "natural", "outer", "right"});
+      return at > 0 && (tokens[at - 1].type == TokenType::unicode_name ||
+                        tokens[at - 1].type == TokenType::unicode_string);
+    if (word == "like" || word == "ilike")
+      return behind_operand(1) || (before({"not"}) && behind_operand(2));
+    if (word == "join")
+      return behind_operand(1) ||
+             before({"cross", "full", "inner", "left", "natural", "outer", "right"});
     return false;
   }
 
@@ -502,15 +548,18 @@ class Classifier {
       const char symbol = tokens[i].type == TokenType::symbol ? sql_[tokens[i].offset] : '\0';
       if (symbol == '(') ++depth;
       if (symbol == ')' && --depth == 0) return false;
-      if (depth == 1 && tokens[i].type == TokenType::word && text::lower(text_of(sql_, tokens[i])) == "as")
+      if (depth == 1 && tokens[i].type == TokenType::word &&
+          text::lower(text_of(sql_, tokens[i])) == "as")
         return is_everyday_type(tokens.subspan(i + 1));
     }
     return false;
   }
 
   std::string_view text_of_all(Tokens tokens) const noexcept {
-    return tokens.empty() ? std::string_view()
-                          : sql_.substr(tokens.front().offset, tokens.back().offset + tokens.back().length - tokens.front().offset);
+    return tokens.empty()
+               ? std::string_view()
+               : sql_.substr(tokens.front().offset,
+                             tokens.back().offset + tokens.back().length - tokens.front().offset);
   }
 
   // Whether a DO of PL/pgSQL has a body without escapes: a dollar-quoted string, or a plain string
@@ -518,7 +567,8 @@ class Classifier {
   // PL/pgSQL reads it as an i, and COMMİT as a keyword.
   bool is_plain_do(Tokens tokens) const {
     if (const std::string_view all = text_of_all(tokens);
-        all.find("\xc4\xb0") != std::string_view::npos || all.find('\xdd') != std::string_view::npos)
+        all.find("\xc4\xb0") != std::string_view::npos ||
+        all.find('\xdd') != std::string_view::npos)
       return false;
     std::size_t bodies = 0;
     for (std::size_t i = 1; i < tokens.size(); ++i) {
@@ -527,8 +577,10 @@ class Classifier {
       if (token.type == TokenType::word && text::lower(text) == "language") {
         if (++i >= tokens.size()) return false;
         const std::string language = text::lower(text_of(sql_, tokens[i]));
-        if (language != "plpgsql" && language != "'plpgsql'" && language != "\"plpgsql\"") return false;
-      } else if (token.type == TokenType::dollar_string || (token.type == TokenType::string && is_one_piece(text))) {
+        if (language != "plpgsql" && language != "'plpgsql'" && language != "\"plpgsql\"")
+          return false;
+      } else if (token.type == TokenType::dollar_string ||
+                 (token.type == TokenType::string && is_one_piece(text))) {
         ++bodies;
       } else {
         return false;
@@ -539,9 +591,12 @@ class Classifier {
 
   // Accepts 'it''s', but not 'it' newline 's'.
   static bool is_one_piece(std::string_view text) {
-    if (text.size() < 2 || text.front() != '\'' || text.back() != '\'' || text.find('\\') != std::string_view::npos) return false;
+    if (text.size() < 2 || text.front() != '\'' || text.back() != '\'' ||
+        text.find('\\') != std::string_view::npos)
+      return false;
     const std::string_view inner = text.substr(1, text.size() - 2);
-    for (std::size_t at = inner.find('\''); at != std::string_view::npos; at = inner.find('\'', at + 2)) {
+    for (std::size_t at = inner.find('\''); at != std::string_view::npos;
+         at = inner.find('\'', at + 2)) {
       if (at + 1 >= inner.size() || inner[at + 1] != '\'') return false;
     }
     return true;
@@ -549,8 +604,8 @@ class Classifier {
 
   static bool ends_transactions(std::string_view text) {
     const std::string small = text::lower(text);
-    return small.find("commit") != std::string::npos || small.find("rollback") != std::string::npos ||
-           small.find("call") != std::string::npos;
+    return small.find("commit") != std::string::npos ||
+           small.find("rollback") != std::string::npos || small.find("call") != std::string::npos;
   }
 
   // SELECT set_config('termgate.scope', 'orders', true), set_config('termgate.term', $1, true):
@@ -563,7 +618,8 @@ class Classifier {
       while (tape.symbol(':') && tape.symbol(':', 1)) {
         tape.skip(2);
         const auto type = tape.name();
-        if (type != "text" && type != "varchar" && type != "bool" && type != "boolean") return false;
+        if (type != "text" && type != "varchar" && type != "bool" && type != "boolean")
+          return false;
         types = true;
       }
       return true;
@@ -571,8 +627,8 @@ class Classifier {
     const auto value = [&] {
       const Token* token = tape.peek();
       if (token == nullptr) return false;
-      if (token->type != TokenType::parameter && token->type != TokenType::string && token->type != TokenType::escape_string &&
-          token->type != TokenType::dollar_string)
+      if (token->type != TokenType::parameter && token->type != TokenType::string &&
+          token->type != TokenType::escape_string && token->type != TokenType::dollar_string)
         return false;
       tape.skip();
       return cast();
@@ -582,7 +638,9 @@ class Classifier {
       if (name == "pg_catalog" && tape.take_symbol('.')) name = tape.name();
       if (name != "set_config" || !tape.take_symbol('(')) return;
       const auto setting = tape.string();
-      if (!setting || !is_declared_setting(*setting) || !cast() || !tape.take_symbol(',') || !value() || !tape.take_symbol(',')) return;
+      if (!setting || !is_declared_setting(*setting) || !cast() || !tape.take_symbol(',') ||
+          !value() || !tape.take_symbol(','))
+        return;
       if (!tape.take_any({Word::true_, Word::false_}) && !value()) return;
       if (!cast() || !tape.take_symbol(')')) return;
       if (tape.take(Word::as) && !tape.name()) return;
@@ -597,7 +655,8 @@ class Classifier {
     tape.skip();
     const auto setting = tape.string();
     if (!setting || !tape.take_symbol(',')) {
-      statement.read_only_hole = statement.sets_read_only = statement.changes_lexing = statement.declares = true;
+      statement.read_only_hole = statement.sets_read_only = statement.changes_lexing =
+          statement.declares = true;
       return false;
     }
     const std::string name = text::lower(*setting);
@@ -621,7 +680,8 @@ class Classifier {
       statement.only_declares = true;
       exactly_declares(tokens, statement);
     }
-    return simple(statement, does_more || !statement.set_config_at.empty() ? Kind::write : Kind::provably_read);
+    return simple(statement, does_more || !statement.set_config_at.empty() ? Kind::write
+                                                                           : Kind::provably_read);
   }
 
   // For a text that begins with WITH or a parenthesis. The first other word only decides whether it
@@ -629,7 +689,8 @@ class Classifier {
   bool query(Tape& tape, Tokens tokens, Statement& statement) {
     while (tape.take_symbol('(')) {}
     const Word head = tape.word();
-    if (head != Word::select && head != Word::values && head != Word::table && head != Word::with) return false;
+    if (head != Word::select && head != Word::values && head != Word::table && head != Word::with)
+      return false;
     bool ignored = true;
     return plain_query(tokens, statement, ignored);
   }
@@ -639,7 +700,8 @@ class Classifier {
     Statement statement;
     if (++depth_ > 4) return Kind::unparsable;
     classify(tokens, statement, plain);
-    if (statement.kind == Kind::execute && outer.name.empty()) outer.name = std::move(statement.name);
+    if (statement.kind == Kind::execute && outer.name.empty())
+      outer.name = std::move(statement.name);
     outer.calls_functions = outer.calls_functions || statement.calls_functions;
     outer.calls_unknown = outer.calls_unknown || statement.calls_unknown;
     outer.calls_termgate = outer.calls_termgate || statement.calls_termgate;
@@ -711,13 +773,15 @@ class Classifier {
   }
 
   static bool commit(Tape& tape, Statement& statement) {
-    if (tape.take({Word::commit, Word::prepared})) return gid(tape, statement, Kind::commit_prepared);
+    if (tape.take({Word::commit, Word::prepared}))
+      return gid(tape, statement, Kind::commit_prepared);
     tape.skip();
     return chain(tape, statement, Kind::commit);
   }
 
   static bool rollback(Tape& tape, Statement& statement) {
-    if (tape.take({Word::rollback, Word::prepared})) return gid(tape, statement, Kind::rollback_prepared);
+    if (tape.take({Word::rollback, Word::prepared}))
+      return gid(tape, statement, Kind::rollback_prepared);
     const bool may_go_to = tape.take(Word::rollback);
     if (!may_go_to) tape.skip();
     if (may_go_to) {
@@ -763,7 +827,8 @@ class Classifier {
       const Token* token = tape.peek();
       if (token != nullptr && token->type == TokenType::number) {
         std::string_view digits = tape.text();
-        if (digits.find_first_not_of("0123456789") == std::string_view::npos) result = sign + std::string(digits);
+        if (digits.find_first_not_of("0123456789") == std::string_view::npos)
+          result = sign + std::string(digits);
         tape.skip();
       } else if (sign.empty()) {
         result = tape.name();
@@ -787,7 +852,8 @@ class Classifier {
       if (tape.word() == Word::local) {
         statement.kind = Kind::set_local;
         tape.skip();
-      } else if (tape.word() == Word::session && tape.word(1) != Word::authorization && tape.word(1) != Word::characteristics) {
+      } else if (tape.word() == Word::session && tape.word(1) != Word::authorization &&
+                 tape.word(1) != Word::characteristics) {
         tape.skip();
       }
     }
@@ -803,7 +869,8 @@ class Classifier {
       }
       if (tape.take({Word::session, Word::characteristics, Word::as, Word::transaction})) {
         if (tape.at_end() || !modes(tape, statement)) return false;
-        statement.name = statement.access == Access::unspecified ? "default_transaction_isolation" : "default_transaction_read_only";
+        statement.name = statement.access == Access::unspecified ? "default_transaction_isolation"
+                                                                 : "default_transaction_read_only";
         statement.sets_read_only = statement.access != Access::unspecified;
         return true;
       }
@@ -880,7 +947,9 @@ class Classifier {
     return true;
   }
 
-  static bool show(Tape& tape, Statement& statement) { return reset_or_show(tape, statement, Kind::show, Kind::show); }
+  static bool show(Tape& tape, Statement& statement) {
+    return reset_or_show(tape, statement, Kind::show, Kind::show);
+  }
 
   static bool discard(Tape& tape, Statement& statement) {
     tape.skip();
@@ -890,7 +959,8 @@ class Classifier {
       return simple(statement, Kind::discard_all);
     }
     statement.name = text::lower(tape.text());
-    return tape.take_any({Word::plans, Word::sequences, Word::temp, Word::temporary}) && simple(statement, Kind::discard);
+    return tape.take_any({Word::plans, Word::sequences, Word::temp, Word::temporary}) &&
+           simple(statement, Kind::discard);
   }
 
   // --- prepared statements and cursors ---
@@ -911,11 +981,13 @@ class Classifier {
     if (types && !tape.skip_parenthesis()) return false;
     // Checks each word of the list of types, whatever its role: a user-defined type may run code.
     for (std::size_t i = before; i < tokens.size() - tape.left(); ++i) {
-      const std::string text = tokens[i].type == TokenType::word ? text::lower(text_of(sql_, tokens[i])) : std::string();
-      const bool word =
-          is_everyday_word(text) || text == "precision" || text == "varying" || text == "with" || text == "without" || text == "zone";
-      const bool named =
-          tokens[i].type == TokenType::word || tokens[i].type == TokenType::quoted_name || tokens[i].type == TokenType::unicode_name;
+      const std::string text =
+          tokens[i].type == TokenType::word ? text::lower(text_of(sql_, tokens[i])) : std::string();
+      const bool word = is_everyday_word(text) || text == "precision" || text == "varying" ||
+                        text == "with" || text == "without" || text == "zone";
+      const bool named = tokens[i].type == TokenType::word ||
+                         tokens[i].type == TokenType::quoted_name ||
+                         tokens[i].type == TokenType::unicode_name;
       if (named && !word) statement.unknown_parameters = true;
     }
     if (!tape.take(Word::as) || tape.at_end()) return false;
@@ -925,7 +997,8 @@ class Classifier {
     declared_between(statement.declared, statement.declared, sql_, as.offset + as.length, first);
     statement.inner = inner(tape.rest(), statement, plain);
     statement.only_declares = declares_.only_declares;
-    statement.exactly_declares = declares_.exactly_declares && !types;  // a user-defined type may run code
+    statement.exactly_declares =
+        declares_.exactly_declares && !types;  // a user-defined type may run code
     statement.set_config_at = declares_.set_config_at;
     return simple(statement, Kind::prepare);
   }
@@ -965,8 +1038,8 @@ class Classifier {
     tape.skip();
     if (tape.at_end()) return false;
     for (const Token& token : tape.rest()) {
-      if (token.type != TokenType::word && token.type != TokenType::number && token.type != TokenType::quoted_name &&
-          token.type != TokenType::operation)
+      if (token.type != TokenType::word && token.type != TokenType::number &&
+          token.type != TokenType::quoted_name && token.type != TokenType::operation)
         return false;
     }
     Tape last(sql_, tokens.last(1));
@@ -997,7 +1070,8 @@ class Classifier {
     tape.skip();
     if (tape.take_any({Word::stdin_, Word::stdout_})) {
       if (in) return simple(statement, Kind::copy_in);
-      if (statement.inner != Kind::empty && statement.inner != Kind::provably_read) return simple(statement, Kind::write);
+      if (statement.inner != Kind::empty && statement.inner != Kind::provably_read)
+        return simple(statement, Kind::write);
       return simple(statement, Kind::copy_out);
     }
     statement.read_only_hole = true;
@@ -1009,15 +1083,17 @@ class Classifier {
     tape.skip();
     bool analyze = false;
     const bool query_in_parenthesis =
-        tape.symbol('(') && (tape.symbol('(', 1) || tape.word(1) == Word::select || tape.word(1) == Word::with ||
-                             tape.word(1) == Word::table || (tape.word(1) == Word::values && tape.symbol('(', 2)));
+        tape.symbol('(') &&
+        (tape.symbol('(', 1) || tape.word(1) == Word::select || tape.word(1) == Word::with ||
+         tape.word(1) == Word::table || (tape.word(1) == Word::values && tape.symbol('(', 2)));
     if (tape.symbol('(') && !query_in_parenthesis) {
       Tape options = tape;
       if (!tape.skip_parenthesis()) return false;
       for (options.skip(); options.left() > tape.left() + 1;) {
         const bool unreadable = options.peek()->type == TokenType::unicode_name;
         const auto option = options.name();
-        const bool off = options.take_any({Word::off, Word::false_}) || (options.text() == "0" && (options.skip(), true));
+        const bool off = options.take_any({Word::off, Word::false_}) ||
+                         (options.text() == "0" && (options.skip(), true));
         if (unreadable || ((option == "analyze" || option == "analyse") && !off)) analyze = true;
         while (options.left() > tape.left() + 1 && !options.take_symbol(',')) options.skip();
       }
@@ -1030,7 +1106,8 @@ class Classifier {
       Statement planned;
       functions(tokens, planned);
       statement.calls_functions = planned.calls_functions;
-      statement.calls_unknown = planned.calls_unknown;  // a function marked immutable runs during planning
+      statement.calls_unknown =
+          planned.calls_unknown;  // a function marked immutable runs during planning
       statement.declares = planned.declares;
       // The arguments of EXECUTE are evaluated although nothing is run.
       if (tape.word() == Word::execute) statement.read_only_hole = planned.read_only_hole;
@@ -1048,8 +1125,10 @@ class Classifier {
     if (rest.back().word == Word::nowait) rest = rest.first(rest.size() - 1);
     // The lock that any SELECT takes, and that pg_dump requests, does not block writers.
     const auto ends_with = [&](std::initializer_list<Word> words) {
-      return rest.size() >= words.size() && std::equal(words.begin(), words.end(), rest.end() - static_cast<std::ptrdiff_t>(words.size()),
-                                                       [](Word word, const Token& token) { return token.word == word; });
+      return rest.size() >= words.size() &&
+             std::equal(words.begin(), words.end(),
+                        rest.end() - static_cast<std::ptrdiff_t>(words.size()),
+                        [](Word word, const Token& token) { return token.word == word; });
     };
     statement.read_only_hole = !ends_with({Word::in, Word::access, Word::share, Word::mode});
     return simple(statement, Kind::lock_table);
@@ -1058,14 +1137,16 @@ class Classifier {
   // --- definitions ---
 
   static bool has(Tokens tokens, Word word) noexcept {
-    return std::any_of(tokens.begin(), tokens.end(), [word](const Token& token) { return token.word == word; });
+    return std::any_of(tokens.begin(), tokens.end(),
+                       [word](const Token& token) { return token.word == word; });
   }
 
   bool reindex(Tape& tape, Tokens tokens, Statement& statement) const {
     statement.read_only_hole = true;
     tape.skip();
     if (tape.symbol('(') && !tape.skip_parenthesis()) return false;
-    if (tape.word() == Word::schema || tape.word() == Word::database || tape.word() == Word::system || has(tokens, Word::concurrently))
+    if (tape.word() == Word::schema || tape.word() == Word::database ||
+        tape.word() == Word::system || has(tokens, Word::concurrently))
       return simple(statement, Kind::must_run_alone);
     statement.perhaps_alone = true;
     return simple(statement, Kind::write);
@@ -1074,7 +1155,8 @@ class Classifier {
   // Whether the options of a subscription have `name = false`.
   bool switched_off(Tokens tokens, std::string_view option) const {
     for (std::size_t i = 0; i + 2 < tokens.size(); ++i) {
-      if (tokens[i].type != TokenType::word || text::lower(text_of(sql_, tokens[i])) != option || text_of(sql_, tokens[i + 1]) != "=")
+      if (tokens[i].type != TokenType::word || text::lower(text_of(sql_, tokens[i])) != option ||
+          text_of(sql_, tokens[i + 1]) != "=")
         continue;
       std::string value = text::lower(text_of(sql_, tokens[i + 2]));
       if (tokens[i + 2].type == TokenType::string) value = value.substr(1, value.size() - 2);
@@ -1095,11 +1177,16 @@ class Classifier {
   bool create(Tape& tape, Tokens tokens, Statement& statement) const {
     calls_of_definition(tokens, statement);
     tape.skip();
-    if (tape.word() == Word::database || tape.word() == Word::tablespace) return simple(statement, Kind::must_run_alone);
+    if (tape.word() == Word::database || tape.word() == Word::tablespace)
+      return simple(statement, Kind::must_run_alone);
     if (tape.word() == Word::subscription)
-      return simple(statement, switched_off(tokens, "create_slot") || switched_off(tokens, "connect") ? Kind::write : Kind::must_run_alone);
+      return simple(statement,
+                    switched_off(tokens, "create_slot") || switched_off(tokens, "connect")
+                        ? Kind::write
+                        : Kind::must_run_alone);
     tape.take(Word::unique);
-    if (tape.take({Word::index, Word::concurrently})) return simple(statement, Kind::must_run_alone);
+    if (tape.take({Word::index, Word::concurrently}))
+      return simple(statement, Kind::must_run_alone);
     return simple(statement, Kind::write);
   }
 
@@ -1112,16 +1199,20 @@ class Classifier {
     }
     if (tape.take(Word::database)) {
       tape.skip();
-      return simple(statement, tape.take({Word::set, Word::tablespace}) ? Kind::must_run_alone : Kind::write);
+      return simple(statement,
+                    tape.take({Word::set, Word::tablespace}) ? Kind::must_run_alone : Kind::write);
     }
     if (tape.take(Word::subscription)) {
       tape.skip();
-      const bool refreshes = tape.word() == Word::refresh || ((tape.word(1) == Word::publication) && !switched_off(tokens, "refresh"));
-      const bool slot = tape.word() == Word::set && tape.symbol('(', 1) && !Classifier::only_plain_options(sql_, tokens);
+      const bool refreshes = tape.word() == Word::refresh || ((tape.word(1) == Word::publication) &&
+                                                              !switched_off(tokens, "refresh"));
+      const bool slot = tape.word() == Word::set && tape.symbol('(', 1) &&
+                        !Classifier::only_plain_options(sql_, tokens);
       return simple(statement, refreshes || slot ? Kind::must_run_alone : Kind::write);
     }
     for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
-      if (tokens[i].word == Word::detach && tokens[i + 1].word == Word::partition && tokens.back().word == Word::concurrently)
+      if (tokens[i].word == Word::detach && tokens[i + 1].word == Word::partition &&
+          tokens.back().word == Word::concurrently)
         return simple(statement, Kind::must_run_alone);
     }
     return simple(statement, Kind::write);
@@ -1131,7 +1222,8 @@ class Classifier {
   static bool only_plain_options(std::string_view sql, Tokens tokens) {
     return std::none_of(tokens.begin(), tokens.end(), [&](const Token& token) {
       const std::string text = text::lower(text_of(sql, token));
-      return text == "failover" || text == "two_phase" || text == "\"failover\"" || text == "\"two_phase\"";
+      return text == "failover" || text == "two_phase" || text == "\"failover\"" ||
+             text == "\"two_phase\"";
     });
   }
 
@@ -1157,11 +1249,14 @@ void join(Declaration& inside, const Declaration& outside) {
     inside = outside;
   } else if (!outside.empty() && !(inside == outside)) {
     inside = Declaration();
-    inside.problem = "TG005 malformed declaration in a comment: two places of one statement that differ";
+    inside.problem =
+        "TG005 malformed declaration in a comment: two places of one statement that differ";
   }
 }
 
-bool is_semicolon(std::string_view sql, const Token& token) noexcept { return token.type == TokenType::symbol && sql[token.offset] == ';'; }
+bool is_semicolon(std::string_view sql, const Token& token) noexcept {
+  return token.type == TokenType::symbol && sql[token.offset] == ';';
+}
 
 // The number of statements according to the tokens: a `;` at depth 0 ends one. In the body of a
 // BEGIN ATOMIC only the grammar is right.
@@ -1202,7 +1297,8 @@ Classified classified(std::string_view sql, const Settings& settings) {
 
   if (!lexed.complete) {
     const Word head = tokens.empty() ? Word::other : tokens.front().word;
-    const bool plain_write = head == Word::insert || head == Word::update || head == Word::delete_ || head == Word::merge;
+    const bool plain_write = head == Word::insert || head == Word::update ||
+                             head == Word::delete_ || head == Word::merge;
     if (!result.single || !plain_write) return unparsable(), result;
     result.statements.push_back(whole(sql, lexed, Kind::write));
     Statement& long_one = result.statements.front();
@@ -1226,20 +1322,25 @@ Classified classified(std::string_view sql, const Settings& settings) {
     join(statement.declared, result.declared);
     if (!plain && statement.kind != Kind::unparsable) {
       std::vector<Range> ranges;
-      if (sql.size() > settings.parsed_bytes_max || !split_by_grammar(sql, ranges) || ranges.size() != 1) return unparsable(), result;
+      if (sql.size() > settings.parsed_bytes_max || !split_by_grammar(sql, ranges) ||
+          ranges.size() != 1)
+        return unparsable(), result;
     }
     result.statements.push_back(std::move(statement));
     return result;
   }
 
   std::vector<Range> ranges;
-  if (sql.size() > settings.parsed_bytes_max || !split_by_grammar(sql, ranges)) return unparsable(), result;
+  if (sql.size() > settings.parsed_bytes_max || !split_by_grammar(sql, ranges))
+    return unparsable(), result;
   // If the two readings differ, neither is trusted.
-  const bool atomic = std::any_of(tokens.begin(), tokens.end(), [](const Token& token) { return token.word == Word::atomic; });
+  const bool atomic = std::any_of(tokens.begin(), tokens.end(),
+                                  [](const Token& token) { return token.word == Word::atomic; });
   if (!atomic && statements_by_tokens(sql, tokens) != ranges.size()) return unparsable(), result;
   std::size_t at = 0;
   for (const Range& range : ranges) {
-    while (at < tokens.size() && (tokens[at].offset < range.begin || is_semicolon(sql, tokens[at]))) ++at;
+    while (at < tokens.size() && (tokens[at].offset < range.begin || is_semicolon(sql, tokens[at])))
+      ++at;
     const std::size_t first = at;
     while (at < tokens.size() && tokens[at].offset < range.end) ++at;
     if (first == at) return unparsable(), result;
@@ -1261,7 +1362,8 @@ Classified classified(std::string_view sql, const Settings& settings) {
     if (i == 0) {
       declared_between(statement.declared, statement.declared, sql, 0, statement.offset);
     } else {
-      declared_between(result.statements[i - 1].declared, statement.declared, sql, end, statement.offset);
+      declared_between(result.statements[i - 1].declared, statement.declared, sql, end,
+                       statement.offset);
     }
     end = statement.offset + statement.length;
   }
@@ -1269,9 +1371,10 @@ Classified classified(std::string_view sql, const Settings& settings) {
   declared_between(last, last, sql, end, sql.size());
   // A comment at the BEGIN or at the COMMIT declares for the block between them.
   const Declaration first = result.statements.front().declared;
-  const Declaration whole = !first.empty() && result.statements.front().kind == Kind::begin ? first : last;
-  const bool block =
-      (!first.empty() && result.statements.front().kind == Kind::begin) || (result.statements.back().kind == Kind::commit && !last.empty());
+  const Declaration whole =
+      !first.empty() && result.statements.front().kind == Kind::begin ? first : last;
+  const bool block = (!first.empty() && result.statements.front().kind == Kind::begin) ||
+                     (result.statements.back().kind == Kind::commit && !last.empty());
   for (Statement& statement : result.statements) {
     if (block && statement.declared.empty()) statement.declared = whole;
   }
@@ -1312,7 +1415,8 @@ bool is_read(const Statement& statement) noexcept {
     case Kind::reset_all:
     case Kind::discard_all: return !statement.sets_read_only;
     case Kind::declare_cursor:
-    case Kind::explain: return statement.inner == Kind::provably_read || statement.inner == Kind::execute;
+    case Kind::explain:
+      return statement.inner == Kind::provably_read || statement.inner == Kind::execute;
     case Kind::write:
     case Kind::unparsable:
     case Kind::must_run_alone:
@@ -1330,16 +1434,18 @@ bool is_read(const Statement& statement) noexcept {
 }
 
 bool runs_alone(const Statement& statement) noexcept {
-  return statement.kind == Kind::must_run_alone || statement.kind == Kind::discard_all || statement.kind == Kind::commit_prepared ||
-         statement.kind == Kind::rollback_prepared;
+  return statement.kind == Kind::must_run_alone || statement.kind == Kind::discard_all ||
+         statement.kind == Kind::commit_prepared || statement.kind == Kind::rollback_prepared;
 }
 
 bool Classified::is_read() const noexcept {
-  return std::all_of(statements.begin(), statements.end(), [](const Statement& statement) { return statements::is_read(statement); });
+  return std::all_of(statements.begin(), statements.end(),
+                     [](const Statement& statement) { return statements::is_read(statement); });
 }
 
 bool Classified::might_end_transaction() const noexcept {
-  return std::any_of(statements.begin(), statements.end(), [](const Statement& statement) { return statement.might_end_transaction; });
+  return std::any_of(statements.begin(), statements.end(),
+                     [](const Statement& statement) { return statement.might_end_transaction; });
 }
 
 Classified classify(std::string_view sql, const Settings& settings) noexcept {

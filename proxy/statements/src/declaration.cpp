@@ -55,7 +55,8 @@ Found find_key(std::string_view text, std::size_t at) noexcept {
 void refuse(Declaration& declaration, std::string_view where, std::string_view why) {
   declaration.scope.reset();
   declaration.term.reset();
-  if (declaration.problem.empty()) ((declaration.problem = "TG005 malformed declaration in ") += where).append(": ").append(why);
+  if (declaration.problem.empty())
+    ((declaration.problem = "TG005 malformed declaration in ") += where).append(": ").append(why);
 }
 
 std::optional<Term> term_of(std::string_view text) {
@@ -70,15 +71,18 @@ std::optional<Term> term_of(std::string_view text) {
 }
 
 // Adds one value. `once`: a second, different value is malformed instead of replacing the first.
-void put(Declaration& declaration, std::string_view key, std::string_view value, std::string_view where, bool once) {
+void put(Declaration& declaration, std::string_view key, std::string_view value,
+         std::string_view where, bool once) {
   if (!declaration.problem.empty()) return;
   if (key == scope_key) {
     if (value.empty()) {
       if (!once) declaration.scope.reset();
       return;
     }
-    if (const char* problem = name_problem(value)) return refuse(declaration, where, std::string("the scope: ") + problem);
-    if (once && declaration.scope && declaration.scope->name() != value) return refuse(declaration, where, "two scopes that differ");
+    if (const char* problem = name_problem(value))
+      return refuse(declaration, where, std::string("the scope: ") + problem);
+    if (once && declaration.scope && declaration.scope->name() != value)
+      return refuse(declaration, where, "two scopes that differ");
     declaration.scope.emplace(std::string(value));
   } else {
     if (value.empty()) {
@@ -87,7 +91,8 @@ void put(Declaration& declaration, std::string_view key, std::string_view value,
     }
     const std::optional<Term> term = term_of(value);
     if (!term) return refuse(declaration, where, "the term is not an integer from 1 to 2^62");
-    if (once && declaration.term && *declaration.term != *term) return refuse(declaration, where, "two terms that differ");
+    if (once && declaration.term && *declaration.term != *term)
+      return refuse(declaration, where, "two terms that differ");
     declaration.term = term;
   }
 }
@@ -105,17 +110,20 @@ void read_comment(Declaration& declaration, std::string_view text) {
   for (;;) {
     skip_space();
     const std::size_t equals = text.find('=', at);
-    if (equals == std::string_view::npos) return refuse(declaration, in_comment, "must be key='value', separated by commas");
+    if (equals == std::string_view::npos)
+      return refuse(declaration, in_comment, "must be key='value', separated by commas");
     std::string_view key = text.substr(at, equals - at);
     while (!key.empty() && is_space(key.back())) key.remove_suffix(1);
     at = equals + 1;
     skip_space();
-    if (key.empty() || key.find_first_of("'\" ,;") != std::string_view::npos || at >= text.size() || text[at] != '\'')
+    if (key.empty() || key.find_first_of("'\" ,;") != std::string_view::npos || at >= text.size() ||
+        text[at] != '\'')
       return refuse(declaration, in_comment, "must be key='value', separated by commas");
     std::string value;
     for (++at;; ++at) {
       if (at >= text.size()) return refuse(declaration, in_comment, "a value has no closing quote");
-      if (text[at] == '\\' && at + 1 < text.size() && text[at + 1] == '\'') ++at;  // sqlcommenter's own escape of a quote
+      if (text[at] == '\\' && at + 1 < text.size() && text[at + 1] == '\'')
+        ++at;  // sqlcommenter's own escape of a quote
       else if (text[at] == '\'') break;
       value += text[at];
     }
@@ -132,7 +140,8 @@ void read_comment(Declaration& declaration, std::string_view text) {
     }
     skip_space();
     if (at >= text.size()) return;
-    if (text[at] != ',') return refuse(declaration, in_comment, "must be key='value', separated by commas");
+    if (text[at] != ',')
+      return refuse(declaration, in_comment, "must be key='value', separated by commas");
     ++at;
   }
 }
@@ -142,7 +151,8 @@ void read_comment(Declaration& declaration, std::string_view text) {
 bool speaks_of_terms(std::string_view text) noexcept {
   for (std::size_t at = 0; at + term_key.size() <= text.size(); ++at) {
     if (text::lower(text[at]) != 't') continue;
-    if (same_but_case(text.substr(at, term_key.size()), term_key) || same_but_case(text.substr(at, scope_key.size()), scope_key))
+    if (same_but_case(text.substr(at, term_key.size()), term_key) ||
+        same_but_case(text.substr(at, scope_key.size()), scope_key))
       return true;
   }
   return false;
@@ -152,18 +162,23 @@ bool is_declared_setting(std::string_view setting) noexcept {
   return same_but_case(setting, scope_key) || same_but_case(setting, term_key);
 }
 
-void declare(Declaration& declaration, std::string_view setting, std::string_view value, std::string_view where) {
+void declare(Declaration& declaration, std::string_view setting, std::string_view value,
+             std::string_view where) {
   put(declaration, same_but_case(setting, scope_key) ? scope_key : term_key, value, where, false);
 }
 
 void declared_around(Declaration& declaration, std::string_view sql, const Lexed& lexed) {
-  const auto read = [&](std::size_t begin, std::size_t end) { read_comment(declaration, sql.substr(begin + 2, end - begin - 4)); };
+  const auto read = [&](std::size_t begin, std::size_t end) {
+    read_comment(declaration, sql.substr(begin + 2, end - begin - 4));
+  };
   if (lexed.problem == Lexed::Problem::too_long) {
-    if (find_key(sql, 0).begin != std::string_view::npos) refuse(declaration, in_comment, "the text is too long to be looked at");
+    if (find_key(sql, 0).begin != std::string_view::npos)
+      refuse(declaration, in_comment, "the text is too long to be looked at");
     return;
   }
   std::size_t lead = skip_trivia(sql, 0, read);
-  while (lead < sql.size() && sql[lead] == ';') lead = skip_trivia(sql, lead + 1, read);  // skip empty statements
+  while (lead < sql.size() && sql[lead] == ';')
+    lead = skip_trivia(sql, lead + 1, read);  // skip empty statements
   if (lexed.problem == Lexed::Problem::none) {
     std::size_t at = lexed.last_token_end;
     if (at == lexed.first_token) return;  // no token at all: everything was read above
@@ -176,15 +191,19 @@ void declared_around(Declaration& declaration, std::string_view sql, const Lexed
   // The end of the last token is not known. What looks like a declaration at the end must not be
   // ignored.
   const std::size_t last = sql.rfind("/*");
-  if (last != std::string_view::npos && last >= lead && find_key(sql.substr(last), 0).begin != std::string_view::npos) {
+  if (last != std::string_view::npos && last >= lead &&
+      find_key(sql.substr(last), 0).begin != std::string_view::npos) {
     refuse(declaration, in_comment, "the text before it cannot be read");
   }
 }
 
-void declared_between(Declaration& former, Declaration& latter, std::string_view sql, std::size_t begin, std::size_t end) {
+void declared_between(Declaration& former, Declaration& latter, std::string_view sql,
+                      std::size_t begin, std::size_t end) {
   const std::string_view gap = sql.substr(0, end);
   Declaration* target = &former;
-  const auto read = [&](std::size_t from, std::size_t to) { read_comment(*target, sql.substr(from + 2, to - from - 4)); };
+  const auto read = [&](std::size_t from, std::size_t to) {
+    read_comment(*target, sql.substr(from + 2, to - from - 4));
+  };
   for (std::size_t at = begin; at < gap.size();) {
     at = skip_trivia(gap, at, read);
     if (at < gap.size()) {
@@ -208,7 +227,8 @@ Declaration declared_in_application_name(std::string_view name) {
   constexpr std::string_view where = "application_name";
   Declaration declaration;
   std::size_t at = 0;
-  for (Found found = find_key(name, at); found.begin != std::string_view::npos; found = find_key(name, at)) {
+  for (Found found = find_key(name, at); found.begin != std::string_view::npos;
+       found = find_key(name, at)) {
     const std::size_t end = name.find(';', found.equals);
     if (end == std::string_view::npos) {
       refuse(declaration, where, "a value is not closed by ; and may have been cut short");
@@ -219,7 +239,8 @@ Declaration declared_in_application_name(std::string_view name) {
       refuse(declaration, where, "the keys are written in lower case and end at the =");
       return declaration;
     }
-    const auto decoded = text::percent_decoded(name.substr(found.equals + 1, end - found.equals - 1));
+    const auto decoded =
+        text::percent_decoded(name.substr(found.equals + 1, end - found.equals - 1));
     if (!decoded) {
       refuse(declaration, where, "a value is not URL-encoded");
       return declaration;
@@ -234,7 +255,9 @@ Declaration declared_in_application_name(std::string_view name) {
   const std::string_view rest = name.substr(at);
   for (const std::string_view key : {scope_key, term_key}) {
     for (std::size_t length = enough; length <= key.size(); ++length) {
-      if (rest.size() < length || !same_but_case(rest.substr(rest.size() - length), key.substr(0, length))) continue;
+      if (rest.size() < length ||
+          !same_but_case(rest.substr(rest.size() - length), key.substr(0, length)))
+        continue;
       // With `at` > 0 the whole rest must match, because otherwise a word that ends in `t` would
       // count.
       if (declaration.empty() || rest.size() == length) {

@@ -39,27 +39,54 @@ constexpr std::string_view holes[] = {
 };
 // clang-format on
 
-constexpr std::string_view reading_large_objects[] = {"lo_close", "lo_get", "lo_lseek", "lo_lseek64", "lo_tell", "lo_tell64"};
+constexpr std::string_view reading_large_objects[] = {"lo_close",   "lo_get",  "lo_lseek",
+                                                      "lo_lseek64", "lo_tell", "lo_tell64"};
 
 constexpr std::string_view termgate_writes[] = {
-    "acquire_lease",  "adopt",         "append",        "append_many",   "check_term",   "follower_advance",  "follower_remove",
-    "follower_start", "force_release", "job_finish",    "job_heartbeat", "job_request",  "job_start",         "job_take",
-    "protect",        "prune",         "release_lease", "renew_lease",   "renew_leases", "request_hand_over", "require_lease",
-    "reset_fence",    "seal",          "unadopt",       "unprotect",
+    "acquire_lease",
+    "adopt",
+    "append",
+    "append_many",
+    "check_term",
+    "follower_advance",
+    "follower_remove",
+    "follower_start",
+    "force_release",
+    "job_finish",
+    "job_heartbeat",
+    "job_request",
+    "job_start",
+    "job_take",
+    "protect",
+    "prune",
+    "release_lease",
+    "renew_lease",
+    "renew_leases",
+    "request_hand_over",
+    "require_lease",
+    "reset_fence",
+    "seal",
+    "unadopt",
+    "unprotect",
 };
 
-constexpr std::string_view termgate_reads[] = {"doctor",      "fence",          "follower_behind", "lease",          "outcome",
-                                               "read_stream", "schema_version", "server_time",     "verify_findings"};
+constexpr std::string_view termgate_reads[] = {"doctor",         "fence",       "follower_behind",
+                                               "lease",          "outcome",     "read_stream",
+                                               "schema_version", "server_time", "verify_findings"};
 
 // Words that cannot be the name of a function or type unless quoted: reserved ones, or column names
 // only. For all others the surrounding words decide (classify.cpp, is_grammar_here).
 constexpr std::string_view syntax[] = {
-    "all",     "and",       "any",       "array",    "as",        "between",  "bigint", "bit",      "boolean", "case",      "cast",
-    "char",    "character", "coalesce",  "dec",      "decimal",   "distinct", "else",   "end",      "except",  "exists",    "extract",
-    "float",   "from",      "greatest",  "group",    "grouping",  "having",   "in",     "int",      "integer", "intersect", "interval",
-    "lateral", "least",     "limit",     "national", "nchar",     "not",      "nullif", "numeric",  "offset",  "on",        "only",
-    "or",      "order",     "overlay",   "position", "precision", "row",      "select", "smallint", "some",    "substring", "table",
-    "then",    "time",      "timestamp", "trim",     "union",     "using",    "values", "varchar",  "when",    "where",     "with",
+    "all",     "and",       "any",      "array",     "as",        "between",   "bigint",
+    "bit",     "boolean",   "case",     "cast",      "char",      "character", "coalesce",
+    "dec",     "decimal",   "distinct", "else",      "end",       "except",    "exists",
+    "extract", "float",     "from",     "greatest",  "group",     "grouping",  "having",
+    "in",      "int",       "integer",  "intersect", "interval",  "lateral",   "least",
+    "limit",   "national",  "nchar",    "not",       "nullif",    "numeric",   "offset",
+    "on",      "only",      "or",       "order",     "overlay",   "position",  "precision",
+    "row",     "select",    "smallint", "some",      "substring", "table",     "then",
+    "time",    "timestamp", "trim",     "union",     "using",     "values",    "varchar",
+    "when",    "where",     "with",
 };
 
 // clang-format off
@@ -100,10 +127,12 @@ constexpr std::string_view keywords[] = {
 // clang-format on
 
 constexpr std::string_view read_only_settings[] = {
-    "default_transaction_read_only", "is_superuser", "role", "session_authorization", "session_replication_role", "transaction_read_only",
+    "default_transaction_read_only", "is_superuser",          "role", "session_authorization",
+    "session_replication_role",      "transaction_read_only",
 };
 
-constexpr std::string_view lexing_settings[] = {"backslash_quote", "client_encoding", "standard_conforming_strings"};
+constexpr std::string_view lexing_settings[] = {"backslash_quote", "client_encoding",
+                                                "standard_conforming_strings"};
 
 // clang-format off
 constexpr std::string_view everyday[] = {
@@ -120,31 +149,36 @@ constexpr std::string_view everyday[] = {
 // clang-format on
 
 constexpr std::string_view everyday_operators[] = {
-    "!=", "!~",  "!~*", "!~~", "!~~*", "#",   "#-", "#>", "#>>", "%",  "&",   "&&", "*",  "+",  "-",
-    "->", "->>", "-|-", "/",   "<",    "<->", "<<", "<=", "<>",  "<@", "=",   ">",  ">=", ">>", "?",
-    "?&", "?|",  "@",   "@>",  "@?",   "@@",  "^",  "|",  "|/",  "||", "||/", "~",  "~*", "~~", "~~*",
+    "!=", "!~", "!~*", "!~~", "!~~*", "#",   "#-", "#>", "#>>", "%",  "&",  "&&",
+    "*",  "+",  "-",   "->",  "->>",  "-|-", "/",  "<",  "<->", "<<", "<=", "<>",
+    "<@", "=",  ">",   ">=",  ">>",   "?",   "?&", "?|", "@",   "@>", "@?", "@@",
+    "^",  "|",  "|/",  "||",  "||/",  "~",   "~*", "~~", "~~*",
 };
 
 constexpr std::string_view everyday_types[] = {
-    "bigint",      "bit",          "bool",     "boolean",      "bpchar",  "bytea",   "char",     "character", "cidr", "date",
-    "dec",         "decimal",      "double",   "float",        "float4",  "float8",  "inet",     "int",       "int2", "int4",
-    "int8",        "integer",      "interval", "json",         "jsonb",   "money",   "name",     "numeric",   "oid",  "real",
-    "regclass",    "regnamespace", "regproc",  "regprocedure", "regrole", "regtype", "smallint", "text",      "time", "timestamp",
-    "timestamptz", "timetz",       "tsquery",  "tsvector",     "uuid",    "varbit",  "varchar",  "xml",
+    "bigint",    "bit",      "bool",     "boolean",      "bpchar",    "bytea",        "char",
+    "character", "cidr",     "date",     "dec",          "decimal",   "double",       "float",
+    "float4",    "float8",   "inet",     "int",          "int2",      "int4",         "int8",
+    "integer",   "interval", "json",     "jsonb",        "money",     "name",         "numeric",
+    "oid",       "real",     "regclass", "regnamespace", "regproc",   "regprocedure", "regrole",
+    "regtype",   "smallint", "text",     "time",         "timestamp", "timestamptz",  "timetz",
+    "tsquery",   "tsvector", "uuid",     "varbit",       "varchar",   "xml",
 };
 
 // No expression follows these words in a query, and columns often have these names.
 constexpr std::string_view columns[] = {
-    "action", "class", "comment",  "data",   "database", "domain", "label",  "language", "level", "location", "method", "mode",
-    "name",   "owner", "password", "policy", "role",     "schema", "server", "source",   "text",  "type",     "view",
+    "action", "class",    "comment", "data",   "database", "domain", "label",    "language",
+    "level",  "location", "method",  "mode",   "name",     "owner",  "password", "policy",
+    "role",   "schema",   "server",  "source", "text",     "type",   "view",
 };
 
 // Words that a string may follow and that are not a type. Any other word before a string is the
 // name of its type, unless is_grammar_here().
 constexpr std::string_view before_a_constant[] = {
-    "all",    "and",       "as",    "between", "case",   "distinct", "else", "for",     "from",      "having",
-    "in",     "into",      "limit", "not",     "offset", "on",       "or",   "placing", "precision", "returning",
-    "select", "symmetric", "then",  "to",      "using",  "values",   "when", "where",
+    "all",       "and",  "as",     "between", "case",      "distinct",  "else",
+    "for",       "from", "having", "in",      "into",      "limit",     "not",
+    "offset",    "on",   "or",     "placing", "precision", "returning", "select",
+    "symmetric", "then", "to",     "using",   "values",    "when",      "where",
 };
 
 static_assert(std::is_sorted(std::begin(before_a_constant), std::end(before_a_constant)));
@@ -185,21 +219,34 @@ bool is_read_only_hole(std::string_view function) noexcept {
   if (function.empty() || function[0] < 'a' || function[0] > 'z') return false;
   for (const std::string_view hole : holes_by_letter[static_cast<std::size_t>(function[0] - 'a')]) {
     if (hole.empty()) break;
-    const bool hit = hole.back() == '*' ? function.starts_with(hole.substr(0, hole.size() - 1)) : function == hole;
+    const bool hit = hole.back() == '*' ? function.starts_with(hole.substr(0, hole.size() - 1))
+                                        : function == hole;
     if (hit) return !listed(reading_large_objects, function);
   }
   return false;
 }
 
 bool is_everyday(std::string_view function) noexcept { return found(everyday, function); }
-bool is_everyday_operator(std::string_view operation) noexcept { return found(everyday_operators, operation); }
+bool is_everyday_operator(std::string_view operation) noexcept {
+  return found(everyday_operators, operation);
+}
 bool is_everyday_type(std::string_view type) noexcept { return found(everyday_types, type); }
-bool stands_before_a_constant(std::string_view word) noexcept { return found(before_a_constant, word); }
-bool is_termgate_write(std::string_view function) noexcept { return found(termgate_writes, function); }
-bool is_termgate_read(std::string_view function) noexcept { return found(termgate_reads, function); }
+bool stands_before_a_constant(std::string_view word) noexcept {
+  return found(before_a_constant, word);
+}
+bool is_termgate_write(std::string_view function) noexcept {
+  return found(termgate_writes, function);
+}
+bool is_termgate_read(std::string_view function) noexcept {
+  return found(termgate_reads, function);
+}
 bool is_never_a_name(std::string_view word) noexcept { return found(syntax, word); }
-bool may_begin_expression(std::string_view word) noexcept { return found(keywords, word) && !found(columns, word); }
-bool sets_read_only(std::string_view setting) noexcept { return found(read_only_settings, setting); }
+bool may_begin_expression(std::string_view word) noexcept {
+  return found(keywords, word) && !found(columns, word);
+}
+bool sets_read_only(std::string_view setting) noexcept {
+  return found(read_only_settings, setting);
+}
 bool changes_lexing(std::string_view setting) noexcept { return listed(lexing_settings, setting); }
 
 }  // namespace termgate::statements

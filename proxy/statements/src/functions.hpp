@@ -22,8 +22,8 @@ bool is_everyday_operator(std::string_view operation) noexcept;
 bool stands_before_a_constant(std::string_view word) noexcept;
 bool is_everyday_type(std::string_view type) noexcept;
 
-// The functions of layer 1 that write and decide by themselves whether they may. A statement that is
-// one such call and nothing else gets no check of the proxy's.
+// The functions of layer 1 that write and decide by themselves whether they may. A statement that
+// is one such call and nothing else gets no check of the proxy's.
 bool is_termgate_write(std::string_view function) noexcept;
 
 // The functions of layer 1 that only read.

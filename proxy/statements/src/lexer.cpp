@@ -22,11 +22,14 @@ constexpr std::array<std::uint8_t, 256> classes = [] {
     if ((byte >= 'a' && byte <= 'f') || (byte >= 'A' && byte <= 'F')) of |= hex_digit;
     if (byte == '$') of |= name_part;
   }
-  for (const char character : std::string_view("~!@#^&|`?+-*/%<>=")) result[static_cast<unsigned char>(character)] |= operation;
+  for (const char character : std::string_view("~!@#^&|`?+-*/%<>="))
+    result[static_cast<unsigned char>(character)] |= operation;
   return result;
 }();
 
-bool is(char character, std::uint8_t what) noexcept { return (classes[static_cast<unsigned char>(character)] & what) != 0; }
+bool is(char character, std::uint8_t what) noexcept {
+  return (classes[static_cast<unsigned char>(character)] & what) != 0;
+}
 
 class Lexer {
  public:
@@ -47,7 +50,9 @@ class Lexer {
       number();
     } else if (first == '\'') {
       type = TokenType::string;
-      quoted('\'', settings_.standard_conforming_strings == ConformingStrings::on ? Backslash::plain : Backslash::unclear);
+      quoted('\'', settings_.standard_conforming_strings == ConformingStrings::on
+                       ? Backslash::plain
+                       : Backslash::unclear);
     } else if (first == '"') {
       type = TokenType::quoted_name;
       quoted('"', Backslash::plain);
@@ -56,15 +61,18 @@ class Lexer {
       type = dollar();
     } else if (is(first, operation)) {
       type = TokenType::operation;
-      while (at_ < sql_.size() && is(sql_[at_], operation) && sql_.substr(at_, 2) != "--" && sql_.substr(at_, 2) != "/*") ++at_;
+      while (at_ < sql_.size() && is(sql_[at_], operation) && sql_.substr(at_, 2) != "--" &&
+             sql_.substr(at_, 2) != "/*")
+        ++at_;
     } else if (std::string_view("()[],;:.").find(first) != std::string_view::npos) {
       ++at_;
     } else {
-      problem_ = Lexed::Problem::odd;  // control characters (\v is white space from 16 on), backslash, braces
+      problem_ = Lexed::Problem::odd;  // control characters (\v is white space from 16 on),
+                                       // backslash, braces
     }
     if (problem_ != Lexed::Problem::none) return false;
-    out = {type, type == TokenType::word ? word_of(sql_.substr(begin, at_ - begin)) : Word::other, static_cast<std::uint32_t>(begin),
-           static_cast<std::uint32_t>(at_ - begin)};
+    out = {type, type == TokenType::word ? word_of(sql_.substr(begin, at_ - begin)) : Word::other,
+           static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(at_ - begin)};
     return true;
   }
 
@@ -83,7 +91,9 @@ class Lexer {
   // string and begins another.
   enum class Backslash { plain, escapes, unclear, bits };
 
-  char peek(std::size_t ahead) const noexcept { return at_ + ahead < sql_.size() ? sql_[at_ + ahead] : '\0'; }
+  char peek(std::size_t ahead) const noexcept {
+    return at_ + ahead < sql_.size() ? sql_[at_ + ahead] : '\0';
+  }
 
   TokenType named() noexcept {
     const char first = sql_[at_];
@@ -105,7 +115,9 @@ class Lexer {
         case 'n':
         case 'N':  // the word NCHAR and a plain string
           ++at_;
-          quoted('\'', settings_.standard_conforming_strings == ConformingStrings::on ? Backslash::plain : Backslash::unclear);
+          quoted('\'', settings_.standard_conforming_strings == ConformingStrings::on
+                           ? Backslash::plain
+                           : Backslash::unclear);
           return TokenType::string;
         default: break;
       }
@@ -114,7 +126,9 @@ class Lexer {
       const char quote = peek(2);
       at_ += 2;
       // With standard_conforming_strings off the server refuses U&'', so the lexer may too.
-      quoted(quote, quote == '"' || settings_.standard_conforming_strings == ConformingStrings::on ? Backslash::plain : Backslash::unclear);
+      quoted(quote, quote == '"' || settings_.standard_conforming_strings == ConformingStrings::on
+                        ? Backslash::plain
+                        : Backslash::unclear);
       return quote == '"' ? TokenType::unicode_name : TokenType::unicode_string;
     }
     while (at_ < sql_.size() && is(sql_[at_], name_part)) ++at_;
@@ -169,8 +183,8 @@ class Lexer {
   }
 
   void number() noexcept {
-    const bool based =
-        sql_[at_] == '0' && (peek(1) == 'x' || peek(1) == 'X' || peek(1) == 'o' || peek(1) == 'O' || peek(1) == 'b' || peek(1) == 'B');
+    const bool based = sql_[at_] == '0' && (peek(1) == 'x' || peek(1) == 'X' || peek(1) == 'o' ||
+                                            peek(1) == 'O' || peek(1) == 'b' || peek(1) == 'B');
     if (based) {
       // From 16 on. Earlier versions read `0` and a name, and no such name is a keyword.
       at_ += 2;
@@ -179,14 +193,17 @@ class Lexer {
       if (at_ == digits) problem_ = Lexed::Problem::odd;
     } else {
       const auto digits = [this] {
-        while (at_ < sql_.size() && (is(sql_[at_], digit) || (sql_[at_] == '_' && is(peek(1), digit)))) ++at_;
+        while (at_ < sql_.size() &&
+               (is(sql_[at_], digit) || (sql_[at_] == '_' && is(peek(1), digit))))
+          ++at_;
       };
       digits();
       if (at_ < sql_.size() && sql_[at_] == '.' && peek(1) != '.') {
         ++at_;
         digits();
       }
-      if ((peek(0) == 'e' || peek(0) == 'E') && (is(peek(1), digit) || ((peek(1) == '+' || peek(1) == '-') && is(peek(2), digit)))) {
+      if ((peek(0) == 'e' || peek(0) == 'E') &&
+          (is(peek(1), digit) || ((peek(1) == '+' || peek(1) == '-') && is(peek(2), digit)))) {
         at_ += 2;
         digits();
       }
@@ -239,8 +256,9 @@ bool encoding_is_ascii_safe(std::string_view client_encoding) noexcept {
     name[length++] = character;
   }
   const std::string_view folded(name.data(), length);
-  for (const std::string_view family : {"utf8", "unicode", "sqlascii", "latin", "iso8859", "win1", "win866", "win874", "windows", "koi8",
-                                        "euc", "abc", "alt", "tcvn", "vscii"}) {
+  for (const std::string_view family :
+       {"utf8", "unicode", "sqlascii", "latin", "iso8859", "win1", "win866", "win874", "windows",
+        "koi8", "euc", "abc", "alt", "tcvn", "vscii"}) {
     if (folded.starts_with(family)) {
       // windows932, windows936, windows949 and windows950 are other names for SJIS, GBK, UHC and
       // BIG5.
@@ -260,7 +278,8 @@ void lex(std::string_view sql, const Settings& settings, Lexed& out) {
     out.problem = Lexed::Problem::too_long;
     return;
   }
-  if (sql.find('\0') != std::string_view::npos || (!settings.ascii_safe_encoding && text::has_high(sql))) {
+  if (sql.find('\0') != std::string_view::npos ||
+      (!settings.ascii_safe_encoding && text::has_high(sql))) {
     out.problem = Lexed::Problem::odd;
     return;
   }

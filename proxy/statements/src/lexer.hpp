@@ -52,11 +52,14 @@ struct Lexed {
 // what came before it.
 void lex(std::string_view sql, const Settings& settings, Lexed& out);
 
-inline std::string_view text_of(std::string_view sql, const Token& token) noexcept { return sql.substr(token.offset, token.length); }
+inline std::string_view text_of(std::string_view sql, const Token& token) noexcept {
+  return sql.substr(token.offset, token.length);
+}
 
 // PostgreSQL's white space up to 15. 16 adds \v, which is `odd` here.
 inline bool is_space(char character) noexcept {
-  return character == ' ' || character == '\t' || character == '\n' || character == '\r' || character == '\f';
+  return character == ' ' || character == '\t' || character == '\n' || character == '\r' ||
+         character == '\f';
 }
 
 // Skips white space and comments from `at`. Returns `sql.size() + 1` if a comment does not end.

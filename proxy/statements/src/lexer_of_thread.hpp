@@ -23,6 +23,7 @@ void declared_around(Declaration& declaration, std::string_view sql, const Lexed
 
 // The comments between two statements, from `begin` to `end` of the text: those before the first
 // `;` belong to `former`, the others to `latter`.
-void declared_between(Declaration& former, Declaration& latter, std::string_view sql, std::size_t begin, std::size_t end);
+void declared_between(Declaration& former, Declaration& latter, std::string_view sql,
+                      std::size_t begin, std::size_t end);
 
 }  // namespace termgate::statements

@@ -16,8 +16,9 @@ using Tokens = std::span<const Token>;
 
 // Types whose names are words of the grammar: nobody can create a type with such a name.
 bool is_grammars_type(std::string_view word) noexcept {
-  static constexpr std::array<std::string_view, 12> all{"bigint",  "boolean",  "char",    "character", "decimal",   "int",
-                                                        "integer", "interval", "numeric", "smallint",  "timestamp", "varchar"};
+  static constexpr std::array<std::string_view, 12> all{
+      "bigint",  "boolean",  "char",    "character", "decimal",   "int",
+      "integer", "interval", "numeric", "smallint",  "timestamp", "varchar"};
   return std::find(all.begin(), all.end(), word) != all.end();
 }
 
@@ -54,7 +55,9 @@ class LoneCallReader {
     return true;
   }
 
-  const Token* peek(TokenType type) const noexcept { return at_ < tokens_.size() && tokens_[at_].type == type ? &tokens_[at_] : nullptr; }
+  const Token* peek(TokenType type) const noexcept {
+    return at_ < tokens_.size() && tokens_[at_].type == type ? &tokens_[at_] : nullptr;
+  }
   std::string_view text(const Token& token) const noexcept { return text_of(sql_, token); }
 
   bool take(TokenType type) noexcept {
@@ -64,7 +67,8 @@ class LoneCallReader {
   }
   bool symbol(char character) noexcept {
     const Token* token = peek(TokenType::symbol);
-    return token != nullptr && sql_[token->offset] == character && token->length == 1 && take(TokenType::symbol);
+    return token != nullptr && sql_[token->offset] == character && token->length == 1 &&
+           take(TokenType::symbol);
   }
   bool operation(std::string_view operation) noexcept {
     const Token* token = peek(TokenType::operation);
@@ -79,7 +83,9 @@ class LoneCallReader {
     if (token == nullptr) return {};
     ++at_;
     std::string result(text(*token));
-    if (quoted) return result.find('"', 1) == result.size() - 1 ? result.substr(1, result.size() - 2) : std::string();
+    if (quoted)
+      return result.find('"', 1) == result.size() - 1 ? result.substr(1, result.size() - 2)
+                                                      : std::string();
     for (char& character : result) character = text::lower(character);
     return result;
   }
@@ -91,13 +97,16 @@ class LoneCallReader {
   // A string without backslashes, so that its value depends on no setting.
   bool string() noexcept {
     const Token* token = peek(TokenType::string);
-    return token != nullptr && sql_[token->offset] == '\'' && text(*token).find('\\') == std::string_view::npos && take(TokenType::string);
+    return token != nullptr && sql_[token->offset] == '\'' &&
+           text(*token).find('\\') == std::string_view::npos && take(TokenType::string);
   }
 
   // Takes one step inside the parentheses: a literal, a parameter, a comma, a cast, the mark of a
   // named argument, or a word such as NULL.
   bool argument() {
-    if (string() || take(TokenType::parameter) || take(TokenType::number) || symbol(',') || operation("=>")) return true;
+    if (string() || take(TokenType::parameter) || take(TokenType::number) || symbol(',') ||
+        operation("=>"))
+      return true;
     if (operation("-")) return take(TokenType::number);
     if (symbol(':')) {
       if (operation("=")) return true;
@@ -126,38 +135,45 @@ class LoneCallReader {
 };
 
 bool is_string(TokenType type) noexcept {
-  return type == TokenType::string || type == TokenType::escape_string || type == TokenType::unicode_string ||
-         type == TokenType::bit_string || type == TokenType::dollar_string;
+  return type == TokenType::string || type == TokenType::escape_string ||
+         type == TokenType::unicode_string || type == TokenType::bit_string ||
+         type == TokenType::dollar_string;
 }
 
 bool is_bare_begin(Tokens tokens) noexcept {
   if (tokens.empty() || tokens.size() > 2) return false;
   const Word second = tokens.back().word;
   if (tokens.front().word == Word::start) return tokens.size() == 2 && second == Word::transaction;
-  return tokens.front().word == Word::begin && (tokens.size() == 1 || second == Word::work || second == Word::transaction);
+  return tokens.front().word == Word::begin &&
+         (tokens.size() == 1 || second == Word::work || second == Word::transaction);
 }
 
 }  // namespace
 
 bool describes_first(std::string_view sql, Tokens tokens) noexcept {
-  const auto first =
-      std::find_if(tokens.begin(), tokens.end(), [&](const Token& one) { return one.type != TokenType::symbol || sql[one.offset] != '('; });
+  const auto first = std::find_if(tokens.begin(), tokens.end(), [&](const Token& one) {
+    return one.type != TokenType::symbol || sql[one.offset] != '(';
+  });
   if (first == tokens.end()) return false;
   const Word word = first->word;
-  return word == Word::select || word == Word::with || word == Word::values || word == Word::table || word == Word::show;
+  return word == Word::select || word == Word::with || word == Word::values ||
+         word == Word::table || word == Word::show;
 }
 
 void note_shapes(std::string_view sql, Tokens tokens, Statement& statement) {
   const auto has = [&](auto is) { return std::any_of(tokens.begin(), tokens.end(), is); };
   statement.parameters = has([](const Token& one) { return one.type == TokenType::parameter; });
   statement.literals = has([](const Token& one) { return is_string(one.type); });
-  statement.names_tables = has([](const Token& one) { return one.word == Word::from || one.word == Word::table; });
+  statement.names_tables =
+      has([](const Token& one) { return one.word == Word::from || one.word == Word::table; });
   statement.bare_begin = is_bare_begin(tokens);
   statement.describes_first = describes_first(sql, tokens);
-  if (statement.calls_termgate && statement.kind == Kind::write) statement.lone_call = LoneCallReader(sql, tokens).read();
+  if (statement.calls_termgate && statement.kind == Kind::write)
+    statement.lone_call = LoneCallReader(sql, tokens).read();
   if (statement.access != Access::read_write) return;
   for (std::size_t i = 1; i < tokens.size(); ++i) {
-    if (tokens[i - 1].word == Word::read && tokens[i].word == Word::write) statement.write_words.push_back(tokens[i].offset);
+    if (tokens[i - 1].word == Word::read && tokens[i].word == Word::write)
+      statement.write_words.push_back(tokens[i].offset);
   }
 }
 

@@ -10,8 +10,8 @@
 
 namespace termgate::statements {
 
-// Records in `statement` whether it is only a call of layer 1, where its READ WRITE is, and what its
-// tokens show (parameters, literals, names_tables, bare_begin, describes_first).
+// Records in `statement` whether it is only a call of layer 1, where its READ WRITE is, and what
+// its tokens show (parameters, literals, names_tables, bare_begin, describes_first).
 void note_shapes(std::string_view sql, std::span<const Token> tokens, Statement& statement);
 
 // Statement::describes_first.

@@ -80,25 +80,30 @@ class Database {
   // committed. Throws StaleTerm, TermRequired, InvalidInput, FenceUntrusted, Blocked, Conflict,
   // Unavailable, DatabaseError: nothing was written; OutcomeUnknown: COMMIT was sent and not
   // answered. What `work` throws is passed on unchanged.
-  Wrote write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const WriteOptions& options = {});
+  Wrote write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work,
+              const WriteOptions& options = {});
 
   // Runs one statement of yours under (scope, term), committed when this returns: like a write() of
   // that statement alone, but in one round trip on PostgreSQL. `$1`, `$2` … take the arguments. Not
   // for a statement that runs outside any transaction (VACUUM). Throws what write() throws.
   template <class... Arguments>
   Rows execute(const Scope& scope, Term term, std::string_view sql, Arguments&&... arguments) {
-    const std::array<Value, sizeof...(Arguments)> values{Value(std::forward<Arguments>(arguments))...};
+    const std::array<Value, sizeof...(Arguments)> values{
+        Value(std::forward<Arguments>(arguments))...};
     return execute_values(scope, term, sql, values);
   }
-  Rows execute_values(const Scope& scope, Term term, std::string_view sql, std::span<const Value> values);
+  Rows execute_values(const Scope& scope, Term term, std::string_view sql,
+                      std::span<const Value> values);
 
   // Checks and appends in one statement. With a write id, repeating the call returns the first
   // call's number. Borrows the payload. A large one is sent to SQL Server in pieces, before any
   // lock is taken. Throws InvalidInput above payload_limit(), before anything is sent.
-  SequenceNo append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options = {});
+  SequenceNo append(const Stream& stream, Term term, std::string_view payload,
+                    const AppendOptions& options = {});
   // Appends all or none of the payloads, at least one; returns the last number. `write_ids` is
   // empty or as long as `payloads`.
-  SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads, const AppendOptions& options = {},
+  SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads,
+                         const AppendOptions& options = {},
                          const std::vector<WriteId>& write_ids = {});
   // The limit of one payload, and of all payloads of one batch together, on every database.
   // PostgreSQL and SQLite cannot take more: there a payload is one value of one message, which both
@@ -113,8 +118,10 @@ class Database {
   Term check(const Scope& scope, Term term);
   // Raises a fence without writing (F2). Waits for lower terms up to the grace, then evicts (F4).
   // `actor` and `reason` are kept in the audit if the fence was raised; give both or neither.
-  SealReceipt seal(const Scope& scope, Term term, std::optional<std::chrono::milliseconds> grace = {},
-                   const std::optional<std::string>& actor = {}, const std::optional<std::string>& reason = {});
+  SealReceipt seal(const Scope& scope, Term term,
+                   std::optional<std::chrono::milliseconds> grace = {},
+                   const std::optional<std::string>& actor = {},
+                   const std::optional<std::string>& reason = {});
 
   // A lease that renews itself and is released by its handle (<termgate/held_lease.hpp>). Waits up
   // to options.wait while another owner holds it, then throws Blocked; throws Cancelled if
@@ -125,15 +132,20 @@ class Database {
 
   // A lease that its caller renews. Waits up to options.wait while another owner holds it, then
   // throws Blocked. TTL 100 ms to 1 day.
-  Lease acquire_lease(const Scope& scope, std::chrono::milliseconds ttl, const LeaseOptions& options = {});
+  Lease acquire_lease(const Scope& scope, std::chrono::milliseconds ttl,
+                      const LeaseOptions& options = {});
   // None: another owner holds it.
-  std::optional<Lease> try_acquire_lease(const Scope& scope, std::chrono::milliseconds ttl, const LeaseOptions& options = {});
+  std::optional<Lease> try_acquire_lease(const Scope& scope, std::chrono::milliseconds ttl,
+                                         const LeaseOptions& options = {});
   // Extends by the lease's own TTL. Throws LeaseLost if its owner no longer holds it.
   void renew_lease(Lease& lease);
   // Renews by the parts of a lease, for a holder without the Lease object. Throws LeaseLost.
-  Lease renew_lease(const Scope& scope, Term term, const std::string& owner, std::chrono::milliseconds ttl);
+  Lease renew_lease(const Scope& scope, Term term, const std::string& owner,
+                    std::chrono::milliseconds ttl);
   // False: it was no longer held.
-  bool release_lease(const Lease& lease) { return release_lease(lease.scope(), lease.term(), lease.owner()); }
+  bool release_lease(const Lease& lease) {
+    return release_lease(lease.scope(), lease.term(), lease.owner());
+  }
   bool release_lease(const Scope& scope, Term term, const std::string& owner);
 
   // What was committed under the id. None: not committed so far. The attempt whose answer was lost

@@ -35,7 +35,8 @@ struct FollowerNews {
     failed,   // the database could not be reached or refused; it will be tried again
     refused,  // `apply` threw: called again with the same write
     missing,  // a write is missing and was not pruned: the follower waits for it
-    pruned,   // writes were pruned before they were handled: they are skipped (skip_pruned), or the follower ends
+    pruned,   // writes were pruned before they were handled: they are skipped (skip_pruned), or the
+              // follower ends
     taken,    // another start has taken it over, or it was removed: the end
   };
   Kind kind;
@@ -62,8 +63,10 @@ class Follower {
 
   // Records the start in the database. Throws InvalidInput (the name follows something else),
   // Unavailable, DatabaseError (the role needs level write).
-  Follower(Database database, std::string name, Stream stream, Apply apply, FollowerOptions options = {});
-  Follower(Database database, std::string name, Scope scope, Apply apply, FollowerOptions options = {});
+  Follower(Database database, std::string name, Stream stream, Apply apply,
+           FollowerOptions options = {});
+  Follower(Database database, std::string name, Scope scope, Apply apply,
+           FollowerOptions options = {});
   // Like stop(). Must not run on the follower's own thread.
   ~Follower();
   Follower(const Follower&) = delete;

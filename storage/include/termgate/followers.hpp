@@ -61,7 +61,8 @@ class Followers {
   // InvalidInput.
   std::int64_t start(std::string_view name, const FollowedBy& followed, bool from_end = false);
   FollowerBehind behind(std::string_view name, int limit = 1000);
-  FollowerMove advance(std::string_view name, std::int64_t run, const Stream& stream, SequenceNo from, SequenceNo to);
+  FollowerMove advance(std::string_view name, std::int64_t run, const Stream& stream,
+                       SequenceNo from, SequenceNo to);
   // Removes its positions as well. False: there was none.
   bool remove(std::string_view name);
   std::vector<FollowerInfo> list(std::string_view after = {}, int limit = 1000);  // ordered by name

@@ -97,8 +97,9 @@ class Info {
   // at least one if there is one. A large payload is fetched in parts and is in memory once. If a
   // write is pruned while its payload is fetched, the page ends before it, or skips it if it is the
   // first. Throws Conflict if that happened in ten attempts.
-  std::vector<StreamWrite> read_stream(const Stream& stream, SequenceNo after, int limit = 1000,
-                                       std::size_t bytes_max = std::numeric_limits<std::size_t>::max());
+  std::vector<StreamWrite> read_stream(
+      const Stream& stream, SequenceNo after, int limit = 1000,
+      std::size_t bytes_max = std::numeric_limits<std::size_t>::max());
 
   // How often writes were refused, by code. On PostgreSQL and SQLite this includes plain SQL;
   // elsewhere it is what libraries and proxies have reported.

@@ -23,8 +23,8 @@ inline namespace v0 {
 class JobRun {
  public:
   // Records the start. Throws InvalidInput if this job already has an open run under this term.
-  JobRun(Database database, std::string_view job, const Scope& scope, Term term, const std::string& owner,
-         const std::optional<std::string>& detail = {});
+  JobRun(Database database, std::string_view job, const Scope& scope, Term term,
+         const std::string& owner, const std::optional<std::string>& detail = {});
   // If the run is neither completed nor failed, records it as failed, provided the database can be
   // reached.
   ~JobRun();
@@ -44,15 +44,16 @@ class JobRun {
   bool beat(Lease& lease, const std::optional<std::string>& checkpoint = {});
   // A heartbeat and a renewal of the lease that the run was started under, by its owner and term in
   // the database. Returns when the next beat must have succeeded; none: the run is no longer open.
-  std::optional<Lease::Clock::time_point> beat(std::chrono::milliseconds ttl, const std::optional<std::string>& checkpoint = {});
+  std::optional<Lease::Clock::time_point> beat(std::chrono::milliseconds ttl,
+                                               const std::optional<std::string>& checkpoint = {});
   // Each may be called at most once. False: the run was no longer open.
   bool complete(std::optional<int> exit_code = 0, const std::optional<std::string>& detail = {},
                 const std::optional<std::string>& checkpoint = {});
   bool fail(std::optional<int> exit_code = {}, const std::optional<std::string>& detail = {});
 
  private:
-  bool end(std::string_view status, std::optional<int> exit_code, const std::optional<std::string>& detail,
-           const std::optional<std::string>& checkpoint);
+  bool end(std::string_view status, std::optional<int> exit_code,
+           const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint);
 
   Database database_;
   std::optional<std::string> last_checkpoint_;
@@ -61,7 +62,8 @@ class JobRun {
 };
 
 // The checkpoint of the newest run of the job in that scope, unless the run was completed.
-std::optional<std::string> last_checkpoint(Database& database, std::string_view job, const Scope& scope);
+std::optional<std::string> last_checkpoint(Database& database, std::string_view job,
+                                           const Scope& scope);
 
 }  // namespace v0
 }  // namespace termgate

@@ -2,8 +2,8 @@
 // its handle in <termgate/job_run.hpp>.
 //
 // A start is checked like a write (StaleTerm), and so are a heartbeat and the end "completed". A
-// stale leader may still report "failed", "cancelled" and "lost". A job has one open run in a scope.
-// Any thread; copies share the Database's connections.
+// stale leader may still report "failed", "cancelled" and "lost". A job has one open run in a
+// scope. Any thread; copies share the Database's connections.
 #pragma once
 
 #include <chrono>
@@ -71,24 +71,29 @@ class Jobs {
   // Requests a run of the job. `kind` is run, dry-run or resume, which the command that runs the
   // job interprets. A job has at most one request in a scope; it stays until it is taken, or
   // cancelled by finish(). Empty actor or reason: this login, "by hand".
-  JobRequest request(std::string_view job, const Scope& scope, std::string_view kind, std::string_view actor = {},
-                     std::string_view reason = {});
+  JobRequest request(std::string_view job, const Scope& scope, std::string_view kind,
+                     std::string_view actor = {}, std::string_view reason = {});
   // Begins the requested run, as start() would. None: there is no request.
-  std::optional<JobTaken> take(std::string_view job, const Scope& scope, Term term, const std::string& owner);
+  std::optional<JobTaken> take(std::string_view job, const Scope& scope, Term term,
+                               const std::string& owner);
 
   // False: the run is no longer open. With `renew` it also renews that lease, in the same
   // transaction; if that fails it throws LeaseLost and does neither.
-  bool beat(const std::string& run_id, const std::optional<std::string>& checkpoint = {}, Lease* renew = nullptr);
+  bool beat(const std::string& run_id, const std::optional<std::string>& checkpoint = {},
+            Lease* renew = nullptr);
   // A heartbeat and the renewal of the run's own lease, in one call; the database knows the lease's
   // owner and term. Returns when the next one must have succeeded, which is when the lease ends by
   // this process's clock. None: the run is no longer open, and nothing was renewed. Throws
   // LeaseLost if the run's owner no longer holds the lease; then nothing was recorded.
-  std::optional<Lease::Clock::time_point> beat(const std::string& run_id, const std::optional<std::string>& checkpoint,
+  std::optional<Lease::Clock::time_point> beat(const std::string& run_id,
+                                               const std::optional<std::string>& checkpoint,
                                                std::chrono::milliseconds ttl);
 
   // False: the run was no longer open.
-  bool finish(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code = {},
-              const std::optional<std::string>& detail = {}, const std::optional<std::string>& checkpoint = {});
+  bool finish(const std::string& run_id, std::string_view status,
+              std::optional<std::int64_t> exit_code = {},
+              const std::optional<std::string>& detail = {},
+              const std::optional<std::string>& checkpoint = {});
 
   // Newest first; a request's age counts from when it was made.
   std::vector<JobRunInfo> list(const JobFilter& filter = {}, int limit = 100);

@@ -61,7 +61,8 @@ class Leadership {
 
  private:
   friend class LeaderLoop;
-  Leadership(Scope scope, Term term, std::stop_token stop, std::shared_ptr<const std::atomic<Lease::Clock::rep>> until)
+  Leadership(Scope scope, Term term, std::stop_token stop,
+             std::shared_ptr<const std::atomic<Lease::Clock::rep>> until)
       : scope_(std::move(scope)), term_(term), stop_(std::move(stop)), until_(std::move(until)) {}
 
   Scope scope_;
@@ -127,7 +128,8 @@ class LeaderLoop {
   // the work does not start if that fails. A term that is not above the fence is refused: `news`
   // reports it as call_failed with StaleTerm, and the loop tries again later. `endpoint` is not
   // used.
-  LeaderLoop(Database database, std::shared_ptr<LeaseSource> source, Scope scope, Work work, LeaderOptions options = {});
+  LeaderLoop(Database database, std::shared_ptr<LeaseSource> source, Scope scope, Work work,
+             LeaderOptions options = {});
   // Calls stop(). Not on a thread of the loop.
   ~LeaderLoop();
   LeaderLoop(const LeaderLoop&) = delete;

@@ -23,9 +23,14 @@ class Lease {
  public:
   using Clock = BootClock;
 
-  Lease(Scope scope, Term term, std::string owner, std::chrono::milliseconds ttl, Clock::time_point held_until,
-        std::optional<Clock::time_point> leave_before = {})
-      : scope_(std::move(scope)), term_(term), owner_(std::move(owner)), ttl_(ttl), held_until_(held_until), leave_before_(leave_before) {}
+  Lease(Scope scope, Term term, std::string owner, std::chrono::milliseconds ttl,
+        Clock::time_point held_until, std::optional<Clock::time_point> leave_before = {})
+      : scope_(std::move(scope)),
+        term_(term),
+        owner_(std::move(owner)),
+        ttl_(ttl),
+        held_until_(held_until),
+        leave_before_(leave_before) {}
 
   const Scope& scope() const noexcept { return scope_; }
   Term term() const noexcept { return term_; }

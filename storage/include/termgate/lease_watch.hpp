@@ -30,7 +30,8 @@ class LeaseWatch {
   // and then with each change of owner or term. It must not throw.
   using Changed = std::function<void(const std::optional<LeaseInfo>&)>;
 
-  LeaseWatch(Database database, Scope scope, Changed changed, std::chrono::milliseconds poll = std::chrono::seconds(1));
+  LeaseWatch(Database database, Scope scope, Changed changed,
+             std::chrono::milliseconds poll = std::chrono::seconds(1));
   // Waits for the calls of `changed` and of the database that are under way. Must not run on the
   // watch's thread.
   ~LeaseWatch();

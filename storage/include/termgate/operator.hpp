@@ -93,13 +93,16 @@ class Operator {
   bool unprotect(std::string_view table);
   // Reads the table once, as its owner; from then on its rows report their terms. NULL and terms
   // below 1 are no evidence. Returns the number of scopes.
-  std::int64_t adopt(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view prefix = {});
+  std::int64_t adopt(std::string_view table, std::string_view scope_column,
+                     std::string_view term_column, std::string_view prefix = {});
   bool unadopt(std::string_view table);
 
   // The audited ways to lower or drop a fence (F3). They return the previous fence, the new fence,
   // or the number of scopes.
-  std::int64_t reset_fence(const Scope& scope, Term term, std::string_view actor, std::string_view reason);
-  Term declare_restored(const Scope& scope, Term above, std::string_view actor, std::string_view reason);
+  std::int64_t reset_fence(const Scope& scope, Term term, std::string_view actor,
+                           std::string_view reason);
+  Term declare_restored(const Scope& scope, Term above, std::string_view actor,
+                        std::string_view reason);
   std::int64_t declare_nothing_lost(std::string_view actor, std::string_view reason);
   std::int64_t declare_untrusted(std::string_view actor, std::string_view reason);
   void set_raise_by(const Scope& scope, std::string_view mode);  // "writer" or "seal"
@@ -113,12 +116,13 @@ class Operator {
   // more, and ends as after a crash. False: nobody holds it. A new request replaces the last one.
   bool request_hand_over(const Scope& scope, const HandOverOptions& options = {});
 
-  // Deletes a stream's writes below `before`, and old rows of the audit and of jobs; fences stay. Both
-  // return the number of rows.
+  // Deletes a stream's writes below `before`, and old rows of the audit and of jobs; fences stay.
+  // Both return the number of rows.
   std::int64_t prune(const Stream& stream, SequenceNo before);
   std::int64_t prune_history(std::chrono::milliseconds older_than);
   // Moves a stream to another scope. False: it is in that scope already.
-  bool move_stream(const Stream& stream, const Scope& scope, std::string_view actor, std::string_view reason);
+  bool move_stream(const Stream& stream, const Scope& scope, std::string_view actor,
+                   std::string_view reason);
 
   // What is not protected, and breaches that the stored rows show.
   std::vector<Advice> doctor();
@@ -136,8 +140,8 @@ class Operator {
   // Records refusals that were made elsewhere (by a proxy, from memory). False: it is too soon
   // after the last report; add these to the next one. Refusals of a Database's own calls are
   // recorded without this.
-  bool record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,
-                       std::string_view client);
+  bool record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms,
+                       std::int64_t last_ms, std::string_view client);
 
  private:
   Database database_;

@@ -1,4 +1,5 @@
-// The options of Database::open(), write() and append(). Plain data; the defaults are right for most.
+// The options of Database::open(), write() and append(). Plain data; the defaults are right for
+// most.
 #pragma once
 
 #include <chrono>

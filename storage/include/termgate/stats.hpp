@@ -19,7 +19,8 @@ inline namespace v0 {
 
 // One kind of call to the database: how often, with what result, and how long it took.
 struct CallStats {
-  static constexpr std::array<double, 9> bounds_seconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5};
+  static constexpr std::array<double, 9> bounds_seconds{0.001, 0.0025, 0.005, 0.01, 0.025,
+                                                        0.1,   0.5,    1,     5};
 
   std::int64_t granted = 0;
   std::int64_t refused = 0;  // another holds the lease, or it is no longer ours
@@ -39,9 +40,10 @@ struct ScopeContention {
 // All leases of a Database: those of handles, of loops, and those taken by hand.
 struct DatabaseStats {
   CallStats acquire, renew, release;
-  std::int64_t waits = 0;              // for another's lease
-  std::chrono::nanoseconds waited{0};  // by all waits, whether or not the lease was granted in the end
-  std::int64_t held = 0;               // HeldLease objects that hold a lease now
+  std::int64_t waits = 0;  // for another's lease
+  std::chrono::nanoseconds waited{
+      0};                 // by all waits, whether or not the lease was granted in the end
+  std::int64_t held = 0;  // HeldLease objects that hold a lease now
   // HeldLease objects that lost their lease, according to the database.
   std::int64_t lost = 0;
   std::int64_t expired = 0;       // this Database's own calls that were refused with TG001
@@ -79,7 +81,8 @@ struct FollowerStats {
   std::int64_t refused = 0;  // how often its function threw
 };
 
-std::string metrics_text(const DatabaseStats& database, const std::vector<LeaderStats>& leaders = {},
+std::string metrics_text(const DatabaseStats& database,
+                         const std::vector<LeaderStats>& leaders = {},
                          const std::vector<FollowerStats>& followers = {});
 
 }  // namespace v0

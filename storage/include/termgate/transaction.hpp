@@ -1,5 +1,5 @@
-// Transaction: one open fenced transaction, as the callback of Database::write() receives it. It has
-// passed the check for its scope and term. Valid inside that callback and on its thread only.
+// Transaction: one open fenced transaction, as the callback of Database::write() receives it. It
+// has passed the check for its scope and term. Valid inside that callback and on its thread only.
 #pragma once
 
 #include <array>
@@ -31,7 +31,8 @@ class Transaction {
   // savepoint makes the transaction usable again.
   template <class... Arguments>
   Rows exec(std::string_view sql, Arguments&&... arguments) {
-    const std::array<Value, sizeof...(Arguments)> values{Value(std::forward<Arguments>(arguments))...};
+    const std::array<Value, sizeof...(Arguments)> values{
+        Value(std::forward<Arguments>(arguments))...};
     return exec_values(sql, values);
   }
   Rows exec_values(std::string_view sql, std::span<const Value> values);
@@ -39,7 +40,8 @@ class Transaction {
   // Appends under this transaction's scope and term. The stream's writers take turns until commit.
   // The payload is as for Database::append(). This transaction has passed its check, so while a
   // large payload is sent a higher term waits, and evicts this session after the grace.
-  SequenceNo append(const Stream& stream, std::string_view payload, std::optional<SequenceNo> expected = {});
+  SequenceNo append(const Stream& stream, std::string_view payload,
+                    std::optional<SequenceNo> expected = {});
 
   // Lets COMMIT fail (LeaseLost, nothing was written) if `owner` does not hold the lease of this
   // transaction's scope at that moment, by the database's clock, even if nobody has taken over.

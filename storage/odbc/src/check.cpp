@@ -1,5 +1,5 @@
-// The check for programs that have an ODBC connection of their own. Nothing of the connection's settings is
-// changed: what matters is set on the statement, which is freed at the end.
+// The check for programs that have an ODBC connection of their own. Nothing of the connection's
+// settings is changed: what matters is set on the statement, which is freed at the end.
 #include <termgate/sqlserver_check.hpp>
 
 #include <algorithm>
@@ -25,15 +25,17 @@ namespace {
 using namespace detail::odbc;
 
 constexpr std::string_view no_transaction =
-    "TG005 no transaction is open on this connection, and a check in autocommit guards nothing: BEGIN TRANSACTION, or SQL_ATTR_AUTOCOMMIT "
+    "TG005 no transaction is open on this connection, and a check in autocommit guards nothing: "
+    "BEGIN TRANSACTION, or SQL_ATTR_AUTOCOMMIT "
     "off";
 
 // Throws the error of a call that failed on the borrowed connection.
 [[noreturn]] void fail(SQLSMALLINT type, SQLHANDLE handle, SQLHDBC connection) {
   auto found = diagnostics_of(type, handle);
   SQLUINTEGER dead = SQL_CD_FALSE;
-  const bool gone =
-      SQL_SUCCEEDED(SQLGetConnectAttrW(connection, SQL_ATTR_CONNECTION_DEAD, &dead, SQL_IS_UINTEGER, nullptr)) && dead == SQL_CD_TRUE;
+  const bool gone = SQL_SUCCEEDED(SQLGetConnectAttrW(connection, SQL_ATTR_CONNECTION_DEAD, &dead,
+                                                     SQL_IS_UINTEGER, nullptr)) &&
+                    dead == SQL_CD_TRUE;
   throw OdbcError(std::move(found), gone);
 }
 
@@ -41,28 +43,34 @@ constexpr std::string_view no_transaction =
 Family family_behind(SQLHDBC connection) {
   std::array<SQLWCHAR, 128> name{};
   SQLSMALLINT bytes = 0;
-  const auto code = SQLGetInfoW(connection, SQL_DBMS_NAME, name.data(), static_cast<SQLSMALLINT>(sizeof name), &bytes);
+  const auto code = SQLGetInfoW(connection, SQL_DBMS_NAME, name.data(),
+                                static_cast<SQLSMALLINT>(sizeof name), &bytes);
   if (code == SQL_INVALID_HANDLE) throw InvalidInput("TG005 this is not an ODBC connection");
   if (!SQL_SUCCEEDED(code)) fail(SQL_HANDLE_DBC, connection, connection);
   std::string dbms;
-  for (std::size_t at = 0; at < std::min(name.size() - 1, static_cast<std::size_t>(bytes) / sizeof(SQLWCHAR)); ++at)
+  for (std::size_t at = 0;
+       at < std::min(name.size() - 1, static_cast<std::size_t>(bytes) / sizeof(SQLWCHAR)); ++at)
     dbms += name[at] < 128 ? static_cast<char>(name[at]) : '?';
   for (const Family family : {Family::sqlserver, Family::postgresql}) {
     if (dbms.starts_with(dbms_name_of(family))) return family;
   }
   throw InvalidInput(
-      fmt::format("TG005 this ODBC connection leads to {}: the check is for SQL Server, and for PostgreSQL through odbc-postgresql",
+      fmt::format("TG005 this ODBC connection leads to {}: the check is for SQL Server, and for "
+                  "PostgreSQL through odbc-postgresql",
                   dbms.empty() ? "a database without a name" : dbms));
 }
 
 bool in_autocommit(SQLHDBC connection) {
   SQLUINTEGER mode = SQL_AUTOCOMMIT_ON;
-  return !SQL_SUCCEEDED(SQLGetConnectAttrW(connection, SQL_ATTR_AUTOCOMMIT, &mode, SQL_IS_UINTEGER, nullptr)) || mode == SQL_AUTOCOMMIT_ON;
+  return !SQL_SUCCEEDED(SQLGetConnectAttrW(connection, SQL_ATTR_AUTOCOMMIT, &mode, SQL_IS_UINTEGER,
+                                           nullptr)) ||
+         mode == SQL_AUTOCOMMIT_ON;
 }
 
 // Runs the check with its two parameters and returns its number; none for NULL. It reads all
 // results, because an error may follow the row.
-std::optional<std::int64_t> run(SQLHDBC connection, const Marked& text, const Scope& scope, Term term) {
+std::optional<std::int64_t> run(SQLHDBC connection, const Marked& text, const Scope& scope,
+                                Term term) {
   const Handle own(SQL_HANDLE_STMT, connection);
   const SQLHSTMT statement = own.get();
   const auto need = [&](SQLRETURN code) {
@@ -79,14 +87,17 @@ std::optional<std::int64_t> run(SQLHDBC connection, const Marked& text, const Sc
 
   std::u16string sql = utf16_of(text.text), name = utf16_of(scope.name());
   SQLBIGINT number = term.value();
-  SQLLEN name_bytes = static_cast<SQLLEN>(name.size() * sizeof(char16_t)), number_bytes = sizeof number;
-  need(SQLPrepareW(statement, reinterpret_cast<SQLWCHAR*>(sql.data()), static_cast<SQLINTEGER>(sql.size())));
+  SQLLEN name_bytes = static_cast<SQLLEN>(name.size() * sizeof(char16_t)),
+         number_bytes = sizeof number;
+  need(SQLPrepareW(statement, reinterpret_cast<SQLWCHAR*>(sql.data()),
+                   static_cast<SQLINTEGER>(sql.size())));
   for (std::size_t place = 0; place < text.order.size(); ++place) {
     const auto at = static_cast<SQLUSMALLINT>(place + 1);
     need(text.order[place] == 0
-             ? SQLBindParameter(statement, at, SQL_PARAM_INPUT, SQL_C_WCHAR, SQL_WVARCHAR, name.size(), 0, name.data(), name_bytes,
-                                &name_bytes)
-             : SQLBindParameter(statement, at, SQL_PARAM_INPUT, SQL_C_SBIGINT, SQL_BIGINT, 19, 0, &number, number_bytes, &number_bytes));
+             ? SQLBindParameter(statement, at, SQL_PARAM_INPUT, SQL_C_WCHAR, SQL_WVARCHAR,
+                                name.size(), 0, name.data(), name_bytes, &name_bytes)
+             : SQLBindParameter(statement, at, SQL_PARAM_INPUT, SQL_C_SBIGINT, SQL_BIGINT, 19, 0,
+                                &number, number_bytes, &number_bytes));
   }
   SQLRETURN code = SQLExecute(statement);
   std::optional<std::int64_t> fence;
@@ -118,11 +129,14 @@ Term check(SQLHDBC connection, const Scope& scope, Term term, std::string_view s
     family = family_behind(connection);
     // odbc-postgresql begins a transaction by itself before the first statement, and reports no
     // other.
-    if (family == Family::postgresql && in_autocommit(connection)) throw InvalidInput(std::string(no_transaction));
+    if (family == Family::postgresql && in_autocommit(connection))
+      throw InvalidInput(std::string(no_transaction));
     const Dialect& dialect = dialect_of(family);
-    const std::string_view text =
-        family == Family::sqlserver ? sql::sqlserver::check_in_transaction : dialect.calls()[sql::Call::check_term];
-    const auto fence = run(connection, marked(dialect.with_schema(text, schema), 2, family), scope, term);
+    const std::string_view text = family == Family::sqlserver
+                                      ? sql::sqlserver::check_in_transaction
+                                      : dialect.calls()[sql::Call::check_term];
+    const auto fence =
+        run(connection, marked(dialect.with_schema(text, schema), 2, family), scope, term);
     if (!fence) throw InvalidInput(std::string(no_transaction));
     return Term(*fence);
   } catch (const OdbcError& failure) { throw_for(failure, Phase::before_commit, family); }

@@ -36,11 +36,15 @@ OdbcGateFeed::OdbcGateFeed(std::string_view url, std::string_view schema) {
   need_schema_name(schema);
   odbc::ConnectionString text = odbc::connection_string_of(url);
   const odbc::Dialect& dialect = odbc::dialect_of(odbc::family_of(text.maker));
-  state_ = std::make_unique<State>(State{std::move(text), dialect, dialect.with_schema(sql::sqlserver_gate::wanted, schema), std::nullopt});
+  state_ = std::make_unique<State>(State{std::move(text), dialect,
+                                         dialect.with_schema(sql::sqlserver_gate::wanted, schema),
+                                         std::nullopt});
 }
 OdbcGateFeed::~OdbcGateFeed() = default;
 
-bool OdbcGateFeed::has_gates() const noexcept { return state_->dialect.family == odbc::Family::sqlserver; }
+bool OdbcGateFeed::has_gates() const noexcept {
+  return state_->dialect.family == odbc::Family::sqlserver;
+}
 
 std::vector<std::string> OdbcGateFeed::wanted(const std::string& scopes) {
   State& state = *state_;
@@ -51,12 +55,14 @@ std::vector<std::string> OdbcGateFeed::wanted(const std::string& scopes) {
       state.connection->run(state.dialect.on_connect, gates_answer_wait);
     }
     const Value values[] = {Value(scopes)};
-    const Rows rows = state.connection->execute(odbc::marked(state.statement, 1, state.dialect.family), values, true, gates_answer_wait);
+    const Rows rows = state.connection->execute(
+        odbc::marked(state.statement, 1, state.dialect.family), values, true, gates_answer_wait);
     for (const Row& row : rows.rows) all.push_back(row[0].as_text());
   } catch (odbc::OdbcError& failure) {
     const auto phase = state.connection ? odbc::Phase::before_commit : odbc::Phase::connect;
     state.connection.reset();
-    for (auto& one : failure.diagnostics) one.message = odbc::redacted(std::move(one.message), state.text.secrets);
+    for (auto& one : failure.diagnostics)
+      one.message = odbc::redacted(std::move(one.message), state.text.secrets);
     odbc::throw_for(failure, phase, state.dialect.family);
   } catch (...) {
     state.connection.reset();

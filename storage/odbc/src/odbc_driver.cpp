@@ -51,7 +51,9 @@ struct Patience {
   milliseconds next() const {
     if (!until) return each;
     const auto rest = std::chrono::ceil<milliseconds>(*until - Clock::now());
-    if (rest.count() <= 0) throw Unavailable(fmt::format("the write's timeout of {} ms is over; nothing was written", whole.count()));
+    if (rest.count() <= 0)
+      throw Unavailable(
+          fmt::format("the write's timeout of {} ms is over; nothing was written", whole.count()));
     return each.count() == 0 ? rest : std::min(each, rest);
   }
 };
@@ -83,7 +85,9 @@ class OdbcDriver final : public Driver {
       : text_(std::move(text)),
         options_(std::move(options)),
         dialect_(odbc::dialect_of(odbc::family_of(text_.maker))),
-        pool_(options_.connections_max, {.connect = [this] { return connect(); }, .is_alive = is_alive, .is_reusable = is_reusable}) {
+        pool_(options_.connections_max, {.connect = [this] { return connect(); },
+                                         .is_alive = is_alive,
+                                         .is_reusable = is_reusable}) {
     need_schema_name(options_.schema);
     for (const std::string_view one : dialect_.calls().texts) calls_.push_back(with_schema(one));
   }
@@ -92,15 +96,18 @@ class OdbcDriver final : public Driver {
   // Only SQL Server gets a large payload in pieces; a driver for PostgreSQL turns it into one text
   // of twice the length.
   PayloadLimits payload_limits() const noexcept override {
-    return {dialect_.family == Family::sqlserver ? std::size_t{1} << 30 : std::size_t{256} << 20, odbc::payload_piece_bytes};
+    return {dialect_.family == Family::sqlserver ? std::size_t{1} << 30 : std::size_t{256} << 20,
+            odbc::payload_piece_bytes};
   }
 
-  void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) override {
+  void transact(const TransactOptions& options,
+                const std::function<void(OpenTransaction&)>& work) override {
     const auto start = Clock::now();
     Pool::PooledConnection lent = lend(options.timeout);
     if (options.timeout && Clock::now() - start >= *options.timeout) {
-      throw Unavailable(
-          fmt::format("the write's timeout of {} ms ended before there was a connection; nothing was written", options.timeout->count()));
+      throw Unavailable(fmt::format(
+          "the write's timeout of {} ms ended before there was a connection; nothing was written",
+          options.timeout->count()));
     }
     begin(lent, dialect_.begin(options));
     try {
@@ -109,7 +116,8 @@ class OdbcDriver final : public Driver {
       work(session);
       if (session.given_up()) return roll_back(lent);
       static_cast<void>(patience.next());
-      if (lent->looks_dead()) throw Unavailable("the server ended the session; nothing was written");
+      if (lent->looks_dead())
+        throw Unavailable("the server ended the session; nothing was written");
     } catch (...) {
       roll_back(lent);
       throw;
@@ -117,7 +125,8 @@ class OdbcDriver final : public Driver {
     commit(lent);
   }
 
-  Rows call(sql::Call call, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
+  Rows call(sql::Call call, std::span<const Value> parameters, bool read_only,
+            std::optional<milliseconds> timeout) override {
     return run_alone(text_of(call), parameters, read_only, timeout, true);
   }
 
@@ -131,7 +140,8 @@ class OdbcDriver final : public Driver {
     begin(lent, dialect_.begin(options));
     Rows rows;
     try {
-      rows = send(*lent, sql, parameters, patience_of(std::nullopt, Clock::now()), Phase::before_commit, false);
+      rows = send(*lent, sql, parameters, patience_of(std::nullopt, Clock::now()),
+                  Phase::before_commit, false);
     } catch (...) {
       roll_back(lent);
       throw;
@@ -149,15 +159,25 @@ class OdbcDriver final : public Driver {
       guarded(Phase::before_commit, [&] {
         run_script(connection, dialect_.install_begin);
         // Babelfish does not support EXECUTE AS for a module; procedures there run as their caller.
-        const bool as_guard = dialect_.family != Family::sqlserver ||
-                              !connection.run("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 0 ELSE 1 END").one()[0].as_bool();
-        const auto run = [&](std::string_view script) { run_script(connection, as_guard ? std::string(script) : without_guard(script)); };
+        const bool as_guard =
+            dialect_.family != Family::sqlserver ||
+            !connection
+                 .run("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 0 ELSE 1 END")
+                 .one()[0]
+                 .as_bool();
+        const auto run = [&](std::string_view script) {
+          run_script(connection, as_guard ? std::string(script) : without_guard(script));
+        };
         const auto note = [&](int version, std::string_view name) {
           const Value values[] = {Value(version), Value(name)};
-          connection.execute(odbc::marked(with_schema(dialect_.note_migration), 2, dialect_.family), values, false, milliseconds(0));
+          connection.execute(odbc::marked(with_schema(dialect_.note_migration), 2, dialect_.family),
+                             values, false, milliseconds(0));
         };
         report = install_layer1(dialect_.migrations(), version_in(connection),
-                                {.run = run, .note = note, .before = dialect_.before_install, .after = dialect_.after_install});
+                                {.run = run,
+                                 .note = note,
+                                 .before = dialect_.before_install,
+                                 .after = dialect_.after_install});
       });
     } catch (...) {
       roll_back(lent);
@@ -196,9 +216,10 @@ class OdbcDriver final : public Driver {
 
   Rows revoke(std::string_view role) override {
     if (dialect_.revoke.empty()) {
-      throw InvalidInput(fmt::format(
-          "TG005 on SQL Server a level is membership in a role: ALTER ROLE [{}_write] DROP MEMBER [{}], and so for read, lead and operate",
-          options_.schema, role));
+      throw InvalidInput(
+          fmt::format("TG005 on SQL Server a level is membership in a role: ALTER ROLE [{}_write] "
+                      "DROP MEMBER [{}], and so for read, lead and operate",
+                      options_.schema, role));
     }
     const Value values[] = {Value(role)};
     return run_alone(with_schema(dialect_.revoke), values, false, std::nullopt, false);
@@ -210,7 +231,8 @@ class OdbcDriver final : public Driver {
     try {
       step();
     } catch (OdbcError& failure) {
-      for (auto& one : failure.diagnostics) one.message = odbc::redacted(std::move(one.message), text_.secrets);
+      for (auto& one : failure.diagnostics)
+        one.message = odbc::redacted(std::move(one.message), text_.secrets);
       odbc::throw_for(failure, phase, dialect_.family);
     }
   }
@@ -219,12 +241,14 @@ class OdbcDriver final : public Driver {
   static void need_all_used(const odbc::Marked& text, std::size_t given) {
     std::size_t wanted = 0;
     for (const std::size_t one : text.order) wanted = std::max(wanted, one + 1);
-    if (wanted != given) throw InvalidInput(fmt::format("TG005 the statement has {} parameters and {} values were given", wanted, given));
+    if (wanted != given)
+      throw InvalidInput(fmt::format(
+          "TG005 the statement has {} parameters and {} values were given", wanted, given));
   }
 
   // `ours`: a statement of sql/, which stays prepared.
-  Rows send(Connection& connection, std::string_view sql, std::span<const Value> parameters, const Patience& patience, Phase phase,
-            bool ours) const {
+  Rows send(Connection& connection, std::string_view sql, std::span<const Value> parameters,
+            const Patience& patience, Phase phase, bool ours) const {
     if (!ours) odbc::need_one_statement(sql, dialect_.family);
     const auto is_batch = [](const Value& value) { return batch_of(value).has_value(); };
     if (dialect_.family == Family::sqlserver && ours &&
@@ -246,7 +270,9 @@ class OdbcDriver final : public Driver {
     if (timeout) patience.until = start + *timeout, patience.whole = *timeout;
     return patience;
   }
-  const std::string& text_of(sql::Call call) const { return calls_[static_cast<std::size_t>(call)]; }
+  const std::string& text_of(sql::Call call) const {
+    return calls_[static_cast<std::size_t>(call)];
+  }
   bool error_ends_transaction() const { return dialect_.error_ends_transaction; }
 
  private:
@@ -257,18 +283,24 @@ class OdbcDriver final : public Driver {
   }
 
   // Runs a statement of the library as a transaction of its own.
-  Rows run_alone(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout, bool ours) {
+  Rows run_alone(std::string_view sql, std::span<const Value> parameters, bool read_only,
+                 std::optional<milliseconds> timeout, bool ours) {
     Pool::PooledConnection lent = lend(timeout);
     // Once it is sent, a lost connection leaves a write's outcome unknown.
-    return send(*lent, sql, parameters, patience_of(timeout, Clock::now()), read_only ? Phase::before_commit : Phase::commit, ours);
+    return send(*lent, sql, parameters, patience_of(timeout, Clock::now()),
+                read_only ? Phase::before_commit : Phase::commit, ours);
   }
 
-  std::string with_schema(std::string_view text) const { return dialect_.with_schema(text, options_.schema); }
+  std::string with_schema(std::string_view text) const {
+    return dialect_.with_schema(text, options_.schema);
+  }
 
   // If the server has closed the connection in the meantime, nothing was sent before BEGIN, so
   // another connection is as good. An empty text only tests the connection.
   void begin(Pool::PooledConnection& lent, const std::string& text) {
-    const auto ask = [&] { lent->run(text.empty() ? std::string_view("SELECT 1") : text, options_.answer_wait); };
+    const auto ask = [&] {
+      lent->run(text.empty() ? std::string_view("SELECT 1") : text, options_.answer_wait);
+    };
     lent.begun();
     guarded(Phase::before_commit, [&] {
       try {
@@ -288,8 +320,8 @@ class OdbcDriver final : public Driver {
   // SQL Server takes no array as a parameter, and the driver would hold several copies of a large
   // payload. So both go into a temporary table of the session first. If that fails, nothing was
   // written. `clear`: empty the table afterwards, because outside a transaction nothing else does.
-  Rows send_brought(Connection& connection, std::string_view sql, std::span<const Value> parameters, const Patience& patience,
-                    Phase phase) const {
+  Rows send_brought(Connection& connection, std::string_view sql, std::span<const Value> parameters,
+                    const Patience& patience, Phase phase) const {
     const bool clear = phase == Phase::commit && is_large(parameters);
     std::vector<Value> values(parameters.begin(), parameters.end());
     std::string text(sql);
@@ -302,12 +334,15 @@ class OdbcDriver final : public Driver {
         }
         for (std::size_t at = 0; at < values.size(); ++at) {
           if (const auto batch = batch_of(parameters[at])) {
-            for (const std::string& payload : *batch) check_setting(connection, payload.size(), patience);
+            for (const std::string& payload : *batch)
+              check_setting(connection, payload.size(), patience);
             odbc::bring_batch(connection, *batch, ids, limit);
-          } else if (const auto payload = bytes_of(parameters[at]); payload && payload->size() > odbc::payload_piece_bytes) {
+          } else if (const auto payload = bytes_of(parameters[at]);
+                     payload && payload->size() > odbc::payload_piece_bytes) {
             check_setting(connection, payload->size(), patience);
             odbc::bring_pieces(connection, *payload, limit);
-            text = odbc::joining_text(at + 1) + odbc::with_parameter(text, at + 1, "@termgate_payload");
+            text = odbc::joining_text(at + 1) +
+                   odbc::with_parameter(text, at + 1, "@termgate_payload");
             values[at] = Value(payload->size());
           }
         }
@@ -352,7 +387,8 @@ class OdbcDriver final : public Driver {
     const Rows rows = connection.run(with_schema(sql::sqlserver_pieces::limit), patience.next());
     if (rows.empty() || static_cast<std::int64_t>(bytes) <= rows.rows[0][0].as_int()) return;
     throw InvalidInput(
-        fmt::format("TG005 the payload has {} bytes: the setting payload_bytes_max allows {}", bytes, rows.rows[0][0].as_int()));
+        fmt::format("TG005 the payload has {} bytes: the setting payload_bytes_max allows {}",
+                    bytes, rows.rows[0][0].as_int()));
   }
 
   // Keeps the error that led here: a connection that cannot even roll back is closed.
@@ -367,7 +403,8 @@ class OdbcDriver final : public Driver {
   static std::string without_guard(std::string_view script) {
     constexpr std::string_view clause = "WITH EXECUTE AS 'termgate_guard' ";
     std::string text(script);
-    for (auto at = text.find(clause); at != std::string::npos; at = text.find(clause, at)) text.erase(at, clause.size());
+    for (auto at = text.find(clause); at != std::string::npos; at = text.find(clause, at))
+      text.erase(at, clause.size());
     return text;
   }
 
@@ -409,12 +446,18 @@ class OdbcDriver final : public Driver {
   Pool pool_;
 };
 
-Rows OdbcTransaction::call(sql::Call call, std::span<const Value> parameters) { return send(driver_.text_of(call), parameters, true); }
-Rows OdbcTransaction::execute(std::string_view sql, std::span<const Value> parameters) { return send(sql, parameters, false); }
+Rows OdbcTransaction::call(sql::Call call, std::span<const Value> parameters) {
+  return send(driver_.text_of(call), parameters, true);
+}
+Rows OdbcTransaction::execute(std::string_view sql, std::span<const Value> parameters) {
+  return send(sql, parameters, false);
+}
 
 Rows OdbcTransaction::send(std::string_view sql, std::span<const Value> parameters, bool ours) {
-  if (over_) throw DatabaseError("an error before has ended this transaction: nothing can follow it");
-  static_cast<void>(patience_.next());  // an error before anything was sent does not end the transaction
+  if (over_)
+    throw DatabaseError("an error before has ended this transaction: nothing can follow it");
+  static_cast<void>(
+      patience_.next());  // an error before anything was sent does not end the transaction
   try {
     return driver_.send(connection_, sql, parameters, patience_, Phase::before_commit, ours);
   } catch (...) {

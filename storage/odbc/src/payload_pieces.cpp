@@ -1,6 +1,6 @@
-// SQL Server takes no array as a parameter, and its drivers copy a large value whole. So batches and large
-// payloads go into a temporary table of the session first, in pieces, and the call reads them from there
-// (sql/sqlserver, pieces).
+// SQL Server takes no array as a parameter, and its drivers copy a large value whole. So batches
+// and large payloads go into a temporary table of the session first, in pieces, and the call reads
+// them from there (sql/sqlserver, pieces).
 #include "payload_pieces.hpp"
 
 #include <algorithm>
@@ -17,7 +17,8 @@ namespace {
 
 // Created by a separate batch: a table that is created inside a prepared statement ends with it.
 constexpr std::string_view batch_table =
-    "IF OBJECT_ID(N'tempdb..#termgate_batch') IS NULL CREATE TABLE #termgate_batch (position int NOT NULL PRIMARY KEY, payload "
+    "IF OBJECT_ID(N'tempdb..#termgate_batch') IS NULL CREATE TABLE #termgate_batch (position int "
+    "NOT NULL PRIMARY KEY, payload "
     "varbinary(max) NULL, bytes bigint NULL, "
     "write_id uniqueidentifier NULL) ELSE DELETE FROM #termgate_batch";
 
@@ -53,10 +54,12 @@ std::string joining_text(std::size_t bytes_parameter) {
   return with_parameter(sql::sqlserver_pieces::join, 1, fmt::format("${}", bytes_parameter));
 }
 
-void bring_batch(Connection& connection, std::span<const std::string> payloads, const TextArray* ids, const NextLimit& limit) {
+void bring_batch(Connection& connection, std::span<const std::string> payloads,
+                 const TextArray* ids, const NextLimit& limit) {
   connection.run(batch_table, limit());
-  const Marked insert =
-      marked("INSERT INTO #termgate_batch (position, payload, bytes, write_id) VALUES ($1, $2, $3, $4)", 4, Family::sqlserver);
+  const Marked insert = marked(
+      "INSERT INTO #termgate_batch (position, payload, bytes, write_id) VALUES ($1, $2, $3, $4)", 4,
+      Family::sqlserver);
   // One group of rows at a time, because they are copied into arrays.
   for (std::size_t row = 0; row < payloads.size();) {
     std::vector<ArrayColumn> columns(4);
@@ -65,7 +68,9 @@ void bring_batch(Connection& connection, std::span<const std::string> payloads, 
       const std::string& payload = payloads[row];
       const bool later = payload.size() > payload_piece_bytes;
       columns[0].values.emplace_back(std::to_string(row));
-      columns[1].values.push_back(later ? std::string() : payload);  // an empty text instead of NULL, which the driver would send as text
+      columns[1].values.push_back(
+          later ? std::string()
+                : payload);  // an empty text instead of NULL, which the driver would send as text
       columns[2].values.emplace_back(std::to_string(payload.size()));
       columns[3].values.push_back(ids == nullptr ? std::nullopt : (*ids)[row]);
       bytes += later ? 0 : payload.size();
@@ -73,7 +78,9 @@ void bring_batch(Connection& connection, std::span<const std::string> payloads, 
     connection.execute_rows(insert, columns, limit());
   }
   const Marked put =
-      marked(joining_text(1) + "\nUPDATE #termgate_batch SET payload = @termgate_payload WHERE position = $2", 2, Family::sqlserver);
+      marked(joining_text(1) +
+                 "\nUPDATE #termgate_batch SET payload = @termgate_payload WHERE position = $2",
+             2, Family::sqlserver);
   for (std::size_t row = 0; row < payloads.size(); ++row) {
     if (payloads[row].size() <= payload_piece_bytes) continue;
     bring_pieces(connection, payloads[row], limit);

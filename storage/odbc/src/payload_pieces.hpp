@@ -36,7 +36,8 @@ std::string joining_text(std::size_t bytes_parameter);
 
 // Puts the rows of a batch into #termgate_batch, which calls/append_many.sql reads. `ids`: as many
 // as payloads, or none.
-void bring_batch(Connection& connection, std::span<const std::string> payloads, const TextArray* ids, const NextLimit& limit);
+void bring_batch(Connection& connection, std::span<const std::string> payloads,
+                 const TextArray* ids, const NextLimit& limit);
 
 // Removes the pieces from the server's memory after a call outside a transaction (inside one, the
 // rollback or commit does). A connection that cannot do that is closed.

@@ -49,7 +49,8 @@ std::string utf8_of(std::u16string_view text) {
   for (std::size_t at = 0; at < text.size(); ++at) {
     std::uint32_t code = text[at];
     if (code >= 0xD800 && code <= 0xDFFF) {
-      const bool pair = code <= 0xDBFF && at + 1 < text.size() && text[at + 1] >= 0xDC00 && text[at + 1] <= 0xDFFF;
+      const bool pair = code <= 0xDBFF && at + 1 < text.size() && text[at + 1] >= 0xDC00 &&
+                        text[at + 1] <= 0xDFFF;
       code = pair ? 0x10000 + ((code - 0xD800) << 10) + (text[++at] - 0xDC00u) : 0xFFFD;
     }
     if (code < 0x80) {

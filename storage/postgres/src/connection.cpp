@@ -24,9 +24,11 @@ namespace detail {
 namespace {
 
 // Type OIDs of result columns that are converted from text (pg_type.dat; they never change).
-constexpr Oid oid_bool = 16, oid_bytea = 17, oid_int8 = 20, oid_int2 = 21, oid_int4 = 23, oid_oid = 26, oid_float4 = 700, oid_float8 = 701;
+constexpr Oid oid_bool = 16, oid_bytea = 17, oid_int8 = 20, oid_int2 = 21, oid_int4 = 23,
+              oid_oid = 26, oid_float4 = 700, oid_float8 = 701;
 
-constexpr std::size_t prepared_max = 256;  // statements that one connection keeps prepared; further ones are sent unprepared
+constexpr std::size_t prepared_max =
+    256;  // statements that one connection keeps prepared; further ones are sent unprepared
 
 constexpr std::chrono::milliseconds just_now{5};  // see looks_alive()
 
@@ -58,7 +60,8 @@ std::string bytes_of(std::string_view text) {
       bytes += text[++at];
     } else {
       if (at + 3 >= text.size()) throw DatabaseError("the server sent a bytea that is cut off");
-      bytes += static_cast<char>((text[at + 1] - '0') * 64 + (text[at + 2] - '0') * 8 + (text[at + 3] - '0'));
+      bytes += static_cast<char>((text[at + 1] - '0') * 64 + (text[at + 2] - '0') * 8 +
+                                 (text[at + 3] - '0'));
       at += 3;
     }
   }
@@ -97,12 +100,17 @@ std::optional<std::string> parameter_text(const Value& value) {
     std::optional<std::string> operator()(std::int64_t held) const { return std::to_string(held); }
     std::optional<std::string> operator()(double held) const { return fmt::format("{}", held); }
     std::optional<std::string> operator()(const std::string& held) const {
-      if (held.find('\0') != std::string::npos) throw InvalidInput("TG005 malformed text: PostgreSQL takes no NUL in text; use Bytes");
+      if (held.find('\0') != std::string::npos)
+        throw InvalidInput("TG005 malformed text: PostgreSQL takes no NUL in text; use Bytes");
       return held;
     }
     std::optional<std::string> operator()(const Bytes& held) const { return hex_bytea(held.data); }
-    std::optional<std::string> operator()(const BytesView& held) const { return hex_bytea(held.data); }
-    std::optional<std::string> operator()(const BytesArray& held) const { return (*this)(BytesArrayView{held}); }
+    std::optional<std::string> operator()(const BytesView& held) const {
+      return hex_bytea(held.data);
+    }
+    std::optional<std::string> operator()(const BytesArray& held) const {
+      return (*this)(BytesArrayView{held});
+    }
     std::optional<std::string> operator()(const BytesArrayView& held) const {
       std::size_t bytes = 2;
       for (const std::string& item : held.items) bytes += 2 * item.size() + 6;
@@ -113,10 +121,11 @@ std::optional<std::string> parameter_text(const Value& value) {
       });
     }
     std::optional<std::string> operator()(const TextArray& held) const {
-      return array_literal(held, 0, [](std::string& literal, const std::optional<std::string>& item) {
-        if (item) append_quoted(literal, *item);
-        else literal += "NULL";
-      });
+      return array_literal(held, 0,
+                           [](std::string& literal, const std::optional<std::string>& item) {
+                             if (item) append_quoted(literal, *item);
+                             else literal += "NULL";
+                           });
     }
   } to_text;
   return std::visit(to_text, value.variant());
@@ -126,7 +135,8 @@ std::optional<std::string> parameter_text(const Value& value) {
 class Parameters {
  public:
   explicit Parameters(std::span<const Value> values) {
-    if (values.size() > 65535) throw InvalidInput(fmt::format("TG005 {} values: a statement takes 65535", values.size()));
+    if (values.size() > 65535)
+      throw InvalidInput(fmt::format("TG005 {} values: a statement takes 65535", values.size()));
     texts_.reserve(values.size());  // no reallocation, so that pointers into it stay valid
     for (const Value& value : values) {
       // A large payload is sent in binary: as text it would be twice as long, and copied three
@@ -136,17 +146,20 @@ class Parameters {
       if (!binary) texts_.push_back(parameter_text(value));
       const std::string* text = binary || !texts_.back() ? nullptr : &*texts_.back();
       const std::size_t length = binary ? view->data.size() : text != nullptr ? text->size() : 0;
-      if (length > std::numeric_limits<int>::max()) throw InvalidInput(fmt::format("TG005 a value of {} bytes is too long", length));
+      if (length > std::numeric_limits<int>::max())
+        throw InvalidInput(fmt::format("TG005 a value of {} bytes is too long", length));
       values_.push_back(binary ? view->data.data() : text != nullptr ? text->c_str() : nullptr);
       lengths_.push_back(static_cast<int>(length));
       formats_.push_back(binary);
     }
   }
   bool send(PGconn* session, const std::string& sql) const {
-    return PQsendQueryParams(session, sql.c_str(), count(), nullptr, values_.data(), lengths_.data(), formats_.data(), 0) == 1;
+    return PQsendQueryParams(session, sql.c_str(), count(), nullptr, values_.data(),
+                             lengths_.data(), formats_.data(), 0) == 1;
   }
   bool send_prepared(PGconn* session, const std::string& name) const {
-    return PQsendQueryPrepared(session, name.c_str(), count(), values_.data(), lengths_.data(), formats_.data(), 0) == 1;
+    return PQsendQueryPrepared(session, name.c_str(), count(), values_.data(), lengths_.data(),
+                               formats_.data(), 0) == 1;
   }
 
  private:
@@ -193,10 +206,14 @@ void Connection::fail(const Statement* statement, const PGresult* result) const 
   const std::string sqlstate(text(code));
   // For a wrong number of values the server uses a code from the class of lost connections.
   if (sqlstate == "08P01" && statement != nullptr && is_open()) {
-    const std::size_t wanted = highest_parameter(statement->sql), given = statement->parameters.size();
-    if (wanted != given) throw InvalidInput(fmt::format("TG005 the statement has {} parameters and {} values were given", wanted, given));
+    const std::size_t wanted = highest_parameter(statement->sql),
+                      given = statement->parameters.size();
+    if (wanted != given)
+      throw InvalidInput(fmt::format(
+          "TG005 the statement has {} parameters and {} values were given", wanted, given));
   }
-  throw ServerFailure(sqlstate, result != nullptr ? PQresultErrorMessage(result) : PQerrorMessage(session_.get()));
+  throw ServerFailure(
+      sqlstate, result != nullptr ? PQresultErrorMessage(result) : PQerrorMessage(session_.get()));
 }
 
 void Connection::prepare(std::string_view sql) {
@@ -229,7 +246,9 @@ Rows Connection::rows_of(Result result, const Statement* statement) {
     case PGRES_COPY_OUT:
     case PGRES_COPY_BOTH:
       given_up_ = true;
-      throw InvalidInput("TG005 COPY from or to the client is not taken here: the connection was closed; use COPY with a file, or INSERT");
+      throw InvalidInput(
+          "TG005 COPY from or to the client is not taken here: the connection was closed; use COPY "
+          "with a file, or INSERT");
     default: fail(statement, result.get());
   }
   answered_ = std::chrono::steady_clock::now();
@@ -250,7 +269,8 @@ Rows Connection::rows_of(Result result, const Statement* statement) {
         converted.emplace_back();
       } else {
         const auto length = static_cast<std::size_t>(PQgetlength(result.get(), row, column));
-        converted.push_back(value_of({PQgetvalue(result.get(), row, column), length}, types[static_cast<std::size_t>(column)]));
+        converted.push_back(value_of({PQgetvalue(result.get(), row, column), length},
+                                     types[static_cast<std::size_t>(column)]));
       }
     }
     rows.rows.push_back(std::move(converted));
@@ -295,8 +315,9 @@ std::vector<Rows> Connection::run_all(std::span<const Statement> statements) {
   {
     Sent sent(*this);
     for (std::size_t i = 0; i < statements.size(); ++i) {
-      const bool went = names[i] != nullptr ? parameters[i].send_prepared(session_.get(), *names[i])
-                                            : parameters[i].send(session_.get(), std::string(statements[i].sql));
+      const bool went = names[i] != nullptr
+                            ? parameters[i].send_prepared(session_.get(), *names[i])
+                            : parameters[i].send(session_.get(), std::string(statements[i].sql));
       if (!went) fail();
     }
     sent.sync();
@@ -333,15 +354,16 @@ std::vector<Rows> Connection::run_all(std::span<const Statement> statements) {
     }
   }
   if (failed) fail(&statements[failed_at], failed.get());
-  if (all.size() != statements.size()) throw ServerFailure("08006", "the server did not answer all that was sent");
+  if (all.size() != statements.size())
+    throw ServerFailure("08006", "the server did not answer all that was sent");
   return all;
 }
 
 Rows Connection::run(const Statement& statement) {
   const Parameters parameters(statement.parameters);
   const std::string* name = prepared(statement.sql);
-  const bool went =
-      name != nullptr ? parameters.send_prepared(session_.get(), *name) : parameters.send(session_.get(), std::string(statement.sql));
+  const bool went = name != nullptr ? parameters.send_prepared(session_.get(), *name)
+                                    : parameters.send(session_.get(), std::string(statement.sql));
   if (!went) fail();
   Result last;
   while (Result next{PQgetResult(session_.get())}) {
@@ -364,22 +386,28 @@ bool Connection::has_nothing_to_read() const {
   return is_open() && poll(&descriptor, 1, 0) == 0;
 }
 
-bool Connection::looks_alive() const { return std::chrono::steady_clock::now() - answered_ < just_now ? is_open() : has_nothing_to_read(); }
+bool Connection::looks_alive() const {
+  return std::chrono::steady_clock::now() - answered_ < just_now ? is_open()
+                                                                 : has_nothing_to_read();
+}
 
 void Connection::expect_alive() {
   // One read returns the server's last message, and another one the end of the connection.
   for (int reads = 0; reads < 100 && !has_nothing_to_read(); ++reads) {
-    if (PQconsumeInput(session_.get()) != 1 || !is_open()) throw ServerFailure("08006", PQerrorMessage(session_.get()));
+    if (PQconsumeInput(session_.get()) != 1 || !is_open())
+      throw ServerFailure("08006", PQerrorMessage(session_.get()));
   }
 }
 
 std::vector<std::string> Connection::notified() {
   std::vector<std::string> payloads;
-  if (PQconsumeInput(session_.get()) != 1 || !is_open()) throw ServerFailure("08006", PQerrorMessage(session_.get()));
+  if (PQconsumeInput(session_.get()) != 1 || !is_open())
+    throw ServerFailure("08006", PQerrorMessage(session_.get()));
   struct Free {
     void operator()(PGnotify* one) const { PQfreemem(one); }
   };
-  while (const std::unique_ptr<PGnotify, Free> one{PQnotifies(session_.get())}) payloads.emplace_back(one->extra);
+  while (const std::unique_ptr<PGnotify, Free> one{PQnotifies(session_.get())})
+    payloads.emplace_back(one->extra);
   return payloads;
 }
 

@@ -27,7 +27,8 @@ namespace detail {
 // own. message: as libpq has it, with severity, hint and context.
 class ServerFailure : public std::exception {
  public:
-  ServerFailure(std::string sqlstate, std::string message) : sqlstate_(std::move(sqlstate)), message_(std::move(message)) {}
+  ServerFailure(std::string sqlstate, std::string message)
+      : sqlstate_(std::move(sqlstate)), message_(std::move(message)) {}
   const char* what() const noexcept override { return message_.c_str(); }
   const std::string& sqlstate() const noexcept { return sqlstate_; }
 
@@ -89,15 +90,17 @@ class Connection {
   class Sent;
 
   static std::string_view text(const char* word) { return word != nullptr ? word : ""; }
-  [[noreturn]] void fail(const Statement* statement = nullptr, const PGresult* result = nullptr) const;
+  [[noreturn]] void fail(const Statement* statement = nullptr,
+                         const PGresult* result = nullptr) const;
   const std::string* prepared(std::string_view sql) const;
   Rows rows_of(Result result, const Statement* statement);
   bool has_nothing_to_read() const;
 
   std::unique_ptr<PGconn, Close> session_;
   std::chrono::steady_clock::time_point answered_{};
-  bool given_up_ = false;                                 // it is in the middle of something that cannot be completed
-  std::map<std::string, std::string, std::less<>> seen_;  // statements seen so far, with names for those that are prepared
+  bool given_up_ = false;  // it is in the middle of something that cannot be completed
+  std::map<std::string, std::string, std::less<>>
+      seen_;  // statements seen so far, with names for those that are prepared
 };
 
 }  // namespace detail

@@ -26,7 +26,8 @@ bool names(std::string_view parameters, std::string_view key) {
   while (!parameters.empty()) {
     const auto parameter = parameters.substr(0, parameters.find('&'));
     if (parameter.substr(0, parameter.find('=')) == key) return true;
-    parameters.remove_prefix(parameter.size() < parameters.size() ? parameter.size() + 1 : parameter.size());
+    parameters.remove_prefix(parameter.size() < parameters.size() ? parameter.size() + 1
+                                                                  : parameter.size());
   }
   return false;
 }
@@ -48,23 +49,26 @@ bool password_is_cut(std::string_view url) {
   // An @ in a parameter's value does not belong to the password.
   for (; at != std::string_view::npos; at = url.find('@', at + 1)) {
     const auto parameter = url.find_last_of("?&", at);
-    if (colon < path && url.substr(parameter, at - parameter).find('=') == std::string_view::npos) return true;
+    if (colon < path && url.substr(parameter, at - parameter).find('=') == std::string_view::npos)
+      return true;
   }
   return false;
 }
 
 }  // namespace
 
-// Throws InvalidInput if an @ is where libpq would misread it. The message does not show the URL: a part of a
-// password may be in it.
+// Throws InvalidInput if an @ is where libpq would misread it. The message does not show the URL: a
+// part of a password may be in it.
 std::string conninfo_of(std::string_view url, bool connect_timeout_in_environment) {
   if (password_is_cut(url)) {
     throw InvalidInput(
-        "TG005 malformed URL: there is an @ where none belongs. In a user's name or password write / as %2F and @ as %40; in a "
+        "TG005 malformed URL: there is an @ where none belongs. In a user's name or password write "
+        "/ as %2F and @ as %40; in a "
         "database's name write @ as %40");
   }
   const auto mark = parameters_at(url);
-  const std::string_view given = mark == std::string_view::npos ? std::string_view{} : url.substr(mark + 1);
+  const std::string_view given =
+      mark == std::string_view::npos ? std::string_view{} : url.substr(mark + 1);
   std::string conninfo(url);
   char separator = mark == std::string_view::npos ? '?' : '&';
   if (mark != std::string_view::npos && (given.empty() || given.back() == '&')) separator = '\0';

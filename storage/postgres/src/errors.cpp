@@ -64,8 +64,10 @@ std::string sqlstate_of(const pqxx::sql_error& failure) {
 
 // libpq has no SQLSTATE for a connection that has ended, but keeps the server's if a fatal error
 // ended it.
-[[noreturn]] void throw_for_state(const std::string& state, const std::string& message, Phase phase, bool connected) {
-  const bool refused = state.starts_with("TG") || state.starts_with("40") || state.starts_with("57P");
+[[noreturn]] void throw_for_state(const std::string& state, const std::string& message, Phase phase,
+                                  bool connected) {
+  const bool refused =
+      state.starts_with("TG") || state.starts_with("40") || state.starts_with("57P");
   throw_for_sqlstate(connected || refused ? state : "08006", message, phase);
 }
 
@@ -75,7 +77,8 @@ std::string readable_message(std::string_view text) {
   // libpqxx 7 puts the name of a prepared statement in front of the server's message. These names
   // are the library's, and contain no quote.
   if (starts_with_any(text, {"Failure during 'termgate_", "Failure during '[PREPARE termgate_"})) {
-    if (const auto end = text.find("': "); end != std::string_view::npos) text.remove_prefix(end + 3);
+    if (const auto end = text.find("': "); end != std::string_view::npos)
+      text.remove_prefix(end + 3);
   }
   std::string message;
   bool keep = true;
@@ -111,11 +114,13 @@ std::string readable_message(std::string_view text) {
 void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, Phase phase) {
   const std::string code(sqlstate);
   // The contract defines the exact text of TG001; its hint adds nothing to StaleTerm.
-  if (sqlstate == "TG001") throw_if_tg(std::string_view(message).substr(0, message.find("; hint: ")));
+  if (sqlstate == "TG001")
+    throw_if_tg(std::string_view(message).substr(0, message.find("; hint: ")));
   if (sqlstate.starts_with("TG")) throw_if_tg(message);
-  // The session was ended (57P01 eviction or shutdown, 57P02 crash, 57P03 not accepting, 57P05 idle timeouts) or the connection is
-  // gone (08): whatever was sent last may or may not have happened.
-  const bool gone = sqlstate.starts_with("08") || sqlstate.starts_with("57P") || sqlstate == "25P03" || sqlstate == "25P04";
+  // The session was ended (57P01 eviction or shutdown, 57P02 crash, 57P03 not accepting, 57P05 idle
+  // timeouts) or the connection is gone (08): whatever was sent last may or may not have happened.
+  const bool gone = sqlstate.starts_with("08") || sqlstate.starts_with("57P") ||
+                    sqlstate == "25P03" || sqlstate == "25P04";
   if (gone && sqlstate != "57P03") {
     if (phase == Phase::commit && !TERMGATE_PLANTED(postgres_lost_answer))
       throw OutcomeUnknown("COMMIT was sent and the connection was lost: " + message, code);
@@ -123,25 +128,32 @@ void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, P
   }
   if (sqlstate == "40003") throw OutcomeUnknown(message, code);
   if (sqlstate.starts_with("40")) throw Conflict(message, code);  // 40001, 40P01, 40002
-  // 57P03 starting up, 57014 cancelled or timed out, 53 out of something, 28 login, 3D000 no such database,
-  // 55P03 a lock_timeout of the user's own.
-  if (sqlstate == "57P03" || sqlstate == "57014" || sqlstate.starts_with("53") || sqlstate.starts_with("28") || sqlstate == "3D000" ||
-      sqlstate == "55P03") {
+  // 57P03 starting up, 57014 cancelled or timed out, 53 out of something, 28 login, 3D000 no such
+  // database, 55P03 a lock_timeout of the user's own.
+  if (sqlstate == "57P03" || sqlstate == "57014" || sqlstate.starts_with("53") ||
+      sqlstate.starts_with("28") || sqlstate == "3D000" || sqlstate == "55P03") {
     throw Unavailable(message + "; nothing was written", code);
   }
   // 3F000, 42P01, 42883: without layer 1, its schema and functions do not exist.
-  if ((sqlstate == "3F000" || sqlstate == "42883" || sqlstate == "42P01") && message.find("termgate") != std::string::npos) {
-    throw DatabaseError(message + "; is Termgate installed in this database? `termgate init` does it", code);
+  if ((sqlstate == "3F000" || sqlstate == "42883" || sqlstate == "42P01") &&
+      message.find("termgate") != std::string::npos) {
+    throw DatabaseError(
+        message + "; is Termgate installed in this database? `termgate init` does it", code);
   }
   // The message does not tell whose function, schema or view it is, and Termgate's schema may have
   // any name.
   if (sqlstate == "42501" && message.find("permission denied for ") != std::string::npos) {
-    throw DatabaseError(message + "; if it is Termgate's: `termgate init --grant ROLE=read|write|lead|operate` lets a role use it", code);
+    throw DatabaseError(message +
+                            "; if it is Termgate's: `termgate init --grant "
+                            "ROLE=read|write|lead|operate` lets a role use it",
+                        code);
   }
   if (sqlstate == "25006") {
     throw DatabaseError(message +
-                            "; either this server is a standby, or default_transaction_read_only is on: for the role (ALTER ROLE … SET "
-                            "default_transaction_read_only = off), the database (ALTER DATABASE) or the server (ALTER SYSTEM)",
+                            "; either this server is a standby, or default_transaction_read_only "
+                            "is on: for the role (ALTER ROLE … SET "
+                            "default_transaction_read_only = off), the database (ALTER DATABASE) "
+                            "or the server (ALTER SYSTEM)",
                         code);
   }
   if (sqlstate == "42601" && message.find("multiple commands") != std::string::npos) {
@@ -151,7 +163,9 @@ void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, P
 }
 
 void rethrow_as_ours(Phase phase, std::string_view secrets_of, bool connected) {
-  auto text = [&](const std::exception& failure) { return redact(readable_message(failure.what()), secrets_of); };
+  auto text = [&](const std::exception& failure) {
+    return redact(readable_message(failure.what()), secrets_of);
+  };
   try {
     throw;
   } catch (const Error&) { throw; } catch (const ServerFailure& failure) {
@@ -175,7 +189,9 @@ void rethrow_as_ours(Phase phase, std::string_view secrets_of, bool connected) {
   } catch (const pqxx::sql_error& failure) {
     throw_for_state(sqlstate_of(failure), text(failure), phase, connected);
 #if PQXX_VERSION_MAJOR < 7
-  } catch (const pqxx::pqxx_exception& failure) { throw_without_code(text(failure.base()), phase, connected); }
+  } catch (const pqxx::pqxx_exception& failure) {
+    throw_without_code(text(failure.base()), phase, connected);
+  }
 #else
     // In libpqxx 7 pqxx::failure is the base class.
   } catch (const pqxx::failure& failure) {
@@ -188,7 +204,9 @@ void rethrow_as_ours(Phase phase, std::string_view secrets_of, bool connected) {
     throw_without_code(text(failure), phase, connected);
   } catch (const pqxx::conversion_error& failure) {
     throw_without_code(text(failure), phase, connected);
-  } catch (const pqxx::range_error& failure) { throw_without_code(text(failure), phase, connected); }
+  } catch (const pqxx::range_error& failure) {
+    throw_without_code(text(failure), phase, connected);
+  }
 #endif
 }
 

@@ -19,7 +19,8 @@ std::string readable_message(std::string_view text);
 
 // Throws the type for an SQLSTATE. If the code ended the session after COMMIT was sent, that is
 // OutcomeUnknown.
-[[noreturn]] void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, Phase phase);
+[[noreturn]] void throw_for_sqlstate(std::string_view sqlstate, const std::string& message,
+                                     Phase phase);
 
 // Call it inside a catch block: rethrows the current exception as a termgate::Error. Exceptions
 // that are neither libpqxx's nor Termgate's pass unchanged. `secrets_of` is the URL whose password

@@ -34,31 +34,38 @@ namespace {
 // superuser, to the role that the feed logs in as, or to the owner of layer 1 in the database that
 // the operator named, nobody else can have put it there or replace it.
 constexpr std::string_view trusted_sql =
-    "SELECT pg_catalog.count(*) = 2 AND pg_catalog.bool_and(r.rolsuper OR r.rolname = current_user OR r.rolname = $2) "
+    "SELECT pg_catalog.count(*) = 2 AND pg_catalog.bool_and(r.rolsuper OR r.rolname = current_user "
+    "OR r.rolname = $2) "
     "FROM (SELECT n.nspowner AS owner FROM pg_catalog.pg_namespace n WHERE n.nspname = $1 "
-    "      UNION ALL SELECT c.relowner FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+    "      UNION ALL SELECT c.relowner FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+    "ON n.oid = c.relnamespace "
     "                 WHERE n.nspname = $1 AND c.relname = 'fence_status') o "
     "JOIN pg_catalog.pg_roles r ON r.oid = o.owner";
-constexpr std::string_view owner_sql = "SELECT pg_catalog.pg_get_userbyid(nspowner) FROM pg_catalog.pg_namespace WHERE nspname = $1";
+constexpr std::string_view owner_sql =
+    "SELECT pg_catalog.pg_get_userbyid(nspowner) FROM pg_catalog.pg_namespace WHERE nspname = $1";
 
 }  // namespace
 
 struct PostgresFenceFeed::Inside {
   struct Listening {
-    Listening(const std::string& conninfo, const std::string& of) : connection(conninfo), channel(of) {
+    Listening(const std::string& conninfo, const std::string& of)
+        : connection(conninfo), channel(of) {
       // Runs before any name is looked up, whatever defaults the database's owner has set. A feed
       // that only listens looks up no names; through a pooler in transaction mode these settings
       // would affect another client.
       if (channel == "termgate")
         connection.run_script(
-            "SET search_path = pg_catalog, pg_temp; SET default_transaction_read_only = on; SET statement_timeout = 5000; SET "
+            "SET search_path = pg_catalog, pg_temp; SET default_transaction_read_only = on; SET "
+            "statement_timeout = 5000; SET "
             "standard_conforming_strings = on");
       listen();
     }
     // A standby does not accept LISTEN: until it is promoted, the feed polls. True: it listens from
     // now on.
     bool listen() {
-      if (listens || connection.run_script("SELECT pg_catalog.pg_is_in_recovery()").one()[0].as_bool()) return false;
+      if (listens ||
+          connection.run_script("SELECT pg_catalog.pg_is_in_recovery()").one()[0].as_bool())
+        return false;
       connection.run_script("LISTEN " + text::quoted(channel, '"'));
       listens = true;
       return true;
@@ -71,7 +78,8 @@ struct PostgresFenceFeed::Inside {
   Rows read(std::string_view sql, std::initializer_list<Value> values) {
     if (!listening) throw Unavailable("the feed of raised fences is not connected");
     try {
-      return listening->connection.run({sql, std::span<const Value>(values.begin(), values.size())});
+      return listening->connection.run(
+          {sql, std::span<const Value>(values.begin(), values.size())});
     } catch (...) { rethrow_as_ours(Phase::before_commit, url, listening->connection.is_open()); }
   }
 
@@ -84,7 +92,8 @@ struct PostgresFenceFeed::Inside {
   std::optional<Listening> listening;
 };
 
-PostgresFenceFeed::PostgresFenceFeed(std::string url, std::string_view database, std::string schema, std::string channel)
+PostgresFenceFeed::PostgresFenceFeed(std::string url, std::string_view database, std::string schema,
+                                     std::string channel)
     : inside_(std::make_unique<Inside>()) {
   inside_->channel = std::move(channel);
   inside_->url = std::move(url);
@@ -102,8 +111,8 @@ PostgresFenceFeed::PostgresFenceFeed(std::string url, std::string_view database,
 
 PostgresFenceFeed::~PostgresFenceFeed() { close(inside_->wakeup); }
 
-std::size_t PostgresFenceFeed::wait(std::chrono::milliseconds at_most, std::size_t payloads_max, std::vector<std::string>& payloads,
-                                    bool& connected_anew) {
+std::size_t PostgresFenceFeed::wait(std::chrono::milliseconds at_most, std::size_t payloads_max,
+                                    std::vector<std::string>& payloads, bool& connected_anew) {
   Inside& in = *inside_;
   try {
     connected_anew = !in.listening;
@@ -130,13 +139,16 @@ std::size_t PostgresFenceFeed::wait(std::chrono::milliseconds at_most, std::size
 
 namespace {
 
-PostgresFenceFeed::Fence fence_of(const Row& row) { return {row[0].as_text(), row[1].as_int(), row[6].as_optional_int()}; }
+PostgresFenceFeed::Fence fence_of(const Row& row) {
+  return {row[0].as_text(), row[1].as_int(), row[6].as_optional_int()};
+}
 
 }  // namespace
 
 std::vector<PostgresFenceFeed::Fence> PostgresFenceFeed::fences(std::string_view after, int limit) {
   std::vector<Fence> all;
-  for (const Row& row : inside_->read(inside_->fences_sql, {Value(after), Value(limit)}).rows) all.push_back(fence_of(row));
+  for (const Row& row : inside_->read(inside_->fences_sql, {Value(after), Value(limit)}).rows)
+    all.push_back(fence_of(row));
   return all;
 }
 
@@ -157,18 +169,23 @@ bool PostgresFenceFeed::owner_is_trusted(std::string_view owner) {
 }
 
 std::string PostgresFenceFeed::database() const {
-  return std::string(inside_->listening ? inside_->listening->connection.database() : std::string_view{});
+  return std::string(inside_->listening ? inside_->listening->connection.database()
+                                        : std::string_view{});
 }
 
 std::string PostgresFenceFeed::host() const {
-  return std::string(inside_->listening ? inside_->listening->connection.host() : std::string_view{});
+  return std::string(inside_->listening ? inside_->listening->connection.host()
+                                        : std::string_view{});
 }
 
 std::string PostgresFenceFeed::port() const {
-  return std::string(inside_->listening ? inside_->listening->connection.port() : std::string_view{});
+  return std::string(inside_->listening ? inside_->listening->connection.port()
+                                        : std::string_view{});
 }
 
-int PostgresFenceFeed::descriptor() const noexcept { return inside_->listening ? inside_->listening->connection.socket() : -1; }
+int PostgresFenceFeed::descriptor() const noexcept {
+  return inside_->listening ? inside_->listening->connection.socket() : -1;
+}
 
 void PostgresFenceFeed::wake() noexcept {
   const std::uint64_t one = 1;

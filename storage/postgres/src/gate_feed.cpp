@@ -73,17 +73,20 @@ struct PostgresGateFeed::Inside {
   std::optional<std::int64_t> bell;
   std::string place;  // the server and database of the last answer; empty: none yet
   std::string schema;
-  Clock::time_point look_at{};                   // when to look for new code that mentions Termgate
-  std::optional<Clock::time_point> read_all_at;  // when to read all code again, if that is useful; none: now
+  Clock::time_point look_at{};  // when to look for new code that mentions Termgate
+  std::optional<Clock::time_point>
+      read_all_at;  // when to read all code again, if that is useful; none: now
   Value horizon;
-  // What code_sql has found since the last complete reading. `known`: since the last error, all code
-  // was read at least once.
+  // What code_sql has found since the last complete reading. `known`: since the last error, all
+  // code was read at least once.
   std::atomic<bool> may_sit{false}, any_text{true}, known{false};
 };
 
-PostgresGateFeed::PostgresGateFeed(std::string url, std::string_view schema) : inside_(std::make_unique<Inside>()) {
+PostgresGateFeed::PostgresGateFeed(std::string url, std::string_view schema)
+    : inside_(std::make_unique<Inside>()) {
   Inside& in = *inside_;
-  in.conninfo = conninfo_of(url, std::getenv("PGCONNECT_TIMEOUT") != nullptr) + "&fallback_application_name=termgate%20seats";
+  in.conninfo = conninfo_of(url, std::getenv("PGCONNECT_TIMEOUT") != nullptr) +
+                "&fallback_application_name=termgate%20seats";
   in.url = std::move(url);
   in.schema = schema;
   in.sql = with_schema(seats_wanted_sql, in.schema);
@@ -97,7 +100,9 @@ std::string_view PostgresGateFeed::secret() const noexcept {
   return inside_->may_sit.load() ? std::string_view(inside_->secret_text) : std::string_view();
 }
 
-bool PostgresGateFeed::code_prevents_seats() const noexcept { return inside_->known.load() && !inside_->may_sit.load(); }
+bool PostgresGateFeed::code_prevents_seats() const noexcept {
+  return inside_->known.load() && !inside_->may_sit.load();
+}
 
 bool PostgresGateFeed::runs_any_text() const noexcept { return inside_->any_text.load(); }
 
@@ -107,7 +112,8 @@ PostgresGateFeed::Wanted PostgresGateFeed::wanted() {
     if (!in.connection) {
       in.connection.emplace(in.conninfo);
       in.connection->run_script(
-          "SET search_path = pg_catalog, pg_temp; SET statement_timeout = 60000; SET standard_conforming_strings = on");
+          "SET search_path = pg_catalog, pg_temp; SET statement_timeout = 60000; SET "
+          "standard_conforming_strings = on");
       in.connection->prepare(in.sql);
       in.bell.reset();
       in.look_at = {};

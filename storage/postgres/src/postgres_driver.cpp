@@ -50,8 +50,10 @@ constexpr milliseconds timeout_margin{1000};
 // run unfenced.
 void refuse_transaction_control(std::string_view sql) {
   if (!is_transaction_control(sql)) return;
-  throw InvalidInput(fmt::format("TG005 {} inside a fenced transaction: the library begins and ends it; savepoints are free to use",
-                                 text::first_pieces(sql, text::Dialect::postgresql, 1, true).front()));
+  throw InvalidInput(
+      fmt::format("TG005 {} inside a fenced transaction: the library begins and ends it; "
+                  "savepoints are free to use",
+                  text::first_pieces(sql, text::Dialect::postgresql, 1, true).front()));
 }
 
 // OpenSSL cleans up when the process ends. A static Database may be destroyed after that, and then
@@ -93,11 +95,15 @@ struct Silence {
   auto bounded(Connection& connection, Phase phase, const std::string& url, Step step) const {
     std::optional<Watchdog::Watch> watch;
     try {
-      if (answer_wait.count() > 0) watch.emplace(watchdog, connection.socket(), Watchdog::Clock::now() + answer_wait);
+      if (answer_wait.count() > 0)
+        watch.emplace(watchdog, connection.socket(), Watchdog::Clock::now() + answer_wait);
       return step();
     } catch (...) {
       if (watch && watch->over()) {
-        throw_for_sqlstate("08006", fmt::format("no answer within {} ms: the connection was given up", answer_wait.count()), phase);
+        throw_for_sqlstate(
+            "08006",
+            fmt::format("no answer within {} ms: the connection was given up", answer_wait.count()),
+            phase);
       }
       rethrow_as_ours(phase, url, connection.is_open());
     }
@@ -108,9 +114,15 @@ class PostgresTransaction final : public OpenTransaction {
  public:
   using Clock = Watchdog::Clock;
 
-  PostgresTransaction(Connection& connection, std::span<const std::string> calls, const std::string& url, Silence silence,
-                      std::optional<milliseconds> timeout, Clock::time_point start)
-      : connection_(connection), calls_(calls), url_(url), silence_(silence), timeout_(timeout), start_(start) {}
+  PostgresTransaction(Connection& connection, std::span<const std::string> calls,
+                      const std::string& url, Silence silence, std::optional<milliseconds> timeout,
+                      Clock::time_point start)
+      : connection_(connection),
+        calls_(calls),
+        url_(url),
+        silence_(silence),
+        timeout_(timeout),
+        start_(start) {}
 
   // The text that begins the transaction, which is sent with the first statement, in one round
   // trip.
@@ -140,7 +152,9 @@ class PostgresTransaction final : public OpenTransaction {
   void keep_time() {
     if (!timeout_) return;
     const auto left = std::chrono::ceil<milliseconds>(start_ + *timeout_ - Clock::now());
-    if (left.count() <= 0) throw Unavailable(fmt::format("the write's timeout of {} ms is over; nothing was written", timeout_->count()));
+    if (left.count() <= 0)
+      throw Unavailable(fmt::format("the write's timeout of {} ms is over; nothing was written",
+                                    timeout_->count()));
     if (left < limit_ - limit_ / 10) limit_statements(left);
   }
   void end_time() {
@@ -189,9 +203,10 @@ class PostgresDriver final : public Driver {
       : url_(std::move(url)),
         options_(std::move(options)),
         conninfo_(conninfo_of(url_, std::getenv("PGCONNECT_TIMEOUT") != nullptr)),
-        pool_(options_.connections_max, {.connect = [this] { return connect(); },
-                                         .is_alive = [](Session& session) { return session.looks_alive(); },
-                                         .is_reusable = [](Session& session) { return session.is_open(); }}),
+        pool_(options_.connections_max,
+              {.connect = [this] { return connect(); },
+               .is_alive = [](Session& session) { return session.looks_alive(); },
+               .is_reusable = [](Session& session) { return session.is_open(); }}),
         seats_(options_.schema, {.connect =
                                      [this] {
                                        const std::shared_lock asks(process_end().asking);
@@ -202,32 +217,40 @@ class PostgresDriver final : public Driver {
                                      [this](Connection& connection, const Statement& statement) {
                                        const std::shared_lock asks(process_end().asking);
                                        need_process();
-                                       return silence_of(seats_wait).bounded(connection, Phase::before_commit, url_, [&] {
-                                         return connection.run(statement);
-                                       });
+                                       return silence_of(seats_wait)
+                                           .bounded(connection, Phase::before_commit, url_,
+                                                    [&] { return connection.run(statement); });
                                      },
                                  .each_idle =
                                      [this](const auto& which, const auto& use) {
                                        for (bool more = true; more;) {
                                          try {
                                            more = pool_.with_idle(which, use);
-                                         } catch (const Error&) {}  // the session is closed, which ends its seats
+                                         } catch (const Error&) {
+                                         }  // the session is closed, which ends its seats
                                        }
                                      }}) {
     need_schema_name(options_.schema);
-    for (const std::string_view text : sql::postgres_calls().texts) calls_.push_back(with_schema(text, options_.schema));
+    for (const std::string_view text : sql::postgres_calls().texts)
+      calls_.push_back(with_schema(text, options_.schema));
     notify_raised_ = with_schema("SELECT @schema@.notify_raised($1)", options_.schema);
   }
 
   std::string_view kind() const noexcept override { return "postgresql"; }
-  PayloadLimits payload_limits() const noexcept override { return {std::size_t{256} << 20, std::size_t{16} << 20}; }
+  PayloadLimits payload_limits() const noexcept override {
+    return {std::size_t{256} << 20, std::size_t{16} << 20};
+  }
 
-  void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) override {
+  void transact(const TransactOptions& options,
+                const std::function<void(OpenTransaction&)>& work) override {
     const auto start = Watchdog::Clock::now();
-    Pool::PooledConnection lent = options.claim ? lend_for(options.claim->scope.name(), options.timeout) : lend_standing(options.timeout);
+    Pool::PooledConnection lent = options.claim
+                                      ? lend_for(options.claim->scope.name(), options.timeout)
+                                      : lend_standing(options.timeout);
     if (options.timeout && Watchdog::Clock::now() - start >= *options.timeout) {
-      throw Unavailable(
-          fmt::format("the write's timeout of {} ms ended before there was a connection; nothing was written", options.timeout->count()));
+      throw Unavailable(fmt::format(
+          "the write's timeout of {} ms ended before there was a connection; nothing was written",
+          options.timeout->count()));
     }
     lent.begun();
     lent->last_thread = std::this_thread::get_id();
@@ -236,7 +259,8 @@ class PostgresDriver final : public Driver {
     {
       // The server ends the work in time. If it is silent, the connection is given up soon after.
       std::optional<Watchdog::Watch> watch;
-      if (options.timeout) watch.emplace(watchdog_, lent->socket(), start + *options.timeout + timeout_margin);
+      if (options.timeout)
+        watch.emplace(watchdog_, lent->socket(), start + *options.timeout + timeout_margin);
       try {
         if (options.claim) seats_.give_way(*lent, options.claim->scope, options.claim->term);
         else seats_.stand(*lent);
@@ -253,7 +277,8 @@ class PostgresDriver final : public Driver {
         roll_back(lent);
         if (!watch || !watch->over()) throw;
         throw Unavailable(
-            fmt::format("the write's timeout of {} ms is over and the server is silent: the connection was given up; nothing was written",
+            fmt::format("the write's timeout of {} ms is over and the server is silent: the "
+                        "connection was given up; nothing was written",
                         options.timeout->count()));
       } catch (const Error& error) {
         if (error.code().starts_with("TG")) seats_.doubt(*lent);
@@ -269,16 +294,20 @@ class PostgresDriver final : public Driver {
     if (sat) sit_down(lent, *options.claim, *sat);
   }
 
-  std::optional<Rows> execute(const Claim& claim, std::string_view sql, std::span<const Value> parameters) override {
+  std::optional<Rows> execute(const Claim& claim, std::string_view sql,
+                              std::span<const Value> parameters) override {
     refuse_transaction_control(sql);
-    return write_alone(claim, &calls_[static_cast<std::size_t>(sql::Call::check_term)], sql, parameters, std::nullopt);
+    return write_alone(claim, &calls_[static_cast<std::size_t>(sql::Call::check_term)], sql,
+                       parameters, std::nullopt);
   }
 
-  Rows call(sql::Call call, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
+  Rows call(sql::Call call, std::span<const Value> parameters, bool read_only,
+            std::optional<milliseconds> timeout) override {
     const std::string& sql = calls_[static_cast<std::size_t>(call)];
     const auto scope = read_only ? std::nullopt : scope_of_append(call, parameters);
     // With a write id, the id is looked up before the term is compared.
-    if (scope && parameters[5].is_null()) return write_alone({*scope, Term(parameters[1].as_int())}, nullptr, sql, parameters, timeout);
+    if (scope && parameters[5].is_null())
+      return write_alone({*scope, Term(parameters[1].as_int())}, nullptr, sql, parameters, timeout);
     if (read_only || scope || !stands(call)) {
       Pool::PooledConnection lent = lend(timeout);
       return run_alone(*lent, {sql, parameters}, read_only, timeout);
@@ -301,7 +330,9 @@ class PostgresDriver final : public Driver {
     begin(lent, "BEGIN READ ONLY");
     Rows rows;
     try {
-      rows = silence().bounded(*lent, Phase::before_commit, url_, [&] { return lent->run({sql, parameters}); });
+      rows = silence().bounded(*lent, Phase::before_commit, url_, [&] {
+        return lent->run({sql, parameters});
+      });
     } catch (...) {
       roll_back(lent);
       throw;
@@ -317,7 +348,9 @@ class PostgresDriver final : public Driver {
     const std::unique_ptr<Session> holder = connect(), other = connect();
     try {
       const auto taken = [&](std::string_view function) {
-        return other->run_script(fmt::format("SELECT pg_catalog.{}({}) AS taken", function, key)).one()[0].as_bool();
+        return other->run_script(fmt::format("SELECT pg_catalog.{}({}) AS taken", function, key))
+            .one()[0]
+            .as_bool();
       };
       // Inside transactions, so that a pooler keeps each of them on one session.
       holder->run_script("BEGIN");
@@ -325,23 +358,29 @@ class PostgresDriver final : public Driver {
       other->run_script("BEGIN");
       std::string problem;
       if (taken("pg_try_advisory_xact_lock")) problem = "two sessions got the same exclusive lock";
-      else if (taken("pg_try_advisory_xact_lock_shared")) problem = "a session got a shared lock that another held exclusively";
+      else if (taken("pg_try_advisory_xact_lock_shared"))
+        problem = "a session got a shared lock that another held exclusively";
       holder->run_script("ROLLBACK");
-      if (problem.empty() && !taken("pg_try_advisory_xact_lock")) problem = "a lock was still held after the end of its transaction";
+      if (problem.empty() && !taken("pg_try_advisory_xact_lock"))
+        problem = "a lock was still held after the end of its transaction";
       other->run_script("ROLLBACK");
       if (problem.empty()) return {};
       const Rows version = other->run_script("SELECT version()");
       return fmt::format(
-          "the advisory locks of this server do not exclude: {}. Layer 1 orders leaders and writers by them, so a stale leader "
+          "the advisory locks of this server do not exclude: {}. Layer 1 orders leaders and "
+          "writers by them, so a stale leader "
           "could write. The server calls itself \"{}\"",
           problem, version.one()[0].as_text());
-    } catch (...) { rethrow_as_ours(Phase::before_commit, url_, holder->is_open() && other->is_open()); }
+    } catch (...) {
+      rethrow_as_ours(Phase::before_commit, url_, holder->is_open() && other->is_open());
+    }
   }
 
   InstallReport install() override {
     if (const std::string problem = locks_problem(); !problem.empty())
-      throw DatabaseError("nothing was installed: " + problem +
-                          ". Use a PostgreSQL server; CockroachDB, for one, accepts these calls and does nothing");
+      throw DatabaseError(
+          "nothing was installed: " + problem +
+          ". Use a PostgreSQL server; CockroachDB, for one, accepts these calls and does nothing");
     InstallReport report;
     Pool::PooledConnection lent = lend_standing();
     stand(lent);
@@ -355,15 +394,25 @@ class PostgresDriver final : public Driver {
       // Concurrent installers take turns; the second finds the work done. Any role can take this
       // lock, so the wait is limited.
       connection.run_script(
-          "SET LOCAL lock_timeout = '10s'; SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', 0))");
+          "SET LOCAL lock_timeout = '10s'; SELECT "
+          "pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', "
+          "0))");
       // All files run again, in order: each function is defined in one file, and is replaced from
       // there (sql/README.md).
-      const auto run = [&](std::string_view script) { connection.run_script(with_schema(script, options_.schema)); };
+      const auto run = [&](std::string_view script) {
+        connection.run_script(with_schema(script, options_.schema));
+      };
       const auto note = [&](int version, std::string_view name) {
-        run(fmt::format("INSERT INTO @schema@.migrations (version, name) VALUES ({}, '{}') ON CONFLICT DO NOTHING", version, name));
+        run(
+            fmt::format("INSERT INTO @schema@.migrations (version, name) VALUES ({}, '{}') ON "
+                        "CONFLICT DO NOTHING",
+                        version, name));
       };
       report = install_layer1(sql::postgres_migrations(), version_in(connection),
-                              {.run = run, .note = note, .before = sql::postgres::before_install, .after = sql::postgres::after_install});
+                              {.run = run,
+                               .note = note,
+                               .before = sql::postgres::before_install,
+                               .after = sql::postgres::after_install});
     } catch (...) {
       roll_back(lent);
       rethrow_as_ours(Phase::before_commit, url_, connection.is_open());
@@ -383,22 +432,29 @@ class PostgresDriver final : public Driver {
     Pool::PooledConnection lent = lend_standing();
     stand(lent);
     lent.begun();
-    step(*lent, Phase::commit,
-         [&] { lent->run_script("BEGIN;\n" + with_schema(sql::postgres::uninstall, options_.schema) + ";\nCOMMIT"); });
+    step(*lent, Phase::commit, [&] {
+      lent->run_script("BEGIN;\n" + with_schema(sql::postgres::uninstall, options_.schema) +
+                       ";\nCOMMIT");
+    });
     lent.ended();
   }
 
   void grant(std::string_view role, std::string_view level) override {
     const Value values[] = {Value(role), Value(level)};
     Pool::PooledConnection lent = lend();
-    run_alone(*lent, {with_schema("SELECT @schema@.grant_level($1::name, $2)", options_.schema), values}, false, std::nullopt);
+    run_alone(*lent,
+              {with_schema("SELECT @schema@.grant_level($1::name, $2)", options_.schema), values},
+              false, std::nullopt);
   }
 
   Rows revoke(std::string_view role) override {
     const Value values[] = {Value(role)};
     Pool::PooledConnection lent = lend();
-    return run_alone(*lent, {with_schema("SELECT level, through FROM @schema@.revoke_level($1::name)", options_.schema), values}, false,
-                     std::nullopt);
+    return run_alone(
+        *lent,
+        {with_schema("SELECT level, through FROM @schema@.revoke_level($1::name)", options_.schema),
+         values},
+        false, std::nullopt);
   }
 
  private:
@@ -426,8 +482,8 @@ class PostgresDriver final : public Driver {
   // that seat's scope.
   static bool stands(sql::Call call) {
     using sql::Call;
-    return may_raise(call) || call == Call::declare_nothing_lost || call == Call::declare_untrusted || call == Call::append ||
-           call == Call::append_many;
+    return may_raise(call) || call == Call::declare_nothing_lost ||
+           call == Call::declare_untrusted || call == Call::append || call == Call::append_many;
   }
 
   // Errors are ignored: proxies and waiters look by themselves a little later, and the server stops
@@ -441,19 +497,21 @@ class PostgresDriver final : public Driver {
   }
 
   // Runs a statement of the library as a transaction of its own.
-  Rows run_alone(Connection& connection, const Statement& statement, bool read_only, std::optional<milliseconds> timeout) {
+  Rows run_alone(Connection& connection, const Statement& statement, bool read_only,
+                 std::optional<milliseconds> timeout) {
     // A single statement is its own commit: once it is sent, a lost connection leaves a write's
     // outcome unknown.
     const Phase phase = read_only ? Phase::before_commit : Phase::commit;
     const Silence limited = silence_of(timeout);
-    limited.bounded(connection, Phase::before_commit, url_, [&] { connection.prepare(statement.sql); });
+    limited.bounded(connection, Phase::before_commit, url_,
+                    [&] { connection.prepare(statement.sql); });
     return limited.bounded(connection, phase, url_, [&] { return connection.run(statement); });
   }
 
   // Runs a statement that writes under the claim, as a transaction of its own, with `check` in
   // front of it; null: the statement checks by itself.
-  Rows write_alone(const Claim& claim, const std::string* check, std::string_view sql, std::span<const Value> parameters,
-                   std::optional<milliseconds> timeout) {
+  Rows write_alone(const Claim& claim, const std::string* check, std::string_view sql,
+                   std::span<const Value> parameters, std::optional<milliseconds> timeout) {
     Pool::PooledConnection lent = lend_for(claim.scope.name(), timeout);
     lent.begun();
     lent->last_thread = std::this_thread::get_id();
@@ -473,7 +531,8 @@ class PostgresDriver final : public Driver {
       limited.bounded(*lent, Phase::before_commit, url_, [&] {
         for (const Statement& one : both) lent->prepare(one.sql);
       });
-      std::vector<Rows> rows = limited.bounded(*lent, Phase::commit, url_, [&] { return lent->run_all(both); });
+      std::vector<Rows> rows =
+          limited.bounded(*lent, Phase::commit, url_, [&] { return lent->run_all(both); });
       if (sit) sit_down(lent, claim, rows[0]);
       return std::move(rows[1]);
     } catch (const Error& error) {
@@ -484,9 +543,11 @@ class PostgresDriver final : public Driver {
 
   // Passes the claim by the session's seat, or by a check that is sent after BEGIN. Returns the
   // answer of a check that also takes a seat.
-  std::optional<Rows> enter(Session& session, PostgresTransaction& transaction, const Claim& claim, Isolation isolation) {
+  std::optional<Rows> enter(Session& session, PostgresTransaction& transaction, const Claim& claim,
+                            Isolation isolation) {
     // Above READ COMMITTED layer 1 itself does not use seats.
-    const bool may_sit = isolation == Isolation::database_default || isolation == Isolation::read_committed;
+    const bool may_sit =
+        isolation == Isolation::database_default || isolation == Isolation::read_committed;
     if (may_sit && session.sits(claim.scope.name(), claim.term)) {
       seats_.use(session, claim.scope);
       transaction.let_pass(claim.term.value());
@@ -530,24 +591,31 @@ class PostgresDriver final : public Driver {
     }
     const Value values[] = {Value(stream)};
     Pool::PooledConnection lent = lend();
-    const Rows rows = run_alone(*lent, {calls_[static_cast<std::size_t>(sql::Call::stream)], values}, true, std::nullopt);
+    const Rows rows = run_alone(
+        *lent, {calls_[static_cast<std::size_t>(sql::Call::stream)], values}, true, std::nullopt);
     if (rows.empty()) return std::nullopt;
-    const auto column = std::find(rows.columns.begin(), rows.columns.end(), "scope") - rows.columns.begin();
+    const auto column =
+        std::find(rows.columns.begin(), rows.columns.end(), "scope") - rows.columns.begin();
     const std::lock_guard lock(streams_mutex_);
     return streams_[stream].scope = Scope(rows.one()[static_cast<std::size_t>(column)].as_text());
   }
 
   using Fitness = Pool::Fitness;
-  Pool::PooledConnection lend(std::optional<milliseconds> timeout = {}, const Fitness& fitness = {}) {
+  Pool::PooledConnection lend(std::optional<milliseconds> timeout = {},
+                              const Fitness& fitness = {}) {
     need_process();
-    return pool_.lend(std::min(timeout.value_or(options_.check_wait), options_.check_wait), fitness);
+    return pool_.lend(std::min(timeout.value_or(options_.check_wait), options_.check_wait),
+                      fitness);
   }
   // For a write it prefers a session with a seat in the scope, avoids those with seats elsewhere,
   // and prefers the one that this thread used last, which tends to run on the same processor.
   Pool::PooledConnection lend_for(const std::string& scope, std::optional<milliseconds> timeout) {
     const auto thread = std::this_thread::get_id();
     return lend(timeout, [&](const Session& session) {
-      return (session.sits_in(scope) ? 4 : session.sits_anywhere() ? 0 : 2) + (session.last_thread == thread ? 1 : 0);
+      return (session.sits_in(scope)    ? 4
+              : session.sits_anywhere() ? 0
+                                        : 2) +
+             (session.last_thread == thread ? 1 : 0);
     });
   }
   // For calls that must run in a session without seats.
@@ -574,7 +642,8 @@ class PostgresDriver final : public Driver {
   // A timeout enforced by the server would need a transaction, and so more round trips.
   Silence silence_of(std::optional<milliseconds> timeout) {
     Silence limited = silence();
-    if (timeout && (limited.answer_wait.count() == 0 || limited.answer_wait > *timeout)) limited.answer_wait = *timeout + timeout_margin;
+    if (timeout && (limited.answer_wait.count() == 0 || limited.answer_wait > *timeout))
+      limited.answer_wait = *timeout + timeout_margin;
     return limited;
   }
 
@@ -612,10 +681,12 @@ class PostgresDriver final : public Driver {
 
   int version_in(Connection& connection) {
     const auto there = connection.run_script(
-        with_schema("SELECT pg_catalog.to_regclass(@schema_lit@ || '.migrations') IS NOT NULL", quoted_schema_literal()));
+        with_schema("SELECT pg_catalog.to_regclass(@schema_lit@ || '.migrations') IS NOT NULL",
+                    quoted_schema_literal()));
     if (!there.one()[0].as_bool()) return 0;
     // Uses the function instead of the table, because a role of level read may call it.
-    const auto rows = connection.run_script(with_schema("SELECT coalesce(@schema@.schema_version(), 0)", options_.schema));
+    const auto rows = connection.run_script(
+        with_schema("SELECT coalesce(@schema@.schema_version(), 0)", options_.schema));
     return static_cast<int>(rows.one()[0].as_int());
   }
 

@@ -11,7 +11,8 @@ namespace {
 
 void replace_all(std::string& text, std::string_view what, std::string_view with) {
   if (what.empty()) return;
-  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) text.replace(at, what.size(), with);
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
+    text.replace(at, what.size(), with);
 }
 
 }  // namespace
@@ -29,7 +30,8 @@ std::string redact(std::string message, std::string_view url) {
     // '@' counts.
     const auto at = url.rfind('@');
     const auto colon = url.find(':', start);
-    if (at != std::string_view::npos && colon != std::string_view::npos && colon < at) hide(url.substr(colon + 1, at - colon - 1));
+    if (at != std::string_view::npos && colon != std::string_view::npos && colon < at)
+      hide(url.substr(colon + 1, at - colon - 1));
     const auto first_at = url.find('@', start);
     if (first_at != std::string_view::npos && colon != std::string_view::npos && colon < first_at)
       hide(url.substr(colon + 1, first_at - colon - 1));
@@ -37,7 +39,9 @@ std::string redact(std::string message, std::string_view url) {
   for (std::string_view key : {"password=", "sslpassword="}) {
     for (auto at = url.find(key); at != std::string_view::npos; at = url.find(key, at + 1)) {
       const auto value = at + key.size();
-      hide(url.substr(value, url.find('&', value) == std::string_view::npos ? std::string_view::npos : url.find('&', value) - value));
+      hide(url.substr(value, url.find('&', value) == std::string_view::npos
+                                 ? std::string_view::npos
+                                 : url.find('&', value) - value));
     }
   }
   return message;

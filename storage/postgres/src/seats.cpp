@@ -49,8 +49,9 @@ Seats::Seats(const std::string& schema, Hooks hooks)
     : hooks_(std::move(hooks)),
       hash_sql_("SELECT pg_catalog.sha256($1)"),
       wanted_sql_(with_schema(seats_wanted_sql, schema)),
-      sit_sql_(with_schema(
-          "SELECT s.fence, s.nonce::text AS nonce, s.why, pg_catalog.pg_backend_pid() AS pid FROM @schema@.sit($1, $2, $3) s", schema)),
+      sit_sql_(with_schema("SELECT s.fence, s.nonce::text AS nonce, s.why, "
+                           "pg_catalog.pg_backend_pid() AS pid FROM @schema@.sit($1, $2, $3) s",
+                           schema)),
       stand_sql_(with_schema("SELECT @schema@.stand($1, $2)", schema)),
       secret_(seat_secret()) {}
 
@@ -70,7 +71,9 @@ std::set<std::string, std::less<>> Seats::due(const Session& session) const {
   const bool all = now - heard_.load() > deaf_after;
   for (const auto& [scope, place] : session.places_) {
     if (place.nonce.empty()) continue;
-    if (all || place.since <= gone_.load() || now - place.used > unused_after || wanted_.contains(scope)) due.insert(scope);
+    if (all || place.since <= gone_.load() || now - place.used > unused_after ||
+        wanted_.contains(scope))
+      due.insert(scope);
   }
   return due;
 }
@@ -92,7 +95,8 @@ void Seats::give_way(Session& session, const Scope& scope, Term term) {
   const bool here = found != session.places_.end() && !found->second.nonce.empty();
   const bool quiet = !any_wanted_.load() && now - heard_.load() <= deaf_after;
   // The keeper takes care of other seats that the session has and does not use.
-  if (quiet && (!here || (found->second.term == term && found->second.since > gone_.load() && now - found->second.used <= unused_after)))
+  if (quiet && (!here || (found->second.term == term && found->second.since > gone_.load() &&
+                          now - found->second.used <= unused_after)))
     return;
   auto due_now = due(session);
   if (here && found->second.term != term) due_now.insert(scope.name());
@@ -117,9 +121,11 @@ void Seats::doubt(Session& session) {
   for (auto& [scope, place] : session.places_) place.used = {};
 }
 
-std::optional<std::string_view> Seats::time_to_sit(Session& session, const Scope& scope, Term term) {
+std::optional<std::string_view> Seats::time_to_sit(Session& session, const Scope& scope,
+                                                   Term term) {
   const auto now = Clock::now();
-  if (session.places_.size() >= places_max) std::erase_if(session.places_, [](const auto& one) { return one.second.nonce.empty(); });
+  if (session.places_.size() >= places_max)
+    std::erase_if(session.places_, [](const auto& one) { return one.second.nonce.empty(); });
   auto& place = session.places_.try_emplace(scope.name(), Session::Place{term}).first->second;
   if (!place.nonce.empty()) return std::nullopt;
   if (place.term != term || now - place.since > checks_within) place = {term, {}, 0, now, {}};
@@ -148,7 +154,8 @@ void Seats::seated(Session& session, const Scope& scope, Term term, const Rows& 
     refused_until_ = now + refused_for;
     return;
   }
-  session.places_.insert_or_assign(scope.name(), Session::Place{term, row[1].as_text(), 0, now, now});
+  session.places_.insert_or_assign(scope.name(),
+                                   Session::Place{term, row[1].as_text(), 0, now, now});
   ++session.seated_;
   // Through a pooler the next statement may reach another session.
   if (row[3].as_int() == session.pid()) return;

@@ -42,7 +42,8 @@ namespace detail {
 // The keeper's request: returns bell, place and scope; a row for each wanted scope, or one row
 // without a scope.
 inline constexpr std::string_view seats_wanted_sql =
-    "SELECT w.bell, w.place, w.wanted[i.n] AS scope FROM @schema@.seats_wanted($1, $2) w LEFT JOIN LATERAL "
+    "SELECT w.bell, w.place, w.wanted[i.n] AS scope FROM @schema@.seats_wanted($1, $2) w LEFT JOIN "
+    "LATERAL "
     "pg_catalog.generate_subscripts(w.wanted, 1) i (n) ON true";
 
 // 256 random bits by which seats are given back.
@@ -82,7 +83,9 @@ class Seats {
     // errors.
     std::function<Rows(Connection&, const Statement&)> run;
     // Calls `use` with each idle session that `which` picks. If it throws, the session is closed.
-    std::function<void(const std::function<bool(const Session&)>& which, const std::function<void(Session&)>& use)> each_idle;
+    std::function<void(const std::function<bool(const Session&)>& which,
+                       const std::function<void(Session&)>& use)>
+        each_idle;
   };
   Seats(const std::string& schema, Hooks hooks);
   // Must be destroyed before the pool of sessions.
@@ -122,9 +125,11 @@ class Seats {
   const Bytes secret_;
 
   // Read by writes, without the lock.
-  std::atomic<Clock::time_point> heard_{};  // when the keeper sent the last request that was answered
-  std::atomic<Clock::time_point> used_{};   // last use of any seat, or wish for one
-  std::atomic<Clock::time_point> gone_{};   // seats from before this moment are void: their database has changed
+  std::atomic<Clock::time_point>
+      heard_{};  // when the keeper sent the last request that was answered
+  std::atomic<Clock::time_point> used_{};  // last use of any seat, or wish for one
+  std::atomic<Clock::time_point>
+      gone_{};  // seats from before this moment are void: their database has changed
   std::atomic<bool> any_wanted_{false};
 
   mutable std::mutex mutex_;  // guards the members below

@@ -17,7 +17,8 @@ bool is_transaction_control(std::string_view sql) {
   const auto second = words.size() > 1 ? words[1] : std::string();
   const auto third = words.size() > 2 ? words[2] : std::string();
   // ROLLBACK TO SAVEPOINT stays inside the transaction.
-  if (words[0] == "rollback") return !(second == "to" || ((second == "work" || second == "transaction") && third == "to"));
+  if (words[0] == "rollback")
+    return !(second == "to" || ((second == "work" || second == "transaction") && third == "to"));
   if (words[0] == "prepare") return second == "transaction";
   for (const char* control : {"begin", "start", "commit", "end", "abort"}) {
     if (words[0] == control) return true;

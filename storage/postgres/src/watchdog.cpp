@@ -1,6 +1,6 @@
-// Gives up connections whose server has fallen silent: at its deadline a socket is shut down, and the call
-// that waits on it fails. libpq's blocking calls have no timeout of their own. One thread, begun with the
-// first watch.
+// Gives up connections whose server has fallen silent: at its deadline a socket is shut down, and
+// the call that waits on it fails. libpq's blocking calls have no timeout of their own. One thread,
+// begun with the first watch.
 #include "watchdog.hpp"
 
 #include <sys/socket.h>

@@ -27,7 +27,8 @@ class Watchdog {
   // Watches `socket` from construction to destruction; the socket must stay open for that long.
   class Watch {
    public:
-    Watch(Watchdog& watchdog, int socket, Clock::time_point deadline) : watchdog_(watchdog), key_(watchdog.add(socket, deadline)) {}
+    Watch(Watchdog& watchdog, int socket, Clock::time_point deadline)
+        : watchdog_(watchdog), key_(watchdog.add(socket, deadline)) {}
     ~Watch() { watchdog_.remove(key_); }
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;

@@ -1,5 +1,6 @@
-// libtermgate-preload.so: layer 1 for a program that nobody can change. LD_PRELOAD puts it in front of the program's own SQLite library,
-// and each connection that the program opens gets the extension termgate.so and the scope and term of TERMGATE_SCOPE and TERMGATE_TERM.
+// libtermgate-preload.so: layer 1 for a program that nobody can change. LD_PRELOAD puts it in front
+// of the program's own SQLite library, and each connection that the program opens gets the
+// extension termgate.so and the scope and term of TERMGATE_SCOPE and TERMGATE_TERM.
 //
 // It changes nothing else: it neither reads nor writes the file, and if anything fails, the
 // connection stays as the program opened it. A protected table then refuses its writes, because its
@@ -22,7 +23,8 @@ constexpr const char* extension_name = "termgate.so";
 constexpr const char* extension_entry = "sqlite3_termgate_init";
 constexpr std::int64_t term_max = std::int64_t{1} << 62;
 
-// ------------------------------------------------------------------------------------------------ what was declared
+// ------------------------------------------------------------------------------------------------
+// what was declared
 
 // Copied when the process starts, because a program may later clear or overwrite its environment.
 // Never freed.
@@ -33,7 +35,9 @@ struct Declared {
 };
 Declared declared;
 
-const char* copy_of(const char* text) { return text != nullptr && *text != '\0' ? strdup(text) : nullptr; }
+const char* copy_of(const char* text) {
+  return text != nullptr && *text != '\0' ? strdup(text) : nullptr;
+}
 
 std::int64_t term_of(const char* text) {
   if (text == nullptr || *text == '\0') return 0;
@@ -48,7 +52,8 @@ std::int64_t term_of(const char* text) {
 // nullptr: this library's own folder is not known.
 const char* beside_this_library() {
   Dl_info own{};
-  if (dladdr(static_cast<const void*>(&declared), &own) == 0 || own.dli_fname == nullptr) return nullptr;
+  if (dladdr(static_cast<const void*>(&declared), &own) == 0 || own.dli_fname == nullptr)
+    return nullptr;
   const char* slash = strrchr(own.dli_fname, '/');
   if (slash == nullptr) return nullptr;
   const auto folder = static_cast<std::size_t>(slash - own.dli_fname) + 1;
@@ -75,7 +80,8 @@ const Declared& declaration() {
 
 __attribute__((constructor)) void begin() { declaration(); }
 
-// ---------------------------------------------------------------------------------------------- the program's SQLite
+// ----------------------------------------------------------------------------------------------
+// the program's SQLite
 
 // A loaded library. It stays loaded while this object lives, and longer if others use it.
 class Library {
@@ -84,7 +90,8 @@ class Library {
   // name.
   explicit Library(const void* address) {
     Dl_info info{};
-    if (dladdr(address, &info) != 0 && info.dli_fname != nullptr) handle_ = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (dladdr(address, &info) != 0 && info.dli_fname != nullptr)
+      handle_ = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   }
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
@@ -133,7 +140,8 @@ void* next_function(const Library& caller, const char* name, const void* ours) {
   return search.found;
 }
 
-// ------------------------------------------------------------------------------------------------ a new connection
+// ------------------------------------------------------------------------------------------------
+// a new connection
 
 // Declares nothing unless there are both a scope and a term; a protected table then requires them
 // (TG002).
@@ -143,7 +151,9 @@ void declare(const Library& sqlite, sqlite3* db) {
   const auto bind_term = sqlite.find_as<decltype(sqlite3_bind_int64)>("sqlite3_bind_int64");
   const auto step = sqlite.find_as<decltype(sqlite3_step)>("sqlite3_step");
   const auto finalize = sqlite.find_as<decltype(sqlite3_finalize)>("sqlite3_finalize");
-  if (prepare == nullptr || bind_text == nullptr || bind_term == nullptr || step == nullptr || finalize == nullptr) return;
+  if (prepare == nullptr || bind_text == nullptr || bind_term == nullptr || step == nullptr ||
+      finalize == nullptr)
+    return;
   sqlite3_stmt* statement = nullptr;
   if (declared.scope != nullptr && declared.term > 0 &&
       prepare(db, "SELECT termgate_declare(?1, ?2)", -1, &statement, nullptr) == SQLITE_OK) {
@@ -162,7 +172,9 @@ void add_layer1(const Library& sqlite, sqlite3* db) {
   const auto config = sqlite.find_as<decltype(sqlite3_db_config)>("sqlite3_db_config");
   const auto load = sqlite.find_as<decltype(sqlite3_load_extension)>("sqlite3_load_extension");
   const auto free_message = sqlite.find_as<decltype(sqlite3_free)>("sqlite3_free");
-  if (config == nullptr || load == nullptr || free_message == nullptr || declared.extension == nullptr) return;
+  if (config == nullptr || load == nullptr || free_message == nullptr ||
+      declared.extension == nullptr)
+    return;
   int allowed = 0;
   if (config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, -1, &allowed) != SQLITE_OK) return;
   if (allowed == 0) config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1, nullptr);
@@ -177,14 +189,17 @@ template <class Function, class Open>
 int open_fenced(const char* name, Function* ours, const void* caller, sqlite3** db, Open open) {
   declaration();
   const Library calling(caller);
-  const auto real = reinterpret_cast<Function*>(next_function(calling, name, reinterpret_cast<const void*>(ours)));
+  const auto real = reinterpret_cast<Function*>(
+      next_function(calling, name, reinterpret_cast<const void*>(ours)));
   if (real == nullptr) {
     if (db != nullptr) *db = nullptr;
     return SQLITE_MISUSE;
   }
   const int code = open(real);
   // The extension opens connections itself, and these need no other layer 1.
-  if (code != SQLITE_OK || db == nullptr || *db == nullptr || calling.find(extension_entry) != nullptr) return code;
+  if (code != SQLITE_OK || db == nullptr || *db == nullptr ||
+      calling.find(extension_entry) != nullptr)
+    return code;
   const int system_error = errno;
   const Library sqlite(reinterpret_cast<const void*>(real));
   add_layer1(sqlite, *db);
@@ -198,16 +213,19 @@ int open_fenced(const char* name, Function* ours, const void* caller, sqlite3** 
 extern "C" {
 
 __attribute__((visibility("default"))) int sqlite3_open(const char* path, sqlite3** db) {
-  return open_fenced("sqlite3_open", &sqlite3_open, __builtin_return_address(0), db, [&](auto* open) { return open(path, db); });
+  return open_fenced("sqlite3_open", &sqlite3_open, __builtin_return_address(0), db,
+                     [&](auto* open) { return open(path, db); });
 }
 
-__attribute__((visibility("default"))) int sqlite3_open_v2(const char* path, sqlite3** db, int flags, const char* vfs) {
+__attribute__((visibility("default"))) int sqlite3_open_v2(const char* path, sqlite3** db,
+                                                           int flags, const char* vfs) {
   return open_fenced("sqlite3_open_v2", &sqlite3_open_v2, __builtin_return_address(0), db,
                      [&](auto* open) { return open(path, db, flags, vfs); });
 }
 
 __attribute__((visibility("default"))) int sqlite3_open16(const void* path, sqlite3** db) {
-  return open_fenced("sqlite3_open16", &sqlite3_open16, __builtin_return_address(0), db, [&](auto* open) { return open(path, db); });
+  return open_fenced("sqlite3_open16", &sqlite3_open16, __builtin_return_address(0), db,
+                     [&](auto* open) { return open(path, db); });
 }
 
 }  // extern "C"

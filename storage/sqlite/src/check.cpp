@@ -1,5 +1,5 @@
-// The check for programs that have an SQLite connection of their own. It runs on that connection and in its
-// transaction; commit and rollback stay the caller's.
+// The check for programs that have an SQLite connection of their own. It runs on that connection
+// and in its transaction; commit and rollback stay the caller's.
 #include <termgate/detail/sqlite/sqlite_api.hpp>
 
 #include <termgate/sqlite_check.hpp>

@@ -7,10 +7,12 @@ SQLITE_EXTENSION_INIT1
 
 #include <termgate/detail/sqlite/layer1.hpp>
 
-extern "C" __attribute__((visibility("default"))) int sqlite3_termgate_init(sqlite3* db, char** message, const sqlite3_api_routines* api) {
+extern "C" __attribute__((visibility("default"))) int sqlite3_termgate_init(
+    sqlite3* db, char** message, const sqlite3_api_routines* api) {
   SQLITE_EXTENSION_INIT2(api);
   if (sqlite3_libversion_number() < 3037000) {
-    *message = sqlite3_mprintf("termgate needs SQLite 3.37 or newer, and this is %s", sqlite3_libversion());
+    *message = sqlite3_mprintf("termgate needs SQLite 3.37 or newer, and this is %s",
+                               sqlite3_libversion());
     return SQLITE_ERROR;
   }
   try {

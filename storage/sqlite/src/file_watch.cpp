@@ -23,10 +23,12 @@ namespace {
 // Why the locks of the main database's VFS do not exclude other programs; empty if they do.
 std::string no_locks(sqlite3* db, const char* file, std::string& foreign) {
   for (const char* option : {"nolock", "immutable"}) {
-    if (sqlite3_uri_boolean(file, option, 0) != 0) return fmt::format("it was opened with {}=1", option);
+    if (sqlite3_uri_boolean(file, option, 0) != 0)
+      return fmt::format("it was opened with {}=1", option);
   }
   char* held = nullptr;
-  if (sqlite3_file_control(db, "main", SQLITE_FCNTL_VFSNAME, &held) != SQLITE_OK || held == nullptr) return {};
+  if (sqlite3_file_control(db, "main", SQLITE_FCNTL_VFSNAME, &held) != SQLITE_OK || held == nullptr)
+    return {};
   // In a name such as "shim/unix" the last part is the VFS that opens the file.
   std::string name = held;
   sqlite3_free(held);
@@ -43,10 +45,13 @@ std::string no_locks(sqlite3* db, const char* file, std::string& foreign) {
 
 std::optional<FileWatch::Seen> FileWatch::look_at(const std::string& path) noexcept {
   struct statx status {};
-  if (statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_NLINK | STATX_TYPE, &status) != 0) return std::nullopt;
+  if (statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_NLINK | STATX_TYPE, &status) != 0)
+    return std::nullopt;
   const std::uint64_t device = (std::uint64_t{status.stx_dev_major} << 32) | status.stx_dev_minor;
   // Available since Linux 5.8; before that it cannot be determined.
-  const bool mounted = S_ISREG(status.stx_mode) && (status.stx_attributes & status.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0;
+  const bool mounted =
+      S_ISREG(status.stx_mode) &&
+      (status.stx_attributes & status.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0;
   return Seen{{device, status.stx_ino}, status.stx_nlink, mounted};
 }
 
@@ -83,7 +88,8 @@ void FileWatch::know_log() noexcept {
 bool FileWatch::uses_log() const noexcept {
   sqlite3_stmt* statement = nullptr;
   bool wal = false;
-  if (sqlite3_prepare_v2(db_, "PRAGMA main.journal_mode", -1, &statement, nullptr) == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW) {
+  if (sqlite3_prepare_v2(db_, "PRAGMA main.journal_mode", -1, &statement, nullptr) == SQLITE_OK &&
+      sqlite3_step(statement) == SQLITE_ROW) {
     const auto* mode = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
     wal = mode != nullptr && std::strcmp(mode, "wal") == 0;
   }
@@ -103,7 +109,9 @@ bool FileWatch::replaced() const noexcept {
 
 bool FileWatch::moved(bool writing) noexcept {
   int has_moved = 0;
-  if (sqlite3_file_control(db_, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved) == SQLITE_OK && has_moved != 0) return true;
+  if (sqlite3_file_control(db_, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved) == SQLITE_OK &&
+      has_moved != 0)
+    return true;
   if (replaced()) {
     // The log disappears when this connection leaves WAL mode; no other connection can do that.
     if (identity_of(path_) != file_ || uses_log()) return true;
@@ -121,25 +129,28 @@ bool FileWatch::inherited() const noexcept { return db_ != nullptr && getpid() !
 std::optional<FileWatch::Problem> FileWatch::unfit() const {
   if (db_ == nullptr) return std::nullopt;
   if (!unlocked_.empty()) {
-    return Problem{SQLITE_CANTOPEN,
-                   fmt::format("this connection to {} takes no lock that others see ({}), so no fence can hold on it: open the "
-                               "file without that",
-                               path_, unlocked_)};
+    return Problem{SQLITE_CANTOPEN, fmt::format("this connection to {} takes no lock that others "
+                                                "see ({}), so no fence can hold on it: open the "
+                                                "file without that",
+                                                path_, unlocked_)};
   }
   const auto seen = look_at(path_);
   if (seen && seen->names > 1) {
-    return Problem{
-        SQLITE_CANTOPEN,
-        fmt::format("the database file {} has {} names (hard links), and SQLite keeps a log beside each: programs that open it by "
-                    "different names write past each other. Find them (find / -xdev -samefile {}) and remove all but one",
-                    path_, seen->names, path_)};
+    return Problem{SQLITE_CANTOPEN,
+                   fmt::format("the database file {} has {} names (hard links), and SQLite keeps a "
+                               "log beside each: programs that open it by "
+                               "different names write past each other. Find them (find / -xdev "
+                               "-samefile {}) and remove all but one",
+                               path_, seen->names, path_)};
   }
   if (seen && seen->mounted) {
     return Problem{
         SQLITE_CANTOPEN,
-        fmt::format("the database file {} is mounted by itself (as by docker -v FILE:FILE), and SQLite keeps its log beside each "
-                    "name: programs inside and outside write past each other. Mount its folder instead",
-                    path_)};
+        fmt::format(
+            "the database file {} is mounted by itself (as by docker -v FILE:FILE), and SQLite "
+            "keeps its log beside each "
+            "name: programs inside and outside write past each other. Mount its folder instead",
+            path_)};
   }
   return std::nullopt;
 }
@@ -148,7 +159,8 @@ std::optional<FileWatch::Problem> FileWatch::problem(bool writing) {
   if (db_ == nullptr) return std::nullopt;
   if (inherited()) {
     return Problem{SQLITE_CANTOPEN,
-                   fmt::format("this connection to {} was opened by process {} and inherited by fork(), and its locks are not "
+                   fmt::format("this connection to {} was opened by process {} and inherited by "
+                               "fork(), and its locks are not "
                                "this process's: open the database anew in the child",
                                path_, process_)};
   }

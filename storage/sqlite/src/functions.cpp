@@ -27,7 +27,8 @@ namespace {
 
 namespace stmt = termgate::sql::sqlite_statements;
 
-// ---------------------------------------------------------------------------------------------------------- JSON
+// ----------------------------------------------------------------------------------------------------------
+// JSON
 
 // A payload in JSON: as text if it is UTF-8 without NUL, otherwise {"hex":"…"}.
 std::string payload_json(std::string_view payload) {
@@ -36,7 +37,9 @@ std::string payload_json(std::string_view payload) {
   // piece.
   for (std::size_t at = 0; at < payload.size();) {
     std::size_t end = std::min(at + 190, payload.size());
-    while (end < payload.size() && end > at && (static_cast<unsigned char>(payload[end]) & 0xC0) == 0x80) --end;
+    while (end < payload.size() && end > at &&
+           (static_cast<unsigned char>(payload[end]) & 0xC0) == 0x80)
+      --end;
     text = end > at && name_problem(payload.substr(at, end - at)) == nullptr;
     if (!text) break;
     at = end;
@@ -51,22 +54,28 @@ std::string payload_json(std::string_view payload) {
 std::string from_hex(const std::string& hex) {
   auto digit = [](char c) {
     if (const int value = text::hex_value(c); value >= 0) return value;
-    throw InvalidInput("TG005 malformed payload: {\"hex\":\"…\"} holds something else than hexadecimal digits");
+    throw InvalidInput(
+        "TG005 malformed payload: {\"hex\":\"…\"} holds something else than hexadecimal digits");
   };
-  if (hex.size() % 2 != 0) throw InvalidInput("TG005 malformed payload: {\"hex\":\"…\"} has an odd number of digits");
+  if (hex.size() % 2 != 0)
+    throw InvalidInput("TG005 malformed payload: {\"hex\":\"…\"} has an odd number of digits");
   std::string bytes;
   bytes.reserve(hex.size() / 2);
-  for (std::size_t at = 0; at < hex.size(); at += 2) bytes += static_cast<char>(digit(hex[at]) * 16 + digit(hex[at + 1]));
+  for (std::size_t at = 0; at < hex.size(); at += 2)
+    bytes += static_cast<char>(digit(hex[at]) * 16 + digit(hex[at + 1]));
   return bytes;
 }
 
-// ----------------------------------------------------------------------------------------------------- arguments
+// -----------------------------------------------------------------------------------------------------
+// arguments
 
 class Arguments {
  public:
   Arguments(int count, sqlite3_value** values) : count_(count), values_(values) {}
 
-  bool absent(int at) const { return at >= count_ || sqlite3_value_type(values_[at]) == SQLITE_NULL; }
+  bool absent(int at) const {
+    return at >= count_ || sqlite3_value_type(values_[at]) == SQLITE_NULL;
+  }
   int type(int at) const { return sqlite3_value_type(values_[at]); }
   sqlite3_value* raw(int at) const { return at < count_ ? values_[at] : nullptr; }
 
@@ -83,7 +92,9 @@ class Arguments {
     return text(at, what);
   }
   std::int64_t integer(int at, const char* what) const {
-    if (absent(at) || type(at) != SQLITE_INTEGER) { throw InvalidInput(fmt::format("TG005 malformed {}: must be an integer", what)); }
+    if (absent(at) || type(at) != SQLITE_INTEGER) {
+      throw InvalidInput(fmt::format("TG005 malformed {}: must be an integer", what));
+    }
     return sqlite3_value_int64(values_[at]);
   }
   std::optional<std::int64_t> optional_integer(int at, const char* what) const {
@@ -97,7 +108,9 @@ class Arguments {
   }
   Stream stream(int at) const { return Stream(text(at, "stream")); }
   Term term(int at) const {
-    if (absent(at) || type(at) != SQLITE_INTEGER) { throw InvalidInput("TG005 malformed term: a term is an integer from 1 to 2^62"); }
+    if (absent(at) || type(at) != SQLITE_INTEGER) {
+      throw InvalidInput("TG005 malformed term: a term is an integer from 1 to 2^62");
+    }
     return Term(sqlite3_value_int64(values_[at]));
   }
   std::optional<std::string> write_id(int at) const {
@@ -112,16 +125,19 @@ class Arguments {
 
  private:
   std::string_view view(int at) const {
-    const void* data =
-        type(at) == SQLITE_BLOB ? sqlite3_value_blob(values_[at]) : static_cast<const void*>(sqlite3_value_text(values_[at]));
+    const void* data = type(at) == SQLITE_BLOB
+                           ? sqlite3_value_blob(values_[at])
+                           : static_cast<const void*>(sqlite3_value_text(values_[at]));
     const auto size = static_cast<std::size_t>(sqlite3_value_bytes(values_[at]));
-    return data != nullptr ? std::string_view(static_cast<const char*>(data), size) : std::string_view("", 0);
+    return data != nullptr ? std::string_view(static_cast<const char*>(data), size)
+                           : std::string_view("", 0);
   }
   int count_;
   sqlite3_value** values_;
 };
 
-// ------------------------------------------------------------------------------------------------------- results
+// -------------------------------------------------------------------------------------------------------
+// results
 
 void give(sqlite3_context* context, const std::string& text) {
   sqlite3_result_text64(context, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
@@ -137,23 +153,30 @@ std::string json_array(Layer1& layer1, const Arguments& arguments, int at, const
     const bool escaped = json[byte] == '\\';
     if (json[byte] == '\0' || (escaped && json.compare(byte, 6, "\\u0000") == 0)) {
       throw InvalidInput(
-          fmt::format("TG005 malformed {}: a text holds a NUL, which JSON in SQLite cannot carry; give such a payload as "
+          fmt::format("TG005 malformed {}: a text holds a NUL, which JSON in SQLite cannot carry; "
+                      "give such a payload as "
                       "{{\"hex\":\"…\"}}",
                       what));
     }
     if (escaped) ++byte;
   }
   Running kind = layer1.use(stmt::json_kind);
-  if (!kind.bind(json).step() || kind.text(0) != "array") throw InvalidInput(fmt::format("TG005 malformed {}: must be a JSON array", what));
+  if (!kind.bind(json).step() || kind.text(0) != "array")
+    throw InvalidInput(fmt::format("TG005 malformed {}: must be a JSON array", what));
   return json;
 }
 
 // A batch: the driver's own array behind a pointer, or a JSON array of texts and {"hex":"…"}, which
 // is stored in `payloads`.
-std::span<const std::string> payloads_of(Layer1& layer1, const Arguments& arguments, int at, std::vector<std::string>& payloads) {
+std::span<const std::string> payloads_of(Layer1& layer1, const Arguments& arguments, int at,
+                                         std::vector<std::string>& payloads) {
   if (sqlite3_value* raw = arguments.raw(at)) {
-    if (const auto* array = static_cast<const BytesArray*>(sqlite3_value_pointer(raw, bytes_array_pointer))) return *array;
-    if (const auto* view = static_cast<const BytesArrayView*>(sqlite3_value_pointer(raw, bytes_view_pointer))) return view->items;
+    if (const auto* array =
+            static_cast<const BytesArray*>(sqlite3_value_pointer(raw, bytes_array_pointer)))
+      return *array;
+    if (const auto* view =
+            static_cast<const BytesArrayView*>(sqlite3_value_pointer(raw, bytes_view_pointer)))
+      return view->items;
   }
   const std::string json = json_array(layer1, arguments, at, "payloads");
   Running items = layer1.use(stmt::json_items);
@@ -165,18 +188,23 @@ std::span<const std::string> payloads_of(Layer1& layer1, const Arguments& argume
     } else if (type == "object" && !items.is_null(2)) {
       payloads.push_back(from_hex(items.text(2)));
     } else {
-      throw InvalidInput("TG005 malformed payloads: must be a JSON array of texts and of {\"hex\":\"…\"}");
+      throw InvalidInput(
+          "TG005 malformed payloads: must be a JSON array of texts and of {\"hex\":\"…\"}");
     }
   }
   return payloads;
 }
 
 // None: the argument was not given.
-std::optional<std::vector<std::optional<std::string>>> write_ids_of(Layer1& layer1, const Arguments& arguments, int at) {
+std::optional<std::vector<std::optional<std::string>>> write_ids_of(Layer1& layer1,
+                                                                    const Arguments& arguments,
+                                                                    int at) {
   std::vector<std::optional<std::string>> ids;
   if (sqlite3_value* raw = arguments.raw(at)) {
-    if (const auto* array = static_cast<const std::vector<std::optional<std::string>>*>(sqlite3_value_pointer(raw, text_array_pointer))) {
-      for (const auto& id : *array) ids.push_back(id ? std::optional(WriteId(*id).text()) : std::nullopt);
+    if (const auto* array = static_cast<const std::vector<std::optional<std::string>>*>(
+            sqlite3_value_pointer(raw, text_array_pointer))) {
+      for (const auto& id : *array)
+        ids.push_back(id ? std::optional(WriteId(*id).text()) : std::nullopt);
       return ids;
     }
   }
@@ -184,7 +212,10 @@ std::optional<std::vector<std::optional<std::string>>> write_ids_of(Layer1& laye
   const std::string json = json_array(layer1, arguments, at, "write ids");
   Running items = layer1.use(stmt::json_items);
   items.bind(json);
-  while (items.step()) { ids.push_back(items.text(0) == "null" ? std::nullopt : std::optional(WriteId(items.text(1)).text())); }
+  while (items.step()) {
+    ids.push_back(items.text(0) == "null" ? std::nullopt
+                                          : std::optional(WriteId(items.text(1)).text()));
+  }
   return ids;
 }
 
@@ -200,7 +231,9 @@ Layer1::RowScope row_scope(const Arguments& arguments, int at) {
 // What a trigger read in its own file; nullopt if it passes nothing.
 std::optional<Layer1::Handed> handed(const Arguments& arguments, int at) {
   if (arguments.raw(at) == nullptr) return std::nullopt;
-  return Layer1::Handed{arguments.type(at) == SQLITE_INTEGER ? std::optional(sqlite3_value_int64(arguments.raw(at))) : std::nullopt};
+  return Layer1::Handed{arguments.type(at) == SQLITE_INTEGER
+                            ? std::optional(sqlite3_value_int64(arguments.raw(at)))
+                            : std::nullopt};
 }
 
 std::string lease_json(Layer1& layer1, const Scope& scope) {
@@ -229,7 +262,8 @@ std::string lease_json(Layer1& layer1, const Scope& scope) {
       .close();
 }
 
-// ----------------------------------------------------------------------------------------------------- functions
+// -----------------------------------------------------------------------------------------------------
+// functions
 
 using Body = void (*)(Layer1&, sqlite3_context*, const Arguments&);
 
@@ -252,30 +286,40 @@ constexpr int guards = SQLITE_UTF8 | SQLITE_INNOCUOUS;
 
 constexpr Function functions[] = {
     {"termgate_version", 0, 0, SQLITE_UTF8 | SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, "()",
-     [](Layer1&, sqlite3_context* out, const Arguments&) { give(out, std::string(TERMGATE_VERSION)); }},
+     [](Layer1&, sqlite3_context* out, const Arguments&) {
+       give(out, std::string(TERMGATE_VERSION));
+     }},
     {"termgate_now", 0, 0, SQLITE_UTF8 | SQLITE_INNOCUOUS, "()",
      [](Layer1& layer1, sqlite3_context* out, const Arguments&) { give(out, layer1.now()); }},
     {"termgate_check_term", 2, 2, writes, "(scope, term)",
-     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.check_term(in.scope(0), in.term(1))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.check_term(in.scope(0), in.term(1)));
+     }},
     {"termgate_seal", 2, 5, writes, "(scope, term [, grace_ms [, actor, reason]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        // With the write lock held no other write is in flight, so the grace has no effect.
        static_cast<void>(in.optional_integer(2, "grace"));
-       const Layer1::Receipt receipt = layer1.seal(in.scope(0), in.term(1), in.optional_text(3, "actor"), in.optional_text(4, "reason"));
+       const Layer1::Receipt receipt = layer1.seal(
+           in.scope(0), in.term(1), in.optional_text(3, "actor"), in.optional_text(4, "reason"));
        give(out, Json('{')
-                     .key("fence").value(receipt.fence)
-                     .key("previous").value(receipt.previous)
-                     .key("evicted").value(receipt.evicted)
-                     .key("sealed_at").value(receipt.sealed_at)
+                     .key("fence")
+                     .value(receipt.fence)
+                     .key("previous")
+                     .value(receipt.previous)
+                     .key("evicted")
+                     .value(receipt.evicted)
+                     .key("sealed_at")
+                     .value(receipt.sealed_at)
                      .close());
      }},
     {"termgate_append", 3, 6, writes, "(stream, term, payload [, expected [, scope [, write_id]]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        // These are the argument's own bytes, which stay valid until the function returns.
-       give(out, layer1.append(in.stream(0), in.term(1), {{in.payload(2), in.write_id(5)}}, in.optional_integer(3, "expected number"),
-                            in.optional_scope(4)));
+       give(out, layer1.append(in.stream(0), in.term(1), {{in.payload(2), in.write_id(5)}},
+                               in.optional_integer(3, "expected number"), in.optional_scope(4)));
      }},
-    {"termgate_append_many", 3, 6, writes, "(stream, term, payloads [, expected [, scope [, write_ids]]])",
+    {"termgate_append_many", 3, 6, writes,
+     "(stream, term, payloads [, expected [, scope [, write_ids]]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        std::vector<std::string> held;
        const auto payloads = payloads_of(layer1, in, 2, held);
@@ -283,17 +327,22 @@ constexpr Function functions[] = {
        // If a batch had only some ids, part of it could be sent again, and nobody could tell what
        // became of the rest (F5).
        const bool given = ids.has_value();
-       if (given && (ids->size() != payloads.size() || std::find(ids->begin(), ids->end(), std::nullopt) != ids->end())) {
-         throw InvalidInput(fmt::format("TG005 a batch of {} needs as many write ids, none of them NULL", payloads.size()));
+       if (given && (ids->size() != payloads.size() ||
+                     std::find(ids->begin(), ids->end(), std::nullopt) != ids->end())) {
+         throw InvalidInput(fmt::format(
+             "TG005 a batch of {} needs as many write ids, none of them NULL", payloads.size()));
        }
        std::vector<Layer1::Write> batch;
        batch.reserve(payloads.size());
-       for (std::size_t at = 0; at < payloads.size(); ++at) batch.push_back({payloads[at], given ? (*ids)[at] : std::nullopt});
-       give(out, layer1.append(in.stream(0), in.term(1), batch, in.optional_integer(3, "expected number"), in.optional_scope(4)));
+       for (std::size_t at = 0; at < payloads.size(); ++at)
+         batch.push_back({payloads[at], given ? (*ids)[at] : std::nullopt});
+       give(out, layer1.append(in.stream(0), in.term(1), batch,
+                               in.optional_integer(3, "expected number"), in.optional_scope(4)));
      }},
     {"termgate_claim_write", 3, 3, writes, "(scope, term, write_id)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       const Layer1::Claim claim = layer1.claim_write(in.scope(0), in.term(1), WriteId(in.text(2, "write id")));
+       const Layer1::Claim claim =
+           layer1.claim_write(in.scope(0), in.term(1), WriteId(in.text(2, "write id")));
        give(out, Json('{').key("fresh").value(claim.fresh).key("fence").value(claim.fence).close());
      }},
     {"termgate_outcome", 1, 1, reads, "(write_id)",
@@ -301,11 +350,16 @@ constexpr Function functions[] = {
        const auto outcome = layer1.outcome(WriteId(in.text(0, "write id")));
        if (!outcome) return sqlite3_result_null(out);
        give(out, Json('{')
-                     .key("scope").value(outcome->scope)
-                     .key("term").value(outcome->term)
-                     .key("stream").value(outcome->stream)
-                     .key("sequence_no").value(outcome->sequence_no)
-                     .key("created_at").value(outcome->created_at)
+                     .key("scope")
+                     .value(outcome->scope)
+                     .key("term")
+                     .value(outcome->term)
+                     .key("stream")
+                     .value(outcome->stream)
+                     .key("sequence_no")
+                     .value(outcome->sequence_no)
+                     .key("created_at")
+                     .value(outcome->created_at)
                      .close());
      }},
     {"termgate_declare", 2, 2, writes, "(scope, term)",
@@ -318,46 +372,72 @@ constexpr Function functions[] = {
     {"termgate_acquire_lease", 3, 5, writes, "(scope, owner, ttl_ms [, endpoint [, grace_ms]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        static_cast<void>(in.optional_integer(4, "grace"));
-       const auto got = layer1.acquire_lease(in.scope(0), in.text(1, "owner"), in.integer(2, "TTL"), in.optional_text(3, "endpoint"));
+       const auto got = layer1.acquire_lease(in.scope(0), in.text(1, "owner"), in.integer(2, "TTL"),
+                                             in.optional_text(3, "endpoint"));
        give(out, Json('{')
-                     .key("acquired").value(got.acquired)
-                     .key("term").value(got.term)
-                     .key("expires_at").value(got.expires_at)
-                     .key("owner_id").value(got.owner_id)
-                     .key("remaining_ms").value(got.remaining_ms)
+                     .key("acquired")
+                     .value(got.acquired)
+                     .key("term")
+                     .value(got.term)
+                     .key("expires_at")
+                     .value(got.expires_at)
+                     .key("owner_id")
+                     .value(got.owner_id)
+                     .key("remaining_ms")
+                     .value(got.remaining_ms)
                      .close());
      }},
     {"termgate_renew_lease", 4, 4, writes, "(scope, owner, term, ttl_ms)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       const auto renewal = layer1.renew_lease(in.scope(0), in.text(1, "owner"), in.term(2), in.integer(3, "TTL"));
+       const auto renewal =
+           layer1.renew_lease(in.scope(0), in.text(1, "owner"), in.term(2), in.integer(3, "TTL"));
        give(out, Json('{')
-                     .key("renewed").value(renewal.renewed)
-                     .key("expires_at").value(renewal.expires_at)
-                     .key("remaining_ms").value(renewal.remaining_ms)
-                     .key("leave_in_ms").value(renewal.leave_in_ms)
+                     .key("renewed")
+                     .value(renewal.renewed)
+                     .key("expires_at")
+                     .value(renewal.expires_at)
+                     .key("remaining_ms")
+                     .value(renewal.remaining_ms)
+                     .key("leave_in_ms")
+                     .value(renewal.leave_in_ms)
                      .close());
      }},
     {"termgate_renew_leases", 1, 1, writes, "(leases)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        Json outcomes('[');
-       for (const std::string_view outcome : layer1.renew_leases(in.text(0, "list of leases"))) outcomes.value(outcome);
+       for (const std::string_view outcome : layer1.renew_leases(in.text(0, "list of leases")))
+         outcomes.value(outcome);
        give(out, outcomes.close());
      }},
     {"termgate_release_lease", 3, 3, writes, "(scope, owner, term)",
-     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.release_lease(in.scope(0), in.text(1, "owner"), in.term(2))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.release_lease(in.scope(0), in.text(1, "owner"), in.term(2)));
+     }},
     {"termgate_force_release", 3, 3, writes, "(scope, actor, reason)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        give(out, layer1.force_release(in.scope(0), in.text(1, "actor"), in.text(2, "reason")));
      }},
     {"termgate_require_lease", 2, 2, writes, "(scope, owner)",
-     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.require_lease(in.scope(0), in.text(1, "owner"))); }},
-    {"termgate_request_hand_over", 1, 5, writes, "(scope [, successor [, drain_ms [, actor [, reason]]]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       const auto asked = layer1.request_hand_over(in.scope(0), in.optional_text(1, "successor"), in.optional_integer(2, "drain").value_or(30'000),
-                                                   in.optional_text(3, "actor").value_or(layer1.client()), in.optional_text(4, "reason").value_or("planned"));
+       give(out, layer1.require_lease(in.scope(0), in.text(1, "owner")));
+     }},
+    {"termgate_request_hand_over", 1, 5, writes,
+     "(scope [, successor [, drain_ms [, actor [, reason]]]])",
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       const auto asked =
+           layer1.request_hand_over(in.scope(0), in.optional_text(1, "successor"),
+                                    in.optional_integer(2, "drain").value_or(30'000),
+                                    in.optional_text(3, "actor").value_or(layer1.client()),
+                                    in.optional_text(4, "reason").value_or("planned"));
        Json answer('{');
        answer.key("requested").value(asked.has_value());
-       if (asked) answer.key("owner_id").value(asked->owner_id).key("term").value(asked->term).key("leave_before").value(asked->leave_before);
+       if (asked)
+         answer.key("owner_id")
+             .value(asked->owner_id)
+             .key("term")
+             .value(asked->term)
+             .key("leave_before")
+             .value(asked->leave_before);
        give(out, answer.close());
      }},
     {"termgate_leave_in", 2, 2, reads, "(scope, term)",
@@ -368,27 +448,38 @@ constexpr Function functions[] = {
      }},
     {"termgate_reset_fence", 4, 4, writes, "(scope, term, actor, reason)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.reset_fence(in.scope(0), in.term(1), in.text(2, "actor"), in.text(3, "reason")));
+       give(out,
+            layer1.reset_fence(in.scope(0), in.term(1), in.text(2, "actor"), in.text(3, "reason")));
      }},
     {"termgate_declare_restored", 4, 4, writes, "(scope, above, actor, reason)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.declare_restored(in.scope(0), in.term(1), in.text(2, "actor"), in.text(3, "reason")));
+       give(out, layer1.declare_restored(in.scope(0), in.term(1), in.text(2, "actor"),
+                                         in.text(3, "reason")));
      }},
     {"termgate_declare_nothing_lost", 2, 2, writes, "(actor, reason)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        give(out, layer1.declare_nothing_lost(in.text(0, "actor"), in.text(1, "reason")));
      }},
     {"termgate_declare_untrusted", 2, 2, writes, "(actor, reason)",
-     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.declare_untrusted(in.text(0, "actor"), in.text(1, "reason"))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.declare_untrusted(in.text(0, "actor"), in.text(1, "reason")));
+     }},
     {"termgate_set_raise_by", 2, 2, writes, "(scope, 'writer' or 'seal')",
-     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.set_raise_by(in.scope(0), in.text(1, "mode"))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.set_raise_by(in.scope(0), in.text(1, "mode")));
+     }},
     {"termgate_prune", 2, 2, writes, "(stream, before)",
-     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.prune(in.stream(0), in.integer(1, "number"))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.prune(in.stream(0), in.integer(1, "number")));
+     }},
     {"termgate_prune_history", 1, 1, writes, "(older_than_ms)",
-     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.prune_history(in.integer(0, "age"))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.prune_history(in.integer(0, "age")));
+     }},
     {"termgate_stream_move", 4, 4, writes, "(stream, scope, actor, reason)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.stream_move(in.stream(0), in.scope(1), in.text(2, "actor"), in.text(3, "reason")));
+       give(out, layer1.stream_move(in.stream(0), in.scope(1), in.text(2, "actor"),
+                                    in.text(3, "reason")));
      }},
     {"termgate_fence", 1, 1, reads, "(scope)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
@@ -396,13 +487,20 @@ constexpr Function functions[] = {
        const Scope scope = in.scope(0);
        if (!read.bind(scope.name()).step()) return sqlite3_result_null(out);
        give(out, Json('{')
-                     .key("scope").value(read.text(0))
-                     .key("term").value(read.integer(1))
-                     .key("raised_at").value(read.integer(2))
-                     .key("raised_by").value(read.text(3))
-                     .key("raise_by").value(read.text(4))
-                     .key("untrusted").value(read.integer(5) != 0)
-                     .key("reset_from").value(read.optional_integer(6))
+                     .key("scope")
+                     .value(read.text(0))
+                     .key("term")
+                     .value(read.integer(1))
+                     .key("raised_at")
+                     .value(read.integer(2))
+                     .key("raised_by")
+                     .value(read.text(3))
+                     .key("raise_by")
+                     .value(read.text(4))
+                     .key("untrusted")
+                     .value(read.integer(5) != 0)
+                     .key("reset_from")
+                     .value(read.optional_integer(6))
                      .close());
      }},
     {"termgate_lease", 1, 1, reads, "(scope)",
@@ -415,16 +513,24 @@ constexpr Function functions[] = {
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        const Stream stream = in.stream(0);
        Running read = layer1.use(stmt::stream_page);
-       read.bind(stream.name()).bind(in.optional_integer(1, "number").value_or(0)).bind(in.optional_integer(2, "limit").value_or(1000));
+       read.bind(stream.name())
+           .bind(in.optional_integer(1, "number").value_or(0))
+           .bind(in.optional_integer(2, "limit").value_or(1000));
        Json rows('[');
        while (read.step()) {
          rows.raw(Json('{')
-                      .key("sequence_no").value(read.integer(0))
-                      .key("scope").value(read.text(1))
-                      .key("term").value(read.integer(2))
-                      .key("payload").raw(payload_json(read.text(3)))
-                      .key("created_at").value(read.integer(4))
-                      .key("write_id").value(read.optional_text(5))
+                      .key("sequence_no")
+                      .value(read.integer(0))
+                      .key("scope")
+                      .value(read.text(1))
+                      .key("term")
+                      .value(read.integer(2))
+                      .key("payload")
+                      .raw(payload_json(read.text(3)))
+                      .key("created_at")
+                      .value(read.integer(4))
+                      .key("write_id")
+                      .value(read.optional_text(5))
                       .close());
        }
        give(out, rows.close());
@@ -434,7 +540,14 @@ constexpr Function functions[] = {
        Running read = layer1.use(stmt::settings_show);
        Json rows('[');
        while (read.step()) {
-         rows.raw(Json('{').key("name").value(read.text(0)).key("value").value(read.text(1)).key("what").value(read.text(2)).close());
+         rows.raw(Json('{')
+                      .key("name")
+                      .value(read.text(0))
+                      .key("value")
+                      .value(read.text(1))
+                      .key("what")
+                      .value(read.text(2))
+                      .close());
        }
        give(out, rows.close());
      }},
@@ -446,78 +559,114 @@ constexpr Function functions[] = {
      }},
     {"termgate_record_refusal", 6, 6, writes, "(scope, term, count, first_ms, last_ms, client)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       layer1.record_refusal(in.text(0, "scope"), in.integer(1, "term"), in.integer(2, "count"), in.integer(3, "moment"),
-                          in.integer(4, "moment"), in.text(5, "client"));
+       layer1.record_refusal(in.text(0, "scope"), in.integer(1, "term"), in.integer(2, "count"),
+                             in.integer(3, "moment"), in.integer(4, "moment"),
+                             in.text(5, "client"));
        give(out, true);
      }},
     {"termgate_job_start", 4, 5, writes, "(job_name, scope, owner, term [, detail])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.job_start(in.text(0, "job name"), in.scope(1), in.text(2, "owner"), in.term(3), in.optional_text(4, "detail")));
+       give(out, layer1.job_start(in.text(0, "job name"), in.scope(1), in.text(2, "owner"),
+                                  in.term(3), in.optional_text(4, "detail")));
      }},
     {"termgate_job_request", 2, 5, writes, "(job_name, scope [, kind [, actor [, reason]]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       const auto asked = layer1.job_request(in.text(0, "job name"), in.scope(1), in.optional_text(2, "kind").value_or("run"),
-                                             in.optional_text(3, "actor").value_or(layer1.client()), in.optional_text(4, "reason").value_or("by hand"));
-       give(out, Json('{').key("requested").value(asked.requested).key("run_id").value(asked.run_id).close());
+       const auto asked = layer1.job_request(in.text(0, "job name"), in.scope(1),
+                                             in.optional_text(2, "kind").value_or("run"),
+                                             in.optional_text(3, "actor").value_or(layer1.client()),
+                                             in.optional_text(4, "reason").value_or("by hand"));
+       give(out, Json('{')
+                     .key("requested")
+                     .value(asked.requested)
+                     .key("run_id")
+                     .value(asked.run_id)
+                     .close());
      }},
     {"termgate_job_take", 4, 4, writes, "(job_name, scope, owner, term)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       const auto taken = layer1.job_take(in.text(0, "job name"), in.scope(1), in.text(2, "owner"), in.term(3));
+       const auto taken =
+           layer1.job_take(in.text(0, "job name"), in.scope(1), in.text(2, "owner"), in.term(3));
        Json answer('{');
        if (taken) answer.key("run_id").value(taken->run_id).key("kind").value(taken->kind);
        give(out, answer.close());
      }},
     {"termgate_job_heartbeat", 1, 3, writes, "(run_id [, checkpoint [, ttl_ms]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       if (in.absent(2)) return give(out, layer1.job_heartbeat(in.text(0, "run id"), in.optional_text(1, "checkpoint")));
-       const auto beat = layer1.job_heartbeat(in.text(0, "run id"), in.optional_text(1, "checkpoint"), in.integer(2, "TTL"));
+       if (in.absent(2))
+         return give(out,
+                     layer1.job_heartbeat(in.text(0, "run id"), in.optional_text(1, "checkpoint")));
+       const auto beat = layer1.job_heartbeat(
+           in.text(0, "run id"), in.optional_text(1, "checkpoint"), in.integer(2, "TTL"));
        give(out, Json('{')
-                     .key("beaten").value(beat.beaten)
-                     .key("renewed").value(beat.renewed)
-                     .key("beat_before").value(beat.beat_before)
-                     .key("remaining_ms").value(beat.remaining_ms)
+                     .key("beaten")
+                     .value(beat.beaten)
+                     .key("renewed")
+                     .value(beat.renewed)
+                     .key("beat_before")
+                     .value(beat.beat_before)
+                     .key("remaining_ms")
+                     .value(beat.remaining_ms)
                      .close());
      }},
-    {"termgate_job_finish", 2, 5, writes, "(run_id, status [, exit_code [, detail [, checkpoint]]])",
+    {"termgate_job_finish", 2, 5, writes,
+     "(run_id, status [, exit_code [, detail [, checkpoint]]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.job_finish(in.text(0, "run id"), in.text(1, "status"), in.optional_integer(2, "exit code"),
-                                in.optional_text(3, "detail"), in.optional_text(4, "checkpoint")));
+       give(out,
+            layer1.job_finish(in.text(0, "run id"), in.text(1, "status"),
+                              in.optional_integer(2, "exit code"), in.optional_text(3, "detail"),
+                              in.optional_text(4, "checkpoint")));
      }},
     {"termgate_follower_start", 2, 4, writes, "(name, stream [, scope [, from_end]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.follower_start(in.text(0, "follower name"), in.optional_text(1, "stream"), in.optional_text(2, "scope"),
+       give(out, layer1.follower_start(in.text(0, "follower name"), in.optional_text(1, "stream"),
+                                       in.optional_text(2, "scope"),
                                        in.optional_integer(3, "from_end").value_or(0) != 0));
      }},
     {"termgate_follower_advance", 5, 5, writes, "(name, run, stream, from, to)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, std::string(layer1.follower_advance(in.text(0, "follower name"), in.integer(1, "run"), in.stream(2),
-                                                     in.integer(3, "position"), in.integer(4, "position"))));
+       give(out, std::string(layer1.follower_advance(
+                     in.text(0, "follower name"), in.integer(1, "run"), in.stream(2),
+                     in.integer(3, "position"), in.integer(4, "position"))));
      }},
     {"termgate_follower_remove", 1, 1, writes, "(name)",
-     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.follower_remove(in.text(0, "follower name"))); }},
-    {"termgate_protect", 2, 5, writes, "(target, scope_column [, scope [, 'enforce' or 'observe' [, prefix]]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.protect(in.text(0, "target"), in.optional_text(1, "scope column"), in.optional_text(2, "scope"),
-                             in.optional_text(3, "mode").value_or("enforce"), in.optional_text(4, "prefix").value_or("")));
+       give(out, layer1.follower_remove(in.text(0, "follower name")));
+     }},
+    {"termgate_protect", 2, 5, writes,
+     "(target, scope_column [, scope [, 'enforce' or 'observe' [, prefix]]])",
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.protect(in.text(0, "target"), in.optional_text(1, "scope column"),
+                                in.optional_text(2, "scope"),
+                                in.optional_text(3, "mode").value_or("enforce"),
+                                in.optional_text(4, "prefix").value_or("")));
      }},
     {"termgate_unprotect", 1, 1, writes, "(target)",
-     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.unprotect(in.text(0, "target"))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.unprotect(in.text(0, "target")));
+     }},
     {"termgate_adopt", 3, 4, writes, "(target, scope_column, term_column [, prefix])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.adopt(in.text(0, "target"), in.text(1, "scope column"), in.text(2, "term column"),
-                           in.optional_text(3, "prefix").value_or("")));
+       give(out,
+            layer1.adopt(in.text(0, "target"), in.text(1, "scope column"),
+                         in.text(2, "term column"), in.optional_text(3, "prefix").value_or("")));
      }},
     {"termgate_unadopt", 1, 1, writes, "(target)",
-     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.unadopt(in.text(0, "target"))); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.unadopt(in.text(0, "target")));
+     }},
     {"termgate_doctor", 0, 0, reads, "()",
      [](Layer1& layer1, sqlite3_context* out, const Arguments&) {
        Json rows('[');
        for (const Layer1::Advice& finding : layer1.doctor()) {
          rows.raw(Json('{')
-                      .key("severity").value(finding.severity)
-                      .key("object").value(finding.object)
-                      .key("problem").value(finding.problem)
-                      .key("remedy").value(finding.remedy)
+                      .key("severity")
+                      .value(finding.severity)
+                      .key("object")
+                      .value(finding.object)
+                      .key("problem")
+                      .value(finding.problem)
+                      .key("remedy")
+                      .value(finding.remedy)
                       .close());
        }
        give(out, rows.close());
@@ -525,12 +674,17 @@ constexpr Function functions[] = {
     {"termgate_verify", 0, 1, reads, "([since_ms])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        Json rows('[');
-       for (const Layer1::Breach& breach : layer1.verify(in.optional_integer(0, "moment").value_or(0))) {
+       for (const Layer1::Breach& breach :
+            layer1.verify(in.optional_integer(0, "moment").value_or(0))) {
          rows.raw(Json('{')
-                      .key("kind").value(breach.kind)
-                      .key("scope").value(breach.scope)
-                      .key("object").value(breach.object)
-                      .key("detail").value(breach.detail)
+                      .key("kind")
+                      .value(breach.kind)
+                      .key("scope")
+                      .value(breach.scope)
+                      .key("object")
+                      .value(breach.object)
+                      .key("detail")
+                      .value(breach.detail)
                       .close());
        }
        give(out, rows.close());
@@ -539,11 +693,14 @@ constexpr Function functions[] = {
      [](Layer1& layer1, sqlite3_context* out, const Arguments&) {
        const auto installed = layer1.install();
        give(out, Json('{')
-                     .key("from_version").value(std::int64_t{installed.from_version})
-                     .key("to_version").value(std::int64_t{installed.to_version})
+                     .key("from_version")
+                     .value(std::int64_t{installed.from_version})
+                     .key("to_version")
+                     .value(std::int64_t{installed.to_version})
                      .close());
      }},
-    {"termgate_uninstall", 2, 2, writes, "(actor, reason), as a statement of its own: it takes away every fence",
+    {"termgate_uninstall", 2, 2, writes,
+     "(actor, reason), as a statement of its own: it takes away every fence",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        layer1.uninstall(in.text(0, "actor"), in.text(1, "reason"));
        sqlite3_result_null(out);
@@ -562,7 +719,9 @@ constexpr Function functions[] = {
          layer1.require_here(name, handed(in, 2));
          layer1.guard_any(name);
        } else if (kind == "observe") {
-         layer1.observe_row(name, in.raw(2) != nullptr ? std::optional(row_scope(in, 2)) : std::nullopt, handed(in, 3));
+         layer1.observe_row(name,
+                            in.raw(2) != nullptr ? std::optional(row_scope(in, 2)) : std::nullopt,
+                            handed(in, 3));
        } else if (kind == "observe any") {
          layer1.observe_row(name, std::nullopt, handed(in, 2));
        } else if (kind == "adopted") {
@@ -589,7 +748,8 @@ constexpr Function functions[] = {
          // Layer 1's own statements need no mark: they write to the main database only.
          if (!layer1.at_work()) return sqlite3_result_null(out);
        } else {
-         throw InvalidInput("TG005 an unknown guard: this extension is older than the database's triggers");
+         throw InvalidInput(
+             "TG005 an unknown guard: this extension is older than the database's triggers");
        }
        give(out, true);
      }},
@@ -598,7 +758,9 @@ constexpr Function functions[] = {
 // These functions wait for no lock and prepare nothing. So they work while another connection holds
 // the file, before an encrypted file's key is given, and on a connection that its owner has not
 // begun to use.
-bool touches_no_file(std::string_view name) { return name == "termgate_declare" || name == "termgate_version"; }
+bool touches_no_file(std::string_view name) {
+  return name == "termgate_declare" || name == "termgate_version";
+}
 
 struct Registered {
   Layer1* layer1;
@@ -623,7 +785,8 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
     else layer1.patiently(work);
   } catch (const StaleTerm& stale) {
     // A refused seal wrote nothing and does not count as a refused write.
-    if (std::string_view(registered->function->name) != "termgate_seal") layer1.count_refusal(stale.scope(), stale.term());
+    if (std::string_view(registered->function->name) != "termgate_seal")
+      layer1.count_refusal(stale.scope(), stale.term());
     sqlite3_result_error(context, stale.what(), -1);
   } catch (const Conflict& conflict) {
     sqlite3_result_error(context, conflict.what(), -1);
@@ -634,13 +797,14 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
     // An error of SQLite itself keeps its code; TG codes are plain errors, recognized by their
     // prefix.
     if (code.starts_with("SQLITE_")) sqlite3_result_error_code(context, code_of(code));
-  } catch (const std::bad_alloc&) { sqlite3_result_error_nomem(context); } catch (const std::exception& error) {
-    sqlite3_result_error(context, error.what(), -1);
-  }
+  } catch (const std::bad_alloc&) {
+    sqlite3_result_error_nomem(context);
+  } catch (const std::exception& error) { sqlite3_result_error(context, error.what(), -1); }
   sqlite3_set_last_insert_rowid(db, rowid);
 }
 
-// ------------------------------------------------------------------------------------- the table of transactions
+// ------------------------------------------------------------------------------------- the table
+// of transactions
 
 struct Table : sqlite3_vtab {
   Layer1* layer1;
@@ -653,7 +817,9 @@ struct Home {
   std::array<Registered, std::size(functions)> registered{};
 };
 
-PassedChecks& marks_of(sqlite3_vtab* table) { return static_cast<Table*>(table)->layer1->passed_checks(); }
+PassedChecks& marks_of(sqlite3_vtab* table) {
+  return static_cast<Table*>(table)->layer1->passed_checks();
+}
 
 int connect(sqlite3* db, void* home, int, const char* const*, sqlite3_vtab** out, char**) {
   const int code = sqlite3_declare_vtab(db, "CREATE TABLE x(unused)");
@@ -698,7 +864,8 @@ int rowid(sqlite3_vtab_cursor*, sqlite3_int64* out) {
 }
 // The table must be writable, so that SQLite calls it for transactions; it refuses every write.
 int update(sqlite3_vtab* table, int, sqlite3_value**, sqlite3_int64*) {
-  table->zErrMsg = sqlite3_mprintf("termgate_transaction holds no rows and takes none: a pass is not a row");
+  table->zErrMsg =
+      sqlite3_mprintf("termgate_transaction holds no rows and takes none: a pass is not a row");
   return SQLITE_READONLY;
 }
 int begin(sqlite3_vtab* table) {
@@ -773,9 +940,11 @@ constexpr sqlite3_module connection_module = [] {
 // None: the connection has no layer 1.
 std::optional<std::string> registered_version(sqlite3* db) {
   sqlite3_stmt* probe = nullptr;
-  if (sqlite3_prepare_v2(db, "SELECT termgate_version()", -1, &probe, nullptr) != SQLITE_OK) return std::nullopt;
+  if (sqlite3_prepare_v2(db, "SELECT termgate_version()", -1, &probe, nullptr) != SQLITE_OK)
+    return std::nullopt;
   std::string version;
-  if (sqlite3_step(probe) == SQLITE_ROW) version = reinterpret_cast<const char*>(sqlite3_column_text(probe, 0));
+  if (sqlite3_step(probe) == SQLITE_ROW)
+    version = reinterpret_cast<const char*>(sqlite3_column_text(probe, 0));
   sqlite3_finalize(probe);
   return version;
 }
@@ -793,8 +962,8 @@ Layer1& Layer1::register_first(sqlite3* db) {
   // points to.
   if (const auto there = registered_version(db); there && *there != TERMGATE_VERSION) {
     throw InvalidInput(fmt::format(
-        "TG005 another library has put version {} of Termgate's functions on a new connection, and this is version " TERMGATE_VERSION
-        ": install one version of both",
+        "TG005 another library has put version {} of Termgate's functions on a new connection, and "
+        "this is version " TERMGATE_VERSION ": install one version of both",
         *there));
   }
   return put_on(db);
@@ -803,15 +972,17 @@ Layer1& Layer1::register_first(sqlite3* db) {
 // Functions and modules with the same names are replaced.
 Layer1& Layer1::put_on(sqlite3* db) {
   auto* home = new Home(db);
-  if (const char* path = sqlite3_db_filename(db, "main"); path != nullptr) home->layer1.watch_file(path);
+  if (const char* path = sqlite3_db_filename(db, "main"); path != nullptr)
+    home->layer1.watch_file(path);
   // From here on the module owns it, even if registering fails.
-  int code =
-      sqlite3_create_module_v2(db, "termgate_transaction", &transaction_module, home, [](void* held) { delete static_cast<Home*>(held); });
-  if (code == SQLITE_OK) code = sqlite3_create_module_v2(db, "termgate_connection", &connection_module, home, nullptr);
+  int code = sqlite3_create_module_v2(db, "termgate_transaction", &transaction_module, home,
+                                      [](void* held) { delete static_cast<Home*>(held); });
+  if (code == SQLITE_OK)
+    code = sqlite3_create_module_v2(db, "termgate_connection", &connection_module, home, nullptr);
   for (std::size_t at = 0; code == SQLITE_OK && at < std::size(functions); ++at) {
     home->registered[at] = {&home->layer1, &functions[at]};
-    code =
-        sqlite3_create_function_v2(db, functions[at].name, -1, functions[at].flags, &home->registered[at], call, nullptr, nullptr, nullptr);
+    code = sqlite3_create_function_v2(db, functions[at].name, -1, functions[at].flags,
+                                      &home->registered[at], call, nullptr, nullptr, nullptr);
   }
   if (code != SQLITE_OK) throw_sqlite(db, code);
   return home->layer1;

@@ -1,6 +1,6 @@
-// The notice is one datagram, "TERM SCOPE", to an abstract Unix socket whose name holds the process and the
-// file (lock_wait.hpp says what it is for). The sender runs on the thread that waits; the listener has a
-// thread of its own, which ends in its destructor.
+// The notice is one datagram, "TERM SCOPE", to an abstract Unix socket whose name holds the process
+// and the file (lock_wait.hpp says what it is for). The sender runs on the thread that waits; the
+// listener has a thread of its own, which ends in its destructor.
 #include <termgate/detail/sqlite/lock_wait.hpp>
 
 #include <sys/socket.h>
@@ -29,16 +29,18 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// Fills in `address` and returns its length, or 0 if the file does not exist. Device and inode, so that every
-// path to the file gives the same name.
+// Fills in `address` and returns its length, or 0 if the file does not exist. Device and inode, so
+// that every path to the file gives the same name.
 socklen_t address_of(sockaddr_un& address, int pid, const std::string& path) {
   struct stat status {};
   if (path.empty() || stat(path.c_str(), &status) != 0) return 0;
-  const std::string name = fmt::format("termgate-sqlite-waiters/{}/{}:{}", pid, status.st_dev, status.st_ino);
+  const std::string name =
+      fmt::format("termgate-sqlite-waiters/{}/{}:{}", pid, status.st_dev, status.st_ino);
   address = {};
   address.sun_family = AF_UNIX;
   const std::size_t size = std::min(name.size(), sizeof address.sun_path - 1);
-  std::memcpy(address.sun_path + 1, name.data(), size);  // after a zero byte, which makes the name abstract
+  std::memcpy(address.sun_path + 1, name.data(),
+              size);  // after a zero byte, which makes the name abstract
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
 }
 
@@ -61,8 +63,8 @@ bool LockWait::send_notice() const {
   if (to < 0) return true;
   const std::string notice = fmt::format("{} {}", term_, scope_);
   // If nobody listens, or too many others wait, nothing can be done about it.
-  [[maybe_unused]] const auto sent =
-      sendto(to, notice.data(), notice.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
+  [[maybe_unused]] const auto sent = sendto(to, notice.data(), notice.size(), MSG_NOSIGNAL,
+                                            reinterpret_cast<const sockaddr*>(&address), size);
   close(to);
   return true;
 }
@@ -78,7 +80,9 @@ void LockWait::pause(milliseconds at_most) {
   pause_ = std::min(pause_ * 2, pause_max);
 }
 
-LockWaitListener::LockWaitListener(const std::string& path, std::function<void(const LockWaitNotice&)> heard) : heard_(std::move(heard)) {
+LockWaitListener::LockWaitListener(const std::string& path,
+                                   std::function<void(const LockWaitNotice&)> heard)
+    : heard_(std::move(heard)) {
   sockaddr_un address{};
   const socklen_t size = address_of(address, getpid(), path);
   if (size == 0) return;
@@ -96,8 +100,8 @@ LockWaitListener::LockWaitListener(const std::string& path, std::function<void(c
 LockWaitListener::~LockWaitListener() {
   if (socket_ < 0) return;
   over_ = true;
-  // Wakes the thread out of recvmsg(); close() alone would not, and would free the number while the thread
-  // still uses it.
+  // Wakes the thread out of recvmsg(); close() alone would not, and would free the number while the
+  // thread still uses it.
   shutdown(socket_, SHUT_RDWR);
   thread_.join();
   close(socket_);
@@ -117,11 +121,12 @@ void LockWaitListener::listen() {
     if (over_ || (size < 0 && errno != EINTR)) return;
     if (size <= 0) continue;
     const cmsghdr* head = CMSG_FIRSTHDR(&message);
-    if (head == nullptr || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_CREDENTIALS) continue;
+    if (head == nullptr || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_CREDENTIALS)
+      continue;
     ucred who{};
     std::memcpy(&who, CMSG_DATA(head), sizeof who);
-    // Any process of the network namespace can send here, and a notice may end a client. So only the same
-    // user and root count; the kernel fills in the credentials.
+    // Any process of the network namespace can send here, and a notice may end a client. So only
+    // the same user and root count; the kernel fills in the credentials.
     if (who.uid != geteuid() && who.uid != 0) continue;
     LockWaitNotice notice{.pid = who.pid, .scope = {}, .term = 0};
     const char* const end = received + size;

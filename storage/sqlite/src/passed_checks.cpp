@@ -15,7 +15,9 @@ Pass* PassedChecks::find(std::string_view scope) {
   return found != passes_.end() ? &found->second : nullptr;
 }
 
-void PassedChecks::record(std::string scope, std::int64_t term) { passes_.insert_or_assign(std::move(scope), Pass{term, depth_, raises_}); }
+void PassedChecks::record(std::string scope, std::int64_t term) {
+  passes_.insert_or_assign(std::move(scope), Pass{term, depth_, raises_});
+}
 
 const Acquired* PassedChecks::acquired(std::string_view scope) const {
   const auto found = acquired_.find(scope);
@@ -57,7 +59,8 @@ void PassedChecks::released(int index) noexcept {
 // Earlier ones stay, and are compared again.
 void PassedChecks::rolled_back_to(int index) noexcept {
   std::erase_if(passes_, [index](const auto& pass) { return pass.second.depth > index; });
-  for (auto& [scope, leases] : acquired_) std::erase_if(leases, [index](const Acquired& lease) { return lease.depth > index; });
+  for (auto& [scope, leases] : acquired_)
+    std::erase_if(leases, [index](const Acquired& lease) { return lease.depth > index; });
   std::erase_if(acquired_, [](const auto& of) { return of.second.empty(); });
   std::erase_if(required_, [index](const Required& lease) { return lease.depth > index; });
   depth_ = std::max(index + 1, 0);

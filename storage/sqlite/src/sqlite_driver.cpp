@@ -1,7 +1,8 @@
-// The port to SQLite: one connection that writes, through the WriteQueue, and a pool that reads. SQLite has
-// one writer at a time, so a second writing connection of this process would only wait for the first.
-// Owner: the Database. Threads: any number call at once; a call from inside another call's work is refused. A
-// reading connection is in `readers_`, borrowed by one call, or closed; `readers_open_` counts the first two.
+// The port to SQLite: one connection that writes, through the WriteQueue, and a pool that reads.
+// SQLite has one writer at a time, so a second writing connection of this process would only wait
+// for the first. Owner: the Database. Threads: any number call at once; a call from inside another
+// call's work is refused. A reading connection is in `readers_`, borrowed by one call, or closed;
+// `readers_open_` counts the first two.
 #include <termgate/detail/sqlite_driver.hpp>
 
 #include <sys/stat.h>
@@ -46,16 +47,23 @@ struct AtWork {
   const SqliteDriver* before;
 };
 
-bool file_moved(const Unavailable& failure) { return failure.code() == code_name(SQLITE_READONLY_DBMOVED); }
+bool file_moved(const Unavailable& failure) {
+  return failure.code() == code_name(SQLITE_READONLY_DBMOVED);
+}
 
 class SqliteTransaction final : public OpenTransaction {
  public:
   // With `queue`, the transaction is begun again as a flushed one if its first statement raises and
   // the connection would not flush that: a check or a claim, which Database::write begins with. A
   // later one is refused, because earlier statements cannot be run again.
-  explicit SqliteTransaction(Connection& connection, WriteQueue* queue = nullptr) : connection_(connection), queue_(queue) {}
-  Rows call(sql::Call call, std::span<const Value> parameters) override { return run(call, parameters); }
-  Rows execute(std::string_view sql, std::span<const Value> parameters) override { return run(sql, parameters); }
+  explicit SqliteTransaction(Connection& connection, WriteQueue* queue = nullptr)
+      : connection_(connection), queue_(queue) {}
+  Rows call(sql::Call call, std::span<const Value> parameters) override {
+    return run(call, parameters);
+  }
+  Rows execute(std::string_view sql, std::span<const Value> parameters) override {
+    return run(sql, parameters);
+  }
 
  private:
   // The first statement resets `queue_`: only that one may restart the transaction.
@@ -81,18 +89,23 @@ struct GivenUp {};
 
 class SqliteDriver final : public Driver {
  public:
-  SqliteDriver(OpenAs how, int connections_max) : how_(std::move(how)), readers_max_(std::max(connections_max - 1, 1)) {}
+  SqliteDriver(OpenAs how, int connections_max)
+      : how_(std::move(how)), readers_max_(std::max(connections_max - 1, 1)) {}
 
   std::string_view kind() const noexcept override { return "sqlite"; }
   // Read as a whole: SQLite holds all of a value in memory even if only a part is read.
-  PayloadLimits payload_limits() const noexcept override { return {std::size_t{256} << 20, std::size_t{256} << 20}; }
+  PayloadLimits payload_limits() const noexcept override {
+    return {std::size_t{256} << 20, std::size_t{256} << 20};
+  }
 
-  void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) override {
+  void transact(const TransactOptions& options,
+                const std::function<void(OpenTransaction&)>& work) override {
     refuse_nested();
     // All isolation levels mean SQLite's only one, serializable. With these settings a crash may
     // lose the newest commits, but a fence may never be lowered (F3), so a raise must run in a
     // flushed transaction.
-    const bool forgetful = !options.read_only && (how_.synchronous == "normal" || how_.synchronous == "off");
+    const bool forgetful =
+        !options.read_only && (how_.synchronous == "normal" || how_.synchronous == "off");
     WriteQueue* flushing = nullptr;
     const auto guarded = [&](Connection& connection) {
       const AtWork marked(this);
@@ -119,7 +132,8 @@ class SqliteDriver final : public Driver {
     return rows;
   }
 
-  Rows call(sql::Call call, std::span<const Value> parameters, bool read_only, std::optional<std::chrono::milliseconds> timeout) override {
+  Rows call(sql::Call call, std::span<const Value> parameters, bool read_only,
+            std::optional<std::chrono::milliseconds> timeout) override {
     refuse_nested();
     Rows rows;
     const auto one = [&](Connection& connection) {
@@ -132,16 +146,21 @@ class SqliteDriver final : public Driver {
     }
     bool wants_flush = false;
     // The claim of the check, for a holder that could be evicted for it (F4).
-    const bool checks =
-        (call == sql::Call::check_term || call == sql::Call::seal || call == sql::Call::seal_with_reason) && parameters.size() >= 2;
+    const bool checks = (call == sql::Call::check_term || call == sql::Call::seal ||
+                         call == sql::Call::seal_with_reason) &&
+                        parameters.size() >= 2;
     const std::string scope = checks ? parameters[0].as_text() : std::string();
     const std::int64_t term = checks ? parameters[1].as_int() : 0;
     try {
-      write([&](WriteQueue& queue) { queue.run({.timeout = timeout, .scope = scope, .term = term}, one, &wants_flush); });
+      write([&](WriteQueue& queue) {
+        queue.run({.timeout = timeout, .scope = scope, .term = term}, one, &wants_flush);
+      });
     } catch (const InvalidInput&) {
       // A raise on a connection with weak flushing: only this transaction is flushed.
       if (!wants_flush) throw;
-      write([&](WriteQueue& queue) { queue.run({.timeout = timeout, .scope = scope, .term = term, .flushed = true}, one); });
+      write([&](WriteQueue& queue) {
+        queue.run({.timeout = timeout, .scope = scope, .term = term, .flushed = true}, one);
+      });
     }
     return rows;
   }
@@ -151,7 +170,8 @@ class SqliteDriver final : public Driver {
     sqlite::Layer1::Installed installed{};
     write(
         [&](WriteQueue& queue) {
-          queue.run({.flushed = !how_.memory()}, [&](Connection& connection) { installed = connection.layer1().install(); });
+          queue.run({.flushed = !how_.memory()},
+                    [&](Connection& connection) { installed = connection.layer1().install(); });
         },
         true);
     return {installed.from_version, installed.to_version};
@@ -164,49 +184,58 @@ class SqliteDriver final : public Driver {
     // file is not created.
     if (!how_.memory() && stat(how_.path.c_str(), &status) != 0 && errno == ENOENT) return 0;
     int version = 0;
-    read(std::nullopt, [&](Connection& connection) { version = connection.layer1().installed_version(); });
+    read(std::nullopt,
+         [&](Connection& connection) { version = connection.layer1().installed_version(); });
     return version;
   }
 
   void uninstall() override {
     refuse_nested();
     write([&](WriteQueue& queue) {
-      queue.run({.flushed = !how_.memory()}, [](Connection& connection) { connection.layer1().uninstall(); });
+      queue.run({.flushed = !how_.memory()},
+                [](Connection& connection) { connection.layer1().uninstall(); });
     });
   }
 
   void grant(std::string_view, std::string_view) override {
-    throw InvalidInput("TG005 SQLite has no roles to grant anything to: whoever may write to the file may do everything");
+    throw InvalidInput(
+        "TG005 SQLite has no roles to grant anything to: whoever may write to the file may do "
+        "everything");
   }
 
   Rows revoke(std::string_view) override {
-    throw InvalidInput("TG005 SQLite has no roles to revoke anything from: whoever may write to the file may do everything");
+    throw InvalidInput(
+        "TG005 SQLite has no roles to revoke anything from: whoever may write to the file may do "
+        "everything");
   }
 
  private:
   void refuse_nested() const {
     // Before any mutex, which another thread of the parent may have held at fork().
     if (!how_.memory() && getpid() != process_) {
-      throw Unavailable(
-          fmt::format("the database {} was opened by process {} and inherited by fork(), and its locks are not this process's: "
-                      "nothing was written; open it anew in the child",
-                      how_.path, process_),
-          std::string(code_name(SQLITE_CANTOPEN)));
+      throw Unavailable(fmt::format("the database {} was opened by process {} and inherited by "
+                                    "fork(), and its locks are not this process's: "
+                                    "nothing was written; open it anew in the child",
+                                    how_.path, process_),
+                        std::string(code_name(SQLITE_CANTOPEN)));
     }
     if (at_work == this) {
       throw InvalidInput(
-          "TG005 a call to the database from inside a write's own callback: use the callback's transaction, for the call would "
+          "TG005 a call to the database from inside a write's own callback: use the callback's "
+          "transaction, for the call would "
           "wait for itself");
     }
   }
 
   struct Writer {
-    Writer(const OpenAs& how, bool create) : connection(how, false, create), queue(connection, how.synchronous, how.wait) {}
+    Writer(const OpenAs& how, bool create)
+        : connection(how, false, create), queue(connection, how.synchronous, how.wait) {}
     Connection connection;
     WriteQueue queue;
   };
 
-  // The writing connection is opened at the first write and stays, as long as the path names the file that it has open.
+  // The writing connection is opened at the first write and stays, as long as the path names the
+  // file that it has open.
   std::shared_ptr<Writer> writer(bool create) {
     if (auto ready = writer_.load(std::memory_order_acquire)) return ready;
     const std::lock_guard lock(mutex_);
@@ -233,14 +262,19 @@ class SqliteDriver final : public Driver {
     }
   }
 
-  void read(std::optional<std::chrono::milliseconds> timeout, const std::function<void(Connection&)>& work) {
-    // A database in memory exists in one connection only, so its reads go through the writer's queue.
+  void read(std::optional<std::chrono::milliseconds> timeout,
+            const std::function<void(Connection&)>& work) {
+    // A database in memory exists in one connection only, so its reads go through the writer's
+    // queue.
     if (how_.memory()) {
-      return write([&](WriteQueue& queue) { queue.run({.timeout = timeout, .read_only = true}, work); }, true);
+      return write(
+          [&](WriteQueue& queue) { queue.run({.timeout = timeout, .read_only = true}, work); },
+          true);
     }
     Borrowed reader(*this);
     Connection& connection = *reader.connection;
-    connection.set_deadline(timeout ? std::optional(WriteQueue::Clock::now() + *timeout) : std::nullopt);
+    connection.set_deadline(timeout ? std::optional(WriteQueue::Clock::now() + *timeout)
+                                    : std::nullopt);
     // One snapshot for all statements of the work.
     connection.control_checked("BEGIN");
     struct End {
@@ -255,11 +289,13 @@ class SqliteDriver final : public Driver {
     explicit Borrowed(SqliteDriver& from) : driver(from) {
       std::unique_lock lock(driver.mutex_);
       const auto wait = driver.how_.wait.value_or(OpenAs::default_wait);
-      const bool free =
-          driver.reader_free_.wait_for(lock, wait, [&] { return !driver.readers_.empty() || driver.readers_open_ < driver.readers_max_; });
+      const bool free = driver.reader_free_.wait_for(lock, wait, [&] {
+        return !driver.readers_.empty() || driver.readers_open_ < driver.readers_max_;
+      });
       if (!free) {
-        throw Blocked(fmt::format("TG006 blocked for {} ms: all {} reading connections of this process are at work", wait.count(),
-                                  driver.readers_max_));
+        throw Blocked(fmt::format(
+            "TG006 blocked for {} ms: all {} reading connections of this process are at work",
+            wait.count(), driver.readers_max_));
       }
       while (!driver.readers_.empty()) {
         connection = std::move(driver.readers_.back());
@@ -269,10 +305,11 @@ class SqliteDriver final : public Driver {
         connection.reset();
         --driver.readers_open_;
       }
-      assert(driver.readers_open_ < driver.readers_max_ && "a reader is opened only where there is room for one");
+      assert(driver.readers_open_ < driver.readers_max_ &&
+             "a reader is opened only where there is room for one");
       ++driver.readers_open_;
-      // Opening a file may take long, and other readers need the mutex. The place is counted already, so the
-      // limit holds meanwhile.
+      // Opening a file may take long, and other readers need the mutex. The place is counted
+      // already, so the limit holds meanwhile.
       lock.unlock();
       try {
         connection = std::make_unique<Connection>(driver.how_, true, false);
@@ -306,37 +343,47 @@ class SqliteDriver final : public Driver {
 
 }  // namespace
 
-std::unique_ptr<Driver> open_sqlite(std::string_view path_and_options, const SqliteOptions& options) {
+std::unique_ptr<Driver> open_sqlite(std::string_view path_and_options,
+                                    const SqliteOptions& options) {
   OpenAs how;
   const auto question = path_and_options.find('?');
   how.path = path_and_options.substr(0, question);
   how.wait = options.check_wait;
   if (how.path.empty())
-    throw InvalidInput("TG005 sqlite: names no file: sqlite:app.db, or sqlite::memory: for one that ends with the process");
-  if (how.path.find('\0') != std::string::npos) throw InvalidInput("TG005 the path of a database holds a NUL");
-  std::string_view rest = question == std::string_view::npos ? std::string_view{} : path_and_options.substr(question + 1);
+    throw InvalidInput(
+        "TG005 sqlite: names no file: sqlite:app.db, or sqlite::memory: for one that ends with the "
+        "process");
+  if (how.path.find('\0') != std::string::npos)
+    throw InvalidInput("TG005 the path of a database holds a NUL");
+  std::string_view rest = question == std::string_view::npos
+                              ? std::string_view{}
+                              : path_and_options.substr(question + 1);
   while (!rest.empty()) {
     const std::string_view option = rest.substr(0, rest.find('&'));
     rest = option.size() < rest.size() ? rest.substr(option.size() + 1) : std::string_view{};
     const auto equals = option.find('=');
     const std::string_view name = option.substr(0, equals);
-    const std::string value = equals == std::string_view::npos ? std::string() : text::lower(option.substr(equals + 1));
+    const std::string value =
+        equals == std::string_view::npos ? std::string() : text::lower(option.substr(equals + 1));
     const auto is_one_of = [&](std::initializer_list<std::string_view> values) {
       return std::find(values.begin(), values.end(), value) != values.end();
     };
     if (name == "journal_mode") {
       // MEMORY and OFF cannot roll back after a crash, which would leave half of a write (F5).
       if (!is_one_of({"wal", "delete", "truncate", "persist"})) {
-        throw InvalidInput(fmt::format("TG005 journal_mode is wal, delete, truncate or persist, not \"{}\"", value));
+        throw InvalidInput(fmt::format(
+            "TG005 journal_mode is wal, delete, truncate or persist, not \"{}\"", value));
       }
       how.journal_mode = value;
     } else if (name == "synchronous") {
       if (!is_one_of({"extra", "full", "normal", "off"})) {
-        throw InvalidInput(fmt::format("TG005 synchronous is extra, full, normal or off, not \"{}\"", value));
+        throw InvalidInput(
+            fmt::format("TG005 synchronous is extra, full, normal or off, not \"{}\"", value));
       }
       how.synchronous = value;
     } else {
-      throw InvalidInput(fmt::format("TG005 sqlite: takes journal_mode and synchronous after the path, not \"{}\"", name));
+      throw InvalidInput(fmt::format(
+          "TG005 sqlite: takes journal_mode and synchronous after the path, not \"{}\"", name));
     }
   }
   struct stat status {};

@@ -1,4 +1,5 @@
-// Prepared statements and one execution of them (statement.hpp). One thread at a time, like the connection.
+// Prepared statements and one execution of them (statement.hpp). One thread at a time, like the
+// connection.
 #include <termgate/detail/sqlite/statement.hpp>
 
 #include <utility>
@@ -10,7 +11,8 @@ inline namespace v0 {
 namespace sqlite {
 
 Statement::Statement(sqlite3* db, std::string_view sql, unsigned flags) {
-  const int code = sqlite3_prepare_v3(db, sql.data(), static_cast<int>(sql.size()), flags, &handle_, nullptr);
+  const int code =
+      sqlite3_prepare_v3(db, sql.data(), static_cast<int>(sql.size()), flags, &handle_, nullptr);
   if (code != SQLITE_OK) throw_sqlite(db, code);
 }
 
@@ -30,13 +32,15 @@ Running& Running::bind(std::int64_t value) {
 
 // An empty text is not NULL, as for bytes.
 Running& Running::bind(std::string_view text) {
-  checked(sqlite3_bind_text64(handle_, ++bound_, text.data() != nullptr ? text.data() : "", text.size(), SQLITE_STATIC, SQLITE_UTF8));
+  checked(sqlite3_bind_text64(handle_, ++bound_, text.data() != nullptr ? text.data() : "",
+                              text.size(), SQLITE_STATIC, SQLITE_UTF8));
   return *this;
 }
 
 Running& Running::bind_blob(std::string_view bytes) {
   // A null pointer would bind NULL; an empty payload is empty, not absent.
-  checked(sqlite3_bind_blob64(handle_, ++bound_, bytes.data() != nullptr ? bytes.data() : "", bytes.size(), SQLITE_STATIC));
+  checked(sqlite3_bind_blob64(handle_, ++bound_, bytes.data() != nullptr ? bytes.data() : "",
+                              bytes.size(), SQLITE_STATIC));
   return *this;
 }
 
@@ -54,10 +58,13 @@ bool Running::step() {
 
 std::string Running::text(int column) const {
   // The bytes are read first: sqlite3_column_blob does not convert, and text may contain a NUL.
-  const void* bytes = sqlite3_column_type(handle_, column) == SQLITE_BLOB ? sqlite3_column_blob(handle_, column)
-                                                                          : static_cast<const void*>(sqlite3_column_text(handle_, column));
+  const void* bytes = sqlite3_column_type(handle_, column) == SQLITE_BLOB
+                          ? sqlite3_column_blob(handle_, column)
+                          : static_cast<const void*>(sqlite3_column_text(handle_, column));
   const int size = sqlite3_column_bytes(handle_, column);
-  return bytes != nullptr ? std::string(static_cast<const char*>(bytes), static_cast<std::size_t>(size)) : std::string();
+  return bytes != nullptr
+             ? std::string(static_cast<const char*>(bytes), static_cast<std::size_t>(size))
+             : std::string();
 }
 
 std::optional<std::string> Running::optional_text(int column) const {

@@ -1,7 +1,7 @@
-// Group commit (write_queue.hpp has the threads, the owner and the invariants). Two things must not be
-// confused: the baton, which says which thread of this process may use the connection, and SQLite's write
-// lock, which says which process may write. The baton comes first; a thread that has it may still wait for
-// the lock.
+// Group commit (write_queue.hpp has the threads, the owner and the invariants). Two things must not
+// be confused: the baton, which says which thread of this process may use the connection, and
+// SQLite's write lock, which says which process may write. The baton comes first; a thread that has
+// it may still wait for the lock.
 #include <termgate/detail/sqlite/write_queue.hpp>
 
 #include <algorithm>
@@ -22,7 +22,8 @@ namespace sqlite {
 
 using std::chrono::milliseconds;
 
-WriteQueue::WriteQueue(Connection& connection, const std::string& synchronous, std::optional<milliseconds> wait, GroupLimits limits)
+WriteQueue::WriteQueue(Connection& connection, const std::string& synchronous,
+                       std::optional<milliseconds> wait, GroupLimits limits)
     : connection_(connection),
       restore_("PRAGMA main.synchronous = " + synchronous),
       wait_(wait),
@@ -48,7 +49,8 @@ void WriteQueue::take_baton(milliseconds wait, const std::function<bool()>* give
   const auto until = Clock::now() + wait;
   bool gave_up = false;
   do {
-    // How often give_up() is called. Its answer may change without a signal to this thread's condition.
+    // How often give_up() is called. Its answer may change without a signal to this thread's
+    // condition.
     constexpr milliseconds question{50};
     const auto slice = give_up != nullptr ? std::min(until, Clock::now() + question) : until;
     if (waiter.turn.wait_until(lock, slice, [&] { return waiter.has_baton; })) {
@@ -57,18 +59,23 @@ void WriteQueue::take_baton(milliseconds wait, const std::function<bool()>* give
     }
     gave_up = give_up != nullptr && (*give_up)();
   } while (!gave_up && Clock::now() < until);
-  // The predicate was false under the mutex, so no other thread has removed this waiter from the queue.
+  // The predicate was false under the mutex, so no other thread has removed this waiter from the
+  // queue.
   queue_.erase(std::find(queue_.begin(), queue_.end(), &waiter));
   if (gave_up) throw GaveUp{};
   throw Blocked(fmt::format(
-      "TG006 blocked for {} ms: another thread of this process has been writing to the database for at least {} ms; nothing was written",
-      wait.count(), std::chrono::duration_cast<milliseconds>(Clock::now() - since_.value_or(Clock::now())).count()));
+      "TG006 blocked for {} ms: another thread of this process has been writing to the database "
+      "for at least {} ms; nothing was written",
+      wait.count(),
+      std::chrono::duration_cast<milliseconds>(Clock::now() - since_.value_or(Clock::now()))
+          .count()));
 }
 
-// The baton goes to the first waiter directly and is never free in between, so a thread that arrives now
-// cannot overtake the queue. `holder_` stays empty until the waiter runs.
+// The baton goes to the first waiter directly and is never free in between, so a thread that
+// arrives now cannot overtake the queue. `holder_` stays empty until the waiter runs.
 void WriteQueue::hand_on() {
-  assert(taken_ && (turn_out_ || holder_ == std::this_thread::get_id()) && "only who has the baton hands it on");
+  assert(taken_ && (turn_out_ || holder_ == std::this_thread::get_id()) &&
+         "only who has the baton hands it on");
   holder_ = std::thread::id();
   turn_out_ = false;
   if (queue_.empty()) {
@@ -99,20 +106,25 @@ void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline
     if (!wait_) wait_now_ = connection_.layer1().check_wait();
     milliseconds wait = wait_now_;
     if (how.wait) wait = std::min(*how.wait, wait);
-    if (deadline) wait = std::clamp(std::chrono::duration_cast<milliseconds>(*deadline - start), milliseconds(0), wait);
+    if (deadline)
+      wait = std::clamp(std::chrono::duration_cast<milliseconds>(*deadline - start),
+                        milliseconds(0), wait);
     code = connection_.begin(how.read_only, wait, how.scope, how.term);
   }
   connection_.wait_for_locks(wait_now_);
   if (code == SQLITE_OK) return;
-  if ((code & 0xff) == SQLITE_BUSY && sqlite3_extended_errcode(connection_.handle()) != SQLITE_BUSY_SNAPSHOT) {
-    throw Blocked(fmt::format("TG006 blocked for {} ms: {} holds the database; nothing was written",
-                              std::chrono::duration_cast<milliseconds>(Clock::now() - start).count(), lock_holder(connection_.handle())));
+  if ((code & 0xff) == SQLITE_BUSY &&
+      sqlite3_extended_errcode(connection_.handle()) != SQLITE_BUSY_SNAPSHOT) {
+    throw Blocked(
+        fmt::format("TG006 blocked for {} ms: {} holds the database; nothing was written",
+                    std::chrono::duration_cast<milliseconds>(Clock::now() - start).count(),
+                    lock_holder(connection_.handle())));
   }
   throw_sqlite(connection_.handle(), code);
 }
 
-// The open group is committed before the caller writes on its own connection: the group holds SQLite's write
-// lock, and its members wait for its end.
+// The open group is committed before the caller writes on its own connection: the group holds
+// SQLite's write lock, and its members wait for its end.
 WriteQueue::Turn WriteQueue::take_turn(const How& how) {
   const milliseconds wait = wait_now_;
   take_baton(how.wait ? std::min(*how.wait, wait) : wait, how.give_up);
@@ -156,7 +168,8 @@ void WriteQueue::throw_end(const Group& group) {
   }
 }
 
-// The members read `end`, `message` and `code` without the mutex, so `done` is set last, with release order.
+// The members read `end`, `message` and `code` without the mutex, so `done` is set last, with
+// release order.
 void WriteQueue::finish(Group& group, Group::End end, std::string message, std::string code) {
   assert(!group.done && "a group ends once");
   group.end = end;
@@ -197,19 +210,25 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
     finish(group, Group::End::unavailable, connection_.file_problem()->text, name);
   } else if ((extended & 0xff) == SQLITE_BUSY) {
     finish(group, Group::End::blocked,
-           fmt::format("TG006 blocked: {} reads the database, so that nothing can be committed; nothing was written", lock_holder(db)), {});
+           fmt::format("TG006 blocked: {} reads the database, so that nothing can be committed; "
+                       "nothing was written",
+                       lock_holder(db)),
+           {});
     // An error during the flush: the commit record may or may not be on the disk.
   } else if (commit_outcome_unknown(extended)) {
-    finish(group, Group::End::unknown, fmt::format("COMMIT was sent and its flush failed: {} ({})", problem, name), name);
+    finish(group, Group::End::unknown,
+           fmt::format("COMMIT was sent and its flush failed: {} ({})", problem, name), name);
   } else {
-    finish(group, Group::End::unavailable, fmt::format("COMMIT failed: {} ({}): nothing was written", problem, name), name);
+    finish(group, Group::End::unavailable,
+           fmt::format("COMMIT failed: {} ({}): nothing was written", problem, name), name);
   }
 }
 
 void WriteQueue::assert_has_baton() const {
 #ifndef NDEBUG
   const std::lock_guard lock(mutex_);
-  assert(taken_ && holder_ == std::this_thread::get_id() && "only the thread with the baton may do this");
+  assert(taken_ && holder_ == std::this_thread::get_id() &&
+         "only the thread with the baton may do this");
 #endif
 }
 
@@ -227,16 +246,21 @@ std::shared_ptr<WriteQueue::Group> WriteQueue::join(bool alone, bool& first) {
 
 // What COMMIT would refuse to all members must be refused to the member that caused it.
 void WriteQueue::refuse_what_commit_would() {
-  if (!connection_.in_transaction()) throw Unavailable("the transaction was rolled back on the way: nothing was written");
+  if (!connection_.in_transaction())
+    throw Unavailable("the transaction was rolled back on the way: nothing was written");
   int deferred = 0, highest = 0;
-  if (sqlite3_db_status(connection_.handle(), SQLITE_DBSTATUS_DEFERRED_FKS, &deferred, &highest, 0) == SQLITE_OK && deferred != 0) {
+  if (sqlite3_db_status(connection_.handle(), SQLITE_DBSTATUS_DEFERRED_FKS, &deferred, &highest,
+                        0) == SQLITE_OK &&
+      deferred != 0) {
     throw DatabaseError("FOREIGN KEY constraint failed", "SQLITE_CONSTRAINT_FOREIGNKEY");
   }
   connection_.layer1().need_required_leases();
 }
 
-WriteQueue::Member WriteQueue::work_as_member(Group& group, bool first, const How& how, std::optional<Clock::time_point> deadline,
-                                              const std::function<void(Connection&)>& work, bool* wants_flush) {
+WriteQueue::Member WriteQueue::work_as_member(Group& group, bool first, const How& how,
+                                              std::optional<Clock::time_point> deadline,
+                                              const std::function<void(Connection&)>& work,
+                                              bool* wants_flush) {
   assert_has_baton();
   Member member{.begun = !first, .failure = {}};
   bool in_savepoint = false;
@@ -247,15 +271,18 @@ WriteQueue::Member WriteQueue::work_as_member(Group& group, bool first, const Ho
       begin(how, deadline);
       member.begun = true;
     } else {
-      if (const int code = connection_.control("SAVEPOINT termgate_member"); code != SQLITE_OK) throw_sqlite(connection_.handle(), code);
+      if (const int code = connection_.control("SAVEPOINT termgate_member"); code != SQLITE_OK)
+        throw_sqlite(connection_.handle(), code);
       in_savepoint = true;
     }
-    // The passed checks are the transaction's; what one member passed or declared does not count for another.
+    // The passed checks are the transaction's; what one member passed or declared does not count
+    // for another.
     connection_.layer1().begin_transaction();
     work(connection_);
     refuse_what_commit_would();
     if (in_savepoint) {
-      if (const int code = connection_.control("RELEASE termgate_member"); code != SQLITE_OK) throw_sqlite(connection_.handle(), code);
+      if (const int code = connection_.control("RELEASE termgate_member"); code != SQLITE_OK)
+        throw_sqlite(connection_.handle(), code);
     }
     if (!how.read_only) ++group.members;
     group.bytes += connection_.take_bound_bytes();
@@ -264,10 +291,12 @@ WriteQueue::Member WriteQueue::work_as_member(Group& group, bool first, const Ho
     if (wants_flush != nullptr) *wants_flush = connection_.layer1().take_wants_flush();
     connection_.take_bound_bytes();
     connection_.layer1().transaction_undone();
-    // If the savepoint cannot be undone, the whole transaction is: a member's refused writes must not be
-    // committed with the others'. run() sees that no transaction is left and fails every member.
+    // If the savepoint cannot be undone, the whole transaction is: a member's refused writes must
+    // not be committed with the others'. run() sees that no transaction is left and fails every
+    // member.
     if (in_savepoint && connection_.in_transaction() &&
-        (connection_.control("ROLLBACK TO termgate_member") != SQLITE_OK || connection_.control("RELEASE termgate_member") != SQLITE_OK)) {
+        (connection_.control("ROLLBACK TO termgate_member") != SQLITE_OK ||
+         connection_.control("RELEASE termgate_member") != SQLITE_OK)) {
       connection_.control("ROLLBACK");
     }
   }
@@ -275,11 +304,12 @@ WriteQueue::Member WriteQueue::work_as_member(Group& group, bool first, const Ho
   return member;
 }
 
-// A group without members is not handed on: its only member was refused, and would wait for the end of other
-// threads' work. `age_max` bounds what the first member waits for the others.
+// A group without members is not handed on: its only member was refused, and would wait for the end
+// of other threads' work. `age_max` bounds what the first member waits for the others.
 bool WriteQueue::hand_on_open(const std::shared_ptr<Group>& group, bool alone) {
   const std::lock_guard lock(mutex_);
-  if (alone || queue_.empty() || group->members == 0 || group->members >= limits_.members_max || group->bytes >= limits_.bytes_max)
+  if (alone || queue_.empty() || group->members == 0 || group->members >= limits_.members_max ||
+      group->bytes >= limits_.bytes_max)
     return false;
   const auto now = Clock::now();
   assert(!group->done && "a group that has ended takes no further member");
@@ -297,13 +327,15 @@ void WriteQueue::leave(bool read_only) {
   assert(open_ == nullptr && "a group that has ended is not open");
   sqlite3* db = connection_.handle();
   if (read_only) sqlite3_exec(db, "PRAGMA query_only = OFF", nullptr, nullptr, nullptr);
-  if (std::exchange(flushing_, false)) sqlite3_exec(db, restore_.c_str(), nullptr, nullptr, nullptr);
+  if (std::exchange(flushing_, false))
+    sqlite3_exec(db, restore_.c_str(), nullptr, nullptr, nullptr);
   leave_room();
   const std::lock_guard lock(mutex_);
   hand_on();
 }
 
-void WriteQueue::run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush) {
+void WriteQueue::run(const How& how, const std::function<void(Connection&)>& work,
+                     bool* wants_flush) {
   const bool alone = how.alone || how.timeout.has_value() || how.read_only || how.flushed;
   const auto deadline = how.timeout ? std::optional(Clock::now() + *how.timeout) : std::nullopt;
   milliseconds wait = wait_now_;
@@ -319,8 +351,11 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
   const bool among_others = member.begun && !ended_all && group->members > 0;
   bool handed_on = false;
   if (ended_all) {
-    // SQLite rolled everything back (a full disk, an interrupt, OR ROLLBACK): the others' writes are gone too.
-    finish(*group, Group::End::unavailable, "another write of the same commit made SQLite roll back all of it: nothing was written", {});
+    // SQLite rolled everything back (a full disk, an interrupt, OR ROLLBACK): the others' writes
+    // are gone too.
+    finish(*group, Group::End::unavailable,
+           "another write of the same commit made SQLite roll back all of it: nothing was written",
+           {});
   } else if (member.begun) {
     handed_on = hand_on_open(group, alone);
     if (!handed_on) commit(group);
@@ -335,7 +370,8 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
     // The reason of this refusal may be what another member wrote earlier in the same transaction
     // (a raise, a key). It is reported once that is committed, and not at all if it never was.
     if (group->end == Group::End::committed) std::rethrow_exception(member.failure);
-    throw Unavailable("what this write met was not committed in the end: nothing was written", group->code);
+    throw Unavailable("what this write met was not committed in the end: nothing was written",
+                      group->code);
   }
   throw_end(*group);
 }

@@ -33,7 +33,8 @@ std::string key_name(const std::string& scope) {
   std::string name;
   const bool dots = scope == "." || scope == "..";
   for (const char c : scope) {
-    if (c < ' ' || c > '~' || c == '/' || c == '%' || (dots && c == '.')) name += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    if (c < ' ' || c > '~' || c == '/' || c == '%' || (dots && c == '.'))
+      name += fmt::format("%{:02X}", static_cast<unsigned char>(c));
     else name += c;
   }
   return name;
@@ -57,14 +58,21 @@ class Consul final : public LeaseSource {
         timeout_(url.timeout()),
         service_(url.name(8500), hosts_of(url), TlsSettings::of(url, url.scheme == "consuls")) {
     url.allow({"password-file", "ca-file", "cert-file", "key-file", "prefix"});
-    if (!url.path.empty() && url.path != "/") throw InvalidInput("TG005 the URL of the term source: consul has no path; use ?prefix=");
-    if (!url.user.empty()) throw InvalidInput("TG005 the URL of the term source: consul has no users; put its token into ?password-file=");
-    if (!clean_path(prefix_)) throw InvalidInput("TG005 the URL of the term source: prefix must not have an empty part, . or ..");
+    if (!url.path.empty() && url.path != "/")
+      throw InvalidInput("TG005 the URL of the term source: consul has no path; use ?prefix=");
+    if (!url.user.empty())
+      throw InvalidInput(
+          "TG005 the URL of the term source: consul has no users; put its token into "
+          "?password-file=");
+    if (!clean_path(prefix_))
+      throw InvalidInput(
+          "TG005 the URL of the term source: prefix must not have an empty part, . or ..");
   }
 
   std::string name() const override { return service_.name(); }
 
-  std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner, milliseconds ttl) override {
+  std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner,
+                                         milliseconds ttl) override {
     const Deadline deadline = deadline_for(ttl);
     const std::string key = key_of(scope);
     if (const auto held = look(key, deadline); held && !held->session.empty()) {
@@ -73,10 +81,11 @@ class Consul final : public LeaseSource {
     }
     // The bounds that Consul allows. A session may last longer than its TTL, never shorter.
     const auto seconds = std::clamp<std::int64_t>((ttl.count() + 999) / 1000, 10, 86'400);
-    const json::object wanted{{"Name", "termgate " + shown(scope.name())},
-                              {"TTL", fmt::format("{}s", seconds)},
-                              {"LockDelay", "0s"},  // the fence protects against late writes, so no delay is needed
-                              {"Behavior", "release"}};
+    const json::object wanted{
+        {"Name", "termgate " + shown(scope.name())},
+        {"TTL", fmt::format("{}s", seconds)},
+        {"LockDelay", "0s"},  // the fence protects against late writes, so no delay is needed
+        {"Behavior", "release"}};
     const HttpAnswer created = call("PUT", "/v1/session/create", json::serialize(wanted), deadline);
     const std::string session = text_at(created.body, "ID");
     if (session.empty() || path_segment(session) != session) throw strange("session/create");
@@ -91,7 +100,8 @@ class Consul final : public LeaseSource {
     return SourceLease{Term(held->index), session};
   }
 
-  bool renew(const Scope& scope, const SourceLease& lease, const std::string&, milliseconds ttl) override {
+  bool renew(const Scope& scope, const SourceLease& lease, const std::string&,
+             milliseconds ttl) override {
     const Deadline deadline = deadline_for(ttl);
     const HttpAnswer renewed = call("PUT", "/v1/session/renew/" + lease.handle, "", deadline, true);
     if (renewed.status == 404) return false;
@@ -114,17 +124,23 @@ class Consul final : public LeaseSource {
   };
 
   static std::vector<HostPort> hosts_of(const SourceUrl& url) {
-    if (url.hosts.empty()) throw InvalidInput("TG005 the URL of the term source: consul needs the host of an agent");
+    if (url.hosts.empty())
+      throw InvalidInput("TG005 the URL of the term source: consul needs the host of an agent");
     std::vector<HostPort> hosts = url.hosts;
     for (HostPort& one : hosts) {
       if (one.port == 0) one.port = 8500;
     }
     return hosts;
   }
-  std::string key_of(const Scope& scope) const { return "/v1/kv/" + path_segment(prefix_) + "/" + path_segment(key_name(scope.name())); }
-  Deadline deadline_for(milliseconds ttl) const { return std::chrono::steady_clock::now() + std::min(timeout_, ttl / 3); }
+  std::string key_of(const Scope& scope) const {
+    return "/v1/kv/" + path_segment(prefix_) + "/" + path_segment(key_name(scope.name()));
+  }
+  Deadline deadline_for(milliseconds ttl) const {
+    return std::chrono::steady_clock::now() + std::min(timeout_, ttl / 3);
+  }
   OutcomeUnknown strange(std::string_view what) const {
-    return OutcomeUnknown(fmt::format("{} answered {} with something that Consul's API does not have", name(), what));
+    return OutcomeUnknown(
+        fmt::format("{} answered {} with something that Consul's API does not have", name(), what));
   }
 
   // Reads with consistency "consistent": the leader confirms with a quorum that it still leads.
@@ -142,13 +158,15 @@ class Consul final : public LeaseSource {
     call("PUT", "/v1/session/destroy/" + session, "", deadline);
   }
 
-  HttpAnswer call(std::string_view method, const std::string& target, const std::string& body, Deadline deadline, bool may_miss = false) {
+  HttpAnswer call(std::string_view method, const std::string& target, const std::string& body,
+                  Deadline deadline, bool may_miss = false) {
     HttpService::Request request{method, target, body, {}};
     if (!token_.empty()) request.headers.emplace_back("X-Consul-Token", token_);
     HttpAnswer answer = service_.call(request, deadline);
     if (answer.status == 200 || (may_miss && answer.status == 404)) return answer;
     const std::string why =
-        fmt::format("{} answered {} {} with status {}: {}", name(), method, target, answer.status, shown(text_at(answer.body, "message")));
+        fmt::format("{} answered {} {} with status {}: {}", name(), method, target, answer.status,
+                    shown(text_at(answer.body, "message")));
     if (answer.status >= 500) throw OutcomeUnknown(why);
     throw DatabaseError(why);
   }
@@ -160,6 +178,8 @@ class Consul final : public LeaseSource {
 
 }  // namespace
 
-std::unique_ptr<LeaseSource> open_consul(const SourceUrl& url) { return std::make_unique<Consul>(url); }
+std::unique_ptr<LeaseSource> open_consul(const SourceUrl& url) {
+  return std::make_unique<Consul>(url);
+}
 
 }  // namespace termgate::sources

@@ -34,13 +34,16 @@ class Etcd final : public LeaseSource {
         timeout_(url.timeout()),
         service_(url.name(2379), hosts_of(url), TlsSettings::of(url, url.scheme == "etcds")) {
     url.allow({"password-file", "ca-file", "cert-file", "key-file", "prefix"});
-    if (!url.path.empty() && url.path != "/") throw InvalidInput("TG005 the URL of the term source: etcd has no path; use ?prefix=");
-    if (!user_.empty() && password_.empty()) throw InvalidInput("TG005 the URL of the term source has a user, but no password was given");
+    if (!url.path.empty() && url.path != "/")
+      throw InvalidInput("TG005 the URL of the term source: etcd has no path; use ?prefix=");
+    if (!user_.empty() && password_.empty())
+      throw InvalidInput("TG005 the URL of the term source has a user, but no password was given");
   }
 
   std::string name() const override { return service_.name(); }
 
-  std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner, milliseconds ttl) override {
+  std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner,
+                                         milliseconds ttl) override {
     const Deadline deadline = deadline_for(ttl);
     const std::string key = key_of(scope), value = base64(owner);
     // Reads first, so that candidates do not create an etcd lease at every attempt.
@@ -50,14 +53,18 @@ class Etcd final : public LeaseSource {
       revoke(held->lease, deadline);
     }
     const auto seconds = (ttl.count() + 999) / 1000;
-    const json::value granted = call("/v3/lease/grant", {{"TTL", std::to_string(seconds)}}, deadline);
+    const json::value granted =
+        call("/v3/lease/grant", {{"TTL", std::to_string(seconds)}}, deadline);
     const auto lease = integer_at(granted, "ID"), length = integer_at(granted, "TTL");
     if (!lease || *lease == 0 || !length || *length < seconds) throw strange("lease/grant");
-    const json::value created =
-        call("/v3/kv/txn",
-             {{"compare", {{{"key", key}, {"target", "CREATE"}, {"result", "EQUAL"}, {"create_revision", "0"}}}},
-              {"success", {{{"request_put", {{"key", key}, {"value", value}, {"lease", std::to_string(*lease)}}}}}}},
-             deadline);
+    const json::value created = call(
+        "/v3/kv/txn",
+        {{"compare",
+          {{{"key", key}, {"target", "CREATE"}, {"result", "EQUAL"}, {"create_revision", "0"}}}},
+         {"success",
+          {{{"request_put",
+             {{"key", key}, {"value", value}, {"lease", std::to_string(*lease)}}}}}}},
+        deadline);
     if (!succeeded(created)) {
       revoke(*lease, deadline);
       return std::nullopt;
@@ -65,10 +72,12 @@ class Etcd final : public LeaseSource {
     const json::value& header = value_at(created, "header");
     const auto revision = integer_at(header, "revision");
     if (!revision || *revision < 1 || *revision > Term::max_value) throw strange("kv/txn");
-    return SourceLease{Term(*revision), std::to_string(*lease), "cluster " + shown(text_at(header, "cluster_id"))};
+    return SourceLease{Term(*revision), std::to_string(*lease),
+                       "cluster " + shown(text_at(header, "cluster_id"))};
   }
 
-  bool renew(const Scope& scope, const SourceLease& lease, const std::string&, milliseconds ttl) override {
+  bool renew(const Scope& scope, const SourceLease& lease, const std::string&,
+             milliseconds ttl) override {
     const Deadline deadline = deadline_for(ttl);
     const json::value kept = call("/v3/lease/keepalive", {{"ID", lease.handle}}, deadline);
     // The answer for a lease that has ended has no TTL.
@@ -91,7 +100,8 @@ class Etcd final : public LeaseSource {
   };
 
   static std::vector<HostPort> hosts_of(const SourceUrl& url) {
-    if (url.hosts.empty()) throw InvalidInput("TG005 the URL of the term source: etcd needs a host");
+    if (url.hosts.empty())
+      throw InvalidInput("TG005 the URL of the term source: etcd needs a host");
     std::vector<HostPort> hosts = url.hosts;
     for (HostPort& one : hosts) {
       if (one.port == 0) one.port = 2379;
@@ -99,9 +109,12 @@ class Etcd final : public LeaseSource {
     return hosts;
   }
   std::string key_of(const Scope& scope) const { return base64(prefix_ + "/" + scope.name()); }
-  Deadline deadline_for(milliseconds ttl) const { return std::chrono::steady_clock::now() + std::min(timeout_, ttl / 3); }
+  Deadline deadline_for(milliseconds ttl) const {
+    return std::chrono::steady_clock::now() + std::min(timeout_, ttl / 3);
+  }
   OutcomeUnknown strange(std::string_view what) const {
-    return OutcomeUnknown(fmt::format("{} answered {} with something that etcd's API does not have", name(), what));
+    return OutcomeUnknown(
+        fmt::format("{} answered {} with something that etcd's API does not have", name(), what));
   }
   static bool succeeded(const json::value& answer) {
     const json::value& value = value_at(answer, "succeeded");
@@ -119,11 +132,14 @@ class Etcd final : public LeaseSource {
     return Held{text_at(one, "value"), *created, integer_at(one, "lease").value_or(0)};
   }
   bool remove(const std::string& key, std::int64_t created, Deadline deadline) {
-    return succeeded(
-        call("/v3/kv/txn",
-             {{"compare", {{{"key", key}, {"target", "CREATE"}, {"result", "EQUAL"}, {"create_revision", std::to_string(created)}}}},
-              {"success", {{{"request_delete_range", {{"key", key}}}}}}},
-             deadline));
+    return succeeded(call("/v3/kv/txn",
+                          {{"compare",
+                            {{{"key", key},
+                              {"target", "CREATE"},
+                              {"result", "EQUAL"},
+                              {"create_revision", std::to_string(created)}}}},
+                           {"success", {{{"request_delete_range", {{"key", key}}}}}}},
+                          deadline));
   }
   void revoke(std::int64_t lease, Deadline deadline) {
     if (lease == 0) return;
@@ -140,8 +156,8 @@ class Etcd final : public LeaseSource {
       if (answer.status == 200) return answer.body;
       std::string why = shown(text_at(answer.body, "message"));
       if (why.empty()) why = shown(text_at(answer.body, "error"));
-      const bool old_token =
-          why.find("invalid auth token") != std::string::npos || why.find("revision of auth store is old") != std::string::npos;
+      const bool old_token = why.find("invalid auth token") != std::string::npos ||
+                             why.find("revision of auth store is old") != std::string::npos;
       token_.clear();
       if (old_token && attempt == 0 && !user_.empty()) continue;
       // keepalive and revoke return 404 for a lease that has ended.
@@ -153,11 +169,16 @@ class Etcd final : public LeaseSource {
   }
   const std::string& token(Deadline deadline) {
     if (!token_.empty()) return token_;
-    const HttpAnswer answer = service_.call(
-        {"POST", "/v3/auth/authenticate", json::serialize(json::object{{"name", user_}, {"password", password_}}), {}}, deadline);
+    const HttpAnswer answer =
+        service_.call({"POST",
+                       "/v3/auth/authenticate",
+                       json::serialize(json::object{{"name", user_}, {"password", password_}}),
+                       {}},
+                      deadline);
     token_ = text_at(answer.body, "token");
     if (answer.status != 200 || token_.empty())
-      throw DatabaseError(fmt::format("{} refused the user or the password: {}", name(), shown(text_at(answer.body, "message"))));
+      throw DatabaseError(fmt::format("{} refused the user or the password: {}", name(),
+                                      shown(text_at(answer.body, "message"))));
     return token_;
   }
 

@@ -28,18 +28,25 @@ class File final : public LeaseSource {
 
   explicit File(const SourceUrl& url) : path_(url.path) {
     if (!url.hosts.empty() || !url.user.empty() || !url.options.empty() || path_.size() < 2)
-      throw InvalidInput("TG005 the URL of the term source: file:///PATH, with the whole path and nothing else");
+      throw InvalidInput(
+          "TG005 the URL of the term source: file:///PATH, with the whole path and nothing else");
   }
 
   std::string name() const override { return "file://" + path_; }
   bool new_term_each_time() const override { return false; }
 
-  std::optional<SourceLease> try_acquire(const Scope& scope, const std::string&, milliseconds) override {
+  std::optional<SourceLease> try_acquire(const Scope& scope, const std::string&,
+                                         milliseconds) override {
     const std::optional<Term> term = shown(scope);
     return term ? std::optional(SourceLease{*term}) : std::nullopt;
   }
-  bool renew(const Scope& scope, const SourceLease& lease, const std::string&, milliseconds) override { return shown(scope) == lease.term; }
-  bool release(const Scope& scope, const SourceLease& lease, const std::string&) override { return shown(scope) == lease.term; }
+  bool renew(const Scope& scope, const SourceLease& lease, const std::string&,
+             milliseconds) override {
+    return shown(scope) == lease.term;
+  }
+  bool release(const Scope& scope, const SourceLease& lease, const std::string&) override {
+    return shown(scope) == lease.term;
+  }
 
  private:
   // None: the file does not exist, or it names another scope.
@@ -60,11 +67,15 @@ class File final : public LeaseSource {
       if (got <= 0 || length == text.size()) break;
     }
     close(descriptor);
-    if (error != 0) throw Unavailable(fmt::format("the file {} cannot be read: {}", path_, std::strerror(error)));
-    if (length > bytes_max) throw DatabaseError(fmt::format("the file {} is malformed: it has more than {} bytes", path_, bytes_max));
+    if (error != 0)
+      throw Unavailable(fmt::format("the file {} cannot be read: {}", path_, std::strerror(error)));
+    if (length > bytes_max)
+      throw DatabaseError(
+          fmt::format("the file {} is malformed: it has more than {} bytes", path_, bytes_max));
     text.resize(length);
     const auto declaration = detail::read_term_declaration(text);
-    if (!declaration.problem.empty()) throw DatabaseError(fmt::format("the file {} is malformed: {}", path_, declaration.problem));
+    if (!declaration.problem.empty())
+      throw DatabaseError(fmt::format("the file {} is malformed: {}", path_, declaration.problem));
     return declaration.scope == scope ? declaration.term : std::nullopt;
   }
 

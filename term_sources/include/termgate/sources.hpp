@@ -1,4 +1,5 @@
-// open_lease_source: turns a URL into a lock service that hands out leases and terms (docs/use/term-sources.md).
+// open_lease_source: turns a URL into a lock service that hands out leases and terms
+// (docs/use/term-sources.md).
 //
 //   LeaderLoop loop(db, open_lease_source("redis://cache.example"), Scope{"billing"}, [&](const Leadership& leads) { … });
 #pragma once

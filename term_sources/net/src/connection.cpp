@@ -23,9 +23,13 @@ using Tls = asio::ssl::stream<boost::beast::tcp_stream>;
 TlsSettings TlsSettings::of(const SourceUrl& url, bool on) {
   TlsSettings tls{on, url.option("ca-file"), url.option("cert-file"), url.option("key-file")};
   if (!on && !(tls.ca_file.empty() && tls.cert_file.empty() && tls.key_file.empty()))
-    throw InvalidInput(fmt::format("TG005 the URL of the term source: {} does not use TLS, but a file for TLS is given", url.scheme));
+    throw InvalidInput(fmt::format(
+        "TG005 the URL of the term source: {} does not use TLS, but a file for TLS is given",
+        url.scheme));
   if (tls.cert_file.empty() != tls.key_file.empty())
-    throw InvalidInput("TG005 the URL of the term source: cert-file and key-file are given together or not at all");
+    throw InvalidInput(
+        "TG005 the URL of the term source: cert-file and key-file are given together or not at "
+        "all");
   return tls;
 }
 
@@ -65,7 +69,9 @@ struct Connection::Inside {
     if (tls.on) secure = std::make_unique<Tls>(context, tls_context);
     else plain = std::make_unique<boost::beast::tcp_stream>(context);
     auto& lowest = tls.on ? secure->next_layer() : *plain;
-    run(lowest, [&] { lowest.async_connect(found, [&](error_code result, const auto&) { error = result; }); });
+    run(lowest, [&] {
+      lowest.async_connect(found, [&](error_code result, const auto&) { error = result; });
+    });
     if (error) return error;
     lowest.socket().set_option(asio::ip::tcp::no_delay(true), error);
     if (tls.on) {
@@ -74,14 +80,18 @@ struct Connection::Inside {
       if (address && SSL_set_tlsext_host_name(secure->native_handle(), to.host.c_str()) != 1)
         return asio::error::make_error_code(asio::error::invalid_argument);
       secure->set_verify_callback(asio::ssl::host_name_verification(to.host));
-      run(lowest, [&] { secure->async_handshake(asio::ssl::stream_base::client, [&](error_code result) { error = result; }); });
+      run(lowest, [&] {
+        secure->async_handshake(asio::ssl::stream_base::client,
+                                [&](error_code result) { error = result; });
+      });
     }
     open = !error;
     return error;
   }
 };
 
-Connection::Connection(std::string what, std::vector<HostPort> hosts, TlsSettings tls) : inside_(std::make_unique<Inside>()) {
+Connection::Connection(std::string what, std::vector<HostPort> hosts, TlsSettings tls)
+    : inside_(std::make_unique<Inside>()) {
   inside_->what = std::move(what);
   inside_->hosts = std::move(hosts);
   inside_->tls = std::move(tls);
@@ -90,9 +100,12 @@ Connection::Connection(std::string what, std::vector<HostPort> hosts, TlsSetting
   auto& context = inside_->tls_context;
   error_code error;
   const auto check = [&](const std::string& path) {
-    if (error) throw InvalidInput(fmt::format("TG005 the file {} cannot be used for TLS: {}", path, error.message()));
+    if (error)
+      throw InvalidInput(
+          fmt::format("TG005 the file {} cannot be used for TLS: {}", path, error.message()));
   };
-  context.set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
+  context.set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
+                      asio::ssl::context::no_tlsv1_1);
   context.set_verify_mode(asio::ssl::verify_peer);
   if (wanted.ca_file.empty()) context.set_default_verify_paths(error);
   else context.load_verify_file(wanted.ca_file, error);
@@ -114,7 +127,8 @@ void Connection::open(Deadline deadline) {
     const auto now = std::chrono::steady_clock::now();
     if (now >= deadline) break;
     const HostPort& to = inside_->hosts[index];
-    const error_code error = inside_->connect(to, now + (deadline - now) / static_cast<int>(count - i));
+    const error_code error =
+        inside_->connect(to, now + (deadline - now) / static_cast<int>(count - i));
     if (!error) {
       inside_->first = index;
       inside_->deadline = deadline;
@@ -123,7 +137,8 @@ void Connection::open(Deadline deadline) {
     inside_->drop();
     why += fmt::format("{}{}:{}: {}", why.empty() ? "" : "; ", to.host, to.port, error.message());
   }
-  throw Unavailable(fmt::format("{} cannot be reached ({}); nothing was requested of it", inside_->what, why));
+  throw Unavailable(
+      fmt::format("{} cannot be reached ({}); nothing was requested of it", inside_->what, why));
 }
 
 bool Connection::is_open() const noexcept { return inside_->open; }

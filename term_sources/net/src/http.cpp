@@ -23,7 +23,8 @@ HttpService::~HttpService() = default;
 HttpAnswer HttpService::call(const Request& request, Deadline deadline) {
   if (connection_.is_open()) connection_.set_deadline(deadline);
   else connection_.open(deadline);
-  http::request<http::string_body> message(http::string_to_verb({request.method.data(), request.method.size()}), request.target, 11);
+  http::request<http::string_body> message(
+      http::string_to_verb({request.method.data(), request.method.size()}), request.target, 11);
   message.set(http::field::host, connection_.host());
   message.set(http::field::user_agent, "termgate");
   message.set(http::field::accept, "application/json");
@@ -35,7 +36,8 @@ HttpAnswer HttpService::call(const Request& request, Deadline deadline) {
   const auto broken = [&](const std::string& why) {
     connection_.close();
     connection_.avoid();
-    return OutcomeUnknown(fmt::format("{} did not answer: {}; whether it did what was requested is not known", name_, why));
+    return OutcomeUnknown(fmt::format(
+        "{} did not answer: {}; whether it did what was requested is not known", name_, why));
   };
   http::write(connection_, message, error);
   if (error) throw broken(error.message());
@@ -85,14 +87,16 @@ std::optional<std::int64_t> integer_at(const json::value& object, std::string_vi
 
 std::string text_at(const json::value& object, std::string_view key) {
   const json::value& value = value_at(object, key);
-  return value.is_string() ? std::string(value.get_string().data(), value.get_string().size()) : std::string();
+  return value.is_string() ? std::string(value.get_string().data(), value.get_string().size())
+                           : std::string();
 }
 
 std::string path_segment(std::string_view text) { return text::percent_encoded(text, "-_~"); }
 
 std::string base64(std::string_view text) {
   std::string result(4 * ((text.size() + 2) / 3) + 1, '\0');
-  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(result.data()), reinterpret_cast<const unsigned char*>(text.data()),
+  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(result.data()),
+                                     reinterpret_cast<const unsigned char*>(text.data()),
                                      static_cast<int>(text.size()));
   result.resize(static_cast<std::size_t>(length));
   return result;

@@ -15,7 +15,9 @@
 namespace termgate::sources {
 namespace {
 
-[[noreturn]] void refuse(std::string_view why) { throw InvalidInput(fmt::format("TG005 the URL of the term source: {}", why)); }
+[[noreturn]] void refuse(std::string_view why) {
+  throw InvalidInput(fmt::format("TG005 the URL of the term source: {}", why));
+}
 
 std::string decoded(std::string_view text) {
   std::string result;
@@ -28,7 +30,8 @@ std::string decoded(std::string_view text) {
     if (text.size() - at < 3) refuse("a % is not followed by two hexadecimal digits");
     const char* end = text.data() + at + 3;
     const auto [stopped, error] = std::from_chars(text.data() + at + 1, end, value, 16);
-    if (error != std::errc() || stopped != end) refuse("a % is not followed by two hexadecimal digits");
+    if (error != std::errc() || stopped != end)
+      refuse("a % is not followed by two hexadecimal digits");
     if (value == 0) refuse("it contains a NUL");
     result += static_cast<char>(value);
     at += 2;
@@ -55,12 +58,15 @@ HostPort host_port(std::string_view text) {
   }
   if (host.empty()) refuse("a host is missing");
   for (const char c : host) {
-    if (static_cast<unsigned char>(c) <= ' ' || c == '%' || c == '"' || c == 0x7f) refuse("a host has characters that no host name has");
+    if (static_cast<unsigned char>(c) <= ' ' || c == '%' || c == '"' || c == 0x7f)
+      refuse("a host has characters that no host name has");
   }
   result.host = host;
   if (!port.empty()) {
-    const auto [stopped, error] = std::from_chars(port.data(), port.data() + port.size(), result.port);
-    if (error != std::errc() || stopped != port.data() + port.size() || result.port == 0) refuse("a port is not a number from 1 to 65535");
+    const auto [stopped, error] =
+        std::from_chars(port.data(), port.data() + port.size(), result.port);
+    if (error != std::errc() || stopped != port.data() + port.size() || result.port == 0)
+      refuse("a port is not a number from 1 to 65535");
   }
   return result;
 }
@@ -73,11 +79,13 @@ SourceUrl SourceUrl::parse(std::string_view text) {
   if (text.find('#') != std::string_view::npos) refuse("it has a fragment; write # as %23");
   SourceUrl url;
   const auto scheme = text.find("://");
-  if (scheme == std::string_view::npos || scheme == 0) refuse("it must be SCHEME://…, for example redis://cache.example");
+  if (scheme == std::string_view::npos || scheme == 0)
+    refuse("it must be SCHEME://…, for example redis://cache.example");
   url.scheme = text.substr(0, scheme);
   text.remove_prefix(scheme + 3);
   const auto question = text.find('?');
-  std::string_view options = question == std::string_view::npos ? std::string_view() : text.substr(question + 1);
+  std::string_view options =
+      question == std::string_view::npos ? std::string_view() : text.substr(question + 1);
   text = text.substr(0, question);
   const auto slash = text.find('/');
   if (slash != std::string_view::npos) url.path = decoded(text.substr(slash));
@@ -85,7 +93,9 @@ SourceUrl SourceUrl::parse(std::string_view text) {
   if (const auto at = authority.rfind('@'); at != std::string_view::npos) {
     const std::string_view user = authority.substr(0, at);
     if (user.find(':') != std::string_view::npos)
-      refuse("it contains a password; put that into a file and add ?password-file=PATH, or into TERMGATE_SOURCE_PASSWORD");
+      refuse(
+          "it contains a password; put that into a file and add ?password-file=PATH, or into "
+          "TERMGATE_SOURCE_PASSWORD");
     url.user = decoded(user);
     authority.remove_prefix(at + 1);
   }
@@ -104,8 +114,11 @@ SourceUrl SourceUrl::parse(std::string_view text) {
     if (equals == std::string_view::npos || equals == 0) refuse("an option is not KEY=VALUE");
     std::string key = decoded(one.substr(0, equals));
     if (key == "password" || key == "token")
-      refuse("it contains a password; put that into a file and add ?password-file=PATH, or into TERMGATE_SOURCE_PASSWORD");
-    if (!url.options.emplace(std::move(key), decoded(one.substr(equals + 1))).second) refuse("an option is given twice");
+      refuse(
+          "it contains a password; put that into a file and add ?password-file=PATH, or into "
+          "TERMGATE_SOURCE_PASSWORD");
+    if (!url.options.emplace(std::move(key), decoded(one.substr(equals + 1))).second)
+      refuse("an option is given twice");
     if (amp == std::string_view::npos) break;
     options.remove_prefix(amp + 1);
   }
@@ -120,8 +133,10 @@ std::string SourceUrl::option(const std::string& key, std::string fallback) cons
 std::chrono::milliseconds SourceUrl::timeout() const {
   const std::string text = option("timeout", "3000");
   int milliseconds = 0;
-  const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), milliseconds);
-  if (error != std::errc() || stopped != text.data() + text.size() || milliseconds < 100 || milliseconds > 60'000)
+  const auto [stopped, error] =
+      std::from_chars(text.data(), text.data() + text.size(), milliseconds);
+  if (error != std::errc() || stopped != text.data() + text.size() || milliseconds < 100 ||
+      milliseconds > 60'000)
     refuse("timeout is a number of milliseconds from 100 to 60000");
   return std::chrono::milliseconds(milliseconds);
 }
@@ -135,11 +150,15 @@ std::string SourceUrl::password() const {
   std::ifstream file(name_of_file, std::ios::binary);
   std::string text(4097, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad()) throw InvalidInput(fmt::format("TG005 password-file {} cannot be read", name_of_file));
+  if (!file.is_open() || file.bad())
+    throw InvalidInput(fmt::format("TG005 password-file {} cannot be read", name_of_file));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > 4096) throw InvalidInput(fmt::format("TG005 password-file {} has more than 4096 bytes", name_of_file));
+  if (text.size() > 4096)
+    throw InvalidInput(
+        fmt::format("TG005 password-file {} has more than 4096 bytes", name_of_file));
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  if (text.empty()) throw InvalidInput(fmt::format("TG005 password-file {} is empty", name_of_file));
+  if (text.empty())
+    throw InvalidInput(fmt::format("TG005 password-file {} is empty", name_of_file));
   return text;
 }
 
@@ -155,7 +174,8 @@ std::string SourceUrl::name(std::uint16_t usual_port) const {
   for (const HostPort& one : hosts) {
     if (!text.ends_with('/')) text += ',';
     const bool six = one.host.find(':') != std::string::npos;
-    text += fmt::format("{}{}{}:{}", six ? "[" : "", one.host, six ? "]" : "", one.port == 0 ? usual_port : one.port);
+    text += fmt::format("{}{}{}:{}", six ? "[" : "", one.host, six ? "]" : "",
+                        one.port == 0 ? usual_port : one.port);
   }
   return text;
 }

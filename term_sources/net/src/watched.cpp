@@ -23,16 +23,19 @@ class Watched final : public LeaseSource {
     return source_->warnings();
   }
 
-  std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner, milliseconds ttl) override {
+  std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner,
+                                         milliseconds ttl) override {
     const std::lock_guard lock(mutex_);
     auto lease = source_->try_acquire(scope, owner, ttl);
     if (!lease) return lease;
-    const auto [seen, first] = seen_.try_emplace(scope.name(), Seen{lease->term.value(), lease->identity});
+    const auto [seen, first] =
+        seen_.try_emplace(scope.name(), Seen{lease->term.value(), lease->identity});
     if (first) return lease;
     const std::int64_t term = lease->term.value(), before = seen->second.highest;
     std::string why;
     if (lease->identity != seen->second.identity)
-      why = fmt::format("its data was replaced: it was {} and is {}", seen->second.identity, lease->identity);
+      why = fmt::format("its data was replaced: it was {} and is {}", seen->second.identity,
+                        lease->identity);
     else if (term < before || (term == before && source_->new_term_each_time()))
       why = fmt::format("it issued term {} before, so it has lost what it knew", before);
     if (why.empty()) {
@@ -42,13 +45,14 @@ class Watched final : public LeaseSource {
     try {
       source_->release(scope, *lease, owner);
     } catch (const Error&) {}  // a lease that is not released ends with its TTL
-    throw StaleTerm(
-        fmt::format("TG001 stale term {} for scope \"{}\" from {}: {}. Raise its terms above the fence (`termgate fence show --scope "
-                    "…`), then start this program again",
-                    term, scope.name(), source_->name(), why),
-        scope.name(), term, before);
+    throw StaleTerm(fmt::format("TG001 stale term {} for scope \"{}\" from {}: {}. Raise its terms "
+                                "above the fence (`termgate fence show --scope "
+                                "…`), then start this program again",
+                                term, scope.name(), source_->name(), why),
+                    scope.name(), term, before);
   }
-  bool renew(const Scope& scope, const SourceLease& lease, const std::string& owner, milliseconds ttl) override {
+  bool renew(const Scope& scope, const SourceLease& lease, const std::string& owner,
+             milliseconds ttl) override {
     const std::lock_guard lock(mutex_);
     return source_->renew(scope, lease, owner, ttl);
   }
@@ -69,6 +73,8 @@ class Watched final : public LeaseSource {
 
 }  // namespace
 
-std::shared_ptr<LeaseSource> watched(std::unique_ptr<LeaseSource> source) { return std::make_shared<Watched>(std::move(source)); }
+std::shared_ptr<LeaseSource> watched(std::unique_ptr<LeaseSource> source) {
+  return std::make_shared<Watched>(std::move(source));
+}
 
 }  // namespace termgate::sources

@@ -49,8 +49,10 @@ redis.call('SET', KEYS[1], term .. ' ' .. ARGV[1], 'NX', 'PX', ARGV[2])
 return {1, term}
 )";
 constexpr const char* renew_script =
-    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
-constexpr const char* release_script = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end return redis.call('DEL', KEYS[1])";
+    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end return redis.call('PEXPIRE', "
+    "KEYS[1], ARGV[2])";
+constexpr const char* release_script =
+    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end return redis.call('DEL', KEYS[1])";
 
 class Redis final : public LeaseSource {
  public:
@@ -61,10 +63,13 @@ class Redis final : public LeaseSource {
         prefix_(url.option("prefix", "termgate")),
         timeout_(url.timeout()),
         replicas_(number_of(url.option("replicas", "0"), 0, 100, "replicas")),
-        database_(url.path.size() <= 1 ? 0 : number_of(std::string_view(url.path).substr(1), 0, 10'000, "the database's number")),
+        database_(url.path.size() <= 1 ? 0
+                                       : number_of(std::string_view(url.path).substr(1), 0, 10'000,
+                                                   "the database's number")),
         connection_(name_, hosts_of(url), TlsSettings::of(url, url.scheme == "rediss")) {
     url.allow({"password-file", "ca-file", "cert-file", "key-file", "prefix", "replicas"});
-    if (!user_.empty() && password_.empty()) throw InvalidInput("TG005 the URL of the term source has a user, but no password was given");
+    if (!user_.empty() && password_.empty())
+      throw InvalidInput("TG005 the URL of the term source has a user, but no password was given");
   }
 
   std::string name() const override { return name_; }
@@ -80,12 +85,14 @@ class Redis final : public LeaseSource {
     }
     if (persistence.kind == RedisReply::Kind::error)
       found.push_back(
-          fmt::format("{} does not show how it keeps its data ({}): with anything but `appendonly yes` and `appendfsync "
+          fmt::format("{} does not show how it keeps its data ({}): with anything but `appendonly "
+                      "yes` and `appendfsync "
                       "always` a crash makes it issue terms again, which the fence then refuses",
                       name_, persistence.text));
     else if (only != "yes" || sync != "always")
       found.push_back(
-          fmt::format("{} has `appendonly {}` and `appendfsync {}`: after a crash it issues terms again, which the fence then "
+          fmt::format("{} has `appendonly {}` and `appendfsync {}`: after a crash it issues terms "
+                      "again, which the fence then "
                       "refuses. Set `appendonly yes` and `appendfsync always`",
                       name_, only, sync));
     const RedisReply memory = call({"CONFIG", "GET", "maxmemory*"}, deadline, true);
@@ -96,54 +103,69 @@ class Redis final : public LeaseSource {
     }
     if (limit != "0" && policy != "noeviction")
       found.push_back(
-          fmt::format("{} has `maxmemory {}` and `maxmemory-policy {}`: short of memory it deletes leases or terms, so that two may hold a "
-                      "lease, and the fence refuses the terms that it then issues again. Set `maxmemory-policy noeviction`",
+          fmt::format("{} has `maxmemory {}` and `maxmemory-policy {}`: short of memory it deletes "
+                      "leases or terms, so that two may hold a "
+                      "lease, and the fence refuses the terms that it then issues again. Set "
+                      "`maxmemory-policy noeviction`",
                       name_, limit, policy));
     return found;
   }
 
-  std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner, milliseconds ttl) override {
+  std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner,
+                                         milliseconds ttl) override {
     const Deadline deadline = deadline_for(ttl);
-    const RedisReply reply =
-        call({"EVAL", acquire_script, "2", lease_key(scope), term_key(scope), owner, std::to_string(ttl.count())}, deadline);
-    if (reply.kind != RedisReply::Kind::array || reply.elements.size() != 2 || reply.elements[0].kind != RedisReply::Kind::integer)
-      throw OutcomeUnknown(fmt::format("{} answered an acquisition with something else than its script returns", name_));
+    const RedisReply reply = call({"EVAL", acquire_script, "2", lease_key(scope), term_key(scope),
+                                   owner, std::to_string(ttl.count())},
+                                  deadline);
+    if (reply.kind != RedisReply::Kind::array || reply.elements.size() != 2 ||
+        reply.elements[0].kind != RedisReply::Kind::integer)
+      throw OutcomeUnknown(fmt::format(
+          "{} answered an acquisition with something else than its script returns", name_));
     if (reply.elements[0].number == 2)
-      throw DatabaseError(fmt::format(
-          "{}: the key {} holds something else than a lease of Termgate's, or has no time limit, so it would never end: see who "
-          "sets it, then DEL it, or choose another prefix=",
-          name_, lease_key(scope)));
+      throw DatabaseError(
+          fmt::format("{}: the key {} holds something else than a lease of Termgate's, or has no "
+                      "time limit, so it would never end: see who "
+                      "sets it, then DEL it, or choose another prefix=",
+                      name_, lease_key(scope)));
     if (reply.elements[0].number != 1) return std::nullopt;
     const std::optional<Term> term = term_of(reply.elements[1].text);
     if (!term)
       throw DatabaseError(
-          fmt::format("{}: the counter {} is not a term from 1 to 2^62; set it to the fence that `termgate fence show` prints", name_,
-                      term_key(scope)));
+          fmt::format("{}: the counter {} is not a term from 1 to 2^62; set it to the fence that "
+                      "`termgate fence show` prints",
+                      name_, term_key(scope)));
     SourceLease lease{*term};
     if (replicas_ > 0) confirm(scope, lease, owner, deadline);
     return lease;
   }
 
-  bool renew(const Scope& scope, const SourceLease& lease, const std::string& owner, milliseconds ttl) override {
-    return one(call({"EVAL", renew_script, "1", lease_key(scope), value_of(lease, owner), std::to_string(ttl.count())}, deadline_for(ttl)));
+  bool renew(const Scope& scope, const SourceLease& lease, const std::string& owner,
+             milliseconds ttl) override {
+    return one(call({"EVAL", renew_script, "1", lease_key(scope), value_of(lease, owner),
+                     std::to_string(ttl.count())},
+                    deadline_for(ttl)));
   }
 
   bool release(const Scope& scope, const SourceLease& lease, const std::string& owner) override {
-    return one(call({"EVAL", release_script, "1", lease_key(scope), value_of(lease, owner)}, std::chrono::steady_clock::now() + timeout_));
+    return one(call({"EVAL", release_script, "1", lease_key(scope), value_of(lease, owner)},
+                    std::chrono::steady_clock::now() + timeout_));
   }
 
  private:
   static int number_of(std::string_view text, int low, int high, std::string_view what) {
     int number = 0;
     const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || stopped != text.data() + text.size() || number < low || number > high)
-      throw InvalidInput(fmt::format("TG005 the URL of the term source: {} must be a number from {} to {}", what, low, high));
+    if (error != std::errc() || stopped != text.data() + text.size() || number < low ||
+        number > high)
+      throw InvalidInput(fmt::format(
+          "TG005 the URL of the term source: {} must be a number from {} to {}", what, low, high));
     return number;
   }
   static std::vector<HostPort> hosts_of(const SourceUrl& url) {
     if (url.hosts.size() != 1)
       throw InvalidInput(
-          "TG005 the URL of the term source: redis has exactly one host, the primary; several servers would not know of each other's "
+          "TG005 the URL of the term source: redis has exactly one host, the primary; several "
+          "servers would not know of each other's "
           "terms");
     HostPort host = url.hosts[0];
     if (host.port == 0) host.port = 6379;
@@ -152,29 +174,43 @@ class Redis final : public LeaseSource {
   static std::optional<Term> term_of(std::string_view text) {
     std::int64_t number = 0;
     const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || stopped != text.data() + text.size() || number < 1 || number > Term::max_value) return std::nullopt;
+    if (error != std::errc() || stopped != text.data() + text.size() || number < 1 ||
+        number > Term::max_value)
+      return std::nullopt;
     return Term(number);
   }
   static std::string value_of(const SourceLease& lease, const std::string& owner) {
     return fmt::format("{} {}", lease.term.value(), owner);
   }
-  static bool one(const RedisReply& reply) { return reply.kind == RedisReply::Kind::integer && reply.number == 1; }
+  static bool one(const RedisReply& reply) {
+    return reply.kind == RedisReply::Kind::integer && reply.number == 1;
+  }
 
-  std::string lease_key(const Scope& scope) const { return fmt::format("{}:{{{}}}:lease", prefix_, scope.name()); }
-  std::string term_key(const Scope& scope) const { return fmt::format("{}:{{{}}}:term", prefix_, scope.name()); }
-  Deadline deadline_for(milliseconds ttl) const { return std::chrono::steady_clock::now() + std::min(timeout_, ttl / 3); }
+  std::string lease_key(const Scope& scope) const {
+    return fmt::format("{}:{{{}}}:lease", prefix_, scope.name());
+  }
+  std::string term_key(const Scope& scope) const {
+    return fmt::format("{}:{{{}}}:term", prefix_, scope.name());
+  }
+  Deadline deadline_for(milliseconds ttl) const {
+    return std::chrono::steady_clock::now() + std::min(timeout_, ttl / 3);
+  }
 
   // Waits until as many replicas know the term as the operator requires; otherwise the lease is
   // given back.
-  void confirm(const Scope& scope, const SourceLease& lease, const std::string& owner, Deadline deadline) {
-    const auto left = std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
-    const RedisReply reply =
-        call({"WAIT", std::to_string(replicas_), std::to_string(std::max<std::int64_t>(left.count() / 2, 1))}, deadline);
+  void confirm(const Scope& scope, const SourceLease& lease, const std::string& owner,
+               Deadline deadline) {
+    const auto left =
+        std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
+    const RedisReply reply = call({"WAIT", std::to_string(replicas_),
+                                   std::to_string(std::max<std::int64_t>(left.count() / 2, 1))},
+                                  deadline);
     if (reply.kind == RedisReply::Kind::integer && reply.number >= replicas_) return;
     const auto have = reply.kind == RedisReply::Kind::integer ? reply.number : 0;
     release(scope, lease, owner);
     throw Unavailable(
-        fmt::format("{}: {} of {} replicas acknowledged term {}, so it was given back", name_, have, replicas_, lease.term.value()));
+        fmt::format("{}: {} of {} replicas acknowledged term {}, so it was given back", name_, have,
+                    replicas_, lease.term.value()));
   }
 
   // `tolerant`: an error is returned like any other reply.
@@ -182,14 +218,18 @@ class Redis final : public LeaseSource {
     if (connection_.is_open()) connection_.set_deadline(deadline);
     else log_in(deadline);
     RedisReply reply = exchange(words);
-    if (reply.kind == RedisReply::Kind::error && !tolerant) throw DatabaseError(refusal(reply.text));
+    if (reply.kind == RedisReply::Kind::error && !tolerant)
+      throw DatabaseError(refusal(reply.text));
     return reply;
   }
 
   std::string refusal(const std::string& text) const {
-    if (text.starts_with("READONLY")) return fmt::format("{} is a replica ({}): name the primary in the URL", name_, text);
+    if (text.starts_with("READONLY"))
+      return fmt::format("{} is a replica ({}): name the primary in the URL", name_, text);
     if (text.starts_with("MOVED") || text.starts_with("ASK"))
-      return fmt::format("{} is one node of a cluster and sent the scope to another ({}): name a single server", name_, text);
+      return fmt::format(
+          "{} is one node of a cluster and sent the scope to another ({}): name a single server",
+          name_, text);
     return fmt::format("{} refused: {}", name_, text);
   }
 
@@ -197,9 +237,14 @@ class Redis final : public LeaseSource {
     connection_.open(deadline);
     reader_.reset();
     try {
-      if (!password_.empty()) need_ok(user_.empty() ? Words{"AUTH", password_} : Words{"AUTH", user_, password_}, "the password");
+      if (!password_.empty())
+        need_ok(user_.empty() ? Words{"AUTH", password_} : Words{"AUTH", user_, password_},
+                "the password");
       if (database_ != 0) need_ok({"SELECT", std::to_string(database_)}, "the database's number");
-    } catch (const OutcomeUnknown&) { throw Unavailable(fmt::format("{} did not answer the login; nothing was requested of it", name_)); }
+    } catch (const OutcomeUnknown&) {
+      throw Unavailable(
+          fmt::format("{} did not answer the login; nothing was requested of it", name_));
+    }
   }
   void need_ok(const Words& words, std::string_view what) {
     const RedisReply reply = exchange(words);
@@ -216,21 +261,25 @@ class Redis final : public LeaseSource {
       lengths.push_back(word.size());
     }
     sds text = nullptr;
-    const int length = redisFormatSdsCommandArgv(&text, static_cast<int>(words.size()), pointers.data(), lengths.data());
+    const int length = redisFormatSdsCommandArgv(&text, static_cast<int>(words.size()),
+                                                 pointers.data(), lengths.data());
     if (length < 0) throw std::bad_alloc();
     boost::system::error_code error;
-    boost::asio::write(connection_, boost::asio::buffer(text, static_cast<std::size_t>(length)), error);
+    boost::asio::write(connection_, boost::asio::buffer(text, static_cast<std::size_t>(length)),
+                       error);
     redisFreeSdsCommand(text);
     const auto broken = [&](std::string_view why) {
       connection_.close();
-      return OutcomeUnknown(fmt::format("{} did not answer: {}; whether it did what was requested is not known", name_, why));
+      return OutcomeUnknown(fmt::format(
+          "{} did not answer: {}; whether it did what was requested is not known", name_, why));
     };
     if (error) throw broken(error.message());
     char bytes[4096];
     for (;;) {
       const auto [state, reply] = reader_.next();
       if (state == RedisReader::State::complete) return reply;
-      if (state == RedisReader::State::malformed) throw broken("its answer is not Redis's protocol");
+      if (state == RedisReader::State::malformed)
+        throw broken("its answer is not Redis's protocol");
       const std::size_t got = connection_.read_some(boost::asio::buffer(bytes), error);
       if (error) throw broken(error.message());
       if (!reader_.feed({bytes, got})) throw broken("its answer is too long");
@@ -246,6 +295,8 @@ class Redis final : public LeaseSource {
 
 }  // namespace
 
-std::unique_ptr<LeaseSource> open_redis(const SourceUrl& url) { return std::make_unique<Redis>(url); }
+std::unique_ptr<LeaseSource> open_redis(const SourceUrl& url) {
+  return std::make_unique<Redis>(url);
+}
 
 }  // namespace termgate::sources

@@ -28,7 +28,8 @@ RedisReply copy_of(const redisReply& from) {
       break;
     case REDIS_REPLY_ARRAY:
       reply.kind = RedisReply::Kind::array;
-      for (std::size_t i = 0; i < static_cast<std::size_t>(from.elements); ++i) reply.elements.push_back(copy_of(*from.element[i]));
+      for (std::size_t i = 0; i < static_cast<std::size_t>(from.elements); ++i)
+        reply.elements.push_back(copy_of(*from.element[i]));
       break;
     default: break;
   }
@@ -49,7 +50,8 @@ struct Functions {
   redisReplyObjectFunctions all{};
   redisReplyObjectFunctions* usual = nullptr;
   Functions() {
-    const std::unique_ptr<redisReader, void (*)(redisReader*)> reader(redisReaderCreate(), redisReaderFree);
+    const std::unique_ptr<redisReader, void (*)(redisReader*)> reader(redisReaderCreate(),
+                                                                      redisReaderFree);
     if (!reader) throw std::bad_alloc();
     usual = reader->fn;
     all = *usual;
@@ -80,7 +82,8 @@ void RedisReader::reset() {
 
 bool RedisReader::feed(std::string_view bytes) {
   fed_ += bytes.size();
-  return fed_ <= answer_bytes_max && redisReaderFeed(reader_.get(), bytes.data(), bytes.size()) == REDIS_OK;
+  return fed_ <= answer_bytes_max &&
+         redisReaderFeed(reader_.get(), bytes.data(), bytes.size()) == REDIS_OK;
 }
 
 std::pair<RedisReader::State, RedisReply> RedisReader::next() {

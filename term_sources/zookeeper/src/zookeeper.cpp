@@ -52,7 +52,9 @@ void complete(const void* data, int code, const Stat* stat) {
 void on_void(int code, const void* data) { complete(data, code, nullptr); }
 void on_stat(int code, const Stat* stat, const void* data) { complete(data, code, stat); }
 void on_string(int code, const char*, const void* data) { complete(data, code, nullptr); }
-void on_string_stat(int code, const char*, const Stat* stat, const void* data) { complete(data, code, stat); }
+void on_string_stat(int code, const char*, const Stat* stat, const void* data) {
+  complete(data, code, stat);
+}
 
 struct Result {
   int code;
@@ -62,14 +64,18 @@ struct Result {
 // One session; it is the lease of every node that it creates.
 class Session {
  public:
-  Session(const std::string& hosts, milliseconds ttl, const std::string& credentials, Deadline deadline)
+  Session(const std::string& hosts, milliseconds ttl, const std::string& credentials,
+          Deadline deadline)
       : ttl_(ttl),
-        handle_(zookeeper_init2(hosts.c_str(), watch, static_cast<int>(ttl.count()), nullptr, this, 0, [](const char*) {}),
+        handle_(zookeeper_init2(hosts.c_str(), watch, static_cast<int>(ttl.count()), nullptr, this,
+                                0, [](const char*) {}),
                 [](zhandle_t* handle) { zookeeper_close(handle); }) {
-    if (!handle_) throw Unavailable("the ZooKeeper client could not be started; nothing was requested");
+    if (!handle_)
+      throw Unavailable("the ZooKeeper client could not be started; nothing was requested");
     if (!credentials.empty()) {
       const Shared reply = std::make_shared<Reply>();
-      zoo_add_auth(handle_.get(), "digest", credentials.data(), static_cast<int>(credentials.size()), on_void, new Shared(reply));
+      zoo_add_auth(handle_.get(), "digest", credentials.data(),
+                   static_cast<int>(credentials.size()), on_void, new Shared(reply));
     }
     connected(deadline);
   }
@@ -84,7 +90,9 @@ class Session {
   bool auth_failed() const { return zoo_state(handle_.get()) == ZOO_AUTH_FAILED_STATE; }
   bool connected(Deadline deadline) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_until(lock, deadline, [&] { return zoo_state(handle_.get()) == ZOO_CONNECTED_STATE || over(); }) && !over();
+    return changed_.wait_until(lock, deadline, [&] {
+      return zoo_state(handle_.get()) == ZOO_CONNECTED_STATE || over();
+    }) && !over();
   }
 
   // Starts a request and waits for its end. Throws OutcomeUnknown if it does not end in time.
@@ -93,11 +101,13 @@ class Session {
     const Shared reply = std::make_shared<Reply>();
     auto held = std::make_unique<Shared>(reply);
     const int started = start(handle_.get(), held.get());
-    if (started != ZOK) throw Unavailable(fmt::format("{} was not asked: {}", name, zerror(started)));
+    if (started != ZOK)
+      throw Unavailable(fmt::format("{} was not asked: {}", name, zerror(started)));
     held.release();  // complete() owns it now
     std::unique_lock lock(reply->mutex);
     if (!reply->changed.wait_until(lock, deadline, [&] { return reply->done; }))
-      throw OutcomeUnknown(fmt::format("{} did not answer in time; whether it did what was requested is not known", name));
+      throw OutcomeUnknown(fmt::format(
+          "{} did not answer in time; whether it did what was requested is not known", name));
     return {reply->code, reply->stat};
   }
 
@@ -117,26 +127,34 @@ class Session {
 
 class ZooKeeper final : public LeaseSource {
  public:
-  explicit ZooKeeper(const SourceUrl& url) : name_(url.name(2181)), timeout_(url.timeout()), root_("/" + url.option("prefix", "termgate")) {
+  explicit ZooKeeper(const SourceUrl& url)
+      : name_(url.name(2181)),
+        timeout_(url.timeout()),
+        root_("/" + url.option("prefix", "termgate")) {
     url.allow({"password-file", "prefix"});
-    if (url.hosts.empty()) throw InvalidInput("TG005 the URL of the term source: zookeeper needs a host");
+    if (url.hosts.empty())
+      throw InvalidInput("TG005 the URL of the term source: zookeeper needs a host");
     for (const HostPort& one : url.hosts) {
       const bool six = one.host.find(':') != std::string::npos;
-      hosts_ +=
-          fmt::format("{}{}{}{}:{}", hosts_.empty() ? "" : ",", six ? "[" : "", one.host, six ? "]" : "", one.port == 0 ? 2181 : one.port);
+      hosts_ += fmt::format("{}{}{}{}:{}", hosts_.empty() ? "" : ",", six ? "[" : "", one.host,
+                            six ? "]" : "", one.port == 0 ? 2181 : one.port);
     }
-    if (url.path.size() > 1) hosts_ += url.path.ends_with('/') ? url.path.substr(0, url.path.size() - 1) : url.path;
+    if (url.path.size() > 1)
+      hosts_ += url.path.ends_with('/') ? url.path.substr(0, url.path.size() - 1) : url.path;
     if (root_.size() < 2 || root_.find_first_of("/.", 1) != std::string::npos)
-      throw InvalidInput("TG005 the URL of the term source: prefix is one name of a ZooKeeper node");
+      throw InvalidInput(
+          "TG005 the URL of the term source: prefix is one name of a ZooKeeper node");
     const std::string password = url.password();
     if (url.user.empty() != password.empty())
-      throw InvalidInput("TG005 the URL of the term source: ZooKeeper's digest needs both a user and a password");
+      throw InvalidInput(
+          "TG005 the URL of the term source: ZooKeeper's digest needs both a user and a password");
     if (!password.empty()) credentials_ = url.user + ":" + password;
   }
 
   std::string name() const override { return name_; }
 
-  std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner, milliseconds ttl) override {
+  std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner,
+                                         milliseconds ttl) override {
     const Deadline deadline = deadline_for(ttl);
     const std::string path = path_of(scope);
     Session& session = session_of(scope, ttl, deadline);
@@ -153,11 +171,13 @@ class ZooKeeper final : public LeaseSource {
     if (made.code == ZNODEEXISTS) return std::nullopt;
     expect(made, "create");
     if (made.stat.czxid < 1 || made.stat.czxid > Term::max_value)
-      throw DatabaseError(fmt::format("{}: the transaction id {} is no term from 1 to 2^62", name_, made.stat.czxid));
+      throw DatabaseError(fmt::format("{}: the transaction id {} is no term from 1 to 2^62", name_,
+                                      made.stat.czxid));
     return SourceLease{Term(made.stat.czxid)};
   }
 
-  bool renew(const Scope& scope, const SourceLease& lease, const std::string&, milliseconds ttl) override {
+  bool renew(const Scope& scope, const SourceLease& lease, const std::string&,
+             milliseconds ttl) override {
     const Deadline deadline = deadline_for(ttl);
     Session* session = found(scope);
     if (session == nullptr || session->over()) return false;
@@ -168,8 +188,9 @@ class ZooKeeper final : public LeaseSource {
     // Syncs with the ensemble's leader: a server that is cut off from it does not know that the
     // session has ended.
     const std::string path = path_of(scope);
-    const Result synced =
-        session->ask(name_, deadline, [&](zhandle_t* handle, Shared* reply) { return zoo_async(handle, path.c_str(), on_string, reply); });
+    const Result synced = session->ask(name_, deadline, [&](zhandle_t* handle, Shared* reply) {
+      return zoo_async(handle, path.c_str(), on_string, reply);
+    });
     if (synced.code == ZSESSIONEXPIRED) return false;
     expect(synced, "sync");
     const Result held = exists(*session, path, deadline);
@@ -192,10 +213,16 @@ class ZooKeeper final : public LeaseSource {
   }
 
  private:
-  Deadline deadline_for(milliseconds ttl) const { return std::chrono::steady_clock::now() + std::min(timeout_, ttl / 3); }
-  Unavailable unreachable() const { return Unavailable(fmt::format("{} cannot be reached; nothing was requested of it", name_)); }
+  Deadline deadline_for(milliseconds ttl) const {
+    return std::chrono::steady_clock::now() + std::min(timeout_, ttl / 3);
+  }
+  Unavailable unreachable() const {
+    return Unavailable(fmt::format("{} cannot be reached; nothing was requested of it", name_));
+  }
 
-  std::string path_of(const Scope& scope) const { return root_ + "/" + text::percent_encoded(scope.name(), "-_"); }
+  std::string path_of(const Scope& scope) const {
+    return root_ + "/" + text::percent_encoded(scope.name(), "-_");
+  }
   Session* found(const Scope& scope) {
     const auto at = sessions_.find(scope.name());
     return at == sessions_.end() ? nullptr : at->second.get();
@@ -215,40 +242,49 @@ class ZooKeeper final : public LeaseSource {
       const auto granted = session->granted();
       session.reset();
       throw InvalidInput(
-          fmt::format("TG005 {} grants sessions of {} ms at most: choose a TTL that is not longer, or raise its maxSessionTimeout", name_,
-                      granted.count()));
+          fmt::format("TG005 {} grants sessions of {} ms at most: choose a TTL that is not longer, "
+                      "or raise its maxSessionTimeout",
+                      name_, granted.count()));
     }
     return *session;
   }
 
   Result exists(Session& session, const std::string& path, Deadline deadline) {
-    const Result result = session.ask(
-        name_, deadline, [&](zhandle_t* handle, Shared* reply) { return zoo_aexists(handle, path.c_str(), 0, on_stat, reply); });
+    const Result result = session.ask(name_, deadline, [&](zhandle_t* handle, Shared* reply) {
+      return zoo_aexists(handle, path.c_str(), 0, on_stat, reply);
+    });
     if (result.code != ZNONODE) expect(result, "exists");
     return result;
   }
-  Result create(Session& session, const std::string& path, const std::string& data, int mode, Deadline deadline) {
+  Result create(Session& session, const std::string& path, const std::string& data, int mode,
+                Deadline deadline) {
     const ACL_vector* rights = credentials_.empty() ? &ZOO_OPEN_ACL_UNSAFE : &ZOO_CREATOR_ALL_ACL;
     return session.ask(name_, deadline, [&](zhandle_t* handle, Shared* reply) {
-      return zoo_acreate2(handle, path.c_str(), data.data(), static_cast<int>(data.size()), rights, mode, on_string_stat, reply);
+      return zoo_acreate2(handle, path.c_str(), data.data(), static_cast<int>(data.size()), rights,
+                          mode, on_string_stat, reply);
     });
   }
   bool remove(Session& session, const std::string& path, Deadline deadline) {
-    const Result result = session.ask(
-        name_, deadline, [&](zhandle_t* handle, Shared* reply) { return zoo_adelete(handle, path.c_str(), -1, on_void, reply); });
+    const Result result = session.ask(name_, deadline, [&](zhandle_t* handle, Shared* reply) {
+      return zoo_adelete(handle, path.c_str(), -1, on_void, reply);
+    });
     if (result.code == ZNONODE) return false;
     expect(result, "delete");
     return true;
   }
   void make_roots(Session& session, Deadline deadline) {
     const Result made = create(session, root_, "", 0, deadline);
-    if (made.code == ZNONODE) throw DatabaseError(fmt::format("{}: the path of the URL is not there; create that node first", name_));
+    if (made.code == ZNONODE)
+      throw DatabaseError(
+          fmt::format("{}: the path of the URL is not there; create that node first", name_));
     if (made.code != ZNODEEXISTS) expect(made, "create");
   }
   void expect(const Result& result, std::string_view what) const {
     if (result.code == ZOK) return;
-    const std::string why = fmt::format("{} answered {} with: {}", name_, what, zerror(result.code));
-    if (result.code == ZCONNECTIONLOSS || result.code == ZOPERATIONTIMEOUT || result.code == ZSESSIONEXPIRED || result.code == ZCLOSING)
+    const std::string why =
+        fmt::format("{} answered {} with: {}", name_, what, zerror(result.code));
+    if (result.code == ZCONNECTIONLOSS || result.code == ZOPERATIONTIMEOUT ||
+        result.code == ZSESSIONEXPIRED || result.code == ZCLOSING)
       throw OutcomeUnknown(why + "; whether it did what was requested is not known");
     throw DatabaseError(why);
   }
@@ -262,6 +298,8 @@ class ZooKeeper final : public LeaseSource {
 
 }  // namespace
 
-std::unique_ptr<LeaseSource> open_zookeeper(const SourceUrl& url) { return std::make_unique<ZooKeeper>(url); }
+std::unique_ptr<LeaseSource> open_zookeeper(const SourceUrl& url) {
+  return std::make_unique<ZooKeeper>(url);
+}
 
 }  // namespace termgate::sources

@@ -1,17 +1,21 @@
-// A random attacker on the proxy. Sessions of random messages in a random state, judged only by what was committed.
+// A random attacker on the proxy. Sessions of random messages in a random state, judged only by
+// what was committed.
 //
 //   live_attacker --url postgresql://postgres@127.0.0.1:PORT/postgres --proxy PORT --mode reject|read-only|allow
 //                 [--seconds N] [--seed N] [--workers N] [--setup judge.sql] [--replay SEED]
 //
-// A session is made from its seed alone: some eight messages in steps, each a simple text, a pipeline, a piece of one without Sync, a COPY,
-// a function call, or a raise of a fence by a direct connection. Terms are relative to the fences of the worker's own scopes,
-// so that a seed means the same session in any run. Every session ends with a marker that has to come back in its place: a
+// A session is made from its seed alone: some eight messages in steps, each a simple text, a
+// pipeline, a piece of one without Sync, a COPY, a function call, or a raise of a fence by a direct
+// connection. Terms are relative to the fences of the worker's own scopes, so that a seed means the
+// same session in any run. Every session ends with a marker that has to come back in its place: a
 // session that hangs, or whose answers are out of step, is a failure as well.
-// Long: a program that shares no code with what it attacks, so that nothing hides behind a shared mistake.
+// Long: a program that shares no code with what it attacks, so that nothing hides behind a shared
+// mistake.
 //
-// The judge is judge.sql: a deferred trigger of the superuser's writes down, at the commit of each row that the attacker wrote, what
-// the session declares and which scopes' locks it holds; the fences' own history says what was current by the commit's
-// time. It shares nothing with the proxy's decision. A breach is replayed alone and made shorter by leaving steps out.
+// The judge is judge.sql: a deferred trigger of the superuser's writes down, at the commit of each
+// row that the attacker wrote, what the session declares and which scopes' locks it holds; the
+// fences' own history says what was current by the commit's time. It shares nothing with the
+// proxy's decision. A breach is replayed alone and made shorter by leaving steps out.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -52,11 +56,13 @@ using namespace std::chrono_literals;
 
 constexpr auto kPatience = 15s;  // longer than any wait of the server's own
 
-// ---------------------------------------------------------------------------------------------------------------- the wire
+// ----------------------------------------------------------------------------------------------------------------
+// the wire
 
 std::uint32_t number_at(std::string_view bytes, std::size_t at) {
   std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
+  for (std::size_t i = 0; i < 4; ++i)
+    value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
   return value;
 }
 
@@ -86,7 +92,8 @@ struct Message {
     while (at + 4 <= body.size()) {
       const auto size = static_cast<std::int32_t>(number(at));
       at += 4;
-      values.emplace_back(size < 0 ? std::string{} : body.substr(at, static_cast<std::size_t>(size)));
+      values.emplace_back(size < 0 ? std::string{}
+                                   : body.substr(at, static_cast<std::size_t>(size)));
       at += size < 0 ? 0 : static_cast<std::size_t>(size);
     }
     return values;
@@ -112,7 +119,8 @@ std::string big_endian(std::uint32_t value, int bytes) {
 
 class Wire {
  public:
-  Wire(std::uint16_t port, const std::string& user, const std::vector<std::pair<std::string, std::string>>& more = {})
+  Wire(std::uint16_t port, const std::string& user,
+       const std::vector<std::pair<std::string, std::string>>& more = {})
       : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -125,7 +133,9 @@ class Wire {
     const int on = 1;
     setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     std::string body = big_endian(3U << 16, 4);
-    const auto add = [&](const std::string& name, const std::string& value) { body += name + '\0' + value + '\0'; };
+    const auto add = [&](const std::string& name, const std::string& value) {
+      body += name + '\0' + value + '\0';
+    };
     add("user", user);
     add("database", "postgres");
     for (const auto& [name, value] : more) add(name, value);
@@ -168,7 +178,8 @@ class Wire {
     for (;;) {
       if (in_.size() - at_ >= 5) {
         const std::uint32_t size = number_at(in_, at_ + 1);
-        if (size < 4 || size > (1U << 26) || std::strchr("123ACDEGHINRSTVWZcdnstvK", in_[at_]) == nullptr)
+        if (size < 4 || size > (1U << 26) ||
+            std::strchr("123ACDEGHINRSTVWZcdnstvK", in_[at_]) == nullptr)
           throw Nonsense("a message that no server sends");
         if (in_.size() - at_ >= 1 + size) {
           Message message{in_[at_], in_.substr(at_ + 5, size - 4)};
@@ -201,7 +212,8 @@ class Wire {
 // The superuser's own connection. Throws std::runtime_error with the server's message.
 class Direct {
  public:
-  explicit Direct(std::uint16_t port) : wire_(port, "postgres", {{"application_name", "observer"}}) {}
+  explicit Direct(std::uint16_t port)
+      : wire_(port, "postgres", {{"application_name", "observer"}}) {}
   std::vector<std::vector<std::string>> run(const std::string& sql) {
     std::string out, error;
     wire::append_query(out, sql);
@@ -222,7 +234,8 @@ class Direct {
   Wire wire_;
 };
 
-// ------------------------------------------------------------------------------------------------------------- the sessions
+// -------------------------------------------------------------------------------------------------------------
+// the sessions
 
 // What a step does, and how it reads.
 struct Step {
@@ -263,16 +276,20 @@ class Maker {
     if (one_in(30)) {
       const Claim claim = a_claim();
       if (one_in(4)) {
-        session.start.emplace_back("application_name", "termgate.scope=" + claim.scope + ";termgate.term=" + claim.term + ";");
+        session.start.emplace_back("application_name", "termgate.scope=" + claim.scope +
+                                                           ";termgate.term=" + claim.term + ";");
       } else {
-        session.start.emplace_back("options", "-c termgate.scope=" + claim.scope + " -c termgate.term=" + claim.term);
+        session.start.emplace_back(
+            "options", "-c termgate.scope=" + claim.scope + " -c termgate.term=" + claim.term);
       }
     } else if (one_in(2)) {  // most sessions begin with a declaration
       const Claim claim = a_claim();
-      simple("SET termgate.scope = '" + claim.scope + "'; SET termgate.term = '" + claim.term + "'");
+      simple("SET termgate.scope = '" + claim.scope + "'; SET termgate.term = '" + claim.term +
+             "'");
       push(session);
     }
-    // Eight messages on the average, of which a pipeline's step has several; now and then many more.
+    // Eight messages on the average, of which a pipeline's step has several; now and then many
+    // more.
     const int length = 1 + static_cast<int>(below(one_in(10) ? 10 : 3));
     for (int i = 0; i < length; ++i) {
       a_step();
@@ -292,7 +309,9 @@ class Maker {
 
   std::uint64_t below(std::uint64_t count) { return random_() % count; }
   bool one_in(std::uint64_t count) { return below(count) == 0; }
-  std::string pick(std::initializer_list<const char*> choices) { return *(choices.begin() + below(choices.size())); }
+  std::string pick(std::initializer_list<const char*> choices) {
+    return *(choices.begin() + below(choices.size()));
+  }
 
   void push(Session& session) {
     session.steps.push_back(std::move(step_));
@@ -315,7 +334,9 @@ class Maker {
       case 8: return {scope, std::to_string(fence + 1)};
       case 9: return {scope, std::to_string(fence - static_cast<std::int64_t>(1 + below(3)))};
       case 10:
-        return one_in(2) ? Claim{scope, pick({"x", "0", "-1", "9.5", "4611686018427387905", "99999999999999999999"})} : Claim{scope, ""};
+        return one_in(2) ? Claim{scope, pick({"x", "0", "-1", "9.5", "4611686018427387905",
+                                              "99999999999999999999"})}
+                         : Claim{scope, ""};
       default: return {known_.scopes[below(3)], std::to_string(fence)};
     }
   }
@@ -325,16 +346,23 @@ class Maker {
   }
 
   // A write that looks like this or that. `claim`: of the comment that goes with it.
-  std::string writer(const std::string& tag, const std::optional<Claim>& claim, bool plain_select = false) {
-    const std::string cs = claim ? "'" + claim->scope + "'" : "NULL", ct = claim ? "'" + claim->term + "'" : "NULL";
-    const std::string args = label_ + ",'" + tag + "'," + cs + "," + ct, columns = "(label, way, cs, ct)";
+  std::string writer(const std::string& tag, const std::optional<Claim>& claim,
+                     bool plain_select = false) {
+    const std::string cs = claim ? "'" + claim->scope + "'" : "NULL",
+                      ct = claim ? "'" + claim->term + "'" : "NULL";
+    const std::string args = label_ + ",'" + tag + "'," + cs + "," + ct,
+                      columns = "(label, way, cs, ct)";
     const std::string w = "attack.w(" + args + ")";
-    const std::string inner = label_ + "|" + tag + "|" + (claim ? claim->scope + "|" + claim->term : "|"), packed = "'" + inner + "'";
+    const std::string inner = label_ + "|" + tag + "|" +
+                              (claim ? claim->scope + "|" + claim->term : "|"),
+                      packed = "'" + inner + "'";
     const auto select_like = [&]() -> std::string {
       switch (below(18)) {
         case 15: return "SELECT '{\"" + inner + "\"}'::attack.dom[]";
         case 16: return "SELECT '(\"" + inner + "\")'::attack.boxed";
-        case 17: return "SELECT attack.run($q$DECLARE " + pick({"h", "h2"}) + " CURSOR WITH HOLD FOR SELECT " + w + "$q$)";
+        case 17:
+          return "SELECT attack.run($q$DECLARE " + pick({"h", "h2"}) +
+                 " CURSOR WITH HOLD FOR SELECT " + w + "$q$)";
         case 13:
         case 14: return "SELECT attack.folded(" + args + ")";
         case 0: return "SELECT " + w;
@@ -348,7 +376,9 @@ class Maker {
         case 8: return "SELECT attack.agg(" + packed + "::text)";
         case 9: return "SELECT (" + packed + "::text::attack.cell).*";
         case 10: return "SELECT i, " + w + " FROM generate_series(1, 3) i";
-        case 11: return "SELECT attack.run($q$INSERT INTO attack.rows " + columns + " VALUES (" + args + ")$q$)";
+        case 11:
+          return "SELECT attack.run($q$INSERT INTO attack.rows " + columns + " VALUES (" + args +
+                 ")$q$)";
         default: return "SELECT attack.caught(" + args + ")";
       }
     };
@@ -359,16 +389,23 @@ class Maker {
       case 2:
       case 3: return "INSERT INTO attack.rows " + columns + " VALUES (" + args + ")";
       case 4: return "INSERT INTO attack.rows " + columns + " VALUES (" + args + ") RETURNING id";
-      case 5: return "WITH x AS (INSERT INTO attack.rows " + columns + " VALUES (" + args + ") RETURNING id) SELECT id FROM x";
+      case 5:
+        return "WITH x AS (INSERT INTO attack.rows " + columns + " VALUES (" + args +
+               ") RETURNING id) SELECT id FROM x";
       case 6: return "INSERT INTO attack.ruled " + columns + " VALUES (" + args + ")";
       case 7: return "INSERT INTO attack.triggered " + columns + " VALUES (" + args + ")";
       case 8: return "INSERT INTO attack.late " + columns + " VALUES (" + args + ")";
-      case 9: return "DO $x$ BEGIN INSERT INTO attack.rows " + columns + " VALUES (" + args + "); END $x$";
+      case 9:
+        return "DO $x$ BEGIN INSERT INTO attack.rows " + columns + " VALUES (" + args +
+               "); END $x$";
       case 10: return "DO $x$ BEGIN PERFORM " + w + "; END $x$";
-      case 11: return "CALL attack.execute($q$INSERT INTO attack.rows " + columns + " VALUES (" + args + ")$q$)";
+      case 11:
+        return "CALL attack.execute($q$INSERT INTO attack.rows " + columns + " VALUES (" + args +
+               ")$q$)";
       case 12: return "COPY (SELECT " + w + ") TO STDOUT";
       case 13: return "EXPLAIN ANALYZE SELECT " + w;
-      case 14: return "UPDATE attack.target SET v = v WHERE worker = " + known_.worker + " RETURNING " + w;
+      case 14:
+        return "UPDATE attack.target SET v = v WHERE worker = " + known_.worker + " RETURNING " + w;
       default: return select_like();
     }
   }
@@ -376,8 +413,8 @@ class Maker {
   std::string declaration(const Claim& claim) {
     const std::string s = "'" + claim.scope + "'", t = "'" + claim.term + "'";
     const std::string local = one_in(3) ? "false" : "true";
-    const std::string both =
-        "set_config('termgate.scope', " + s + ", " + local + "), set_config('termgate.term', " + t + ", " + local + ")";
+    const std::string both = "set_config('termgate.scope', " + s + ", " + local +
+                             "), set_config('termgate.term', " + t + ", " + local + ")";
     switch (below(24)) {
       case 0:
       case 1:
@@ -386,11 +423,12 @@ class Maker {
       case 4: return "SELECT set_config('termgate.term', " + t + ", " + local + ")";
       case 5: return "SELECT set_config('termgate.scope', " + s + ", " + local + ")";
       case 6:
-        return "SELECT 1 WHERE (SELECT set_config('termgate.scope', " + s + ", " + local + ")) || (SELECT set_config('termgate.term', " +
-               t + ", " + local + ")) <> ''";
+        return "SELECT 1 WHERE (SELECT set_config('termgate.scope', " + s + ", " + local +
+               ")) || (SELECT set_config('termgate.term', " + t + ", " + local + ")) <> ''";
       case 7: return "WITH x AS MATERIALIZED (SELECT " + both + ") SELECT * FROM x";
       case 8:
-        return "SELECT set_config(k, x, " + local + ") FROM (VALUES ('termgate.scope', " + s + "), ('termgate.term', " + t + ")) v(k, x)";
+        return "SELECT set_config(k, x, " + local + ") FROM (VALUES ('termgate.scope', " + s +
+               "), ('termgate.term', " + t + ")) v(k, x)";
       case 9: return "DO $d$ BEGIN PERFORM " + both + "; END $d$";
       case 10: return "SELECT attack.declare(" + s + ", " + t + ", " + local + ")";
       case 11: return "CALL attack.declaring(" + s + ", " + t + ", " + local + ")";
@@ -399,24 +437,32 @@ class Maker {
       case 14: return "SET LOCAL termgate.term = " + t;
       case 15: return "SET termgate.term = " + t;
       case 16:
-        return "INSERT INTO attack.scratch SELECT set_config('termgate.scope', " + s + ", " + local + ") || set_config('termgate.term', " +
-               t + ", " + local + ")";
-      case 17: return "UPDATE attack.target SET v = v WHERE worker = " + known_.worker + " RETURNING " + both;
+        return "INSERT INTO attack.scratch SELECT set_config('termgate.scope', " + s + ", " +
+               local + ") || set_config('termgate.term', " + t + ", " + local + ")";
+      case 17:
+        return "UPDATE attack.target SET v = v WHERE worker = " + known_.worker + " RETURNING " +
+               both;
       case 18:
-        return pick({"RESET termgate.term", "RESET ALL", "SET termgate.term = ''", "SELECT set_config('termgate.scope', '', true)",
-                     "RESET termgate.scope", "SET termgate.term TO DEFAULT"});
-      case 19: return "SELECT attack.run($q$SET LOCAL termgate.scope = " + s + "; SET LOCAL termgate.term = " + t + "$q$)";
+        return pick({"RESET termgate.term", "RESET ALL", "SET termgate.term = ''",
+                     "SELECT set_config('termgate.scope', '', true)", "RESET termgate.scope",
+                     "SET termgate.term TO DEFAULT"});
+      case 19:
+        return "SELECT attack.run($q$SET LOCAL termgate.scope = " + s +
+               "; SET LOCAL termgate.term = " + t + "$q$)";
       case 20: return "EXPLAIN ANALYZE SELECT " + both;
-      // Writes and declares in one: what is in force at the end counts for the commit, and its own claim for the row.
+      // Writes and declares in one: what is in force at the end counts for the commit, and its own
+      // claim for the row.
       case 21: return "SELECT attack.w(" + label_ + ",'writes and declares',NULL,NULL), " + both;
-      case 22: return "SELECT " + both + ", attack.w(" + label_ + ",'declares and writes',NULL,NULL)";
+      case 22:
+        return "SELECT " + both + ", attack.w(" + label_ + ",'declares and writes',NULL,NULL)";
       default: return "SELECT attack.declare_and_write(" + s + ", " + t + ", " + label_ + ")";
     }
   }
 
   std::string layer_1() {
     const auto which = below(3);
-    const std::string scope = "'" + known_.scopes[which] + "'", fence = std::to_string(fences_[which]),
+    const std::string scope = "'" + known_.scopes[which] + "'",
+                      fence = std::to_string(fences_[which]),
                       stale = std::to_string(fences_[which] - 1);
     switch (below(20)) {
       case 0: return "SELECT termgate.job_finish(0, 'failed')";
@@ -426,11 +472,19 @@ class Maker {
       case 4:
       case 5: return "SELECT termgate.check_term(" + scope + ", " + fence + ")";
       case 6: return "SELECT termgate.check_term(" + scope + ", " + stale + ")";
-      case 7: return "SELECT termgate.append('attacked " + known_.scopes[which] + "', " + fence + ", 'x', scope => " + scope + ")";
-      case 8: return "SELECT termgate.append('attacked known', 1, 'x', write_id => '11111111-1111-1111-1111-111111111111')";
+      case 7:
+        return "SELECT termgate.append('attacked " + known_.scopes[which] + "', " + fence +
+               ", 'x', scope => " + scope + ")";
+      case 8:
+        return "SELECT termgate.append('attacked known', 1, 'x', write_id => "
+               "'11111111-1111-1111-1111-111111111111')";
       case 9: return "SELECT termgate.seal(" + scope + ", " + fence + ", '10 ms')";
-      case 10: return "SELECT termgate.seal(" + scope + ", " + std::to_string(fences_[which] + 1) + ", '10 ms')";
-      case 11: return "SELECT termgate.acquire_lease('" + known_.lease + "', 'me', interval '1 s', grace => '10 ms')";
+      case 10:
+        return "SELECT termgate.seal(" + scope + ", " + std::to_string(fences_[which] + 1) +
+               ", '10 ms')";
+      case 11:
+        return "SELECT termgate.acquire_lease('" + known_.lease +
+               "', 'me', interval '1 s', grace => '10 ms')";
       case 12: return "SELECT termgate.check_session()";
       case 13: return "SELECT termgate.check_session(" + scope + ", " + fence + ")";
       case 14: return "SELECT termgate.fence(" + scope + ")";
@@ -444,8 +498,9 @@ class Maker {
 
   std::string read() {
     if (one_in(8))
-      return pick({"SELECT attack.forge()", "SELECT 'x'::attack.forging", "SELECT attack.lower(1)", "SELECT * FROM attack.forger",
-                   "SET search_path = attack, pg_catalog", "SELECT lower(1)"});
+      return pick({"SELECT attack.forge()", "SELECT 'x'::attack.forging", "SELECT attack.lower(1)",
+                   "SELECT * FROM attack.forger", "SET search_path = attack, pg_catalog",
+                   "SELECT lower(1)"});
     return pick({"SELECT 1",
                  "SELECT count(*) FROM attack.target",
                  "SELECT now()",
@@ -471,7 +526,8 @@ class Maker {
 
   std::string control() {
     switch (below(31)) {
-      case 30: return pick({"SET CONSTRAINTS attack.t IMMEDIATE", "SET CONSTRAINTS attack.t DEFERRED"});
+      case 30:
+        return pick({"SET CONSTRAINTS attack.t IMMEDIATE", "SET CONSTRAINTS attack.t DEFERRED"});
       case 0:
       case 1:
       case 2:
@@ -499,10 +555,12 @@ class Maker {
       case 24: return "PREPARE TRANSACTION 'g" + label_ + "'";
       case 25: return "COMMIT PREPARED 'g" + label_ + "'";
       case 26:
-        return pick({"ROLLBACK PREPARED 'g0'", "SET TRANSACTION READ ONLY", "SET TRANSACTION READ WRITE",
+        return pick({"ROLLBACK PREPARED 'g0'", "SET TRANSACTION READ ONLY",
+                     "SET TRANSACTION READ WRITE",
                      "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE"});
       case 27:
-        return pick({"SET default_transaction_read_only = on", "SET default_transaction_read_only = off", "SET transaction_read_only = off",
+        return pick({"SET default_transaction_read_only = on",
+                     "SET default_transaction_read_only = off", "SET transaction_read_only = off",
                      "DISCARD ALL", "RESET ALL", "DEALLOCATE ALL", "CLOSE ALL"});
       default: return "BEGIN /* x */";
     }
@@ -533,9 +591,14 @@ class Maker {
           case 1: return "EXECUTE p";
           case 2: return "DECLARE c CURSOR FOR " + writer("cursor, " + tag, std::nullopt, true);
           case 3: return "FETCH ALL c";
-          case 4: return "DECLARE h CURSOR WITH HOLD FOR " + writer("held cursor, " + tag, std::nullopt, true);
+          case 4:
+            return "DECLARE h CURSOR WITH HOLD FOR " +
+                   writer("held cursor, " + tag, std::nullopt, true);
           case 5: return "FETCH h";
-          default: return one_in(2) ? "PREPARE p AS " + std::string("SELECT set_config('termgate.term', '1', true)") : "DEALLOCATE p";
+          default:
+            return one_in(2) ? "PREPARE p AS " +
+                                   std::string("SELECT set_config('termgate.term', '1', true)")
+                             : "DEALLOCATE p";
         }
       }
       default: return control();
@@ -566,7 +629,8 @@ class Maker {
   }
 
   void extended(const std::string& tag) {
-    const std::string name = one_in(3) ? pick({"s1", "s2"}) : "", portal = one_in(4) ? pick({"p1", "p2"}) : "";
+    const std::string name = one_in(3) ? pick({"s1", "s2"}) : "",
+                      portal = one_in(4) ? pick({"p1", "p2"}) : "";
     unsynced_ = true;
     const bool reuse = !name.empty() && one_in(3);
     if (!reuse) {
@@ -579,7 +643,8 @@ class Maker {
       Claim claim;
       if (one_in(10)) {
         claim = a_claim();
-        sql = "SELECT set_config('termgate.scope', $1, true), set_config('termgate.term', $2, true)";
+        sql =
+            "SELECT set_config('termgate.scope', $1, true), set_config('termgate.term', $2, true)";
         values = {claim.scope, claim.term};
       }
       wire::append_parse(step_.bytes, name, sql);
@@ -635,7 +700,8 @@ class Maker {
     }
     step_.said += (simply ? "Q[" : "P/B/E[") + sql + "] ";
     wire::append_opaque(step_.bytes, 'd',
-                        label_ + "\tCOPY, " + tag + "\t" + (claim ? claim->scope + "\t" + claim->term : "\\N\t\\N") + "\n");
+                        label_ + "\tCOPY, " + tag + "\t" +
+                            (claim ? claim->scope + "\t" + claim->term : "\\N\t\\N") + "\n");
     if (one_in(6)) {
       wire::append_copy_fail(step_.bytes, "no");
       step_.said += "CopyData CopyFail ";
@@ -648,8 +714,10 @@ class Maker {
 
   void function_call() {
     const auto call = [&](const std::string& name, const std::vector<std::string>& values) {
-      std::string body = big_endian(known_.oids.at(name), 4) + big_endian(0, 2) + big_endian(static_cast<std::uint32_t>(values.size()), 2);
-      for (const auto& value : values) body += big_endian(static_cast<std::uint32_t>(value.size()), 4) + value;
+      std::string body = big_endian(known_.oids.at(name), 4) + big_endian(0, 2) +
+                         big_endian(static_cast<std::uint32_t>(values.size()), 2);
+      for (const auto& value : values)
+        body += big_endian(static_cast<std::uint32_t>(value.size()), 4) + value;
       wire::append_opaque(step_.bytes, 'F', body + big_endian(0, 2));
       step_.said += "Call " + name;
       for (const auto& value : values) step_.said += " " + value;
@@ -660,31 +728,43 @@ class Maker {
     switch (below(5)) {
       case 0:
       case 1: return call("w", {label_, "fast path", "", ""});
-      case 2: call("set_config", {"termgate.scope", claim.scope, "true"}); return call("set_config", {"termgate.term", claim.term, "true"});
+      case 2:
+        call("set_config", {"termgate.scope", claim.scope, "true"});
+        return call("set_config", {"termgate.term", claim.term, "true"});
       case 3: return call("declare", {claim.scope, claim.term, one_in(2) ? "true" : "false"});
       default: return call("check_term", {claim.scope, claim.term.empty() ? "1" : claim.term});
     }
   }
 
-  // Code declares, something is written under that, and another declaration takes its place before the commit: by chance alone too rare.
+  // Code declares, something is written under that, and another declaration takes its place before
+  // the commit: by chance alone too rare.
   void declared_over() {
     const Claim by_code = a_claim();
     const auto which = below(3);
-    const Claim later = one_in(4) ? a_claim() : Claim{known_.scopes[which], std::to_string(fences_[which])};
+    const Claim later =
+        one_in(4) ? a_claim() : Claim{known_.scopes[which], std::to_string(fences_[which])};
     const std::string s = "'" + by_code.scope + "'", t = "'" + by_code.term + "'",
                       write = "attack.w(" + label_ + ",'under what code declared',NULL,NULL)";
     std::vector<std::string> texts{"BEGIN"};
-    if (one_in(3)) texts.push_back(one_in(2) ? read() : writer("before code declares", std::nullopt));
+    if (one_in(3))
+      texts.push_back(one_in(2) ? read() : writer("before code declares", std::nullopt));
     switch (below(5)) {
       case 0:
-      case 1: texts.push_back("SELECT attack.declare_and_write(" + s + ", " + t + ", " + label_ + ")"); break;
+      case 1:
+        texts.push_back("SELECT attack.declare_and_write(" + s + ", " + t + ", " + label_ + ")");
+        break;
       case 2: texts.push_back("SELECT attack.declare(" + s + ", " + t + ", true), " + write); break;
-      case 3: texts.push_back("DO $d$ BEGIN PERFORM attack.declare(" + s + ", " + t + ", true); PERFORM " + write + "; END $d$"); break;
+      case 3:
+        texts.push_back("DO $d$ BEGIN PERFORM attack.declare(" + s + ", " + t +
+                        ", true); PERFORM " + write + "; END $d$");
+        break;
       default:
-        texts.insert(texts.end(), {"CALL attack.declaring(" + s + ", " + t + ", true)", writer("under what code declared", std::nullopt)});
+        texts.insert(texts.end(), {"CALL attack.declaring(" + s + ", " + t + ", true)",
+                                   writer("under what code declared", std::nullopt)});
         break;
     }
-    if (one_in(3)) texts.push_back(one_in(2) ? read() : writer("before the next declaration", std::nullopt));
+    if (one_in(3))
+      texts.push_back(one_in(2) ? read() : writer("before the next declaration", std::nullopt));
     texts.push_back(declaration(later));
     if (one_in(3)) texts.push_back(writer("under the next declaration", std::nullopt));
     texts.push_back("COMMIT");
@@ -706,27 +786,33 @@ class Maker {
     if (how == 2) sync();
   }
 
-  // A transaction whose access mode is no longer, or not yet, what a check has made of it; and what looks harmless in it: what only plans,
-  // what was harmless when it was prepared, what runs triggers late.
+  // A transaction whose access mode is no longer, or not yet, what a check has made of it; and what
+  // looks harmless in it: what only plans, what was harmless when it was prepared, what runs
+  // triggers late.
   void behind_a_savepoint() {
     const std::string name = pick({"s1", "s2"});
     const bool swapped = one_in(2);
     const std::optional<Claim> none;
     if (swapped) {
       wire::append_close_statement(step_.bytes, name);
-      const std::string harmless =
-          pick({"SHOW work_mem", "", "SET work_mem = '4MB'", "SAVEPOINT z", "SELECT set_config('termgate.scope', 'x', true)", "COMMIT",
-                "BEGIN", "LISTEN x", "SELECT 1", "DEALLOCATE ALL"});
+      const std::string harmless = pick({"SHOW work_mem", "", "SET work_mem = '4MB'", "SAVEPOINT z",
+                                         "SELECT set_config('termgate.scope', 'x', true)", "COMMIT",
+                                         "BEGIN", "LISTEN x", "SELECT 1", "DEALLOCATE ALL"});
       wire::append_parse(step_.bytes, name, harmless);
       step_.said += "Close, Parse " + name + "[" + harmless + "] ";
       sync();
-      simple("SELECT attack.run($r$DEALLOCATE " + name + "; PREPARE " + name + " AS " + writer("by another name", none, true) + "$r$)");
+      simple("SELECT attack.run($r$DEALLOCATE " + name + "; PREPARE " + name + " AS " +
+             writer("by another name", none, true) + "$r$)");
     }
     std::vector<std::string> texts{"BEGIN"};
-    if (one_in(4)) texts.push_back(one_in(2) ? writer("before the savepoint", none) : declaration(a_claim()));
+    if (one_in(4))
+      texts.push_back(one_in(2) ? writer("before the savepoint", none) : declaration(a_claim()));
     if (!one_in(5)) texts.push_back("SAVEPOINT a");
-    if (!one_in(3)) texts.push_back(pick({"SELECT 1", "SELECT 1/0", "SELECT count(*) FROM attack.target", "SELECT attack.harmless()"}));
-    texts.push_back(pick({"ROLLBACK AND CHAIN", "COMMIT AND CHAIN", "ROLLBACK TO a", "RELEASE a", "SELECT 1"}));
+    if (!one_in(3))
+      texts.push_back(pick({"SELECT 1", "SELECT 1/0", "SELECT count(*) FROM attack.target",
+                            "SELECT attack.harmless()"}));
+    texts.push_back(
+        pick({"ROLLBACK AND CHAIN", "COMMIT AND CHAIN", "ROLLBACK TO a", "RELEASE a", "SELECT 1"}));
     if (one_in(4)) texts.push_back(declaration(a_claim()));
     if (one_in(3)) {
       const auto from = below(texts.size());
@@ -739,11 +825,15 @@ class Maker {
     for (const std::string& text : texts) simple(text);
     switch (below(5)) {
       case 0: simple(writer("behind a savepoint", none)); break;
-      case 1: simple(swapped ? "EXECUTE " + name : "SET CONSTRAINTS attack.t IMMEDIATE"); break;  // not the judge's
+      case 1:
+        simple(swapped ? "EXECUTE " + name : "SET CONSTRAINTS attack.t IMMEDIATE");
+        break;  // not the judge's
       case 2: simple(writer("behind a savepoint", none, true)); break;
       default:
         if (!swapped) {
-          const std::string sql = one_in(2) ? "SELECT attack.folded(" + label_ + ",'planned',NULL,NULL)" : writer("planned", none, true);
+          const std::string sql = one_in(2)
+                                      ? "SELECT attack.folded(" + label_ + ",'planned',NULL,NULL)"
+                                      : writer("planned", none, true);
           wire::append_parse(step_.bytes, "", sql);
           step_.said += "Parse [" + sql + "] ";
           if (one_in(3)) {
@@ -761,7 +851,9 @@ class Maker {
         break;
     }
     if (one_in(4)) simple(declaration(a_claim()));
-    if (one_in(4)) simple(pick({"RELEASE a", "SAVEPOINT b", "ROLLBACK TO a", "SAVEPOINT b; SELECT 1; RELEASE b"}));
+    if (one_in(4))
+      simple(
+          pick({"RELEASE a", "SAVEPOINT b", "ROLLBACK TO a", "SAVEPOINT b; SELECT 1; RELEASE b"}));
     simple(pick({"COMMIT", "COMMIT", "COMMIT AND CHAIN"}));
     if (one_in(2)) simple("COMMIT");
   }
@@ -785,7 +877,9 @@ class Maker {
     if (one_in(6)) flush();
     for (auto count = 1 + below(2); count > 0; --count) {
       const Claim claim = a_claim();
-      send(one_in(2) ? decorated(writer("behind a view", claim), claim) : one_in(2) ? layer_1() : statement("behind a view"));
+      send(one_in(2)   ? decorated(writer("behind a view", claim), claim)
+           : one_in(2) ? layer_1()
+                       : statement("behind a view"));
     }
     if (one_in(4)) send("TABLE attack.viewed");
     if (one_in(4)) send("COMMIT");
@@ -848,7 +942,8 @@ class Maker {
       case 17: {
         const auto which = below(3);
         fences_[which] += 1;
-        step_.raise = "SELECT termgate.seal('" + known_.scopes[which] + "', " + std::to_string(fences_[which]) + ", '5 ms')";
+        step_.raise = "SELECT termgate.seal('" + known_.scopes[which] + "', " +
+                      std::to_string(fences_[which]) + ", '5 ms')";
         step_.said = "-- direct: " + step_.raise;
         break;
       }
@@ -873,7 +968,8 @@ class Maker {
   bool unsynced_ = false;
 };
 
-// --------------------------------------------------------------------------------------------------------------- playing
+// ---------------------------------------------------------------------------------------------------------------
+// playing
 
 struct Trouble {
   std::string what;
@@ -883,25 +979,32 @@ struct Trouble {
 class Player {
  public:
   Player(std::uint16_t server, std::uint16_t proxy, int worker) : proxy_(proxy), direct_(server) {
-    for (std::size_t i = 0; i < 3; ++i) known_.scopes[i] = "attack" + std::to_string(worker) + std::string(1, static_cast<char>('a' + i));
+    for (std::size_t i = 0; i < 3; ++i)
+      known_.scopes[i] =
+          "attack" + std::to_string(worker) + std::string(1, static_cast<char>('a' + i));
     known_.worker = std::to_string(worker);
     known_.lease = "attacklease" + known_.worker;
-    for (const auto& row : direct_.run("SELECT proname, oid FROM pg_proc WHERE (pronamespace = 'attack'::regnamespace AND proname IN ('w', "
-                                       "'declare')) OR (proname = 'set_config' AND pronamespace = 'pg_catalog'::regnamespace) OR "
-                                       "(proname = 'check_term' AND pronamespace = 'termgate'::regnamespace)"))
+    for (const auto& row :
+         direct_.run("SELECT proname, oid FROM pg_proc WHERE (pronamespace = "
+                     "'attack'::regnamespace AND proname IN ('w', "
+                     "'declare')) OR (proname = 'set_config' AND pronamespace = "
+                     "'pg_catalog'::regnamespace) OR "
+                     "(proname = 'check_term' AND pronamespace = 'termgate'::regnamespace)"))
       known_.oids[row[0]] = static_cast<std::uint32_t>(std::stoul(row[1]));
     for (const auto& scope : known_.scopes) learn(scope);
     learn("x");  // some declare it by a name that stands for that, and may pass with it
   }
 
-  // Plays the session of a seed, the steps that `kept` names or all. What went wrong by itself, or nothing.
+  // Plays the session of a seed, the steps that `kept` names or all. What went wrong by itself, or
+  // nothing.
   std::optional<std::string> play(std::uint64_t seed, const std::vector<bool>* kept = nullptr) {
     const Session session = make(seed);
     std::optional<std::string> trouble;
     length_ = 0;
     for (const Step& step : session.steps) {
       length_ += step.raise.empty() ? 0U : 1U;
-      for (std::size_t at = 0; at + 5 <= step.bytes.size(); ++length_) at += 1 + number_at(step.bytes, at + 1);
+      for (std::size_t at = 0; at + 5 <= step.bytes.size(); ++length_)
+        at += 1 + number_at(step.bytes, at + 1);
     }
     said_.clear();
     last_error_.clear();
@@ -946,9 +1049,11 @@ class Player {
       wire_.reset();
       trouble = std::string("OUT OF STEP: ") + nonsense.what();
     }
-    // Nothing here was ever restored: a proxy that says so believes in a fence that no database has shown.
+    // Nothing here was ever restored: a proxy that says so believes in a fence that no database has
+    // shown.
     if (!trouble && untrusted_) trouble = "TG004: " + *untrusted_;
-    const bool holds = text.find("hold_session") != std::string::npos;  // its lock would stand in for a check later
+    const bool holds = text.find("hold_session") !=
+                       std::string::npos;  // its lock would stand in for a check later
     const bool prepared = text.find("PREPARE TRANSACTION") != std::string::npos;
     if (session.start.empty() && !holds) idle_[session.user] = std::move(wire_);
     wire_.reset();
@@ -957,8 +1062,9 @@ class Player {
   }
 
   Session make(std::uint64_t seed) {
-    const auto rows = direct_.run("SELECT scope, term FROM termgate.fences WHERE scope IN ('" + known_.scopes[0] + "', '" +
-                                  known_.scopes[1] + "', '" + known_.scopes[2] + "')");
+    const auto rows =
+        direct_.run("SELECT scope, term FROM termgate.fences WHERE scope IN ('" + known_.scopes[0] +
+                    "', '" + known_.scopes[1] + "', '" + known_.scopes[2] + "')");
     for (const auto& row : rows) {
       for (std::size_t i = 0; i < 3; ++i) {
         if (row[0] == known_.scopes[i]) known_.fences[i] = std::stoll(row[1]);
@@ -968,16 +1074,20 @@ class Player {
   }
 
   // A session alone, on a connection of its own, judged at once: what it breached.
-  std::string verdict(std::uint64_t seed, const std::string& mode, const std::vector<bool>* kept = nullptr) {
+  std::string verdict(std::uint64_t seed, const std::string& mode,
+                      const std::vector<bool>* kept = nullptr) {
     idle_.clear();
     const auto trouble = play(seed, kept);
     idle_.clear();
-    for (int i = 0; i < 100 && direct_.value("SELECT count(*) FROM pg_stat_activity WHERE usename LIKE 'a\\_%' AND state <> 'idle'") != "0";
+    for (int i = 0; i < 100 && direct_.value("SELECT count(*) FROM pg_stat_activity WHERE usename "
+                                             "LIKE 'a\\_%' AND state <> 'idle'") != "0";
          ++i)
       std::this_thread::sleep_for(5ms);
     std::string what = trouble.value_or("");
-    for (const auto& row : direct_.run("SELECT label, way, reason, detail FROM attack.judge('" + mode + "')")) {
-      if (row[0] == std::to_string(seed)) what += "[" + row[1] + ": " + row[2] + " " + row[3] + "] ";
+    for (const auto& row :
+         direct_.run("SELECT label, way, reason, detail FROM attack.judge('" + mode + "')")) {
+      if (row[0] == std::to_string(seed))
+        what += "[" + row[1] + ": " + row[2] + " " + row[3] + "] ";
     }
     return what;
   }
@@ -994,12 +1104,14 @@ class Player {
  private:
   // Which advisory locks a check of this scope takes, seen on this connection.
   void learn(const std::string& scope) {
-    direct_.run("SELECT termgate.seal('" + scope + "', greatest(coalesce((SELECT term FROM termgate.fences WHERE scope = '" + scope +
+    direct_.run("SELECT termgate.seal('" + scope +
+                "', greatest(coalesce((SELECT term FROM termgate.fences WHERE scope = '" + scope +
                 "'), 0), 10))");
-    direct_.run(
-        "BEGIN; SELECT termgate.check_term('" + scope + "', (SELECT term FROM termgate.fences WHERE scope = '" + scope +
-        "')); INSERT INTO attack.keys SELECT '" + scope +
-        "', classid, objid, objsubid FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() ON CONFLICT DO NOTHING; COMMIT");
+    direct_.run("BEGIN; SELECT termgate.check_term('" + scope +
+                "', (SELECT term FROM termgate.fences WHERE scope = '" + scope +
+                "')); INSERT INTO attack.keys SELECT '" + scope +
+                "', classid, objid, objsubid FROM pg_locks WHERE locktype = 'advisory' AND pid = "
+                "pg_backend_pid() ON CONFLICT DO NOTHING; COMMIT");
   }
 
   void raise(const std::string& sql) {
@@ -1007,12 +1119,14 @@ class Player {
     try {
       direct_.run(sql);
     } catch (const std::runtime_error&) {
-      ++raises_missed;  // a prepared transaction of the session's own is in the way, or the session itself raised higher
+      ++raises_missed;  // a prepared transaction of the session's own is in the way, or the session
+                        // itself raised higher
     }
   }
 
   void sweep(std::uint64_t seed) {
-    for (const auto& row : direct_.run("SELECT gid FROM pg_prepared_xacts WHERE gid = 'g" + std::to_string(seed) + "'")) {
+    for (const auto& row : direct_.run("SELECT gid FROM pg_prepared_xacts WHERE gid = 'g" +
+                                       std::to_string(seed) + "'")) {
       try {
         direct_.run("ROLLBACK PREPARED '" + row[0] + "'");
       } catch (const std::runtime_error&) {
@@ -1029,15 +1143,17 @@ class Player {
     }
     if (listening) {
       std::string text(1, message.type);
-      if (message.type == 'E' || message.type == 'N') text += "[" + message.code() + " " + message.text() + "]";
+      if (message.type == 'E' || message.type == 'N')
+        text += "[" + message.code() + " " + message.text() + "]";
       if (message.type == 'C') text += "[" + message.body.substr(0, message.body.size() - 1) + "]";
       if (message.type == 'Z') text += "[" + message.body + "]";
       said_.push_back(std::move(text));
     }
   }
 
-  // The next message. Where a session prepared a transaction and goes on in another one, it may wait for the rows that the
-  // first one holds: then that is rolled back, as an operator would, and it is no hang of the proxy's.
+  // The next message. Where a session prepared a transaction and goes on in another one, it may
+  // wait for the rows that the first one holds: then that is rolled back, as an operator would, and
+  // it is no hang of the proxy's.
   Message answer(std::uint64_t seed, const std::string& text) {
     if (text.find("PREPARE TRANSACTION") != std::string::npos) {
       if (auto message = wire_->poll_next(500ms)) return std::move(*message);
@@ -1051,17 +1167,20 @@ class Player {
     const std::string mark = "mark" + std::to_string(seed);
     std::string out;
     wire::append_query(out, "ROLLBACK");
-    // DISCARD ALL would throw away every plan of layer 1 as well, which is most of the work of a session.
+    // DISCARD ALL would throw away every plan of layer 1 as well, which is most of the work of a
+    // session.
     wire::append_query(out, "RESET ALL");
     int wanted = 3;
     const auto also = [&](std::initializer_list<const char*> signs, const char* sql) {
-      if (std::any_of(signs.begin(), signs.end(), [&](const char* sign) { return text.find(sign) != std::string::npos; }))
+      if (std::any_of(signs.begin(), signs.end(),
+                      [&](const char* sign) { return text.find(sign) != std::string::npos; }))
         wire::append_query(out, sql), ++wanted;
     };
     also({"PREPARE", "Parse s", "forg", "lower"}, "DEALLOCATE ALL");
     also({"HOLD"}, "CLOSE ALL");
     also({"LISTEN"}, "UNLISTEN *");
-    wire::append_query(out, "SET application_name = '" + mark + "'");  // which every session may, and the server reports it
+    wire::append_query(out, "SET application_name = '" + mark +
+                                "'");  // which every session may, and the server reports it
     wire_->send(out);
     int ready = 0;
     bool seen = false;
@@ -1114,12 +1233,15 @@ std::string shown(const std::string& text) {
 }
 
 // Plays it again alone, leaves out what is not needed, and prints what is left.
-bool explain(Player& player, std::uint64_t seed, const std::string& mode, bool shrink, Clock::time_point deadline) {
+bool explain(Player& player, std::uint64_t seed, const std::string& mode, bool shrink,
+             Clock::time_point deadline) {
   const Session session = player.make(seed);
   std::vector<bool> kept(session.steps.size(), true);
   std::string what;
   for (int i = 0; i < 3 && what.empty(); ++i) what = player.verdict(seed, mode);
-  if (what.empty()) std::cout << "    (not seen again alone: it depends on the moment, or on what the connection did earlier)\n";
+  if (what.empty())
+    std::cout << "    (not seen again alone: it depends on the moment, or on what the connection "
+                 "did earlier)\n";
   if (shrink && !what.empty()) {
     for (std::size_t i = kept.size(); i-- > 0 && Clock::now() < deadline;) {
       kept[i] = false;
@@ -1158,8 +1280,8 @@ int run(const Options& options) {
     threads.emplace_back([&, worker] {
       try {
         Player player(options.server, options.proxy, worker);
-        for (std::uint64_t seed = options.seed + static_cast<std::uint64_t>(worker); Clock::now() < until && !stop;
-             seed += static_cast<std::uint64_t>(options.workers)) {
+        for (std::uint64_t seed = options.seed + static_cast<std::uint64_t>(worker);
+             Clock::now() < until && !stop; seed += static_cast<std::uint64_t>(options.workers)) {
           const auto trouble = player.play(seed);
           ++sessions;
           messages += player.length();
@@ -1184,14 +1306,18 @@ int run(const Options& options) {
   }
   // What was committed is judged while it goes on, so that the tables stay small.
   std::uint64_t judged = 0;
-  std::map<std::string, std::pair<std::uint64_t, std::vector<std::uint64_t>>> breaches;  // by kind: how many, of which sessions
+  std::map<std::string, std::pair<std::uint64_t, std::vector<std::uint64_t>>>
+      breaches;  // by kind: how many, of which sessions
   const auto judge = [&] {
     judged += std::stoull(direct.value("SELECT count(*) FROM attack.rows"));
-    for (const auto& row : direct.run("SELECT label, way, reason, detail FROM attack.judge('" + options.mode + "')")) {
+    for (const auto& row : direct.run("SELECT label, way, reason, detail FROM attack.judge('" +
+                                      options.mode + "')")) {
       auto& [count, seeds] = breaches[row[2] + ", " + row[1]];
       ++count;
       if (seeds.size() < 20) seeds.push_back(std::stoull(row[0]));
-      if (count == 1) std::cout << "BREACH seed " << row[0] << ": " << row[1] << ": " << row[2] << " " << row[3] << std::endl;
+      if (count == 1)
+        std::cout << "BREACH seed " << row[0] << ": " << row[1] << ": " << row[2] << " " << row[3]
+                  << std::endl;
     }
   };
   while (Clock::now() < until && !stop) {
@@ -1202,8 +1328,9 @@ int run(const Options& options) {
   const double took = std::chrono::duration<double>(Clock::now() - begin).count();
   judge();
   std::cout << sessions << " sessions, " << messages << " messages in " << took << " s ("
-            << static_cast<int>(static_cast<double>(sessions) / took) << " a second), " << judged << " rows judged, " << cut
-            << " connections ended (" << silent << " without an error), " << connected << " made, " << raises << " raises, " << missed
+            << static_cast<int>(static_cast<double>(sessions) / took) << " a second), " << judged
+            << " rows judged, " << cut << " connections ended (" << silent << " without an error), "
+            << connected << " made, " << raises << " raises, " << missed
             << " of them refused\nerrors:";
   for (const auto& [code, count] : errors) std::cout << " " << code << " " << count;
   std::cout << std::endl;
@@ -1224,16 +1351,20 @@ int run(const Options& options) {
         }
       }
       for (const auto& trouble : troubles) {
-        if (trouble.seed != 0 && ++explained < 2 * options.breaches_shown && Clock::now() < deadline) {
+        if (trouble.seed != 0 && ++explained < 2 * options.breaches_shown &&
+            Clock::now() < deadline) {
           std::cout << "seed " << trouble.seed << ":\n";
           explain(player, trouble.seed, options.mode, false, deadline);
         }
       }
-    } catch (const std::exception& failure) { std::cout << "cannot explain: " << failure.what() << std::endl; }
+    } catch (const std::exception& failure) {
+      std::cout << "cannot explain: " << failure.what() << std::endl;
+    }
   }
-  std::cout << "mode " << options.mode << ": " << count << " breaches, " << troubles.size() << " other failures; first seed "
-            << options.seed << std::endl;
-  if (judged == 0 || sessions == 0) std::cout << "nothing was committed: this run proves nothing" << std::endl;
+  std::cout << "mode " << options.mode << ": " << count << " breaches, " << troubles.size()
+            << " other failures; first seed " << options.seed << std::endl;
+  if (judged == 0 || sessions == 0)
+    std::cout << "nothing was committed: this run proves nothing" << std::endl;
   return count == 0 && troubles.empty() && judged != 0 ? 0 : 1;
 }
 
@@ -1261,7 +1392,9 @@ int main(int argc, char** argv) {
     }
     options.server = port_of(options.url);
     if (options.seed == 0)
-      options.seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count() / 1000) % 1'000'000'000 * 1000;
+      options.seed = static_cast<std::uint64_t>(
+                         std::chrono::system_clock::now().time_since_epoch().count() / 1000) %
+                     1'000'000'000 * 1000;
     if (!options.setup.empty()) {
       std::ifstream file(options.setup);
       std::stringstream text;

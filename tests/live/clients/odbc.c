@@ -1,4 +1,5 @@
-/* What programs on ODBC do, printed so that two runs can be compared. argv[1]: the connection string; libpq's environment adds PGOPTIONS.
+/* What programs on ODBC do, printed so that two runs can be compared. argv[1]: the connection
+ * string; libpq's environment adds PGOPTIONS.
  */
 #include <sql.h>
 #include <sqlext.h>
@@ -61,7 +62,8 @@ int main(int count, char** words) {
   SQLAllocHandle(SQL_HANDLE_ENV, SQL_NULL_HANDLE, &environment);
   SQLSetEnvAttr(environment, SQL_ATTR_ODBC_VERSION, (SQLPOINTER)SQL_OV_ODBC3, 0);
   SQLAllocHandle(SQL_HANDLE_DBC, environment, &connection);
-  if (!SQL_SUCCEEDED(SQLDriverConnect(connection, NULL, (SQLCHAR*)words[1], SQL_NTS, NULL, 0, NULL, SQL_DRIVER_NOPROMPT))) {
+  if (!SQL_SUCCEEDED(SQLDriverConnect(connection, NULL, (SQLCHAR*)words[1], SQL_NTS, NULL, 0, NULL,
+                                      SQL_DRIVER_NOPROMPT))) {
     complain("connect", SQL_HANDLE_DBC, connection);
     return 1;
   }
@@ -101,11 +103,14 @@ int main(int count, char** words) {
   SQLSetConnectAttr(connection, SQL_ATTR_AUTOCOMMIT, (SQLPOINTER)SQL_AUTOCOMMIT_ON, 0);
   SQLHSTMT catalog;
   SQLAllocHandle(SQL_HANDLE_STMT, connection, &catalog);
-  show("tables", catalog, SQLTables(catalog, NULL, 0, (SQLCHAR*)"public", SQL_NTS, (SQLCHAR*)"od", SQL_NTS, NULL, 0));
+  show("tables", catalog,
+       SQLTables(catalog, NULL, 0, (SQLCHAR*)"public", SQL_NTS, (SQLCHAR*)"od", SQL_NTS, NULL, 0));
   SQLFreeStmt(catalog, SQL_CLOSE);
-  show("columns", catalog, SQLColumns(catalog, NULL, 0, (SQLCHAR*)"public", SQL_NTS, (SQLCHAR*)"od", SQL_NTS, NULL, 0));
+  show("columns", catalog,
+       SQLColumns(catalog, NULL, 0, (SQLCHAR*)"public", SQL_NTS, (SQLCHAR*)"od", SQL_NTS, NULL, 0));
   SQLFreeStmt(catalog, SQL_CLOSE);
-  show("keys", catalog, SQLPrimaryKeys(catalog, NULL, 0, (SQLCHAR*)"public", SQL_NTS, (SQLCHAR*)"od", SQL_NTS));
+  show("keys", catalog,
+       SQLPrimaryKeys(catalog, NULL, 0, (SQLCHAR*)"public", SQL_NTS, (SQLCHAR*)"od", SQL_NTS));
   SQLFreeHandle(SQL_HANDLE_STMT, catalog);
   run("select i, v from od order by i");
   run("drop table od");

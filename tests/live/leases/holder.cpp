@@ -2,9 +2,9 @@
 //
 //   live_holder URL SCOPE LOG TTL_MS
 //
-// While it trusts its lease it writes "PID TERM MS" into LOG, MS being a moment at which it had not yet looked whether it may: a process
-// that is stopped between the look and the write has written no lie. The moments are those of CLOCK_BOOTTIME, which is one for all
-// processes of a machine.
+// While it trusts its lease it writes "PID TERM MS" into LOG, MS being a moment at which it had not
+// yet looked whether it may: a process that is stopped between the look and the write has written
+// no lie. The moments are those of CLOCK_BOOTTIME, which is one for all processes of a machine.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -31,7 +31,9 @@ int main(int argc, char** argv) {
     try {
       const HeldLease held = db.hold(scope, {.ttl = ttl, .wait = 1h});
       for (;;) {
-        const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(BootClock::now().time_since_epoch()).count();
+        const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+                             BootClock::now().time_since_epoch())
+                             .count();
         if (!held.still_held()) break;
         const std::string line = fmt::format("{} {} {}\n", getpid(), held.term().value(), now);
         if (write(log, line.data(), line.size()) < 0) return 1;

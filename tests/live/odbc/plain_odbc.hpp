@@ -1,5 +1,5 @@
-// An ODBC connection as a program of its own has one, by plain calls of the driver manager and nothing of the library's: for tests of what
-// is done to such a connection.
+// An ODBC connection as a program of its own has one, by plain calls of the driver manager and
+// nothing of the library's: for tests of what is done to such a connection.
 #pragma once
 
 #include <array>
@@ -12,18 +12,24 @@
 
 namespace termgate::test {
 
-// One thread. Throws std::runtime_error with the SQLSTATE and the message of whatever the driver refuses.
+// One thread. Throws std::runtime_error with the SQLSTATE and the message of whatever the driver
+// refuses.
 class PlainOdbc {
  public:
   explicit PlainOdbc(const std::string& connection_string, bool autocommit = true) {
     SQLAllocHandle(SQL_HANDLE_ENV, SQL_NULL_HANDLE, &environment_);
-    SQLSetEnvAttr(environment_, SQL_ATTR_ODBC_VERSION, reinterpret_cast<SQLPOINTER>(static_cast<std::uintptr_t>(SQL_OV_ODBC3)), 0);
+    SQLSetEnvAttr(environment_, SQL_ATTR_ODBC_VERSION,
+                  reinterpret_cast<SQLPOINTER>(static_cast<std::uintptr_t>(SQL_OV_ODBC3)), 0);
     SQLAllocHandle(SQL_HANDLE_DBC, environment_, &handle);
     std::string text = connection_string;
-    need(SQLDriverConnect(handle, nullptr, characters(text), SQL_NTS, nullptr, 0, nullptr, SQL_DRIVER_NOPROMPT), SQL_HANDLE_DBC, handle);
+    need(SQLDriverConnect(handle, nullptr, characters(text), SQL_NTS, nullptr, 0, nullptr,
+                          SQL_DRIVER_NOPROMPT),
+         SQL_HANDLE_DBC, handle);
     if (!autocommit)
-      need(SQLSetConnectAttr(handle, SQL_ATTR_AUTOCOMMIT, reinterpret_cast<SQLPOINTER>(static_cast<std::uintptr_t>(SQL_AUTOCOMMIT_OFF)),
-                             SQL_IS_UINTEGER),
+      need(SQLSetConnectAttr(
+               handle, SQL_ATTR_AUTOCOMMIT,
+               reinterpret_cast<SQLPOINTER>(static_cast<std::uintptr_t>(SQL_AUTOCOMMIT_OFF)),
+               SQL_IS_UINTEGER),
            SQL_HANDLE_DBC, handle);
   }
   ~PlainOdbc() {
@@ -50,7 +56,8 @@ class PlainOdbc {
         first = false;
         std::array<char, 400> text{};
         SQLLEN size = 0;
-        need(SQLGetData(statement, 1, SQL_C_CHAR, text.data(), text.size(), &size), SQL_HANDLE_STMT, statement);
+        need(SQLGetData(statement, 1, SQL_C_CHAR, text.data(), text.size(), &size), SQL_HANDLE_STMT,
+             statement);
         found = text.data();
       }
     } catch (...) {
@@ -61,7 +68,9 @@ class PlainOdbc {
     return found;
   }
   void commit() { need(SQLEndTran(SQL_HANDLE_DBC, handle, SQL_COMMIT), SQL_HANDLE_DBC, handle); }
-  void roll_back() { need(SQLEndTran(SQL_HANDLE_DBC, handle, SQL_ROLLBACK), SQL_HANDLE_DBC, handle); }
+  void roll_back() {
+    need(SQLEndTran(SQL_HANDLE_DBC, handle, SQL_ROLLBACK), SQL_HANDLE_DBC, handle);
+  }
 
   SQLHDBC handle = SQL_NULL_HDBC;
 
@@ -73,7 +82,8 @@ class PlainOdbc {
     std::array<SQLCHAR, 1000> message{};
     SQLINTEGER native = 0;
     SQLSMALLINT length = 0;
-    SQLGetDiagRec(type, of, 1, state.data(), &native, message.data(), static_cast<SQLSMALLINT>(message.size()), &length);
+    SQLGetDiagRec(type, of, 1, state.data(), &native, message.data(),
+                  static_cast<SQLSMALLINT>(message.size()), &length);
     throw std::runtime_error(reinterpret_cast<const char*>(state.data()) + std::string(" ") +
                              reinterpret_cast<const char*>(message.data()));
   }

@@ -1,6 +1,7 @@
-// [F3] [F5] A real server is killed in the middle of COMMIT, under load, and started again; the library's Database object lives on.
-// Every write ended in one of three ways, and afterwards the rows must say the same: acknowledged writes are there, refused
-// ones are not, unknown ones are settled by sending their id again, fences stand no lower than they were acknowledged.
+// [F3] [F5] A real server is killed in the middle of COMMIT, under load, and started again; the
+// library's Database object lives on. Every write ended in one of three ways, and afterwards the
+// rows must say the same: acknowledged writes are there, refused ones are not, unknown ones are
+// settled by sending their id again, fences stand no lower than they were acknowledged.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -39,14 +40,16 @@ const Scope billing{"billing"};
 }  // namespace
 
 // Long: one story, told in its order.
-TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as it was reported", "[F3][F5][live]") {
+TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as it was reported",
+          "[F3][F5][live]") {
   OwnServer server(TERMGATE_TEST_PG_SERVER, "15");
   auto db = Database::open(server.url(), {.connections_max = 12});
   Operator(db).install();
   {
     Plain plain(server.url());
     plain.run("CREATE TABLE ledger (id bigserial PRIMARY KEY, note text)");
-    // A COMMIT lasts 10 ms here before it is flushed, so that a kill nearly always meets several of them.
+    // A COMMIT lasts 10 ms here before it is flushed, so that a kill nearly always meets several of
+    // them.
     plain.run("ALTER SYSTEM SET commit_delay = 10000");
     plain.run("ALTER SYSTEM SET commit_siblings = 0");
     plain.run("SELECT pg_reload_conf()");
@@ -67,9 +70,13 @@ TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as 
         Written one{WriteId::random(), turn % 2 == 1, stream, Ended::committed};
         try {
           if (one.appended) {
-            db.append(Stream{stream}, Term(5), one.id.text(), {.scope = billing, .write_id = one.id});
+            db.append(Stream{stream}, Term(5), one.id.text(),
+                      {.scope = billing, .write_id = one.id});
           } else {
-            db.write(billing, Term(5), [&](Transaction& tx) { tx.exec("INSERT INTO ledger (note) VALUES ($1)", one.id.text()); },
+            db.write(billing, Term(5),
+                     [&](Transaction& tx) {
+                       tx.exec("INSERT INTO ledger (note) VALUES ($1)", one.id.text());
+                     },
                      {.write_id = one.id});
           }
           ++done;
@@ -92,7 +99,9 @@ TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as 
         db.seal(Scope{"rising"}, Term(term));
         sealed = term;
       } catch (const OutcomeUnknown&) {
-      } catch (const Unavailable&) { std::this_thread::sleep_for(5ms); } catch (const std::exception& error) {
+      } catch (const Unavailable&) {
+        std::this_thread::sleep_for(5ms);
+      } catch (const std::exception& error) {
         const std::lock_guard lock(mutex);
         others.emplace_back(error.what());
         stop = true;
@@ -102,7 +111,8 @@ TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as 
   const auto more_done = [&] {
     const int before = done;
     const auto give_up = std::chrono::steady_clock::now() + 60s;
-    while (done < before + 50 && !stop && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(5ms);
+    while (done < before + 50 && !stop && std::chrono::steady_clock::now() < give_up)
+      std::this_thread::sleep_for(5ms);
     return done >= before + 50;
   };
   bool recovered = true;
@@ -126,9 +136,10 @@ TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as 
   for (const Written& one : written) {
     CAPTURE(one.id.text(), one.appended, static_cast<int>(one.ended));
     const auto rows = [&] {
-      return plain.run(one.appended ? "SELECT count(*) FROM termgate.stream_writes WHERE write_id = '" + one.id.text() +
-                                          "' AND stream_id = '" + one.stream + "'"
-                                    : "SELECT count(*) FROM ledger WHERE note = '" + one.id.text() + "'");
+      return plain.run(one.appended
+                           ? "SELECT count(*) FROM termgate.stream_writes WHERE write_id = '" +
+                                 one.id.text() + "' AND stream_id = '" + one.stream + "'"
+                           : "SELECT count(*) FROM ledger WHERE note = '" + one.id.text() + "'");
     };
     ++count[one.ended];
     const bool there = rows() == "1";
@@ -138,12 +149,14 @@ TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as 
     if (one.ended != Ended::unknown) continue;
     happened += there ? 1 : 0;
     if (one.appended) {
-      const SequenceNo number = db.append(Stream{one.stream}, Term(5), one.id.text(), {.scope = billing, .write_id = one.id});
+      const SequenceNo number = db.append(Stream{one.stream}, Term(5), one.id.text(),
+                                          {.scope = billing, .write_id = one.id});
       REQUIRE(db.outcome(one.id)->sequence_no == number.value());
     } else {
-      const Wrote again =
-          db.write(billing, Term(5), [&](Transaction& tx) { tx.exec("INSERT INTO ledger (note) VALUES ($1)", one.id.text()); },
-                   {.write_id = one.id});
+      const Wrote again = db.write(
+          billing, Term(5),
+          [&](Transaction& tx) { tx.exec("INSERT INTO ledger (note) VALUES ($1)", one.id.text()); },
+          {.write_id = one.id});
       REQUIRE((again == Wrote::before) == there);
     }
     REQUIRE(rows() == "1");
@@ -152,12 +165,15 @@ TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as 
   CHECK(count[Ended::unknown] > 0);
   CHECK(Info(db).fence(Scope{"rising"})->term >= sealed);
   CHECK(Info(db).fence(billing)->term == 5);
-  for (const auto& finding : Operator(db).verify()) FAIL_CHECK(finding.kind << " " << finding.object << ": " << finding.detail);
-  WARN(count[Ended::committed] << " acknowledged, " << count[Ended::unavailable] << " refused, " << count[Ended::unknown]
-                               << " unknown, of which " << happened << " had happened; fence of \"rising\" acknowledged at " << sealed);
+  for (const auto& finding : Operator(db).verify())
+    FAIL_CHECK(finding.kind << " " << finding.object << ": " << finding.detail);
+  WARN(count[Ended::committed] << " acknowledged, " << count[Ended::unavailable] << " refused, "
+                               << count[Ended::unknown] << " unknown, of which " << happened
+                               << " had happened; fence of \"rising\" acknowledged at " << sealed);
 }
 
-TEST_CASE("crash: an eviction while COMMIT waits for a standby is unknown and did happen", "[F4][F5][live]") {
+TEST_CASE("crash: an eviction while COMMIT waits for a standby is unknown and did happen",
+          "[F4][F5][live]") {
   OwnServer server(TERMGATE_TEST_PG_SERVER, "15");
   auto db = Database::open(server.url());
   Operator(db).install();
@@ -182,8 +198,12 @@ TEST_CASE("crash: an eviction while COMMIT waits for a standby is unknown and di
       return Ended::unavailable;
     }
   });
-  REQUIRE(plain.await("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'", "1"));
-  plain.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'");
+  REQUIRE(plain.await(
+      "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'",
+      "1"));
+  plain.run(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "
+      "query = 'COMMIT'");
   CHECK(ended.get() == Ended::unknown);
   CHECK(plain.run("SELECT count(*) FROM ledger") == "1");
   CHECK(db.outcome(id));

@@ -1,4 +1,5 @@
-// [F4] Nobody is a hostage: frozen sessions, a storm of them, squatters and prepared transactions in the way of a raise.
+// [F4] Nobody is a hostage: frozen sessions, a storm of them, squatters and prepared transactions
+// in the way of a raise.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -30,20 +31,23 @@ std::string fresh_scope() {
 }
 
 std::string seal(const std::string& scope, int term, const std::string& grace = "1 s") {
-  return "SELECT * FROM termgate.seal('" + scope + "', " + std::to_string(term) + ", '" + grace + "')";
+  return "SELECT * FROM termgate.seal('" + scope + "', " + std::to_string(term) + ", '" + grace +
+         "')";
 }
 std::string check(const std::string& scope, int term) {
   return "SELECT termgate.check_term('" + scope + "', " + std::to_string(term) + ")";
 }
 
-// Two cores may be shared with a compiler; an idle machine stays within 100 ms, which `termgate bench` measures.
+// Two cores may be shared with a compiler; an idle machine stays within 100 ms, which `termgate
+// bench` measures.
 constexpr auto slack = 1500ms;
 
 template <class Work>
 std::chrono::milliseconds time_of(Work work) {
   const auto start = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               start);
 }
 
 }  // namespace
@@ -55,7 +59,8 @@ TEST_CASE("evict: a frozen session holds up a seal no longer than the grace", "[
   PgSession bystander(database().url());
   leader.must(seal(scope, 5));
   const std::string level = GENERATE("READ COMMITTED", "SERIALIZABLE");
-  frozen.must("BEGIN ISOLATION LEVEL " + level + "; " + check(scope, 5) + "; CREATE TEMP TABLE t (v int)");
+  frozen.must("BEGIN ISOLATION LEVEL " + level + "; " + check(scope, 5) +
+              "; CREATE TEMP TABLE t (v int)");
   bystander.must("BEGIN; " + check(fresh_scope(), 1));
   termgate::test::PgResult sealed;
   const auto took = time_of([&] { sealed = leader.run(seal(scope, 6)); });
@@ -65,8 +70,9 @@ TEST_CASE("evict: a frozen session holds up a seal no longer than the grace", "[
   CHECK(took < 1000ms + slack);
   CHECK(frozen.run("COMMIT").ended());
   CHECK(bystander.run("COMMIT").ok());
-  CHECK(leader.value("SELECT detail -> 'pids' FROM termgate.audit WHERE action = 'evict' AND scope = '" + scope + "'") ==
-        "[" + std::to_string(frozen.pid()) + "]");
+  CHECK(leader.value(
+            "SELECT detail -> 'pids' FROM termgate.audit WHERE action = 'evict' AND scope = '" +
+            scope + "'") == "[" + std::to_string(frozen.pid()) + "]");
 }
 
 TEST_CASE("evict: who ends by itself within the grace is not evicted", "[F4][live]") {
@@ -84,8 +90,8 @@ TEST_CASE("evict: who ends by itself within the grace is not evicted", "[F4][liv
 
 TEST_CASE("evict: who has been ended is waited for though no time is left", "[F4][live]") {
   PgSession admin(database().url());
-  // As on a machine that stood still until check_wait was over: the session that was evicted for this raise is still letting go of its
-  // locks.
+  // As on a machine that stood still until check_wait was over: the session that was evicted for
+  // this raise is still letting go of its locks.
   admin.must("SELECT termgate.set_setting('check_wait_ms', '0')");
   for (int i = 0; i < 20; ++i) {
     const auto scope = fresh_scope();
@@ -100,7 +106,8 @@ TEST_CASE("evict: who has been ended is waited for though no time is left", "[F4
   admin.must("SELECT termgate.set_setting('check_wait_ms', '5000')");
 }
 
-TEST_CASE("evict: a seal leaves an uncommitted higher term alone and is stale after it", "[F4][F2][live]") {
+TEST_CASE("evict: a seal leaves an uncommitted higher term alone and is stale after it",
+          "[F4][F2][live]") {
   const auto scope = fresh_scope();
   PgSession observer(database().url());
   PgSession nine(database().url());
@@ -110,8 +117,9 @@ TEST_CASE("evict: a seal leaves an uncommitted higher term alone and is stale af
   wait_for_lock(observer, seven);
   // Past its grace it lists the holders again and again, and still spares this one.
   wait_until("seven to have waited anew", [&] {
-    return observer.value("SELECT count(*) FROM pg_stat_activity WHERE pid = " + std::to_string(seven.pid()) +
-                          " AND query_start < clock_timestamp() - interval '300 ms'") == "1";
+    return observer.value(
+               "SELECT count(*) FROM pg_stat_activity WHERE pid = " + std::to_string(seven.pid()) +
+               " AND query_start < clock_timestamp() - interval '300 ms'") == "1";
   });
   CHECK(nine.run("COMMIT").ok());
   CHECK(seven.finish().code == "TG001");
@@ -162,9 +170,8 @@ TEST_CASE("evict: a prepared transaction is named and never waited for without e
   const auto blocked = leader.run(seal(scope, 6, "100 ms"));
   CHECK(blocked.code == "TG006");
   CHECK(blocked.message.find("prepared transaction \"two phases\"") != std::string::npos);
-  CHECK(leader.value(
-            "SELECT problem LIKE '%holds an advisory lock%' FROM termgate.doctor() WHERE object = 'prepared transaction \"two phases\"'") ==
-        "t");
+  CHECK(leader.value("SELECT problem LIKE '%holds an advisory lock%' FROM termgate.doctor() WHERE "
+                     "object = 'prepared transaction \"two phases\"'") == "t");
   CHECK(leader.value("SELECT term FROM termgate.fence('" + scope + "')") == "5");
   writer.must("COMMIT PREPARED 'two phases'");
   CHECK(leader.must(seal(scope, 6)).rows[0][2] == "0");
@@ -175,7 +182,8 @@ TEST_CASE("evict: who may not be signalled is named with the grant that is missi
   PgSession admin(database().url());
   const auto owner = "tg_owner_" + std::to_string(getpid());
   admin.run("CREATE ROLE " + owner + " LOGIN");
-  admin.must("GRANT CREATE ON DATABASE " + admin.value("SELECT quote_ident(current_database())") + " TO " + owner);
+  admin.must("GRANT CREATE ON DATABASE " + admin.value("SELECT quote_ident(current_database())") +
+             " TO " + owner);
   const auto at = database().url().find("postgres@");
   const auto url = database().url().substr(0, at) + owner + database().url().substr(at + 8);
   termgate::Operator(termgate::Database::open(url, {.schema = "plain_law"})).install();
@@ -187,16 +195,24 @@ TEST_CASE("evict: who may not be signalled is named with the grant that is missi
   CHECK(blocked.code == "TG006");
   CHECK(blocked.message.find("pid " + std::to_string(super.pid())) != std::string::npos);
   CHECK(blocked.message.find("GRANT pg_signal_backend TO " + owner) != std::string::npos);
-  CHECK(leader.value("SELECT count(*) FROM plain_law.doctor() WHERE remedy LIKE 'GRANT pg_signal_backend%'") == "1");
-  CHECK(leader.value("SELECT problem FROM plain_law.doctor() WHERE object = 'pid " + std::to_string(super.pid()) + "'")
+  CHECK(
+      leader.value(
+          "SELECT count(*) FROM plain_law.doctor() WHERE remedy LIKE 'GRANT pg_signal_backend%'") ==
+      "1");
+  CHECK(leader
+            .value("SELECT problem FROM plain_law.doctor() WHERE object = 'pid " +
+                   std::to_string(super.pid()) + "'")
             .find("holds the lock of scope \"s\"") != std::string::npos);
   super.must("COMMIT");
-  // A REVOKE from PUBLIC takes from it what the checks call; seen by nobody else, for it is rolled back.
-  super.must("BEGIN; REVOKE EXECUTE ON FUNCTION pg_catalog.pg_advisory_unlock_shared(bigint) FROM PUBLIC");
+  // A REVOKE from PUBLIC takes from it what the checks call; seen by nobody else, for it is rolled
+  // back.
+  super.must(
+      "BEGIN; REVOKE EXECUTE ON FUNCTION pg_catalog.pg_advisory_unlock_shared(bigint) FROM PUBLIC");
   CHECK(super.value("SELECT remedy FROM plain_law.doctor() WHERE severity = 'error'") ==
         "GRANT EXECUTE ON FUNCTION pg_advisory_unlock_shared(bigint) TO " + owner);
   super.must("GRANT EXECUTE ON FUNCTION pg_catalog.pg_advisory_unlock_shared(bigint) TO " + owner);
-  CHECK(super.value("SELECT count(*) FROM plain_law.doctor() WHERE object LIKE 'function %'") == "0");
+  CHECK(super.value("SELECT count(*) FROM plain_law.doctor() WHERE object LIKE 'function %'") ==
+        "0");
   super.must("ROLLBACK");
   // Its own sessions it may end.
   PgSession own(url);
@@ -218,7 +234,8 @@ TEST_CASE("evict: who changes fences and stays open is named and evicted", "[F4]
       Way{"", "SELECT termgate.declare_untrusted('me', 'a test')", ""},
       Way{"SAVEPOINT s;", "SELECT termgate.declare_untrusted('me', 'a test')", "; RELEASE s"},
       Way{"",
-          "DO $$ BEGIN BEGIN PERFORM termgate.declare_untrusted('me', 'a test'); EXCEPTION WHEN division_by_zero THEN NULL; END; END $$",
+          "DO $$ BEGIN BEGIN PERFORM termgate.declare_untrusted('me', 'a test'); EXCEPTION WHEN "
+          "division_by_zero THEN NULL; END; END $$",
           ""});
   CAPTURE(way.before, way.work);
   PgSession open(database().url());
@@ -232,18 +249,24 @@ TEST_CASE("evict: a check waits for who changes fences no longer than check_wait
   const auto scope = fresh_scope();
   admin.must(seal(scope, 5));
   admin.must(
-      "DROP TABLE IF EXISTS public.guarded; CREATE TABLE public.guarded (scope text); SELECT termgate.protect('public.guarded', 'scope')");
+      "DROP TABLE IF EXISTS public.guarded; CREATE TABLE public.guarded (scope text); SELECT "
+      "termgate.protect('public.guarded', 'scope')");
   admin.must("SELECT termgate.set_setting('check_wait_ms', '200')");
   PgSession open(database().url());
   PgSession writer(database().url());
   open.must("BEGIN; SELECT termgate.declare_untrusted('me', 'a test')");
   const std::string how = GENERATE("by a call", "by a trigger");
   CAPTURE(how);
-  writer.must("BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = '10 s'; SET LOCAL termgate.scope = '" + scope +
-              "'; SET LOCAL termgate.term = '5'");
+  writer.must(
+      "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = '10 s'; SET LOCAL "
+      "termgate.scope = '" +
+      scope + "'; SET LOCAL termgate.term = '5'");
   termgate::test::PgResult blocked;
-  const auto took =
-      time_of([&] { blocked = writer.run(how == "by a call" ? check(scope, 5) : "INSERT INTO public.guarded VALUES ('" + scope + "')"); });
+  const auto took = time_of([&] {
+    blocked =
+        writer.run(how == "by a call" ? check(scope, 5)
+                                      : "INSERT INTO public.guarded VALUES ('" + scope + "')");
+  });
   CHECK(blocked.code == "TG006");
   CHECK(took < 200ms + slack);
   open.must("ROLLBACK");
@@ -253,15 +276,18 @@ TEST_CASE("evict: a check waits for who changes fences no longer than check_wait
 TEST_CASE("evict: evictions by an operator's calls and by adopt are audited", "[F4][live]") {
   PgSession admin(database().url());
   const auto scope = fresh_scope();
-  admin.must(seal(scope, 5) + "; SELECT termgate.append('moved " + scope + "', 5, 'x', scope => '" + scope + "')");
+  admin.must(seal(scope, 5) + "; SELECT termgate.append('moved " + scope + "', 5, 'x', scope => '" +
+             scope + "')");
   admin.must("SELECT termgate.set_setting('eviction_grace_ms', '100')");
-  const std::vector<std::string> calls{"SELECT termgate.set_raise_by('" + scope + "', 'seal')",
-                                       "SELECT termgate.stream_move('moved " + scope + "', 'to " + scope + "', 'me', 'a test')",
-                                       "SELECT termgate.adopt('public.adopted', 'scope', 'term')"};
+  const std::vector<std::string> calls{
+      "SELECT termgate.set_raise_by('" + scope + "', 'seal')",
+      "SELECT termgate.stream_move('moved " + scope + "', 'to " + scope + "', 'me', 'a test')",
+      "SELECT termgate.adopt('public.adopted', 'scope', 'term')"};
   const auto call = calls[GENERATE(0U, 1U, 2U)];
   CAPTURE(call);
   admin.must(
-      "DROP TABLE IF EXISTS public.adopted; CREATE TABLE public.adopted (scope text, term bigint); CREATE INDEX ON public.adopted (scope, "
+      "DROP TABLE IF EXISTS public.adopted; CREATE TABLE public.adopted (scope text, term bigint); "
+      "CREATE INDEX ON public.adopted (scope, "
       "term);"
       "INSERT INTO public.adopted VALUES ('" +
       scope + "', 9)");
@@ -269,17 +295,21 @@ TEST_CASE("evict: evictions by an operator's calls and by adopt are audited", "[
   frozen.must("BEGIN; " + check(scope, 5));
   admin.must(call);
   CHECK(frozen.run("COMMIT").ended());
-  CHECK(admin.value("SELECT detail -> 'pids' FROM termgate.audit WHERE action = 'evict' AND scope = '" + scope + "'") ==
-        "[" + std::to_string(frozen.pid()) + "]");
-  admin.must("SELECT termgate.unadopt('public.adopted'); SELECT termgate.set_setting('eviction_grace_ms', '1000')");
+  CHECK(admin.value(
+            "SELECT detail -> 'pids' FROM termgate.audit WHERE action = 'evict' AND scope = '" +
+            scope + "'") == "[" + std::to_string(frozen.pid()) + "]");
+  admin.must(
+      "SELECT termgate.unadopt('public.adopted'); SELECT termgate.set_setting('eviction_grace_ms', "
+      "'1000')");
 }
 
 TEST_CASE("evict: who has gone by itself is not counted", "[F4][live]") {
   PgSession admin(database().url());
   const auto scope = fresh_scope();
-  // The very step between the list of holders and the signal: the transaction that was listed holds the key no more.
-  CHECK(admin.value("SELECT termgate._evict(termgate._queue_key('" + scope + "'), '" + scope + "', " + std::to_string(admin.pid()) +
-                    ", 'nobody') IS NULL") == "t");
+  // The very step between the list of holders and the signal: the transaction that was listed holds
+  // the key no more.
+  CHECK(admin.value("SELECT termgate._evict(termgate._queue_key('" + scope + "'), '" + scope +
+                    "', " + std::to_string(admin.pid()) + ", 'nobody') IS NULL") == "t");
 }
 
 TEST_CASE("evict: busy writers and ever more frozen ones do not starve a seal", "[F4][live]") {
@@ -295,10 +325,12 @@ TEST_CASE("evict: busy writers and ever more frozen ones do not starve a seal", 
     threads.emplace_back([&] {
       auto session = std::make_unique<PgSession>(database().url());
       while (!stop) {
-        const auto result = session->run("BEGIN; " + check(scope, 5) + "; SELECT count(*) FROM pg_class; COMMIT");
+        const auto result =
+            session->run("BEGIN; " + check(scope, 5) + "; SELECT count(*) FROM pg_class; COMMIT");
         if (result.ok()) ++passed;
         else ++refused;
-        if (PQstatus(session->raw()) == CONNECTION_BAD) session = std::make_unique<PgSession>(database().url());
+        if (PQstatus(session->raw()) == CONNECTION_BAD)
+          session = std::make_unique<PgSession>(database().url());
         else session->run("ROLLBACK");
       }
     });
@@ -322,14 +354,17 @@ TEST_CASE("evict: busy writers and ever more frozen ones do not starve a seal", 
   REQUIRE(sealed.ok());
   CHECK(took < 1000ms + slack);
   CHECK(leader.run(check(scope, 5)).code == "TG001");
-  UNSCOPED_INFO("the seal took " << took.count() << " ms, " << sealed.rows[0][2] << " evicted, " << passed << " passed, " << refused
-                                 << " refused");
+  UNSCOPED_INFO("the seal took " << took.count() << " ms, " << sealed.rows[0][2] << " evicted, "
+                                 << passed << " passed, " << refused << " refused");
 }
 
-TEST_CASE("evict: a raise or an acquisition whose aim another session has reached meanwhile ends nobody", "[F4][live]") {
+TEST_CASE(
+    "evict: a raise or an acquisition whose aim another session has reached meanwhile ends nobody",
+    "[F4][live]") {
   PgDatabase own("evict_again");
   PgSession admin(own.url());
-  // Holds a session up right after it has found that it must raise, for as long as another one has the lock 4711.
+  // Holds a session up right after it has found that it must raise, for as long as another one has
+  // the lock 4711.
   admin.must(R"(
     ALTER FUNCTION termgate._take_turnstile(text, bigint, timestamptz, timestamptz) RENAME TO _take_turnstile_now;
     CREATE FUNCTION termgate._take_turnstile(p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
@@ -346,10 +381,11 @@ TEST_CASE("evict: a raise or an acquisition whose aim another session has reache
     std::string call;  // of term 7, or of another owner
     std::string answer;
   };
-  const std::vector<Case> cases{{check(scope, 7), "7"},
-                                {seal(scope, 7), "7"},
-                                {"SELECT termgate.append('s " + scope + "', 7, 'x', NULL, '" + scope + "')", "1"},
-                                {"SELECT * FROM termgate.acquire_lease('" + scope + "', 'late', '1 h')", "f"}};
+  const std::vector<Case> cases{
+      {check(scope, 7), "7"},
+      {seal(scope, 7), "7"},
+      {"SELECT termgate.append('s " + scope + "', 7, 'x', NULL, '" + scope + "')", "1"},
+      {"SELECT * FROM termgate.acquire_lease('" + scope + "', 'late', '1 h')", "f"}};
   const Case& one = cases.at(GENERATE(0U, 1U, 2U, 3U));
   const std::string level = GENERATE("READ COMMITTED", "REPEATABLE READ");
   CAPTURE(one.call, level);
@@ -360,10 +396,12 @@ TEST_CASE("evict: a raise or an acquisition whose aim another session has reache
   PgSession writer(own.url());
   if (!leased) first.must(seal(scope, 5));
   admin.must("SELECT pg_advisory_lock(4711)");
-  late.must("SET test.slow = on; BEGIN ISOLATION LEVEL " + level + "; SELECT count(*) FROM pg_class");
+  late.must("SET test.slow = on; BEGIN ISOLATION LEVEL " + level +
+            "; SELECT count(*) FROM pg_class");
   late.send(one.call);
   wait_for_lock(observer, late);
-  first.must(leased ? "SELECT termgate.acquire_lease('" + scope + "', 'first', '1 h')" : seal(scope, 7));
+  first.must(leased ? "SELECT termgate.acquire_lease('" + scope + "', 'first', '1 h')"
+                    : seal(scope, 7));
   writer.must("BEGIN; " + check(scope, leased ? 1 : 7) + "; CREATE TEMP TABLE t (v int)");
   std::this_thread::sleep_for(200ms);  // past the grace of the late one
   admin.must("SELECT pg_advisory_unlock(4711)");
@@ -381,5 +419,8 @@ TEST_CASE("evict: a raise or an acquisition whose aim another session has reache
   // No lock of the raise stays behind: a higher term need not wait.
   PgSession higher(own.url());
   late.run("ROLLBACK");
-  CHECK(time_of([&] { higher.must(leased ? "SELECT termgate.force_release('" + scope + "', 'test', 'next')" : seal(scope, 8)); }) < slack);
+  CHECK(time_of([&] {
+          higher.must(leased ? "SELECT termgate.force_release('" + scope + "', 'test', 'next')"
+                             : seal(scope, 8));
+        }) < slack);
 }

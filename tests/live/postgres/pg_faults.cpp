@@ -1,7 +1,8 @@
-// [F3] [F5] What the library says when the connection, the server or the network fails at a named moment: OutcomeUnknown
-// exactly when COMMIT (or an autocommit write) was sent and not answered, Unavailable where surely nothing was written,
-// never a second attempt of its own, and a write id that settles every unknown. The faults are made by a proxy between the
-// library and a real PostgreSQL (tests/support/fault_proxy.hpp), by pg_terminate_backend, and by killing the server.
+// [F3] [F5] What the library says when the connection, the server or the network fails at a named
+// moment: OutcomeUnknown exactly when COMMIT (or an autocommit write) was sent and not answered,
+// Unavailable where surely nothing was written, never a second attempt of its own, and a write id
+// that settles every unknown. The faults are made by a proxy between the library and a real
+// PostgreSQL (tests/support/fault_proxy.hpp), by pg_terminate_backend, and by killing the server.
 // Long: a case for each fault.
 #include <catch2/catch.hpp>
 
@@ -42,7 +43,8 @@ const Term five{5};
 
 enum class Ended { committed, unavailable, unknown, stale, blocked, conflict, other };
 
-// How a write ended. Each type of error is told apart by its own clause: none of them derives from another.
+// How a write ended. Each type of error is told apart by its own clause: none of them derives from
+// another.
 Ended ending(const std::function<void()>& write, std::string* message = nullptr) {
   try {
     write();
@@ -58,7 +60,8 @@ Ended ending(const std::function<void()>& write, std::string* message = nullptr)
   }
 }
 
-// A database with layer 1, a table, a fence at 5, and a proxy before it. `db` goes through the proxy, `plain` does not.
+// A database with layer 1, a table, a fence at 5, and a proxy before it. `db` goes through the
+// proxy, `plain` does not.
 struct Rig {
   explicit Rig(OpenOptions options = {}) : Rig(server_url(), std::move(options)) {}
   Rig(const std::string& server, OpenOptions options)
@@ -72,11 +75,15 @@ struct Rig {
     db.seal(billing, five);  // known to db, so that no raise comes before its writes
   }
 
-  std::string rows(const std::string& note) { return plain.run("SELECT count(*) FROM ledger WHERE note = '" + note + "'"); }
-  // Sessions that the proxy has let go of are gone from the server as well: what they left open is rolled back.
+  std::string rows(const std::string& note) {
+    return plain.run("SELECT count(*) FROM ledger WHERE note = '" + note + "'");
+  }
+  // Sessions that the proxy has let go of are gone from the server as well: what they left open is
+  // rolled back.
   bool settled() {
     return plain.await(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()",
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start "
+        "IS NOT NULL AND pid <> pg_backend_pid()",
         "0");
   }
 
@@ -98,8 +105,8 @@ struct Callback {
 
 }  // namespace
 
-// Older than the first connection, so that they end after what that has brought along: `late` reports its last refusals then, or lets it
-// be, while the keeper of its seats is at work.
+// Older than the first connection, so that they end after what that has brought along: `late`
+// reports its last refusals then, or lets it be, while the keeper of its seats is at work.
 std::optional<FreshDatabase> late_home;
 std::optional<Database> late;
 
@@ -121,7 +128,9 @@ TEST_CASE("faults: a COMMIT whose answer is lost is unknown and did happen", "[F
     const int fired = rig.proxy.fired();
     int runs = 0;
     rig.proxy.arm(fault, "COMMIT", 100ms);
-    CHECK(ending([&] { rig.db.write(billing, five, Callback{note, &runs}, {.write_id = id}); }) == Ended::unknown);
+    CHECK(ending([&] {
+            rig.db.write(billing, five, Callback{note, &runs}, {.write_id = id});
+          }) == Ended::unknown);
     CHECK(rig.proxy.fired() == fired + 1);
     CHECK(runs == 1);
     CHECK(rig.proxy.requests("COMMIT") == commits + 1);
@@ -141,7 +150,9 @@ TEST_CASE("faults: a COMMIT that never arrived is unknown too and did not happen
   const WriteId id = WriteId::random();
   int runs = 0;
   rig.proxy.arm(Fault::cut_before, "COMMIT");
-  CHECK(ending([&] { rig.db.write(billing, five, Callback{"lost", &runs}, {.write_id = id, .retries = 5}); }) == Ended::unknown);
+  CHECK(ending([&] {
+          rig.db.write(billing, five, Callback{"lost", &runs}, {.write_id = id, .retries = 5});
+        }) == Ended::unknown);
   CHECK(rig.proxy.fired() == 1);
   CHECK(runs == 1);
   REQUIRE(rig.settled());
@@ -160,7 +171,9 @@ TEST_CASE("faults: COMMIT sent and the line cut at once is settled by the write 
     const WriteId id = WriteId::random();
     int runs = 0;
     rig.proxy.arm(Fault::cut_at_once, "COMMIT");
-    CHECK(ending([&] { rig.db.write(billing, five, Callback{note, &runs}, {.write_id = id}); }) == Ended::unknown);
+    CHECK(ending([&] {
+            rig.db.write(billing, five, Callback{note, &runs}, {.write_id = id});
+          }) == Ended::unknown);
     // Nobody waits here: the first attempt may still be on its way, and the second one meets it.
     const Wrote again = rig.db.write(billing, five, Callback{note, &runs}, {.write_id = id});
     CHECK(runs == (again == Wrote::before ? 1 : 2));
@@ -169,24 +182,32 @@ TEST_CASE("faults: COMMIT sent and the line cut at once is settled by the write 
   }
 }
 
-TEST_CASE("faults: an unknown write that did not happen is refused once its term is stale", "[F5][live]") {
+TEST_CASE("faults: an unknown write that did not happen is refused once its term is stale",
+          "[F5][live]") {
   Rig rig;
   const WriteId happened = WriteId::random(), lost = WriteId::random();
   int runs = 0;
   rig.proxy.arm(Fault::cut_after, "COMMIT");
-  CHECK(ending([&] { rig.db.write(billing, five, Callback{"a", &runs}, {.write_id = happened}); }) == Ended::unknown);
+  CHECK(ending([&] {
+          rig.db.write(billing, five, Callback{"a", &runs}, {.write_id = happened});
+        }) == Ended::unknown);
   rig.proxy.arm(Fault::cut_before, "COMMIT");
-  CHECK(ending([&] { rig.db.write(billing, five, Callback{"b", &runs}, {.write_id = lost}); }) == Ended::unknown);
+  CHECK(ending([&] {
+          rig.db.write(billing, five, Callback{"b", &runs}, {.write_id = lost});
+        }) == Ended::unknown);
   REQUIRE(rig.settled());
   rig.direct.seal(billing, Term(6));
   CHECK(rig.db.write(billing, five, Callback{"a", &runs}, {.write_id = happened}) == Wrote::before);
-  CHECK(ending([&] { rig.db.write(billing, five, Callback{"b", &runs}, {.write_id = lost}); }) == Ended::stale);
+  CHECK(ending([&] {
+          rig.db.write(billing, five, Callback{"b", &runs}, {.write_id = lost});
+        }) == Ended::stale);
   CHECK(runs == 2);
   CHECK(rig.rows("a") == "1");
   CHECK(rig.rows("b") == "0");
 }
 
-TEST_CASE("faults: a connection lost before COMMIT is unavailable and nothing was written", "[F5][live]") {
+TEST_CASE("faults: a connection lost before COMMIT is unavailable and nothing was written",
+          "[F5][live]") {
   Rig rig;
   const Stream stream{"events"};
   int line = 0;
@@ -223,11 +244,14 @@ TEST_CASE("faults: a connection lost before COMMIT is unavailable and nothing wa
 TEST_CASE("faults: the raise before a write is not the write", "[F5][live]") {
   Rig rig;
   int runs = 0;
-  // A term above the fence is raised in a transaction of its own first. Whether that happened is unknown; that the write did not is not.
+  // A term above the fence is raised in a transaction of its own first. Whether that happened is
+  // unknown; that the write did not is not.
   for (const Fault fault : {Fault::cut_after, Fault::cut_before}) {
     const Term higher(fault == Fault::cut_after ? 6 : 7);
     rig.proxy.arm(fault, "check_term");
-    CHECK(ending([&] { rig.db.write(billing, higher, Callback{"raise", &runs}); }) == Ended::unavailable);
+    CHECK(ending([&] {
+            rig.db.write(billing, higher, Callback{"raise", &runs});
+          }) == Ended::unavailable);
     CHECK(runs == 0);
     CHECK(rig.rows("raise") == "0");
   }
@@ -235,20 +259,25 @@ TEST_CASE("faults: the raise before a write is not the write", "[F5][live]") {
   CHECK(Info(rig.direct).fence(billing)->term == 6);
 }
 
-TEST_CASE("faults: an autocommit append is unknown once it was sent and its write id gives the number", "[F5][live]") {
+TEST_CASE(
+    "faults: an autocommit append is unknown once it was sent and its write id gives the number",
+    "[F5][live]") {
   Rig rig;
   const Stream stream{"events"};
   CHECK(rig.db.append(stream, five, "first", {.scope = billing}).value() == 1);
-  // The first time a statement is sent whole, from the second time on by the name that it was prepared under.
+  // The first time a statement is sent whole, from the second time on by the name that it was
+  // prepared under.
   int number = 1;
   for (const int uses_before : {0, 2}) {
     for (const Fault fault : {Fault::cut_after, Fault::cut_before, Fault::drop_answer}) {
       const WriteId id = WriteId::random();
       CAPTURE(uses_before, number);
       rig.plain.run(
-          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'termgate'");
+          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
+          "current_database() AND application_name = 'termgate'");
       std::this_thread::sleep_for(50ms);
-      for (int i = 0; i < uses_before; ++i) CHECK(rig.db.append(stream, five, "use", {.scope = billing}).value() == ++number);
+      for (int i = 0; i < uses_before; ++i)
+        CHECK(rig.db.append(stream, five, "use", {.scope = billing}).value() == ++number);
       const AppendOptions options{.scope = billing, .write_id = id};
       const int fired = rig.proxy.fired();
       const int sent = rig.proxy.requests(id.text());
@@ -267,11 +296,13 @@ TEST_CASE("faults: an autocommit append is unknown once it was sent and its writ
       CHECK(rig.db.append(stream, five, "payload", options).value() == number);
     }
   }
-  CHECK(rig.plain.run("SELECT count(*) FROM termgate.stream_writes WHERE stream_id = 'events'") == std::to_string(number));
+  CHECK(rig.plain.run("SELECT count(*) FROM termgate.stream_writes WHERE stream_id = 'events'") ==
+        std::to_string(number));
   CHECK(Operator(rig.db).verify().empty());
 }
 
-TEST_CASE("faults: a batch that is unknown is all there or not at all and is written once", "[F5][live]") {
+TEST_CASE("faults: a batch that is unknown is all there or not at all and is written once",
+          "[F5][live]") {
   Rig rig;
   const Stream stream{"events"};
   rig.db.append(stream, five, "first", {.scope = billing});
@@ -292,12 +323,14 @@ TEST_CASE("faults: a statement that was only being prepared was not sent", "[F5]
   rig.db.append(stream, five, "first", {.scope = billing});
   // The second time that a connection meets a statement it prepares it, in a round trip of its own.
   rig.proxy.arm(Fault::cut_after, "append(");
-  CHECK(ending([&] { rig.db.append(stream, five, "second", {.scope = billing}); }) == Ended::unavailable);
+  CHECK(ending([&] { rig.db.append(stream, five, "second", {.scope = billing}); }) ==
+        Ended::unavailable);
   CHECK(rig.proxy.fired() == 1);
   CHECK(rig.db.append(stream, five, "second", {.scope = billing}).value() == 2);
 }
 
-TEST_CASE("faults: a lost seal or acquisition is unknown and can be asked for again", "[F2][F5][live]") {
+TEST_CASE("faults: a lost seal or acquisition is unknown and can be asked for again",
+          "[F2][F5][live]") {
   Rig rig;
   const Scope sealed{"sealed"};
   rig.db.seal(billing, five);  // prepared by now: what is cut is the call itself
@@ -332,7 +365,9 @@ TEST_CASE("faults: a slow answer is no fault", "[F5][live]") {
   int runs = 0;
   for (const char* request : {"BEGIN", "check_term", "INSERT", "COMMIT"}) {
     rig.proxy.arm(Fault::delay, request, 150ms);
-    CHECK(ending([&] { rig.db.write(billing, five, Callback{"slow", &runs}); }) == Ended::committed);
+    CHECK(ending([&] {
+            rig.db.write(billing, five, Callback{"slow", &runs});
+          }) == Ended::committed);
   }
   CHECK(runs == 4);
   CHECK(rig.rows("slow") == "4");
@@ -344,15 +379,19 @@ TEST_CASE("faults: a connection that was ended while it lay idle costs nothing",
   for (int i = 0; i < 3; ++i) {
     CHECK(rig.db.write(billing, five, Callback{"idle", &runs}) == Wrote::now);
     rig.plain.run(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'termgate'");
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND application_name = 'termgate'");
     REQUIRE(
-        rig.plain.await("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND "
+        rig.plain.await("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+                        "AND pid <> pg_backend_pid() AND "
                         "backend_type = 'client backend'",
                         "0"));
     // Until the relay has closed the end of the client.
-    for (int waits = 0; rig.proxy.relaying() > 0 && waits < 500; ++waits) std::this_thread::sleep_for(10ms);
+    for (int waits = 0; rig.proxy.relaying() > 0 && waits < 500; ++waits)
+      std::this_thread::sleep_for(10ms);
     REQUIRE(rig.proxy.relaying() == 0);
-    std::this_thread::sleep_for(10ms);  // a connection that answered within the last 5 ms is not looked at
+    std::this_thread::sleep_for(
+        10ms);  // a connection that answered within the last 5 ms is not looked at
   }
   CHECK(runs == 3);
 }
@@ -362,9 +401,12 @@ TEST_CASE("eviction: during the callback it is unavailable", "[F4][F5][live]") {
   int runs = 0;
   const auto evict = [&] {
     rig.plain.run(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'");
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND state = 'idle in transaction'");
     REQUIRE(
-        rig.plain.await("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'", "0"));
+        rig.plain.await("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+                        "AND state = 'idle in transaction'",
+                        "0"));
     std::this_thread::sleep_for(50ms);  // the proxy hands the end on
   };
   // Noticed by the next statement …
@@ -392,23 +434,29 @@ TEST_CASE("eviction: during COMMIT it is unknown", "[F4][F5][live]") {
   Rig rig;
   // A deferred trigger makes COMMIT wait for the lock that `blocker` holds.
   rig.plain.run(
-      "CREATE FUNCTION wait_in_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NULL; END "
+      "CREATE FUNCTION wait_in_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM "
+      "pg_advisory_xact_lock(4711); RETURN NULL; END "
       "$$");
   rig.plain.run(
-      "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON ledger DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION wait_in_commit()");
+      "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON ledger DEFERRABLE INITIALLY DEFERRED FOR "
+      "EACH ROW EXECUTE FUNCTION wait_in_commit()");
   const WriteId id = WriteId::random();
   int runs = 0;
   {
     Plain blocker(rig.fresh.url());
     blocker.run("SELECT pg_advisory_lock(4711)");
     auto ended = std::async(std::launch::async, [&] {
-      return ending([&] { rig.db.write(billing, five, Callback{"late", &runs}, {.write_id = id}); });
+      return ending([&] {
+        rig.db.write(billing, five, Callback{"late", &runs}, {.write_id = id});
+      });
     });
     const std::string waiting =
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND wait_event_type = 'Lock'";
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = "
+        "'COMMIT' AND wait_event_type = 'Lock'";
     REQUIRE(rig.plain.await(waiting, "1"));
     rig.plain.run(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND "
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND query = 'COMMIT' AND "
         "wait_event_type = 'Lock'");
     CHECK(ended.get() == Ended::unknown);
   }
@@ -419,7 +467,8 @@ TEST_CASE("eviction: during COMMIT it is unknown", "[F4][F5][live]") {
   CHECK(rig.rows("late") == "1");
 }
 
-TEST_CASE("eviction: a raise ends a writer that stands still and a stale one can never come back", "[F2][F4][live]") {
+TEST_CASE("eviction: a raise ends a writer that stands still and a stale one can never come back",
+          "[F2][F4][live]") {
   Rig rig;
   int runs = 0;
   rig.plain.run("SELECT termgate.set_setting('eviction_grace_ms', '100')");
@@ -442,7 +491,8 @@ TEST_CASE("eviction: a raise ends a writer that stands still and a stale one can
   CHECK(ending([&] { rig.db.write(billing, five, Callback{"old", &runs}); }) == Ended::stale);
 }
 
-TEST_CASE("terms: a write admitted under one term never rides on a later one of the same process", "[F1][F2][live]") {
+TEST_CASE("terms: a write admitted under one term never rides on a later one of the same process",
+          "[F1][F2][live]") {
   Rig rig;
   const Scope led{"led"};
   rig.plain.run("SELECT termgate.set_setting('eviction_grace_ms', '100')");
@@ -467,8 +517,11 @@ TEST_CASE("terms: a write admitted under one term never rides on a later one of 
   won.set_value();
   CHECK(ended.get() == Ended::unavailable);
   CHECK(ending([&] { rig.db.write(led, old.term(), Callback{"old", &runs}); }) == Ended::stale);
-  CHECK(ending([&] { rig.db.append(Stream{"led-events"}, old.term(), "old", {.scope = led}); }) == Ended::stale);
-  CHECK(ending([&] { rig.db.append_many(Stream{"led-events"}, old.term(), {"old"}, {.scope = led}); }) == Ended::stale);
+  CHECK(ending([&] { rig.db.append(Stream{"led-events"}, old.term(), "old", {.scope = led}); }) ==
+        Ended::stale);
+  CHECK(ending([&] {
+          rig.db.append_many(Stream{"led-events"}, old.term(), {"old"}, {.scope = led});
+        }) == Ended::stale);
   CHECK_THROWS_AS(rig.db.renew_lease(led, old.term(), old.owner(), 30s), LeaseLost);
   CHECK(rig.rows("old") == "0");
   CHECK(rig.db.write(led, again.term(), Callback{"new", &runs}) == Wrote::now);
@@ -538,7 +591,9 @@ TEST_CASE("timeout: it ends the work and leaves the connection usable", "[F5][li
   CHECK(rig.db.write(billing, five, Callback{"next", &runs}, {.timeout = 10s}) == Wrote::now);
   CHECK(rig.proxy.accepted() == connections);
   // The limit was the transaction's: the next one on this connection has none.
-  rig.db.write(billing, five, [](Transaction& tx) { CHECK(tx.exec("SHOW statement_timeout").one()[0].as_text() == "0"); });
+  rig.db.write(billing, five, [](Transaction& tx) {
+    CHECK(tx.exec("SHOW statement_timeout").one()[0].as_text() == "0");
+  });
 }
 
 TEST_CASE("timeout: a server that falls silent is given up", "[F5][live]") {
@@ -549,20 +604,25 @@ TEST_CASE("timeout: a server that falls silent is given up", "[F5][live]") {
     const int fired = rig.proxy.fired();
     rig.proxy.arm(Fault::freeze, request, 60s);
     const auto start = std::chrono::steady_clock::now();
-    CHECK(ending([&] { rig.db.write(billing, five, Callback{"silent", &runs}, {.timeout = 1s}); }) == Ended::unavailable);
+    CHECK(ending([&] {
+            rig.db.write(billing, five, Callback{"silent", &runs}, {.timeout = 1s});
+          }) == Ended::unavailable);
     CHECK(std::chrono::steady_clock::now() - start < 5s);
     CHECK(rig.proxy.fired() == fired + 1);
   }
   // The raise before a write has no more time than the write.
   rig.proxy.arm(Fault::freeze, "check_term", 60s);
   const auto start = std::chrono::steady_clock::now();
-  CHECK(ending([&] { rig.db.write(billing, Term(6), Callback{"silent", &runs}, {.timeout = 1s}); }) == Ended::unavailable);
+  CHECK(ending([&] {
+          rig.db.write(billing, Term(6), Callback{"silent", &runs}, {.timeout = 1s});
+        }) == Ended::unavailable);
   CHECK(std::chrono::steady_clock::now() - start < 5s);
   CHECK(rig.rows("silent") == "0");
   CHECK(rig.db.write(billing, five, Callback{"after", &runs}, {.timeout = 5s}) == Wrote::now);
 }
 
-TEST_CASE("silence: answer_wait bounds every answer and a COMMIT without one is unknown", "[F5][live]") {
+TEST_CASE("silence: answer_wait bounds every answer and a COMMIT without one is unknown",
+          "[F5][live]") {
   Rig rig({.answer_wait = 300ms});
   int runs = 0;
   const auto start = std::chrono::steady_clock::now();
@@ -571,7 +631,9 @@ TEST_CASE("silence: answer_wait bounds every answer and a COMMIT without one is 
   rig.proxy.arm(Fault::freeze, "fence_status", 60s);
   CHECK(ending([&] { Info(rig.db).fence(billing); }) == Ended::unavailable);
   rig.proxy.arm(Fault::freeze, "INSERT INTO ledger", 60s);
-  CHECK(ending([&] { rig.db.write(billing, five, Callback{"silent", &runs}); }) == Ended::unavailable);
+  CHECK(ending([&] {
+          rig.db.write(billing, five, Callback{"silent", &runs});
+        }) == Ended::unavailable);
   rig.proxy.arm(Fault::freeze, "COMMIT", 60s);
   CHECK(ending([&] { rig.db.write(billing, five, Callback{"silent", &runs}); }) == Ended::unknown);
   CHECK(rig.proxy.fired() == 4);
@@ -581,7 +643,9 @@ TEST_CASE("silence: answer_wait bounds every answer and a COMMIT without one is 
 
 TEST_CASE("seats: an answer that stays away holds nothing up for long", "[F4][F5][seats][live]") {
   Rig rig;
-  const auto write = [&] { rig.db.execute(billing, five, "INSERT INTO ledger (note) VALUES ('x')"); };
+  const auto write = [&] {
+    rig.db.execute(billing, five, "INSERT INTO ledger (note) VALUES ('x')");
+  };
   const auto sit = [&] {
     for (int i = 0; i < 1000 && rig.plain.run("SELECT count(*) FROM termgate.seats") == "0"; ++i) {
       write();
@@ -613,7 +677,8 @@ TEST_CASE("seats: an answer that stays away holds nothing up for long", "[F4][F5
     CHECK((ended == Ended::stale || ended == Ended::unavailable));
     CHECK(ending(write) == Ended::stale);
   }
-  SECTION("that of the statement that sits: the write is unknown, and no raise waits for the session") {
+  SECTION(
+      "that of the statement that sits: the write is unknown, and no raise waits for the session") {
     rig.proxy.arm(Fault::cut_after, ".sit(", 0s);
     Ended ended = Ended::committed;
     for (int i = 0; i < 1000 && ended == Ended::committed; ++i) {
@@ -645,7 +710,8 @@ TEST_CASE("connecting: a server that accepts and never speaks is given up", "[F5
   CHECK(patient.check(billing, five) == five);
 }
 
-TEST_CASE("connecting: nobody there is unavailable at once and so is an unknown database", "[F5][live]") {
+TEST_CASE("connecting: nobody there is unavailable at once and so is an unknown database",
+          "[F5][live]") {
   Rig rig;
   const std::string url = rig.fresh.url();
   auto gone = Database::open("postgresql://postgres@127.0.0.1:1/postgres");
@@ -671,10 +737,16 @@ TEST_CASE("pool: all connections busy is blocked and a free one is taken up", "[
   }
   while (inside < 2) std::this_thread::sleep_for(1ms);
   std::string message;
-  CHECK(ending([&] { rig.db.write(billing, five, Callback{"third", &runs}); }, &message) == Ended::blocked);
+  CHECK(ending(
+            [&] {
+              rig.db.write(billing, five, Callback{"third", &runs});
+            },
+            &message) == Ended::blocked);
   CHECK_THAT(message, Catch::Contains("TG006") && Catch::Contains("connections_max"));
   CHECK(runs == 0);
-  auto waiting = std::async(std::launch::async, [&] { return ending([&] { rig.db.write(billing, five, Callback{"fourth", &runs}); }); });
+  auto waiting = std::async(std::launch::async, [&] {
+    return ending([&] { rig.db.write(billing, five, Callback{"fourth", &runs}); });
+  });
   leave.set_value();
   for (auto& holder : holders) CHECK(holder.get() == Wrote::now);
   CHECK(waiting.get() == Ended::committed);
@@ -695,7 +767,9 @@ TEST_CASE("pool: a write that waits for a connection keeps its timeout", "[F5][l
   });
   inside.get_future().wait();
   const auto start = std::chrono::steady_clock::now();
-  CHECK(ending([&] { rig.db.write(billing, five, Callback{"late", &runs}, {.timeout = 100ms}); }) == Ended::blocked);
+  CHECK(ending([&] {
+          rig.db.write(billing, five, Callback{"late", &runs}, {.timeout = 100ms});
+        }) == Ended::blocked);
   CHECK(std::chrono::steady_clock::now() - start < 30s);
   CHECK(runs == 0);
   leave.set_value();
@@ -720,7 +794,8 @@ TEST_CASE("memory: a database that shows a lower fence than was seen is untruste
   CHECK_THROWS_AS(rig.db.append_many(stream, Term(5), {"x"}, {.scope = scope}), FenceUntrusted);
   CHECK_THROWS_AS(rig.db.append(Stream{scope.name()}, Term(5), "x"), FenceUntrusted);
   CHECK_THROWS_AS(rig.db.seal(scope, Term(6)), FenceUntrusted);
-  CHECK_THROWS_AS(rig.db.write(billing, five, [&](Transaction& tx) { tx.check(scope, Term(6)); }), FenceUntrusted);
+  CHECK_THROWS_AS(rig.db.write(billing, five, [&](Transaction& tx) { tx.check(scope, Term(6)); }),
+                  FenceUntrusted);
   CHECK(runs == 0);
   CHECK(rig.rows("untrusted") == "0");
   CHECK_FALSE(Info(rig.direct).stream(stream));
@@ -742,7 +817,8 @@ TEST_CASE("memory: a lease whose term the database has given before is untrusted
 
 TEST_CASE("memory: an audited reset by another is believed", "[F3][live]") {
   Rig rig;
-  for (const char* name : {"reset-check", "reset-write", "reset-append", "reset-seal", "reset-inside"}) {
+  for (const char* name :
+       {"reset-check", "reset-write", "reset-append", "reset-seal", "reset-inside"}) {
     CAPTURE(name);
     const Scope scope{name};
     int runs = 0;
@@ -750,11 +826,15 @@ TEST_CASE("memory: an audited reset by another is believed", "[F3][live]") {
     Operator(rig.direct).reset_fence(scope, five, "operator", "mistyped");
     const std::string which = name;
     if (which == "reset-check") CHECK(rig.db.check(scope, five) == five);
-    if (which == "reset-write") CHECK(rig.db.write(scope, five, Callback{name, &runs}) == Wrote::now);
-    if (which == "reset-append") CHECK(rig.db.append(Stream{"after-reset"}, five, "x", {.scope = scope}).value() == 1);
+    if (which == "reset-write")
+      CHECK(rig.db.write(scope, five, Callback{name, &runs}) == Wrote::now);
+    if (which == "reset-append")
+      CHECK(rig.db.append(Stream{"after-reset"}, five, "x", {.scope = scope}).value() == 1);
     if (which == "reset-seal") CHECK(rig.db.seal(scope, Term(6)).fence == Term(6));
     if (which == "reset-inside")
-      CHECK(rig.db.write(billing, five, [&](Transaction& tx) { CHECK(tx.check(scope, five) == five); }) == Wrote::now);
+      CHECK(rig.db.write(billing, five, [&](Transaction& tx) {
+        CHECK(tx.check(scope, five) == five);
+      }) == Wrote::now);
     CHECK(rig.db.check(scope, Term(7)) == Term(7));
   }
 }

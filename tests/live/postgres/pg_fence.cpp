@@ -1,4 +1,5 @@
-// [F1] [F2] [F3] [F5] The check, the raise, leases and streams of layer 1, as a session with SQL meets them, each interleaving forced.
+// [F1] [F2] [F3] [F5] The check, the raise, leases and streams of layer 1, as a session with SQL
+// meets them, each interleaving forced.
 #include <catch2/catch.hpp>
 
 #include "support/pg_session.hpp"
@@ -26,8 +27,12 @@ std::string call(const std::string& function, const std::string& scope, const st
 
 }  // namespace
 
-TEST_CASE("check: waits for nobody of its own term and holds up a raise until its commit at every isolation level", "[F1][F2][live]") {
-  const std::string level = GENERATE("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE");
+TEST_CASE(
+    "check: waits for nobody of its own term and holds up a raise until its commit at every "
+    "isolation level",
+    "[F1][F2][live]") {
+  const std::string level =
+      GENERATE("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE");
   CAPTURE(level);
   const auto scope = fresh_scope();
   PgSession observer(database().url());
@@ -41,7 +46,8 @@ TEST_CASE("check: waits for nobody of its own term and holds up a raise until it
   CHECK(second.value(call("check_term", scope, "5")) == "5");
   raiser.send(call("seal", scope, "6, '10 s'"));
   wait_for_lock(observer, raiser);
-  CHECK(first.value(call("check_term", scope, "5")) == "5");  // again, while a raise waits for this very session
+  CHECK(first.value(call("check_term", scope, "5")) ==
+        "5");  // again, while a raise waits for this very session
   first.must("COMMIT");
   wait_for_lock(observer, raiser);
   second.must("COMMIT");
@@ -53,7 +59,8 @@ TEST_CASE("check: waits for nobody of its own term and holds up a raise until it
   CHECK(first.run(call("check_term", scope, "5")).code == "TG001");
 }
 
-TEST_CASE("check: a raise behind its snapshot is stale or a serialization error and never passes", "[F1][F2][live]") {
+TEST_CASE("check: a raise behind its snapshot is stale or a serialization error and never passes",
+          "[F1][F2][live]") {
   const std::string level = GENERATE("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE");
   CAPTURE(level);
   const auto scope = fresh_scope();
@@ -118,7 +125,8 @@ TEST_CASE("check: cancelled while it waits it leaves no lock behind", "[F4][live
     CHECK(writer.finish().code == "57014");
     writer.must("ROLLBACK TO s");
   }
-  CHECK(observer.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = " + std::to_string(writer.pid())) == "0");
+  CHECK(observer.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = " +
+                       std::to_string(writer.pid())) == "0");
   CHECK(writer.value("SELECT current_setting('lock_timeout')") == "0");
 }
 
@@ -139,13 +147,15 @@ TEST_CASE("check: waits no longer than check_wait and names who is in the way", 
   CHECK(writer.value("SHOW lock_timeout") == "50ms");
 }
 
-TEST_CASE("check: a lock taken after a savepoint goes with it and is taken again", "[F1][F2][live]") {
+TEST_CASE("check: a lock taken after a savepoint goes with it and is taken again",
+          "[F1][F2][live]") {
   const auto scope = fresh_scope();
   PgSession writer(database().url());
   PgSession raiser(database().url());
   raiser.must(call("seal", scope, "5"));
   writer.must("BEGIN; SAVEPOINT s; " + call("check_term", scope, "5") + "; ROLLBACK TO s");
-  CHECK(raiser.must(call("seal", scope, "6, '0'")).rows[0][2] == "0");  // nothing in the way, so nobody was evicted
+  CHECK(raiser.must(call("seal", scope, "6, '0'")).rows[0][2] ==
+        "0");  // nothing in the way, so nobody was evicted
   CHECK(writer.run(call("check_term", scope, "5")).code == "TG001");
 }
 
@@ -154,11 +164,17 @@ TEST_CASE("check: the commit of a procedure drops the lock in the middle", "[F1]
   PgSession writer(database().url());
   PgSession owner(database().url());
   owner.must(call("seal", scope, "5"));
-  owner.must("CREATE TABLE IF NOT EXISTS do_commit (v int); SELECT termgate.protect('do_commit', scope => '" + scope + "')");
-  const auto refused =
-      writer.run("DO $$ BEGIN PERFORM termgate.check_term('" + scope + "', 5); COMMIT; INSERT INTO do_commit VALUES (1); END $$");
+  owner.must(
+      "CREATE TABLE IF NOT EXISTS do_commit (v int); SELECT termgate.protect('do_commit', scope => "
+      "'" +
+      scope + "')");
+  const auto refused = writer.run("DO $$ BEGIN PERFORM termgate.check_term('" + scope +
+                                  "', 5); COMMIT; INSERT INTO do_commit VALUES (1); END $$");
   CHECK(refused.code == "TG002");
-  CHECK(writer.run("DO $$ BEGIN PERFORM termgate.check_term('" + scope + "', 5); INSERT INTO do_commit VALUES (1); END $$").ok());
+  CHECK(writer
+            .run("DO $$ BEGIN PERFORM termgate.check_term('" + scope +
+                 "', 5); INSERT INTO do_commit VALUES (1); END $$")
+            .ok());
   owner.must("DROP TABLE do_commit");
 }
 
@@ -177,7 +193,8 @@ TEST_CASE("check: several scopes each with its own term and no second term for o
   CHECK(writer.run(call("check_term", one, "4")).code == "TG001");
 }
 
-TEST_CASE("raise: two that check and then raise do not deadlock because the lock is never upgraded", "[F4][live]") {
+TEST_CASE("raise: two that check and then raise do not deadlock because the lock is never upgraded",
+          "[F4][live]") {
   const auto scope = fresh_scope();
   PgSession first(database().url());
   PgSession second(database().url());
@@ -200,7 +217,8 @@ TEST_CASE("raise: notifies nobody and a notice behind it does", "[F4][live]") {
   listener.must("SELECT 1");
   PGnotify* notice = PQnotifies(listener.raw());
   REQUIRE(notice != nullptr);
-  CHECK(std::string(notice->extra) == "{\"scope\" : \"" + scope + "\", \"term\" : 5, \"schema\" : \"termgate\"}");
+  CHECK(std::string(notice->extra) ==
+        "{\"scope\" : \"" + scope + "\", \"term\" : 5, \"schema\" : \"termgate\"}");
   PQfreemem(notice);
   leader.must(call("check_term", scope, "5"));
   leader.must("SELECT termgate.append('" + scope + "', 5, 'x')");
@@ -208,28 +226,33 @@ TEST_CASE("raise: notifies nobody and a notice behind it does", "[F4][live]") {
   CHECK(PQnotifies(listener.raw()) == nullptr);
 }
 
-TEST_CASE("seal: above read committed a raise behind the snapshot is a serialization error", "[F2][live]") {
+TEST_CASE("seal: above read committed a raise behind the snapshot is a serialization error",
+          "[F2][live]") {
   const auto scope = fresh_scope();
   const auto leased = fresh_scope();
   PgSession sealer(database().url());
   PgSession other(database().url());
   other.must(call("seal", scope, "5"));
-  const auto before = other.value("SELECT term FROM termgate.acquire_lease('" + leased + "', 'a', '1 h')");
+  const auto before =
+      other.value("SELECT term FROM termgate.acquire_lease('" + leased + "', 'a', '1 h')");
   sealer.must("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class");
   CHECK(sealer.must(call("seal", scope, "5")).value() == "5");  // the snapshot is right so far
-  const auto after = other.value("SELECT term FROM termgate.acquire_lease('" + leased + "', 'a', '1 h')");
+  const auto after =
+      other.value("SELECT term FROM termgate.acquire_lease('" + leased + "', 'a', '1 h')");
   CHECK(other.must(call("seal", scope, "8")).ok());  // nobody was in its way
   REQUIRE(before != after);
   CHECK(sealer.run(call("seal", scope, "5")).code == "40001");
   sealer.must("ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class");
-  const auto latest = other.value("SELECT term FROM termgate.acquire_lease('" + leased + "', 'a', '1 h')");
+  const auto latest =
+      other.value("SELECT term FROM termgate.acquire_lease('" + leased + "', 'a', '1 h')");
   CHECK(sealer.run(call("check_term", leased, latest)).code == "40001");
   sealer.must("ROLLBACK");
   CHECK(sealer.value(call("check_term", leased, latest)) == latest);
   CHECK(sealer.run(call("check_term", leased, "1000000")).code == "TG005");
 }
 
-TEST_CASE("check: a session that remembers a term may raise to it again after a reset", "[F3][live]") {
+TEST_CASE("check: a session that remembers a term may raise to it again after a reset",
+          "[F3][live]") {
   const auto scope = fresh_scope();
   PgSession writer(database().url());
   PgSession other(database().url());
@@ -289,8 +312,9 @@ TEST_CASE("lease: a renewal never waits for an acquisition nor deadlocks with it
   PgSession holder(database().url());
   PgSession next(database().url());
   holder.must(call("acquire_lease", scope, "'a', '100 ms'"));
-  termgate::test::wait_until("the lease to expire",
-                             [&] { return observer.value("SELECT live FROM termgate.lease('" + scope + "')") == "f"; });
+  termgate::test::wait_until("the lease to expire", [&] {
+    return observer.value("SELECT live FROM termgate.lease('" + scope + "')") == "f";
+  });
   holder.must("BEGIN; " + call("check_term", scope, "1"));
   next.send(call("acquire_lease", scope, "'b', '10 s', grace => '10 s'"));
   wait_for_lock(observer, next);
@@ -305,13 +329,15 @@ TEST_CASE("lease: a frozen renewal holds up nobody", "[F4][live]") {
   PgSession next(database().url());
   holder.must(call("acquire_lease", scope, "'a', '1 s'"));
   holder.must("BEGIN; " + call("renew_lease", scope, "'a', 1, '100 ms'"));  // and then it freezes
-  termgate::test::wait_until("the old lease to expire",
-                             [&] { return next.value("SELECT live FROM termgate.lease('" + scope + "')") == "f"; });
+  termgate::test::wait_until("the old lease to expire", [&] {
+    return next.value("SELECT live FROM termgate.lease('" + scope + "')") == "f";
+  });
   CHECK(next.must(call("acquire_lease", scope, "'b', '10 s', grace => '100 ms'")).value() == "t");
   CHECK(holder.run("COMMIT").ended());
 }
 
-TEST_CASE("append: numbers are consecutive in commit order while writers wait for each other", "[F1][live]") {
+TEST_CASE("append: numbers are consecutive in commit order while writers wait for each other",
+          "[F1][live]") {
   const auto scope = fresh_scope();
   PgSession observer(database().url());
   PgSession first(database().url());
@@ -332,9 +358,11 @@ TEST_CASE("append: numbers are consecutive in commit order while writers wait fo
   }
 }
 
-TEST_CASE("append: a write sent again while its first attempt is still open happens once", "[F5][live]") {
+TEST_CASE("append: a write sent again while its first attempt is still open happens once",
+          "[F5][live]") {
   const auto scope = fresh_scope();
-  const std::string append = "SELECT termgate.append('" + scope + "', 5, 'x', write_id => '" + "00000000-0000-4000-8000-0000000000" +
+  const std::string append = "SELECT termgate.append('" + scope + "', 5, 'x', write_id => '" +
+                             "00000000-0000-4000-8000-0000000000" +
                              std::to_string(10 + scope.size() % 80) + "')";
   PgSession observer(database().url());
   PgSession first(database().url());
@@ -350,7 +378,8 @@ TEST_CASE("append: a write sent again while its first attempt is still open happ
   SECTION("it is rolled back") { first.must("ROLLBACK"); }
   CHECK(second.finish().value() == "2");
   CHECK(observer.value("SELECT count(*) FROM termgate.read_stream('" + scope + "')") == "2");
-  CHECK(observer.value("SELECT last_no FROM termgate.stream_status WHERE stream_id = '" + scope + "'") == "2");
+  CHECK(observer.value("SELECT last_no FROM termgate.stream_status WHERE stream_id = '" + scope +
+                       "'") == "2");
 }
 
 TEST_CASE("append: what the rows show outweighs a fence that somebody lowered", "[F3][live]") {
@@ -359,12 +388,17 @@ TEST_CASE("append: what the rows show outweighs a fence that somebody lowered", 
   owner.must(call("seal", scope, "9"));
   owner.must("SELECT termgate.append('" + scope + "', 9, 'x')");
   // Only who owns the tables and switches the triggers off gets this far.
-  owner.must("ALTER TABLE termgate.fences DISABLE TRIGGER ALL; UPDATE termgate.fences SET term = 5 WHERE scope = '" + scope +
-             "';"
-             "ALTER TABLE termgate.fences ENABLE ALWAYS TRIGGER fences_guard; ALTER TABLE termgate.fences ENABLE ALWAYS TRIGGER "
-             "fences_guard_truncate;"
-             "ALTER TABLE termgate.fences ENABLE ALWAYS TRIGGER fences_flush");
-  CHECK(owner.value("SELECT kind FROM termgate.verify_findings() WHERE scope = '" + scope + "'") == "fence below a stored term");
+  owner.must(
+      "ALTER TABLE termgate.fences DISABLE TRIGGER ALL; UPDATE termgate.fences SET term = 5 WHERE "
+      "scope = '" +
+      scope +
+      "';"
+      "ALTER TABLE termgate.fences ENABLE ALWAYS TRIGGER fences_guard; ALTER TABLE termgate.fences "
+      "ENABLE ALWAYS TRIGGER "
+      "fences_guard_truncate;"
+      "ALTER TABLE termgate.fences ENABLE ALWAYS TRIGGER fences_flush");
+  CHECK(owner.value("SELECT kind FROM termgate.verify_findings() WHERE scope = '" + scope + "'") ==
+        "fence below a stored term");
   CHECK(owner.run("SELECT termgate.append('" + scope + "', 5, 'stale')").code == "TG001");
   CHECK(owner.run(call("seal", scope, "7")).code == "TG001");
   CHECK(owner.value("SELECT termgate.append('" + scope + "', 10, 'x')") == "2");
@@ -376,12 +410,15 @@ TEST_CASE("fences: refuse lowering and deletion and truncation even by their own
   owner.must(call("seal", scope, "9"));
   const std::string replica = GENERATE("", "SET session_replication_role = replica; ");
   CAPTURE(replica);
-  CHECK(owner.run(replica + "UPDATE termgate.fences SET term = 5 WHERE scope = '" + scope + "'").code == "TG005");
+  CHECK(owner.run(replica + "UPDATE termgate.fences SET term = 5 WHERE scope = '" + scope + "'")
+            .code == "TG005");
   CHECK(owner.run(replica + "DELETE FROM termgate.fences").code == "TG005");
   CHECK(owner.run(replica + "TRUNCATE termgate.fences").code == "TG005");
   // The row that a reset leaves opens the way in its own transaction only.
-  owner.must("INSERT INTO termgate.resets (scope, from_term, to_term) VALUES ('" + scope + "', 9, 5)");
-  CHECK(owner.run(replica + "UPDATE termgate.fences SET term = 5 WHERE scope = '" + scope + "'").code == "TG005");
+  owner.must("INSERT INTO termgate.resets (scope, from_term, to_term) VALUES ('" + scope +
+             "', 9, 5)");
+  CHECK(owner.run(replica + "UPDATE termgate.fences SET term = 5 WHERE scope = '" + scope + "'")
+            .code == "TG005");
 }
 
 TEST_CASE("privileges: a level gives its functions and nothing on the tables", "[F3][live]") {
@@ -392,11 +429,13 @@ TEST_CASE("privileges: a level gives its functions and nothing on the tables", "
     bool read, write, lead, operate;
   };
   const Row row =
-      GENERATE(Row{"", false, false, false, false}, Row{"read", true, false, false, false}, Row{"write", true, true, false, false},
-               Row{"lead", true, true, true, false}, Row{"operate", true, true, true, true});
+      GENERATE(Row{"", false, false, false, false}, Row{"read", true, false, false, false},
+               Row{"write", true, true, false, false}, Row{"lead", true, true, true, false},
+               Row{"operate", true, true, true, true});
   const std::string level = row.level;
   CAPTURE(level);
-  PgSession session(database().url_as("tg_role_" + (level.empty() ? "none" : level) + "_" + std::to_string(getpid()), level));
+  PgSession session(database().url_as(
+      "tg_role_" + (level.empty() ? "none" : level) + "_" + std::to_string(getpid()), level));
   const auto allowed = [&](const std::string& sql) { return session.run(sql).code != "42501"; };
   CHECK(allowed("SELECT * FROM termgate.fence('privileged')") == row.read);
   CHECK(allowed("SELECT * FROM termgate.fence_status") == row.read);
@@ -407,7 +446,8 @@ TEST_CASE("privileges: a level gives its functions and nothing on the tables", "
   CHECK(allowed("SELECT termgate.acquire_lease('privileged lease', 'a', '1 s')") == row.lead);
   CHECK(allowed("SELECT termgate.force_release('privileged lease', 'a', 'b')") == row.operate);
   CHECK(allowed("SELECT termgate.prune('privileged', 1)") == row.operate);
-  for (const auto* table : {"fences", "leases", "streams", "stream_writes", "settings", "audit", "incarnation", "passes"}) {
+  for (const auto* table : {"fences", "leases", "streams", "stream_writes", "settings", "audit",
+                            "incarnation", "passes"}) {
     CAPTURE(table);
     CHECK_FALSE(allowed(std::string("SELECT * FROM termgate.") + table));
     CHECK_FALSE(allowed(std::string("DELETE FROM termgate.") + table));
@@ -429,7 +469,8 @@ TEST_CASE("search_path: what a caller puts in its way is not what layer 1 calls"
   // Whoever finds this operator must not be the owner of layer 1.
   writer.must(
       "CREATE TABLE evil.ran_as (who text); GRANT ALL ON evil.ran_as TO PUBLIC;"
-      "CREATE FUNCTION evil.tells(text, text) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN INSERT INTO evil.ran_as VALUES (current_user); "
+      "CREATE FUNCTION evil.tells(text, text) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN INSERT "
+      "INTO evil.ran_as VALUES (current_user); "
       "RETURN $1 OPERATOR(pg_catalog.=) $2; END';"
       "CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.tells);"
       "CREATE OPERATOR evil.<> (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.tells)");
@@ -446,11 +487,14 @@ TEST_CASE("search_path: what a caller puts in its way is not what layer 1 calls"
   owner.must("DROP SCHEMA evil CASCADE");
 }
 
-TEST_CASE("search_path: a collation of the caller's own does not change whose lock is taken", "[F1][F2][live]") {
+TEST_CASE("search_path: a collation of the caller's own does not change whose lock is taken",
+          "[F1][F2][live]") {
   const auto scope = fresh_scope();
   PgSession admin(database().url());
   admin.must(call("seal", scope, "5"));
-  admin.must("CREATE SCHEMA hostile; CREATE COLLATION hostile.\"C\" (provider = icu, locale = 'und-u-ks-level1', deterministic = false)");
+  admin.must(
+      "CREATE SCHEMA hostile; CREATE COLLATION hostile.\"C\" (provider = icu, locale = "
+      "'und-u-ks-level1', deterministic = false)");
   PgSession writer(database().url());
   PgSession sealer(database().url());
   writer.must("SET search_path = hostile, pg_catalog");
@@ -467,10 +511,13 @@ TEST_CASE("search_path: a collation of the caller's own does not change whose lo
 TEST_CASE("check: a setting of the application's does not take back what has passed", "[live]") {
   const auto scope = fresh_scope();
   PgSession writer(database().url());
-  writer.must("CREATE TABLE IF NOT EXISTS settings_table (scope text, v int); SELECT termgate.protect('settings_table', 'scope'); " +
-              call("seal", scope, "5"));
-  for (const std::string setting : {"timezone = 'Asia/Tokyo'", "datestyle = 'SQL, DMY'", "bytea_output = 'escape'",
-                                    "extra_float_digits = 0", "intervalstyle = 'iso_8601'"}) {
+  writer.must(
+      "CREATE TABLE IF NOT EXISTS settings_table (scope text, v int); SELECT "
+      "termgate.protect('settings_table', 'scope'); " +
+      call("seal", scope, "5"));
+  for (const std::string setting :
+       {"timezone = 'Asia/Tokyo'", "datestyle = 'SQL, DMY'", "bytea_output = 'escape'",
+        "extra_float_digits = 0", "intervalstyle = 'iso_8601'"}) {
     CAPTURE(setting);
     writer.must("BEGIN; " + call("check_term", scope, "5") + "; SET LOCAL " + setting);
     CHECK(writer.run("INSERT INTO settings_table VALUES ('" + scope + "', 1)").code.empty());
@@ -495,7 +542,8 @@ TEST_CASE("jobs: a run of an overtaken term beats and completes no more", "[F2][
   CHECK(worker.value("SELECT termgate.job_heartbeat(" + run + ")") == "f");
 }
 
-TEST_CASE("audit: nothing of the last hour is pruned and every pruning stays on record", "[F3][live]") {
+TEST_CASE("audit: nothing of the last hour is pruned and every pruning stays on record",
+          "[F3][live]") {
   PgSession operator_(database().url());
   operator_.must(call("seal", fresh_scope(), "5"));
   for (const std::string age : {"0 s", "59 minutes", "-1 day"}) {
@@ -507,5 +555,7 @@ TEST_CASE("audit: nothing of the last hour is pruned and every pruning stays on 
   operator_.must("SELECT termgate.prune_history('2 hours')");
   operator_.must("UPDATE termgate.audit SET at = at - interval '1 day'");
   operator_.must("SELECT termgate.prune_history('2 hours')");
-  CHECK(operator_.value("SELECT string_agg(DISTINCT action, ',') || count(*) FROM termgate.audit") == "prune_history2");
+  CHECK(
+      operator_.value("SELECT string_agg(DISTINCT action, ',') || count(*) FROM termgate.audit") ==
+      "prune_history2");
 }

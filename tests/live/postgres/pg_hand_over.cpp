@@ -1,5 +1,6 @@
-// Planned hand-over on a real PostgreSQL: the request is heard at once, by NOTIFY; a hundred of them between two leader loops leave a gap
-// of milliseconds, with writers at work; behind a refusal the old leader's writes end before the new one's begin.
+// Planned hand-over on a real PostgreSQL: the request is heard at once, by NOTIFY; a hundred of
+// them between two leader loops leave a gap of milliseconds, with writers at work; behind a refusal
+// the old leader's writes end before the new one's begin.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -30,16 +31,20 @@ namespace {
 
 template <class Condition>
 bool until(Condition condition, std::chrono::milliseconds within = 20s) {
-  for (const auto end = std::chrono::steady_clock::now() + within; std::chrono::steady_clock::now() < end;) {
+  for (const auto end = std::chrono::steady_clock::now() + within;
+       std::chrono::steady_clock::now() < end;) {
     if (condition()) return true;
     std::this_thread::sleep_for(1ms);
   }
   return condition();
 }
 
-// A candidate with a Database, and so with sessions, of its own. Its work writes until it is asked to stop.
+// A candidate with a Database, and so with sessions, of its own. Its work writes until it is asked
+// to stop.
 struct Candidate {
-  Candidate(const std::string& url, const Scope& scope, std::chrono::milliseconds ttl, bool stubborn = false) : db(Database::open(url)) {
+  Candidate(const std::string& url, const Scope& scope, std::chrono::milliseconds ttl,
+            bool stubborn = false)
+      : db(Database::open(url)) {
     LeaderOptions options;
     options.ttl = ttl;
     loop = std::make_unique<LeaderLoop>(
@@ -65,7 +70,8 @@ struct Candidate {
 
 }  // namespace
 
-TEST_CASE("hand-over: a handle hears of the request at once and from another process", "[handover][live]") {
+TEST_CASE("hand-over: a handle hears of the request at once and from another process",
+          "[handover][live]") {
   PgDatabase database("hand_over_heard");
   Database holder = Database::open(database.url()), operator_ = Database::open(database.url());
   // A renewal is not due for a quarter of an hour.
@@ -105,7 +111,8 @@ TEST_CASE("hand-over: a request waits for the renewal that is at the lease", "[h
   CHECK(sql.run("SELECT termgate.request_hand_over('s', 'other')").code == "TG006");
   CHECK(std::chrono::steady_clock::now() - began < 5s);
   holder.must("COMMIT");
-  CHECK(sql.value("SELECT coalesce(successor, 'nobody') FROM termgate.hand_over_status") == "nobody");
+  CHECK(sql.value("SELECT coalesce(successor, 'nobody') FROM termgate.hand_over_status") ==
+        "nobody");
 }
 
 TEST_CASE("leader loop: a forced release is heard at once", "[lease][live]") {
@@ -122,7 +129,8 @@ TEST_CASE("leader loop: a forced release is heard at once", "[lease][live]") {
   CHECK(std::chrono::steady_clock::now() - began < 5s);
 }
 
-TEST_CASE("hand-over: a hundred of them between two loops that write leave a gap of milliseconds", "[handover][live]") {
+TEST_CASE("hand-over: a hundred of them between two loops that write leave a gap of milliseconds",
+          "[handover][live]") {
   PgDatabase database("hand_over_gap");
   Database operator_ = Database::open(database.url());
   const Scope scope("billing");
@@ -136,7 +144,9 @@ TEST_CASE("hand-over: a hundred of them between two loops that write leave a gap
     const auto asked = std::chrono::steady_clock::now();
     REQUIRE(Operator(operator_).request_hand_over(scope, {.to = next.loop->owner(), .drain = 20s}));
     REQUIRE(until([&] { return next.loop->leads().has_value(); }));
-    whole.push_back(std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - asked).count());
+    whole.push_back(std::chrono::duration_cast<std::chrono::milliseconds>(
+                        std::chrono::steady_clock::now() - asked)
+                        .count());
     const HandOverInfo receipt = Info(operator_).hand_overs(scope).at(0);
     REQUIRE(receipt.state == "taken");
     REQUIRE(receipt.left_at_ms);
@@ -146,9 +156,12 @@ TEST_CASE("hand-over: a hundred of them between two loops that write leave a gap
   }
   std::sort(gaps.begin(), gaps.end());
   std::sort(whole.begin(), whole.end());
-  std::printf("gap without a leader, ms: p50 %lld, p99 %lld, max %lld; from request to the next leader: p50 %lld, p99 %lld\n",
-              static_cast<long long>(gaps[50]), static_cast<long long>(gaps[98]), static_cast<long long>(gaps[99]),
-              static_cast<long long>(whole[50]), static_cast<long long>(whole[98]));
+  std::printf(
+      "gap without a leader, ms: p50 %lld, p99 %lld, max %lld; from request to the next leader: "
+      "p50 %lld, p99 %lld\n",
+      static_cast<long long>(gaps[50]), static_cast<long long>(gaps[98]),
+      static_cast<long long>(gaps[99]), static_cast<long long>(whole[50]),
+      static_cast<long long>(whole[98]));
   // Debug builds on a busy machine.
   CHECK(gaps[50] < 100);
   CHECK(gaps[98] < 1000);
@@ -158,7 +171,8 @@ TEST_CASE("hand-over: a hundred of them between two loops that write leave a gap
   CHECK(Operator(operator_).verify().empty());
 }
 
-TEST_CASE("hand-over: who refuses to leave is shut out before the next one leads", "[handover][F1][live]") {
+TEST_CASE("hand-over: who refuses to leave is shut out before the next one leads",
+          "[handover][F1][live]") {
   PgDatabase database("hand_over_refused");
   Database operator_ = Database::open(database.url());
   const Scope scope("billing");
@@ -166,21 +180,27 @@ TEST_CASE("hand-over: who refuses to leave is shut out before the next one leads
   std::optional<Term> before;  // on a busy machine it may have been lost again a moment later
   REQUIRE(until([&] { return (before = stubborn.loop->leads()).has_value(); }));
   Candidate next(database.url(), scope, 1s);
-  REQUIRE(until([&] { return Operator(operator_).request_hand_over(scope, {.to = next.loop->owner(), .drain = 500ms}); }));
+  REQUIRE(until([&] {
+    return Operator(operator_).request_hand_over(scope, {.to = next.loop->owner(), .drain = 500ms});
+  }));
   const auto handed_over = [&] {
     const auto entries = Operator(operator_).audit({.scope = scope.name()});
-    return std::any_of(entries.begin(), entries.end(), [](const AuditEntry& one) { return one.action == "hand_over"; });
+    return std::any_of(entries.begin(), entries.end(),
+                       [](const AuditEntry& one) { return one.action == "hand_over"; });
   };
   REQUIRE(until(handed_over));
   REQUIRE(until([&] {
-    return operator_.query("SELECT coalesce(max(term), 0) FROM termgate.stream_writes").rows.at(0)[0].as_int() > before->value();
+    return operator_.query("SELECT coalesce(max(term), 0) FROM termgate.stream_writes")
+               .rows.at(0)[0]
+               .as_int() > before->value();
   }));
   next.loop->stop();
   stubborn.loop->stop();
   CHECK(Operator(operator_).verify().empty());
   // In commit order no term goes down.
   std::int64_t highest = 0;
-  for (const StreamWrite& write : Info(operator_).read_stream(Stream("billing"), SequenceNo(0), 100'000)) {
+  for (const StreamWrite& write :
+       Info(operator_).read_stream(Stream("billing"), SequenceNo(0), 100'000)) {
     REQUIRE(write.term.value() >= highest);
     highest = write.term.value();
   }
@@ -216,7 +236,8 @@ TEST_CASE("lease watch: reports every change of leader", "[lease][live]") {
   CHECK(reported == std::vector<std::string>{"nobody", "a 1", "nobody", "b 2", "nobody"});
 }
 
-TEST_CASE("lease log: each acquisition, renewal and release with owner, term and time", "[lease][live]") {
+TEST_CASE("lease log: each acquisition, renewal and release with owner, term and time",
+          "[lease][live]") {
   PgDatabase database("lease_log");
   std::mutex mutex;
   std::vector<LeaseCall> calls;
@@ -225,10 +246,12 @@ TEST_CASE("lease log: each acquisition, renewal and release with owner, term and
                                  calls.push_back(call);
                                  throw 1;  // is ignored
                                }});
-  const auto seen = [&](LeaseCall::Kind kind, LeaseCall::Result result, std::optional<std::int64_t> term) {
+  const auto seen = [&](LeaseCall::Kind kind, LeaseCall::Result result,
+                        std::optional<std::int64_t> term) {
     const std::lock_guard lock(mutex);
     return std::any_of(calls.begin(), calls.end(), [&](const LeaseCall& one) {
-      return one.kind == kind && one.result == result && one.term == term && one.scope == "billing" && one.took.count() > 0;
+      return one.kind == kind && one.result == result && one.term == term &&
+             one.scope == "billing" && one.took.count() > 0;
     });
   };
   using Kind = LeaseCall::Kind;
@@ -244,5 +267,6 @@ TEST_CASE("lease log: each acquisition, renewal and release with owner, term and
   CHECK_THROWS_AS(db.renew_lease(Scope("billing"), Term(1), "me", 1s), LeaseLost);
   CHECK(seen(Kind::renew, Result::refused, 1));
   const std::lock_guard lock(mutex);
-  CHECK(to_text(calls.front()).starts_with("acquire of \"billing\" by me under term 1: granted in "));
+  CHECK(
+      to_text(calls.front()).starts_with("acquire of \"billing\" by me under term 1: granted in "));
 }

@@ -1,5 +1,6 @@
-// Seats in the library, on a real PostgreSQL: sessions that write often sit down and send no check, stand up when somebody wants the scope,
-// and never let a stale write through; everything works where no seat can be had.
+// Seats in the library, on a real PostgreSQL: sessions that write often sit down and send no check,
+// stand up when somebody wants the scope, and never let a stale write through; everything works
+// where no seat can be had.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -26,20 +27,30 @@ namespace {
 const Scope billing("billing"), other("other");
 
 struct Home {
-  explicit Home(const std::string& name) : database(name), operator_(database.url()), db(Database::open(database.url())) {
-    operator_.must("CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, scope text, term bigint, what text)");
+  explicit Home(const std::string& name)
+      : database(name), operator_(database.url()), db(Database::open(database.url())) {
+    operator_.must(
+        "CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, scope text, term bigint, what "
+        "text)");
   }
   static constexpr auto insert = "INSERT INTO t (scope, term, what) VALUES ($1, $2, 'x')";
-  void write(const Scope& scope, Term term) { db.execute(scope, term, insert, scope.name(), term.value()); }
-  std::string seats(const std::string& where = "true") { return operator_.value("SELECT count(*) FROM termgate.seats WHERE " + where); }
+  void write(const Scope& scope, Term term) {
+    db.execute(scope, term, insert, scope.name(), term.value());
+  }
+  std::string seats(const std::string& where = "true") {
+    return operator_.value("SELECT count(*) FROM termgate.seats WHERE " + where);
+  }
   // Writes until it sits; the keeper has to come first.
   void sit(const Scope& scope, Term term) {
     wait_until("a seat in " + scope.name(), [&] {
       write(scope, term);
-      return seats("scope = '" + scope.name() + "' AND term = " + std::to_string(term.value())) != "0";
+      return seats("scope = '" + scope.name() + "' AND term = " + std::to_string(term.value())) !=
+             "0";
     });
   }
-  std::string rows(const std::string& where = "true") { return operator_.value("SELECT count(*) FROM t WHERE " + where); }
+  std::string rows(const std::string& where = "true") {
+    return operator_.value("SELECT count(*) FROM t WHERE " + where);
+  }
 
   PgDatabase database;
   PgSession operator_;
@@ -47,17 +58,20 @@ struct Home {
 };
 
 double ms_since(std::chrono::steady_clock::time_point began) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began)
+      .count();
 }
 
 }  // namespace
 
 TEST_CASE("library seats: one statement in one round trip behind its check", "[F1][seats][live]") {
   Home home("seats_execute");
-  const Rows rows = home.db.execute(billing, Term(2), "INSERT INTO t (scope, term) VALUES ($1, 2) RETURNING id", "billing");
+  const Rows rows = home.db.execute(
+      billing, Term(2), "INSERT INTO t (scope, term) VALUES ($1, 2) RETURNING id", "billing");
   CHECK(rows.one()[0].as_int() == 1);
   CHECK(rows.affected == 1);
-  CHECK(home.operator_.value("SELECT term FROM termgate.fence_status WHERE scope = 'billing'") == "2");
+  CHECK(home.operator_.value("SELECT term FROM termgate.fence_status WHERE scope = 'billing'") ==
+        "2");
   CHECK_THROWS_AS(home.write(billing, Term(1)), StaleTerm);
   home.operator_.must("SELECT termgate.seal('billing', 5)");
   CHECK_THROWS_AS(home.write(billing, Term(2)), StaleTerm);
@@ -69,7 +83,8 @@ TEST_CASE("library seats: one statement in one round trip behind its check", "[F
     if (seated) home.sit(billing, Term(5));
     // Errors are the statement's own, roll it back, and leave the connection as it was.
     for (int round = 0; round < 3; ++round) {
-      CHECK_THROWS_WITH(home.db.execute(billing, Term(5), "INSERT INTO nowhere VALUES (1)"), Catch::Contains("nowhere"));
+      CHECK_THROWS_WITH(home.db.execute(billing, Term(5), "INSERT INTO nowhere VALUES (1)"),
+                        Catch::Contains("nowhere"));
       CHECK_THROWS_AS(home.db.execute(billing, Term(5), "SELECT $1::int + $2", 1), InvalidInput);
       CHECK_THROWS_AS(home.db.execute(billing, Term(5), "SELECT 1", 1), InvalidInput);
       CHECK_THROWS_AS(home.db.execute(billing, Term(5), "COMMIT"), InvalidInput);
@@ -83,15 +98,20 @@ TEST_CASE("library seats: one statement in one round trip behind its check", "[F
   }
 }
 
-TEST_CASE("library seats: what fails at the end of the transaction fails the statement", "[F5][seats][live]") {
+TEST_CASE("library seats: what fails at the end of the transaction fails the statement",
+          "[F5][seats][live]") {
   Home home("seats_deferred");
-  home.operator_.must("CREATE TABLE d (id int, CONSTRAINT once UNIQUE (id) DEFERRABLE INITIALLY DEFERRED); INSERT INTO d VALUES (1)");
+  home.operator_.must(
+      "CREATE TABLE d (id int, CONSTRAINT once UNIQUE (id) DEFERRABLE INITIALLY DEFERRED); INSERT "
+      "INTO d VALUES (1)");
   for (const bool seated : {false, true}) {
     CAPTURE(seated);
     if (seated) home.sit(billing, Term(1));
     for (int round = 0; round < 3; ++round) {
-      CHECK_THROWS_WITH(home.db.execute(billing, Term(1), "INSERT INTO d VALUES (1)"), Catch::Contains("once"));
-      CHECK_THROWS_WITH(home.db.write(billing, Term(1), [](Transaction& tx) { tx.exec("INSERT INTO d VALUES (1)"); }),
+      CHECK_THROWS_WITH(home.db.execute(billing, Term(1), "INSERT INTO d VALUES (1)"),
+                        Catch::Contains("once"));
+      CHECK_THROWS_WITH(home.db.write(billing, Term(1),
+                                      [](Transaction& tx) { tx.exec("INSERT INTO d VALUES (1)"); }),
                         Catch::Contains("once"));
     }
     home.write(billing, Term(1));
@@ -99,7 +119,8 @@ TEST_CASE("library seats: what fails at the end of the transaction fails the sta
   CHECK(home.operator_.value("SELECT count(*) FROM d") == "1");
 }
 
-TEST_CASE("library seats: a raise has the scope at once, and the next write is stale", "[F1][F2][seats][live]") {
+TEST_CASE("library seats: a raise has the scope at once, and the next write is stale",
+          "[F1][F2][seats][live]") {
   Home home("seats_raise");
   std::vector<double> took;
   for (std::int64_t term = 1; term < 60; term += 2) {
@@ -111,7 +132,8 @@ TEST_CASE("library seats: a raise has the scope at once, and the next write is s
     });
     std::this_thread::sleep_for(30ms);
     const auto began = std::chrono::steady_clock::now();
-    CHECK(home.operator_.value("SELECT evicted FROM termgate.seal('billing', " + std::to_string(term + 1) + ")") == "0");
+    CHECK(home.operator_.value("SELECT evicted FROM termgate.seal('billing', " +
+                               std::to_string(term + 1) + ")") == "0");
     took.push_back(ms_since(began));
     CHECK(took.back() < 900);  // the grace is 1 s
     const std::string rows = home.rows();
@@ -122,12 +144,15 @@ TEST_CASE("library seats: a raise has the scope at once, and the next write is s
     CHECK(home.seats() == "0");
   }
   std::sort(took.begin(), took.end());
-  std::printf("takeover of a holder that sits and writes, ms: p50 %.0f, max %.0f\n", took[took.size() / 2], took.back());
+  std::printf("takeover of a holder that sits and writes, ms: p50 %.0f, max %.0f\n",
+              took[took.size() / 2], took.back());
 }
 
-TEST_CASE("library seats: whoever is in a transaction when the grace is over is ended with it", "[F2][F4][seats][live]") {
+TEST_CASE("library seats: whoever is in a transaction when the grace is over is ended with it",
+          "[F2][F4][seats][live]") {
   Home home("seats_busy");
-  home.operator_.must("UPDATE termgate.settings SET value = '300' WHERE name = 'eviction_grace_ms'");
+  home.operator_.must(
+      "UPDATE termgate.settings SET value = '300' WHERE name = 'eviction_grace_ms'");
   home.sit(billing, Term(1));
   std::atomic<bool> inside{false}, unavailable{false};
   std::jthread writer([&] {
@@ -156,16 +181,20 @@ TEST_CASE("library seats: a transaction of one statement and one of none", "[F5]
   home.sit(billing, Term(1));
   const auto before = std::stoll(home.rows());
   for (int round = 0; round < 20; ++round) {
-    home.db.write(billing, Term(1), [](Transaction& tx) { tx.exec("INSERT INTO t (what) VALUES ('one')"); });
+    home.db.write(billing, Term(1),
+                  [](Transaction& tx) { tx.exec("INSERT INTO t (what) VALUES ('one')"); });
     home.db.write(billing, Term(1), [](Transaction&) {});
-    CHECK_THROWS_AS(home.db.write(billing, Term(1), [](Transaction&) { throw std::runtime_error("mine"); }), std::runtime_error);
+    CHECK_THROWS_AS(
+        home.db.write(billing, Term(1), [](Transaction&) { throw std::runtime_error("mine"); }),
+        std::runtime_error);
     CHECK_THROWS_AS(home.db.write(billing, Term(1),
                                   [](Transaction& tx) {
                                     tx.exec("INSERT INTO t (what) VALUES ('gone')");
                                     throw std::runtime_error("mine");
                                   }),
                     std::runtime_error);
-    // A statement that cannot be parsed, first and swallowed: what follows must not run outside a transaction.
+    // A statement that cannot be parsed, first and swallowed: what follows must not run outside a
+    // transaction.
     CHECK_THROWS_AS(home.db.write(billing, Term(1),
                                   [](Transaction& tx) {
                                     CHECK_THROWS(tx.exec("SELEKT"));
@@ -192,7 +221,8 @@ TEST_CASE("library seats: a transaction of one statement and one of none", "[F5]
 TEST_CASE("library seats: isolation, timeouts and write ids are as without", "[seats][live]") {
   Home home("seats_options");
   home.sit(billing, Term(1));
-  for (const Isolation isolation : {Isolation::read_committed, Isolation::repeatable_read, Isolation::serializable}) {
+  for (const Isolation isolation :
+       {Isolation::read_committed, Isolation::repeatable_read, Isolation::serializable}) {
     WriteOptions options;
     options.isolation = isolation;
     home.db.write(
@@ -209,21 +239,26 @@ TEST_CASE("library seats: isolation, timeouts and write ids are as without", "[s
   CHECK(home.rows("what = 'level'") == "3");
   WriteOptions hurried;
   hurried.timeout = 200ms;
-  CHECK_THROWS_AS(home.db.write(
-                      billing, Term(1), [](Transaction& tx) { tx.exec("SELECT pg_sleep(5)"); }, hurried),
-                  Unavailable);
+  CHECK_THROWS_AS(
+      home.db.write(
+          billing, Term(1), [](Transaction& tx) { tx.exec("SELECT pg_sleep(5)"); }, hurried),
+      Unavailable);
   home.db.write(
-      billing, Term(1), [](Transaction& tx) { tx.exec("INSERT INTO t (what) VALUES ('in time')"); }, hurried);
+      billing, Term(1), [](Transaction& tx) { tx.exec("INSERT INTO t (what) VALUES ('in time')"); },
+      hurried);
   CHECK(home.rows("what = 'in time'") == "1");
   WriteOptions once;
   once.write_id = WriteId::random();
   for (const Wrote wanted : {Wrote::now, Wrote::before})
     CHECK(home.db.write(
-              billing, Term(1), [](Transaction& tx) { tx.exec("INSERT INTO t (what) VALUES ('once')"); }, once) == wanted);
+              billing, Term(1),
+              [](Transaction& tx) { tx.exec("INSERT INTO t (what) VALUES ('once')"); },
+              once) == wanted);
   CHECK(home.rows("what = 'once'") == "1");
 }
 
-TEST_CASE("library seats: the process itself raises, acquires and reads beside its own seats", "[seats][live]") {
+TEST_CASE("library seats: the process itself raises, acquires and reads beside its own seats",
+          "[seats][live]") {
   Home home("seats_own");
   const Scope leased("leased");
   std::int64_t term = 1;
@@ -254,7 +289,8 @@ TEST_CASE("library seats: seats that are not used are given up", "[seats][live]"
   wait_until("nobody sits", [&] { return home.seats() == "0"; });
   wait_until("the keeper has gone", [&] {
     return home.operator_.value(
-               "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%seats_wanted%' AND pid <> "
+               "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query "
+               "LIKE '%seats_wanted%' AND pid <> "
                "pg_backend_pid()") == "0";
   });
   home.sit(billing, Term(1));
@@ -278,8 +314,11 @@ TEST_CASE("library seats: sessions of every kind are ended at any moment", "[F5]
   PgSession ends(home.database.url());
   for (int round = 0; round < 40; ++round) {
     std::this_thread::sleep_for(20ms);
-    ends.must("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid NOT IN (" +
-              std::to_string(ends.pid()) + ", " + std::to_string(home.operator_.pid()) + ") ORDER BY random() LIMIT 1");
+    ends.must(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND pid NOT IN (" +
+        std::to_string(ends.pid()) + ", " + std::to_string(home.operator_.pid()) +
+        ") ORDER BY random() LIMIT 1");
   }
   writers.clear();
   const auto rows = std::stoll(home.rows());
@@ -288,9 +327,11 @@ TEST_CASE("library seats: sessions of every kind are ended at any moment", "[F5]
   home.write(billing, Term(1));
 }
 
-TEST_CASE("library seats: streams that are appended to often sit in their own scope", "[seats][live]") {
+TEST_CASE("library seats: streams that are appended to often sit in their own scope",
+          "[seats][live]") {
   Home home("seats_streams");
-  home.db.append(Stream("orders"), Term(1), "x", {.scope = billing});  // so that its name is no scope
+  home.db.append(Stream("orders"), Term(1), "x",
+                 {.scope = billing});  // so that its name is no scope
   wait_until("a seat", [&] {
     home.db.append(Stream("orders"), Term(1), "x");
     return home.seats("scope = 'billing'") != "0";
@@ -299,19 +340,24 @@ TEST_CASE("library seats: streams that are appended to often sit in their own sc
     home.db.append(Stream("alone"), Term(1), "x");
     return home.seats("scope = 'alone'") != "0";
   });
-  CHECK(home.operator_.value("SELECT count(*) FROM termgate.fence_status WHERE scope = 'orders'") == "0");
+  CHECK(home.operator_.value("SELECT count(*) FROM termgate.fence_status WHERE scope = 'orders'") ==
+        "0");
   // A new stream is in the scope that it would be in without seats.
   const auto scope_of = [&](const std::string& stream) {
-    return home.operator_.value("SELECT scope FROM termgate.stream_status WHERE stream_id = '" + stream + "'");
+    return home.operator_.value("SELECT scope FROM termgate.stream_status WHERE stream_id = '" +
+                                stream + "'");
   };
   home.sit(billing, Term(1));
-  for (const std::string& stream : {std::string("new"), std::string("newer")}) home.db.append(Stream(stream), Term(1), "x");
+  for (const std::string& stream : {std::string("new"), std::string("newer")})
+    home.db.append(Stream(stream), Term(1), "x");
   CHECK(scope_of("new") == "new");
   for (int round = 0; round < 2; ++round) {
     home.sit(billing, Term(1));
     if (round == 1) home.sit(other, Term(1));
     const std::string stream = "newest" + std::to_string(round);
-    const auto append = [&] { home.db.execute(billing, Term(1), "SELECT termgate.append($1, 1, 'x')", stream); };
+    const auto append = [&] {
+      home.db.execute(billing, Term(1), "SELECT termgate.append($1, 1, 'x')", stream);
+    };
     try {
       append();
     } catch (const InvalidInput&) { append(); }
@@ -326,10 +372,13 @@ TEST_CASE("library seats: streams that are appended to often sit in their own sc
   CHECK(home.db.append(Stream("alone"), Term(1), "once", once) == first);
 }
 
-TEST_CASE("library seats: a role that writes, and an owner who may not see or end sessions", "[seats][live]") {
+TEST_CASE("library seats: a role that writes, and an owner who may not see or end sessions",
+          "[seats][live]") {
   Home home("seats_roles");
-  const std::string app = "seats_app_" + std::to_string(getpid()), owner = "seats_owner_" + std::to_string(getpid());
-  home.operator_.must("CREATE ROLE " + app + " LOGIN; CREATE ROLE " + owner + " LOGIN; GRANT ALL ON t TO " + app);
+  const std::string app = "seats_app_" + std::to_string(getpid()),
+                    owner = "seats_owner_" + std::to_string(getpid());
+  home.operator_.must("CREATE ROLE " + app + " LOGIN; CREATE ROLE " + owner +
+                      " LOGIN; GRANT ALL ON t TO " + app);
   Operator(home.db).grant(app, "write");
   const auto as = [&](const std::string& role) {
     std::string url = home.database.url();
@@ -346,9 +395,12 @@ TEST_CASE("library seats: a role that writes, and an owner who may not see or en
     CHECK_THROWS_AS(db.seal(billing, Term(2)), DatabaseError);
     write();
   }
-  wait_until("the sessions have gone",
-             [&] { return home.operator_.value("SELECT count(*) FROM pg_stat_activity WHERE usename = '" + app + "'") == "0"; });
-  home.operator_.must("GRANT CREATE ON DATABASE " + home.operator_.value("SELECT current_database()") + " TO " + owner);
+  wait_until("the sessions have gone", [&] {
+    return home.operator_.value("SELECT count(*) FROM pg_stat_activity WHERE usename = '" + app +
+                                "'") == "0";
+  });
+  home.operator_.must("GRANT CREATE ON DATABASE " +
+                      home.operator_.value("SELECT current_database()") + " TO " + owner);
   {
     OpenOptions options;
     options.schema = "theirs";
@@ -365,10 +417,12 @@ TEST_CASE("library seats: a role that writes, and an owner who may not see or en
     CHECK_THROWS_AS(db.execute(billing, Term(1), Home::insert, "billing", 1), StaleTerm);
     Operator(theirs).uninstall();
   }
-  home.operator_.must("DROP OWNED BY " + app + ", " + owner + " CASCADE; DROP ROLE " + app + "; DROP ROLE " + owner);
+  home.operator_.must("DROP OWNED BY " + app + ", " + owner + " CASCADE; DROP ROLE " + app +
+                      "; DROP ROLE " + owner);
 }
 
-TEST_CASE("library seats: protected tables, and a session that has lost its mark", "[F6][seats][live]") {
+TEST_CASE("library seats: protected tables, and a session that has lost its mark",
+          "[F6][seats][live]") {
   Home home("seats_protected");
   home.operator_.must("CREATE TABLE p (n int); SELECT termgate.protect('p', scope => 'billing')");
   home.sit(billing, Term(1));

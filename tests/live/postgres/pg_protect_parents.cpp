@@ -1,5 +1,5 @@
-// [F2] [F6] protect on real servers: rows that come by way of a parent, TRUNCATE above READ COMMITTED, and statements that began before
-// their own leader's raise.
+// [F2] [F6] protect on real servers: rows that come by way of a parent, TRUNCATE above READ
+// COMMITTED, and statements that began before their own leader's raise.
 #include <catch2/catch.hpp>
 
 #include "support/pg_session.hpp"
@@ -10,7 +10,8 @@ using termgate::test::wait_for_lock;
 
 namespace {
 
-// Scope a is at 5, scope b at 7. `app` owns its tables; `writer` owns nothing, has no right on layer 1 but level write, and writes.
+// Scope a is at 5, scope b at 7. `app` owns its tables; `writer` owns nothing, has no right on
+// layer 1 but level write, and writes.
 struct Tables {
   static PgDatabase& database() {
     static PgDatabase one("parents");
@@ -19,15 +20,19 @@ struct Tables {
   const std::string me = std::to_string(getpid());
   PgSession admin{database().url()};
   PgSession app{prepared()};
-  PgSession writer{database().url_as("tg_pwriter_" + me, "write") + "?options=-csearch_path%3Dapp,termgate"};
+  PgSession writer{database().url_as("tg_pwriter_" + me, "write") +
+                   "?options=-csearch_path%3Dapp,termgate"};
 
   std::string prepared() {
     admin.must(
-        "DROP SCHEMA IF EXISTS app CASCADE; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC; SELECT termgate.seal('a', 5), "
+        "DROP SCHEMA IF EXISTS app CASCADE; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC; "
+        "SELECT termgate.seal('a', 5), "
         "termgate.seal('b', 7)");
     return database().url_as("tg_powner_" + me, "write") + "?options=-csearch_path%3Dapp,termgate";
   }
-  void made(const std::string& sql) { app.must(sql + "; GRANT ALL ON ALL TABLES IN SCHEMA app TO PUBLIC"); }
+  void made(const std::string& sql) {
+    app.must(sql + "; GRANT ALL ON ALL TABLES IN SCHEMA app TO PUBLIC");
+  }
   std::string as(const std::string& before, const std::string& sql) {
     writer.must("BEGIN; " + before);
     const auto result = writer.run(sql);
@@ -36,7 +41,9 @@ struct Tables {
   }
   std::string as_nobody(const std::string& sql) { return as("SELECT 1", sql); }
   std::string as_a(const std::string& sql) { return as("SELECT check_term('a', 5)", sql); }
-  std::string as_stale(const std::string& sql) { return as("SET LOCAL termgate.scope = 'a'; SET LOCAL termgate.term = '4'", sql); }
+  std::string as_stale(const std::string& sql) {
+    return as("SET LOCAL termgate.scope = 'a'; SET LOCAL termgate.term = '4'", sql);
+  }
 };
 
 }  // namespace
@@ -44,10 +51,12 @@ struct Tables {
 // Long: the table of its cases.
 TEST_CASE("protect: a partition or child is guarded however its rows arrive", "[F6][live]") {
   Tables t;
-  const bool merge = t.admin.value("SELECT current_setting('server_version_num')::int >= 150000") == "t";
+  const bool merge =
+      t.admin.value("SELECT current_setting('server_version_num')::int >= 150000") == "t";
   for (const std::string how : {"scope => 'a'", "scope => '*'", "scope_column => 's'"}) {
-    for (const std::string tree : {"partitions", "inheritance", "attached later", "inherits later", "grandparent inherits later",
-                                   "moved to another root", "its root was attached later"}) {
+    for (const std::string tree :
+         {"partitions", "inheritance", "attached later", "inherits later",
+          "grandparent inherits later", "moved to another root", "its root was attached later"}) {
       CAPTURE(how, tree);
       const bool whole = how != "scope_column => 's'";
       t.made("DROP TABLE IF EXISTS root, part1, part2, middle CASCADE");
@@ -55,17 +64,22 @@ TEST_CASE("protect: a partition or child is guarded however its rows arrive", "[
       std::string guarded = "part1";
       if (tree == "partitions") {
         t.made("CREATE TABLE root" + columns +
-               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); CREATE TABLE part2 PARTITION OF root FOR "
+               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); "
+               "CREATE TABLE part2 PARTITION OF root FOR "
                "VALUES IN (2)");
         t.made("SELECT protect('part1', " + how + ")");
       } else if (tree == "inheritance") {
         t.made("CREATE TABLE root" + columns +
-               "; CREATE TABLE part1 () INHERITS (root); CREATE TABLE part2 () INHERITS (root); SELECT protect('part1', " + how + ")");
-      } else if (tree == "attached later" || tree == "inherits later" || tree == "grandparent inherits later") {
+               "; CREATE TABLE part1 () INHERITS (root); CREATE TABLE part2 () INHERITS (root); "
+               "SELECT protect('part1', " +
+               how + ")");
+      } else if (tree == "attached later" || tree == "inherits later" ||
+                 tree == "grandparent inherits later") {
         const bool attached = tree == "attached later";
-        t.made("CREATE TABLE part1" + columns + "; CREATE TABLE part2" + columns + "; CREATE TABLE root" + columns +
-               (attached ? " PARTITION BY LIST (k)" : ""));
-        std::string step = attached ? "ALTER TABLE root ATTACH PARTITION part1 FOR VALUES IN (1)" : "ALTER TABLE part1 INHERIT root";
+        t.made("CREATE TABLE part1" + columns + "; CREATE TABLE part2" + columns +
+               "; CREATE TABLE root" + columns + (attached ? " PARTITION BY LIST (k)" : ""));
+        std::string step = attached ? "ALTER TABLE root ATTACH PARTITION part1 FOR VALUES IN (1)"
+                                    : "ALTER TABLE part1 INHERIT root";
         if (tree == "grandparent inherits later") {
           t.made("CREATE TABLE middle" + columns + "; ALTER TABLE part1 INHERIT middle");
           guarded = "middle";
@@ -74,46 +88,60 @@ TEST_CASE("protect: a partition or child is guarded however its rows arrive", "[
         t.made("SELECT protect('" + guarded + "', " + how + ")");
         if (attached) t.made("ALTER TABLE root ATTACH PARTITION part2 FOR VALUES IN (2)");
         if (whole) {
-          // A table that stands alone under one scope has no row triggers: PostgreSQL refuses to make it a child until it is unprotected.
+          // A table that stands alone under one scope has no row triggers: PostgreSQL refuses to
+          // make it a child until it is unprotected.
           const auto refused = t.app.run(step);
           CHECK(refused.code == "0A000");
           CHECK(refused.message.find("termgate_unprotect_first") != std::string::npos);
-          t.made("BEGIN; SELECT unprotect('" + guarded + "'); " + step + "; SELECT protect('" + guarded + "', " + how + "); COMMIT");
+          t.made("BEGIN; SELECT unprotect('" + guarded + "'); " + step + "; SELECT protect('" +
+                 guarded + "', " + how + "); COMMIT");
         } else {
           t.made(step);
         }
       } else if (tree == "moved to another root") {
         t.made("CREATE TABLE middle" + columns +
-               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE root" + columns +
+               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); "
+               "CREATE TABLE root" +
+               columns +
                " PARTITION BY LIST (k);"
                "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('middle', " +
                how + ")");
-        t.made("ALTER TABLE middle DETACH PARTITION part1; ALTER TABLE root ATTACH PARTITION part1 FOR VALUES IN (1)");
+        t.made(
+            "ALTER TABLE middle DETACH PARTITION part1; ALTER TABLE root ATTACH PARTITION part1 "
+            "FOR VALUES IN (1)");
       } else {
         t.made("CREATE TABLE middle" + columns +
-               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE root" + columns +
+               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); "
+               "CREATE TABLE root" +
+               columns +
                " PARTITION BY LIST (k);"
                "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('middle', " +
                how + "); ALTER TABLE root ATTACH PARTITION middle FOR VALUES IN (1)");
         guarded = "middle";
       }
       t.admin.must(
-          "SET session_replication_role = replica; INSERT INTO app.part1 VALUES (1, 'a', 1); INSERT INTO app.part2 VALUES (2, 'a', 1); SET "
+          "SET session_replication_role = replica; INSERT INTO app.part1 VALUES (1, 'a', 1); "
+          "INSERT INTO app.part2 VALUES (2, 'a', 1); SET "
           "session_replication_role = origin");
       const bool routed = tree.find("inherit") == std::string::npos;
-      std::vector<std::string> writes = {"UPDATE root SET v = 2 WHERE k = 1",
-                                         "DELETE FROM root WHERE k = 1",
-                                         "INSERT INTO part1 VALUES (1, 'a', 2)",
-                                         "UPDATE part1 SET v = 2",
-                                         "DELETE FROM part1",
-                                         "TRUNCATE part1",
-                                         "TRUNCATE root",
-                                         "WITH w AS (DELETE FROM root RETURNING k) SELECT * FROM w"};
+      std::vector<std::string> writes = {
+          "UPDATE root SET v = 2 WHERE k = 1",
+          "DELETE FROM root WHERE k = 1",
+          "INSERT INTO part1 VALUES (1, 'a', 2)",
+          "UPDATE part1 SET v = 2",
+          "DELETE FROM part1",
+          "TRUNCATE part1",
+          "TRUNCATE root",
+          "WITH w AS (DELETE FROM root RETURNING k) SELECT * FROM w"};
       if (routed) {
         writes.insert(writes.end(),
-                      {"INSERT INTO root VALUES (1, 'a', 2)", "UPDATE root SET k = 1 WHERE k = 2", "UPDATE root SET k = 2 WHERE k = 1",
-                       "INSERT INTO root SELECT 1, 'a', 2", "INSERT INTO root VALUES (1, 'a', 2) ON CONFLICT DO NOTHING"});
-        if (merge) writes.push_back("MERGE INTO root USING (SELECT 1 AS k) n ON root.k = n.k WHEN MATCHED THEN UPDATE SET v = 3");
+                      {"INSERT INTO root VALUES (1, 'a', 2)", "UPDATE root SET k = 1 WHERE k = 2",
+                       "UPDATE root SET k = 2 WHERE k = 1", "INSERT INTO root SELECT 1, 'a', 2",
+                       "INSERT INTO root VALUES (1, 'a', 2) ON CONFLICT DO NOTHING"});
+        if (merge)
+          writes.push_back(
+              "MERGE INTO root USING (SELECT 1 AS k) n ON root.k = n.k WHEN MATCHED THEN UPDATE "
+              "SET v = 3");
       }
       for (const std::string& write : writes) {
         CAPTURE(write);
@@ -137,7 +165,10 @@ TEST_CASE("protect: a partition or child is guarded however its rows arrive", "[
       // What has nothing to do with the protected part stays as it was.
       CHECK(t.as_nobody("INSERT INTO part2 VALUES (2, 'a', 2)") == "");
       CHECK(t.as_nobody("UPDATE root SET v = 2 WHERE k = 2") == "");
-      CHECK(t.admin.must("SELECT * FROM termgate.doctor() WHERE severity = 'error' AND object NOT LIKE 'setting%'").rows.empty());
+      CHECK(t.admin
+                .must("SELECT * FROM termgate.doctor() WHERE severity = 'error' AND object NOT "
+                      "LIKE 'setting%'")
+                .rows.empty());
       t.app.must("SELECT unprotect('" + guarded + "')");
       if (tree == "moved to another root") t.app.must("SELECT unprotect('middle')");
       CHECK(t.as_nobody("TRUNCATE root") == "");
@@ -151,11 +182,14 @@ TEST_CASE("protect: no attaching or detaching lets rows past a partition", "[F6]
   const std::string columns = " (k int, s text, v int)";
   struct Case {
     std::string name, made;
-    std::vector<std::string> reach;  // tables through which rows come into part1, each of which must be refused
+    std::vector<std::string>
+        reach;  // tables through which rows come into part1, each of which must be refused
   };
   const std::string tree = "CREATE TABLE root" + columns +
-                           " PARTITION BY LIST (k); CREATE TABLE middle PARTITION OF root FOR VALUES IN (1, 2) PARTITION BY LIST (k); "
-                           "CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE part2 PARTITION OF middle FOR VALUES IN "
+                           " PARTITION BY LIST (k); CREATE TABLE middle PARTITION OF root FOR "
+                           "VALUES IN (1, 2) PARTITION BY LIST (k); "
+                           "CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE "
+                           "part2 PARTITION OF middle FOR VALUES IN "
                            "(2); SELECT protect('root', scope => 'a'); ";
   const std::string other = "CREATE TABLE other" + columns + " PARTITION BY LIST (k); ";
   // clang-format off
@@ -179,30 +213,41 @@ TEST_CASE("protect: no attaching or detaching lets rows past a partition", "[F6]
   for (const Case& one : cases) {
     t.made("DROP TABLE IF EXISTS root, middle, part1, part2, other CASCADE");
     t.made(one.made);
-    t.admin.must("SET session_replication_role = replica; INSERT INTO app.part1 VALUES (1, 'a', 1); SET session_replication_role = origin");
+    t.admin.must(
+        "SET session_replication_role = replica; INSERT INTO app.part1 VALUES (1, 'a', 1); SET "
+        "session_replication_role = origin");
     for (const std::string& name : one.reach) {
       for (const std::string level : {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}) {
-        for (const std::string& write :
-             {"INSERT INTO " + name + " VALUES (1, 'a', 2)", "UPDATE " + name + " SET v = 2", "DELETE FROM " + name}) {
+        for (const std::string& write : {"INSERT INTO " + name + " VALUES (1, 'a', 2)",
+                                         "UPDATE " + name + " SET v = 2", "DELETE FROM " + name}) {
           CAPTURE(one.name, level, write);
-          const std::string as_b = one.name.find("another scope") != std::string::npos ? "SELECT check_term('b', 7); " : "";
+          const std::string as_b = one.name.find("another scope") != std::string::npos
+                                       ? "SELECT check_term('b', 7); "
+                                       : "";
           CHECK(t.as("SET TRANSACTION ISOLATION LEVEL " + level + "; " + as_b, write) == "TG002");
           // What was attached to a protected table since is refused until protect is run again.
-          const std::string since =
-              one.name.find("got another") != std::string::npos || one.name.find("observes") != std::string::npos ? "TG005" : "";
-          CHECK(t.as("SET TRANSACTION ISOLATION LEVEL " + level + "; " + as_b + "SELECT check_term('a', 5)", write) == since);
+          const std::string since = one.name.find("got another") != std::string::npos ||
+                                            one.name.find("observes") != std::string::npos
+                                        ? "TG005"
+                                        : "";
+          CHECK(t.as("SET TRANSACTION ISOLATION LEVEL " + level + "; " + as_b +
+                         "SELECT check_term('a', 5)",
+                     write) == since);
         }
       }
     }
   }
 }
 
-TEST_CASE("protect: a partitioned table below a protected one can be protected again, and both guard what is attached later",
-          "[F6][live]") {
+TEST_CASE(
+    "protect: a partitioned table below a protected one can be protected again, and both guard "
+    "what is attached later",
+    "[F6][live]") {
   Tables t;
   t.made("DROP TABLE IF EXISTS root, middle, part1, part2 CASCADE");
   t.made(
-      "CREATE TABLE root (k int, s text, v int) PARTITION BY LIST (k); CREATE TABLE middle PARTITION OF root FOR VALUES IN (1, 2) "
+      "CREATE TABLE root (k int, s text, v int) PARTITION BY LIST (k); CREATE TABLE middle "
+      "PARTITION OF root FOR VALUES IN (1, 2) "
       "PARTITION BY LIST (k); "
       "CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1)");
   for (const std::string how : {"scope => 'a'", "scope_column => 's'"}) {
@@ -225,47 +270,57 @@ TEST_CASE("protect: a partitioned table below a protected one can be protected a
     t.app.must("DROP TABLE part2");
     t.app.must("SELECT unprotect('root')");
     CHECK(t.as_nobody("INSERT INTO root VALUES (1, 'a', 1)") == "");
-    CHECK(t.app.value(
-              "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'termgate%' AND tgrelid::regclass::text ~ '(root|middle|part1)'") == "0");
+    CHECK(t.app.value("SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'termgate%' AND "
+                      "tgrelid::regclass::text ~ '(root|middle|part1)'") == "0");
   }
 }
 
-TEST_CASE("protect: a snapshot from before a parent came hides nothing from the check", "[F6][live]") {
+TEST_CASE("protect: a snapshot from before a parent came hides nothing from the check",
+          "[F6][live]") {
   Tables t;
   const std::string columns = " (k int, s text, v int)";
   for (const std::string how : {"inherit", "attach"}) {
     for (const std::string level : {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}) {
       CAPTURE(how, level);
-      t.made("DROP TABLE IF EXISTS root, middle, part1, part2, other CASCADE; CREATE TABLE other" + columns +
-             (how == "attach" ? " PARTITION BY LIST (k)" : ""));
+      t.made("DROP TABLE IF EXISTS root, middle, part1, part2, other CASCADE; CREATE TABLE other" +
+             columns + (how == "attach" ? " PARTITION BY LIST (k)" : ""));
       if (how == "inherit")
         t.made("CREATE TABLE root" + columns +
-               "; CREATE TABLE part1 () INHERITS (root); INSERT INTO part1 VALUES (1, 'a', 1); SELECT protect('root', scope => 'a')");
+               "; CREATE TABLE part1 () INHERITS (root); INSERT INTO part1 VALUES (1, 'a', 1); "
+               "SELECT protect('root', scope => 'a')");
       else
         t.made("CREATE TABLE root" + columns +
-               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); INSERT INTO part1 VALUES (1, 'a', 1); "
+               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); "
+               "INSERT INTO part1 VALUES (1, 'a', 1); "
                "SELECT protect('root', scope => 'a')");
       t.writer.must("BEGIN ISOLATION LEVEL " + level + "; SELECT count(*) FROM pg_class");
       t.made(how == "inherit" ? "ALTER TABLE part1 INHERIT other"
-                              : "ALTER TABLE root DETACH PARTITION part1; ALTER TABLE other ATTACH PARTITION part1 FOR VALUES IN (1)");
+                              : "ALTER TABLE root DETACH PARTITION part1; ALTER TABLE other ATTACH "
+                                "PARTITION part1 FOR VALUES IN (1)");
       CHECK(t.writer.run("UPDATE other SET v = 2").code == "TG002");
       t.writer.must("ROLLBACK");
     }
   }
 }
 
-TEST_CASE("protect: a partition is checked for once a statement and not for every row", "[F6][live]") {
+TEST_CASE("protect: a partition is checked for once a statement and not for every row",
+          "[F6][live]") {
   Tables t;
   t.made(
-      "DROP TABLE IF EXISTS root, part1, part2 CASCADE; CREATE TABLE root (k int, s text, v int) PARTITION BY LIST (k); CREATE TABLE part1 "
+      "DROP TABLE IF EXISTS root, part1, part2 CASCADE; CREATE TABLE root (k int, s text, v int) "
+      "PARTITION BY LIST (k); CREATE TABLE part1 "
       "PARTITION OF root FOR VALUES IN (1); "
-      "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('root', scope => 'a')");
+      "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('root', scope => "
+      "'a')");
   const auto calls = [&](const std::string& function) {
-    return std::stoi(t.admin.value(
-        "SELECT coalesce(max(calls), 0) FROM pg_stat_xact_user_functions WHERE schemaname = 'termgate' AND funcname = '" + function + "'"));
+    return std::stoi(
+        t.admin.value("SELECT coalesce(max(calls), 0) FROM pg_stat_xact_user_functions WHERE "
+                      "schemaname = 'termgate' AND funcname = '" +
+                      function + "'"));
   };
   t.admin.must(
-      "BEGIN; SET LOCAL track_functions = 'all'; SELECT termgate.check_term('a', 5); INSERT INTO app.root SELECT 1 + n % 2, 'a', n FROM "
+      "BEGIN; SET LOCAL track_functions = 'all'; SELECT termgate.check_term('a', 5); INSERT INTO "
+      "app.root SELECT 1 + n % 2, 'a', n FROM "
       "generate_series(1, 100) n");
   CHECK(calls("_guard_rows") == 2);
   CHECK(calls("_guard") == 1);
@@ -281,16 +336,23 @@ TEST_CASE("protect: a partition is checked for once a statement and not for ever
   CHECK(t.admin.value("SELECT count(*) FROM termgate.observed") == "0");
 }
 
-TEST_CASE("protect: TRUNCATE of a table with a scope column is refused where its snapshot may hide rows", "[F1][F2][live]") {
+TEST_CASE(
+    "protect: TRUNCATE of a table with a scope column is refused where its snapshot may hide rows",
+    "[F1][F2][live]") {
   Tables t;
   t.made(
-      "CREATE TABLE t (s text, v int); CREATE TABLE ref (id int PRIMARY KEY, s text); CREATE TABLE pointing (id int REFERENCES ref ON "
+      "CREATE TABLE t (s text, v int); CREATE TABLE ref (id int PRIMARY KEY, s text); CREATE TABLE "
+      "pointing (id int REFERENCES ref ON "
       "DELETE CASCADE, s text)");
-  t.made("INSERT INTO t VALUES ('a', 1); SELECT protect('t', scope_column => 's'), protect('pointing', scope_column => 's')");
+  t.made(
+      "INSERT INTO t VALUES ('a', 1); SELECT protect('t', scope_column => 's'), "
+      "protect('pointing', scope_column => 's')");
   for (const std::string level : {"REPEATABLE READ", "SERIALIZABLE"}) {
     CAPTURE(level);
-    PgSession old(Tables::database().url_as("tg_pwriter_" + t.me, "write") + "?options=-csearch_path%3Dapp,termgate");
-    old.must("BEGIN ISOLATION LEVEL " + level + "; SELECT check_term('a', 5); SELECT count(*) FROM t; SELECT count(*) FROM pointing");
+    PgSession old(Tables::database().url_as("tg_pwriter_" + t.me, "write") +
+                  "?options=-csearch_path%3Dapp,termgate");
+    old.must("BEGIN ISOLATION LEVEL " + level +
+             "; SELECT check_term('a', 5); SELECT count(*) FROM t; SELECT count(*) FROM pointing");
     t.writer.must("BEGIN; SELECT check_term('b', 7); INSERT INTO t VALUES ('b', 1); COMMIT");
     const auto refused = old.run("TRUNCATE t");
     CHECK(refused.code == "TG005");
@@ -302,9 +364,12 @@ TEST_CASE("protect: TRUNCATE of a table with a scope column is refused where its
   }
   // At READ COMMITTED it waits for writers first and then sees all of their rows.
   CHECK(t.as_a("TRUNCATE t") == "TG002");
-  PgSession other(Tables::database().url_as("tg_pwriter_" + t.me, "write") + "?options=-csearch_path%3Dapp,termgate");
+  PgSession other(Tables::database().url_as("tg_pwriter_" + t.me, "write") +
+                  "?options=-csearch_path%3Dapp,termgate");
   t.made("DELETE FROM ref");
-  t.admin.must("SET session_replication_role = replica; TRUNCATE app.t; SET session_replication_role = origin");
+  t.admin.must(
+      "SET session_replication_role = replica; TRUNCATE app.t; SET session_replication_role = "
+      "origin");
   other.must("BEGIN; SELECT check_term('b', 7); INSERT INTO t VALUES ('b', 2)");
   t.writer.must("BEGIN; SELECT check_term('a', 5)");
   t.writer.send("TRUNCATE t");
@@ -314,36 +379,47 @@ TEST_CASE("protect: TRUNCATE of a table with a scope column is refused where its
   t.writer.must("ROLLBACK");
 }
 
-TEST_CASE("protect: a statement that began before its own leader was raised is a serialization error", "[F1][live]") {
+TEST_CASE(
+    "protect: a statement that began before its own leader was raised is a serialization error",
+    "[F1][live]") {
   Tables t;
   int number = 0;
-  for (const std::string how : {"scope => 'SCOPE'", "scope_column => 's'", "scope => '*'", "on a partition"}) {
-    for (const std::string shape :
-         {"INSERT INTO t SELECT 'SCOPE', count(*) FROM counted", "UPDATE t SET v = (SELECT count(*) FROM counted)",
-          "DELETE FROM t WHERE v <= (SELECT count(*) FROM counted)"}) {
+  for (const std::string how :
+       {"scope => 'SCOPE'", "scope_column => 's'", "scope => '*'", "on a partition"}) {
+    for (const std::string shape : {"INSERT INTO t SELECT 'SCOPE', count(*) FROM counted",
+                                    "UPDATE t SET v = (SELECT count(*) FROM counted)",
+                                    "DELETE FROM t WHERE v <= (SELECT count(*) FROM counted)"}) {
       CAPTURE(how, shape);
       const std::string scope = "young " + std::to_string(++number);
       const auto with = [&](std::string text) {
-        for (std::size_t at = 0; (at = text.find("SCOPE", at)) != std::string::npos;) text.replace(at, 5, scope);
+        for (std::size_t at = 0; (at = text.find("SCOPE", at)) != std::string::npos;)
+          text.replace(at, 5, scope);
         return text;
       };
       t.admin.must("SELECT termgate.seal('" + scope + "', 5)");
       t.made("DROP TABLE IF EXISTS t, counted CASCADE; CREATE TABLE counted (v int)");
       if (how == "on a partition") {
-        t.made("CREATE TABLE t (s text, v int) PARTITION BY LIST (s); CREATE TABLE t1 PARTITION OF t DEFAULT");
+        t.made(
+            "CREATE TABLE t (s text, v int) PARTITION BY LIST (s); CREATE TABLE t1 PARTITION OF t "
+            "DEFAULT");
         t.made(with("INSERT INTO t VALUES ('SCOPE', 0); SELECT protect('t1', scope => 'SCOPE')"));
       } else {
-        t.made(with("CREATE TABLE t (s text, v int); INSERT INTO t VALUES ('SCOPE', 0); SELECT protect('t', " + how + ")"));
+        t.made(
+            with("CREATE TABLE t (s text, v int); INSERT INTO t VALUES ('SCOPE', 0); SELECT "
+                 "protect('t', " +
+                 how + ")"));
       }
       t.admin.must("SELECT termgate.seal('" + scope + "', 6)");
-      // The old leader has passed, the new one raises and waits for it; the new leader's own write begins meanwhile and waits for the
-      // raise.
-      PgSession old(Tables::database().url_as("tg_powner_" + t.me, "") + "?options=-csearch_path%3Dapp,termgate");
+      // The old leader has passed, the new one raises and waits for it; the new leader's own write
+      // begins meanwhile and waits for the raise.
+      PgSession old(Tables::database().url_as("tg_powner_" + t.me, "") +
+                    "?options=-csearch_path%3Dapp,termgate");
       old.must("BEGIN; SELECT check_term('" + scope + "', 6); INSERT INTO counted VALUES (1)");
       PgSession raiser(Tables::database().url());
       raiser.send("SELECT fence FROM termgate.seal('" + scope + "', 7, '1 minute')");
       wait_for_lock(t.admin, raiser);
-      t.writer.must("BEGIN; SET LOCAL termgate.scope = '" + scope + "'; SET LOCAL termgate.term = '7'");
+      t.writer.must("BEGIN; SET LOCAL termgate.scope = '" + scope +
+                    "'; SET LOCAL termgate.term = '7'");
       t.writer.send(with(shape));
       wait_for_lock(t.admin, t.writer);
       old.must("COMMIT");
@@ -353,24 +429,30 @@ TEST_CASE("protect: a statement that began before its own leader was raised is a
       CHECK(early.code == "40001");
       t.writer.must("ROLLBACK");
       // Run again it is right.
-      t.writer.must("BEGIN; SET LOCAL termgate.scope = '" + scope + "'; SET LOCAL termgate.term = '7'");
+      t.writer.must("BEGIN; SET LOCAL termgate.scope = '" + scope +
+                    "'; SET LOCAL termgate.term = '7'");
       CHECK(t.writer.run(with(shape)).ok());
       t.writer.must("COMMIT");
     }
   }
 }
 
-TEST_CASE("protect: the snapshot rule leaves alone what has raised by itself or was restored", "[F1][live]") {
+TEST_CASE("protect: the snapshot rule leaves alone what has raised by itself or was restored",
+          "[F1][live]") {
   Tables t;
   t.made("CREATE TABLE t (v int); SELECT protect('t', scope => 'own raise')");
   CHECK(t.as("SELECT check_term('own raise', 3)", "INSERT INTO t VALUES (1)") == "");
-  CHECK(t.as("SAVEPOINT s; SELECT check_term('own raise', 3); RELEASE s", "INSERT INTO t VALUES (1)") == "");
-  CHECK(t.as_nobody("WITH c AS (SELECT check_term('own raise', 3) AS c) INSERT INTO t SELECT c FROM c") != "40001");
+  CHECK(t.as("SAVEPOINT s; SELECT check_term('own raise', 3); RELEASE s",
+             "INSERT INTO t VALUES (1)") == "");
+  CHECK(t.as_nobody(
+            "WITH c AS (SELECT check_term('own raise', 3) AS c) INSERT INTO t SELECT c FROM c") !=
+        "40001");
   t.writer.must("SELECT check_term('own raise', 3)");
   // A dump from a server that has come farther with its transaction ids.
   t.admin.must("UPDATE termgate.fences SET raised_xid = '9000000000000' WHERE scope = 'own raise'");
   CHECK(t.as("SELECT check_term('own raise', 3)", "INSERT INTO t VALUES (1)") == "");
   // A cursor that is open since before another scope's raise is no statement of ours.
   t.admin.must("SELECT termgate.seal('own raise', 4)");
-  CHECK(t.as("SET LOCAL termgate.scope = 'own raise'; SET LOCAL termgate.term = '4'", "INSERT INTO t VALUES (1)") == "");
+  CHECK(t.as("SET LOCAL termgate.scope = 'own raise'; SET LOCAL termgate.term = '4'",
+             "INSERT INTO t VALUES (1)") == "");
 }

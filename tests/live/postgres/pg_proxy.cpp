@@ -1,6 +1,7 @@
-// What the proxy sends: [F1] check_session answers for what is declared, refuses what is not; [F4] who holds a scope for the session
-// (hold_session) is waited for and then evicted, idle, in a procedure that commits all the time, and in CREATE INDEX CONCURRENTLY, which
-// itself waits for the raise.
+// What the proxy sends: [F1] check_session answers for what is declared, refuses what is not; [F4]
+// who holds a scope for the session (hold_session) is waited for and then evicted, idle, in a
+// procedure that commits all the time, and in CREATE INDEX CONCURRENTLY, which itself waits for the
+// raise.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -29,13 +30,15 @@ std::string fresh_scope() {
 }
 
 std::string seal(const std::string& scope, int term, const std::string& grace = "1 s") {
-  return "SELECT * FROM termgate.seal('" + scope + "', " + std::to_string(term) + ", '" + grace + "')";
+  return "SELECT * FROM termgate.seal('" + scope + "', " + std::to_string(term) + ", '" + grace +
+         "')";
 }
 std::string hold(const std::string& scope, int term) {
   return "SELECT * FROM termgate.hold_session('" + scope + "', " + std::to_string(term) + ")";
 }
 std::string locks_of(const PgSession& session) {
-  return "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = " + std::to_string(session.pid());
+  return "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = " +
+         std::to_string(session.pid());
 }
 
 // Two cores may be shared with a compiler; an idle machine stays within 30 ms.
@@ -45,7 +48,8 @@ template <class Work>
 std::chrono::milliseconds time_of(Work work) {
   const auto start = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               start);
 }
 
 }  // namespace
@@ -59,16 +63,20 @@ TEST_CASE("check_session: arguments and declarations stand in for each other", "
   CHECK(passed.rows[0] == std::vector<std::string>{scope, "5", "5"});
 
   db.must("SET termgate.scope = '" + scope + "'; SET termgate.term = '5'");
-  CHECK(db.must("SELECT * FROM termgate.check_session()").rows[0] == std::vector<std::string>{scope, "5", "5"});
-  CHECK(db.must("SELECT * FROM termgate.check_session(NULL, 6)").rows[0] == std::vector<std::string>{scope, "6", "6"});
+  CHECK(db.must("SELECT * FROM termgate.check_session()").rows[0] ==
+        std::vector<std::string>{scope, "5", "5"});
+  CHECK(db.must("SELECT * FROM termgate.check_session(NULL, 6)").rows[0] ==
+        std::vector<std::string>{scope, "6", "6"});
   auto stale = db.run("SELECT * FROM termgate.check_session()");
   CHECK(stale.code == "TG001");
   CHECK(stale.message.find("stale term 5") != std::string::npos);
   const auto other = fresh_scope();
-  CHECK(db.must("SELECT * FROM termgate.check_session('" + other + "', NULL)").rows[0] == std::vector<std::string>{other, "5", "5"});
+  CHECK(db.must("SELECT * FROM termgate.check_session('" + other + "', NULL)").rows[0] ==
+        std::vector<std::string>{other, "5", "5"});
 }
 
-TEST_CASE("check_session: what is not declared is TG002 and what is malformed TG005", "[F1][live]") {
+TEST_CASE("check_session: what is not declared is TG002 and what is malformed TG005",
+          "[F1][live]") {
   PgSession db(database().url());
   auto neither = db.run("SELECT termgate.check_session()");
   CHECK(neither.code == "TG002");
@@ -82,7 +90,8 @@ TEST_CASE("check_session: what is not declared is TG002 and what is malformed TG
 
   db.must("SET termgate.scope = ''; SET termgate.term = ''");
   CHECK(db.run("SELECT termgate.check_session()").code == "TG002");
-  for (const std::string bad : {"5x", "-1", "0", "00", " 5", "99999999999999999999", "4611686018427387905", "1e3"}) {
+  for (const std::string bad :
+       {"5x", "-1", "0", "00", " 5", "99999999999999999999", "4611686018427387905", "1e3"}) {
     CAPTURE(bad);
     db.must("SET termgate.scope = 'orders'; SET termgate.term = '" + bad + "'");
     CHECK(db.run("SELECT termgate.check_session()").code == "TG005");
@@ -92,7 +101,8 @@ TEST_CASE("check_session: what is not declared is TG002 and what is malformed TG
   CHECK(db.run("SELECT termgate.check_session('', 5)").code == "TG005");
 }
 
-TEST_CASE("check_session: level write may call it and a role without a level may not", "[F1][live]") {
+TEST_CASE("check_session: level write may call it and a role without a level may not",
+          "[F1][live]") {
   PgSession writer(database().url_as("proxy_writer", "write"));
   PgSession reader(database().url_as("proxy_reader", "read"));
   const auto scope = fresh_scope();
@@ -103,7 +113,8 @@ TEST_CASE("check_session: level write may call it and a role without a level may
   CHECK(reader.run(hold(scope, 5)).code == "42501");
 }
 
-TEST_CASE("hold_session: the lock outlives the transaction and what was declared comes back", "[F1][live]") {
+TEST_CASE("hold_session: the lock outlives the transaction and what was declared comes back",
+          "[F1][live]") {
   const auto scope = fresh_scope();
   PgSession db(database().url());
   PgSession observer(database().url());
@@ -129,17 +140,22 @@ TEST_CASE("release_session: nothing that runs under the lock gives it up", "[F1]
   PgSession observer(database().url());
   db.must("CREATE TABLE IF NOT EXISTS released (n int)");
   // The server puts the body of such a function in place of its call.
-  db.must("CREATE OR REPLACE FUNCTION inlined() RETURNS boolean LANGUAGE sql AS 'SELECT termgate.release_session()'");
-  db.must("CREATE OR REPLACE PROCEDURE takes(given boolean) LANGUAGE plpgsql AS 'BEGIN COMMIT; END'");
   db.must(
-      "CREATE OR REPLACE FUNCTION indexed(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM termgate.release_session(); "
+      "CREATE OR REPLACE FUNCTION inlined() RETURNS boolean LANGUAGE sql AS 'SELECT "
+      "termgate.release_session()'");
+  db.must(
+      "CREATE OR REPLACE PROCEDURE takes(given boolean) LANGUAGE plpgsql AS 'BEGIN COMMIT; END'");
+  db.must(
+      "CREATE OR REPLACE FUNCTION indexed(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN "
+      "PERFORM termgate.release_session(); "
       "RETURN n; END'");
   db.must("TRUNCATE released; INSERT INTO released VALUES (1)");
   db.must(hold(scope, 5));
   for (const std::string& text : std::vector<std::string>{
            "DO $$BEGIN PERFORM termgate.release_session(); END$$",
-           "DO $$BEGIN EXECUTE 'SELECT termgate.release' || '_session(''" + scope + "'')'; END$$", "CALL takes(termgate.release_session())",
-           "CALL takes(inlined())", "CREATE INDEX CONCURRENTLY ON released (indexed(n))", "/* */ CALL takes(inlined())",
+           "DO $$BEGIN EXECUTE 'SELECT termgate.release' || '_session(''" + scope + "'')'; END$$",
+           "CALL takes(termgate.release_session())", "CALL takes(inlined())",
+           "CREATE INDEX CONCURRENTLY ON released (indexed(n))", "/* */ CALL takes(inlined())",
            "EXPLAIN ANALYZE SELECT termgate.release_session()"}) {
     CAPTURE(text);
     CHECK(db.run(text).code == "TG005");
@@ -149,7 +165,8 @@ TEST_CASE("release_session: nothing that runs under the lock gives it up", "[F1]
   CHECK(observer.value(locks_of(db)) == "0");
 }
 
-TEST_CASE("hold_session: a rolled back transaction keeps the lock until release_session", "[F1][live]") {
+TEST_CASE("hold_session: a rolled back transaction keeps the lock until release_session",
+          "[F1][live]") {
   const auto scope = fresh_scope();
   PgSession db(database().url());
   PgSession observer(database().url());
@@ -173,12 +190,15 @@ TEST_CASE("hold_session: a stale term holds nothing", "[F1][F2][live]") {
   CHECK(observer.value(locks_of(db)) == "0");
 }
 
-TEST_CASE("hold_claim: what is given, what the session declares, or what a rule says, in that order", "[F1][F6][live]") {
+TEST_CASE(
+    "hold_claim: what is given, what the session declares, or what a rule says, in that order",
+    "[F1][F6][live]") {
   const auto scope = fresh_scope(), other = fresh_scope();
   PgSession db(database().url());
   PgSession observer(database().url());
   const auto held = [&](const std::string& arguments) {
-    const auto rows = db.must("SELECT scope, term, fence FROM termgate.hold_claim(" + arguments + ")").rows;
+    const auto rows =
+        db.must("SELECT scope, term, fence FROM termgate.hold_claim(" + arguments + ")").rows;
     db.must("SELECT termgate.release_session('" + rows[0][0] + "')");
     return rows[0];
   };
@@ -200,12 +220,16 @@ TEST_CASE("hold_claim: what is given, what the session declares, or what a rule 
   CHECK(observer.value(locks_of(db)) == "0");
 }
 
-TEST_CASE("check_claim_text: what check_claim says in one text, whatever the session remembers", "[F1][F2][live]") {
+TEST_CASE("check_claim_text: what check_claim says in one text, whatever the session remembers",
+          "[F1][F2][live]") {
   const auto scope = fresh_scope(), other = fresh_scope();
   PgSession db(database().url());
   PgSession observer(database().url());
-  const auto asked = [](const std::string& arguments) { return "SELECT termgate.check_claim_text(" + arguments + ")"; };
-  const std::string none = "NULL, NULL, NULL, NULL", rule = "NULL, NULL, '" + other + "', 7", given = "'" + scope + "', 5, NULL, NULL";
+  const auto asked = [](const std::string& arguments) {
+    return "SELECT termgate.check_claim_text(" + arguments + ")";
+  };
+  const std::string none = "NULL, NULL, NULL, NULL", rule = "NULL, NULL, '" + other + "', 7",
+                    given = "'" + scope + "', 5, NULL, NULL";
   CHECK(db.run(asked(none)).code == "TG002");
   for (int i = 0; i < 3; ++i) {  // from the second on the session remembers
     CHECK(db.value(asked(given)) == "5 5 " + scope);
@@ -231,20 +255,25 @@ TEST_CASE("check_claim_text: what check_claim says in one text, whatever the ses
   // A client may write the setting that the session remembers: the fence decides all the same.
   for (const std::string forged : {"5", " 5", "05", "+5", "4611686018427387905", "x", ""}) {
     CAPTURE(forged);
-    db.must("SELECT set_config('termgate.term', '" + forged + "', false), set_config('termgate.known', '|" + forged + "|" + scope +
-            "|', false)");
+    db.must("SELECT set_config('termgate.term', '" + forged +
+            "', false), set_config('termgate.known', '|" + forged + "|" + scope + "|', false)");
     CHECK_FALSE(db.run(asked(none)).ok());
   }
-  db.must("SELECT set_config('termgate.term', ' 6', false), set_config('termgate.known', '| 6|" + scope + "|', false)");
+  db.must("SELECT set_config('termgate.term', ' 6', false), set_config('termgate.known', '| 6|" +
+          scope + "|', false)");
   CHECK(db.value(asked(none)) == "6 6 " + scope);
 }
 
 TEST_CASE("hold_session: protected tables let the transactions of a procedure pass", "[F1][live]") {
   const auto scope = fresh_scope();
   PgSession db(database().url());
-  db.must("DROP TABLE IF EXISTS held; CREATE TABLE held (v int); SELECT termgate.protect('held', scope => '" + scope + "')");
   db.must(
-      "CREATE OR REPLACE PROCEDURE fill_held() LANGUAGE plpgsql AS $$BEGIN FOR i IN 1..3 LOOP INSERT INTO held VALUES (i); COMMIT; END "
+      "DROP TABLE IF EXISTS held; CREATE TABLE held (v int); SELECT termgate.protect('held', scope "
+      "=> '" +
+      scope + "')");
+  db.must(
+      "CREATE OR REPLACE PROCEDURE fill_held() LANGUAGE plpgsql AS $$BEGIN FOR i IN 1..3 LOOP "
+      "INSERT INTO held VALUES (i); COMMIT; END "
       "LOOP; END$$");
   CHECK(db.run("CALL fill_held()").code == "TG002");
   db.must(hold(scope, 5));
@@ -277,11 +306,15 @@ TEST_CASE("hold_session: a procedure that commits all the time is evicted", "[F4
   PgSession observer(database().url());
   leader.must("CREATE TABLE IF NOT EXISTS ticks (scope text, v int)");
   leader.must(
-      "CREATE OR REPLACE PROCEDURE tick(s text, pause float8) LANGUAGE plpgsql AS $$BEGIN FOR i IN 1..10000000 LOOP "
-      "INSERT INTO ticks VALUES (s, i); COMMIT; IF pause > 0 THEN PERFORM pg_sleep(pause); END IF; END LOOP; END$$");
+      "CREATE OR REPLACE PROCEDURE tick(s text, pause float8) LANGUAGE plpgsql AS $$BEGIN FOR i IN "
+      "1..10000000 LOOP "
+      "INSERT INTO ticks VALUES (s, i); COMMIT; IF pause > 0 THEN PERFORM pg_sleep(pause); END IF; "
+      "END LOOP; END$$");
   holder.must(hold(scope, 5));
   holder.send("CALL tick('" + scope + "', " + (fast ? "0" : "0.2") + ")");
-  wait_until("the first row", [&] { return observer.value("SELECT count(*) > 0 FROM ticks WHERE scope = '" + scope + "'") == "t"; });
+  wait_until("the first row", [&] {
+    return observer.value("SELECT count(*) > 0 FROM ticks WHERE scope = '" + scope + "'") == "t";
+  });
   termgate::test::PgResult sealed;
   const auto took = time_of([&] { sealed = leader.must(seal(scope, 6)); });
   const auto count = observer.value("SELECT max(v) FROM ticks WHERE scope = '" + scope + "'");
@@ -293,7 +326,9 @@ TEST_CASE("hold_session: a procedure that commits all the time is evicted", "[F4
   CHECK(observer.value("SELECT max(v) FROM ticks WHERE scope = '" + scope + "'") == count);
 }
 
-TEST_CASE("hold_session: an index built concurrently does not deadlock with the raise that waits for it", "[F4][live]") {
+TEST_CASE(
+    "hold_session: an index built concurrently does not deadlock with the raise that waits for it",
+    "[F4][live]") {
   const auto scope = fresh_scope();
   // Longer than deadlock_timeout, so that the server's detector meets the raise as well.
   const auto grace = GENERATE(1000ms, 2500ms);
@@ -303,7 +338,8 @@ TEST_CASE("hold_session: an index built concurrently does not deadlock with the 
   PgSession writer(database().url());
   PgSession observer(database().url());
   leader.must("DROP TABLE IF EXISTS indexed; CREATE TABLE indexed (v int)");
-  // The first phase waits for this writer. Once the raise waits, let it go: the second phase then waits for the raise.
+  // The first phase waits for this writer. Once the raise waits, let it go: the second phase then
+  // waits for the raise.
   writer.must("BEGIN; INSERT INTO indexed VALUES (1)");
   holder.must(hold(scope, 5));
   holder.must("SET deadlock_timeout = '1 h'");
@@ -314,7 +350,8 @@ TEST_CASE("hold_session: an index built concurrently does not deadlock with the 
   wait_for_lock(observer, leader);
   writer.must("COMMIT");
   auto sealed = leader.finish();
-  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - start);
   CAPTURE(sealed.message, took.count());
   REQUIRE(sealed.ok());
   CHECK(sealed.rows[0][2] == "1");
@@ -323,16 +360,22 @@ TEST_CASE("hold_session: an index built concurrently does not deadlock with the 
   CHECK(holder.finish().ended());
 }
 
-TEST_CASE("install: a database of version 12 is upgraded and its writers may call the new functions", "[live]") {
+TEST_CASE(
+    "install: a database of version 12 is upgraded and its writers may call the new functions",
+    "[live]") {
   PgDatabase old("proxy_upgrade");
   PgSession db(old.url());
   PgSession writer(old.url_as("proxy_upgraded", "write"));
   PgSession by_hand(old.url_as("proxy_by_hand", ""));
-  db.must("GRANT USAGE ON SCHEMA termgate TO proxy_by_hand; GRANT EXECUTE ON FUNCTION termgate.check_term TO proxy_by_hand");
   db.must(
-      "DROP FUNCTION termgate.check_session; DROP FUNCTION termgate.hold_session; DROP FUNCTION termgate.release_session; DROP FUNCTION "
+      "GRANT USAGE ON SCHEMA termgate TO proxy_by_hand; GRANT EXECUTE ON FUNCTION "
+      "termgate.check_term TO proxy_by_hand");
+  db.must(
+      "DROP FUNCTION termgate.check_session; DROP FUNCTION termgate.hold_session; DROP FUNCTION "
+      "termgate.release_session; DROP FUNCTION "
       "termgate._need_declared; "
-      "DROP FUNCTION termgate.check_claim; DROP FUNCTION termgate.check_claim_text; DROP FUNCTION termgate.check_again; DROP FUNCTION "
+      "DROP FUNCTION termgate.check_claim; DROP FUNCTION termgate.check_claim_text; DROP FUNCTION "
+      "termgate.check_again; DROP FUNCTION "
       "termgate.check_prepared; DROP FUNCTION termgate.hold_claim; "
       "DELETE FROM termgate.migrations WHERE version > 12");
   CHECK(writer.run("SELECT * FROM termgate.check_session('upgraded', 5)").code == "42883");
@@ -340,10 +383,13 @@ TEST_CASE("install: a database of version 12 is upgraded and its writers may cal
   CHECK(report.from_version == 12);
   CHECK(report.to_version >= 13);
   CHECK(writer.must("SELECT * FROM termgate.check_session('upgraded', 5)").rows[0][2] == "5");
-  CHECK(by_hand.must("SELECT * FROM termgate.check_claim('upgraded', 5, NULL, NULL)").rows[0][2] == "5");
-  CHECK(by_hand.must("SELECT termgate.check_claim_text('upgraded', 5, NULL, NULL)").rows[0][0] == "5 5 upgraded");
+  CHECK(by_hand.must("SELECT * FROM termgate.check_claim('upgraded', 5, NULL, NULL)").rows[0][2] ==
+        "5");
+  CHECK(by_hand.must("SELECT termgate.check_claim_text('upgraded', 5, NULL, NULL)").rows[0][0] ==
+        "5 5 upgraded");
   CHECK(by_hand.must("SELECT * FROM termgate.check_again()").rows[0][2].empty());
-  CHECK(by_hand.must("SELECT * FROM termgate.hold_claim('upgraded', 5, NULL, NULL, true)").rows[0][2] == "5");
+  CHECK(by_hand.must("SELECT * FROM termgate.hold_claim('upgraded', 5, NULL, NULL, true)")
+            .rows[0][2] == "5");
   CHECK(by_hand.run("SELECT termgate.check_prepared()").ok());
   PgSession nobody(old.url_as("proxy_nobody", ""));
   CHECK(nobody.run("SELECT * FROM termgate.check_session('upgraded', 5)").code == "42501");

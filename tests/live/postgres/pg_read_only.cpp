@@ -1,7 +1,9 @@
-// [F6] Differential: what the classifier calls a read, PostgreSQL must run in a READ ONLY transaction. Three thousand seeded texts (fifty
-// thousand with TERMGATE_TEST_LONG) and the fuzzer's corpus, on every server there is. After each text that succeeded: no transaction id
-// was assigned, none of the database's tables has changed, no table is locked as who writes locks it. Texts that call functions may be
-// refused with 25006, for their names say nothing (bypasses.md, "read-only"); no others.
+// [F6] Differential: what the classifier calls a read, PostgreSQL must run in a READ ONLY
+// transaction. Three thousand seeded texts (fifty thousand with TERMGATE_TEST_LONG) and the
+// fuzzer's corpus, on every server there is. After each text that succeeded: no transaction id was
+// assigned, none of the database's tables has changed, no table is locked as who writes locks it.
+// Texts that call functions may be refused with 25006, for their names say nothing (bypasses.md,
+// "read-only"); no others.
 #include <catch2/catch.hpp>
 
 #include <cctype>
@@ -49,26 +51,36 @@ class Texts {
     switch (random_() % 16) {
       case 0:
         return "EXPLAIN " +
-               one({"", "ANALYZE ", "VERBOSE ", "ANALYZE VERBOSE ", "(ANALYZE) ", "(ANALYZE off) ", "(COSTS off, ANALYZE true) ",
-                    "(ANALYZE 0) ", "(\"analyze\" on) "}) +
+               one({"", "ANALYZE ", "VERBOSE ", "ANALYZE VERBOSE ", "(ANALYZE) ", "(ANALYZE off) ",
+                    "(COSTS off, ANALYZE true) ", "(ANALYZE 0) ", "(\"analyze\" on) "}) +
                statement(depth - 1);
-      case 1: return "COPY (" + query(depth) + ") TO STDOUT" + one({"", " (FORMAT csv)", " WITH (HEADER, FORMAT csv)", " BINARY"});
+      case 1:
+        return "COPY (" + query(depth) + ") TO STDOUT" +
+               one({"", " (FORMAT csv)", " WITH (HEADER, FORMAT csv)", " BINARY"});
       case 2: return "COPY t" + one({"", " (a)"}) + " TO STDOUT";
       case 3:
-        return one({"DECLARE c CURSOR FOR ", "DECLARE c SCROLL CURSOR FOR ", "DECLARE c NO SCROLL CURSOR WITHOUT HOLD FOR "}) +
+        return one({"DECLARE c CURSOR FOR ", "DECLARE c SCROLL CURSOR FOR ",
+                    "DECLARE c NO SCROLL CURSOR WITHOUT HOLD FOR "}) +
                query(depth);
       case 4: return "SHOW " + one({"work_mem", "ALL", "TRANSACTION ISOLATION LEVEL", "TIME ZONE"});
       case 5:
-        return one({"INSERT INTO t VALUES (7)", "UPDATE t SET a = a", "DELETE FROM t WHERE false", "TRUNCATE t",
-                    "CREATE TEMP TABLE tt (x int)", "CREATE TABLE tt (x int)", "SELECT 1 INTO tt", "SELECT a INTO TEMP tt FROM t",
-                    "CREATE TABLE tt AS SELECT 1 AS x", "REFRESH MATERIALIZED VIEW m", "COMMENT ON TABLE t IS 'x'",
-                    "GRANT SELECT ON t TO PUBLIC", "ANALYZE t", "NOTIFY n", "NOTIFY n, 'x'", "DROP TABLE t"});
-      case 6: return "LOCK TABLE t" + one({"", " IN ACCESS SHARE MODE", " IN ROW EXCLUSIVE MODE", " IN SHARE MODE NOWAIT"});
+        return one({"INSERT INTO t VALUES (7)", "UPDATE t SET a = a", "DELETE FROM t WHERE false",
+                    "TRUNCATE t", "CREATE TEMP TABLE tt (x int)", "CREATE TABLE tt (x int)",
+                    "SELECT 1 INTO tt", "SELECT a INTO TEMP tt FROM t",
+                    "CREATE TABLE tt AS SELECT 1 AS x", "REFRESH MATERIALIZED VIEW m",
+                    "COMMENT ON TABLE t IS 'x'", "GRANT SELECT ON t TO PUBLIC", "ANALYZE t",
+                    "NOTIFY n", "NOTIFY n, 'x'", "DROP TABLE t"});
+      case 6:
+        return "LOCK TABLE t" + one({"", " IN ACCESS SHARE MODE", " IN ROW EXCLUSIVE MODE",
+                                     " IN SHARE MODE NOWAIT"});
       case 7:
-        return one({"LISTEN n", "UNLISTEN *", "DISCARD PLANS", "DISCARD TEMP", "DISCARD SEQUENCES", "SET CONSTRAINTS ALL IMMEDIATE",
-                    "SAVEPOINT s", "CLOSE ALL", "DEALLOCATE ALL", "SET LOCAL work_mem = '1MB'", "SET LOCAL transaction_read_only = off",
-                    "SET TRANSACTION READ WRITE", "RESET work_mem", "CALL nothing()", "DO 'BEGIN END'", "CHECKPOINT"});
-      case 8: return "PREPARE p AS " + (in(70) ? query(depth) : std::string("INSERT INTO t VALUES (8)"));
+        return one({"LISTEN n", "UNLISTEN *", "DISCARD PLANS", "DISCARD TEMP", "DISCARD SEQUENCES",
+                    "SET CONSTRAINTS ALL IMMEDIATE", "SAVEPOINT s", "CLOSE ALL", "DEALLOCATE ALL",
+                    "SET LOCAL work_mem = '1MB'", "SET LOCAL transaction_read_only = off",
+                    "SET TRANSACTION READ WRITE", "RESET work_mem", "CALL nothing()",
+                    "DO 'BEGIN END'", "CHECKPOINT"});
+      case 8:
+        return "PREPARE p AS " + (in(70) ? query(depth) : std::string("INSERT INTO t VALUES (8)"));
       default: return query(depth);
     }
   }
@@ -77,8 +89,10 @@ class Texts {
     std::string with;
     if (in(20) && depth > 0) {
       with =
-          "WITH " + one({"", "RECURSIVE "}) + "w AS " + one({"", "MATERIALIZED ", "NOT MATERIALIZED "}) + "(" +
-          (in(40) ? one({"INSERT INTO t VALUES (9) RETURNING a", "DELETE FROM t WHERE false RETURNING a", "UPDATE t SET a = a RETURNING a"})
+          "WITH " + one({"", "RECURSIVE "}) + "w AS " +
+          one({"", "MATERIALIZED ", "NOT MATERIALIZED "}) + "(" +
+          (in(40) ? one({"INSERT INTO t VALUES (9) RETURNING a",
+                         "DELETE FROM t WHERE false RETURNING a", "UPDATE t SET a = a RETURNING a"})
                   : query(depth - 1)) +
           ") ";
     }
@@ -91,22 +105,27 @@ class Texts {
         if (depth <= 0) text = "SELECT 1";
         break;
       default:
-        text = "SELECT " + expression(depth) + (in(70) ? " FROM " + source(depth) : "") + (in(30) ? " WHERE " + condition(depth) : "") +
-               (in(10) ? " ORDER BY 1" : "") + (in(10) ? " LIMIT 3" : "");
+        text = "SELECT " + expression(depth) + (in(70) ? " FROM " + source(depth) : "") +
+               (in(30) ? " WHERE " + condition(depth) : "") + (in(10) ? " ORDER BY 1" : "") +
+               (in(10) ? " LIMIT 3" : "");
     }
-    if (in(6)) text += one({" FOR UPDATE", " FOR SHARE", " FOR NO KEY UPDATE", " FOR KEY SHARE", " FOR UPDATE SKIP LOCKED"});
+    if (in(6))
+      text += one({" FOR UPDATE", " FOR SHARE", " FOR NO KEY UPDATE", " FOR KEY SHARE",
+                   " FOR UPDATE SKIP LOCKED"});
     return with + text;
   }
 
   std::string source(int depth) {
     if (depth > 0 && in(20)) return "(" + query(depth - 1) + ") AS q (a)";
-    return one({"t", "ONLY t", "v", "m", "t AS x", "t, v AS y", "t CROSS JOIN LATERAL (SELECT 2) AS l (z)",
-                "generate_series(1, 3) AS g (a)", "pg_class", "writing_view", "t TABLESAMPLE BERNOULLI (50)", "pg_locks"});
+    return one({"t", "ONLY t", "v", "m", "t AS x", "t, v AS y",
+                "t CROSS JOIN LATERAL (SELECT 2) AS l (z)", "generate_series(1, 3) AS g (a)",
+                "pg_class", "writing_view", "t TABLESAMPLE BERNOULLI (50)", "pg_locks"});
   }
 
   std::string condition(int depth) {
     if (depth > 0 && in(20)) return "EXISTS (" + query(depth - 1) + ")";
-    return one({"true", "1 = 1", "'a' <> 'b'", "NOT false", "1 IN (1, 2)", "NULL IS NULL", "writes() = 1"});
+    return one({"true", "1 = 1", "'a' <> 'b'", "NOT false", "1 IN (1, 2)", "NULL IS NULL",
+                "writes() = 1"});
   }
 
   std::string expression(int depth) {
@@ -159,8 +178,8 @@ class Texts {
     if (in(10)) text = one({"/* c */ ", "-- c\n", "/* a /* b */ c */ ", "\t\n", "/*;*/"});
     for (const char byte : sql) {
       if (byte == ' ' && in(2)) text += one({"  ", "\n", " /* ' */ ", " --;'\n"});
-      text += in(3) && sql.find("writing_view") == std::string::npos && sql.find('\'') == std::string::npos &&
-                      sql.find('$') == std::string::npos
+      text += in(3) && sql.find("writing_view") == std::string::npos &&
+                      sql.find('\'') == std::string::npos && sql.find('$') == std::string::npos
                   ? static_cast<char>(std::tolower(static_cast<unsigned char>(byte)))
                   : byte;
     }
@@ -173,18 +192,23 @@ class Texts {
 class Server {
  public:
   explicit Server(const std::string& url) : connection_(PQconnectdb(url.c_str()), PQfinish) {
-    if (PQstatus(connection_.get()) != CONNECTION_OK) throw std::runtime_error(PQerrorMessage(connection_.get()));
+    if (PQstatus(connection_.get()) != CONNECTION_OK)
+      throw std::runtime_error(PQerrorMessage(connection_.get()));
     PQsetNoticeProcessor(
         connection_.get(), [](void*, const char*) {}, nullptr);
     must("DROP SCHEMA IF EXISTS read_only_game CASCADE; CREATE SCHEMA read_only_game");
     must(
-        "SET search_path = read_only_game, pg_catalog; SET statement_timeout = '5s'; SET lock_timeout = '1s'; SET "
+        "SET search_path = read_only_game, pg_catalog; SET statement_timeout = '5s'; SET "
+        "lock_timeout = '1s'; SET "
         "max_parallel_workers_per_gather = 0");
     must(
-        "CREATE TABLE t (a int); INSERT INTO t VALUES (1), (2); CREATE VIEW v AS SELECT a FROM t; CREATE MATERIALIZED VIEW m AS SELECT a "
+        "CREATE TABLE t (a int); INSERT INTO t VALUES (1), (2); CREATE VIEW v AS SELECT a FROM t; "
+        "CREATE MATERIALIZED VIEW m AS SELECT a "
         "FROM t; CREATE SEQUENCE s;"
-        "CREATE FUNCTION writes() RETURNS int LANGUAGE sql AS 'INSERT INTO read_only_game.t VALUES (3) RETURNING a';"
-        "CREATE VIEW writing_view AS SELECT writes() AS a; CREATE PROCEDURE nothing() LANGUAGE sql AS ''");
+        "CREATE FUNCTION writes() RETURNS int LANGUAGE sql AS 'INSERT INTO read_only_game.t VALUES "
+        "(3) RETURNING a';"
+        "CREATE VIEW writing_view AS SELECT writes() AS a; CREATE PROCEDURE nothing() LANGUAGE sql "
+        "AS ''");
   }
   ~Server() {
     run("ROLLBACK");
@@ -211,7 +235,8 @@ class Server {
         said = PQresultErrorMessage(result);
       }
       PQclear(result);
-      if (PQstatus(connection_.get()) == CONNECTION_BAD) throw std::runtime_error("the server ended the connection at: " + sql);
+      if (PQstatus(connection_.get()) == CONNECTION_BAD)
+        throw std::runtime_error("the server ended the connection at: " + sql);
     }
     return code;
   }
@@ -225,7 +250,8 @@ class Server {
     if (id && !run("SELECT txid_current_if_assigned()").empty()) return "cannot be asked: " + said;
     if (id && !cell.empty()) return "has the transaction id " + cell;
     if (!locks) return "";
-    if (!run("SELECT mode FROM pg_locks WHERE pid = pg_backend_pid() AND locktype IN ('relation', 'tuple') AND mode <> 'AccessShareLock' "
+    if (!run("SELECT mode FROM pg_locks WHERE pid = pg_backend_pid() AND locktype IN ('relation', "
+             "'tuple') AND mode <> 'AccessShareLock' "
              "LIMIT 1")
              .empty())
       return "cannot be asked: " + said;
@@ -250,11 +276,14 @@ void compare(Server& server, const std::string& sql, Counts& counts) {
   bool functions = false, only_plans = false;
   for (const auto& statement : classified.statements) {
     functions |= statement.calls_functions || statement.calls_unknown || statement.calls_termgate;
-    // What another text prepared or opened, and what leaves the transaction's savepoints or settings, is the session's to judge
-    // (proxy/postgres).
-    only_plans |= statement.kind == Kind::prepare ||
-                  statement.kind == Kind::explain;  // an INSERT that is only planned locks its table as one that runs
-    if (statement.kind == Kind::execute || statement.kind == Kind::fetch || statement.kind == Kind::move || statement.sets_read_only)
+    // What another text prepared or opened, and what leaves the transaction's savepoints or
+    // settings, is the session's to judge (proxy/postgres).
+    only_plans |=
+        statement.kind == Kind::prepare ||
+        statement.kind ==
+            Kind::explain;  // an INSERT that is only planned locks its table as one that runs
+    if (statement.kind == Kind::execute || statement.kind == Kind::fetch ||
+        statement.kind == Kind::move || statement.sets_read_only)
       return;
   }
   ++counts.reads;
@@ -262,13 +291,15 @@ void compare(Server& server, const std::string& sql, Counts& counts) {
   const std::string code = server.run(sql);
   INFO(sql);
   INFO(server.said);
-  // A view or a function whose name says nothing: the database stops it, and that is what READ ONLY is there for.
+  // A view or a function whose name says nothing: the database stops it, and that is what READ ONLY
+  // is there for.
   const bool hides = functions || sql.find("writing_view") != std::string::npos;
   std::string upper = sql;
   for (char& byte : upper) byte = static_cast<char>(std::toupper(static_cast<unsigned char>(byte)));
-  // These assign one, and no more; EXPLAIN of what makes a temporary table makes the session's temporary schema, which its first temporary
-  // table would.
-  const bool asks_for_id = (only_plans && upper.find("TEMP") != std::string::npos) || sql.find("txid_current()") != std::string::npos ||
+  // These assign one, and no more; EXPLAIN of what makes a temporary table makes the session's
+  // temporary schema, which its first temporary table would.
+  const bool asks_for_id = (only_plans && upper.find("TEMP") != std::string::npos) ||
+                           sql.find("txid_current()") != std::string::npos ||
                            sql.find("pg_current_xact_id()") != std::string::npos;
   if (code == "25006") {
     if (!hides) FAIL("called a read, and refused in a READ ONLY transaction");
@@ -277,7 +308,9 @@ void compare(Server& server, const std::string& sql, Counts& counts) {
     if (!server.in_transaction()) FAIL("called a read, and ended its transaction");
     if (!server.still_read_only()) FAIL("called a read, and made its transaction writable");
     // A body that is planned with its caller locks its tables as one that runs.
-    if (const std::string trace = server.traces(!asks_for_id, !only_plans && !hides); !trace.empty()) FAIL("called a read, and " + trace);
+    if (const std::string trace = server.traces(!asks_for_id, !only_plans && !hides);
+        !trace.empty())
+      FAIL("called a read, and " + trace);
     ++counts.ran;
   }
   server.run("ROLLBACK; DEALLOCATE ALL; CLOSE ALL; UNLISTEN *");
@@ -291,13 +324,15 @@ TEST_CASE("what is called a read runs in a READ ONLY transaction, and leaves not
     std::ifstream file(entry.path(), std::ios::binary);
     std::stringstream text;
     text << file.rdbuf();
-    if (!text.str().empty()) texts.push_back(text.str().substr(1));  // its first byte is about settings
+    if (!text.str().empty())
+      texts.push_back(text.str().substr(1));  // its first byte is about settings
   }
   REQUIRE(texts.size() > 10);
   Texts made(20'261'122);
   const int count = std::getenv("TERMGATE_TEST_LONG") != nullptr ? 50'000 : 3'000;
   for (int i = 0; i < count; ++i) texts.push_back(made.next());
-  for (const char* name : {"TERMGATE_TEST_POSTGRESQL_13", "TERMGATE_TEST_POSTGRESQL", "TERMGATE_TEST_POSTGRESQL_18"}) {
+  for (const char* name :
+       {"TERMGATE_TEST_POSTGRESQL_13", "TERMGATE_TEST_POSTGRESQL", "TERMGATE_TEST_POSTGRESQL_18"}) {
     const char* url = std::getenv(name);
     if (url == nullptr) continue;
     INFO(name);
@@ -306,8 +341,10 @@ TEST_CASE("what is called a read runs in a READ ONLY transaction, and leaves not
     for (const std::string& sql : texts) compare(server, sql, counts);
     server.must("SELECT count(*) FROM t");
     CHECK(server.cell == "2");
-    std::printf("%s: %zu texts, %zu called reads, %zu of them ran, %zu were refused for what a function or a view hides\n", name,
-                counts.texts, counts.reads, counts.ran, counts.refused_functions);
+    std::printf(
+        "%s: %zu texts, %zu called reads, %zu of them ran, %zu were refused for what a function or "
+        "a view hides\n",
+        name, counts.texts, counts.reads, counts.ran, counts.refused_functions);
     // The game is worth nothing where hardly anything runs.
     CHECK(counts.ran > counts.texts / 10);
     CHECK(counts.refused_functions > counts.texts / 200);

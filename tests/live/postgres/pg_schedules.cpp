@@ -1,7 +1,8 @@
-// [F1] [F2] [F4] [F5] Seeded schedules (1,000; ten thousand with TERMGATE_TEST_LONG) of up to eight sessions on a real PostgreSQL, each
-// step forced by the test and none by sleeping, compared with the model of tests/support/fence_model.hpp: checks, raises, seals, writes,
-// savepoints, commits and evictions at every isolation level. A raise evicts at once here (grace 1 ms), so that no step waits; what the
-// model calls blocked is a TG006 after check_wait.
+// [F1] [F2] [F4] [F5] Seeded schedules (1,000; ten thousand with TERMGATE_TEST_LONG) of up to eight
+// sessions on a real PostgreSQL, each step forced by the test and none by sleeping, compared with
+// the model of tests/support/fence_model.hpp: checks, raises, seals, writes, savepoints, commits
+// and evictions at every isolation level. A raise evicts at once here (grace 1 ms), so that no step
+// waits; what the model calls blocked is a TG006 after check_wait.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -44,7 +45,8 @@ class Client {
   void connect() {
     PQfinish(connection_);
     connection_ = PQconnectdb(url_.c_str());
-    if (PQstatus(connection_) != CONNECTION_OK) throw std::runtime_error(PQerrorMessage(connection_));
+    if (PQstatus(connection_) != CONNECTION_OK)
+      throw std::runtime_error(PQerrorMessage(connection_));
     PQsetNoticeProcessor(
         connection_, [](void*, const char*) {}, nullptr);
   }
@@ -126,7 +128,8 @@ class Schedule {
   void run() {
     const int count = 2 + static_cast<int>(random_() % 7);
     const int steps = 6 + static_cast<int>(random_() % 12);
-    for (int step = 0; step < steps; ++step) one_step(static_cast<int>(random_() % static_cast<unsigned>(count)));
+    for (int step = 0; step < steps; ++step)
+      one_step(static_cast<int>(random_() % static_cast<unsigned>(count)));
     for (int index = 0; index < count; ++index) {
       if (sessions_[static_cast<std::size_t>(index)].open) finish(index, true);
     }
@@ -135,7 +138,9 @@ class Schedule {
 
  private:
   [[noreturn]] void fail(const std::string& why) { throw std::runtime_error(log_ + " -> " + why); }
-  void note(int session, const std::string& what) { log_ += " [" + std::to_string(session) + "] " + what; }
+  void note(int session, const std::string& what) {
+    log_ += " [" + std::to_string(session) + "] " + what;
+  }
   std::string scope_name(int scope) const { return prefix_ + (scope == 0 ? "a" : "b"); }
 
   void one_step(int index) {
@@ -190,16 +195,19 @@ class Schedule {
     const std::int64_t term = pick_term(scope);
     std::set<int> evicted;
     const auto seen = seen_fences(session);
-    auto allowed = models_[scope].check(index, term, seen[static_cast<std::size_t>(scope)], evicted);
+    auto allowed =
+        models_[scope].check(index, term, seen[static_cast<std::size_t>(scope)], evicted);
     // A wait costs check_wait: few of the schedules go there.
     if (allowed.contains(Outcome::blocked) && random_() % 40 != 0) return;
     if (session.isolation == 2) allowed.insert(Outcome::conflict);
     note(index, "check " + scope_name(scope) + " " + std::to_string(term));
     session.snapshot = seen;
     session.snapshot_taken = true;
-    const Answer answer = session.client->run("SELECT termgate.check_term('" + scope_name(scope) + "', " + std::to_string(term) + ")");
+    const Answer answer = session.client->run("SELECT termgate.check_term('" + scope_name(scope) +
+                                              "', " + std::to_string(term) + ")");
     if (expect_lost(index, answer)) return;
-    if (!allowed.contains(answer.outcome)) fail(std::string("answered ") + name_of(answer.outcome) + " " + answer.text);
+    if (!allowed.contains(answer.outcome))
+      fail(std::string("answered ") + name_of(answer.outcome) + " " + answer.text);
     ++tally_.answered[answer.outcome];
     if (answer.outcome == Outcome::ok) {
       evict(scope, evicted);
@@ -219,7 +227,8 @@ class Schedule {
     std::set<int> evicted;
     auto allowed = models_[scope].raise(index, term, models_[scope].fence, evicted);
     if (term == models_[scope].fence) {
-      // A no-op needs no raise: nobody has to be evicted for it, and it may or may not wait for an uncommitted one.
+      // A no-op needs no raise: nobody has to be evicted for it, and it may or may not wait for an
+      // uncommitted one.
       evicted.clear();
       for (const auto& [other, hold] : models_[scope].holds) {
         if (hold.exclusive) return;
@@ -228,11 +237,15 @@ class Schedule {
     }
     if (allowed.contains(Outcome::blocked) && random_() % 40 != 0) return;
     note(index, "seal " + scope_name(scope) + " " + std::to_string(term));
-    const Answer answer = session.client->run("SELECT fence FROM termgate.seal('" + scope_name(scope) + "', " + std::to_string(term) + ")");
-    if (answer.lost || !allowed.contains(answer.outcome)) fail(std::string("answered ") + name_of(answer.outcome) + " " + answer.text);
+    const Answer answer =
+        session.client->run("SELECT fence FROM termgate.seal('" + scope_name(scope) + "', " +
+                            std::to_string(term) + ")");
+    if (answer.lost || !allowed.contains(answer.outcome))
+      fail(std::string("answered ") + name_of(answer.outcome) + " " + answer.text);
     if (answer.outcome == Outcome::ok) {
       if (term == models_[scope].fence) {
-        // Those in the way of a no-op may have been evicted or left alone: both keep the guarantees.
+        // Those in the way of a no-op may have been evicted or left alone: both keep the
+        // guarantees.
         for (const auto& [other, hold] : models_[scope].holds) maybe_evicted_.insert(other);
       }
       evict(scope, evicted);
@@ -251,7 +264,8 @@ class Schedule {
     const std::int64_t term = models_[scope].holds[index].term;
     note(index, "write " + scope_name(scope) + " " + std::to_string(term));
     const Answer answer =
-        session.client->run("INSERT INTO schedule_log (scope, term) VALUES ('" + scope_name(scope) + "', " + std::to_string(term) + ")");
+        session.client->run("INSERT INTO schedule_log (scope, term) VALUES ('" + scope_name(scope) +
+                            "', " + std::to_string(term) + ")");
     if (expect_lost(index, answer)) return;
     if (answer.outcome == Outcome::conflict && session.isolation == 2) return abort(index);
     if (answer.outcome != Outcome::ok) fail("a write answered " + answer.text);
@@ -271,7 +285,8 @@ class Schedule {
     session.writes_at_savepoint = session.writes.size();
   }
 
-  // What was locked after the savepoint is given up: the model forgets the hold, and so must the server.
+  // What was locked after the savepoint is given up: the model forgets the hold, and so must the
+  // server.
   void rollback_to(int index) {
     Session& session = sessions_[static_cast<std::size_t>(index)];
     if (!session.savepoint) return;
@@ -334,7 +349,8 @@ class Schedule {
   bool expect_lost(int index, const Answer& answer) {
     Session& session = sessions_[static_cast<std::size_t>(index)];
     if (session.evicted != answer.lost && !(answer.lost && maybe_evicted_.contains(index))) {
-      fail(answer.lost ? "a session was ended that held up nobody" : "an evicted session goes on: " + answer.text);
+      fail(answer.lost ? "a session was ended that held up nobody"
+                       : "an evicted session goes on: " + answer.text);
       return true;
     }
     if (!answer.lost) return false;
@@ -346,12 +362,18 @@ class Schedule {
   void compare_with_database() {
     for (int scope = 0; scope < scopes; ++scope) {
       Client& client = *sessions_[0].client;
-      const auto fence = client.run("SELECT coalesce(max(term), 0) FROM termgate.fences WHERE scope = '" + scope_name(scope) + "'");
-      if (fence.text != std::to_string(models_[scope].fence)) fail("the fence stands at " + fence.text);
+      const auto fence =
+          client.run("SELECT coalesce(max(term), 0) FROM termgate.fences WHERE scope = '" +
+                     scope_name(scope) + "'");
+      if (fence.text != std::to_string(models_[scope].fence))
+        fail("the fence stands at " + fence.text);
       std::string terms;
-      for (auto term : committed_[scope]) terms += (terms.empty() ? "" : ",") + std::to_string(term);
+      for (auto term : committed_[scope])
+        terms += (terms.empty() ? "" : ",") + std::to_string(term);
       const auto stored = client.run(
-          "SELECT coalesce(string_agg(term::text, ',' ORDER BY term, id), '') FROM schedule_log WHERE scope = '" + scope_name(scope) + "'");
+          "SELECT coalesce(string_agg(term::text, ',' ORDER BY term, id), '') FROM schedule_log "
+          "WHERE scope = '" +
+          scope_name(scope) + "'");
       if (stored.text != terms) fail("stored terms " + stored.text + ", committed " + terms);
     }
   }
@@ -369,15 +391,16 @@ class Schedule {
 
 }  // namespace
 
-TEST_CASE("schedules: thousands of up to eight sessions answer as the model does", "[F1][F2][F4][F5][live]") {
+TEST_CASE("schedules: thousands of up to eight sessions answer as the model does",
+          "[F1][F2][F4][F5][live]") {
   const std::string server = std::getenv("TERMGATE_TEST_POSTGRESQL");
   const char* wanted = std::getenv("TERMGATE_TEST_SCHEDULES");
   const unsigned usual = std::getenv("TERMGATE_TEST_LONG") != nullptr ? 10'000 : 1'000;
   const unsigned count = wanted == nullptr ? usual : static_cast<unsigned>(std::atoi(wanted));
   const unsigned seed = Catch::rngSeed() * 100'000;
   CAPTURE(Catch::rngSeed());
-  // Much of a schedule is one session waiting for another's end. A database for each player: at SERIALIZABLE they would meet in the log of
-  // writes.
+  // Much of a schedule is one session waiting for another's end. A database for each player: at
+  // SERIALIZABLE they would meet in the log of writes.
   constexpr unsigned players = 3;
   std::vector<std::string> urls;
   for (unsigned player = 0; player < players; ++player) {
@@ -399,7 +422,8 @@ TEST_CASE("schedules: thousands of up to eight sessions answer as the model does
       try {
         std::vector<Session> sessions(8);
         for (auto& session : sessions) session.client = std::make_unique<Client>(urls[player]);
-        for (unsigned i = player; i < count; i += players) Schedule(sessions, seed + i, "s" + std::to_string(i), tallies[player]).run();
+        for (unsigned i = player; i < count; i += players)
+          Schedule(sessions, seed + i, "s" + std::to_string(i), tallies[player]).run();
       } catch (const std::exception& error) { failures[player] = error.what(); }
     });
   }
@@ -410,12 +434,14 @@ TEST_CASE("schedules: thousands of up to eight sessions answer as the model does
     for (const auto& [outcome, times] : tally.answered) all.answered[outcome] += times;
     all.evictions += tally.evictions;
   }
-  for (auto outcome : {Outcome::ok, Outcome::stale, Outcome::invalid, Outcome::blocked, Outcome::conflict}) {
+  for (auto outcome :
+       {Outcome::ok, Outcome::stale, Outcome::invalid, Outcome::blocked, Outcome::conflict}) {
     INFO(name_of(outcome));
     CHECK(all.answered[outcome] > 0);
   }
   CHECK(all.evictions > 0);
-  WARN(count << " schedules: " << all.answered[Outcome::ok] << " passes, " << all.answered[Outcome::stale] << " stale, "
-             << all.answered[Outcome::conflict] << " conflicts, " << all.answered[Outcome::blocked] << " blocked, " << all.evictions
+  WARN(count << " schedules: " << all.answered[Outcome::ok] << " passes, "
+             << all.answered[Outcome::stale] << " stale, " << all.answered[Outcome::conflict]
+             << " conflicts, " << all.answered[Outcome::blocked] << " blocked, " << all.evictions
              << " evictions");
 }

@@ -1,5 +1,5 @@
-// [F2] [F5] Layer 1 does the same under any settings of the calling role: the whole API as a plain role whose ALTER ROLE SET is as hostile
-// as can be.
+// [F2] [F5] Layer 1 does the same under any settings of the calling role: the whole API as a plain
+// role whose ALTER ROLE SET is as hostile as can be.
 #include <catch2/catch.hpp>
 
 #include "support/pg_session.hpp"
@@ -25,19 +25,26 @@ const std::vector<std::string> hostile = {
 // Functions and operators that anybody's search path could find in the place of the server's own.
 const char* const evil =
     "CREATE SCHEMA evil; GRANT ALL ON SCHEMA evil TO PUBLIC;"
-    "CREATE FUNCTION evil.no(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false'; CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG "
+    "CREATE FUNCTION evil.no(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false'; CREATE "
+    "OPERATOR evil.= (LEFTARG = text, RIGHTARG "
     "= text, PROCEDURE = evil.no);"
     "CREATE OPERATOR evil.<> (LEFTARG = text, RIGHTARG = text, PROCEDURE = evil.no);"
-    "CREATE FUNCTION evil.no(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT false'; CREATE OPERATOR evil.< (LEFTARG = bigint, "
+    "CREATE FUNCTION evil.no(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT false'; "
+    "CREATE OPERATOR evil.< (LEFTARG = bigint, "
     "RIGHTARG = bigint, PROCEDURE = evil.no);"
-    "CREATE OPERATOR evil.> (LEFTARG = bigint, RIGHTARG = bigint, PROCEDURE = evil.no); CREATE OPERATOR evil.= (LEFTARG = bigint, RIGHTARG "
+    "CREATE OPERATOR evil.> (LEFTARG = bigint, RIGHTARG = bigint, PROCEDURE = evil.no); CREATE "
+    "OPERATOR evil.= (LEFTARG = bigint, RIGHTARG "
     "= bigint, PROCEDURE = evil.no);"
-    "CREATE FUNCTION evil.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT timestamptz ''2000-01-01''';"
-    "CREATE FUNCTION evil.current_setting(text, boolean) RETURNS text LANGUAGE sql AS 'SELECT NULL::text'";
+    "CREATE FUNCTION evil.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT "
+    "timestamptz ''2000-01-01''';"
+    "CREATE FUNCTION evil.current_setting(text, boolean) RETURNS text LANGUAGE sql AS 'SELECT "
+    "NULL::text'";
 
 void whole_api(PgSession& s, const std::string& tag) {
-  // A name with everything that has to be escaped somewhere, as a literal that means the same under every setting.
-  const std::string odd = "pg_catalog.concat('" + tag + " |', pg_catalog.chr(92), 'b', pg_catalog.chr(92), '|p''\"%')";
+  // A name with everything that has to be escaped somewhere, as a literal that means the same under
+  // every setting.
+  const std::string odd =
+      "pg_catalog.concat('" + tag + " |', pg_catalog.chr(92), 'b', pg_catalog.chr(92), '|p''\"%')";
   const auto both = [&](const std::string& scope, const std::string& label) {
     CAPTURE(label);
     CHECK(s.value("SELECT fence FROM termgate.seal(" + scope + ", 5)") == "5");
@@ -55,43 +62,57 @@ void whole_api(PgSession& s, const std::string& tag) {
     CHECK(s.run("SELECT termgate.append(" + stream + ", 6, 'x', 1)").code == "TG003");
     CHECK(s.run("SELECT termgate.append(" + stream + ", 5, 'x')").code == "TG001");
     const std::string id = s.value("SELECT pg_catalog.gen_random_uuid()");
-    CHECK(s.value("SELECT termgate.append(" + stream + ", 6, 'x', NULL, NULL, '" + id + "')") == "3");
-    CHECK(s.value("SELECT termgate.append(" + stream + ", 6, 'x', NULL, NULL, '" + id + "')") == "3");
-    CHECK(s.value("SELECT termgate.append_many(" + stream + ", 6, ARRAY['a', 'b']::bytea[])") == "5");
+    CHECK(s.value("SELECT termgate.append(" + stream + ", 6, 'x', NULL, NULL, '" + id + "')") ==
+          "3");
+    CHECK(s.value("SELECT termgate.append(" + stream + ", 6, 'x', NULL, NULL, '" + id + "')") ==
+          "3");
+    CHECK(s.value("SELECT termgate.append_many(" + stream + ", 6, ARRAY['a', 'b']::bytea[])") ==
+          "5");
     CHECK(s.value("SELECT sequence_no FROM termgate.outcome('" + id + "')") == "3");
-    CHECK(s.value("SELECT fresh FROM termgate.claim_write(" + scope + ", 6, pg_catalog.gen_random_uuid())") == "t");
+    CHECK(s.value("SELECT fresh FROM termgate.claim_write(" + scope +
+                  ", 6, pg_catalog.gen_random_uuid())") == "t");
     CHECK(s.value("SELECT pg_catalog.count(*) FROM termgate.read_stream(" + stream + ")") == "5");
     CHECK(s.value("SELECT termgate.prune(" + stream + ", 2)") == "1");
-    CHECK(s.value("SELECT termgate.stream_move(" + stream + ", pg_catalog.concat(" + scope + ", '2'), 'me', 'a test')") == "t");
+    CHECK(s.value("SELECT termgate.stream_move(" + stream + ", pg_catalog.concat(" + scope +
+                  ", '2'), 'me', 'a test')") == "t");
     CHECK(s.value("SELECT term FROM termgate.fence(" + scope + ")") == "6");
     const std::string led = "pg_catalog.concat('led ', " + scope + ")";
-    CHECK(s.value("SELECT term FROM termgate.acquire_lease(" + led + ", 'one', '00:00:20')") == "1");
-    CHECK(s.value("SELECT acquired FROM termgate.acquire_lease(" + led + ", 'two', '00:00:20')") == "f");
-    CHECK(s.value("SELECT renewed FROM termgate.renew_lease(" + led + ", 'one', 1, '00:00:20')") == "t");
+    CHECK(s.value("SELECT term FROM termgate.acquire_lease(" + led + ", 'one', '00:00:20')") ==
+          "1");
+    CHECK(s.value("SELECT acquired FROM termgate.acquire_lease(" + led + ", 'two', '00:00:20')") ==
+          "f");
+    CHECK(s.value("SELECT renewed FROM termgate.renew_lease(" + led + ", 'one', 1, '00:00:20')") ==
+          "t");
     CHECK(s.value("SELECT live FROM termgate.lease(" + led + ")") == "t");
     const std::string run = s.value("SELECT termgate.job_start('job', " + led + ", 'one', 1)");
     s.must("SELECT termgate.job_heartbeat(" + run + ", 'half')");
     CHECK(s.value("SELECT termgate.job_finish(" + run + ", 'completed', 0)") == "t");
     CHECK(s.value("SELECT termgate.release_lease(" + led + ", 'one', 1)") == "t");
-    CHECK(s.value("SELECT term FROM termgate.acquire_lease(" + led + ", 'two', '00:00:20')") == "2");
+    CHECK(s.value("SELECT term FROM termgate.acquire_lease(" + led + ", 'two', '00:00:20')") ==
+          "2");
     CHECK(s.value("SELECT termgate.force_release(" + led + ", 'me', 'a test')") == "t");
-    CHECK(s.value("SELECT termgate.record_refusal(" + scope + ", 5, 1, pg_catalog.now(), pg_catalog.now())") == "t");
+    CHECK(s.value("SELECT termgate.record_refusal(" + scope +
+                  ", 5, 1, pg_catalog.now(), pg_catalog.now())") == "t");
     CHECK(s.value("SELECT termgate.reset_fence(" + scope + ", 4, 'me', 'a test')") == "6");
     CHECK(s.value("SELECT termgate.set_raise_by(" + scope + ", 'seal')") == "seal");
     CHECK(s.run("SELECT termgate.check_term(" + scope + ", 9)").code == "TG005");
     CHECK(s.value("SELECT termgate.declare_restored(" + scope + ", 8, 'me', 'a test')") == "8");
     CHECK(s.value("SELECT fence FROM termgate.seal(" + scope + ", 10)") == "10");
 
-    s.must("CREATE TABLE app.t (scope text, term bigint, v int); CREATE INDEX ON app.t (scope, term)");
-    for (const std::string& how : {std::string("scope_column => 'scope'"), "scope => " + scope, std::string("scope => '*'")}) {
+    s.must(
+        "CREATE TABLE app.t (scope text, term bigint, v int); CREATE INDEX ON app.t (scope, term)");
+    for (const std::string& how : {std::string("scope_column => 'scope'"), "scope => " + scope,
+                                   std::string("scope => '*'")}) {
       CAPTURE(how);
       s.must("SELECT termgate.protect('app.t', " + how + ")");
       CHECK(s.run("INSERT INTO app.t VALUES (" + scope + ", 10, 1)").code == "TG002");
-      CHECK(s.run("BEGIN; SELECT termgate.check_term(" + scope + ", 10); INSERT INTO app.t VALUES (" + scope +
+      CHECK(s.run("BEGIN; SELECT termgate.check_term(" + scope +
+                  ", 10); INSERT INTO app.t VALUES (" + scope +
                   ", 10, 1); UPDATE app.t SET v = 2; COMMIT")
                 .ok());
       CHECK(s.run("BEGIN; SELECT pg_catalog.set_config('termgate.scope', " + scope +
-                  ", true), pg_catalog.set_config('termgate.term', '10', true); DELETE FROM app.t; COMMIT")
+                  ", true), pg_catalog.set_config('termgate.term', '10', true); DELETE FROM app.t; "
+                  "COMMIT")
                 .ok());
       CHECK(s.run("BEGIN; SELECT pg_catalog.set_config('termgate.scope', " + scope +
                   ", true), pg_catalog.set_config('termgate.term', '9', true);"
@@ -99,12 +120,14 @@ void whole_api(PgSession& s, const std::string& tag) {
                   scope + ", 10, 1); COMMIT")
                 .code == "TG001");
       s.run("ROLLBACK");
-      CHECK(s.run("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT termgate.check_term(" + scope + ", 10); TRUNCATE app.t; COMMIT").ok());
+      CHECK(s.run("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT termgate.check_term(" + scope +
+                  ", 10); TRUNCATE app.t; COMMIT")
+                .ok());
       s.run("ROLLBACK");
       s.must("SELECT termgate.unprotect('app.t')");
     }
-    s.must("INSERT INTO app.t VALUES (" + scope + ", 11, 1); SELECT termgate.set_raise_by(" + scope +
-           ", 'writer'); SELECT termgate.adopt('app.t', 'scope', 'term')");
+    s.must("INSERT INTO app.t VALUES (" + scope + ", 11, 1); SELECT termgate.set_raise_by(" +
+           scope + ", 'writer'); SELECT termgate.adopt('app.t', 'scope', 'term')");
     CHECK(s.value("SELECT term FROM termgate.fence(" + scope + ")") == "11");
     s.must("INSERT INTO app.t VALUES (" + scope + ", 12, 1)");
     CHECK(s.value("SELECT term FROM termgate.fence(" + scope + ")") == "12");
@@ -113,11 +136,15 @@ void whole_api(PgSession& s, const std::string& tag) {
   both("'" + tag + "'", "a plain name");
   both(odd, "an odd name");
   CHECK(s.value("SELECT value FROM termgate.set_setting('eviction_grace_ms', '900')") == "900");
-  s.must("SELECT termgate.declare_nothing_lost('me', 'a test'); SELECT termgate.prune_history('1 day')");
+  s.must(
+      "SELECT termgate.declare_nothing_lost('me', 'a test'); SELECT termgate.prune_history('1 "
+      "day')");
   CHECK(s.value("SELECT pg_catalog.count(*) > 0 FROM termgate.doctor()") == "t");
-  CHECK(s.must("SELECT * FROM termgate.verify_findings() WHERE kind OPERATOR(pg_catalog.<>) 'term decreases'").rows.empty());
-  for (const char* view : {"fence_status", "lease_status", "stream_status", "job_history", "audit_log", "setting_list", "protected_tables",
-                           "adopted_tables"}) {
+  CHECK(s.must("SELECT * FROM termgate.verify_findings() WHERE kind OPERATOR(pg_catalog.<>) 'term "
+               "decreases'")
+            .rows.empty());
+  for (const char* view : {"fence_status", "lease_status", "stream_status", "job_history",
+                           "audit_log", "setting_list", "protected_tables", "adopted_tables"}) {
     CAPTURE(view);
     CHECK(s.run(std::string("SELECT * FROM termgate.") + view).ok());
   }
@@ -139,18 +166,21 @@ TEST_CASE("settings: layer 1 does the same whatever the role has set", "[F2][F5]
     whole_api(plain, "plain");
   }
   std::size_t set = 0;
-  for (const std::string& one : hostile) set += admin.run("ALTER ROLE " + role + " SET " + one).ok() ? 1 : 0;
+  for (const std::string& one : hostile)
+    set += admin.run("ALTER ROLE " + role + " SET " + one).ok() ? 1 : 0;
   CHECK(set + 6 > hostile.size());
   for (const char* level : {"read committed", "repeatable read", "serializable"}) {
     CAPTURE(level);
     admin.must("ALTER ROLE " + role + " SET default_transaction_isolation = '" + level + "'");
     PgSession session(url);
-    REQUIRE(session.value("SELECT pg_catalog.current_setting('standard_conforming_strings')") == "off");
+    REQUIRE(session.value("SELECT pg_catalog.current_setting('standard_conforming_strings')") ==
+            "off");
     whole_api(session, level);
   }
   // A trigger function that one role's session made serves the others.
   PgSession doctor(database.url());
-  CHECK(doctor.must("SELECT * FROM termgate.doctor() WHERE problem LIKE '%triggers are missing%'").rows.empty());
+  CHECK(doctor.must("SELECT * FROM termgate.doctor() WHERE problem LIKE '%triggers are missing%'")
+            .rows.empty());
   admin.must("ALTER ROLE " + role + " RESET ALL");
 }
 
@@ -158,11 +188,13 @@ TEST_CASE("settings: no function of layer 1 has a literal that a setting could c
   PgDatabase database("settings_literals");
   PgSession admin(database.url());
   admin.must(
-      "CREATE TABLE t (s text, n bigint); CREATE INDEX ON t (s, n); SELECT termgate.protect('t', scope_column => 's'), termgate.adopt('t', "
+      "CREATE TABLE t (s text, n bigint); CREATE INDEX ON t (s, n); SELECT termgate.protect('t', "
+      "scope_column => 's'), termgate.adopt('t', "
       "'s', 'n')");
   // Comments may have one.
   CHECK(admin
-            .must("SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'termgate'::regnamespace AND strpos(regexp_replace(p.prosrc, "
+            .must("SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'termgate'::regnamespace "
+                  "AND strpos(regexp_replace(p.prosrc, "
                   "'(^|\\s)-- [^\\n]*', '', 'g'), chr(92)) > 0")
             .rows.empty());
 }

@@ -1,5 +1,6 @@
-// [F4] Nothing that a frozen session of the old leader can hold keeps a takeover waiting: every kind of lock it can have, against every way
-// to take over. What is no lock of the scope is named by TG006 within check_wait and never ended.
+// [F4] Nothing that a frozen session of the old leader can hold keeps a takeover waiting: every
+// kind of lock it can have, against every way to take over. What is no lock of the scope is named
+// by TG006 within check_wait and never ended.
 #include <catch2/catch.hpp>
 
 #include "support/pg_session.hpp"
@@ -20,8 +21,8 @@ constexpr seconds check_wait{1};
 constexpr milliseconds slack{2500};
 const bool short_run = std::getenv("TERMGATE_TEST_LONG") == nullptr;
 
-// Layer 1 belongs to a role that is no superuser; the stale leader and its successor are one plain role that owns an adopted and a
-// protected table.
+// Layer 1 belongs to a role that is no superuser; the stale leader and its successor are one plain
+// role that owns an adopted and a protected table.
 struct Lab {
   static Lab& one() {
     static Lab lab;
@@ -36,15 +37,19 @@ struct Lab {
     database.install_as("tg_takeover_owner_" + std::to_string(getpid()));
     url = database.url_as(role, "operate");
     PgSession owner(database.url());
-    owner.must("UPDATE termgate.settings SET value = '" + std::to_string(grace.count()) +
-               "' WHERE name = 'eviction_grace_ms'; UPDATE termgate.settings SET value = '" +
-               std::to_string(milliseconds(check_wait).count()) +
-               "' WHERE name = 'check_wait_ms'; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC");
+    owner.must(
+        "UPDATE termgate.settings SET value = '" + std::to_string(grace.count()) +
+        "' WHERE name = 'eviction_grace_ms'; UPDATE termgate.settings SET value = '" +
+        std::to_string(milliseconds(check_wait).count()) +
+        "' WHERE name = 'check_wait_ms'; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC");
     PgSession app(url);
     app.must(
-        "CREATE TABLE app.adopted (scope text, term bigint, v int); CREATE INDEX ON app.adopted (scope, term); SELECT "
+        "CREATE TABLE app.adopted (scope text, term bigint, v int); CREATE INDEX ON app.adopted "
+        "(scope, term); SELECT "
         "termgate.adopt('app.adopted', 'scope', 'term')");
-    app.must("CREATE TABLE app.guarded (scope text, v int); SELECT termgate.protect('app.guarded', scope_column => 'scope')");
+    app.must(
+        "CREATE TABLE app.guarded (scope text, v int); SELECT termgate.protect('app.guarded', "
+        "scope_column => 'scope')");
     app.must("CREATE TABLE app.other (v int)");
     app.must("SELECT count(termgate.seal('many ' || n, 1)) FROM generate_series(1, 120) n");
     return database.url();
@@ -55,12 +60,14 @@ struct Lab {
 struct Held {
   const char* name;
   std::string sql;  // H: the scope; N: its term
-  bool of_scope;    // holds a lock of the scope, so that it is evicted; else it holds nothing that a takeover of H needs
+  bool of_scope;  // holds a lock of the scope, so that it is evicted; else it holds nothing that a
+                  // takeover of H needs
 };
 
 std::string fill(std::string text, const std::string& scope, const std::string& term) {
   const auto all = [&](const std::string& what, const std::string& with) {
-    for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size()) text.replace(at, what.size(), with);
+    for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+      text.replace(at, what.size(), with);
   };
   all("{H}", scope);
   all("{N}", term);
@@ -106,16 +113,19 @@ const std::vector<Held> holds = {
 };
 // clang-format on
 
-// How the scope is taken over, or another one taken: {H} as above, {O} another scope with a lease, {F} a new one.
-const std::vector<std::string> takeovers = {"SELECT acquired FROM termgate.acquire_lease('{H}', 'new', '10 s')",
-                                            "SELECT termgate.force_release('{H}', 'me', 'a test')"};
+// How the scope is taken over, or another one taken: {H} as above, {O} another scope with a lease,
+// {F} a new one.
+const std::vector<std::string> takeovers = {
+    "SELECT acquired FROM termgate.acquire_lease('{H}', 'new', '10 s')",
+    "SELECT termgate.force_release('{H}', 'me', 'a test')"};
 
 // Twelve sessions acquire the lease at once: one gets it, and no call fails.
 void one_of_many_leads(Lab& lab, const std::string& scope) {
   std::vector<std::unique_ptr<PgSession>> herd;
   for (int one = 0; one < 12; ++one) herd.push_back(std::make_unique<PgSession>(lab.url));
   for (std::size_t one = 0; one < herd.size(); ++one)
-    herd[one]->send("SELECT acquired FROM termgate.acquire_lease('" + scope + "', 'o" + std::to_string(one) + "', '10 s')");
+    herd[one]->send("SELECT acquired FROM termgate.acquire_lease('" + scope + "', 'o" +
+                    std::to_string(one) + "', '10 s')");
   int won = 0;
   for (auto& session : herd) {
     const auto result = session->finish();
@@ -135,17 +145,20 @@ TEST_CASE("takeover: nothing that a frozen leader holds keeps its scope", "[F4][
     for (const std::string& takeover : takeovers) {
       CAPTURE(held.name, takeover);
       const std::string scope = "held " + std::to_string(++number);
-      // Both go the same way to the locks: every third hold is enough for the second, and for a plain run every third of all.
-      if ((&takeover != &takeovers.front() && number % 6 != 0) || (short_run && number % 3 != 0)) continue;
+      // Both go the same way to the locks: every third hold is enough for the second, and for a
+      // plain run every third of all.
+      if ((&takeover != &takeovers.front() && number % 6 != 0) || (short_run && number % 3 != 0))
+        continue;
       PgSession old(lab.url);
-      const std::string term = old.value("SELECT term FROM termgate.acquire_lease('" + scope + "', 'old', '150 ms')");
+      const std::string term =
+          old.value("SELECT term FROM termgate.acquire_lease('" + scope + "', 'old', '150 ms')");
       old.must("INSERT INTO app.adopted VALUES ('" + scope + "', " + term + ", 1)");
       old.must("BEGIN");
       old.must(fill(held.sql, scope, term));
       if (takeover.find("acquire") != std::string::npos) {
         wait_until("the lease to run out", [&] {
-          return lab.admin.value("SELECT count(*) FROM termgate.leases WHERE scope = '" + scope + "' AND expires_at > clock_timestamp()") ==
-                 "0";
+          return lab.admin.value("SELECT count(*) FROM termgate.leases WHERE scope = '" + scope +
+                                 "' AND expires_at > clock_timestamp()") == "0";
         });
       }
       PgSession successor(lab.url);
@@ -158,10 +171,12 @@ TEST_CASE("takeover: nothing that a frozen leader holds keeps its scope", "[F4][
       CHECK(took < 2 * grace + seconds(1) + slack);
       // The stale write does not commit any more, unless it never had anything of the scope.
       CHECK(old.run(held.of_scope ? "COMMIT" : "ROLLBACK").ended() == held.of_scope);
-      CHECK(successor.run("SELECT termgate.check_term('" + scope + "', " + term + ")").code == "TG001");
+      CHECK(successor.run("SELECT termgate.check_term('" + scope + "', " + term + ")").code ==
+            "TG001");
       CHECK(successor
-                .run("SELECT termgate.append('stream " + scope + "', (SELECT term FROM termgate.fence('" + scope + "')), 'y', NULL, '" +
-                     scope + "')")
+                .run("SELECT termgate.append('stream " + scope +
+                     "', (SELECT term FROM termgate.fence('" + scope + "')), 'y', NULL, '" + scope +
+                     "')")
                 .ok());
     }
   }
@@ -178,18 +193,23 @@ TEST_CASE("takeover: other scopes are not held up either", "[F4][live]") {
     const std::string other = "other " + tag;
     PgSession old(lab.url);
     PgSession successor(lab.url);
-    const std::string term = old.value("SELECT term FROM termgate.acquire_lease('" + scope + "', 'old', '10 s')");
+    const std::string term =
+        old.value("SELECT term FROM termgate.acquire_lease('" + scope + "', 'old', '10 s')");
     successor.must("SELECT termgate.acquire_lease('" + other + "', 'gone', '100 ms')");
-    wait_until("the lease to run out", [&] { return lab.admin.value("SELECT live FROM termgate.lease('" + other + "')") == "f"; });
+    wait_until("the lease to run out", [&] {
+      return lab.admin.value("SELECT live FROM termgate.lease('" + other + "')") == "f";
+    });
     old.must("BEGIN");
     old.must(fill(held.sql, scope, term));
     const auto start = Clock::now();
-    CHECK(successor.value("SELECT acquired FROM termgate.acquire_lease('" + other + "', 'new', '10 s')") == "t");
-    CHECK(successor.value("SELECT term FROM termgate.renew_lease('" + other + "', 'new', 2, '10 s'), termgate.fence('" + other + "')") ==
-          "2");
+    CHECK(successor.value("SELECT acquired FROM termgate.acquire_lease('" + other +
+                          "', 'new', '10 s')") == "t");
+    CHECK(successor.value("SELECT term FROM termgate.renew_lease('" + other +
+                          "', 'new', 2, '10 s'), termgate.fence('" + other + "')") == "2");
     CHECK(successor.value("SELECT termgate.check_term('" + other + "', 2)") == "2");
     CHECK(Clock::now() - start < slack);
-    // Nor is the first seal of a new scope, whatever is locked of an adopted table, and it ends nobody.
+    // Nor is the first seal of a new scope, whatever is locked of an adopted table, and it ends
+    // nobody.
     const auto sealing = Clock::now();
     const auto sealed = successor.run("SELECT fence FROM termgate.seal('new " + tag + "', 3)");
     CAPTURE(sealed.message);
@@ -199,13 +219,16 @@ TEST_CASE("takeover: other scopes are not held up either", "[F4][live]") {
   }
 }
 
-TEST_CASE("takeover: a seal of a scope without a lease ends a frozen raise to a lower term", "[F4][live]") {
+TEST_CASE("takeover: a seal of a scope without a lease ends a frozen raise to a lower term",
+          "[F4][live]") {
   Lab& lab = Lab::one();
-  for (const std::string& way : {std::string("SELECT termgate.check_term('raised', 6)"), std::string("SELECT termgate.seal('raised', 6)"),
+  for (const std::string& way : {std::string("SELECT termgate.check_term('raised', 6)"),
+                                 std::string("SELECT termgate.seal('raised', 6)"),
                                  std::string("INSERT INTO app.adopted VALUES ('raised', 6, 1)")}) {
     CAPTURE(way);
     lab.admin.must(
-        "SELECT termgate.reset_fence('raised', 5, 'test', 'again') FROM termgate.fence('raised') WHERE term > 5; SELECT "
+        "SELECT termgate.reset_fence('raised', 5, 'test', 'again') FROM termgate.fence('raised') "
+        "WHERE term > 5; SELECT "
         "termgate.seal('raised', 5)");
     PgSession old(lab.url);
     old.must("BEGIN");
@@ -218,17 +241,21 @@ TEST_CASE("takeover: a seal of a scope without a lease ends a frozen raise to a 
   }
 }
 
-TEST_CASE("takeover: while the database is untrusted a frozen acquisition of one scope holds up no other", "[F3][F4][live]") {
+TEST_CASE(
+    "takeover: while the database is untrusted a frozen acquisition of one scope holds up no other",
+    "[F3][F4][live]") {
   Lab& lab = Lab::one();
   PgSession frozen(lab.url);
   PgSession next(lab.url);
   next.must(
-      "SELECT termgate.acquire_lease('untrusted 1', 'old', '100 ms'), termgate.acquire_lease('untrusted 2', 'old', '100 ms'), "
+      "SELECT termgate.acquire_lease('untrusted 1', 'old', '100 ms'), "
+      "termgate.acquire_lease('untrusted 2', 'old', '100 ms'), "
       "termgate.acquire_lease('untrusted 3', 'old', '100 s'); SELECT pg_sleep(0.15)");
   next.must("SELECT termgate.declare_untrusted('test', 'a restore')");
   frozen.must("BEGIN; SELECT termgate.acquire_lease('untrusted 1', 'old', '10 s')");
   const auto start = Clock::now();
-  CHECK(next.value("SELECT acquired FROM termgate.acquire_lease('untrusted 2', 'new', '10 s')") == "t");
+  CHECK(next.value("SELECT acquired FROM termgate.acquire_lease('untrusted 2', 'new', '10 s')") ==
+        "t");
   CHECK(Clock::now() - start < slack);
   // An operator's word about a scope whose lease a frozen session is renewing.
   PgSession renewing(lab.url);
@@ -236,10 +263,13 @@ TEST_CASE("takeover: while the database is untrusted a frozen acquisition of one
   const std::string term = next.value("SELECT term FROM termgate.fence('untrusted 3')");
   renewing.must("BEGIN; SELECT termgate.renew_lease('untrusted 3', 'old', " + term + ", '100 s')");
   const auto declaring = Clock::now();
-  CHECK(next.run("SELECT termgate.declare_restored('untrusted 3', " + term + " + 5, 'test', 'a restore')").ok());
+  CHECK(next.run("SELECT termgate.declare_restored('untrusted 3', " + term +
+                 " + 5, 'test', 'a restore')")
+            .ok());
   CHECK(Clock::now() - declaring < 2 * grace + slack);
   CHECK(renewing.run("COMMIT").ended());
-  // What has to change the one row that says whether the database was restored is named, and not hung upon.
+  // What has to change the one row that says whether the database was restored is named, and not
+  // hung upon.
   PgSession declaring_all(lab.url);
   declaring_all.must("BEGIN; SELECT termgate.declare_nothing_lost('test', 'a restore')");
   const auto blocked = next.run("SELECT termgate.declare_nothing_lost('test', 'a restore')");
@@ -249,29 +279,38 @@ TEST_CASE("takeover: while the database is untrusted a frozen acquisition of one
   frozen.run("ROLLBACK");
 }
 
-TEST_CASE("takeover: many who want the same lease get one term and nobody is ended", "[F3][F4][live]") {
+TEST_CASE("takeover: many who want the same lease get one term and nobody is ended",
+          "[F3][F4][live]") {
   Lab& lab = Lab::one();
-  // A loser that has not said so within the grace may be ended by the next, so the grace is the ordinary one here.
+  // A loser that has not said so within the grace may be ended by the next, so the grace is the
+  // ordinary one here.
   lab.admin.must("UPDATE termgate.settings SET value = '1000' WHERE name = 'eviction_grace_ms'");
   for (int round = 0; round < 5; ++round) {
     const std::string scope = "herd " + std::to_string(round);
     one_of_many_leads(lab, scope);
     CHECK(lab.admin.value("SELECT term FROM termgate.fence('" + scope + "')") == "1");
   }
-  lab.admin.must("UPDATE termgate.settings SET value = '" + std::to_string(grace.count()) + "' WHERE name = 'eviction_grace_ms'");
+  lab.admin.must("UPDATE termgate.settings SET value = '" + std::to_string(grace.count()) +
+                 "' WHERE name = 'eviction_grace_ms'");
 }
 
-TEST_CASE("acquire_lease: an expired lease was its holder's grace, a released one was not", "[F4][live]") {
+TEST_CASE("acquire_lease: an expired lease was its holder's grace, a released one was not",
+          "[F4][live]") {
   Lab& lab = Lab::one();
   constexpr milliseconds whole{4000};
-  lab.admin.must("UPDATE termgate.settings SET value = '" + std::to_string(whole.count()) + "' WHERE name = 'eviction_grace_ms'");
+  lab.admin.must("UPDATE termgate.settings SET value = '" + std::to_string(whole.count()) +
+                 "' WHERE name = 'eviction_grace_ms'");
   const auto put_back = [&] {
-    lab.admin.must("UPDATE termgate.settings SET value = '" + std::to_string(grace.count()) + "' WHERE name = 'eviction_grace_ms'");
-    lab.admin.must("UPDATE termgate.settings SET value = '100' WHERE name = 'grace_after_expiry_ms'");
+    lab.admin.must("UPDATE termgate.settings SET value = '" + std::to_string(grace.count()) +
+                   "' WHERE name = 'eviction_grace_ms'");
+    lab.admin.must(
+        "UPDATE termgate.settings SET value = '100' WHERE name = 'grace_after_expiry_ms'");
   };
   PgSession next(lab.url);
-  // How long a takeover of `scope` takes where the holder, alive or not, is frozen in a transaction that has passed its check.
-  const auto takes = [&](const std::string& scope, const std::string& end, const std::string& call) {
+  // How long a takeover of `scope` takes where the holder, alive or not, is frozen in a transaction
+  // that has passed its check.
+  const auto takes = [&](const std::string& scope, const std::string& end,
+                         const std::string& call) {
     PgSession old(lab.url);
     old.must("SELECT termgate.acquire_lease('" + scope + "', 'old', '150 ms')");
     old.must("BEGIN; SELECT termgate.check_term('" + scope + "', 1)");
@@ -279,21 +318,24 @@ TEST_CASE("acquire_lease: an expired lease was its holder's grace, a released on
     const auto from = Clock::now();
     const auto taken = next.must(call);
     CHECK(taken.value() == "t");
-    CHECK(lab.admin.value("SELECT detail ->> 'evicted' FROM termgate.audit_log WHERE scope = '" + scope +
-                          "' AND action = 'acquire' ORDER BY id DESC LIMIT 1") == "1");
+    CHECK(lab.admin.value("SELECT detail ->> 'evicted' FROM termgate.audit_log WHERE scope = '" +
+                          scope + "' AND action = 'acquire' ORDER BY id DESC LIMIT 1") == "1");
     return std::chrono::duration_cast<milliseconds>(Clock::now() - from);
   };
   const std::string expires = "SELECT pg_sleep(0.2)";
   const auto acquire = [](const std::string& scope, const std::string& more = "") {
-    return "SELECT acquired FROM termgate.acquire_lease('" + scope + "', 'new', '10 s'" + more + ")";
+    return "SELECT acquired FROM termgate.acquire_lease('" + scope + "', 'new', '10 s'" + more +
+           ")";
   };
 
   const milliseconds expired = takes("expired", expires, acquire("expired"));
   CHECK(expired >= milliseconds(100));
   CHECK(expired < whole - milliseconds(500));
-  CHECK(takes("again its own", expires, "SELECT acquired FROM termgate.acquire_lease('again its own', 'old', '10 s')") <
+  CHECK(takes("again its own", expires,
+              "SELECT acquired FROM termgate.acquire_lease('again its own', 'old', '10 s')") <
         whole - milliseconds(500));
-  CHECK(takes("released", "SELECT termgate.release_lease('released', 'old', 1)", acquire("released")) >= whole);
+  CHECK(takes("released", "SELECT termgate.release_lease('released', 'old', 1)",
+              acquire("released")) >= whole);
   CHECK(takes("named", expires, acquire("named", ", NULL, '1 s'")) >= milliseconds(1000));
   lab.admin.must("SELECT termgate.set_setting('grace_after_expiry_ms', '900')");
   CHECK(takes("set", expires, acquire("set")) >= milliseconds(900));
@@ -302,25 +344,33 @@ TEST_CASE("acquire_lease: an expired lease was its holder's grace, a released on
   lab.admin.must("SELECT termgate.set_setting('eviction_grace_ms', '200')");
   CHECK(takes("shorter", expires, acquire("shorter")) < slack);
   for (const std::string wrong : {"soon", "-1", "3600001", ""})
-    CHECK(lab.admin.run("SELECT termgate.set_setting('grace_after_expiry_ms', '" + wrong + "')").code == "TG005");
+    CHECK(lab.admin.run("SELECT termgate.set_setting('grace_after_expiry_ms', '" + wrong + "')")
+              .code == "TG005");
   put_back();
 }
 
-TEST_CASE("acquire_lease: of a herd that waits for an expiry one leads and nobody is ended", "[F4][live]") {
+TEST_CASE("acquire_lease: of a herd that waits for an expiry one leads and nobody is ended",
+          "[F4][live]") {
   Lab& lab = Lab::one();
-  lab.admin.must("SELECT termgate.set_setting('eviction_grace_ms', '1000'), termgate.set_setting('check_wait_ms', '5000')");
+  lab.admin.must(
+      "SELECT termgate.set_setting('eviction_grace_ms', '1000'), "
+      "termgate.set_setting('check_wait_ms', '5000')");
   for (int round = 0; round < 5; ++round) {
     const std::string scope = "expired herd " + std::to_string(round);
     lab.admin.must("SELECT termgate.acquire_lease('" + scope + "', 'before', '100 ms')");
     lab.admin.must("SELECT pg_sleep(0.12)");
     one_of_many_leads(lab, scope);
-    CHECK(lab.admin.value("SELECT count(*) FROM termgate.audit_log WHERE scope = '" + scope + "' AND action = 'evict'") == "0");
+    CHECK(lab.admin.value("SELECT count(*) FROM termgate.audit_log WHERE scope = '" + scope +
+                          "' AND action = 'evict'") == "0");
   }
-  lab.admin.must("UPDATE termgate.settings SET value = '" + std::to_string(grace.count()) + "' WHERE name = 'eviction_grace_ms'");
-  lab.admin.must("SELECT termgate.set_setting('check_wait_ms', '" + std::to_string(milliseconds(check_wait).count()) + "')");
+  lab.admin.must("UPDATE termgate.settings SET value = '" + std::to_string(grace.count()) +
+                 "' WHERE name = 'eviction_grace_ms'");
+  lab.admin.must("SELECT termgate.set_setting('check_wait_ms', '" +
+                 std::to_string(milliseconds(check_wait).count()) + "')");
 }
 
-TEST_CASE("acquire_lease: a repeated call in one transaction returns the first one's row", "[F3][live]") {
+TEST_CASE("acquire_lease: a repeated call in one transaction returns the first one's row",
+          "[F3][live]") {
   Lab& lab = Lab::one();
   PgSession s(lab.url);
   const std::string call = "termgate.acquire_lease('twice', 'me', '10 s')";
@@ -329,19 +379,25 @@ TEST_CASE("acquire_lease: a repeated call in one transaction returns the first o
   CHECK(all.rows[0][1] == "1");
   CHECK(all.rows[0][3] == "me");
   CHECK(s.value("SELECT term FROM termgate.fence('twice')") == "1");
-  CHECK(s.value("SELECT count(*) FROM termgate.audit_log WHERE scope = 'twice' AND action = 'acquire'") == "1");
+  CHECK(
+      s.value(
+          "SELECT count(*) FROM termgate.audit_log WHERE scope = 'twice' AND action = 'acquire'") ==
+      "1");
   // Another transaction is another acquisition.
   CHECK(s.value("SELECT term FROM " + call) == "2");
   s.must("BEGIN");
   const auto first = s.must("SELECT * FROM " + call);
   CHECK(first.rows[0][1] == "3");
   CHECK(s.must("SELECT * FROM " + call).rows[0] == first.rows[0]);
-  CHECK(s.must("SELECT * FROM termgate.acquire_lease('twice', 'me', interval '10000 ms', grace => '100 ms')").rows[0] == first.rows[0]);
+  CHECK(s.must("SELECT * FROM termgate.acquire_lease('twice', 'me', interval '10000 ms', grace => "
+               "'100 ms')")
+            .rows[0] == first.rows[0]);
   s.must("SAVEPOINT a");
   const auto longer = s.run("SELECT * FROM termgate.acquire_lease('twice', 'me', '11 s')");
   CHECK(longer.code == "TG005");
   s.must("ROLLBACK TO a");
-  CHECK(s.run("SELECT * FROM termgate.acquire_lease('twice', 'me', '10 s', 'host:1')").code == "TG005");
+  CHECK(s.run("SELECT * FROM termgate.acquire_lease('twice', 'me', '10 s', 'host:1')").code ==
+        "TG005");
   s.must("ROLLBACK TO a");
   CHECK(s.value("SELECT acquired FROM termgate.acquire_lease('twice', 'you', '10 s')") == "f");
   CHECK(s.value("SELECT renewed FROM termgate.renew_lease('twice', 'me', 3, '20 s')") == "t");
@@ -361,33 +417,39 @@ TEST_CASE("acquire_lease: a repeated call in one transaction returns the first o
   s.must("SELECT pg_sleep(0.15)");
   CHECK(s.value("SELECT term FROM termgate.acquire_lease('twice', 'me', '100 ms')") == "7");
   s.must("COMMIT");
-  // A row that a restored database brought along names a transaction of another server: it proves nothing, whatever this server's ids are.
+  // A row that a restored database brought along names a transaction of another server: it proves
+  // nothing, whatever this server's ids are.
   s.must("BEGIN; SELECT pg_current_xact_id()");
-  lab.admin.must("UPDATE termgate.leases SET acquired_xid = '" + s.value("SELECT pg_current_xact_id()") +
+  lab.admin.must("UPDATE termgate.leases SET acquired_xid = '" +
+                 s.value("SELECT pg_current_xact_id()") +
                  "', expires_at = clock_timestamp() + interval '10 s' WHERE scope = 'twice'");
   CHECK(s.value("SELECT term FROM termgate.acquire_lease('twice', 'me', '100 ms')") == "8");
   s.must("ROLLBACK");
 }
 
-TEST_CASE("leases: a forced release leaves the term that was held and ends the holder's runs", "[F3][live]") {
+TEST_CASE("leases: a forced release leaves the term that was held and ends the holder's runs",
+          "[F3][live]") {
   Lab& lab = Lab::one();
   PgSession s(lab.url);
   s.must("SELECT termgate.acquire_lease('forced', 'one', '10 s')");
   const std::string run = s.value("SELECT termgate.job_start('nightly', 'forced', 'one', 1)");
-  const auto status = [&](const std::string& of) { return s.value("SELECT status FROM termgate.job_history WHERE run_id = " + of); };
+  const auto status = [&](const std::string& of) {
+    return s.value("SELECT status FROM termgate.job_history WHERE run_id = " + of);
+  };
   CHECK(status(run) == "started");
   CHECK(s.run("SELECT termgate.force_release('forced', 'me', '')").code == "TG005");
   CHECK(s.run("SELECT termgate.force_release('forced', 'me', NULL)").code == "TG005");
   CHECK(s.value("SELECT termgate.force_release('forced', 'me', 'it hangs')") == "t");
   CHECK(s.value("SELECT term FROM termgate.lease('forced')") == "1");
   CHECK(s.value("SELECT term FROM termgate.fence('forced')") == "2");
-  CHECK(s.value("SELECT count(*) FROM termgate.audit_log WHERE scope = 'forced' AND action = 'force_release'") == "1");
+  CHECK(s.value("SELECT count(*) FROM termgate.audit_log WHERE scope = 'forced' AND action = "
+                "'force_release'") == "1");
   CHECK(status(run) == "lost");
   CHECK(s.run("SELECT termgate.job_finish(" + run + ", 'completed')").code == "TG001");
   CHECK(s.run("SELECT termgate.check_term('forced', 3)").code == "TG005");
   CHECK(s.value("SELECT term FROM termgate.acquire_lease('forced', 'two', '200 ms')") == "3");
-  // A second start of the same job under the same term is refused; a run whose lease has run out is lost, and may still finish while its
-  // term is the fence.
+  // A second start of the same job under the same term is refused; a run whose lease has run out is
+  // lost, and may still finish while its term is the fence.
   const std::string second = s.value("SELECT termgate.job_start('nightly', 'forced', 'two', 3)");
   CHECK(s.run("SELECT termgate.job_start('nightly', 'forced', 'two', 3)").code == "TG005");
   wait_until("the lease to run out", [&] { return status(second) == "lost"; });

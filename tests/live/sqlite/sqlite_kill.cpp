@@ -1,4 +1,5 @@
-// kill -9 in the middle of group commits: every write that any thread was told of is there, in order, once.
+// kill -9 in the middle of group commits: every write that any thread was told of is there, in
+// order, once.
 #include <catch2/catch.hpp>
 
 #include <sys/wait.h>
@@ -38,7 +39,8 @@ TEST_CASE("kill: what many threads were told of survives kill -9", "[F1][F3][F5]
         threads.emplace_back([&, thread] {
           for (;;) {
             try {
-              const std::int64_t number = db.append(Stream("log"), Term(1), std::to_string(thread), {}).value();
+              const std::int64_t number =
+                  db.append(Stream("log"), Term(1), std::to_string(thread), {}).value();
               if (write(acknowledged[1], &number, sizeof number) != sizeof number) std::_Exit(1);
             } catch (const std::exception&) { std::_Exit(2); }
           }
@@ -49,7 +51,9 @@ TEST_CASE("kill: what many threads were told of survives kill -9", "[F1][F3][F5]
     close(acknowledged[1]);
     std::set<std::int64_t> told;
     std::int64_t number = 0;
-    const auto next = [&] { return read(acknowledged[0], &number, sizeof number) == sizeof number; };
+    const auto next = [&] {
+      return read(acknowledged[0], &number, sizeof number) == sizeof number;
+    };
     while (told.size() < 200 && next()) told.insert(number);
     REQUIRE(kill(child, SIGKILL) == 0);
     while (next()) told.insert(number);
@@ -62,7 +66,8 @@ TEST_CASE("kill: what many threads were told of survives kill -9", "[F1][F3][F5]
       CHECK(db.query("PRAGMA integrity_check").one()[0].as_text() == "ok");
       CHECK(told.size() >= 200);
       CHECK(Info(db).stream(Stream("log"))->last_no >= *told.rbegin());
-      CHECK(db.query("SELECT count(*) FROM termgate_stream_writes").one()[0].as_int() == Info(db).stream(Stream("log"))->last_no);
+      CHECK(db.query("SELECT count(*) FROM termgate_stream_writes").one()[0].as_int() ==
+            Info(db).stream(Stream("log"))->last_no);
       CHECK(Operator(db).verify().empty());
       CHECK(db.append(Stream("log"), Term(1), "on").value() > *told.rbegin());
     }

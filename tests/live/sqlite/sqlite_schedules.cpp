@@ -1,7 +1,9 @@
-// [F1] [F2] [F5] Seeded schedules (1,000; ten thousand with TERMGATE_TEST_LONG) of up to eight connections on one SQLite file in WAL mode,
-// through the real loadable extension: checks, raises, seals, adopted rows, protected writes, reads that pin a snapshot, savepoints,
-// commits and rollbacks. Each step is forced by the test, and every answer is compared with a model of one writer: whoever checks becomes
-// it, everybody else is blocked (TG006) until it ends, and who read before somebody else's commit meets a conflict.
+// [F1] [F2] [F5] Seeded schedules (1,000; ten thousand with TERMGATE_TEST_LONG) of up to eight
+// connections on one SQLite file in WAL mode, through the real loadable extension: checks, raises,
+// seals, adopted rows, protected writes, reads that pin a snapshot, savepoints, commits and
+// rollbacks. Each step is forced by the test, and every answer is compared with a model of one
+// writer: whoever checks becomes it, everybody else is blocked (TG006) until it ends, and who read
+// before somebody else's commit meets a conflict.
 #include <catch2/catch.hpp>
 
 #include <sqlite3.h>
@@ -35,7 +37,9 @@ class Client {
     if (sqlite3_open(path.c_str(), &db_) != SQLITE_OK) throw std::runtime_error("no database");
     sqlite3_enable_load_extension(db_, 1);
     char* problem = nullptr;
-    if (sqlite3_load_extension(db_, std::getenv("TERMGATE_EXTENSION"), nullptr, &problem) != SQLITE_OK) throw std::runtime_error(problem);
+    if (sqlite3_load_extension(db_, std::getenv("TERMGATE_EXTENSION"), nullptr, &problem) !=
+        SQLITE_OK)
+      throw std::runtime_error(problem);
     sqlite3_busy_timeout(db_, 0);
   }
   ~Client() { sqlite3_close(db_); }
@@ -55,9 +59,11 @@ class Client {
     sqlite3_free(problem);
     answer.text = said;
     if (said.starts_with("TG001")) answer.outcome = Outcome::stale;
-    else if (said.starts_with("TG002") || said.starts_with("TG005")) answer.outcome = Outcome::invalid;
+    else if (said.starts_with("TG002") || said.starts_with("TG005"))
+      answer.outcome = Outcome::invalid;
     else if (said.starts_with("TG006")) answer.outcome = Outcome::blocked;
-    else if (sqlite3_extended_errcode(db_) == SQLITE_BUSY_SNAPSHOT) answer.outcome = Outcome::conflict;
+    else if (sqlite3_extended_errcode(db_) == SQLITE_BUSY_SNAPSHOT)
+      answer.outcome = Outcome::conflict;
     else throw std::runtime_error(sql + ": " + said);
     return answer;
   }
@@ -100,25 +106,32 @@ class Schedule {
   void run() {
     const int count = 2 + static_cast<int>(random_() % 7);
     const int steps = 6 + static_cast<int>(random_() % 14);
-    for (int step = 0; step < steps; ++step) one_step(static_cast<int>(random_() % static_cast<unsigned>(count)));
+    for (int step = 0; step < steps; ++step)
+      one_step(static_cast<int>(random_() % static_cast<unsigned>(count)));
     for (int index = 0; index < count; ++index) {
       if (sessions_[static_cast<std::size_t>(index)].open) finish(index, true);
     }
     for (int scope = 0; scope < scopes; ++scope) {
       Client& client = *sessions_[0].client;
-      const auto fence = client.run("SELECT coalesce(max(term), 0) FROM termgate_fences WHERE scope = '" + name(scope) + "'");
+      const auto fence = client.run(
+          "SELECT coalesce(max(term), 0) FROM termgate_fences WHERE scope = '" + name(scope) + "'");
       if (fence.text != std::to_string(fences_[scope])) fail("the fence stands at " + fence.text);
       std::string terms;
-      for (auto term : committed_[scope]) terms += (terms.empty() ? "" : ",") + std::to_string(term);
-      const auto stored = client.run("SELECT coalesce(group_concat(term, ','), '') FROM (SELECT term FROM schedule_log WHERE scope = '" +
-                                     name(scope) + "' ORDER BY id)");
+      for (auto term : committed_[scope])
+        terms += (terms.empty() ? "" : ",") + std::to_string(term);
+      const auto stored = client.run(
+          "SELECT coalesce(group_concat(term, ','), '') FROM (SELECT term FROM schedule_log WHERE "
+          "scope = '" +
+          name(scope) + "' ORDER BY id)");
       if (stored.text != terms) fail("stored terms " + stored.text + ", committed " + terms);
     }
   }
 
  private:
   void fail(const std::string& why) { FAIL(log_ << " -> " << why); }
-  void note(int session, const std::string& what) { log_ += " [" + std::to_string(session) + "] " + what; }
+  void note(int session, const std::string& what) {
+    log_ += " [" + std::to_string(session) + "] " + what;
+  }
   std::string name(int scope) const { return prefix_ + (scope == 0 ? "a" : "b"); }
   Session& at(int index) { return sessions_[static_cast<std::size_t>(index)]; }
 
@@ -168,7 +181,8 @@ class Schedule {
   // Whether the session can become, or is, the writer.
   Outcome writer_for(int index) {
     if (writer_ == index) return Outcome::ok;
-    // Who read before somebody else's commit cannot become the writer any more, whether another one stands there or not.
+    // Who read before somebody else's commit cannot become the writer any more, whether another one
+    // stands there or not.
     if (writer_ >= 0) return Outcome::blocked;
     const Session& session = at(index);
     return session.snapshot >= 0 && session.snapshot != commits_ ? Outcome::conflict : Outcome::ok;
@@ -179,10 +193,12 @@ class Schedule {
     const int scope = static_cast<int>(random_() % scopes);
     const std::int64_t fence = fences_[scope];
     const unsigned choice = random_() % 8;
-    const std::int64_t term =
-        choice == 0 ? fence + 1 + static_cast<std::int64_t>(random_() % 3) : std::max<std::int64_t>(1, choice == 1 ? fence - 1 : fence);
+    const std::int64_t term = choice == 0
+                                  ? fence + 1 + static_cast<std::int64_t>(random_() % 3)
+                                  : std::max<std::int64_t>(1, choice == 1 ? fence - 1 : fence);
     Outcome due = writer_for(index);
-    const bool also_conflict = due == Outcome::blocked && session.snapshot >= 0 && session.snapshot != commits_;
+    const bool also_conflict =
+        due == Outcome::blocked && session.snapshot >= 0 && session.snapshot != commits_;
     if (due == Outcome::ok) {
       const auto passed = session.passed.terms.find(scope);
       const std::int64_t seen = fence_seen(session, scope);
@@ -195,10 +211,12 @@ class Schedule {
     // In autocommit nothing but a raise wants the lock.
     if (!session.open && term <= fence) due = term < fence ? Outcome::stale : Outcome::ok;
     note(index, "check " + name(scope) + " " + std::to_string(term));
-    const Answer answer = session.client->run("SELECT termgate_check_term('" + name(scope) + "', " + std::to_string(term) + ")");
+    const Answer answer = session.client->run("SELECT termgate_check_term('" + name(scope) + "', " +
+                                              std::to_string(term) + ")");
     ++answered[answer.outcome];
     if (answer.outcome != due && !(also_conflict && answer.outcome == Outcome::conflict)) {
-      return fail(std::string("answered ") + name_of(answer.outcome) + " " + answer.text + ", due was " + name_of(due));
+      return fail(std::string("answered ") + name_of(answer.outcome) + " " + answer.text +
+                  ", due was " + name_of(due));
     }
     if (answer.outcome != Outcome::ok) {
       if (session.open) finish(index, false);
@@ -220,12 +238,14 @@ class Schedule {
     const std::int64_t term = fences_[scope] + static_cast<std::int64_t>(random_() % 3);
     if (term < 1) return;
     note(index, "seal " + name(scope) + " " + std::to_string(term));
-    const Answer answer = session.client->run("SELECT termgate_seal('" + name(scope) + "', " + std::to_string(term) + ")");
+    const Answer answer = session.client->run("SELECT termgate_seal('" + name(scope) + "', " +
+                                              std::to_string(term) + ")");
     ++answered[answer.outcome];
     const Outcome due = writer_ >= 0 ? Outcome::blocked : Outcome::ok;
     // The same term again changes nothing and may or may not want the lock.
     const bool no_op = term == fences_[scope] && answer.outcome == Outcome::ok;
-    if (answer.outcome != due && !no_op) return fail(std::string("answered ") + name_of(answer.outcome) + " " + answer.text);
+    if (answer.outcome != due && !no_op)
+      return fail(std::string("answered ") + name_of(answer.outcome) + " " + answer.text);
     if (answer.outcome == Outcome::ok && term > fences_[scope]) commit_fence(scope, term);
   }
 
@@ -234,16 +254,20 @@ class Schedule {
     Session& session = at(index);
     const int scope = static_cast<int>(random_() % scopes);
     const std::int64_t seen = fence_seen(session, scope);
-    const std::int64_t term = std::max<std::int64_t>(1, seen - 1 + static_cast<std::int64_t>(random_() % 3));
+    const std::int64_t term =
+        std::max<std::int64_t>(1, seen - 1 + static_cast<std::int64_t>(random_() % 3));
     Outcome due = writer_for(index);
-    const bool also_conflict = due == Outcome::blocked && session.snapshot >= 0 && session.snapshot != commits_;
+    const bool also_conflict =
+        due == Outcome::blocked && session.snapshot >= 0 && session.snapshot != commits_;
     if (due == Outcome::ok && session.passed.terms.contains(scope)) due = Outcome::invalid;
     if (due == Outcome::ok && term < seen) due = Outcome::stale;
     note(index, "seal inside " + name(scope) + " " + std::to_string(term));
-    const Answer answer = session.client->run("SELECT termgate_seal('" + name(scope) + "', " + std::to_string(term) + ")");
+    const Answer answer = session.client->run("SELECT termgate_seal('" + name(scope) + "', " +
+                                              std::to_string(term) + ")");
     ++answered[answer.outcome];
     if (answer.outcome != due && !(also_conflict && answer.outcome == Outcome::conflict)) {
-      return fail(std::string("answered ") + name_of(answer.outcome) + " " + answer.text + ", due was " + name_of(due));
+      return fail(std::string("answered ") + name_of(answer.outcome) + " " + answer.text +
+                  ", due was " + name_of(due));
     }
     if (answer.outcome != Outcome::ok) return finish(index, false);
     raised(index, scope, term);
@@ -253,10 +277,11 @@ class Schedule {
   void adopt_row(int index) {
     if (writer_ != index) return;
     const int scope = static_cast<int>(random_() % scopes);
-    const std::int64_t term = std::max<std::int64_t>(1, fence_seen(at(index), scope) - 1 + static_cast<std::int64_t>(random_() % 3));
+    const std::int64_t term = std::max<std::int64_t>(
+        1, fence_seen(at(index), scope) - 1 + static_cast<std::int64_t>(random_() % 3));
     note(index, "adopted row " + name(scope) + " " + std::to_string(term));
-    const Answer answer =
-        at(index).client->run("INSERT INTO schedule_adopted VALUES ('" + name(scope) + "', " + std::to_string(term) + ")");
+    const Answer answer = at(index).client->run("INSERT INTO schedule_adopted VALUES ('" +
+                                                name(scope) + "', " + std::to_string(term) + ")");
     if (answer.outcome != Outcome::ok) return fail("an adopted row answered " + answer.text);
     at(index).touched = true;
     raised(index, scope, term);
@@ -280,11 +305,12 @@ class Schedule {
     const int scope = static_cast<int>(random_() % scopes);
     const auto passed = session.passed.terms.find(scope);
     const std::int64_t term = passed == session.passed.terms.end() ? 0 : passed->second;
-    // The table is protected: without a pass, or with one that an adopted row has overtaken, it refuses.
+    // The table is protected: without a pass, or with one that an adopted row has overtaken, it
+    // refuses.
     const bool due = term != 0 && term >= fence_seen(session, scope);
     note(index, "write " + name(scope) + " " + std::to_string(term));
-    const Answer answer =
-        session.client->run("INSERT INTO schedule_log (scope, term) VALUES ('" + name(scope) + "', " + std::to_string(term) + ")");
+    const Answer answer = session.client->run("INSERT INTO schedule_log (scope, term) VALUES ('" +
+                                              name(scope) + "', " + std::to_string(term) + ")");
     if ((answer.outcome == Outcome::ok) != due) return fail("a write answered " + answer.text);
     if (due) session.writes.emplace_back(scope, term);
   }
@@ -314,11 +340,13 @@ class Schedule {
     const Answer answer = session.client->run(commit ? "COMMIT" : "ROLLBACK");
     if (answer.outcome != Outcome::ok) return fail("the end answered " + answer.text);
     if (commit && writer_ == index) {
-      // A transaction that only passed a check leaves nothing behind that another one's snapshot could miss.
+      // A transaction that only passed a check leaves nothing behind that another one's snapshot
+      // could miss.
       if (!session.passed.pending.empty() || !session.writes.empty() || session.touched) ++commits_;
       for (const auto& [scope, term] : session.passed.pending) fences_[scope] = term;
       for (const auto& [scope, term] : session.writes) {
-        if (!committed_[scope].empty() && term < committed_[scope].back()) return fail("a committed term decreased");
+        if (!committed_[scope].empty() && term < committed_[scope].back())
+          return fail("a committed term decreased");
         committed_[scope].push_back(term);
       }
     }
@@ -341,11 +369,14 @@ class Schedule {
 
 }  // namespace
 
-TEST_CASE("schedules: thousands of up to eight connections answer as one writer would", "[F1][F2][F5][live]") {
+TEST_CASE("schedules: thousands of up to eight connections answer as one writer would",
+          "[F1][F2][F5][live]") {
   // In memory where there is such a folder: this test is about order, not about the disk.
   const std::filesystem::path shared = "/dev/shm";
   std::string folder =
-      ((std::filesystem::exists(shared) ? shared : std::filesystem::temp_directory_path()) / "termgate-schedules-XXXXXX").string();
+      ((std::filesystem::exists(shared) ? shared : std::filesystem::temp_directory_path()) /
+       "termgate-schedules-XXXXXX")
+          .string();
   REQUIRE(mkdtemp(folder.data()) != nullptr);
   const std::string path = folder + "/schedules.db";
   {
@@ -365,9 +396,11 @@ TEST_CASE("schedules: thousands of up to eight connections answer as one writer 
     const unsigned count = wanted == nullptr ? usual : static_cast<unsigned>(std::atoi(wanted));
     const unsigned seed = Catch::rngSeed() * 100'000;
     CAPTURE(Catch::rngSeed());
-    for (unsigned i = 0; i < count; ++i) Schedule(sessions, seed + i, "s" + std::to_string(i)).run();
+    for (unsigned i = 0; i < count; ++i)
+      Schedule(sessions, seed + i, "s" + std::to_string(i)).run();
   }
-  for (auto outcome : {Outcome::ok, Outcome::stale, Outcome::invalid, Outcome::blocked, Outcome::conflict}) {
+  for (auto outcome :
+       {Outcome::ok, Outcome::stale, Outcome::invalid, Outcome::blocked, Outcome::conflict}) {
     INFO(name_of(outcome));
     CHECK(Schedule::answered[outcome] > 0);
   }

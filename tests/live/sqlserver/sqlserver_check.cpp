@@ -1,5 +1,5 @@
-// <termgate/sqlserver_check.hpp> on a live T-SQL server: the check alone, in the transaction of a program that owns its ODBC connection,
-// begun in either of the two ways.
+// <termgate/sqlserver_check.hpp> on a live T-SQL server: the check alone, in the transaction of a
+// program that owns its ODBC connection, begun in either of the two ways.
 #include <catch2/catch.hpp>
 
 #include <stdexcept>
@@ -22,7 +22,8 @@ std::string connection_string(const Rig& rig) { return odbc::connection_string_o
 
 }  // namespace
 
-TEST_CASE("tsql check header: in a transaction begun by hand and in one of the driver", "[F1][F2][F5][live][sqlserver]") {
+TEST_CASE("tsql check header: in a transaction begun by hand and in one of the driver",
+          "[F1][F2][F5][live][sqlserver]") {
   Rig rig;
   Session leader(rig.url);
   leader.run(seal("own", 5));
@@ -41,7 +42,8 @@ TEST_CASE("tsql check header: in a transaction begun by hand and in one of the d
     };
     const int term = by_hand ? 5 : 6, marker = by_hand ? 51 : 61;
     begin();
-    CHECK(sqlserver::check(program.handle, own, Term(term)) == Term(term));  // 6 raises, in this transaction
+    CHECK(sqlserver::check(program.handle, own, Term(term)) ==
+          Term(term));  // 6 raises, in this transaction
     CHECK(program.run("SELECT CAST(@@TRANCOUNT AS int)") == "1");
     program.run(write_row(marker));
     const auto waits = leader.refusal("BEGIN TRANSACTION; " + check("own", 100));
@@ -58,12 +60,14 @@ TEST_CASE("tsql check header: in a transaction begun by hand and in one of the d
     CHECK_THROWS_AS(sqlserver::check(program.handle, own, Term(term - 1)), StaleTerm);
     CHECK(program.run("SELECT CAST(@@TRANCOUNT AS int)") == "0");
     CHECK(rig.rows(marker + 1) == 0);
-    // The driver does not know of that rollback: with autocommit off it is asked for its own, which FreeTDS finds nothing for (25000) and
-    // begins the next transaction all the same.
+    // The driver does not know of that rollback: with autocommit off it is asked for its own, which
+    // FreeTDS finds nothing for (25000) and begins the next transaction all the same.
     if (!by_hand) {
       try {
         program.roll_back();
-      } catch (const std::runtime_error& error) { CHECK(std::string(error.what()).starts_with("25000")); }
+      } catch (const std::runtime_error& error) {
+        CHECK(std::string(error.what()).starts_with("25000"));
+      }
     }
     // The connection goes on, in a transaction that can be undone.
     begin();
@@ -78,7 +82,8 @@ TEST_CASE("tsql check header: in a transaction begun by hand and in one of the d
   }
 }
 
-TEST_CASE("tsql check header: what is refused is an exception of the library", "[F3][F4][F5][live][sqlserver]") {
+TEST_CASE("tsql check header: what is refused is an exception of the library",
+          "[F3][F4][F5][live][sqlserver]") {
   Rig rig;
   Session leader(rig.url);
   leader.run(seal("own", 5));
@@ -90,13 +95,19 @@ TEST_CASE("tsql check header: what is refused is an exception of the library", "
     return std::string("none");
   };
   // No transaction: said, nothing checked or raised, and the connection is as it was.
-  CHECK(message_of([&] { sqlserver::check(program.handle, own, Term(9)); }).starts_with("TG005 no transaction is open on this connection"));
+  CHECK(message_of([&] {
+          sqlserver::check(program.handle, own, Term(9));
+        }).starts_with("TG005 no transaction is open on this connection"));
   CHECK(program.run("SELECT CAST(@@TRANCOUNT AS int)") == "0");
   CHECK(leader.number("SELECT term FROM termgate.fences WHERE scope = N'own'") == 5);
-  CHECK(message_of([] { sqlserver::check(SQL_NULL_HDBC, own, Term(5)); }) == "TG005 this is not an ODBC connection");
-  CHECK(message_of([&] { sqlserver::check(program.handle, own, Term(5), "x'; DROP TABLE dbo.ledger --"); }).starts_with("TG005 "));
+  CHECK(message_of([] { sqlserver::check(SQL_NULL_HDBC, own, Term(5)); }) ==
+        "TG005 this is not an ODBC connection");
+  CHECK(message_of([&] {
+          sqlserver::check(program.handle, own, Term(5), "x'; DROP TABLE dbo.ledger --");
+        }).starts_with("TG005 "));
 
-  // IMPLICIT_TRANSACTIONS by hand, as drivers turn autocommit off: the check begins the transaction and holds its lock in it.
+  // IMPLICIT_TRANSACTIONS by hand, as drivers turn autocommit off: the check begins the transaction
+  // and holds its lock in it.
   program.run("SET IMPLICIT_TRANSACTIONS ON");
   CHECK(sqlserver::check(program.handle, own, Term(5)) == Term(5));
   CHECK(program.run("SELECT CAST(@@TRANCOUNT AS int)") == "1");
@@ -114,7 +125,9 @@ TEST_CASE("tsql check header: what is refused is an exception of the library", "
   program.run("BEGIN TRANSACTION");
   CHECK_THROWS_AS(sqlserver::check(program.handle, own, Term(5)), Blocked);
   leader.run("ROLLBACK TRANSACTION");
-  leader.run("DECLARE @n bigint; EXEC termgate.declare_untrusted @actor = N'test', @reason = N'an older copy', @scopes = @n OUTPUT");
+  leader.run(
+      "DECLARE @n bigint; EXEC termgate.declare_untrusted @actor = N'test', @reason = N'an older "
+      "copy', @scopes = @n OUTPUT");
   program.run("IF @@TRANCOUNT = 0 BEGIN TRANSACTION");
   CHECK_THROWS_AS(sqlserver::check(program.handle, own, Term(5)), FenceUntrusted);
   program.run("IF @@TRANCOUNT = 0 BEGIN TRANSACTION");

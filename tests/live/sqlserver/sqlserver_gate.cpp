@@ -1,6 +1,7 @@
-// The gate for a proxy (sql/sqlserver/install/0010_gate.sql) on a live T-SQL server: one session, fenced from before its first statement
-// until after its last, whatever the statements do; sessions stand for the client's connection as the proxy would use it. Scopes differ, so
-// that the cases share one database. TERMGATE_TEST_SQLSERVER names the server.
+// The gate for a proxy (sql/sqlserver/install/0010_gate.sql) on a live T-SQL server: one session,
+// fenced from before its first statement until after its last, whatever the statements do; sessions
+// stand for the client's connection as the proxy would use it. Scopes differ, so that the cases
+// share one database. TERMGATE_TEST_SQLSERVER names the server.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -19,14 +20,17 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// One database and one session that raises for all cases: a new session compiles every procedure that it calls.
+// One database and one session that raises for all cases: a new session compiles every procedure
+// that it calls.
 Rig& rig() {
   static const auto made = [] {
     auto rig = std::make_unique<Rig>();
     Session session(rig->url);
     session.run("UPDATE termgate.settings SET value = N'200' WHERE name = 'eviction_grace_ms'");
     session.run("CREATE TABLE dbo.kept (scope nvarchar(400) NOT NULL, term bigint NOT NULL)");
-    session.run("DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.kept', @scope_column = N'scope', @protected = @n OUTPUT");
+    session.run(
+        "DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.kept', @scope_column = N'scope', "
+        "@protected = @n OUTPUT");
     return rig;
   }();
   return *made;
@@ -52,30 +56,41 @@ Answer answer_of(const Rows& rows) {
   if (rows.empty() || rows.one()[0].as_int() != nonce) return {};
   const Row row = rows.one();
   const std::size_t last = row.size() - 1;
-  return {row[1].as_int(), last == 3 && !row[2].is_null() ? std::optional(row[2].as_int()) : std::nullopt,
+  return {row[1].as_int(),
+          last == 3 && !row[2].is_null() ? std::optional(row[2].as_int()) : std::nullopt,
           row[last].is_null() ? "" : row[last].as_text()};
 }
 Answer enter(Session& session, const std::string& scope, const std::string& term) {
-  return answer_of(session.run("EXEC termgate.enter @scope = " + scope + ", @term = " + term + ", @nonce = " + std::to_string(++nonce)));
+  return answer_of(session.run("EXEC termgate.enter @scope = " + scope + ", @term = " + term +
+                               ", @nonce = " + std::to_string(++nonce)));
 }
-Answer enter(Session& session, const std::string& scope, int term) { return enter(session, "N'" + scope + "'", std::to_string(term)); }
+Answer enter(Session& session, const std::string& scope, int term) {
+  return enter(session, "N'" + scope + "'", std::to_string(term));
+}
 Answer leave(Session& session, const std::string& scope) {
-  return answer_of(session.run("EXEC termgate.leave @scope = N'" + scope + "', @nonce = " + std::to_string(++nonce)));
+  return answer_of(session.run("EXEC termgate.leave @scope = N'" + scope +
+                               "', @nonce = " + std::to_string(++nonce)));
 }
 
-// Whether somebody holds up a raise of the scope. It is tried inside a transaction, where it cannot evict, and rolled back.
+// Whether somebody holds up a raise of the scope. It is tried inside a transaction, where it cannot
+// evict, and rolled back.
 bool held(const std::string& scope) {
   leader().run("BEGIN TRANSACTION");
   const auto said = leader().refusal(check(scope, 1000));
   leader().run("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION");
-  if (said) CHECK(said->find("50006 TG006 the raise of scope \"" + scope + "\" is blocked by") != std::string::npos);
+  if (said)
+    CHECK(said->find("50006 TG006 the raise of scope \"" + scope + "\" is blocked by") !=
+          std::string::npos);
   return said.has_value();
 }
-std::int64_t open_transactions(Session& session) { return session.number("SELECT CAST(@@TRANCOUNT AS bigint)"); }
+std::int64_t open_transactions(Session& session) {
+  return session.number("SELECT CAST(@@TRANCOUNT AS bigint)");
+}
 
 }  // namespace
 
-TEST_CASE("gate: batches of autocommit are fenced by one lock until it is left", "[F1][F2][F5][live][sqlserver]") {
+TEST_CASE("gate: batches of autocommit are fenced by one lock until it is left",
+          "[F1][F2][F5][live][sqlserver]") {
   leader().run(seal("batches", 5));
   const auto passed = enter(writer(), "batches", 5);
   CHECK(passed.code == 0);
@@ -84,10 +99,11 @@ TEST_CASE("gate: batches of autocommit are fenced by one lock until it is left",
   writer().run(write_row(51));
   CHECK(held("batches"));
   writer().run(write_row(51));
-  // A transaction of the client, rolled back, and a write behind it in the same batch: with a lock of the transaction this last one would
-  // be unfenced.
+  // A transaction of the client, rolled back, and a write behind it in the same batch: with a lock
+  // of the transaction this last one would be unfenced.
   writer().run(
-      "BEGIN TRANSACTION; INSERT INTO dbo.ledger (term) VALUES (52); ROLLBACK TRANSACTION; INSERT INTO dbo.ledger (term) VALUES (51)");
+      "BEGIN TRANSACTION; INSERT INTO dbo.ledger (term) VALUES (52); ROLLBACK TRANSACTION; INSERT "
+      "INTO dbo.ledger (term) VALUES (51)");
   CHECK(held("batches"));
   // An error that ends the client's transaction does not end the gate.
   writer().run("BEGIN TRANSACTION");
@@ -106,14 +122,16 @@ TEST_CASE("gate: batches of autocommit are fenced by one lock until it is left",
   CHECK_FALSE(held("batches"));
 }
 
-TEST_CASE("gate: a refusal leaves the transaction of the client and its settings alone", "[F5][live][sqlserver]") {
+TEST_CASE("gate: a refusal leaves the transaction of the client and its settings alone",
+          "[F5][live][sqlserver]") {
   leader().run(seal("alone", 7));
   writer().run("BEGIN TRANSACTION");  // under XACT_ABORT ON, where a thrown error would end it
   writer().run(write_row(71));
   CHECK(enter(writer(), "alone", 6).code == 50001);
   CHECK(open_transactions(writer()) == 1);
   CHECK(writer().number("SELECT CAST(XACT_STATE() AS bigint)") == 1);
-  CHECK(enter(writer(), "alone", 8).code == 50005);  // a raise, which is not for the client's transaction
+  CHECK(enter(writer(), "alone", 8).code ==
+        50005);  // a raise, which is not for the client's transaction
   CHECK(enter(writer(), "N''", "6").code == 50005);
   CHECK(open_transactions(writer()) == 1);
   CHECK(enter(writer(), "alone", 7).code == 0);
@@ -122,7 +140,8 @@ TEST_CASE("gate: a refusal leaves the transaction of the client and its settings
   CHECK_FALSE(held("alone"));
   CHECK(open_transactions(writer()) == 1);
   // XACT_ABORT is what it was.
-  CHECK(writer().refusal("INSERT INTO dbo.ledger (term) VALUES (71); THROW 60000, 'of the client', 1"));
+  CHECK(writer().refusal(
+      "INSERT INTO dbo.ledger (term) VALUES (71); THROW 60000, 'of the client', 1"));
   CHECK(open_transactions(writer()) == 0);
   CHECK(rig().rows(71) == 0);
 
@@ -139,7 +158,8 @@ TEST_CASE("gate: a refusal leaves the transaction of the client and its settings
   CHECK(rig().rows(72) == 1);
   // Codes are the return code as well.
   CHECK(writer()
-            .run("DECLARE @rc int; EXEC @rc = termgate.enter @scope = N'alone', @term = 6, @nonce = 1; EXEC sp_set_session_context @key = "
+            .run("DECLARE @rc int; EXEC @rc = termgate.enter @scope = N'alone', @term = 6, @nonce "
+                 "= 1; EXEC sp_set_session_context @key = "
                  "N'rc', @value = @rc")
             .one()[1]
             .as_int() == 50001);
@@ -166,9 +186,11 @@ TEST_CASE("gate: other terms and other scopes", "[F1][F2][live][sqlserver]") {
   CHECK(enter(writer(), "north", 4).code == 50001);
   const auto own = writer().refusal(seal("north", 6));
   REQUIRE(own);
-  CHECK(own->find("50005 TG005 this session is in the gate of scope \"north\"") != std::string::npos);
+  CHECK(own->find("50005 TG005 this session is in the gate of scope \"north\"") !=
+        std::string::npos);
   CHECK(writer().refusal(check("north", 6)));
-  CHECK(writer().refusal(check("north", 4)));  // what it gives back on its way out is not the gate's
+  CHECK(
+      writer().refusal(check("north", 4)));  // what it gives back on its way out is not the gate's
   CHECK(held("north"));
   CHECK(leader().number("SELECT term FROM termgate.fences WHERE scope = N'north'") == 5);
   CHECK(leave(writer(), "north").code == 0);
@@ -207,14 +229,17 @@ TEST_CASE("gate: malformed, blocked and untrusted are codes", "[F3][F4][F5][live
     INFO(scope << " " << term);
     const auto refused =
         scope[0] == 'R'
-            ? answer_of(writer().run(
-                  "DECLARE @long nvarchar(300) = REPLICATE(N'x', 201); EXEC termgate.enter @scope = @long, @term = 5, @nonce = " +
-                  std::to_string(++nonce)))
+            ? answer_of(writer().run("DECLARE @long nvarchar(300) = REPLICATE(N'x', 201); EXEC "
+                                     "termgate.enter @scope = @long, @term = 5, @nonce = " +
+                                     std::to_string(++nonce)))
             : enter(writer(), scope, term);
     CHECK(refused.code == 50005);
     CHECK(refused.message.starts_with("TG005 "));
   }
-  CHECK(writer().run("EXEC termgate.enter @scope = N'bad', @term = 5, @nonce = NULL").one()[1].as_int() == 50005);
+  CHECK(writer()
+            .run("EXEC termgate.enter @scope = N'bad', @term = 5, @nonce = NULL")
+            .one()[1]
+            .as_int() == 50005);
   CHECK(leave(writer(), "").code == 50005);
 
   leader().run(seal("busy", 5));
@@ -231,18 +256,24 @@ TEST_CASE("gate: malformed, blocked and untrusted are codes", "[F3][F4][F5][live
   CHECK(leave(writer(), "busy").code == 0);
 
   leader().run(
-      "DECLARE @n bigint; EXEC termgate.declare_untrusted @actor = N'test', @reason = N'an older copy was put back', @scopes = @n OUTPUT");
+      "DECLARE @n bigint; EXEC termgate.declare_untrusted @actor = N'test', @reason = N'an older "
+      "copy was put back', @scopes = @n OUTPUT");
   const auto untrusted = enter(writer(), "busy", 5);
   CHECK(untrusted.code == 50004);
   CHECK(untrusted.message.starts_with("TG004 the fence of scope \"busy\" is untrusted"));
   CHECK(enter(writer(), "busy", 6).code == 50004);
-  leader().run("DECLARE @n bigint; EXEC termgate.declare_nothing_lost @actor = N'test', @reason = N'nothing was', @scopes = @n OUTPUT");
+  leader().run(
+      "DECLARE @n bigint; EXEC termgate.declare_nothing_lost @actor = N'test', @reason = N'nothing "
+      "was', @scopes = @n OUTPUT");
   CHECK(enter(writer(), "busy", 5).code == 0);
   CHECK(leave(writer(), "busy").code == 0);
 }
 
-TEST_CASE("gate: a protected table takes the autocommit writes of a session that is in it", "[F2][F5][live][sqlserver]") {
-  const auto write = [](const std::string& scope) { return "INSERT INTO dbo.kept (scope, term) VALUES (N'" + scope + "', 5)"; };
+TEST_CASE("gate: a protected table takes the autocommit writes of a session that is in it",
+          "[F2][F5][live][sqlserver]") {
+  const auto write = [](const std::string& scope) {
+    return "INSERT INTO dbo.kept (scope, term) VALUES (N'" + scope + "', 5)";
+  };
   const auto refused = [&](const std::string& scope) {
     return writer().refusal(write(scope)).value_or("").find("50002 TG002") != std::string::npos;
   };
@@ -251,13 +282,17 @@ TEST_CASE("gate: a protected table takes the autocommit writes of a session that
   CHECK(refused("kept"));
   CHECK(enter(writer(), "kept", 5).code == 0);
   writer().run(write("kept"));
-  writer().run("BEGIN TRANSACTION; INSERT INTO dbo.kept (scope, term) VALUES (N'kept', 5); ROLLBACK TRANSACTION; " + write("kept"));
+  writer().run(
+      "BEGIN TRANSACTION; INSERT INTO dbo.kept (scope, term) VALUES (N'kept', 5); ROLLBACK "
+      "TRANSACTION; " +
+      write("kept"));
   CHECK(refused("kept too"));
   CHECK(leave(writer(), "kept").code == 0);
   CHECK(refused("kept"));
   // The gate's lock taken by hand, of a scope that anybody can work out, is no pass.
   writer().run(
-      "DECLARE @name nvarchar(64) = termgate._resource(N'g', CONVERT(varbinary(800), N'kept')), @rc int; EXEC @rc = sp_getapplock "
+      "DECLARE @name nvarchar(64) = termgate._resource(N'g', CONVERT(varbinary(800), N'kept')), "
+      "@rc int; EXEC @rc = sp_getapplock "
       "@Resource = @name, @LockMode = N'Shared', @LockOwner = N'Session', "
       "@LockTimeout = 100, @DbPrincipal = N'termgate_lock'");
   CHECK(held("kept"));
@@ -265,7 +300,8 @@ TEST_CASE("gate: a protected table takes the autocommit writes of a session that
   // It has no key either: whoever took it gives it back.
   CHECK(leave(writer(), "kept").code == 50005);
   writer().run(
-      "DECLARE @name nvarchar(64) = termgate._resource(N'g', CONVERT(varbinary(800), N'kept')), @rc int; EXEC @rc = sp_releaseapplock "
+      "DECLARE @name nvarchar(64) = termgate._resource(N'g', CONVERT(varbinary(800), N'kept')), "
+      "@rc int; EXEC @rc = sp_releaseapplock "
       "@Resource = @name, @LockOwner = N'Session', @DbPrincipal = N'termgate_lock'");
   CHECK(leave(writer(), "kept").code == 0);
   CHECK_FALSE(held("kept"));
@@ -273,7 +309,8 @@ TEST_CASE("gate: a protected table takes the autocommit writes of a session that
 
   // A table for any scope that the session is in.
   leader().run(
-      "CREATE TABLE dbo.kept_any (term bigint NOT NULL); DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.kept_any', @scope = "
+      "CREATE TABLE dbo.kept_any (term bigint NOT NULL); DECLARE @n bigint; EXEC termgate.protect "
+      "@target = N'dbo.kept_any', @scope = "
       "N'*', @protected = @n OUTPUT");
   leader().run(seal("kept any", 5));
   CHECK(writer().refusal("INSERT INTO dbo.kept_any (term) VALUES (5)"));
@@ -293,7 +330,8 @@ TEST_CASE("gate: a protected table takes the autocommit writes of a session that
   CHECK(refused("kept"));
 }
 
-TEST_CASE("gate: it is another lock than that of a check in the client's transaction", "[F1][F2][F5][live][sqlserver]") {
+TEST_CASE("gate: it is another lock than that of a check in the client's transaction",
+          "[F1][F2][F5][live][sqlserver]") {
   leader().run(seal("two locks", 5));
   writer().run("BEGIN TRANSACTION");
   writer().run(check("two locks", 5));
@@ -313,12 +351,13 @@ TEST_CASE("gate: entered by a name of three parts from another database", "[F5][
   Session elsewhere(rig().url);
   elsewhere.run("USE master");
   const auto call = [&](const std::string& name, const std::string& arguments) {
-    return answer_of(elsewhere.run("EXEC [" + rig().name + "].[termgate].[" + name + "] @scope = N'parts', " + arguments +
+    return answer_of(elsewhere.run("EXEC [" + rig().name + "].[termgate].[" + name +
+                                   "] @scope = N'parts', " + arguments +
                                    "@nonce = " + std::to_string(++nonce)));
   };
   if (rig().is_babelfish) {
-    // It looks for what such a procedure calls in the database of the session: an error, nothing is entered, and a proxy calls from the
-    // database itself.
+    // It looks for what such a procedure calls in the database of the session: an error, nothing is
+    // entered, and a proxy calls from the database itself.
     CHECK_THROWS_AS(call("enter", "@term = 5, "), odbc::OdbcError);
     CHECK_FALSE(held("parts"));
     return;
@@ -329,12 +368,14 @@ TEST_CASE("gate: entered by a name of three parts from another database", "[F5][
   CHECK_FALSE(held("parts"));
 }
 
-TEST_CASE("gate: in a database that protects no table there is no mark to leave", "[F1][F2][live][sqlserver]") {
+TEST_CASE("gate: in a database that protects no table there is no mark to leave",
+          "[F1][F2][live][sqlserver]") {
   Rig bare;
   Session session(bare.url), other(bare.url);
   other.run(seal("bare", 5));
   CHECK(enter(session, "bare", 5).code == 0);
-  CHECK(other.refusal("BEGIN TRANSACTION; " + check("bare", 6)).value_or("").find("50006 TG006") != std::string::npos);
+  CHECK(other.refusal("BEGIN TRANSACTION; " + check("bare", 6)).value_or("").find("50006 TG006") !=
+        std::string::npos);
   CHECK(enter(session, "bare", 4).code == 50001);
   CHECK(leave(session, "bare").code == 0);
   CHECK(other.run(seal("bare", 6)).one()[2].as_int() == 0);
@@ -349,7 +390,8 @@ TEST_CASE("gate: for members of write and not of read", "[F6][live][sqlserver]")
   std::string url = "odbc:UID=" + name + ";PWD=Gate-" + name;
   const auto text = odbc::connection_string_of(rig().url);
   for (const auto& [key, value] : odbc::attributes_of(text.text)) {
-    if (key != "UID" && key != "PWD") url += ";" + key + "=" + odbc::quoted_value(key, value, text.maker);
+    if (key != "UID" && key != "PWD")
+      url += ";" + key + "=" + odbc::quoted_value(key, value, text.maker);
   }
   const std::string call = "EXEC termgate.enter @scope = N'granted', @term = 5, @nonce = 1";
   leader().run("ALTER ROLE termgate_read ADD MEMBER " + name);
@@ -361,8 +403,10 @@ TEST_CASE("gate: for members of write and not of read", "[F6][live][sqlserver]")
   {
     Session writes(url);
     if (rig().is_babelfish) {
-      // It has no ownership chain from one procedure to the next: enter may be called there, and what it calls may not.
-      CHECK(writes.refusal(call).value_or("").find("permission denied for procedure _enter_by") != std::string::npos);
+      // It has no ownership chain from one procedure to the next: enter may be called there, and
+      // what it calls may not.
+      CHECK(writes.refusal(call).value_or("").find("permission denied for procedure _enter_by") !=
+            std::string::npos);
     } else {
       CHECK(enter(writes, "granted", 5).code == 0);
       CHECK(leave(writes, "granted").code == 0);
@@ -372,7 +416,8 @@ TEST_CASE("gate: for members of write and not of read", "[F6][live][sqlserver]")
   leader().run("DROP LOGIN " + name);
 }
 
-TEST_CASE("gate: a check of the client goes past a raise that waits for its session", "[F1][F2][F4][live][sqlserver]") {
+TEST_CASE("gate: a check of the client goes past a raise that waits for its session",
+          "[F1][F2][F4][live][sqlserver]") {
   leader().run(seal("past", 5));
   CHECK(enter(writer(), "past", 5).code == 0);
   writer().run(write_row(81));
@@ -395,7 +440,8 @@ TEST_CASE("gate: a check of the client goes past a raise that waits for its sess
   CHECK(enter(writer(), "past", 5).code == 50001);
 }
 
-TEST_CASE("gate: a snapshot that is older than a raise lets no stale term in", "[F2][live][sqlserver]") {
+TEST_CASE("gate: a snapshot that is older than a raise lets no stale term in",
+          "[F2][live][sqlserver]") {
   leader().run(seal("snapshot", 5));
   Session old(rig().url);
   old.refusal("ALTER DATABASE " + rig().name + " SET ALLOW_SNAPSHOT_ISOLATION ON");
@@ -405,7 +451,8 @@ TEST_CASE("gate: a snapshot that is older than a raise lets no stale term in", "
   old.run("BEGIN TRANSACTION");
   CHECK(old.number("SELECT term FROM termgate.fences WHERE scope = N'snapshot'") == 5);
   leader().run(seal("snapshot", 6));
-  CHECK(old.number("SELECT term FROM termgate.fences WHERE scope = N'snapshot'") == 5);  // what the snapshot still shows
+  CHECK(old.number("SELECT term FROM termgate.fences WHERE scope = N'snapshot'") ==
+        5);  // what the snapshot still shows
   Answer stale;
   const auto said = old.refusal("SELECT 1");
   CHECK_FALSE(said);
@@ -413,8 +460,8 @@ TEST_CASE("gate: a snapshot that is older than a raise lets no stale term in", "
     stale = enter(old, "snapshot", 5);
   } catch (const odbc::OdbcError&) {}
   CHECK(stale.code != 0);
-  // Microsoft's server may change the level inside the transaction, so the comparison sees the raise. Babelfish may not: no answer that
-  // passes.
+  // Microsoft's server may change the level inside the transaction, so the comparison sees the
+  // raise. Babelfish may not: no answer that passes.
   if (!rig().is_babelfish) {
     CHECK(stale.code == 50001);
     CHECK(open_transactions(old) == 1);
@@ -448,13 +495,15 @@ TEST_CASE("gate: a session that ends frees it", "[F4][live][sqlserver]") {
   CHECK(leader().run(seal("ends", 6, 20000)).one()[2].as_int() == 0);
 }
 
-TEST_CASE("gate: a client frozen in it is ended and writes nothing more", "[F2][F4][F5][live][sqlserver]") {
+TEST_CASE("gate: a client frozen in it is ended and writes nothing more",
+          "[F2][F4][F5][live][sqlserver]") {
   leader().run(seal("frozen", 5));
   Frozen frozen(
       rig().url,
       [](Session& session) {
         if (enter(session, "frozen", 5).code != 0) throw std::runtime_error("refused");
-        session.run(write_row(91));  // committed by itself: what holds the lock is the session and no transaction
+        session.run(write_row(
+            91));  // committed by itself: what holds the lock is the session and no transaction
       },
       [](Session& session) { session.run(write_row(91)); });
   const auto start = std::chrono::steady_clock::now();
@@ -465,7 +514,8 @@ TEST_CASE("gate: a client frozen in it is ended and writes nothing more", "[F2][
   } else {
     const auto said = leader().refusal(seal("frozen", 6));
     REQUIRE(said);
-    CHECK(said->find("50006 TG006 the raise of scope \"frozen\" is blocked by") != std::string::npos);
+    CHECK(said->find("50006 TG006 the raise of scope \"frozen\" is blocked by") !=
+          std::string::npos);
     leader().run("KILL " + std::to_string(frozen.session_id));
     CHECK(leader().run(seal("frozen", 6, 5000)).one()[0].as_int() == 6);
   }
@@ -474,16 +524,19 @@ TEST_CASE("gate: a client frozen in it is ended and writes nothing more", "[F2][
   CHECK(rig().rows(91) == 1);
 }
 
-TEST_CASE("gate: a proxy's calls prove themselves, and only its secret leaves", "[F1][F2][F5][live][sqlserver]") {
+TEST_CASE("gate: a proxy's calls prove themselves, and only its secret leaves",
+          "[F1][F2][F5][live][sqlserver]") {
   leader().run(seal("proxied", 5));
   const auto call = [](const std::string& what) {
-    const Row row =
-        writer()
-            .run("DECLARE @proof bigint = 7, @code bigint, @trancount bigint, @raise bigint, @message nvarchar(2048); EXEC termgate." +
-                 what +
-                 ", @proof = @proof OUTPUT, @code = @code OUTPUT, @trancount = @trancount OUTPUT, @message = @message OUTPUT; "
-                 "SELECT @proof AS proof, @code AS code, @trancount AS trancount")
-            .one();
+    const Row row = writer()
+                        .run(
+                            "DECLARE @proof bigint = 7, @code bigint, @trancount bigint, @raise "
+                            "bigint, @message nvarchar(2048); EXEC termgate." +
+                            what +
+                            ", @proof = @proof OUTPUT, @code = @code OUTPUT, @trancount = "
+                            "@trancount OUTPUT, @message = @message OUTPUT; "
+                            "SELECT @proof AS proof, @code AS code, @trancount AS trancount")
+                        .one();
     CHECK(row[0].as_int() == -8);
     return std::make_pair(row[1].as_int(), row[2].as_int());
   };
@@ -511,9 +564,13 @@ TEST_CASE("gate: a proxy's calls prove themselves, and only its secret leaves", 
   CHECK(call(leave_it).first == 0);
   // What the session has declared counts where neither is given.
   CHECK(call("gate_enter @secret = 0x0102").first == 50002);
-  writer().run("EXEC sp_set_session_context N'termgate.scope', N'proxied'; EXEC sp_set_session_context N'termgate.term', N'5'");
+  writer().run(
+      "EXEC sp_set_session_context N'termgate.scope', N'proxied'; EXEC sp_set_session_context "
+      "N'termgate.term', N'5'");
   CHECK(call("gate_enter @secret = 0x0102").first == 0);
   CHECK(held("proxied"));
   CHECK(call(leave_it).first == 0);
-  writer().run("EXEC sp_set_session_context N'termgate.scope', NULL; EXEC sp_set_session_context N'termgate.term', NULL");
+  writer().run(
+      "EXEC sp_set_session_context N'termgate.scope', NULL; EXEC sp_set_session_context "
+      "N'termgate.term', NULL");
 }

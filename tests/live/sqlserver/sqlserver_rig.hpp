@@ -1,5 +1,6 @@
-// A live T-SQL server for tests: plain sessions as any client has them, a database with layer 1, and clients in processes of their own that
-// are frozen or lost. TERMGATE_TEST_SQLSERVER names the server (a login that may create databases and end sessions).
+// A live T-SQL server for tests: plain sessions as any client has them, a database with layer 1,
+// and clients in processes of their own that are frozen or lost. TERMGATE_TEST_SQLSERVER names the
+// server (a login that may create databases and end sessions).
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -24,7 +25,8 @@ namespace termgate::test {
 
 namespace odbc = detail::odbc;
 
-// What waits for so long waits for ever. The shorter bounds of Termgate itself pass slowly on a machine that is busy.
+// What waits for so long waits for ever. The shorter bounds of Termgate itself pass slowly on a
+// machine that is busy.
 inline constexpr std::chrono::seconds hang{60};
 
 inline odbc::Connection connect(const std::string& url) {
@@ -34,7 +36,9 @@ inline odbc::Connection connect(const std::string& url) {
 // One session; what the server refuses comes out as its number and message.
 class Session {
  public:
-  explicit Session(const std::string& url) : connection_(connect(url)) { connection_.run("SET XACT_ABORT ON; SET LOCK_TIMEOUT 2000"); }
+  explicit Session(const std::string& url) : connection_(connect(url)) {
+    connection_.run("SET XACT_ABORT ON; SET LOCK_TIMEOUT 2000");
+  }
 
   Rows run(const std::string& statement) { return connection_.run(statement); }
   std::int64_t number(const std::string& statement) { return run(statement).one()[0].as_int(); }
@@ -46,7 +50,8 @@ class Session {
       return std::nullopt;
     } catch (const odbc::OdbcError& failure) {
       std::string all;
-      for (const auto& one : failure.diagnostics) all += std::to_string(one.native) + " " + odbc::plain_message(one.message) + "\n";
+      for (const auto& one : failure.diagnostics)
+        all += std::to_string(one.native) + " " + odbc::plain_message(one.message) + "\n";
       return all;
     }
   }
@@ -55,13 +60,16 @@ class Session {
   odbc::Connection connection_;
 };
 
-inline std::string write_row(int term) { return "INSERT INTO dbo.ledger (term) VALUES (" + std::to_string(term) + ")"; }
+inline std::string write_row(int term) {
+  return "INSERT INTO dbo.ledger (term) VALUES (" + std::to_string(term) + ")";
+}
 inline std::string check(const std::string& scope, int term) {
-  return "DECLARE @fence bigint; EXEC termgate.check_term @scope = N'" + scope + "', @term = " + std::to_string(term) +
-         ", @fence = @fence OUTPUT";
+  return "DECLARE @fence bigint; EXEC termgate.check_term @scope = N'" + scope +
+         "', @term = " + std::to_string(term) + ", @fence = @fence OUTPUT";
 }
 inline std::string seal(const std::string& scope, int term, int grace_ms = 200) {
-  return "EXEC termgate.seal @scope = N'" + scope + "', @term = " + std::to_string(term) + ", @grace_ms = " + std::to_string(grace_ms);
+  return "EXEC termgate.seal @scope = N'" + scope + "', @term = " + std::to_string(term) +
+         ", @grace_ms = " + std::to_string(grace_ms);
 }
 
 // A database with layer 1 and a ledger, gone when the test ends.
@@ -77,27 +85,40 @@ struct Rig {
     }
     Operator(Database::open(url)).install();
     Session session(url);
-    session.run("CREATE TABLE dbo.ledger (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, term bigint NOT NULL)");
+    session.run(
+        "CREATE TABLE dbo.ledger (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, term bigint NOT "
+        "NULL)");
     session.run("UPDATE termgate.settings SET value = N'1000' WHERE name = 'check_wait_ms'");
-    sees_locks = session.number("SELECT CASE WHEN OBJECT_ID(N'sys.dm_tran_locks') IS NULL THEN 0 ELSE 1 END") == 1;
-    is_babelfish = session.number("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 0 ELSE 1 END") == 1;
+    sees_locks =
+        session.number(
+            "SELECT CASE WHEN OBJECT_ID(N'sys.dm_tran_locks') IS NULL THEN 0 ELSE 1 END") == 1;
+    is_babelfish =
+        session.number("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 0 ELSE 1 END") ==
+        1;
   }
   ~Rig() {
     try {
       connect(server).run("DROP DATABASE " + name);
-    } catch (const std::exception& failure) { std::fprintf(stderr, "database %s is left over: %s\n", name.c_str(), failure.what()); }
+    } catch (const std::exception& failure) {
+      std::fprintf(stderr, "database %s is left over: %s\n", name.c_str(), failure.what());
+    }
   }
-  std::int64_t rows(int term) { return Session(url).number("SELECT COUNT_BIG(*) FROM dbo.ledger WHERE term = " + std::to_string(term)); }
+  std::int64_t rows(int term) {
+    return Session(url).number("SELECT COUNT_BIG(*) FROM dbo.ledger WHERE term = " +
+                               std::to_string(term));
+  }
 
   std::string server, name, url;
-  bool sees_locks = false;    // whether the server tells who holds a lock: without it nobody can be evicted, only named as unseen
+  bool sees_locks = false;    // whether the server tells who holds a lock: without it nobody can be
+                              // evicted, only named as unseen
   bool is_babelfish = false;  // it ignores locking hints and some settings
 };
 
 // A client of its own process, frozen after `begin` and before `end`.
 class Frozen {
  public:
-  Frozen(const std::string& url, const std::function<void(Session&)>& begin, const std::function<void(Session&)>& end) {
+  Frozen(const std::string& url, const std::function<void(Session&)>& begin,
+         const std::function<void(Session&)>& end) {
     int pipes[2];
     REQUIRE(pipe(pipes) == 0);
     process_ = fork();

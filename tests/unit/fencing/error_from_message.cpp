@@ -16,7 +16,8 @@ TEST_CASE("error from message: a stale term carries scope and term and fence", "
     CHECK(stale.term() == 3);
     CHECK(stale.fence() == 5);
     CHECK(stale.code() == "TG001");
-    CHECK(std::string(stale.what()) == "TG001 stale term 3 for scope \"bill\"ing\": the fence stands at 5");
+    CHECK(std::string(stale.what()) ==
+          "TG001 stale term 3 for scope \"bill\"ing\": the fence stands at 5");
   }
 }
 
@@ -30,8 +31,8 @@ TEST_CASE("error from message: every code has its type", "[fencing]") {
   CHECK_THROWS_AS(throw_if_tg("TG007 the lease has ended"), LeaseLost);
 }
 
-// Each code that throw_if_tg() knows has a number, and no other has: a new code cannot be left out of one of
-// them.
+// Each code that throw_if_tg() knows has a number, and no other has: a new code cannot be left out
+// of one of them.
 TEST_CASE("error from message: codes and SQL Server's numbers are the same", "[fencing]") {
   for (int number = 49990; number < 50100; ++number) {
     CAPTURE(number);

@@ -1,4 +1,5 @@
-// Host as RFC 9110 has it: what is served is never decided by a part of it that another reader would take for something else.
+// Host as RFC 9110 has it: what is served is never decided by a part of it that another reader
+// would take for something else.
 #include <catch2/catch.hpp>
 
 #include <string>

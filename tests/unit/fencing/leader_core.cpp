@@ -1,5 +1,6 @@
-// What a leader loop does next, step by step: each test tells LeaderCore what has happened and when. Histories by the thousand, on clocks
-// and networks that are wrong, are tests/sim/leaders.cpp's.
+// What a leader loop does next, step by step: each test tells LeaderCore what has happened and
+// when. Histories by the thousand, on clocks and networks that are wrong, are
+// tests/sim/leaders.cpp's.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -24,7 +25,8 @@ constexpr LeaderCore::Timing timing{1200ms, 200ms, 400ms};
 const Moment start{1h};
 
 bool calls(const Action& action, Call::Kind kind, std::optional<std::int64_t> term = {}) {
-  return action.call && action.call->kind == kind && action.call->term.has_value() == term.has_value() &&
+  return action.call && action.call->kind == kind &&
+         action.call->term.has_value() == term.has_value() &&
          (!term || action.call->term->value() == *term);
 }
 bool elected(const Action& action, std::int64_t term) {
@@ -49,7 +51,8 @@ LeaderCore leader(std::int64_t term, std::uint64_t seed = 1) {
 
 }  // namespace
 
-TEST_CASE("leader core: asks at once and is elected with the term that it got", "[fencing][leader]") {
+TEST_CASE("leader core: asks at once and is elected with the term that it got",
+          "[fencing][leader]") {
   LeaderCore core(timing, 1);
   const Action first = core.resume(LeaderCore::Woken{}, start);
   CHECK(calls(first, Call::Kind::acquire));
@@ -94,7 +97,9 @@ TEST_CASE("leader core: a renewal moves the end by when it was sent", "[fencing]
   CHECK(renewed.wake == start + 900ms + timing.ttl / (2 * LeaderCore::retries_a_ttl));
 }
 
-TEST_CASE("leader core: who is asked to leave leads on until its work has ended and gives the lease back", "[fencing][leader]") {
+TEST_CASE(
+    "leader core: who is asked to leave leads on until its work has ended and gives the lease back",
+    "[fencing][leader]") {
   LeaderCore core = leader(7);
   CHECK(calls(core.resume(LeaderCore::Woken{}, start + 400ms), Call::Kind::renew, 7));
   Answer asked = granted(start + 400ms);
@@ -117,7 +122,8 @@ TEST_CASE("leader core: who is asked to leave leads on until its work has ended 
   CHECK(calls(core.resume(LeaderCore::Hint{}, start + 902ms), Call::Kind::acquire));
 }
 
-TEST_CASE("leader core: hints of its own release do not bring it back before others", "[fencing][leader]") {
+TEST_CASE("leader core: hints of its own release do not bring it back before others",
+          "[fencing][leader]") {
   LeaderCore core = leader(7);
   CHECK(calls(core.resume(LeaderCore::WorkEnded{false}, start + 100ms), Call::Kind::release, 7));
   core.resume(granted(start + 100ms), start + 101ms);
@@ -126,7 +132,8 @@ TEST_CASE("leader core: hints of its own release do not bring it back before oth
   CHECK(waits.wake >= start + 100ms + timing.poll);
 }
 
-TEST_CASE("leader core: a hint is followed at once and a hundred of them are not a hundred calls", "[fencing][leader]") {
+TEST_CASE("leader core: a hint is followed at once and a hundred of them are not a hundred calls",
+          "[fencing][leader]") {
   LeaderCore core = leader(7);
   CHECK(calls(core.resume(LeaderCore::Hint{}, start + 20ms), Call::Kind::renew, 7));
   // What is under way may have been answered before what this one is of.
@@ -139,7 +146,8 @@ TEST_CASE("leader core: a hint is followed at once and a hundred of them are not
     action = core.resume(LeaderCore::Hint{}, start + std::chrono::milliseconds(i));
     if (!action.call) continue;
     ++renewals;
-    core.resume(granted(start + std::chrono::milliseconds(i)), start + std::chrono::milliseconds(i));
+    core.resume(granted(start + std::chrono::milliseconds(i)),
+                start + std::chrono::milliseconds(i));
   }
   CHECK(renewals >= 15);
   CHECK(renewals <= 20);
@@ -152,7 +160,9 @@ TEST_CASE("leader core: a standby tries at once when it hears of a release", "[f
   CHECK(calls(core.resume(LeaderCore::Hint{}, start + 50ms), Call::Kind::acquire));
 }
 
-TEST_CASE("leader core: an answer that came while the process was stopped does not bring leadership back", "[fencing][leader]") {
+TEST_CASE(
+    "leader core: an answer that came while the process was stopped does not bring leadership back",
+    "[fencing][leader]") {
   LeaderCore core = leader(7);
   CHECK(calls(core.resume(LeaderCore::Woken{}, start + 400ms), Call::Kind::renew, 7));
   const Action late = core.resume(granted(start + 400ms), start + 1000ms);
@@ -161,7 +171,8 @@ TEST_CASE("leader core: an answer that came while the process was stopped does n
   CHECK_FALSE(core.leads(start + 1000ms));
 }
 
-TEST_CASE("leader core: a renewal without an outcome is none and is tried again until the end", "[fencing][leader]") {
+TEST_CASE("leader core: a renewal without an outcome is none and is tried again until the end",
+          "[fencing][leader]") {
   const auto how = GENERATE(How::unknown, How::unavailable);
   LeaderCore core = leader(7);
   Moment now = start + 400ms;
@@ -182,7 +193,8 @@ TEST_CASE("leader core: a renewal without an outcome is none and is tried again 
   CHECK(tries <= 12);
 }
 
-TEST_CASE("leader core: a renewal that is refused ends it at once and gives nothing back", "[fencing][leader]") {
+TEST_CASE("leader core: a renewal that is refused ends it at once and gives nothing back",
+          "[fencing][leader]") {
   LeaderCore core = leader(7);
   core.resume(LeaderCore::Woken{}, start + 400ms);
   const Action refused = core.resume(Answer{How::refused}, start + 410ms);
@@ -195,7 +207,8 @@ TEST_CASE("leader core: a renewal that is refused ends it at once and gives noth
   CHECK(calls(ended, Call::Kind::acquire));
 }
 
-TEST_CASE("leader core: work that ends by itself gives the lease back and lets others go first", "[fencing][leader]") {
+TEST_CASE("leader core: work that ends by itself gives the lease back and lets others go first",
+          "[fencing][leader]") {
   LeaderCore core = leader(7);
   const Action ended = core.resume(LeaderCore::WorkEnded{false}, start + 100ms);
   CHECK(lost(ended, Loss::finished, 7));
@@ -206,7 +219,8 @@ TEST_CASE("leader core: work that ends by itself gives the lease back and lets o
   CHECK(calls(core.resume(LeaderCore::Woken{}, *released.wake), Call::Kind::acquire));
 }
 
-TEST_CASE("leader core: work that was refused as stale gives nothing back", "[F1][fencing][leader]") {
+TEST_CASE("leader core: work that was refused as stale gives nothing back",
+          "[F1][fencing][leader]") {
   LeaderCore core = leader(7);
   const Action ended = core.resume(LeaderCore::WorkEnded{true}, start + 100ms);
   CHECK(lost(ended, Loss::fenced, 7));
@@ -214,7 +228,8 @@ TEST_CASE("leader core: work that was refused as stale gives nothing back", "[F1
   CHECK(*ended.wake >= start + 100ms + timing.poll);
 }
 
-TEST_CASE("leader core: a stop gives the lease back when the work has ended and not before", "[fencing][leader]") {
+TEST_CASE("leader core: a stop gives the lease back when the work has ended and not before",
+          "[fencing][leader]") {
   LeaderCore core = leader(7);
   const Action stopped = core.resume(LeaderCore::Stop{}, start + 100ms);
   CHECK(lost(stopped, Loss::stopped, 7));
@@ -236,13 +251,15 @@ TEST_CASE("leader core: a stop gives the lease back when the work has ended and 
   CHECK(core.resume(Answer{How::unknown}, now).over);
 }
 
-TEST_CASE("leader core: what is over by the database's clock too is not given back", "[fencing][leader]") {
+TEST_CASE("leader core: what is over by the database's clock too is not given back",
+          "[fencing][leader]") {
   LeaderCore core = leader(7);
   CHECK(lost(core.resume(LeaderCore::Stop{}, start + 100ms), Loss::stopped, 7));
   CHECK(core.resume(LeaderCore::WorkEnded{false}, start + 1200ms).over);
 }
 
-TEST_CASE("leader core: a stop while a renewal is under way waits for its answer", "[fencing][leader]") {
+TEST_CASE("leader core: a stop while a renewal is under way waits for its answer",
+          "[fencing][leader]") {
   LeaderCore core = leader(7);
   CHECK(calls(core.resume(LeaderCore::Woken{}, start + 400ms), Call::Kind::renew, 7));
   CHECK(lost(core.resume(LeaderCore::Stop{}, start + 410ms), Loss::stopped, 7));
@@ -251,7 +268,8 @@ TEST_CASE("leader core: a stop while a renewal is under way waits for its answer
   CHECK(core.resume(Answer{How::granted}, start + 440ms).over);
 }
 
-TEST_CASE("leader core: an acquisition that comes after the stop is given back and never told", "[fencing][leader]") {
+TEST_CASE("leader core: an acquisition that comes after the stop is given back and never told",
+          "[fencing][leader]") {
   LeaderCore core(timing, 1);
   CHECK(calls(core.resume(LeaderCore::Woken{}, start), Call::Kind::acquire));
   CHECK(silent(core.resume(LeaderCore::Stop{}, start + 5ms)));
@@ -268,7 +286,8 @@ TEST_CASE("leader core: a stop before anything was won is over at once", "[fenci
   CHECK(core.resume(LeaderCore::Stop{}, start + 20ms).over);
 }
 
-TEST_CASE("leader core: an acquisition that was too long on its way elects nobody", "[fencing][leader]") {
+TEST_CASE("leader core: an acquisition that was too long on its way elects nobody",
+          "[fencing][leader]") {
   LeaderCore core(timing, 1);
   core.resume(LeaderCore::Woken{}, start);
   const Action late = core.resume(granted(start, 7), start + 1000ms);
@@ -280,7 +299,8 @@ TEST_CASE("leader core: an acquisition that was too long on its way elects nobod
   CHECK(silent(later.resume(granted(start, 7), start + 1200ms)));
 }
 
-TEST_CASE("leader core: standbys ask when the lease ends or after a poll and never in step", "[fencing][leader]") {
+TEST_CASE("leader core: standbys ask when the lease ends or after a poll and never in step",
+          "[fencing][leader]") {
   const auto free_in = GENERATE(-5ms, 0ms, 50ms, 399ms, 400ms, 10'000ms);
   std::set<Moment> wakes;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
@@ -300,7 +320,8 @@ TEST_CASE("leader core: standbys ask when the lease ends or after a poll and nev
   CHECK(wakes.size() > 95);
 }
 
-TEST_CASE("leader core: where nobody answers the waits grow to three polls at most", "[fencing][leader]") {
+TEST_CASE("leader core: where nobody answers the waits grow to three polls at most",
+          "[fencing][leader]") {
   LeaderCore core(timing, 1);
   Moment now = start;
   std::vector<LeaderCore::Time> waits;
@@ -325,7 +346,8 @@ TEST_CASE("leader core: a clock that goes back stands still", "[fencing][leader]
   CHECK(*core.resume(Answer{How::unavailable}, start - 1h).wake > start + 400ms);
 }
 
-TEST_CASE("leader core: a later election is a new one whatever the term of before is told", "[F1][fencing][leader]") {
+TEST_CASE("leader core: a later election is a new one whatever the term of before is told",
+          "[F1][fencing][leader]") {
   LeaderCore core = leader(7);
   core.resume(LeaderCore::Woken{}, start + 400ms);
   core.resume(Answer{How::refused}, start + 410ms);

@@ -62,7 +62,8 @@ TEST_CASE("scope: look-alikes are kept apart and nothing is normalised", "[fenci
 }
 
 TEST_CASE("write id: takes one UUID form and gives it back in lower case", "[fencing]") {
-  CHECK(WriteId("6F1F6A0E-3B1C-4F0E-9A51-0A1B2C3D4E5F").text() == "6f1f6a0e-3b1c-4f0e-9a51-0a1b2c3d4e5f");
+  CHECK(WriteId("6F1F6A0E-3B1C-4F0E-9A51-0A1B2C3D4E5F").text() ==
+        "6f1f6a0e-3b1c-4f0e-9a51-0a1b2c3d4e5f");
   CHECK_THROWS_AS(WriteId(""), InvalidInput);
   CHECK_THROWS_AS(WriteId("6f1f6a0e3b1c4f0e9a510a1b2c3d4e5f"), InvalidInput);
   CHECK_THROWS_AS(WriteId("6f1f6a0e-3b1c-4f0e-9a51-0a1b2c3d4e5g"), InvalidInput);

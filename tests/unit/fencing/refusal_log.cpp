@@ -21,7 +21,8 @@ TEST_CASE("refusal log: the first is due at once and the next ones a second late
   CHECK(log.take_all().empty());
 }
 
-TEST_CASE("refusal log: what the database did not want yet goes with the next report", "[fencing]") {
+TEST_CASE("refusal log: what the database did not want yet goes with the next report",
+          "[fencing]") {
   RefusalLog log;
   const auto first = log.note("a", 3, 10'000);
   log.put_back(*first);

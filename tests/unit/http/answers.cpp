@@ -13,7 +13,8 @@ TEST_CASE("http answers: a stream arrives in chunks and the connection goes on",
     if (worker.joinable()) worker.join();
     worker = std::thread([answer = std::move(answer)]() mutable {
       auto writer = answer.stream({200, "", "text/plain"});
-      for (int i = 0; i < 100; ++i) writer->write(std::string(30'000, static_cast<char>('a' + i % 26)));
+      for (int i = 0; i < 100; ++i)
+        writer->write(std::string(30'000, static_cast<char>('a' + i % 26)));
       writer->end();
     });
   };
@@ -70,7 +71,9 @@ TEST_CASE("http answers: a writer waits for its reader and hears that it is gone
 TEST_CASE("http answers: a body that is not ended is seen to be cut off", "[http]") {
   Served served;
   served.handler.answers = [&](Request, Answer answer) {
-    std::thread([answer = std::move(answer)]() mutable { answer.stream({200, "", "text/plain"})->write("half"); }).detach();
+    std::thread([answer = std::move(answer)]() mutable {
+      answer.stream({200, "", "text/plain"})->write("half");
+    }).detach();
   };
   Client client(served.port());
   client.send(get);
@@ -94,7 +97,8 @@ TEST_CASE("http answers: of events only the latest waits", "[http]") {
   }));
   // More than sockets hold, so that the first one is on its way for as long as nobody reads.
   for (int i = 0; i < 50; ++i) {
-    REQUIRE(writer->latest(std::make_shared<const std::string>(std::string(16u << 20, static_cast<char>('a' + i % 26)))));
+    REQUIRE(writer->latest(std::make_shared<const std::string>(
+        std::string(16u << 20, static_cast<char>('a' + i % 26)))));
     std::this_thread::sleep_for(i == 0 ? 200ms : 1ms);
   }
   writer->end();
@@ -168,7 +172,8 @@ TEST_CASE("http answers: one that is dropped is 500 and a second one is not sent
 TEST_CASE("http answers: no header is split by what is put into it", "[http]") {
   Served served;
   served.handler.answers = [](Request, Answer answer) {
-    answer.reply({200, "x", "text/plain", {{"Good", "yes"}, {"Bad", "a\r\nInjected: 1"}, {"Wor\nse", "b"}}});
+    answer.reply(
+        {200, "x", "text/plain", {{"Good", "yes"}, {"Bad", "a\r\nInjected: 1"}, {"Wor\nse", "b"}}});
   };
   Client client(served.port());
   client.send(get);

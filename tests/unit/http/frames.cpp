@@ -17,11 +17,13 @@ std::string masked(unsigned first, std::string_view payload, bool mask = true) {
   frame[1] = static_cast<char>(static_cast<unsigned char>(frame[1]) | 0x80);
   const std::string key = "\x11\x22\xfe\x07";
   frame += key;
-  for (std::size_t i = 0; i < payload.size(); ++i) frame += static_cast<char>(payload[i] ^ key[i % 4]);
+  for (std::size_t i = 0; i < payload.size(); ++i)
+    frame += static_cast<char>(payload[i] ^ key[i % 4]);
   return frame;
 }
 
-std::vector<FrameReader::Event> read(const std::string& bytes, std::size_t step, std::size_t message_bytes_max = 100'000) {
+std::vector<FrameReader::Event> read(const std::string& bytes, std::size_t step,
+                                     std::size_t message_bytes_max = 100'000) {
   FrameReader reader(message_bytes_max);
   std::vector<FrameReader::Event> events;
   for (std::size_t at = 0; at < bytes.size(); at += step) {
@@ -29,7 +31,9 @@ std::vector<FrameReader::Event> read(const std::string& bytes, std::size_t step,
     for (;;) {
       events.push_back(reader.next());
       if (events.back().what == FrameReader::What::need_more) break;
-      if (events.back().what == FrameReader::What::broken || events.back().what == FrameReader::What::close) return events;
+      if (events.back().what == FrameReader::What::broken ||
+          events.back().what == FrameReader::What::close)
+        return events;
     }
     events.pop_back();
   }
@@ -55,7 +59,8 @@ TEST_CASE("http frames: messages of every length come whole however they are cut
 }
 
 TEST_CASE("http frames: fragments are joined and control frames come between them", "[http]") {
-  const std::string bytes = masked(0x01, "\xe2\x82") + masked(0x89, "p") + masked(0x00, "\xac") + masked(0x8a, "") + masked(0x80, "!");
+  const std::string bytes = masked(0x01, "\xe2\x82") + masked(0x89, "p") + masked(0x00, "\xac") +
+                            masked(0x8a, "") + masked(0x80, "!");
   for (std::size_t step = 1; step <= bytes.size(); ++step) {
     const auto events = read(bytes, step);
     REQUIRE(events.size() == 3);
@@ -101,7 +106,8 @@ TEST_CASE("http frames: what is not allowed ends the connection with its code", 
       {"a surrogate", masked(0x81, "\xed\xa0\x80"), 1007},
       {"past U+10FFFF", masked(0x81, "\xf4\x90\x80\x80"), 1007},
       {"too large", masked(0x82, std::string(1001, 'x')), 1009},
-      {"too large in parts", masked(0x02, std::string(600, 'x')) + masked(0x80, std::string(600, 'x')), 1009},
+      {"too large in parts",
+       masked(0x02, std::string(600, 'x')) + masked(0x80, std::string(600, 'x')), 1009},
       {"2^63 bytes", std::string("\x82\xff\x80\0\0\0\0\0\0\0abcd", 14), 1009},
       {"2^64 - 1 bytes",
        std::string("\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff"

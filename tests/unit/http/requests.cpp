@@ -7,8 +7,10 @@ namespace {
 using namespace std::chrono_literals;
 
 const std::string echo_chunked =
-    "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nWiki\r\n6;x=y\r\npedia \r\n0\r\nTrailer: x\r\n\r\n";
-const std::string echo_sized = "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n12345";
+    "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+    "chunked\r\n\r\n4\r\nWiki\r\n6;x=y\r\npedia \r\n0\r\nTrailer: x\r\n\r\n";
+const std::string echo_sized =
+    "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n12345";
 
 TEST_CASE("http server: a request split at every byte is the same request", "[http]") {
   Served served;
@@ -27,7 +29,8 @@ TEST_CASE("http server: a request split at every byte is the same request", "[ht
   }
 }
 
-TEST_CASE("http server: a connection is kept and its pipelined requests are answered in order", "[http]") {
+TEST_CASE("http server: a connection is kept and its pipelined requests are answered in order",
+          "[http]") {
   Served served;
   served.handler.answers = [](Request request, Answer answer) {
     // From another thread, and the first one last.
@@ -38,7 +41,9 @@ TEST_CASE("http server: a connection is kept and its pipelined requests are answ
   };
   Client client(served.port());
   std::string all;
-  for (const char* body : {"1", "2", "3"}) all += std::string("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n") + body;
+  for (const char* body : {"1", "2", "3"})
+    all +=
+        std::string("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n") + body;
   client.send(all);
   for (const char* body : {"1", "2", "3"}) {
     const std::string answer = client.answer();
@@ -67,7 +72,8 @@ TEST_CASE("http server: HEAD has the length and no body", "[http]") {
   CHECK(answer.ends_with("\r\n\r\n"));
 }
 
-TEST_CASE("http server: what could be read in two ways is refused and the connection ends", "[http]") {
+TEST_CASE("http server: what could be read in two ways is refused and the connection ends",
+          "[http]") {
   Served served;
   struct Row {
     const char* name;
@@ -76,8 +82,10 @@ TEST_CASE("http server: what could be read in two ways is refused and the connec
   };
   const std::string post = "POST /echo HTTP/1.1\r\nHost: localhost\r\n";
   const std::vector<Row> rows = {
-      {"length and chunks", post + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-      {"chunks and length", post + "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n", 400},
+      {"length and chunks",
+       post + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+      {"chunks and length",
+       post + "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n", 400},
       {"two lengths", post + "Content-Length: 4\r\nContent-Length: 5\r\n\r\n12345", 400},
       {"the same length twice", post + "Content-Length: 4\r\nContent-Length: 4\r\n\r\n1234", 400},
       {"a list of lengths", post + "Content-Length: 4, 4\r\n\r\n1234", 400},
@@ -86,28 +94,42 @@ TEST_CASE("http server: what could be read in two ways is refused and the connec
       {"a length past 64 bits", post + "Content-Length: 99999999999999999999\r\n\r\n", 400},
       {"gzip", post + "Transfer-Encoding: gzip\r\n\r\n", 400},
       {"gzip and chunked", post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400},
-      {"chunked twice", post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-      {"identity beside chunked", post + "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-      {"chunks in HTTP/1.0", "POST /echo HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+      {"chunked twice",
+       post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+      {"identity beside chunked",
+       post + "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+      {"chunks in HTTP/1.0",
+       "POST /echo HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+       400},
       {"a chunk's size that is none", post + "Transfer-Encoding: chunked\r\n\r\nxy\r\n", 400},
-      {"a chunk's size past 64 bits", post + "Transfer-Encoding: chunked\r\n\r\n11111111111111111\r\n", 400},
-      {"a chunk that is longer than it says", post + "Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n", 400},
+      {"a chunk's size past 64 bits",
+       post + "Transfer-Encoding: chunked\r\n\r\n11111111111111111\r\n", 400},
+      {"a chunk that is longer than it says",
+       post + "Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n", 400},
       {"a blank in front of the colon", "GET / HTTP/1.1\r\nHost : localhost\r\n\r\n", 400},
       {"two Hosts", "GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400},
       {"no Host", "GET / HTTP/1.1\r\n\r\n", 400},
       {"a Host with a user", "GET / HTTP/1.1\r\nHost: localhost:80@elsewhere\r\n\r\n", 400},
       {"another's Host", "GET / HTTP/1.1\r\nHost: elsewhere\r\n\r\n", 421},
-      {"a page of a browser", "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n\r\n", 403},
-      {"two tokens", "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n", 400},
+      {"a page of a browser",
+       "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n\r\n", 403},
+      {"two tokens",
+       "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a\r\nAuthorization: Bearer "
+       "b\r\n\r\n",
+       400},
       {"another expectation", "GET / HTTP/1.1\r\nHost: localhost\r\nExpect: tea\r\n\r\n", 417},
       {"HTTP/2's preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505},
       {"TLS", std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11), 400},
-      {"a body where none is taken", "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1", 413},
+      {"a body where none is taken",
+       "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1", 413},
       {"a body that says it is too large", post + "Content-Length: 100001\r\n\r\n", 413},
       {"chunks that come to too much", post + "Transfer-Encoding: chunked\r\n\r\n186A1\r\n", 413},
-      {"a huge header", "GET / HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n", 431},
-      {"a huge target", "GET /" + std::string(20'000, 'x') + " HTTP/1.1\r\nHost: localhost\r\n\r\n", 431},
-      {"huge trailers", post + "Transfer-Encoding: chunked\r\n\r\n0\r\nX: " + std::string(100'000, 'x'), 400},
+      {"a huge header",
+       "GET / HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n", 431},
+      {"a huge target", "GET /" + std::string(20'000, 'x') + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
+       431},
+      {"huge trailers",
+       post + "Transfer-Encoding: chunked\r\n\r\n0\r\nX: " + std::string(100'000, 'x'), 400},
   };
   for (const Row& row : rows) {
     INFO(row.name);
@@ -127,7 +149,9 @@ TEST_CASE("http server: a token lets a page in and an own name is served", "[htt
   options.hosts = {"db.example"};
   Served served(std::move(options));
   Client client(served.port());
-  client.send("GET / HTTP/1.1\r\nHost: DB.example:80\r\nOrigin: http://localhost\r\nAuthorization: Bearer x\r\n\r\n");
+  client.send(
+      "GET / HTTP/1.1\r\nHost: DB.example:80\r\nOrigin: http://localhost\r\nAuthorization: Bearer "
+      "x\r\n\r\n");
   CHECK(status_of(client.answer()) == 200);
 }
 
@@ -139,7 +163,9 @@ TEST_CASE("http server: trailers are not headers", "[http]") {
     answer.reply({200, request.body});
   };
   Client client(served.port());
-  client.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nAuthorization: Bearer a\r\n\r\n");
+  client.send(
+      "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n1\r\nx\r\n0\r\nAuthorization: Bearer a\r\n\r\n");
   CHECK(client.answer().ends_with("x"));
   CHECK(seen.empty());
 }
@@ -147,11 +173,15 @@ TEST_CASE("http server: trailers are not headers", "[http]") {
 TEST_CASE("http server: a client that waits hears that its body is wanted", "[http]") {
   Served served;
   Client client(served.port());
-  client.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
+  client.send(
+      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nExpect: "
+      "100-continue\r\n\r\n");
   CHECK(client.until("\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n");
   client.send("abc");
   CHECK(client.answer().ends_with("abc"));
-  client.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\nExpect: 100-continue\r\n\r\n");
+  client.send(
+      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\nExpect: "
+      "100-continue\r\n\r\n");
   CHECK(status_of(client.answer()) == 413);
 }
 
@@ -175,11 +205,14 @@ TEST_CASE("http server: a head or a body that trickles in is answered 408", "[ht
   CHECK(std::chrono::steady_clock::now() - began < 8s);
 }
 
-TEST_CASE("http server: a client that reads nothing is let go and what it reads slowly arrives", "[http]") {
+TEST_CASE("http server: a client that reads nothing is let go and what it reads slowly arrives",
+          "[http]") {
   ServerOptions options = options_for_tests();
   options.limits.write_stalls = 500ms;
   Served served(std::move(options));
-  served.handler.answers = [](Request, Answer answer) { answer.reply({200, std::string(20u << 20, 'x')}); };
+  served.handler.answers = [](Request, Answer answer) {
+    answer.reply({200, std::string(20u << 20, 'x')});
+  };
   Client deaf(served.port()), slow(served.port());
   deaf.send(get);
   slow.send(get);
@@ -196,7 +229,9 @@ TEST_CASE("http server: a client that reads nothing is let go and what it reads 
   CHECK(eventually([&] { return served.server.figures().connections == 1; }));
 }
 
-TEST_CASE("http server: past the limit the one that is silent for longest goes and who is at work stays", "[http]") {
+TEST_CASE(
+    "http server: past the limit the one that is silent for longest goes and who is at work stays",
+    "[http]") {
   ServerOptions options = options_for_tests(1);
   options.limits.connections = 3;
   Served served(std::move(options));
@@ -254,7 +289,8 @@ TEST_CASE("http server: a thousand idle connections cost little memory", "[http]
 #endif
 }
 
-TEST_CASE("http server: drain ends idle connections at once and others after their answer", "[http]") {
+TEST_CASE("http server: drain ends idle connections at once and others after their answer",
+          "[http]") {
   Served served;
   std::mutex mutex;
   std::vector<Answer> held;

@@ -1,4 +1,5 @@
-// A server on the loopback whose handler is a table of functions, and a client that sends bytes as they are.
+// A server on the loopback whose handler is a table of functions, and a client that sends bytes as
+// they are.
 #pragma once
 
 #include <arpa/inet.h>
@@ -26,7 +27,9 @@ namespace termgate::http::testing {
 
 // "hello" for GET /, the body again for POST /echo, and whatever a test puts in.
 struct TestHandler : Handler {
-  std::function<Decision(const Head&)> decides = [](const Head& head) -> Decision { return Take{head.path() == "/echo" ? 100'000u : 0u}; };
+  std::function<Decision(const Head&)> decides = [](const Head& head) -> Decision {
+    return Take{head.path() == "/echo" ? 100'000u : 0u};
+  };
   std::function<void(Request, Answer)> answers = [](Request request, Answer answer) {
     Reply reply;
     reply.type = "text/plain";
@@ -37,7 +40,9 @@ struct TestHandler : Handler {
   std::string last_failure;
 
   Decision decide(const Head& head) override { return decides(head); }
-  void request(Request request, Answer answer) override { answers(std::move(request), std::move(answer)); }
+  void request(Request request, Answer answer) override {
+    answers(std::move(request), std::move(answer));
+  }
   void failed(const Endpoint&, std::string_view why) override {
     const std::lock_guard lock(mutex);
     last_failure = why;
@@ -54,7 +59,10 @@ inline ServerOptions options_for_tests(unsigned threads = 2) {
 }
 
 struct Served {
-  explicit Served(ServerOptions options = options_for_tests()) : server(std::move(options), handler) { server.start(); }
+  explicit Served(ServerOptions options = options_for_tests())
+      : server(std::move(options), handler) {
+    server.start();
+  }
   std::uint16_t port() const {
     const std::string address = server.addresses().front();
     return static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
@@ -66,7 +74,8 @@ struct Served {
 // Blocking, with 10 s for each read.
 class Client {
  public:
-  explicit Client(std::uint16_t port) : descriptor_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Client(std::uint16_t port)
+      : descriptor_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
@@ -113,7 +122,8 @@ class Client {
   }
   std::string until(std::string_view mark) {
     for (;;) {
-      if (const auto at = held_.find(mark); at != std::string::npos) return exactly(at + mark.size());
+      if (const auto at = held_.find(mark); at != std::string::npos)
+        return exactly(at + mark.size());
       const std::string more = some();
       if (more.empty()) return std::exchange(held_, {});
       held_ += more;
@@ -147,7 +157,9 @@ class Client {
 };
 
 inline unsigned status_of(std::string_view answer) {
-  return answer.starts_with("HTTP/1.1 ") ? static_cast<unsigned>(std::stoul(std::string(answer.substr(9, 3)))) : 0;
+  return answer.starts_with("HTTP/1.1 ")
+             ? static_cast<unsigned>(std::stoul(std::string(answer.substr(9, 3))))
+             : 0;
 }
 
 template <typename Condition>

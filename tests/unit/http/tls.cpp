@@ -17,7 +17,8 @@ using namespace std::chrono_literals;
 
 // A certificate that signs itself, with its key, in one file.
 struct Certificate {
-  explicit Certificate(const char* name) : path((std::filesystem::temp_directory_path() / ("termgate_http_XXXXXX")).string()) {
+  explicit Certificate(const char* name)
+      : path((std::filesystem::temp_directory_path() / ("termgate_http_XXXXXX")).string()) {
     const int descriptor = mkstemp(path.data());
     REQUIRE(descriptor >= 0);
     close(descriptor);
@@ -28,7 +29,8 @@ struct Certificate {
     X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
     X509_set_pubkey(certificate, key);
     X509_NAME* subject = X509_get_subject_name(certificate);
-    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, reinterpret_cast<const unsigned char*>(name), -1, -1, 0);
+    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8,
+                               reinterpret_cast<const unsigned char*>(name), -1, -1, 0);
     X509_set_issuer_name(certificate, subject);
     X509_sign(certificate, key, EVP_sha256());
     FILE* file = std::fopen(path.c_str(), "w");
@@ -69,7 +71,8 @@ Asked ask(std::uint16_t port, const Wish& wish, const std::string& request) {
   SSL* ssl = SSL_new(context);
   SSL_set_fd(ssl, client.descriptor());
   if (!wish.alpn.empty())
-    SSL_set_alpn_protos(ssl, reinterpret_cast<const unsigned char*>(wish.alpn.data()), static_cast<unsigned>(wish.alpn.size()));
+    SSL_set_alpn_protos(ssl, reinterpret_cast<const unsigned char*>(wish.alpn.data()),
+                        static_cast<unsigned>(wish.alpn.size()));
   Asked asked;
   if (SSL_connect(ssl) == 1) {
     X509* server = SSL_get1_peer_certificate(ssl);
@@ -83,7 +86,8 @@ Asked ask(std::uint16_t port, const Wish& wish, const std::string& request) {
     asked.protocol.assign(reinterpret_cast<const char*>(protocol), size);
     SSL_write(ssl, request.data(), static_cast<int>(request.size()));
     char buffer[65536];
-    for (int got = SSL_read(ssl, buffer, sizeof buffer); got > 0; got = SSL_read(ssl, buffer, sizeof buffer))
+    for (int got = SSL_read(ssl, buffer, sizeof buffer); got > 0;
+         got = SSL_read(ssl, buffer, sizeof buffer))
       asked.answer.append(buffer, static_cast<std::size_t>(got));
   }
   SSL_free(ssl);
@@ -106,7 +110,8 @@ TEST_CASE("http tls: a request of every size and a large answer", "[http]") {
     const std::string body(size, 'x');
     const Asked asked =
         ask(served.port(), {},
-            "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " + std::to_string(size) + "\r\n\r\n" + body);
+            "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
+                std::to_string(size) + "\r\n\r\n" + body);
     CHECK(asked.answer.ends_with("\r\n\r\n" + body + "tls"));
   }
   Client clear(served.port());
@@ -118,13 +123,16 @@ TEST_CASE("http tls: a request of every size and a large answer", "[http]") {
   }));
 }
 
-TEST_CASE("http tls: versions older than the oldest and other protocols get no handshake", "[http]") {
+TEST_CASE("http tls: versions older than the oldest and other protocols get no handshake",
+          "[http]") {
   const Certificate certificate("first");
   ServerOptions options = options_for_tests();
   options.tls.certificate = certificate.path;
   Served served(std::move(options));
-  for (const int version : {TLS1_VERSION, TLS1_1_VERSION}) CHECK(ask(served.port(), {version}, get_once).answer.empty());
-  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) CHECK(status_of(ask(served.port(), {version}, get_once).answer) == 200);
+  for (const int version : {TLS1_VERSION, TLS1_1_VERSION})
+    CHECK(ask(served.port(), {version}, get_once).answer.empty());
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION})
+    CHECK(status_of(ask(served.port(), {version}, get_once).answer) == 200);
   CHECK(ask(served.port(), {0, nullptr, "\x0apostgresql"}, get_once).answer.empty());
   const Asked chosen = ask(served.port(), {0, nullptr, "\x02h2\x08http/1.1"}, get_once);
   CHECK(chosen.protocol == "http/1.1");
@@ -144,7 +152,9 @@ TEST_CASE("http tls: a client's certificate is asked for and its name is known",
   options.tls.client_ca = own.path;
   options.tls.client_certificate_required = true;
   Served served(std::move(options));
-  served.handler.answers = [](Request request, Answer answer) { answer.reply({200, request.head.peer.certificate}); };
+  served.handler.answers = [](Request request, Answer answer) {
+    answer.reply({200, request.head.peer.certificate});
+  };
   CHECK(ask(served.port(), {0, &own}, get_once).answer.ends_with("\r\n\r\nann"));
   CHECK(ask(served.port(), {0, nullptr}, get_once).answer.empty());
   CHECK(ask(served.port(), {0, &foreign}, get_once).answer.empty());
@@ -175,7 +185,8 @@ TEST_CASE("http tls: a reload shows the new certificate and a bad one changes no
 
 TEST_CASE("http proxy header: it names the client where the sender may say so", "[http]") {
   // PROXY over TCP/IPv4 from 192.0.2.7:1000 to 192.0.2.8:80.
-  const std::string header("\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\xc0\0\x02\x08\x03\xe8\0\x50", 28);
+  const std::string header(
+      "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\xc0\0\x02\x08\x03\xe8\0\x50", 28);
   const Certificate certificate("server");
   for (const bool tls : {false, true}) {
     ServerOptions options = options_for_tests();
@@ -187,7 +198,8 @@ TEST_CASE("http proxy header: it names the client where the sender may say so", 
       answer.reply({200, request.head.peer.listener + " " + request.head.peer.address.text()});
     };
     if (tls) {
-      CHECK(ask(served.port(), {0, nullptr, {}, header}, get_once).answer.ends_with("web 192.0.2.7:1000"));
+      CHECK(ask(served.port(), {0, nullptr, {}, header}, get_once)
+                .answer.ends_with("web 192.0.2.7:1000"));
       continue;
     }
     for (std::size_t at = 0; at <= header.size(); ++at) {

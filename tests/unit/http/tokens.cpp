@@ -16,12 +16,15 @@ namespace {
 const std::string good(20, 'a'), other(200, 'b');
 
 TEST_CASE("http tokens: a line each of name level and token", "[http]") {
-  const Tokens tokens = Tokens::from_text("# who\n\nann read " + good + "\n  bob   operate\t" + other + "\n", "t");
+  const Tokens tokens =
+      Tokens::from_text("# who\n\nann read " + good + "\n  bob   operate\t" + other + "\n", "t");
   CHECK(tokens.caller("Bearer " + good)->name == "ann");
   CHECK(tokens.caller("bEARER " + good)->level == Level::read);
   CHECK(tokens.caller_of_token(other)->level == Level::operate);
-  for (const std::string& wrong : {std::string(), std::string("Bearer "), "Bearer  " + good, "Basic " + good, good, "Bearer " + good + "a",
-                                   "Bearer " + good.substr(1), "Bearer " + good + " ", "Bearer " + std::string(100'000, 'a')})
+  for (const std::string& wrong :
+       {std::string(), std::string("Bearer "), "Bearer  " + good, "Basic " + good, good,
+        "Bearer " + good + "a", "Bearer " + good.substr(1), "Bearer " + good + " ",
+        "Bearer " + std::string(100'000, 'a')})
     CHECK_FALSE(tokens.caller(wrong));
 }
 
@@ -33,30 +36,35 @@ TEST_CASE("http tokens: each level may do what the one before may", "[http]") {
 }
 
 TEST_CASE("http tokens: a hash stands for its token and is none itself", "[http]") {
-  const std::string hash = "42492da06234ad0ac76f5d5debdb6d1ae027cffbe746a1c13b89bb8bc0139137";  // of 20 times a
+  const std::string hash =
+      "42492da06234ad0ac76f5d5debdb6d1ae027cffbe746a1c13b89bb8bc0139137";  // of 20 times a
   const Tokens tokens = Tokens::from_text("ann write sha256:" + hash, "t");
   CHECK(tokens.caller("Bearer " + good)->name == "ann");
   CHECK_FALSE(tokens.caller("Bearer " + hash));
   CHECK_FALSE(tokens.caller("Bearer sha256:" + hash));
-  CHECK_THROWS_AS(Tokens::from_text("ann write " + good + "\nbob write sha256:" + hash, "t"), BadTokens);
+  CHECK_THROWS_AS(Tokens::from_text("ann write " + good + "\nbob write sha256:" + hash, "t"),
+                  BadTokens);
 }
 
 TEST_CASE("http tokens: a file that is not right is refused with its line", "[http]") {
-  const char* rows[] = {"ann",
-                        "ann read",
-                        "ann chief aaaaaaaaaaaaaaaaaaaa",
-                        "ann read aaaaaaaaaaaaaaaaaaaa more",
-                        "ann read short",
-                        "ann read aaaaaaaaaaaaaaaaaaa,",
-                        "\xff\xfe read aaaaaaaaaaaaaaaaaaaa",
-                        "ann read sha256:abcd",
-                        "ann read sha256:zz492da06234ad0ac76f5d5debdb6d1ae027cffbe746a1c13b89bb8bc0139137"};
+  const char* rows[] = {
+      "ann",
+      "ann read",
+      "ann chief aaaaaaaaaaaaaaaaaaaa",
+      "ann read aaaaaaaaaaaaaaaaaaaa more",
+      "ann read short",
+      "ann read aaaaaaaaaaaaaaaaaaa,",
+      "\xff\xfe read aaaaaaaaaaaaaaaaaaaa",
+      "ann read sha256:abcd",
+      "ann read sha256:zz492da06234ad0ac76f5d5debdb6d1ae027cffbe746a1c13b89bb8bc0139137"};
   for (const char* row : rows) {
     INFO(row);
     try {
       Tokens::from_text("# first\n" + std::string(row), "file");
       FAIL("it was taken");
-    } catch (const BadTokens& wrong) { CHECK(std::string(wrong.what()).find("file, line 2: ") != std::string::npos); }
+    } catch (const BadTokens& wrong) {
+      CHECK(std::string(wrong.what()).find("file, line 2: ") != std::string::npos);
+    }
   }
   CHECK_THROWS_AS(Tokens::from_text("ann read " + good + "\nbob lead " + good, "t"), BadTokens);
   CHECK_THROWS_AS(Tokens::from_text("# nobody\n", "t"), BadTokens);

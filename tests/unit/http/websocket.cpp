@@ -44,8 +44,10 @@ struct Recorder : SocketEvents {
 };
 
 const std::string upgrade =
-    "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\nSec-WebSocket-Key: "
-    "dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: hrana9, hrana2,hrana1\r\n\r\n";
+    "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: keep-alive, "
+    "Upgrade\r\nSec-WebSocket-Key: "
+    "dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: hrana9, "
+    "hrana2,hrana1\r\n\r\n";
 
 std::string frame(unsigned first, std::string_view payload) {
   std::string bytes = frame_head(Opcode::text, payload.size());
@@ -69,7 +71,8 @@ struct Sockets {
   Served served;
 };
 
-TEST_CASE("http websocket: the handshake chooses a subprotocol and proves that it was understood", "[http]") {
+TEST_CASE("http websocket: the handshake chooses a subprotocol and proves that it was understood",
+          "[http]") {
   Sockets sockets;
   Client client(sockets.served.port());
   client.send(upgrade);
@@ -89,8 +92,9 @@ TEST_CASE("http websocket: what is no handshake is refused", "[http]") {
     return changed.replace(at, text.size(), instead);
   };
   for (const std::string& wrong :
-       {without("Upgrade: websocket", "Upgrade: h2c"), without("keep-alive, Upgrade", "keep-alive"), without("Version: 13", "Version: 8"),
-        without("dGhlIHNhbXBsZSBub25jZQ==", "short"), without("HTTP/1.1", "HTTP/1.0"), without("GET ", "POST ")}) {
+       {without("Upgrade: websocket", "Upgrade: h2c"), without("keep-alive, Upgrade", "keep-alive"),
+        without("Version: 13", "Version: 8"), without("dGhlIHNhbXBsZSBub25jZQ==", "short"),
+        without("HTTP/1.1", "HTTP/1.0"), without("GET ", "POST ")}) {
     INFO(wrong);
     Client client(sockets.served.port());
     client.send(wrong);
@@ -101,11 +105,13 @@ TEST_CASE("http websocket: what is no handshake is refused", "[http]") {
   CHECK(status_of(page.rest()) == 403);
 }
 
-TEST_CASE("http websocket: messages go both ways also those that come with the handshake", "[http]") {
+TEST_CASE("http websocket: messages go both ways also those that come with the handshake",
+          "[http]") {
   Sockets sockets;
   sockets.recorder->echoes = true;
   Client client(sockets.served.port());
-  client.send(upgrade + frame(0x81, "early") + frame(0x82, std::string(700, 'b')) + frame(0x89, "ping"));
+  client.send(upgrade + frame(0x81, "early") + frame(0x82, std::string(700, 'b')) +
+              frame(0x89, "ping"));
   client.until("\r\n\r\n");
   CHECK(client.exactly(7) == frame_head(Opcode::text, 5) + "early");
   CHECK(client.exactly(704) == frame_head(Opcode::binary, 700) + std::string(700, 'b'));
@@ -137,7 +143,8 @@ TEST_CASE("http websocket: the owner closes and the peer's close ends it", "[htt
   CHECK(sockets.recorder->count() == 0);
 }
 
-TEST_CASE("http websocket: bad frames close with their code and a lost connection with 1006", "[http]") {
+TEST_CASE("http websocket: bad frames close with their code and a lost connection with 1006",
+          "[http]") {
   Sockets sockets;
   {
     Client client(sockets.served.port());

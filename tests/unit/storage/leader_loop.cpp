@@ -1,7 +1,8 @@
-// LeaderLoop on real databases: SQLite, and PostgreSQL where TERMGATE_TEST_POSTGRESQL names a server (live_leader_loop). What is decided
-// when, to the nanosecond, is tests/unit/fencing/leader_core.cpp's; here it is threads, errors, and what stands in the database. Waits are
-// bounded, and long leases show that nothing waited for one to end; where one must be renewed or run out it is long enough for a machine
-// that is busy with other tests.
+// LeaderLoop on real databases: SQLite, and PostgreSQL where TERMGATE_TEST_POSTGRESQL names a
+// server (live_leader_loop). What is decided when, to the nanosecond, is
+// tests/unit/fencing/leader_core.cpp's; here it is threads, errors, and what stands in the
+// database. Waits are bounded, and long leases show that nothing waited for one to end; where one
+// must be renewed or run out it is long enough for a machine that is busy with other tests.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -46,11 +47,15 @@ class Heard {
     std::optional<LeaderNews> found;
     const bool came = changed_.wait_for(lock, patience, [&] {
       int left = nth;
-      const auto it = std::find_if(all_.begin(), all_.end(), [&](const LeaderNews& news) { return news.kind == kind && --left == 0; });
+      const auto it = std::find_if(all_.begin(), all_.end(), [&](const LeaderNews& news) {
+        return news.kind == kind && --left == 0;
+      });
       if (it != all_.end()) found = *it;
       return found.has_value();
     });
-    if (!came) throw std::runtime_error("the loop has not told kind " + std::to_string(static_cast<int>(kind)) + " in time");
+    if (!came)
+      throw std::runtime_error("the loop has not told kind " +
+                               std::to_string(static_cast<int>(kind)) + " in time");
     return *found;
   }
   std::vector<Kind> kinds() const {
@@ -83,7 +88,8 @@ LeaderOptions options_with(Heard& heard, std::chrono::milliseconds ttl) {
 
 }  // namespace
 
-TEST_CASE("leader loop: is elected works under its term and gives the lease back", "[storage][leader]") {
+TEST_CASE("leader loop: is elected works under its term and gives the lease back",
+          "[storage][leader]") {
   const auto made = ThrowAwayDatabase::from_environment();
   Database db = made.open();
   Heard heard;
@@ -103,7 +109,8 @@ TEST_CASE("leader loop: is elected works under its term and gives the lease back
     CHECK(lease->owner == loop.owner());
     CHECK(lease->term == 1);
     CHECK_FALSE(lease->released_at_ms);
-    for (int i = 0; i < 2000 && !Info(db).stream(Stream("billing")); ++i) std::this_thread::sleep_for(10ms);
+    for (int i = 0; i < 2000 && !Info(db).stream(Stream("billing")); ++i)
+      std::this_thread::sleep_for(10ms);
   }
   CHECK(heard.kinds() == std::vector{Kind::elected, Kind::stopped});
   CHECK(Info(db).lease(billing)->released_at_ms);
@@ -112,7 +119,8 @@ TEST_CASE("leader loop: is elected works under its term and gives the lease back
   CHECK(rows[0].term == Term(1));
 }
 
-TEST_CASE("leader loop: of several one works and a stop hands over at once", "[F2][storage][leader]") {
+TEST_CASE("leader loop: of several one works and a stop hands over at once",
+          "[F2][storage][leader]") {
   const auto made = ThrowAwayDatabase::from_environment();
   std::atomic<int> at_work{0}, most{0};
   const auto work = [&](const Leadership& leads) {
@@ -124,11 +132,14 @@ TEST_CASE("leader loop: of several one works and a stop hands over at once", "[F
   };
   Heard heard;
   std::vector<std::unique_ptr<LeaderLoop>> loops;
-  for (int i = 0; i < 3; ++i) loops.push_back(std::make_unique<LeaderLoop>(made.open(), billing, work, options_with(heard, 1h)));
+  for (int i = 0; i < 3; ++i)
+    loops.push_back(
+        std::make_unique<LeaderLoop>(made.open(), billing, work, options_with(heard, 1h)));
   CHECK(loops[0]->owner() != loops[1]->owner());
   for (int term = 1; term <= 3; ++term) {
     CHECK(heard.wait(Kind::elected, term).term == Term(term));
-    const auto leader = std::find_if(loops.begin(), loops.end(), [](const auto& loop) { return loop->leads().has_value(); });
+    const auto leader = std::find_if(loops.begin(), loops.end(),
+                                     [](const auto& loop) { return loop->leads().has_value(); });
     REQUIRE(leader != loops.end());
     CHECK((*leader)->leads() == Term(term));
     // An hour's lease: whoever comes next has not waited for its end.
@@ -173,7 +184,9 @@ TEST_CASE("leader loop: takes over when another's lease has run out", "[F2][stor
   CHECK_THROWS_AS(other.renew_lease(billing, lease.term(), "another", 1h), LeaseLost);
 }
 
-TEST_CASE("leader loop: a lease that was taken away ends the work and the next term is a new election", "[F2][storage][leader]") {
+TEST_CASE(
+    "leader loop: a lease that was taken away ends the work and the next term is a new election",
+    "[F2][storage][leader]") {
   const auto made = ThrowAwayDatabase::from_environment();
   Database db = made.open();
   Heard heard;
@@ -204,16 +217,20 @@ TEST_CASE("leader loop: a lease that was taken away ends the work and the next t
   CHECK(terms.front() == 1);
 }
 
-// The library's call would notify the loop where the database can, and the loop would renew at once.
+// The library's call would notify the loop where the database can, and the loop would renew at
+// once.
 void force_release_quietly(Database& db) {
   if (db.kind() != "postgresql") {
     Operator(db).force_release(billing, "operator", "test");
     return;
   }
-  db.write(Scope("elsewhere"), Term(1), [](Transaction& tx) { tx.exec("SELECT termgate.force_release('billing', 'operator', 'test')"); });
+  db.write(Scope("elsewhere"), Term(1), [](Transaction& tx) {
+    tx.exec("SELECT termgate.force_release('billing', 'operator', 'test')");
+  });
 }
 
-TEST_CASE("leader loop: work that is refused as stale is told and a new election comes", "[F1][storage][leader]") {
+TEST_CASE("leader loop: work that is refused as stale is told and a new election comes",
+          "[F1][storage][leader]") {
   const auto made = ThrowAwayDatabase::from_environment();
   Database db = made.open();
   Heard heard;
@@ -221,7 +238,8 @@ TEST_CASE("leader loop: work that is refused as stale is told and a new election
   LeaderLoop loop(
       made.open(), billing,
       [&](const Leadership& leads) {
-        // An hour's lease, and taken away by who notifies nobody, so that nothing but the write can tell.
+        // An hour's lease, and taken away by who notifies nobody, so that nothing but the write can
+        // tell.
         if (!taken_away.exchange(true)) force_release_quietly(db);
         db.append(Stream("billing"), leads.term(), "perhaps");
         until_stopped(leads);
@@ -236,7 +254,8 @@ TEST_CASE("leader loop: work that is refused as stale is told and a new election
   CHECK(Info(db).read_stream(Stream("billing"), SequenceNo(0)).size() <= 1);
 }
 
-TEST_CASE("leader loop: what the work throws is told and the lease is free for others", "[storage][leader]") {
+TEST_CASE("leader loop: what the work throws is told and the lease is free for others",
+          "[storage][leader]") {
   const auto made = ThrowAwayDatabase::from_environment();
   Heard heard;
   std::atomic<int> runs{0};
@@ -261,7 +280,8 @@ TEST_CASE("leader loop: what the work throws is told and the lease is free for o
   CHECK(runs == 4);
 }
 
-TEST_CASE("leader loop: says in time that it no longer leads while the database does not answer", "[storage][leader]") {
+TEST_CASE("leader loop: says in time that it no longer leads while the database does not answer",
+          "[storage][leader]") {
   const auto made = ThrowAwayDatabase::sqlite();
   Heard heard;
   const auto ttl = 5s;
@@ -277,7 +297,9 @@ TEST_CASE("leader loop: says in time that it no longer leads while the database 
   heard.wait(Kind::elected);
   // Somebody has the file to himself, and no renewal gets through.
   Database other = made.open();
-  Leader holder([&](Points& at) { other.write(Scope("other"), Term(1), [&](Transaction&) { at("holds"); }); });
+  Leader holder([&](Points& at) {
+    other.write(Scope("other"), Term(1), [&](Transaction&) { at("holds"); });
+  });
   holder.pause_at("holds");
   holder.run_until_paused("holds");
   const auto held = Lease::Clock::now();
@@ -290,9 +312,11 @@ TEST_CASE("leader loop: says in time that it no longer leads while the database 
   CHECK(heard.wait(Kind::elected, 2).term == Term(2));
 }
 
-TEST_CASE("leader loop: a database that cannot be reached is told and asked again", "[storage][leader]") {
+TEST_CASE("leader loop: a database that cannot be reached is told and asked again",
+          "[storage][leader]") {
   Heard heard;
-  LeaderLoop loop(Database::open("sqlite:/nowhere-at-all/billing.db"), billing, until_stopped, options_with(heard, 100ms));
+  LeaderLoop loop(Database::open("sqlite:/nowhere-at-all/billing.db"), billing, until_stopped,
+                  options_with(heard, 100ms));
   CHECK_THROWS_AS(std::rethrow_exception(heard.wait(Kind::call_failed, 3).error), Error);
   CHECK_FALSE(loop.leads());
   loop.stop();

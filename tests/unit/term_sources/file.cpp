@@ -12,8 +12,10 @@
 using namespace termgate;
 using namespace std::chrono_literals;
 
-TEST_CASE("source file: leads while the file shows the term and never under a lower one", "[F2][sources]") {
-  const std::filesystem::path path = std::filesystem::temp_directory_path() / ("termgate file " + std::to_string(getpid()));
+TEST_CASE("source file: leads while the file shows the term and never under a lower one",
+          "[F2][sources]") {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("termgate file " + std::to_string(getpid()));
   const auto write = [&](const std::string& text) {
     std::ofstream(path.string() + ".new") << text;
     std::filesystem::rename(path.string() + ".new", path);
@@ -39,7 +41,8 @@ TEST_CASE("source file: leads while the file shows the term and never under a lo
   CHECK(source->try_acquire(scope, "me", 10s)->term == Term(7));
   write("scope=billing term=6");
   CHECK_THROWS_AS(source->try_acquire(scope, "me", 10s), StaleTerm);
-  for (const char* text : {"", "x", "scope=billing", "term=8", "scope=billing term=0", "scope=billing term=9\nscope=billing term=9"}) {
+  for (const char* text : {"", "x", "scope=billing", "term=8", "scope=billing term=0",
+                           "scope=billing term=9\nscope=billing term=9"}) {
     CAPTURE(text);
     write(text);
     CHECK_THROWS_AS(source->try_acquire(scope, "me", 10s), DatabaseError);

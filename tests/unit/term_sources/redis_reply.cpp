@@ -29,7 +29,8 @@ TEST_CASE("redis reply: split at every byte", "[sources]") {
 }
 
 TEST_CASE("redis reply: what is not its protocol and what never ends", "[sources]") {
-  for (const char* text : {"HTTP/1.1 400 Bad Request\r\n\r\n", "\r\n", "*x\r\n", "$-2\r\n", ":\r\n", "*999999999\r\n", "*1025\r\n"}) {
+  for (const char* text : {"HTTP/1.1 400 Bad Request\r\n\r\n", "\r\n", "*x\r\n", "$-2\r\n", ":\r\n",
+                           "*999999999\r\n", "*1025\r\n"}) {
     CAPTURE(text);
     RedisReader reader;
     reader.feed(text);

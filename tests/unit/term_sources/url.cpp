@@ -1,4 +1,5 @@
-// The URL of a term source: what it means, and that no password is ever in it or in a message about it.
+// The URL of a term source: what it means, and that no password is ever in it or in a message about
+// it.
 #include <catch2/catch.hpp>
 
 #include <unistd.h>
@@ -16,7 +17,8 @@ using termgate::open_lease_source;
 using termgate::sources::SourceUrl;
 
 TEST_CASE("source url: hosts ports path and options", "[sources]") {
-  const SourceUrl url = SourceUrl::parse("etcds://me%40home@a.example,[2001:db8::1]:99,c:1/a%20b?ca-file=/x%26y&timeout=250");
+  const SourceUrl url = SourceUrl::parse(
+      "etcds://me%40home@a.example,[2001:db8::1]:99,c:1/a%20b?ca-file=/x%26y&timeout=250");
   CHECK(url.scheme == "etcds");
   CHECK(url.user == "me@home");
   REQUIRE(url.hosts.size() == 3);
@@ -59,9 +61,12 @@ TEST_CASE("source url: what is malformed is refused and never quoted", "[sources
     try {
       SourceUrl::parse(text);
       FAIL("it was read");
-    } catch (const InvalidInput& error) { CHECK(std::string(error.what()).find("hunter2") == std::string::npos); }
+    } catch (const InvalidInput& error) {
+      CHECK(std::string(error.what()).find("hunter2") == std::string::npos);
+    }
   }
-  CHECK_THROWS_AS(SourceUrl::parse("redis://" + std::string(SourceUrl::bytes_max, 'x')), InvalidInput);
+  CHECK_THROWS_AS(SourceUrl::parse("redis://" + std::string(SourceUrl::bytes_max, 'x')),
+                  InvalidInput);
 }
 
 TEST_CASE("source url: each service refuses what it cannot mean", "[sources]") {
@@ -104,7 +109,8 @@ TEST_CASE("source url: each service refuses what it cannot mean", "[sources]") {
 }
 
 TEST_CASE("source url: the password is the file's first or the environment's", "[sources]") {
-  const std::string path = std::filesystem::temp_directory_path() / ("termgate-password-" + std::to_string(getpid()));
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("termgate-password-" + std::to_string(getpid()));
   std::ofstream(path) << "pa ss\n";
   setenv("TERMGATE_SOURCE_PASSWORD", "other", 1);
   CHECK(SourceUrl::parse("redis://h?password-file=" + path).password() == "pa ss");

@@ -1,4 +1,5 @@
-// The checker must be able to fail: a history for each kind of breach, and random right ones that each single change breaks.
+// The checker must be able to fail: a history for each kind of breach, and random right ones that
+// each single change breaks.
 #include <algorithm>
 #include <functional>
 #include <random>
@@ -14,7 +15,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-Operation write(std::string id, std::int64_t term, int from, int to, Outcome outcome = Outcome::committed) {
+Operation write(std::string id, std::int64_t term, int from, int to,
+                Outcome outcome = Outcome::committed) {
   Operation one;
   one.scope = "s";
   one.term = term;
@@ -86,7 +88,8 @@ TEST_CASE("checker: what keeps the guarantees is no breach", "[F1][F2][F3][F4][F
       within(acquire(7, 200, 300), 100),
       within(acquire(0, 200, 0, Outcome::unknown), 100),  // its connection was lost
   };
-  const auto verdict = check(history, state(7, {row("a", 5, 1), row("b", 5, 2), row("d", 5, 3), row("c2", 5, 4), row("f", 6, 5)}));
+  const auto verdict = check(history, state(7, {row("a", 5, 1), row("b", 5, 2), row("d", 5, 3),
+                                                row("c2", 5, 4), row("f", 6, 5)}));
   for (const Breach& breach : verdict.breaches) FAIL_CHECK(describe(breach, history));
   CHECK(verdict.committed == 4);
   CHECK(verdict.refused == 1);
@@ -95,7 +98,8 @@ TEST_CASE("checker: what keeps the guarantees is no breach", "[F1][F2][F3][F4][F
   CHECK(verdict.raises == 4);
 }
 
-TEST_CASE("checker: finds each kind of breach and names the operations that show it", "[F1][F2][F3][F4][F5][testkit]") {
+TEST_CASE("checker: finds each kind of breach and names the operations that show it",
+          "[F1][F2][F3][F4][F5][testkit]") {
   struct Case {
     const char* name;
     std::vector<Operation> history;
@@ -141,7 +145,8 @@ TEST_CASE("checker: finds each kind of breach and names the operations that show
     CHECK(verdict.breaches[0].operations == one.shown_by);
     CHECK(verdict.breaches[0].scope == "s");
     const std::string text = describe(verdict.breaches[0], one.history);
-    CHECK(std::count(text.begin(), text.end(), '\n') == 1 + static_cast<std::ptrdiff_t>(one.shown_by.size()));
+    CHECK(std::count(text.begin(), text.end(), '\n') ==
+          1 + static_cast<std::ptrdiff_t>(one.shown_by.size()));
   }
 }
 
@@ -152,7 +157,9 @@ TEST_CASE("checker: keeps no more breaches than asked for and never none", "[tes
   CHECK(check(history, state(5, {}), 1).breaches.size() == 1);
 }
 
-TEST_CASE("checker: a long random history that keeps the guarantees passes and one change breaks it", "[F1][F2][F3][F5][testkit]") {
+TEST_CASE(
+    "checker: a long random history that keeps the guarantees passes and one change breaks it",
+    "[F1][F2][F3][F5][testkit]") {
   // The boundary itself, in its commit order; clients see it through delays.
   std::mt19937 random(Catch::rngSeed());
   CAPTURE(Catch::rngSeed());
@@ -165,8 +172,9 @@ TEST_CASE("checker: a long random history that keeps the guarantees passes and o
       const std::string scope(1, static_cast<char>('a' + below(3)));
       std::int64_t& fence = end.fences[scope];
       const bool raises = below(8) == 0 || fence == 0;
-      Operation one =
-          raises ? acquire(fence + 1, 0, 0) : write(fmt::format("{}", moment), std::max<std::int64_t>(1, fence - below(3)), 0, 0);
+      Operation one = raises ? acquire(fence + 1, 0, 0)
+                             : write(fmt::format("{}", moment),
+                                     std::max<std::int64_t>(1, fence - below(3)), 0, 0);
       one.scope = scope;
       // Invoked before it takes effect, answered behind it.
       one.invoked = milliseconds(moment - below(20));
@@ -193,26 +201,30 @@ TEST_CASE("checker: a long random history that keeps the guarantees passes and o
         break;
       }
       case 1: {  // a row moves in front of a raise
-        std::swap(broken.rows.front().place, std::find_if(broken.rows.rbegin(), broken.rows.rend(), [&](const Row& r) {
-                                               return r.scope == broken.rows.front().scope;
-                                             })->place);
-        if (broken.rows.front().term == std::find_if(broken.rows.begin(), broken.rows.end(), [&](const Row& r) {
-                                          return r.scope == broken.rows.front().scope && r.place == 1;
-                                        })->term)
+        std::swap(broken.rows.front().place,
+                  std::find_if(broken.rows.rbegin(), broken.rows.rend(), [&](const Row& r) {
+                    return r.scope == broken.rows.front().scope;
+                  })->place);
+        if (broken.rows.front().term ==
+            std::find_if(broken.rows.begin(), broken.rows.end(), [&](const Row& r) {
+              return r.scope == broken.rows.front().scope && r.place == 1;
+            })->term)
           continue;
         break;
       }
       case 2: {
-        const auto refused =
-            std::find_if(history.begin(), history.end(), [](const Operation& one) { return one.outcome == Outcome::refused; });
+        const auto refused = std::find_if(history.begin(), history.end(), [](const Operation& one) {
+          return one.outcome == Outcome::refused;
+        });
         if (refused == history.end()) continue;
         broken.rows.push_back({refused->scope, refused->term, refused->id, "", {}});
         break;
       }
       case 3: {
-        const auto acknowledged = std::find_if(history.begin(), history.end(), [](const Operation& one) {
-          return one.kind == Operation::Kind::write && one.outcome == Outcome::committed;
-        });
+        const auto acknowledged =
+            std::find_if(history.begin(), history.end(), [](const Operation& one) {
+              return one.kind == Operation::Kind::write && one.outcome == Outcome::committed;
+            });
         std::erase_if(broken.rows, [&](const Row& r) { return r.id == acknowledged->id; });
         break;
       }

@@ -1,5 +1,5 @@
-// The pausable leader by itself: points, visits, ends and errors. What it does with a database stands in
-// tests/package/stale_leader_test.cpp.
+// The pausable leader by itself: points, visits, ends and errors. What it does with a database
+// stands in tests/package/stale_leader_test.cpp.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -33,7 +33,8 @@ TEST_CASE("leader: stays at the points that were asked for and at no other", "[t
   leader.resume();
   leader.run_until_paused("before");
   CHECK(done == 2);
-  CHECK(leader.visited() == std::vector<std::string>{"before", "after", "before", "after", "before"});
+  CHECK(leader.visited() ==
+        std::vector<std::string>{"before", "after", "before", "after", "before"});
   leader.resume();
   leader.finish();
   CHECK(done == 3);
@@ -46,7 +47,9 @@ TEST_CASE("leader: what its body throws comes out where the test waits for it", 
     throw std::runtime_error("the body's own");
   });
   SECTION("at the end") { CHECK_THROWS_WITH(leader.finish(), "the body's own"); }
-  SECTION("on the way to a point") { CHECK_THROWS_WITH(leader.run_until_paused("second"), "the body's own"); }
+  SECTION("on the way to a point") {
+    CHECK_THROWS_WITH(leader.run_until_paused("second"), "the body's own");
+  }
   SECTION("again, each time") {
     CHECK_THROWS_WITH(leader.finish(), "the body's own");
     CHECK_THROWS_WITH(leader.finish(), "the body's own");
@@ -63,7 +66,8 @@ TEST_CASE("leader: what does not come about is told with where it is instead", "
   CHECK_THROWS_WITH(leader.resume(), Contains("it has not started"));
   SECTION("elsewhere") {
     leader.pause_at("first");
-    CHECK_THROWS_WITH(leader.run_until_paused("last"), Contains("not at \"last\": it stays at \"first\""));
+    CHECK_THROWS_WITH(leader.run_until_paused("last"),
+                      Contains("not at \"last\": it stays at \"first\""));
     CHECK_THROWS_AS(leader.finish(), NotReached);
     leader.resume();
   }

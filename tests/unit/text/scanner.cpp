@@ -40,7 +40,8 @@ TEST_CASE("scanner: quotes end where each database ends them", "[text]") {
   CHECK(pieces("a$1 $2 $x", Dialect::postgresql) == "a$1|$2|$|x");
 }
 
-TEST_CASE("scanner: comments nest where the database lets them, and lines end where it ends them", "[text]") {
+TEST_CASE("scanner: comments nest where the database lets them, and lines end where it ends them",
+          "[text]") {
   CHECK(pieces("/* a /* b */ c */ d", Dialect::postgresql) == "d");
   CHECK(pieces("/* a /* b */ c */ d", Dialect::sqlserver) == "d");
   CHECK(pieces("/* a /* b */ c", Dialect::sqlite) == "c");
@@ -59,10 +60,12 @@ TEST_CASE("scanner: words are those of the database", "[text]") {
 
 TEST_CASE("scanner: the first pieces of the first statement", "[text]") {
   using Words = std::vector<std::string>;
-  CHECK(first_pieces(" ;/* x */; ROLLBACK -- \n To sp", Dialect::postgresql, 3, true) == Words{"rollback", "to", "sp"});
+  CHECK(first_pieces(" ;/* x */; ROLLBACK -- \n To sp", Dialect::postgresql, 3, true) ==
+        Words{"rollback", "to", "sp"});
   CHECK(first_pieces("ROLLBACK; TO", Dialect::postgresql, 3, true) == Words{"rollback"});
   CHECK(first_pieces("(SELECT", Dialect::postgresql, 3, true).empty());
-  CHECK(first_pieces("VACUUM\"main\"INTO'x'", Dialect::sqlite, 5, false) == Words{"vacuum", "\"main\"", "into", "'x'"});
+  CHECK(first_pieces("VACUUM\"main\"INTO'x'", Dialect::sqlite, 5, false) ==
+        Words{"vacuum", "\"main\"", "into", "'x'"});
   CHECK(is_nothing(" ; -- x\n /* y */ ; /* z", Dialect::sqlite));
   CHECK_FALSE(is_nothing(" ; x", Dialect::sqlite));
 }

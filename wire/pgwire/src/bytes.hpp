@@ -9,10 +9,13 @@
 namespace termgate::pgwire {
 
 inline std::uint16_t read_u16(const char* at) noexcept {
-  return static_cast<std::uint16_t>(static_cast<unsigned char>(at[0]) << 8 | static_cast<unsigned char>(at[1]));
+  return static_cast<std::uint16_t>(static_cast<unsigned char>(at[0]) << 8 |
+                                    static_cast<unsigned char>(at[1]));
 }
 
-inline std::uint32_t read_u32(const char* at) noexcept { return static_cast<std::uint32_t>(read_u16(at)) << 16 | read_u16(at + 2); }
+inline std::uint32_t read_u32(const char* at) noexcept {
+  return static_cast<std::uint32_t>(read_u16(at)) << 16 | read_u16(at + 2);
+}
 
 inline void append_u16(std::string& out, std::uint16_t value) {
   out += static_cast<char>(value >> 8);

@@ -11,22 +11,32 @@
 namespace termgate::pgwire {
 namespace {
 
-Malformed cut_short(const char* message) noexcept { return malformed("invalid message format: %s ends too early", message); }
-Malformed too_long(const char* message) noexcept { return malformed("invalid message format: %s goes on after its end", message); }
+Malformed cut_short(const char* message) noexcept {
+  return malformed("invalid message format: %s ends too early", message);
+}
+Malformed too_long(const char* message) noexcept {
+  return malformed("invalid message format: %s goes on after its end", message);
+}
 
 // The problem of a body that has been read, but not to its end.
-Malformed not_done(const Cursor& cursor, const char* message) noexcept { return cursor.good() ? too_long(message) : cut_short(message); }
+Malformed not_done(const Cursor& cursor, const char* message) noexcept {
+  return cursor.good() ? too_long(message) : cut_short(message);
+}
 
 Decoded<Named> decode_named(std::string_view body, const char* message) noexcept {
   Cursor cursor(body);
   const char what = cursor.byte();
   const std::string_view name = cursor.text();
   if (!cursor.done()) return not_done(cursor, message);
-  if (what != 'S' && what != 'P') return malformed("invalid %s message subtype 0x%02x", message, static_cast<unsigned char>(what));
+  if (what != 'S' && what != 'P')
+    return malformed("invalid %s message subtype 0x%02x", message,
+                     static_cast<unsigned char>(what));
   return Named{what == 'P', name};
 }
 
-std::size_t place_of(char letter) noexcept { return letter == '\0' ? std::string_view::npos : ReportFields::letters.find(letter); }
+std::size_t place_of(char letter) noexcept {
+  return letter == '\0' ? std::string_view::npos : ReportFields::letters.find(letter);
+}
 
 }  // namespace
 
@@ -76,7 +86,8 @@ Decoded<Bind> decode_bind(std::string_view body) noexcept {
   cursor.bytes(std::size_t{2} * bind.result_formats);
   if (!cursor.done()) return not_done(cursor, "Bind");
   if (bind.parameter_formats > 1 && bind.parameter_formats != bind.parameters) {
-    return malformed("bind message has %u parameter formats but %u parameters", bind.parameter_formats, bind.parameters);
+    return malformed("bind message has %u parameter formats but %u parameters",
+                     bind.parameter_formats, bind.parameters);
   }
   return bind;
 }
@@ -87,11 +98,14 @@ Decoded<BindNames> decode_bind_names(std::string_view head) noexcept {
   BindNames names;
   names.portal = cursor.text();
   names.statement = cursor.text();
-  if (!cursor.good()) return malformed("bind message whose names do not end within its first %zu bytes", head.size());
+  if (!cursor.good())
+    return malformed("bind message whose names do not end within its first %zu bytes", head.size());
   return names;
 }
 
-Decoded<Named> decode_describe(std::string_view body) noexcept { return decode_named(body, "Describe"); }
+Decoded<Named> decode_describe(std::string_view body) noexcept {
+  return decode_named(body, "Describe");
+}
 Decoded<Named> decode_close(std::string_view body) noexcept { return decode_named(body, "Close"); }
 
 Decoded<Execute> decode_execute(std::string_view body) noexcept {
@@ -185,7 +199,8 @@ Decoded<BackendKeyData> decode_backend_key_data(std::string_view body) noexcept 
 bool Authentication::offers(std::string_view mechanism) const noexcept {
   if (type != Type::sasl || mechanism.empty()) return false;
   Cursor cursor(payload);
-  for (std::string_view name = cursor.text(); cursor.good() && !name.empty(); name = cursor.text()) {
+  for (std::string_view name = cursor.text(); cursor.good() && !name.empty();
+       name = cursor.text()) {
     if (name == mechanism) return true;
   }
   return false;
@@ -206,14 +221,17 @@ Decoded<Authentication> decode_authentication(std::string_view body) noexcept {
       if (!payload.empty()) return too_long("Authentication");
       return authentication;
     case Authentication::Type::md5_password:
-      if (payload.size() != 4) return malformed("md5 authentication with %zu bytes of salt: 4 are needed", payload.size());
+      if (payload.size() != 4)
+        return malformed("md5 authentication with %zu bytes of salt: 4 are needed", payload.size());
       return authentication;
     case Authentication::Type::sasl: {
       // Names, each with a NUL at its end, and a NUL after the last: at least one name.
       Cursor names(payload);
       unsigned count = 0;
-      for (std::string_view name = names.text(); names.good() && !name.empty(); name = names.text()) ++count;
-      if (!names.done() || count == 0) return malformed("SASL authentication whose list of mechanisms is empty or does not end");
+      for (std::string_view name = names.text(); names.good() && !name.empty(); name = names.text())
+        ++count;
+      if (!names.done() || count == 0)
+        return malformed("SASL authentication whose list of mechanisms is empty or does not end");
       return authentication;
     }
     case Authentication::Type::gss_continue:
@@ -223,7 +241,8 @@ Decoded<Authentication> decode_authentication(std::string_view body) noexcept {
   return malformed("authentication of the unknown type %lu", static_cast<unsigned long>(type));
 }
 
-Decoded<NegotiateProtocolVersion> decode_negotiate_protocol_version(std::string_view body) noexcept {
+Decoded<NegotiateProtocolVersion> decode_negotiate_protocol_version(
+    std::string_view body) noexcept {
   Cursor cursor(body);
   NegotiateProtocolVersion negotiate;
   // By the documentation this is only the minor version, but servers have always sent 3 << 16 |
@@ -234,7 +253,8 @@ Decoded<NegotiateProtocolVersion> decode_negotiate_protocol_version(std::string_
   for (std::uint32_t i = 0; i < negotiate.refused && cursor.good(); ++i) cursor.text();
   if (!cursor.done()) return not_done(cursor, "NegotiateProtocolVersion");
   if (version >> 16 != 0 && version >> 16 != 3)
-    return malformed("the server negotiates protocol %lu", static_cast<unsigned long>(version >> 16));
+    return malformed("the server negotiates protocol %lu",
+                     static_cast<unsigned long>(version >> 16));
   negotiate.minor = static_cast<std::uint16_t>(version & 0xffff);
   return negotiate;
 }
@@ -255,7 +275,9 @@ Decoded<CopyResponse> decode_copy_response(std::string_view body) noexcept {
   CopyResponse copy{format == 1, cursor.u16()};
   cursor.bytes(std::size_t{2} * copy.columns);
   if (!cursor.done()) return not_done(cursor, "a COPY response");
-  if (format != 0 && format != 1) return malformed("a COPY response of the unknown format %u", static_cast<unsigned char>(format));
+  if (format != 0 && format != 1)
+    return malformed("a COPY response of the unknown format %u",
+                     static_cast<unsigned char>(format));
   return copy;
 }
 

@@ -63,7 +63,8 @@ class Frame {
   void end() {
     const std::size_t length = out_.size() - begin_ - 1;
     if (length > length_max) throw std::length_error("a message of more than 2 GB");
-    for (unsigned i = 0; i < 4; ++i) out_[begin_ + 1 + i] = static_cast<char>(length >> (24 - 8 * i) & 0xff);
+    for (unsigned i = 0; i < 4; ++i)
+      out_[begin_ + 1 + i] = static_cast<char>(length >> (24 - 8 * i) & 0xff);
     ended_ = true;
   }
 
@@ -101,10 +102,15 @@ void append_named(std::string& out, char type, char what, std::string_view name)
 
 }  // namespace
 
-void append_error_response(std::string& out, const ReportFields& fields) { append_report(out, backend::error_response, fields); }
-void append_notice_response(std::string& out, const ReportFields& fields) { append_report(out, backend::notice_response, fields); }
+void append_error_response(std::string& out, const ReportFields& fields) {
+  append_report(out, backend::error_response, fields);
+}
+void append_notice_response(std::string& out, const ReportFields& fields) {
+  append_report(out, backend::notice_response, fields);
+}
 
-ReportFields report(std::string_view severity, std::string_view sqlstate, std::string_view message) noexcept {
+ReportFields report(std::string_view severity, std::string_view sqlstate,
+                    std::string_view message) noexcept {
   ReportFields fields;
   fields.set('S', severity);
   fields.set('V', severity);
@@ -147,7 +153,8 @@ void append_authentication_sasl(std::string& out, std::span<const std::string_vi
   frame.end();
 }
 
-void append_negotiate_protocol_version(std::string& out, std::uint16_t minor, std::span<const std::string_view> refused_extensions) {
+void append_negotiate_protocol_version(std::string& out, std::uint16_t minor,
+                                       std::span<const std::string_view> refused_extensions) {
   Frame frame(out, backend::negotiate_protocol_version);
   frame.u32(3u << 16 | minor);
   frame.u32(static_cast<std::uint32_t>(refused_extensions.size()));
@@ -155,9 +162,12 @@ void append_negotiate_protocol_version(std::string& out, std::uint16_t minor, st
   frame.end();
 }
 
-void append_command_complete(std::string& out, std::string_view tag) { append_text(out, backend::command_complete, tag); }
+void append_command_complete(std::string& out, std::string_view tag) {
+  append_text(out, backend::command_complete, tag);
+}
 
-void append_notification_response(std::string& out, std::uint32_t pid, std::string_view channel, std::string_view payload) {
+void append_notification_response(std::string& out, std::uint32_t pid, std::string_view channel,
+                                  std::string_view payload) {
   Frame frame(out, backend::notification_response);
   frame.u32(pid);
   frame.text(channel);
@@ -195,9 +205,12 @@ void append_opaque(std::string& out, char type, std::string_view body) {
   frame.end();
 }
 
-void append_query(std::string& out, std::string_view sql) { append_text(out, frontend::query, sql); }
+void append_query(std::string& out, std::string_view sql) {
+  append_text(out, frontend::query, sql);
+}
 
-void append_parse(std::string& out, std::string_view statement, std::string_view sql, std::span<const std::uint32_t> parameter_types) {
+void append_parse(std::string& out, std::string_view statement, std::string_view sql,
+                  std::span<const std::uint32_t> parameter_types) {
   Frame frame(out, frontend::parse);
   frame.text(statement);
   frame.text(sql);
@@ -206,8 +219,9 @@ void append_parse(std::string& out, std::string_view statement, std::string_view
   frame.end();
 }
 
-void append_bind(std::string& out, std::string_view portal, std::string_view statement, std::span<const Field> values,
-                 std::span<const std::uint16_t> parameter_formats, std::span<const std::uint16_t> result_formats) {
+void append_bind(std::string& out, std::string_view portal, std::string_view statement,
+                 std::span<const Field> values, std::span<const std::uint16_t> parameter_formats,
+                 std::span<const std::uint16_t> result_formats) {
   Frame frame(out, frontend::bind);
   frame.text(portal);
   frame.text(statement);
@@ -220,8 +234,12 @@ void append_bind(std::string& out, std::string_view portal, std::string_view sta
   frame.end();
 }
 
-void append_describe_statement(std::string& out, std::string_view statement) { append_named(out, frontend::describe, 'S', statement); }
-void append_describe_portal(std::string& out, std::string_view portal) { append_named(out, frontend::describe, 'P', portal); }
+void append_describe_statement(std::string& out, std::string_view statement) {
+  append_named(out, frontend::describe, 'S', statement);
+}
+void append_describe_portal(std::string& out, std::string_view portal) {
+  append_named(out, frontend::describe, 'P', portal);
+}
 
 void append_execute(std::string& out, std::string_view portal, std::uint32_t rows_max) {
   Frame frame(out, frontend::execute);
@@ -230,8 +248,14 @@ void append_execute(std::string& out, std::string_view portal, std::uint32_t row
   frame.end();
 }
 
-void append_close_statement(std::string& out, std::string_view statement) { append_named(out, frontend::close, 'S', statement); }
-void append_close_portal(std::string& out, std::string_view portal) { append_named(out, frontend::close, 'P', portal); }
-void append_copy_fail(std::string& out, std::string_view message) { append_text(out, frontend::copy_fail, message); }
+void append_close_statement(std::string& out, std::string_view statement) {
+  append_named(out, frontend::close, 'S', statement);
+}
+void append_close_portal(std::string& out, std::string_view portal) {
+  append_named(out, frontend::close, 'P', portal);
+}
+void append_copy_fail(std::string& out, std::string_view message) {
+  append_text(out, frontend::copy_fail, message);
+}
 
 }  // namespace termgate::pgwire

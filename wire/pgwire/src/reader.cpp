@@ -28,7 +28,9 @@ constexpr std::uint32_t small_bytes_max = 10'000;
 constexpr std::uint32_t authentication_bytes_max = 65'535;
 
 Rule empty() noexcept { return {true, 0, 0, 0, 0}; }
-Rule whole(std::uint32_t body_min, std::uint32_t body_max) noexcept { return {true, body_min, body_max, body_max, 0}; }
+Rule whole(std::uint32_t body_min, std::uint32_t body_max) noexcept {
+  return {true, body_min, body_max, body_max, 0};
+}
 
 }  // namespace
 
@@ -46,9 +48,11 @@ Rules Rules::frontend(const Limits& limits) noexcept {
   rules[type::close] = whole(2, small_bytes_max);
   rules[type::execute] = whole(5, small_bytes_max);
   rules[type::password] = whole(0, authentication_bytes_max);
-  for (const char type : {type::sync, type::flush, type::terminate, type::copy_done}) rules[type] = empty();
+  for (const char type : {type::sync, type::flush, type::terminate, type::copy_done})
+    rules[type] = empty();
   for (const char type : {type::query, type::parse}) rules[type].limit = Limit::statement_bytes;
-  for (const char type : {type::bind, type::function_call, type::copy_data}) rules[type].limit = Limit::message_bytes;
+  for (const char type : {type::bind, type::function_call, type::copy_data})
+    rules[type].limit = Limit::message_bytes;
   return rules;
 }
 
@@ -62,7 +66,8 @@ Rules Rules::backend(const Limits& limits) noexcept {
   rules[type::ready_for_query] = whole(1, 1);
   rules[type::command_complete] = whole(1, small_bytes_max);
   rules[type::notification_response] = whole(6, 64u << 10);
-  for (const char type : {type::copy_in_response, type::copy_out_response, type::copy_both_response})
+  for (const char type :
+       {type::copy_in_response, type::copy_out_response, type::copy_both_response})
     rules[type] = whole(3, small_bytes_max);
   for (const char type : {type::error_response, type::notice_response})
     rules[type] = {true, 1, limits.message_bytes_max, limits.report_whole_bytes_max, 0};
@@ -72,8 +77,9 @@ Rules Rules::backend(const Limits& limits) noexcept {
   rules[type::data_row] = {true, 2, limits.message_bytes_max, -1, 0};
   rules[type::copy_data] = {true, 0, limits.message_bytes_max, -1, 0};
   rules[type::function_call_response] = {true, 4, limits.message_bytes_max, -1, 0};
-  for (const char type : {type::parse_complete, type::bind_complete, type::close_complete, type::empty_query_response, type::no_data,
-                          type::portal_suspended, type::copy_done}) {
+  for (const char type :
+       {type::parse_complete, type::bind_complete, type::close_complete, type::empty_query_response,
+        type::no_data, type::portal_suspended, type::copy_done}) {
     rules[type] = empty();
   }
   return rules;
@@ -110,7 +116,9 @@ std::string_view Reader::run_of(char type, std::string_view input) const noexcep
   std::size_t end = 0;
   while (input.size() - end >= header_bytes && input[end] == type) {
     const std::uint32_t length = read_u32(input.data() + end + 1);
-    if (length < 4 || length - 4 < rule.body_min || length - 4 > rule.body_max || length > input.size() - end - 1) break;
+    if (length < 4 || length - 4 < rule.body_min || length - 4 > rule.body_max ||
+        length > input.size() - end - 1)
+      break;
     end += 1 + std::size_t{length};
   }
   return input.substr(0, end);
@@ -121,7 +129,8 @@ Event Reader::header_of(std::string_view input) noexcept {
   if (input.empty()) return event;
   const char type = held_ > 0 ? header_[0] : input[0];
   const Rule& rule = (*rules_)[type];
-  if (!rule.known) return refuse(malformed("unknown message type 0x%02x", static_cast<unsigned char>(type)), 0);
+  if (!rule.known)
+    return refuse(malformed("unknown message type 0x%02x", static_cast<unsigned char>(type)), 0);
 
   const bool straddles = held_ > 0 || input.size() < header_bytes;
   if (straddles) {
@@ -134,20 +143,24 @@ Event Reader::header_of(std::string_view input) noexcept {
   const char* header = straddles ? header_.data() : input.data();
   const std::uint32_t length = read_u32(header + 1);
   if (length < 4)
-    return refuse(malformed("message type 0x%02x with the length %ld: it counts its own 4 bytes", static_cast<unsigned char>(type),
-                            static_cast<long>(length)),
+    return refuse(malformed("message type 0x%02x with the length %ld: it counts its own 4 bytes",
+                            static_cast<unsigned char>(type), static_cast<long>(length)),
                   event.used);
   const std::uint32_t body_bytes = length - 4;
   if (body_bytes > rule.body_max) {
-    Malformed problem = malformed("message type 0x%02x with a body of %lu bytes: at most %lu are allowed", static_cast<unsigned char>(type),
-                                  static_cast<unsigned long>(body_bytes), static_cast<unsigned long>(rule.body_max));
+    Malformed problem =
+        malformed("message type 0x%02x with a body of %lu bytes: at most %lu are allowed",
+                  static_cast<unsigned char>(type), static_cast<unsigned long>(body_bytes),
+                  static_cast<unsigned long>(rule.body_max));
     problem.above = rule.limit;
     return refuse(problem, event.used);
   }
   if (body_bytes < rule.body_min) {
-    return refuse(malformed("message type 0x%02x with a body of %lu bytes: at least %lu are needed", static_cast<unsigned char>(type),
-                            static_cast<unsigned long>(body_bytes), static_cast<unsigned long>(rule.body_min)),
-                  event.used);
+    return refuse(
+        malformed("message type 0x%02x with a body of %lu bytes: at least %lu are needed",
+                  static_cast<unsigned char>(type), static_cast<unsigned long>(body_bytes),
+                  static_cast<unsigned long>(rule.body_min)),
+        event.used);
   }
   held_ = 0;
   type_ = type;
@@ -158,7 +171,8 @@ Event Reader::header_of(std::string_view input) noexcept {
   event.body_bytes = body_bytes;
 
   if (straddles ? wanted == 0 : input.size() - header_bytes >= wanted) {
-    const std::size_t there = straddles ? 0 : std::min<std::size_t>(body_bytes, input.size() - header_bytes);
+    const std::size_t there =
+        straddles ? 0 : std::min<std::size_t>(body_bytes, input.size() - header_bytes);
     event.kind = whole_ ? Event::Kind::message : Event::Kind::part;
     event.first = true;
     event.last = there == body_bytes;
@@ -171,7 +185,9 @@ Event Reader::header_of(std::string_view input) noexcept {
   }
   try {
     buffer_.assign(header, header_bytes);
-  } catch (const std::bad_alloc&) { return refuse(malformed_as("53200", "out of memory"), event.used); }
+  } catch (const std::bad_alloc&) {
+    return refuse(malformed_as("53200", "out of memory"), event.used);
+  }
   target_ = header_bytes + wanted;
   state_ = State::gathering;
   if (!straddles) event.used = header_bytes;

@@ -45,7 +45,8 @@ StartupEvent no_packet(const Malformed& why, std::size_t used) noexcept {
 
 // Words that other protocols begin with, so that the error can name the protocol.
 const char* other_protocol(std::string_view four) noexcept {
-  for (const char* word : {"GET ", "POST", "PUT ", "HEAD", "OPTI", "DELE", "CONN", "PRI ", "PATC", "TRAC"}) {
+  for (const char* word :
+       {"GET ", "POST", "PUT ", "HEAD", "OPTI", "DELE", "CONN", "PRI ", "PATC", "TRAC"}) {
     if (four == word) return "HTTP";
   }
   if (four == "SSH-") return "SSH";
@@ -53,7 +54,9 @@ const char* other_protocol(std::string_view four) noexcept {
   return nullptr;
 }
 
-Malformed no_terminator() noexcept { return malformed("invalid startup packet layout: expected terminator as last byte"); }
+Malformed no_terminator() noexcept {
+  return malformed("invalid startup packet layout: expected terminator as last byte");
+}
 
 }  // namespace
 
@@ -81,7 +84,8 @@ StartupEvent StartupReader::next(std::string_view input) noexcept try {
   // A packet is small and comes once for each connection, so it is always copied, and every check
   // sees it in one piece. No byte beyond it is taken, so that the caller sees what follows.
   const auto take_up_to = [&](std::size_t wanted) {
-    const std::size_t taken = std::min(wanted - std::min(wanted, buffer_.size()), input.size() - event.used);
+    const std::size_t taken =
+        std::min(wanted - std::min(wanted, buffer_.size()), input.size() - event.used);
     buffer_.append(input.data() + event.used, taken);
     event.used += taken;
     return buffer_.size() >= wanted;
@@ -90,32 +94,40 @@ StartupEvent StartupReader::next(std::string_view input) noexcept try {
     // The first byte of a length is 0. Anything else is another protocol, and waiting for more of
     // it might never end.
     if (buffer_[0] != 0)
-      return no_packet(malformed("invalid length of startup packet: its first byte is 0x%02x", static_cast<unsigned char>(buffer_[0])),
+      return no_packet(malformed("invalid length of startup packet: its first byte is 0x%02x",
+                                 static_cast<unsigned char>(buffer_[0])),
                        event.used);
     return event;
   }
   const std::uint32_t length = read_u32(buffer_.data());
   if (length < 8 || length > startup_packet_bytes_max) {
     if (const char* protocol = other_protocol({buffer_.data(), 4}))
-      return no_packet(malformed("this is a PostgreSQL port, and what came looks like %s", protocol), event.used);
-    return no_packet(malformed("invalid length of startup packet: %lu bytes, 8 to %zu are allowed", static_cast<unsigned long>(length),
-                               startup_packet_bytes_max),
+      return no_packet(
+          malformed("this is a PostgreSQL port, and what came looks like %s", protocol),
+          event.used);
+    return no_packet(malformed("invalid length of startup packet: %lu bytes, 8 to %zu are allowed",
+                               static_cast<unsigned long>(length), startup_packet_bytes_max),
                      event.used);
   }
   if (!take_up_to(8)) return event;
   const std::uint32_t code = read_u32(buffer_.data() + 4);
   if (code == ssl_code || code == gssenc_code) {
     if (length != 8)
-      return no_packet(malformed("invalid length of an encryption request: %lu bytes, 8 are needed", static_cast<unsigned long>(length)),
+      return no_packet(malformed("invalid length of an encryption request: %lu bytes, 8 are needed",
+                                 static_cast<unsigned long>(length)),
                        event.used);
-    event.kind = code == ssl_code ? StartupEvent::Kind::ssl_request : StartupEvent::Kind::gssenc_request;
+    event.kind =
+        code == ssl_code ? StartupEvent::Kind::ssl_request : StartupEvent::Kind::gssenc_request;
     given_ = true;
     return event;
   }
   if (code == cancel_code) {
-    if (length < cancel_fixed_bytes + cancel_key_bytes_min || length > cancel_fixed_bytes + cancel_key_bytes_max) {
-      return no_packet(malformed("invalid length of cancel request: %lu bytes, 16 to 268 are allowed", static_cast<unsigned long>(length)),
-                       event.used);
+    if (length < cancel_fixed_bytes + cancel_key_bytes_min ||
+        length > cancel_fixed_bytes + cancel_key_bytes_max) {
+      return no_packet(
+          malformed("invalid length of cancel request: %lu bytes, 16 to 268 are allowed",
+                    static_cast<unsigned long>(length)),
+          event.used);
     }
     if (!take_up_to(length)) return event;
     event.kind = StartupEvent::Kind::cancel_request;
@@ -125,10 +137,11 @@ StartupEvent StartupReader::next(std::string_view input) noexcept try {
     return event;
   }
   if (code >> 16 != 3) {
-    StartupEvent unknown =
-        refused(malformed_as("0A000", "unsupported frontend protocol %lu.%lu: 3.0 to 3.%u are spoken here",
-                             static_cast<unsigned long>(code >> 16), static_cast<unsigned long>(code & 0xffff), protocol_minor_max),
-                event.used);
+    StartupEvent unknown = refused(
+        malformed_as("0A000", "unsupported frontend protocol %lu.%lu: 3.0 to 3.%u are spoken here",
+                     static_cast<unsigned long>(code >> 16),
+                     static_cast<unsigned long>(code & 0xffff), protocol_minor_max),
+        event.used);
     unknown.before_3 = code >> 16 < 3;
     return unknown;
   }
@@ -142,7 +155,8 @@ StartupEvent StartupReader::next(std::string_view input) noexcept try {
     if (name.empty()) break;
     const std::string_view value = cursor.text();
     if (!cursor.good()) return refused(no_terminator(), event.used);
-    (name.starts_with("_pq_.") ? event.startup.extensions : event.startup.parameters).emplace_back(name, value);
+    (name.starts_with("_pq_.") ? event.startup.extensions : event.startup.parameters)
+        .emplace_back(name, value);
   }
   if (!cursor.at_end()) return refused(no_terminator(), event.used);
   event.kind = StartupEvent::Kind::startup;
@@ -150,7 +164,8 @@ StartupEvent StartupReader::next(std::string_view input) noexcept try {
   return event;
 } catch (const std::bad_alloc&) { return refused(malformed_as("53200", "out of memory"), 0); }
 
-void append_startup(std::string& out, std::uint16_t minor, std::span<const StartupMessage::Parameter> parameters) {
+void append_startup(std::string& out, std::uint16_t minor,
+                    std::span<const StartupMessage::Parameter> parameters) {
   std::string body;
   append_u32(body, 3u << 16 | minor);
   for (const auto& [name, value] : parameters) {

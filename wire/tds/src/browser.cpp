@@ -19,7 +19,8 @@
 namespace termgate::tds {
 namespace {
 
-constexpr unsigned char asked_of_all = 0x02, asked_of_this_machine = 0x03, asked_for_instance = 0x04, answered = 0x05;
+constexpr unsigned char asked_of_all = 0x02, asked_of_this_machine = 0x03,
+                        asked_for_instance = 0x04, answered = 0x05;
 constexpr std::size_t instance_name_bytes_max = 32;
 constexpr std::size_t server_name_bytes_max = 255;
 constexpr std::size_t head_bytes = 3;
@@ -28,12 +29,14 @@ constexpr std::string_view version = "16.0.1000.6";  // the same as in PRELOGIN
 }  // namespace
 
 bool is_instance_name(std::string_view name) noexcept {
-  return !name.empty() && name.size() <= instance_name_bytes_max && std::all_of(name.begin(), name.end(), [](char c) {
-    return text::is_letter(c) || text::is_digit(c) || c == '_' || c == '$' || c == '#';
-  });
+  return !name.empty() && name.size() <= instance_name_bytes_max &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return text::is_letter(c) || text::is_digit(c) || c == '_' || c == '$' || c == '#';
+         });
 }
 
-std::string browser_answer(std::string_view request, std::string_view server_name, std::span<const BrowsedInstance> instances) {
+std::string browser_answer(std::string_view request, std::string_view server_name,
+                           std::span<const BrowsedInstance> instances) {
   if (request.empty() || request.size() > browser_request_bytes_max) return {};
   const auto kind = static_cast<unsigned char>(request[0]);
   std::string_view wanted;
@@ -48,8 +51,14 @@ std::string browser_answer(std::string_view request, std::string_view server_nam
   for (const BrowsedInstance& one : instances) {
     if (!wanted.empty() && !text::same(wanted, one.name)) continue;
     std::string entry = "ServerName;";
-    entry.append(server_name.substr(0, server_name_bytes_max)).append(";InstanceName;").append(one.name);
-    entry.append(";IsClustered;No;Version;").append(version).append(";tcp;").append(std::to_string(one.port)).append(";;");
+    entry.append(server_name.substr(0, server_name_bytes_max))
+        .append(";InstanceName;")
+        .append(one.name);
+    entry.append(";IsClustered;No;Version;")
+        .append(version)
+        .append(";tcp;")
+        .append(std::to_string(one.port))
+        .append(";;");
     if (head_bytes + told.size() + entry.size() > browser_answer_bytes_max) break;
     told += entry;
   }

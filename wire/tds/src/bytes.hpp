@@ -11,12 +11,14 @@ namespace termgate::tds {
 
 inline std::uint64_t read_little(const char* at, std::size_t bytes) noexcept {
   std::uint64_t value = 0;
-  for (std::size_t i = bytes; i > 0; --i) value = value << 8 | static_cast<unsigned char>(at[i - 1]);
+  for (std::size_t i = bytes; i > 0; --i)
+    value = value << 8 | static_cast<unsigned char>(at[i - 1]);
   return value;
 }
 
 inline std::uint16_t read_big_u16(const char* at) noexcept {
-  return static_cast<std::uint16_t>(static_cast<unsigned char>(at[0]) << 8 | static_cast<unsigned char>(at[1]));
+  return static_cast<std::uint16_t>(static_cast<unsigned char>(at[0]) << 8 |
+                                    static_cast<unsigned char>(at[1]));
 }
 
 inline void append_little(std::string& out, std::uint64_t value, std::size_t bytes) {

@@ -30,14 +30,20 @@ constexpr std::size_t options_max = 64;
 constexpr std::size_t features_max = 64;
 constexpr std::uint8_t has_extension = 0x10;
 
-std::uint16_t big_at(std::string_view payload, std::size_t at) noexcept { return read_big_u16(payload.data() + at); }
+std::uint16_t big_at(std::string_view payload, std::size_t at) noexcept {
+  return read_big_u16(payload.data() + at);
+}
 
-Decoded<Prelogin> bad_option(std::uint8_t id) { return malformed("PRELOGIN: option %u is malformed", id); }
+Decoded<Prelogin> bad_option(std::uint8_t id) {
+  return malformed("PRELOGIN: option %u is malformed", id);
+}
 
 // Reads a field of LOGIN7 whose offset and size are at `at`. `unit`: the size counts units of this
 // many bytes.
-bool field(std::string_view payload, std::size_t fixed, std::size_t at, std::size_t unit, std::string_view& value) noexcept {
-  const std::size_t offset = read_little(payload.data() + at, 2), bytes = unit * read_little(payload.data() + at + 2, 2);
+bool field(std::string_view payload, std::size_t fixed, std::size_t at, std::size_t unit,
+           std::string_view& value) noexcept {
+  const std::size_t offset = read_little(payload.data() + at, 2),
+                    bytes = unit * read_little(payload.data() + at + 2, 2);
   if (bytes == 0) return true;
   if (offset < fixed || offset > payload.size() || bytes > payload.size() - offset) return false;
   value = payload.substr(offset, bytes);
@@ -65,7 +71,8 @@ Decoded<Prelogin> decode_prelogin(std::string_view payload) {
   std::uint64_t seen = 0;
   bool has_version = false;
   for (std::size_t at = 0, count = 0;; at += 5, ++count) {
-    if (at >= payload.size() || count > options_max) return malformed("PRELOGIN: its list of options has no end");
+    if (at >= payload.size() || count > options_max)
+      return malformed("PRELOGIN: its list of options has no end");
     const auto id = static_cast<std::uint8_t>(payload[at]);
     if (id == prelogin_option::terminator) break;
     if (payload.size() - at < 5) return malformed("PRELOGIN: its list of options has no end");
@@ -83,7 +90,8 @@ Decoded<Prelogin> decode_prelogin(std::string_view payload) {
         break;
       case prelogin_option::encryption:
         // 0x80 means that the client wants to authenticate with a TLS certificate of its own.
-        if (size != 1 || (first & 0x7f) > static_cast<std::uint8_t>(Encryption::required)) return bad_option(id);
+        if (size != 1 || (first & 0x7f) > static_cast<std::uint8_t>(Encryption::required))
+          return bad_option(id);
         prelogin.encryption = static_cast<Encryption>(first & 0x7f);
         break;
       case prelogin_option::instance: prelogin.instance = value; break;
@@ -104,12 +112,17 @@ Decoded<Prelogin> decode_prelogin(std::string_view payload) {
 
 void append_prelogin(std::string& out, const Prelogin& prelogin) {
   const char encryption = static_cast<char>(prelogin.encryption.value_or(Encryption::off)),
-             mars = static_cast<char>(prelogin.mars.value_or(0)), federated = static_cast<char>(prelogin.federated_required.value_or(0));
-  std::vector<std::pair<std::uint8_t, std::string_view>> options{{prelogin_option::version, prelogin.version}};
-  if (prelogin.encryption) options.emplace_back(prelogin_option::encryption, std::string_view(&encryption, 1));
-  if (!prelogin.instance.empty()) options.emplace_back(prelogin_option::instance, prelogin.instance);
+             mars = static_cast<char>(prelogin.mars.value_or(0)),
+             federated = static_cast<char>(prelogin.federated_required.value_or(0));
+  std::vector<std::pair<std::uint8_t, std::string_view>> options{
+      {prelogin_option::version, prelogin.version}};
+  if (prelogin.encryption)
+    options.emplace_back(prelogin_option::encryption, std::string_view(&encryption, 1));
+  if (!prelogin.instance.empty())
+    options.emplace_back(prelogin_option::instance, prelogin.instance);
   if (prelogin.mars) options.emplace_back(prelogin_option::mars, std::string_view(&mars, 1));
-  if (prelogin.federated_required) options.emplace_back(prelogin_option::federated_required, std::string_view(&federated, 1));
+  if (prelogin.federated_required)
+    options.emplace_back(prelogin_option::federated_required, std::string_view(&federated, 1));
   std::size_t offset = 5 * options.size() + 1;
   for (const auto& [id, value] : options) {
     out += static_cast<char>(id);
@@ -124,8 +137,10 @@ void append_prelogin(std::string& out, const Prelogin& prelogin) {
 Decoded<Login7> decode_login7(std::string_view payload) {
   Login7 login;
   constexpr std::size_t fixed_7_1 = 86, fixed_7_2 = 94;
-  if (payload.size() < fixed_7_1 || payload.size() > login7_bytes_max) return malformed("LOGIN7 of %zu bytes", payload.size());
-  if (read_little(payload.data(), 4) != payload.size()) return malformed("LOGIN7: its length is not its size");
+  if (payload.size() < fixed_7_1 || payload.size() > login7_bytes_max)
+    return malformed("LOGIN7 of %zu bytes", payload.size());
+  if (read_little(payload.data(), 4) != payload.size())
+    return malformed("LOGIN7: its length is not its size");
   login.tds_version = static_cast<std::uint32_t>(read_little(payload.data() + 4, 4));
   login.packet_size = static_cast<std::uint32_t>(read_little(payload.data() + 8, 4));
   login.option_flags_1 = static_cast<std::uint8_t>(payload[24]);
@@ -135,17 +150,23 @@ Decoded<Login7> decode_login7(std::string_view payload) {
   const std::size_t fixed = is_7_2(login.tds_version) ? fixed_7_2 : fixed_7_1;
   if (payload.size() < fixed) return malformed("LOGIN7 of %zu bytes", payload.size());
   std::string_view extension;
-  bool good = field(payload, fixed, 36, 2, login.host) && field(payload, fixed, 40, 2, login.user) &&
-              field(payload, fixed, 44, 2, login.password) && field(payload, fixed, 48, 2, login.application) &&
-              field(payload, fixed, 52, 2, login.server) && field(payload, fixed, 60, 2, login.library) &&
-              field(payload, fixed, 64, 2, login.language) && field(payload, fixed, 68, 2, login.database) &&
-              field(payload, fixed, 82, 2, login.attach_file);
-  if ((login.option_flags_3 & has_extension) != 0) good = good && field(payload, fixed, 56, 1, extension);
+  bool good =
+      field(payload, fixed, 36, 2, login.host) && field(payload, fixed, 40, 2, login.user) &&
+      field(payload, fixed, 44, 2, login.password) &&
+      field(payload, fixed, 48, 2, login.application) &&
+      field(payload, fixed, 52, 2, login.server) && field(payload, fixed, 60, 2, login.library) &&
+      field(payload, fixed, 64, 2, login.language) &&
+      field(payload, fixed, 68, 2, login.database) &&
+      field(payload, fixed, 82, 2, login.attach_file);
+  if ((login.option_flags_3 & has_extension) != 0)
+    good = good && field(payload, fixed, 56, 1, extension);
   if (good && fixed == fixed_7_2) {
     good = field(payload, fixed, 86, 2, login.change_password);
-    const std::size_t long_sspi = read_little(payload.data() + 90, 4), offset = read_little(payload.data() + 78, 2);
+    const std::size_t long_sspi = read_little(payload.data() + 90, 4),
+                      offset = read_little(payload.data() + 78, 2);
     if (read_little(payload.data() + 80, 2) == 0xFFFF && long_sspi != 0) {
-      good = good && offset >= fixed && offset <= payload.size() && long_sspi <= payload.size() - offset;
+      good = good && offset >= fixed && offset <= payload.size() &&
+             long_sspi <= payload.size() - offset;
       if (good) login.sspi = payload.substr(offset, long_sspi);
     } else {
       good = good && field(payload, fixed, 78, 1, login.sspi);
@@ -157,12 +178,14 @@ Decoded<Login7> decode_login7(std::string_view payload) {
   if (!extension.empty()) {
     if (extension.size() < 4) return malformed("LOGIN7: its extension has fewer than 4 bytes");
     const std::size_t at = read_little(extension.data(), 4);
-    if (at < fixed || at >= payload.size() || !read_features(payload, at, login)) return malformed("LOGIN7: its features are malformed");
+    if (at < fixed || at >= payload.size() || !read_features(payload, at, login))
+      return malformed("LOGIN7: its features are malformed");
   }
   return login;
 }
 
-Decoded<std::string> changed_login7(std::string_view payload, const Login7& login, const Login7Changes& changes) {
+Decoded<std::string> changed_login7(std::string_view payload, const Login7& login,
+                                    const Login7Changes& changes) {
   constexpr std::size_t field_units_max = 0xFFFF, client_id_at = 72, client_id_bytes = 6;
   const std::size_t fixed = is_7_2(login.tds_version) ? 94 : 86;
   std::string made(payload.substr(0, fixed)), data;
@@ -178,8 +201,11 @@ Decoded<std::string> changed_login7(std::string_view payload, const Login7& logi
     put(at + 2, value.size() / unit, 2);
     data.append(value);
   };
-  const std::string server = changes.server.empty() ? std::string(login.server) : utf16_of(changes.server);
-  const auto stays = [&](const Feature& one) { return changes.without_features.find(static_cast<char>(one.id)) == std::string_view::npos; };
+  const std::string server =
+      changes.server.empty() ? std::string(login.server) : utf16_of(changes.server);
+  const auto stays = [&](const Feature& one) {
+    return changes.without_features.find(static_cast<char>(one.id)) == std::string_view::npos;
+  };
   const bool extended = (login.option_flags_3 & has_extension) != 0;
   field(36, login.host, 2);
   field(40, login.user, 2);
@@ -217,7 +243,8 @@ Decoded<std::string> changed_login7(std::string_view payload, const Login7& logi
     data += static_cast<char>(feature::terminator);
   }
   made += data;
-  if (!fits || made.size() > login7_bytes_max) return malformed("LOGIN7: its fields do not fit with another server's name");
+  if (!fits || made.size() > login7_bytes_max)
+    return malformed("LOGIN7: its fields do not fit with another server's name");
   put(0, made.size(), 4);
   return made;
 }

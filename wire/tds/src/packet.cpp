@@ -64,7 +64,8 @@ PacketEvent PacketReader::header_of(std::string_view input) noexcept {
   header.window = static_cast<std::uint8_t>(head_[7]);
   if (const char* fault = fault_of(header)) {
     broken_ = true;
-    problem_ = malformed("packet of type 0x%02x, status 0x%02x, %u bytes: %s", header.type, header.status, header.length, fault);
+    problem_ = malformed("packet of type 0x%02x, status 0x%02x, %u bytes: %s", header.type,
+                         header.status, header.length, fault);
     event.kind = PacketEvent::Kind::malformed;
     event.problem = problem_;
     return event;
@@ -85,9 +86,12 @@ PacketEvent PacketReader::header_of(std::string_view input) noexcept {
 const char* PacketReader::fault_of(const PacketHeader& header) const noexcept {
   if (header.length < packet_header_bytes) return "a length counts its own 8 bytes";
   if (header.length > packet_bytes_max) return "longer than 32767 bytes";
-  if (in_message_ && header.type != header_.type) return "it stands within a message of another type";
+  if (in_message_ && header.type != header_.type)
+    return "it stands within a message of another type";
   if (direction_ == Direction::from_server) {
-    return header.type == packet::reply || header.type == packet::prelogin ? nullptr : "a server does not send this type";
+    return header.type == packet::reply || header.type == packet::prelogin
+               ? nullptr
+               : "a server does not send this type";
   }
   switch (header.type) {
     case packet::sql_batch:
@@ -101,26 +105,32 @@ const char* PacketReader::fault_of(const PacketHeader& header) const noexcept {
     case packet::prelogin: break;
     default: return "a client does not send this type";
   }
-  constexpr auto known = static_cast<std::uint8_t>(status::end_of_message | status::ignore | status::any_reset);
+  constexpr auto known =
+      static_cast<std::uint8_t>(status::end_of_message | status::ignore | status::any_reset);
   if ((header.status & ~known) != 0) return "status bits that mean nothing";
   if ((header.status & status::any_reset) != 0) {
     if (in_message_) return "a reset stands in a message's first packet only";
-    if (header.type != packet::sql_batch && header.type != packet::rpc && header.type != packet::transaction) {
+    if (header.type != packet::sql_batch && header.type != packet::rpc &&
+        header.type != packet::transaction) {
       return "this type of message cannot reset a session";
     }
-    if ((header.status & status::any_reset) == status::any_reset) return "two kinds of reset at once";
+    if ((header.status & status::any_reset) == status::any_reset)
+      return "two kinds of reset at once";
   }
   if ((header.status & status::ignore) != 0 && (header.status & status::end_of_message) == 0)
     return "a message is given up at its end only";
-  if (header.type == packet::attention && (header.length != packet_header_bytes || (header.status & status::end_of_message) == 0)) {
+  if (header.type == packet::attention &&
+      (header.length != packet_header_bytes || (header.status & status::end_of_message) == 0)) {
     return "an attention is one packet without a payload";
   }
   return nullptr;
 }
 
-std::uint8_t append_message(std::string& out, std::uint8_t type, std::string_view payload, std::size_t packet_size,
-                            std::uint8_t first_status, std::uint16_t spid, std::uint8_t next_id) {
-  const std::size_t room = std::clamp(packet_size, packet_bytes_min, packet_bytes_max) - packet_header_bytes;
+std::uint8_t append_message(std::string& out, std::uint8_t type, std::string_view payload,
+                            std::size_t packet_size, std::uint8_t first_status, std::uint16_t spid,
+                            std::uint8_t next_id) {
+  const std::size_t room =
+      std::clamp(packet_size, packet_bytes_min, packet_bytes_max) - packet_header_bytes;
   bool first = true;
   do {
     const std::size_t taken = std::min(room, payload.size());

@@ -38,7 +38,8 @@ bool is_separator(std::uint8_t byte, std::uint32_t tds_version) noexcept {
   return is_7_2(tds_version) ? byte == 0xFF || byte == 0xFE : byte == 0x80;
 }
 
-constexpr std::size_t head_bytes_max = std::size_t{256} << 10;  // enough for twice the longest name of a procedure
+constexpr std::size_t head_bytes_max = std::size_t{256}
+                                       << 10;  // enough for twice the longest name of a procedure
 constexpr std::uint64_t unknown_total = ~std::uint64_t{0} - 1;
 constexpr std::uint16_t column_default = 0x0200;
 
@@ -48,7 +49,8 @@ class Collector final : public CallSink {
   void call(std::uint16_t id, std::string_view name, std::uint16_t options) override {
     calls_.all.push_back({id, std::string(name), options, {}});
   }
-  void parameter(std::string_view name, std::uint8_t status, const TypeInfo& type, bool null) override {
+  void parameter(std::string_view name, std::uint8_t status, const TypeInfo& type,
+                 bool null) override {
     if (++parameters_ > parameters_max) return;
     calls_.all.back().parameters.push_back({std::string(name), status, type, null, {}});
   }
@@ -82,7 +84,8 @@ Decoded<Headers> decode_headers(std::string_view payload, std::uint32_t tds_vers
     const std::string_view data = within.bytes(length - 6);
     if (!within.good()) return malformed("ALL_HEADERS: a header of %u bytes", length);
     if (type != transaction_header) continue;
-    if (headers.has_transaction || data.size() != 12) return malformed("ALL_HEADERS: the transaction's header is malformed");
+    if (headers.has_transaction || data.size() != 12)
+      return malformed("ALL_HEADERS: the transaction's header is malformed");
     headers.has_transaction = true;
     headers.transaction = read_little(data.data(), 8);
     headers.outstanding = static_cast<std::uint32_t>(read_little(data.data() + 8, 4));
@@ -194,8 +197,8 @@ std::size_t CallReader::read_parameter(CallSink& sink) {
 
 // `at`: the offset in head_ after the type. `tells`: it is a parameter's own value, and not one in
 // a table.
-std::size_t CallReader::begin_value(const TypeInfo& type, std::size_t at, bool tells, CallSink& sink, std::string_view name,
-                                    std::uint8_t status) {
+std::size_t CallReader::begin_value(const TypeInfo& type, std::size_t at, bool tells,
+                                    CallSink& sink, std::string_view name, std::uint8_t status) {
   constexpr std::uint64_t null_total = ~std::uint64_t{0};
   Cursor cursor(std::string_view(head_).substr(at));
   bool null = false;
@@ -363,11 +366,15 @@ Decoded<TransactionRequest> decode_transaction_request(std::string_view body) {
     case transaction_request::save: request.name = cursor.bytes(cursor.u8()); break;
     default: break;
   }
-  if (!cursor.good()) return malformed("a request to the transaction manager of kind %u ends too early", request.kind);
+  if (!cursor.good())
+    return malformed("a request to the transaction manager of kind %u ends too early",
+                     request.kind);
   return request;
 }
 
-CallWriter::CallWriter(std::string& out, std::uint32_t tds_version, std::uint64_t transaction, std::string_view name) : out_(out) {
+CallWriter::CallWriter(std::string& out, std::uint32_t tds_version, std::uint64_t transaction,
+                       std::string_view name)
+    : out_(out) {
   if (is_7_2(tds_version)) append_headers(out_, transaction);
   const std::string wide = utf16_of(name);
   append_little(out_, wide.size() / 2, 2);

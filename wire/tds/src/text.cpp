@@ -40,7 +40,10 @@ void append_utf8(std::string& out, std::uint32_t point) {
 std::uint32_t take_utf8(std::string_view text, std::size_t& at) noexcept {
   const auto first = static_cast<unsigned char>(text[at++]);
   if (first < 0x80) return first;
-  const std::size_t more = first >= 0xF0 && first < 0xF5 ? 3 : first >= 0xE0 ? 2 : first >= 0xC2 ? 1 : 0;
+  const std::size_t more = first >= 0xF0 && first < 0xF5 ? 3
+                           : first >= 0xE0               ? 2
+                           : first >= 0xC2               ? 1
+                                                         : 0;
   if (more == 0 || first >= 0xF5 || text.size() - at < more) return replacement;
   std::uint32_t point = first & (0x3Fu >> more);
   for (std::size_t i = 0; i < more; ++i) {
@@ -62,7 +65,9 @@ std::string utf8_of(std::string_view utf16) {
   for (std::size_t at = 0; at + 1 < utf16.size(); at += 2) {
     auto point = static_cast<std::uint32_t>(read_little(utf16.data() + at, 2));
     if (is_high(point) || is_low(point)) {
-      const auto low = is_high(point) && at + 3 < utf16.size() ? static_cast<std::uint32_t>(read_little(utf16.data() + at + 2, 2)) : 0;
+      const auto low = is_high(point) && at + 3 < utf16.size()
+                           ? static_cast<std::uint32_t>(read_little(utf16.data() + at + 2, 2))
+                           : 0;
       if (is_low(low)) {
         point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00);
         at += 2;
@@ -98,7 +103,9 @@ bool is_utf16(std::string_view utf16) noexcept {
     if (is_low(unit)) return false;
     if (!is_high(unit)) continue;
     at += 2;
-    if (at >= utf16.size() || !is_low(static_cast<std::uint32_t>(read_little(utf16.data() + at, 2)))) return false;
+    if (at >= utf16.size() ||
+        !is_low(static_cast<std::uint32_t>(read_little(utf16.data() + at, 2))))
+      return false;
   }
   return true;
 }

@@ -32,7 +32,9 @@ constexpr std::size_t done_bytes_max = 13;
 constexpr std::size_t kept_bytes = 4096;
 
 bool is_done(std::uint8_t byte) noexcept { return byte >= token::done; }
-std::size_t done_body_bytes(std::uint32_t tds_version) noexcept { return is_7_2(tds_version) ? 12 : 8; }
+std::size_t done_body_bytes(std::uint32_t tds_version) noexcept {
+  return is_7_2(tds_version) ? 12 : 8;
+}
 
 // Reads the parts of a column after its TYPE_INFO.
 void read_column_names(Cursor& cursor, const TypeInfo& type, std::uint32_t tds_version) noexcept {
@@ -47,8 +49,8 @@ void read_column_names(Cursor& cursor, const TypeInfo& type, std::uint32_t tds_v
 
 std::optional<std::int64_t> ReturnValue::integer() const noexcept {
   if (null || !kept ||
-      (type != type::integer_n && type != type::bit_n && type != type::int8 && type != type::int4 && type != type::int2 &&
-       type != type::int1))
+      (type != type::integer_n && type != type::bit_n && type != type::int8 && type != type::int4 &&
+       type != type::int2 && type != type::int1))
     return std::nullopt;
   const std::uint64_t bits = read_little(data.data(), data.size());
   switch (data.size()) {
@@ -70,7 +72,8 @@ Decoded<Done> decode_done(std::uint8_t token, std::string_view body) noexcept {
   return done;
 }
 
-Decoded<Report> decode_report(std::uint8_t token, std::string_view body, std::uint32_t tds_version) noexcept {
+Decoded<Report> decode_report(std::uint8_t token, std::string_view body,
+                              std::uint32_t tds_version) noexcept {
   Report report;
   Cursor cursor(body);
   report.token = token;
@@ -81,7 +84,8 @@ Decoded<Report> decode_report(std::uint8_t token, std::string_view body, std::ui
   report.server = cursor.short_text();
   report.procedure = cursor.short_text();
   report.line = static_cast<std::uint32_t>(cursor.number(is_7_2(tds_version) ? 4 : 2));
-  if (!cursor.good()) return malformed("token 0x%02x of %zu bytes ends too early", token, body.size());
+  if (!cursor.good())
+    return malformed("token 0x%02x of %zu bytes ends too early", token, body.size());
   return report;
 }
 
@@ -89,7 +93,8 @@ Decoded<EnvironmentChange> decode_environment_change(std::string_view body) noex
   EnvironmentChange change;
   Cursor cursor(body);
   change.type = cursor.u8();
-  const bool in_text = change.type <= 6 || change.type == environment::mirroring_partner || change.type == environment::user_instance;
+  const bool in_text = change.type <= 6 || change.type == environment::mirroring_partner ||
+                       change.type == environment::user_instance;
   if (change.type == environment::routing || change.type == environment::enhanced_routing) {
     change.now = cursor.bytes(cursor.u16());
     change.before = cursor.bytes(cursor.u16());
@@ -116,7 +121,9 @@ Decoded<LoginAck> decode_login_ack(std::string_view body) noexcept {
   return ack;
 }
 
-std::uint64_t transaction_of(std::string_view value) noexcept { return value.size() == 8 ? read_little(value.data(), 8) : 0; }
+std::uint64_t transaction_of(std::string_view value) noexcept {
+  return value.size() == 8 ? read_little(value.data(), 8) : 0;
+}
 
 // --- the reader ---
 
@@ -141,7 +148,8 @@ TokenEvent TokenReader::next(std::string_view input) {
       input.remove_prefix(some);
       if (skip_ > 0) return event;
     }
-    const std::size_t lacking = want_ - std::min(want_, buffer_.size()), some = std::min(lacking, input.size());
+    const std::size_t lacking = want_ - std::min(want_, buffer_.size()),
+                      some = std::min(lacking, input.size());
     buffer_.append(input.substr(0, some));
     event.used += some;
     input.remove_prefix(some);
@@ -156,7 +164,8 @@ std::optional<Done> TokenReader::end_of_message() {
     const std::size_t bytes = 1 + done_body_bytes(version_);
     if (tail_.size() >= bytes) {
       const std::string_view end = std::string_view(tail_).substr(tail_.size() - bytes);
-      if (is_done(static_cast<std::uint8_t>(end[0]))) last = *decode_done(static_cast<std::uint8_t>(end[0]), end.substr(1));
+      if (is_done(static_cast<std::uint8_t>(end[0])))
+        last = *decode_done(static_cast<std::uint8_t>(end[0]), end.substr(1));
     }
   } else if (step_ == Step::token && skip_ == 0 && (given_ || buffer_.empty())) {
     last = last_;
@@ -279,11 +288,13 @@ bool TokenReader::on_token(TokenEvent& event) {
     case token::offset: want(Step::fixed, 4); return false;
     case token::feature_ack: want(Step::feature_id, 1); return false;
     case token::column_metadata:
-      if (results_unknown_) return lose(event, "results are described in a way that is not read here");
+      if (results_unknown_)
+        return lose(event, "results are described in a way that is not read here");
       want(Step::column_count, 2);
       return false;
     case token::return_value:
-      if (results_unknown_) return lose(event, "results are described in a way that is not read here");
+      if (results_unknown_)
+        return lose(event, "results are described in a way that is not read here");
       want(Step::return_value, 3);
       return false;
     case token::row:
@@ -303,7 +314,8 @@ bool TokenReader::on_column(TokenEvent& event) {
   Cursor cursor(buffer_);
   cursor.bytes(width_of_user_type() + 2);
   const TypeRead type = read_type(cursor.rest(), TypePlace::column);
-  if (type.kind == TypeRead::Kind::unknown) return lose(event, "a column of a type that is not known here");
+  if (type.kind == TypeRead::Kind::unknown)
+    return lose(event, "a column of a type that is not known here");
   if (type.kind == TypeRead::Kind::need_more) {
     want_ = cursor.at() + type.needed;
     return false;
@@ -332,7 +344,8 @@ bool TokenReader::on_return_value(TokenEvent& event) {
     return false;
   }
   const TypeRead type = read_type(cursor.rest(), TypePlace::column);
-  if (type.kind == TypeRead::Kind::unknown) return lose(event, "a returned value of a type that is not known here");
+  if (type.kind == TypeRead::Kind::unknown)
+    return lose(event, "a returned value of a type that is not known here");
   if (type.kind == TypeRead::Kind::need_more) {
     want_ = cursor.at() + type.needed;
     return false;
@@ -369,7 +382,8 @@ void TokenReader::begin_value() noexcept {
 void TokenReader::next_column(TokenEvent& event) {
   keep_ = false;
   const auto is_null = [&](std::size_t column) {
-    return column / 8 < nulls_.size() && (static_cast<unsigned char>(nulls_[column / 8]) >> column % 8 & 1) != 0;
+    return column / 8 < nulls_.size() &&
+           (static_cast<unsigned char>(nulls_[column / 8]) >> column % 8 & 1) != 0;
   };
   while (column_ < columns_.size() && is_null(column_)) ++column_;
   if (column_ >= columns_.size()) {
@@ -399,7 +413,8 @@ void TokenReader::take_length(std::uint64_t length, bool null) noexcept {
 }
 
 bool TokenReader::on_value(TokenEvent& event) {
-  const std::uint64_t number = read_little(buffer_.data(), std::min<std::size_t>(buffer_.size(), 8));
+  const std::uint64_t number =
+      read_little(buffer_.data(), std::min<std::size_t>(buffer_.size(), 8));
   switch (value_step_) {
     case ValueStep::begin:
       switch (type_.form) {
@@ -467,8 +482,9 @@ void append_done(std::string& out, const Done& done, std::uint32_t tds_version) 
   append_little(out, done.count, done_body_bytes(tds_version) - 4);
 }
 
-void append_report(std::string& out, std::uint8_t token, std::uint32_t number, std::uint8_t severity, std::string_view text,
-                   std::string_view server, std::uint32_t tds_version) {
+void append_report(std::string& out, std::uint8_t token, std::uint32_t number,
+                   std::uint8_t severity, std::string_view text, std::string_view server,
+                   std::uint32_t tds_version) {
   constexpr std::size_t text_bytes_max = 4000, server_bytes_max = 2 * 128;
   std::string message = utf16_of(text), name = utf16_of(server);
   if (message.size() > text_bytes_max) message.resize(text_bytes_max);
@@ -488,7 +504,8 @@ void append_report(std::string& out, std::uint8_t token, std::uint32_t number, s
   out.append(body);
 }
 
-void append_environment_change(std::string& out, std::uint8_t type, std::string_view now, std::string_view before) {
+void append_environment_change(std::string& out, std::uint8_t type, std::string_view now,
+                               std::string_view before) {
   out += static_cast<char>(token::environment_change);
   append_little(out, 3 + now.size() + before.size(), 2);
   out += static_cast<char>(type);

@@ -115,7 +115,9 @@ bool read_rest(Cursor& cursor, TypePlace place, TypeInfo& info) noexcept {
 
 }  // namespace
 
-bool TypeInfo::is_text() const noexcept { return type == type::text || type == type::ntext || type == type::image; }
+bool TypeInfo::is_text() const noexcept {
+  return type == type::text || type == type::ntext || type == type::image;
+}
 
 TypeRead read_type(std::string_view bytes, TypePlace place) noexcept {
   TypeRead read;

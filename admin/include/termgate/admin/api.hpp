@@ -42,12 +42,13 @@ struct Reply {
 };
 
 struct ApiOptions {
-  std::vector<std::string> hosts;  // host names that requests may use besides the loopback names; "*": any
-  bool open_leader = false;        // /leader needs no token
+  std::vector<std::string>
+      hosts;  // host names that requests may use besides the loopback names; "*": any
+  bool open_leader = false;  // /leader needs no token
   bool open_metrics = false;
   bool redirect_leader = false;
   std::function<std::string(std::string)> hide = {};  // removes passwords from an error's text
-  std::string where;                                  // the database, for the page: host and name, without a secret
+  std::string where;  // the database, for the page: host and name, without a secret
   // Called first, after the checks of Host and Origin, for the paths of another part of the process
   // (the proxy). None: the Api answers.
   std::function<std::optional<Reply>(const Request&)> first = {};

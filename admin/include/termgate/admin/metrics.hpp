@@ -19,7 +19,8 @@ namespace termgate::admin {
 class DatabaseMetrics {
  public:
   // `scopes` outlives this.
-  DatabaseMetrics(Database database, ScopeBook& scopes) : database_(std::move(database)), scopes_(scopes) {}
+  DatabaseMetrics(Database database, ScopeBook& scopes)
+      : database_(std::move(database)), scopes_(scopes) {}
   // Reads the database once, and throws what Database throws. The number of lines is bounded,
   // however many scopes there are; what alerts need is always included.
   std::string text();
@@ -37,7 +38,8 @@ class DatabaseMetrics {
   std::int64_t refused_ = 0, evicted_ = 0;
   // When each lease that may still be held was acquired, by scope.
   std::map<std::string, std::int64_t> acquired_at_ms_;
-  std::map<std::string, std::vector<std::int64_t>> taken_at_ms_;  // acquisitions of the last ten minutes, by scope
+  std::map<std::string, std::vector<std::int64_t>>
+      taken_at_ms_;  // acquisitions of the last ten minutes, by scope
   // Histogram of how long leases were held, by upper bound; the last bucket has none.
   std::vector<std::int64_t> holds_ = std::vector<std::int64_t>(13, 0);
   double held_seconds_ = 0;

@@ -16,10 +16,13 @@ namespace termgate::admin {
 
 struct ServerOptions {
   http::ListenerOptions listener = {};
-  std::vector<std::string> hosts = {};   // host names that requests may use besides the loopback names; "*": any
-  std::chrono::milliseconds poll{1000};  // how often the database is read while somebody follows the events
+  std::vector<std::string> hosts =
+      {};  // host names that requests may use besides the loopback names; "*": any
+  std::chrono::milliseconds poll{
+      1000};  // how often the database is read while somebody follows the events
   int streams_max = 2000;
-  std::function<void(const std::string&)> log = {};  // gets what was refused or changed; none: a line on standard error
+  std::function<void(const std::string&)> log =
+      {};  // gets what was refused or changed; none: a line on standard error
 };
 
 class Server {

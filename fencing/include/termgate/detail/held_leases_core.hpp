@@ -54,9 +54,10 @@ class HeldLeasesCore {
   enum class Loss { lost, expired };
 
   struct Action {
-    std::vector<std::pair<Id, Loss>> over;  // notify their holders first; these leases are forgotten
-    std::vector<Id> renew;                  // renew these by one statement, and report with answered()
-    std::optional<Moment> wake;             // none: nothing to do until another call
+    std::vector<std::pair<Id, Loss>>
+        over;                    // notify their holders first; these leases are forgotten
+    std::vector<Id> renew;       // renew these by one statement, and report with answered()
+    std::optional<Moment> wake;  // none: nothing to do until another call
   };
 
   explicit HeldLeasesCore(std::uint64_t seed) : random_(seed) {}

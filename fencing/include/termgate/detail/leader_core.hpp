@@ -1,8 +1,10 @@
-// LeaderCore: what a candidate for the leadership of one scope does next. It has no clock, no thread and no database: its caller reports
-// what has happened and what time it is, and gets back the call to make, the news for the application, and when to come back. Internal.
-// LeaderLoop performs the actions, tests/sim/leaders.cpp simulates them on virtual time.
+// LeaderCore: what a candidate for the leadership of one scope does next. It has no clock, no
+// thread and no database: its caller reports what has happened and what time it is, and gets back
+// the call to make, the news for the application, and when to come back. Internal. LeaderLoop
+// performs the actions, tests/sim/leaders.cpp simulates them on virtual time.
 //
-// Owner: one LeaderLoop, which serialises the calls; one thread at a time. Invariants, asserted after every event:
+// Owner: one LeaderLoop, which serialises the calls; one thread at a time. Invariants, asserted
+// after every event:
 //   - it leads only while the work of that election runs;
 //   - at most one call to the database is under way, an acquisition never while it leads or gives a lease back;
 //   - it never leads and gives back at the same time;
@@ -11,10 +13,11 @@
 //   standby ── acquire: granted ──> leads (its work may be asked to stop: somebody wants the lease) ── margin before the lease's end,
 //   renewal refused, the work ended, stop() ──> steps down ── the work has ended ──> release or not ──> standby, over
 //
-// It believes that it leads until `margin` before the lease's end, counted from before the request was sent, and reports the loss at that
-// moment, whatever call is under way. Only a granted renewal moves that moment; one with an unknown outcome does not. A late answer changes
-// nothing: leadership that was reported as lost is lost. It is not elected again before the work of the last election has ended. None of
-// this keeps the data safe: the fence does (F1, F2).
+// It believes that it leads until `margin` before the lease's end, counted from before the request
+// was sent, and reports the loss at that moment, whatever call is under way. Only a granted renewal
+// moves that moment; one with an unknown outcome does not. A late answer changes nothing:
+// leadership that was reported as lost is lost. It is not elected again before the work of the last
+// election has ended. None of this keeps the data safe: the fence does (F1, F2).
 #pragma once
 
 #include <chrono>
@@ -102,10 +105,10 @@ class LeaderCore {
 
   struct Action {
     std::optional<LeadershipChange> change;  // act on this first: stop the work, or start it
-    bool leave = false;                      // request the work to stop; it leads, and renews, until the work has ended
-    std::optional<Call> call;                // then make this call; one at a time, and each is answered
-    std::optional<Moment> wake;              // none: nothing to do until another event
-    bool over = false;                       // nothing will happen any more
+    bool leave = false;  // request the work to stop; it leads, and renews, until the work has ended
+    std::optional<Call> call;    // then make this call; one at a time, and each is answered
+    std::optional<Moment> wake;  // none: nothing to do until another event
+    bool over = false;           // nothing will happen any more
   };
 
   // `seed` is for the jitter: a different one for each candidate.
@@ -114,9 +117,13 @@ class LeaderCore {
   Action resume(const Event& event, Moment now);
 
   // The term that it leads under at this moment, as far as it knows.
-  std::optional<Term> leads(Moment now) const { return leading_ && now < leading_->until ? std::optional(leading_->term) : std::nullopt; }
+  std::optional<Term> leads(Moment now) const {
+    return leading_ && now < leading_->until ? std::optional(leading_->term) : std::nullopt;
+  }
   // Until when it leads, unless a renewal is granted before.
-  std::optional<Moment> leads_until() const { return leading_ ? std::optional(leading_->until) : std::nullopt; }
+  std::optional<Moment> leads_until() const {
+    return leading_ ? std::optional(leading_->until) : std::nullopt;
+  }
 
  private:
   struct Held {
@@ -136,8 +143,9 @@ class LeaderCore {
   const Timing timing_;
   std::uint64_t random_;
   Moment now_ = Moment::min();
-  std::optional<Held> leading_;    // ends where the margin begins
-  std::optional<Held> give_back_;  // ends with the lease; set as well while the release is under way
+  std::optional<Held> leading_;  // ends where the margin begins
+  std::optional<Held>
+      give_back_;  // ends with the lease; set as well while the release is under way
   Moment give_back_at_ = Moment::min();
   int releases_ = 0;  // releases in a row that did not get through
   std::optional<Call> under_way_;

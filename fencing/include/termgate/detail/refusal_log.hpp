@@ -34,7 +34,8 @@ class RefusalLog {
   static constexpr std::size_t scopes_max = 10'000;
 
   // Notes one refusal. Returns the refusals to report now, if a report is due.
-  std::optional<Refusals> note(const std::string& scope, std::int64_t term, std::int64_t now_ms, std::string client = {});
+  std::optional<Refusals> note(const std::string& scope, std::int64_t term, std::int64_t now_ms,
+                               std::string client = {});
   // Another client has just reported refusals of this scope: these wait for the next report.
   void put_back(const Refusals& refusals);
   // All refusals that are not reported yet.

@@ -1,5 +1,6 @@
-// The line that an elector writes into a file: `scope=… term=…`, values URL-encoded (docs/contract.md, section 5.1). Internal: the proxy's
-// watched file and the term source file:// read it.
+// The line that an elector writes into a file: `scope=… term=…`, values URL-encoded
+// (docs/contract.md, section 5.1). Internal: the proxy's watched file and the term source file://
+// read it.
 #pragma once
 
 #include <optional>

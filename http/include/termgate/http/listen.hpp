@@ -33,7 +33,8 @@ struct OpenListener {
 
 // Opens one socket for each address of the host name. Throws std::runtime_error, which names the
 // address.
-std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reuse_port, unsigned unix_mode);
+std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reuse_port,
+                                        unsigned unix_mode);
 
 // Removes the files of Unix sockets that were opened here, except those that are already closed.
 void close_all(std::vector<OpenListener>& listeners) noexcept;

@@ -10,7 +10,8 @@
 
 namespace termgate::http {
 
-inline constexpr std::size_t proxy_header_bytes_max = 2048;  // every receiver must accept 232; the rest is for TLVs
+inline constexpr std::size_t proxy_header_bytes_max =
+    2048;  // every receiver must accept 232; the rest is for TLVs
 
 struct ProxyHeader {
   enum class Kind {

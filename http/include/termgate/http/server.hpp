@@ -27,11 +27,14 @@ struct Limits {
   // connection is idle, the new one is.
   std::size_t connections = 1000;
   std::size_t head_bytes = 16u << 10;
-  std::chrono::milliseconds keep_alive{std::chrono::seconds{120}};  // from an answer to the next request
+  std::chrono::milliseconds keep_alive{
+      std::chrono::seconds{120}};  // from an answer to the next request
   // From the first byte of a head to its last. It also bounds a TLS handshake and a PROXY header.
   std::chrono::milliseconds head_takes{std::chrono::seconds{10}};
-  std::chrono::milliseconds body_takes{std::chrono::seconds{30}};    // from the first byte of a body to its last
-  std::chrono::milliseconds write_stalls{std::chrono::seconds{30}};  // how long a peer may read nothing while something is being sent
+  std::chrono::milliseconds body_takes{
+      std::chrono::seconds{30}};  // from the first byte of a body to its last
+  std::chrono::milliseconds write_stalls{
+      std::chrono::seconds{30}};  // how long a peer may read nothing while something is being sent
   // A WebSocket that is silent for this long gets a ping; after as long again without an answer it
   // ends.
   std::chrono::milliseconds ping_after{std::chrono::seconds{30}};
@@ -42,7 +45,8 @@ struct ServerOptions {
   ClientTls tls = {};
   // Who may send a PROXY header. Other peers of such a listener are served under their own address.
   std::vector<Network> proxy_protocol_from = {};
-  std::vector<std::string> hosts = {};  // Host names that are served besides the loopback names; "*": any
+  std::vector<std::string> hosts =
+      {};  // Host names that are served besides the loopback names; "*": any
   unsigned threads = 1;
   Limits limits = {};
 };

@@ -1,4 +1,5 @@
-// A socket that does not block, in clear text or under TLS, with one set of outcomes for both. One thread at a time.
+// A socket that does not block, in clear text or under TLS, with one set of outcomes for both. One
+// thread at a time.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// systemd's two protocols, without its library: sockets handed over (sd_listen_fds(3)) and states reported (sd_notify(3)).
+// systemd's two protocols, without its library: sockets handed over (sd_listen_fds(3)) and states
+// reported (sd_notify(3)).
 #pragma once
 
 #include <string>

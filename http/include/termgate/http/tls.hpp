@@ -17,12 +17,14 @@ using TlsContext = std::shared_ptr<SSL_CTX>;
 // The oldest version of TLS that is accepted. TLS 1.0 and 1.1 are broken: their handshakes rest on
 // SHA-1, which OpenSSL allows at its lowest security level only.
 enum class TlsVersion : std::uint8_t { v1_0, v1_1, v1_2, v1_3 };
-std::optional<TlsVersion> tls_version_of(std::string_view text) noexcept;  // as libpq writes it ("TLSv1", "TLSv1.2"), or "1.0" to "1.3"
+std::optional<TlsVersion> tls_version_of(
+    std::string_view text) noexcept;  // as libpq writes it ("TLSv1", "TLSv1.2"), or "1.0" to "1.3"
 
 struct ClientTls {
   std::string certificate = {};  // PEM, with its chain; empty: clients get no TLS
   std::string key = {};          // empty: the key is in the certificate's file
-  std::string client_ca = {};    // the CA that must have signed clients' certificates; empty: clients need none
+  std::string client_ca =
+      {};  // the CA that must have signed clients' certificates; empty: clients need none
   bool client_certificate_required = false;
   bool required = false;  // refuse clear text where a port speaks both
   TlsVersion oldest = TlsVersion::v1_2;

@@ -22,7 +22,8 @@ namespace detail {
 
 class FenceFeed {
  public:
-  static constexpr std::size_t payloads_max = 1000;  // that one wait() returns; if there are more, only `missed` is set
+  static constexpr std::size_t payloads_max =
+      1000;  // that one wait() returns; if there are more, only `missed` is set
 
   struct Heard {
     bool connected_anew = false;  // earlier notifications may be lost: read everything again
@@ -65,7 +66,8 @@ class FenceFeed {
 // kind. `database`, unless empty, replaces the one in the URL. `channel`: for raised fences; or
 // "termgate_leases", whose payloads are the scopes of leases that were released; or
 // "termgate_streams", whose payloads are followed streams that somebody has appended to.
-std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, std::string_view schema, std::string_view database = {},
+std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, std::string_view schema,
+                                           std::string_view database = {},
                                            std::string_view channel = "termgate");
 
 }  // namespace detail

@@ -17,7 +17,7 @@ struct InstallScript {
   std::vector<std::string> revokes;                         // roles; PostgreSQL
   std::vector<std::pair<std::string, std::string>> grants;  // role, level
   std::string failover;                                     // empty: unchanged
-  bool transaction = true;                                  // false: the caller of the script has begun one; PostgreSQL
+  bool transaction = true;  // false: the caller of the script has begun one; PostgreSQL
 };
 
 // Installs or upgrades; running it again changes nothing. For SQLite it only installs: an upgrade

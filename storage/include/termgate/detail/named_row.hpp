@@ -26,12 +26,14 @@ class NamedRow {
   const Value& operator[](std::string_view name) const {
     const auto found = std::find(rows_.columns.begin(), rows_.columns.end(), name);
     const auto at = static_cast<std::size_t>(found - rows_.columns.begin());
-    if (at >= row_.size()) throw DatabaseError(fmt::format("the database's answer has no column \"{}\"", name));
+    if (at >= row_.size())
+      throw DatabaseError(fmt::format("the database's answer has no column \"{}\"", name));
     return row_[at];
   }
   // For a column that the previous version of layer 1 does not have yet.
   std::optional<std::int64_t> int_if_there(std::string_view name) const {
-    if (std::find(rows_.columns.begin(), rows_.columns.end(), name) == rows_.columns.end()) return std::nullopt;
+    if (std::find(rows_.columns.begin(), rows_.columns.end(), name) == rows_.columns.end())
+      return std::nullopt;
     return (*this)[name].as_optional_int();
   }
 

@@ -23,8 +23,10 @@ struct SourceElection {
 // service that lost data lets two holders have one term, only one of them passes. Throws what
 // LeaseSource and Database::seal throw, and StaleTerm for a term that is not above the fence (for a
 // watched file: below it); the lease is then released. `database` may be null: nothing is sealed.
-std::optional<SourceElection> elect_by_source(LeaseSource& source, Database* database, const Scope& scope, const std::string& owner,
-                                              std::chrono::milliseconds ttl, std::optional<std::chrono::milliseconds> grace);
+std::optional<SourceElection> elect_by_source(LeaseSource& source, Database* database,
+                                              const Scope& scope, const std::string& owner,
+                                              std::chrono::milliseconds ttl,
+                                              std::optional<std::chrono::milliseconds> grace);
 
 }  // namespace detail
 }  // namespace v0

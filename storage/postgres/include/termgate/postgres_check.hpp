@@ -19,7 +19,8 @@ namespace postgres {
 // Throws StaleTerm, InvalidInput, FenceUntrusted, Blocked (after check_wait), Conflict,
 // Unavailable, DatabaseError: in each case roll `transaction` back. On a nontransaction it would
 // guard nothing: InvalidInput.
-Term check(pqxx::transaction_base& transaction, const Scope& scope, Term term, std::string_view schema = "termgate");
+Term check(pqxx::transaction_base& transaction, const Scope& scope, Term term,
+           std::string_view schema = "termgate");
 
 }  // namespace postgres
 }  // namespace v0

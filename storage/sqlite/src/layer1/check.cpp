@@ -42,7 +42,8 @@ Layer1::Fence Layer1::read_fence(std::string_view scope) {
   }
   // A scope that the restored file does not contain may still have had a fence.
   Running read = use(stmt::incarnation_read);
-  if (!read.step()) throw DatabaseError("termgate_incarnation has lost its row: run termgate init again");
+  if (!read.step())
+    throw DatabaseError("termgate_incarnation has lost its row: run termgate init again");
   fence.untrusted = read.integer(0) != 0;
   return fence;
 }
@@ -59,7 +60,8 @@ void Layer1::begin_transaction() noexcept {
   boundaries_known_ = true;
   // Compared in every transaction, also if it will read no fence, because its commit confirms
   // everything that is known. The write lock is held by now, so this shows what others have left.
-  if (const unsigned version = data_version(); version != known_version_ && !TERMGATE_PLANTED(sqlite_memory)) {
+  if (const unsigned version = data_version();
+      version != known_version_ && !TERMGATE_PLANTED(sqlite_memory)) {
     known_.clear();
     known_version_ = version;
   }
@@ -72,10 +74,11 @@ void Layer1::begin_transaction() noexcept {
 // The fence without a read, if this connection knows it and nobody can have changed it since. It is
 // read if the write lock is not held, or if the transaction's boundaries are not known.
 Layer1::Fence Layer1::known_fence(const std::string& scope) {
-  if (!boundaries_known_ || sqlite3_txn_state(db_, "main") != SQLITE_TXN_WRITE) return read_fence(scope);
+  if (!boundaries_known_ || sqlite3_txn_state(db_, "main") != SQLITE_TXN_WRITE)
+    return read_fence(scope);
   const unsigned version = data_version();
-  if ((version != known_version_ && !TERMGATE_PLANTED(sqlite_memory)) || known_raises_ != passed_checks_.raises() ||
-      known_.size() >= known_max) {
+  if ((version != known_version_ && !TERMGATE_PLANTED(sqlite_memory)) ||
+      known_raises_ != passed_checks_.raises() || known_.size() >= known_max) {
     known_.clear();
     known_version_ = version;
     known_raises_ = passed_checks_.raises();
@@ -91,11 +94,13 @@ Layer1::Fence Layer1::known_fence(const std::string& scope) {
 std::optional<Layer1::LeaseRow> Layer1::read_lease(std::string_view scope) {
   Running read = use(stmt::lease_read);
   if (!read.bind(scope).step()) return std::nullopt;
-  return LeaseRow{read.text(0), read.integer(1), read.integer(2), read.integer(4), read.optional_integer(5)};
+  return LeaseRow{read.text(0), read.integer(1), read.integer(2), read.integer(4),
+                  read.optional_integer(5)};
 }
 
 std::int64_t Layer1::evidence(std::string_view scope, bool streams_only, bool was_reset) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> resets;  // (new, old]: evidence in between does not count
+  std::vector<std::pair<std::int64_t, std::int64_t>>
+      resets;  // (new, old]: evidence in between does not count
   std::int64_t highest = 0;
   if (was_reset) {
     Running read = use(stmt::resets_read);
@@ -112,8 +117,9 @@ std::int64_t Layer1::evidence(std::string_view scope, bool streams_only, bool wa
     std::int64_t believed_max = Term::max_value;
     while (true) {
       const std::int64_t term = max_term(believed_max);
-      const auto reset =
-          std::find_if(resets.begin(), resets.end(), [term](const auto& range) { return term > range.first && term <= range.second; });
+      const auto reset = std::find_if(resets.begin(), resets.end(), [term](const auto& range) {
+        return term > range.first && term <= range.second;
+      });
       if (reset == resets.end()) {
         highest = std::max(highest, term);
         return;
@@ -144,38 +150,46 @@ bool Layer1::taken_back(std::string_view scope, std::int64_t term) {
   return false;
 }
 
-std::int64_t Layer1::height(std::string_view scope, const Fence& fence) { return fence.exists ? fence.term : evidence(scope, false, true); }
+std::int64_t Layer1::height(std::string_view scope, const Fence& fence) {
+  return fence.exists ? fence.term : evidence(scope, false, true);
+}
 
 void Layer1::refuse_untrusted(std::string_view scope, const Fence& fence) {
   if (!fence.untrusted) return;
   throw FenceUntrusted(
-      fmt::format("TG004 the fence of scope \"{}\" is untrusted: this database was declared an older copy that was put back. Acquire the "
-                  "lease, or call termgate_declare_restored('{}', ABOVE, ACTOR, REASON) with the last term issued elsewhere",
+      fmt::format("TG004 the fence of scope \"{}\" is untrusted: this database was declared an "
+                  "older copy that was put back. Acquire the "
+                  "lease, or call termgate_declare_restored('{}', ABOVE, ACTOR, REASON) with the "
+                  "last term issued elsewhere",
                   scope, scope));
 }
 
 void Layer1::refuse_unissued(std::string_view scope, std::int64_t term) {
   const auto lease = read_lease(scope);
   if (lease && term > lease->term) {
-    throw InvalidInput(fmt::format(
-        "TG005 term {} was never issued for scope \"{}\": its leases stand at {}; hint: Terms of this scope come from leases, since one "
-        "was acquired for it once: termgate_acquire_lease issues the next. Terms of your own need a scope of another name, which "
-        "nobody leases",
-        term, scope, lease->term));
+    throw InvalidInput(
+        fmt::format("TG005 term {} was never issued for scope \"{}\": its leases stand at {}; "
+                    "hint: Terms of this scope come from leases, since one "
+                    "was acquired for it once: termgate_acquire_lease issues the next. Terms of "
+                    "your own need a scope of another name, which "
+                    "nobody leases",
+                    term, scope, lease->term));
   }
 }
 
 void Layer1::refuse_passed(std::string_view scope, const char* what) {
   if (const Pass* pass = passed_checks_.find(scope)) {
     throw InvalidInput(
-        fmt::format("TG005 {} for scope \"{}\" inside a transaction that has passed it with term {}: a transaction keeps its first term",
+        fmt::format("TG005 {} for scope \"{}\" inside a transaction that has passed it with term "
+                    "{}: a transaction keeps its first term",
                     what, scope, pass->term));
   }
 }
 
-// The order of the refusals is part of the contract: untrusted (TG004), stale (TG001), then what is wrong
-// with the call (TG005).
-Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise raise, bool with_evidence) {
+// The order of the refusals is part of the contract: untrusted (TG004), stale (TG001), then what is
+// wrong with the call (TG005).
+Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise raise,
+                              bool with_evidence) {
   Verdict verdict{known_fence(scope), false};
   const Fence& fence = verdict.fence;
   refuse_untrusted(scope, fence);
@@ -192,16 +206,19 @@ Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise
   if (!verdict.raises) return verdict;
   if (raise == Raise::refused) {
     throw InvalidInput(
-        fmt::format("TG005 declared term {} is above the fence of scope \"{}\" ({}): a trigger never raises it; hint: run SELECT "
+        fmt::format("TG005 declared term {} is above the fence of scope \"{}\" ({}): a trigger "
+                    "never raises it; hint: run SELECT "
                     "termgate_seal('{}', {}) first",
                     term, scope, stands_at, scope, term));
   }
   if (term > stands_at) {
-    const std::string raise_by = fence.raise_by ? *fence.raise_by : setting("default_raise_by").value_or("writer");
+    const std::string raise_by =
+        fence.raise_by ? *fence.raise_by : setting("default_raise_by").value_or("writer");
     if (raise_by == "seal") {
-      throw InvalidInput(fmt::format(
-          "TG005 term {} is above the fence of scope \"{}\" ({}), which only a seal may raise; hint: run SELECT termgate_seal('{}', {})",
-          term, scope, stands_at, scope, term));
+      throw InvalidInput(
+          fmt::format("TG005 term {} is above the fence of scope \"{}\" ({}), which only a seal "
+                      "may raise; hint: run SELECT termgate_seal('{}', {})",
+                      term, scope, stands_at, scope, term));
     }
     refuse_unissued(scope, term);
   }
@@ -209,28 +226,38 @@ Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise
 }
 
 std::int64_t Layer1::admit(const std::string& scope, std::int64_t term, const Verdict& verdict) {
-  assert(sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE && "a pass counts only under the write lock");
-  if (verdict.raises) raise(scope, verdict.fence, term, verdict.fence.untrusted, client_, "raise", "");
+  assert(sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE &&
+         "a pass counts only under the write lock");
+  if (verdict.raises)
+    raise(scope, verdict.fence, term, verdict.fence.untrusted, client_, "raise", "");
   pass(scope, term);
   return term;
 }
 
-void Layer1::raise(std::string_view scope, const Fence& fence, std::int64_t term, bool untrusted, const std::string& actor,
-                   std::string_view action, std::string_view more) {
+void Layer1::raise(std::string_view scope, const Fence& fence, std::int64_t term, bool untrusted,
+                   const std::string& actor, std::string_view action, std::string_view more) {
   assert(term >= fence.term && "only reset_fence lowers a fence");
   {
     Running write = use(fence.exists ? stmt::fence_raise : stmt::fence_insert);
     write.bind(scope).bind(term).bind(now()).bind(actor).bind(std::int64_t{untrusted}).run();
   }
-  if (sqlite3_changes(db_) != 1) { throw DatabaseError(fmt::format("the fence of scope \"{}\" was not written: its row is gone", scope)); }
+  if (sqlite3_changes(db_) != 1) {
+    throw DatabaseError(
+        fmt::format("the fence of scope \"{}\" was not written: its row is gone", scope));
+  }
   // `more`: further members of the JSON object, already formatted.
-  audit(action, scope, fmt::format(R"({{"term":{},"previous":{}{}{}}})", term, fence.term, more.empty() ? "" : ",", more), actor);
+  audit(action, scope,
+        fmt::format(R"({{"term":{},"previous":{}{}{}}})", term, fence.term, more.empty() ? "" : ",",
+                    more),
+        actor);
 }
 
 void Layer1::track() {
   if (passed_checks_.tracking()) return;
   use(stmt::track).run();
-  if (!passed_checks_.tracking()) { throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it"); }
+  if (!passed_checks_.tracking()) {
+    throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it");
+  }
 }
 
 // Records that the open transaction has passed. A transaction of the call's own ends with it, so
@@ -245,7 +272,8 @@ void Layer1::pass(const std::string& scope, std::int64_t term) {
 std::int64_t Layer1::check_term(const Scope& scope, Term term) {
   // In autocommit a check protects nothing but itself, so only a raise needs the lock. In a
   // transaction, a check that raises nothing writes nothing, so it needs no savepoint.
-  const bool transaction = sqlite3_get_autocommit(db_) == 0 || sqlite3_txn_state(db_, nullptr) == SQLITE_TXN_WRITE;
+  const bool transaction =
+      sqlite3_get_autocommit(db_) == 0 || sqlite3_txn_state(db_, nullptr) == SQLITE_TXN_WRITE;
   const Wants wants(*this, scope.name(), term.value());
   if (transaction) {
     lock();
@@ -259,8 +287,10 @@ std::int64_t Layer1::check_term(const Scope& scope, Term term) {
   }
   Unit unit(*this);
   const std::int64_t fence =
-      // In autocommit the first verdict was formed without the lock, so it is formed again under it.
-      admit(scope.name(), term.value(), transaction ? verdict : judge(scope.name(), term.value(), Raise::allowed, false));
+      // In autocommit the first verdict was formed without the lock, so it is formed again under
+      // it.
+      admit(scope.name(), term.value(),
+            transaction ? verdict : judge(scope.name(), term.value(), Raise::allowed, false));
   unit.commit();
   return fence;
 }
@@ -286,7 +316,8 @@ Layer1::Receipt Layer1::seal(const Scope& scope, Term term, const std::optional<
     Json detail('{');
     detail.key("evicted").value(std::int64_t{0});
     if (reason) detail.key("reason").value(*reason);
-    raise(name, fence, term.value(), fence.untrusted, actor.value_or(client_), "seal", detail.members());
+    raise(name, fence, term.value(), fence.untrusted, actor.value_or(client_), "seal",
+          detail.members());
   }
   const Receipt receipt{term.value(), stands_at, 0, now()};
   unit.commit();

@@ -17,7 +17,8 @@ namespace sqlite {
 void require_name(const std::string& text, const char* what);
 // The text must not be empty, because it goes into the audit.
 void require_text(const std::string& text, const char* what);
-std::int64_t number_of(const std::string& text, const char* name, std::int64_t low, std::int64_t high);
+std::int64_t number_of(const std::string& text, const char* name, std::int64_t low,
+                       std::int64_t high);
 
 // The first line of a file; empty if it cannot be read.
 std::string first_line(const std::string& path);

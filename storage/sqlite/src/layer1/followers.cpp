@@ -1,6 +1,6 @@
-// Followers: their runs and positions (sql/sqlite/install/0005_follower.sql). A start gives the name a new,
-// higher run; only the newest run moves positions, so a follower that was replaced while it was paused cannot
-// move them back.
+// Followers: their runs and positions (sql/sqlite/install/0005_follower.sql). A start gives the
+// name a new, higher run; only the newest run moves positions, so a follower that was replaced
+// while it was paused cannot move them back.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <fmt/format.h>
@@ -17,11 +17,13 @@ namespace sqlite {
 
 namespace stmt = termgate::sql::sqlite_statements;
 
-std::int64_t Layer1::follower_start(const std::string& name, const std::optional<std::string>& stream,
+std::int64_t Layer1::follower_start(const std::string& name,
+                                    const std::optional<std::string>& stream,
                                     const std::optional<std::string>& scope, bool from_end) {
   require_name(name, "follower name");
   if (stream.has_value() == scope.has_value())
-    throw InvalidInput("TG005 a follower follows one stream or all streams of one scope: give one of the two");
+    throw InvalidInput(
+        "TG005 a follower follows one stream or all streams of one scope: give one of the two");
   require_name(stream ? *stream : *scope, stream ? "stream" : "scope");
   Unit unit(*this);
   std::int64_t run = 1;
@@ -30,8 +32,9 @@ std::int64_t Layer1::follower_start(const std::string& name, const std::optional
     Running read = use(stmt::follower_read);
     known = read.bind(name).step();
     if (known && (read.optional_text(0) != stream || read.optional_text(1) != scope)) {
-      throw InvalidInput(fmt::format("TG005 follower \"{}\" follows {} \"{}\": give it another name, or remove it first", name,
-                                     read.is_null(0) ? "scope" : "stream", read.text(read.is_null(0) ? 1 : 0)));
+      throw InvalidInput(fmt::format(
+          "TG005 follower \"{}\" follows {} \"{}\": give it another name, or remove it first", name,
+          read.is_null(0) ? "scope" : "stream", read.text(read.is_null(0) ? 1 : 0)));
     }
     if (known) run = read.integer(2) + 1;
   }
@@ -39,19 +42,22 @@ std::int64_t Layer1::follower_start(const std::string& name, const std::optional
     use(stmt::follower_take).bind(name).bind(now()).run();
   } else {
     use(stmt::follower_insert).bind(name).bind(stream).bind(scope).bind(now()).run();
-    if (from_end) use(stmt::follower_from_end).bind(name).bind(stream).bind(scope).bind(now()).run();
+    if (from_end)
+      use(stmt::follower_from_end).bind(name).bind(stream).bind(scope).bind(now()).run();
   }
   unit.commit();
   return run;
 }
 
-std::string_view Layer1::follower_advance(const std::string& name, std::int64_t run, const Stream& stream, std::int64_t from,
+std::string_view Layer1::follower_advance(const std::string& name, std::int64_t run,
+                                          const Stream& stream, std::int64_t from,
                                           std::int64_t to) {
   Unit unit(*this);
   {
     Running read = use(stmt::follower_read);
     if (!read.bind(name).step())
-      throw InvalidInput(fmt::format("TG005 there is no follower \"{}\": termgate_follower_start makes it", name));
+      throw InvalidInput(
+          fmt::format("TG005 there is no follower \"{}\": termgate_follower_start makes it", name));
     const std::int64_t current = read.integer(2);
     if (current != run) return current > run ? "taken" : "elsewhere";
   }
@@ -61,8 +67,9 @@ std::string_view Layer1::follower_advance(const std::string& name, std::int64_t 
     if (read.bind(stream.name()).step()) last_no = read.integer(1);
   }
   if (from < 0 || to < from || to > last_no) {
-    throw InvalidInput(fmt::format("TG005 a position of stream \"{}\" moves forward, and to {} at most, not from {} to {}", stream.name(),
-                                   last_no, from, to));
+    throw InvalidInput(fmt::format(
+        "TG005 a position of stream \"{}\" moves forward, and to {} at most, not from {} to {}",
+        stream.name(), last_no, from, to));
   }
   bool moved = false;
   // A stream on which the follower has not reported has no row. If it does have one, the position

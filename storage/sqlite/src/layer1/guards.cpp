@@ -48,7 +48,8 @@ bool Layer1::guard_arm() {
     {
       // A ROLLBACK TO undoes the mark.
       Running read = use(stmt::here_read);
-      if (!read.step()) throw DatabaseError("termgate_here has lost its row: run termgate init again");
+      if (!read.step())
+        throw DatabaseError("termgate_here has lost its row: run termgate init again");
       if (mark_ && read.integer(0) == *mark_) return true;
     }
     mark_.reset();
@@ -72,14 +73,16 @@ bool Layer1::guard_arm() {
 void Layer1::require_here(std::string_view table, const std::optional<Handed>& handed) {
   if (!attached()) return;
   if (!handed) {
-    throw InvalidInput(
-        fmt::format("TG005 the triggers of table \"{}\" were made by an earlier version of Termgate and do not say which file they belong "
-                    "to, and a file is attached to this connection: run termgate init on each file, or DETACH",
-                    table));
+    throw InvalidInput(fmt::format(
+        "TG005 the triggers of table \"{}\" were made by an earlier version of Termgate and do not "
+        "say which file they belong "
+        "to, and a file is attached to this connection: run termgate init on each file, or DETACH",
+        table));
   }
   if (sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE && mark_ && handed->mark == mark_) return;
   throw InvalidInput(
-      fmt::format("TG005 table \"{}\" belongs to an attached file, whose fences this connection does not compare with: open that file as "
+      fmt::format("TG005 table \"{}\" belongs to an attached file, whose fences this connection "
+                  "does not compare with: open that file as "
                   "the main database of a connection to write to it",
                   table));
 }
@@ -88,10 +91,12 @@ void Layer1::require_here(std::string_view table, const std::optional<Handed>& h
 // now. Otherwise throws TG001, TG002, TG004 or TG005; a trigger never raises a fence.
 void Layer1::guard_row(std::string_view table, const RowScope& row) {
   if (row.kind == RowScope::Kind::null) {
-    throw InvalidInput(fmt::format("TG005 a row of table \"{}\" has no scope: its scope column is NULL", table));
+    throw InvalidInput(
+        fmt::format("TG005 a row of table \"{}\" has no scope: its scope column is NULL", table));
   }
   if (row.kind == RowScope::Kind::unfit) {
-    throw InvalidInput(fmt::format("TG005 a row of table \"{}\" has a scope that is neither text nor an integer", table));
+    throw InvalidInput(fmt::format(
+        "TG005 a row of table \"{}\" has a scope that is neither text nor an integer", table));
   }
   if (Pass* pass = passed_checks_.find(row.text)) {
     // Nobody else can raise while this transaction writes, and its own raises have been counted.
@@ -103,16 +108,19 @@ void Layer1::guard_row(std::string_view table, const RowScope& row) {
     return;
   }
   if (const char* problem = name_problem(row.text)) {
-    throw InvalidInput(fmt::format("TG005 a row of table \"{}\" has a malformed scope: {}", table, problem));
+    throw InvalidInput(
+        fmt::format("TG005 a row of table \"{}\" has a malformed scope: {}", table, problem));
   }
   if (!declared_scope_ || declared_scope_->name() != row.text || !declared_term_) {
     throw TermRequired(
-        fmt::format("TG002 no term declared for scope \"{}\": table \"{}\" is protected; run SELECT termgate_check_term('{}', TERM) in "
+        fmt::format("TG002 no term declared for scope \"{}\": table \"{}\" is protected; run "
+                    "SELECT termgate_check_term('{}', TERM) in "
                     "this transaction, or SELECT termgate_declare('{}', TERM) on this connection",
                     row.text, table, row.text, row.text));
   }
   lock();
-  admit(row.text, declared_term_->value(), judge(row.text, declared_term_->value(), Raise::refused, false));
+  admit(row.text, declared_term_->value(),
+        judge(row.text, declared_term_->value(), Raise::refused, false));
 }
 
 void Layer1::guard_any(std::string_view table) {
@@ -123,21 +131,25 @@ void Layer1::guard_any(std::string_view table) {
   }
   if (!declared_scope_ || !declared_term_) {
     throw TermRequired(
-        fmt::format("TG002 no term declared: table \"{}\" is protected for any scope; run SELECT termgate_check_term(SCOPE, TERM) in this "
+        fmt::format("TG002 no term declared: table \"{}\" is protected for any scope; run SELECT "
+                    "termgate_check_term(SCOPE, TERM) in this "
                     "transaction, or SELECT termgate_declare(SCOPE, TERM) on this connection",
                     table));
   }
   const std::string scope = declared_scope_->name();
   lock();
-  admit(scope, declared_term_->value(), judge(scope, declared_term_->value(), Raise::refused, false));
+  admit(scope, declared_term_->value(),
+        judge(scope, declared_term_->value(), Raise::refused, false));
 }
 
-void Layer1::observe_row(std::string_view table, const std::optional<RowScope>& row, const std::optional<Handed>& handed) noexcept {
+void Layer1::observe_row(std::string_view table, const std::optional<RowScope>& row,
+                         const std::optional<Handed>& handed) noexcept {
   try {
     try {
       require_here(table, handed);
     } catch (const InvalidInput&) {
-      return;  // of an attached file, whose fences are not known here, so refusals cannot be counted
+      return;  // of an attached file, whose fences are not known here, so refusals cannot be
+               // counted
     }
     std::string reason;
     try {
@@ -150,7 +162,12 @@ void Layer1::observe_row(std::string_view table, const std::optional<RowScope>& 
     } catch (const Error& refusal) { reason = std::string(refusal.code()); }
     require_trigger();
     const AtWork at_work(*this);
-    use(stmt::observed_count).bind(table).bind(row ? row->text : std::string("*")).bind(reason).bind(now()).run();
+    use(stmt::observed_count)
+        .bind(table)
+        .bind(row ? row->text : std::string("*"))
+        .bind(reason)
+        .bind(now())
+        .run();
   } catch (const std::exception&) {
     // Mode observe lets everything pass, even after its own errors; doctor shows what was counted.
   }
@@ -159,7 +176,8 @@ void Layer1::observe_row(std::string_view table, const std::optional<RowScope>& 
 // Refuses unless a writing statement is running, as is the case for a trigger.
 void Layer1::require_trigger() {
   if (sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE) {
-    for (sqlite3_stmt* at = sqlite3_next_stmt(db_, nullptr); at != nullptr; at = sqlite3_next_stmt(db_, at)) {
+    for (sqlite3_stmt* at = sqlite3_next_stmt(db_, nullptr); at != nullptr;
+         at = sqlite3_next_stmt(db_, at)) {
       if (sqlite3_stmt_busy(at) != 0 && sqlite3_stmt_readonly(at) == 0) return;
     }
   }
@@ -168,14 +186,19 @@ void Layer1::require_trigger() {
 
 void Layer1::require_adopted(std::string_view table) {
   Running read = use(stmt::adopted_find);
-  if (!read.bind(table).step()) throw InvalidInput(fmt::format("TG005 table \"{}\" is not adopted, and its guard was called", table));
+  if (!read.bind(table).step())
+    throw InvalidInput(
+        fmt::format("TG005 table \"{}\" is not adopted, and its guard was called", table));
 }
 
-void Layer1::guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term) {
+void Layer1::guard_adopted(std::string_view table, const RowScope& row,
+                           std::optional<std::int64_t> term) {
   // A job that nobody has claimed yet has no term, or term 0.
   if (row.kind == RowScope::Kind::null || !term || *term < 1) return;
   if (row.kind == RowScope::Kind::unfit) {
-    throw InvalidInput(fmt::format("TG005 a row of the adopted table \"{}\" has a scope that is neither text nor an integer", table));
+    throw InvalidInput(fmt::format(
+        "TG005 a row of the adopted table \"{}\" has a scope that is neither text nor an integer",
+        table));
   }
   const Scope scope(row.text);
   const Term row_term(*term);
@@ -190,19 +213,22 @@ void Layer1::guard_adopted(std::string_view table, const RowScope& row, std::opt
   require_adopted(table);
   const std::int64_t stands_at = height(scope.name(), fence);
   if (row_term.value() > stands_at) {
-    const std::string raise_by = fence.raise_by ? *fence.raise_by : setting("default_raise_by").value_or("writer");
+    const std::string raise_by =
+        fence.raise_by ? *fence.raise_by : setting("default_raise_by").value_or("writer");
     if (raise_by == "seal") {
       throw InvalidInput(
-          fmt::format("TG005 a row of term {} in the adopted table \"{}\" is above the fence of scope \"{}\", {}, "
+          fmt::format("TG005 a row of term {} in the adopted table \"{}\" is above the fence of "
+                      "scope \"{}\", {}, "
                       "which only a seal raises",
                       row_term.value(), table, scope.name(), stands_at));
     }
     refuse_unissued(scope.name(), row_term.value());
   }
   const AtWork at_work(*this);
-  raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.untrusted, client_, "raise",
-        Json('{').key("table").value(table).members());
-  if (installed_version() >= first_with_prefixes) use(stmt::adopted_term_write).bind(scope.name()).bind(row_term.value()).run();
+  raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.untrusted, client_,
+        "raise", Json('{').key("table").value(table).members());
+  if (installed_version() >= first_with_prefixes)
+    use(stmt::adopted_term_write).bind(scope.name()).bind(row_term.value()).run();
 }
 
 std::string Layer1::flush_problem(bool* folder) {
@@ -212,17 +238,21 @@ std::string Layer1::flush_problem(bool* folder) {
   Statement synchronous(db_, "PRAGMA main.synchronous");
   Running level(synchronous.get());
   if (!level.step() || level.integer(0) < 2) {
-    return fmt::format("PRAGMA synchronous is {}: set it to FULL, outside a transaction", level.integer(0) == 0 ? "OFF" : "NORMAL");
+    return fmt::format("PRAGMA synchronous is {}: set it to FULL, outside a transaction",
+                       level.integer(0) == 0 ? "OFF" : "NORMAL");
   }
   Statement journal(db_, "PRAGMA main.journal_mode");
   Running mode(journal.get());
-  if (!mode.step() || mode.text(0) == "off") return "PRAGMA journal_mode is OFF, so nothing can be rolled back";
+  if (!mode.step() || mode.text(0) == "off")
+    return "PRAGMA journal_mode is OFF, so nothing can be rolled back";
   // Connections that share a cache also share its flushing: the one that set its synchronous last
   // decides for all.
   int used = 0, share = 0, most = 0;
   if (sqlite3_db_status(db_, SQLITE_DBSTATUS_CACHE_USED, &used, &most, 0) == SQLITE_OK &&
-      sqlite3_db_status(db_, SQLITE_DBSTATUS_CACHE_USED_SHARED, &share, &most, 0) == SQLITE_OK && used != share) {
-    return "another connection of this process shares its cache, and with it decides what is flushed: open it without cache=shared";
+      sqlite3_db_status(db_, SQLITE_DBSTATUS_CACHE_USED_SHARED, &share, &most, 0) == SQLITE_OK &&
+      used != share) {
+    return "another connection of this process shares its cache, and with it decides what is "
+           "flushed: open it without cache=shared";
   }
   if (folder != nullptr) *folder = mode.text(0) == "delete" && level.integer(0) == 2;
   return {};
@@ -232,15 +262,18 @@ void Layer1::guard_raise(std::string_view scope, std::int64_t term) {
   fence_changed();
   // The table has a CHECK, but PRAGMA ignore_check_constraints disables it.
   if (term < 0 || term > Term::max_value) {
-    throw InvalidInput(
-        fmt::format("TG005 {} is not a term for the fence of scope \"{}\": a term is an integer from 1 to 2^62", term, scope));
+    throw InvalidInput(fmt::format(
+        "TG005 {} is not a term for the fence of scope \"{}\": a term is an integer from 1 to 2^62",
+        term, scope));
   }
   if (term == 0) return;
   bool folder = false;
   if (const std::string problem = flush_problem(&folder); !problem.empty()) {
     wants_flush_ = true;
     throw InvalidInput(
-        fmt::format("TG005 the fence of scope \"{}\" cannot be raised to {}, for a crash could take it back: {}", scope, term, problem));
+        fmt::format("TG005 the fence of scope \"{}\" cannot be raised to {}, for a crash could "
+                    "take it back: {}",
+                    scope, term, problem));
   }
   if (!folder) return;
   // In mode DELETE a commit is the removal of the journal. FULL, unlike EXTRA, does not flush the
@@ -260,10 +293,12 @@ std::optional<FileWatch::Problem> Layer1::before_commit() {
   const std::string folder = std::filesystem::path(sqlite3_db_filename(db_, "main")).parent_path();
   folder_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder_ >= 0 && fsync(folder_) == 0) return std::nullopt;
-  return FileWatch::Problem{SQLITE_CANTOPEN,
-                            fmt::format("the folder {} cannot be flushed ({}), so a crash could take back the raise: nothing was "
-                                        "written; PRAGMA journal_mode = WAL needs no such flush",
-                                        folder, std::strerror(errno))};
+  return FileWatch::Problem{
+      SQLITE_CANTOPEN,
+      fmt::format(
+          "the folder {} cannot be flushed ({}), so a crash could take back the raise: nothing was "
+          "written; PRAGMA journal_mode = WAL needs no such flush",
+          folder, std::strerror(errno))};
 }
 
 void Layer1::transaction_ended(bool committed) noexcept {
@@ -286,8 +321,10 @@ void Layer1::transaction_ended(bool committed) noexcept {
 // that commits by itself throws it before it returns.
 void Layer1::report_failed_flush() {
   if (!std::exchange(flush_failed_, false)) return;
-  throw OutcomeUnknown("a fence was raised by the last COMMIT and the flush of its folder failed: a power cut could take the raise back",
-                       std::string(code_name(SQLITE_IOERR_DIR_FSYNC)));
+  throw OutcomeUnknown(
+      "a fence was raised by the last COMMIT and the flush of its folder failed: a power cut could "
+      "take the raise back",
+      std::string(code_name(SQLITE_IOERR_DIR_FSYNC)));
 }
 
 // Whether the fence may be lowered to `term`: only if the current reset_fence does it.
@@ -308,11 +345,13 @@ void Layer1::guard_replace(std::string_view table) {
   Statement pragma(db_, "PRAGMA recursive_triggers");
   Running value(pragma.get());
   if (value.step() && value.integer(0) != 0) return;
-  throw InvalidInput(fmt::format(
-      "TG005 table \"{}\" has a unique index over an expression, or a key that is only known when the row is written (a default, "
-      "a column generated from the key that SQLite chooses, a trigger that writes before), so the rows that REPLACE would remove "
-      "can only be seen with PRAGMA recursive_triggers = ON on this connection",
-      table));
+  throw InvalidInput(
+      fmt::format("TG005 table \"{}\" has a unique index over an expression, or a key that is only "
+                  "known when the row is written (a default, "
+                  "a column generated from the key that SQLite chooses, a trigger that writes "
+                  "before), so the rows that REPLACE would remove "
+                  "can only be seen with PRAGMA recursive_triggers = ON on this connection",
+                  table));
 }
 
 }  // namespace sqlite

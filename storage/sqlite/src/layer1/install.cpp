@@ -37,7 +37,9 @@ namespace {
 class Model {
  public:
   Model() {
-    int code = sqlite3_open_v2(":memory:", &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+    int code =
+        sqlite3_open_v2(":memory:", &db_,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
     for (const sql::Migration& migration : sql::sqlite_migrations()) {
       const std::string text(migration.text);
       if (code == SQLITE_OK) code = sqlite3_exec(db_, text.c_str(), nullptr, nullptr, nullptr);
@@ -84,7 +86,8 @@ std::vector<Layer1::Part> Layer1::missing_parts() {
       if (!setting(wanted.text(0))) missing.push_back({"the setting " + wanted.text(0), false});
     }
   }
-  if (incarnation && !use(stmt::incarnation_read).step()) missing.push_back({"the row of termgate_incarnation", false});
+  if (incarnation && !use(stmt::incarnation_read).step())
+    missing.push_back({"the row of termgate_incarnation", false});
   if (here && !use(stmt::here_read).step()) missing.push_back({"the row of termgate_here", false});
   return missing;
 }
@@ -97,10 +100,13 @@ void Layer1::alter_columns() {
     return read.bind(table).bind(column).step();
   };
   for (const char* table : {"termgate_fences", "termgate_incarnation"}) {
-    if (has(table, "in_doubt")) execute(fmt::format("ALTER TABLE main.{} RENAME COLUMN in_doubt TO untrusted", table));
+    if (has(table, "in_doubt"))
+      execute(fmt::format("ALTER TABLE main.{} RENAME COLUMN in_doubt TO untrusted", table));
   }
   if (has("termgate_job_runs", "run_id") && !has("termgate_job_runs", "request"))
-    execute("ALTER TABLE main.termgate_job_runs ADD COLUMN request TEXT CHECK (request IN ('run', 'dry-run', 'resume'))");
+    execute(
+        "ALTER TABLE main.termgate_job_runs ADD COLUMN request TEXT CHECK (request IN ('run', "
+        "'dry-run', 'resume'))");
 }
 
 // Two concurrent calls are harmless: the version is read under the write lock.
@@ -112,7 +118,9 @@ Layer1::Installed Layer1::install() {
   const int ours = sql::sqlite_migrations().back().version;
   if (from > ours + 1) {
     throw DatabaseError(
-        fmt::format("the database has version {} of Termgate's tables and this one knows {}: install a newer termgate", from, ours));
+        fmt::format("the database has version {} of Termgate's tables and this one knows {}: "
+                    "install a newer termgate",
+                    from, ours));
   }
   // Parts that existed and were lost. A database that never had layer 1 has none.
   std::vector<Part> missing;
@@ -132,29 +140,39 @@ Layer1::Installed Layer1::install() {
   for (const sql::Migration& migration : sql::sqlite_migrations()) {
     if (from > ours) break;
     const std::string text(migration.text);
-    if (const int code = sqlite3_exec(db_, text.c_str(), nullptr, nullptr, nullptr); code != SQLITE_OK) throw_sqlite(db_, code);
+    if (const int code = sqlite3_exec(db_, text.c_str(), nullptr, nullptr, nullptr);
+        code != SQLITE_OK)
+      throw_sqlite(db_, code);
     if (migration.version <= from) continue;
-    use(stmt::migration_insert).bind(std::int64_t{migration.version}).bind(migration.name).bind(now()).run();
+    use(stmt::migration_insert)
+        .bind(std::int64_t{migration.version})
+        .bind(migration.name)
+        .bind(now())
+        .run();
     to = migration.version;
   }
   // Losing the fences loses their terms, and losing the incarnation loses what was untrusted. The
   // terms in the rows are used as for any fence without a row, but nobody knows whether they are
   // complete (F3).
   const bool forgotten = std::any_of(missing.begin(), missing.end(), [](const Part& part) {
-    return part.name == "termgate_fences" || part.name == "termgate_incarnation" || part.name == "the row of termgate_incarnation";
+    return part.name == "termgate_fences" || part.name == "termgate_incarnation" ||
+           part.name == "the row of termgate_incarnation";
   });
   if (forgotten) {
     use(stmt::incarnation_set_untrusted).bind(std::int64_t{1}).run();
     fence_changed();
-    audit("declare_untrusted", std::nullopt, R"({"reason":"the fences, or what was said of them, had to be made anew"})");
+    audit("declare_untrusted", std::nullopt,
+          R"({"reason":"the fences, or what was said of them, had to be made anew"})");
   }
   // Triggers of an earlier version pass less than this version's guard expects.
   if (from <= ours) outdated = outdated_triggers(true);
-  if (to != from) audit("init", std::nullopt, fmt::format(R"({{"from_version":{},"to_version":{}}})", from, to));
+  if (to != from)
+    audit("init", std::nullopt, fmt::format(R"({{"from_version":{},"to_version":{}}})", from, to));
   if (from == ours) {
     std::string names;
     for (const Part& part : missing) names += (names.empty() ? "" : ", ") + part.name;
-    for (const std::string& table : outdated) names += (names.empty() ? "" : ", ") + ("the triggers of table " + table);
+    for (const std::string& table : outdated)
+      names += (names.empty() ? "" : ", ") + ("the triggers of table " + table);
     audit("init", std::nullopt, Json('{').key("made_anew").value(names).close());
   }
   unit.commit();
@@ -164,7 +182,9 @@ Layer1::Installed Layer1::install() {
 void Layer1::uninstall(const std::string& actor, const std::string& reason) {
   require_text(actor, "actor");
   require_text(reason, "reason");
-  if (sqlite3_get_autocommit(db_) == 0) throw InvalidInput("TG005 termgate_uninstall takes away every fence: run it outside a transaction");
+  if (sqlite3_get_autocommit(db_) == 0)
+    throw InvalidInput(
+        "TG005 termgate_uninstall takes away every fence: run it outside a transaction");
   uninstall();
 }
 
@@ -176,7 +196,8 @@ void Layer1::uninstall() {
       Running read = use(stmt::own_triggers);
       while (read.step()) tables.push_back(read.text(0));
     }
-    for (const std::string& trigger : tables) execute("DROP TRIGGER main." + quoted_identifier(trigger));
+    for (const std::string& trigger : tables)
+      execute("DROP TRIGGER main." + quoted_identifier(trigger));
     tables.clear();
     {
       Running read = use(stmt::own_tables);

@@ -25,7 +25,8 @@ namespace stmt = termgate::sql::sqlite_statements;
 
 }  // namespace
 
-std::optional<Layer1::TakenJob> Layer1::find_job(const std::string& job_name, const Scope& scope, std::int64_t term) {
+std::optional<Layer1::TakenJob> Layer1::find_job(const std::string& job_name, const Scope& scope,
+                                                 std::int64_t term) {
   Running open = use(stmt::job_open);
   if (!open.bind(scope.name()).bind(job_name).bind(term).step()) return std::nullopt;
   return TakenJob{open.text(0), open.optional_text(1).value_or("")};
@@ -33,18 +34,21 @@ std::optional<Layer1::TakenJob> Layer1::find_job(const std::string& job_name, co
 
 // Checks the term, then ensures that the job has one open run: runs that other terms have left open
 // end as lost.
-void Layer1::begin_job(const std::string& job_name, const Scope& scope, const std::string& owner, Term term, Moment moment) {
+void Layer1::begin_job(const std::string& job_name, const Scope& scope, const std::string& owner,
+                       Term term, Moment moment) {
   require_name(job_name, "job name");
   require_name(owner, "owner");
   admit(scope.name(), term.value(), judge(scope.name(), term.value(), Raise::allowed, false));
   if (const auto open = find_job(job_name, scope, term.value())) {
     throw InvalidInput(
-        fmt::format("TG005 job \"{}\" of scope \"{}\" has an open run already, {}: finish it first", job_name, scope.name(), open->run_id));
+        fmt::format("TG005 job \"{}\" of scope \"{}\" has an open run already, {}: finish it first",
+                    job_name, scope.name(), open->run_id));
   }
   use(stmt::jobs_lost).bind(scope.name()).bind(term.value()).bind(moment).bind(job_name).run();
 }
 
-std::string Layer1::job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
+std::string Layer1::job_start(const std::string& job_name, const Scope& scope,
+                              const std::string& owner, Term term,
                               const std::optional<std::string>& detail) {
   Unit unit(*this);
   const std::string run_id = WriteId::random().text();
@@ -64,11 +68,13 @@ std::string Layer1::job_start(const std::string& job_name, const Scope& scope, c
   return run_id;
 }
 
-Layer1::JobRequest Layer1::job_request(const std::string& job_name, const Scope& scope, const std::string& kind, const std::string& actor,
+Layer1::JobRequest Layer1::job_request(const std::string& job_name, const Scope& scope,
+                                       const std::string& kind, const std::string& actor,
                                        const std::string& reason) {
   require_name(job_name, "job name");
   if (kind != "run" && kind != "dry-run" && kind != "resume") {
-    throw InvalidInput(fmt::format("TG005 a job is asked to run, to dry-run or to resume, not to \"{}\"", kind));
+    throw InvalidInput(
+        fmt::format("TG005 a job is asked to run, to dry-run or to resume, not to \"{}\"", kind));
   }
   require_text(actor, "actor");
   require_text(reason, "reason");
@@ -89,18 +95,29 @@ Layer1::JobRequest Layer1::job_request(const std::string& job_name, const Scope&
       .bind(kind)
       .run();
   audit("request_job", scope.name(),
-        Json('{').key("job").value(job_name).key("run_id").value(run_id).key("kind").value(kind).key("reason").value(reason).close(),
+        Json('{')
+            .key("job")
+            .value(job_name)
+            .key("run_id")
+            .value(run_id)
+            .key("kind")
+            .value(kind)
+            .key("reason")
+            .value(reason)
+            .close(),
         actor);
   unit.commit();
   return {true, run_id};
 }
 
-std::optional<Layer1::TakenJob> Layer1::job_take(const std::string& job_name, const Scope& scope, const std::string& owner, Term term) {
+std::optional<Layer1::TakenJob> Layer1::job_take(const std::string& job_name, const Scope& scope,
+                                                 const std::string& owner, Term term) {
   Unit unit(*this);
   const Moment moment = now();
   begin_job(job_name, scope, owner, term, moment);
   const auto asked = find_job(job_name, scope, 0);
-  if (asked) use(stmt::job_take).bind(asked->run_id).bind(owner).bind(term.value()).bind(moment).run();
+  if (asked)
+    use(stmt::job_take).bind(asked->run_id).bind(owner).bind(term.value()).bind(moment).run();
   unit.commit();
   return asked;
 }
@@ -114,17 +131,22 @@ std::optional<Layer1::OpenJob> Layer1::open_job(const std::string& run_id, bool 
     if (!read.bind(run_id).step()) return std::nullopt;
     job = {read.text(0), read.integer(1), read.text(2)};
   }
-  if (checked && job.term == 0) return std::nullopt;  // requested but not begun: such a run can only be ended
-  if (declared_scope_ && (declared_scope_->name() != job.scope || (declared_term_ && declared_term_->value() != job.term))) {
-    throw InvalidInput(fmt::format("TG005 run {} is of scope \"{}\" and term {}, and this session declares scope \"{}\" and term {}",
-                                   run_id, job.scope, job.term, declared_scope_->name(),
-                                   declared_term_ ? std::to_string(declared_term_->value()) : "none"));
+  if (checked && job.term == 0)
+    return std::nullopt;  // requested but not begun: such a run can only be ended
+  if (declared_scope_ && (declared_scope_->name() != job.scope ||
+                          (declared_term_ && declared_term_->value() != job.term))) {
+    throw InvalidInput(
+        fmt::format("TG005 run {} is of scope \"{}\" and term {}, and this session declares scope "
+                    "\"{}\" and term {}",
+                    run_id, job.scope, job.term, declared_scope_->name(),
+                    declared_term_ ? std::to_string(declared_term_->value()) : "none"));
   }
   if (checked) admit(job.scope, job.term, judge(job.scope, job.term, Raise::allowed, false));
   return job;
 }
 
-bool Layer1::job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint) {
+bool Layer1::job_heartbeat(const std::string& run_id,
+                           const std::optional<std::string>& checkpoint) {
   Unit unit(*this);
   if (!open_job(run_id, true)) return false;
   use(stmt::job_beat).bind(run_id).bind(now()).bind(checkpoint).run();
@@ -132,7 +154,9 @@ bool Layer1::job_heartbeat(const std::string& run_id, const std::optional<std::s
   return true;
 }
 
-Layer1::Beat Layer1::job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint, std::int64_t ttl_ms) {
+Layer1::Beat Layer1::job_heartbeat(const std::string& run_id,
+                                   const std::optional<std::string>& checkpoint,
+                                   std::int64_t ttl_ms) {
   Unit unit(*this);
   Beat beat;
   const auto job = open_job(run_id, false);
@@ -147,17 +171,27 @@ Layer1::Beat Layer1::job_heartbeat(const std::string& run_id, const std::optiona
   return beat;
 }
 
-bool Layer1::job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
-                        const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint) {
+bool Layer1::job_finish(const std::string& run_id, const std::string& status,
+                        std::optional<std::int64_t> exit_code,
+                        const std::optional<std::string>& detail,
+                        const std::optional<std::string>& checkpoint) {
   constexpr std::array<std::string_view, 4> ends = {"completed", "failed", "cancelled", "lost"};
   if (std::find(ends.begin(), ends.end(), status) == ends.end()) {
-    throw InvalidInput(fmt::format("TG005 a job ends completed, failed, cancelled or lost, not \"{}\"", status));
+    throw InvalidInput(
+        fmt::format("TG005 a job ends completed, failed, cancelled or lost, not \"{}\"", status));
   }
   Unit unit(*this);
   // A stale leader may still report failed and lost. An operator, who leads nothing, may report
   // cancelled.
   if (status != "cancelled" && !open_job(run_id, status == "completed")) return false;
-  use(stmt::job_finish).bind(run_id).bind(status).bind(now()).bind(exit_code).bind(detail).bind(checkpoint).run();
+  use(stmt::job_finish)
+      .bind(run_id)
+      .bind(status)
+      .bind(now())
+      .bind(exit_code)
+      .bind(detail)
+      .bind(checkpoint)
+      .run();
   const bool finished = sqlite3_changes(db_) == 1;
   unit.commit();
   return finished;

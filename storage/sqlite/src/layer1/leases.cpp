@@ -1,4 +1,5 @@
-// Leases: acquisition, renewal, release. An acquisition raises the fence before it takes the lease row (F2).
+// Leases: acquisition, renewal, release. An acquisition raises the fence before it takes the lease
+// row (F2).
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>
@@ -38,18 +39,21 @@ std::int64_t untrusted_jump() {
 
 void require_ttl(std::int64_t ttl_ms, std::string_view what = "TTL") {
   if (ttl_ms < ttl_ms_min || ttl_ms > ttl_ms_max) {
-    throw InvalidInput(fmt::format("TG005 the {} must be from 100 ms to 1 day, not {} ms", what, ttl_ms));
+    throw InvalidInput(
+        fmt::format("TG005 the {} must be from 100 ms to 1 day, not {} ms", what, ttl_ms));
   }
 }
 
 // `pattern`: an owner, or a prefix followed by *.
 bool is_named(std::string_view pattern, std::string_view owner) {
-  return pattern.ends_with('*') ? owner.starts_with(pattern.substr(0, pattern.size() - 1)) : owner == pattern;
+  return pattern.ends_with('*') ? owner.starts_with(pattern.substr(0, pattern.size() - 1))
+                                : owner == pattern;
 }
 
 }  // namespace
 
-Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string& owner, std::int64_t ttl_ms,
+Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string& owner,
+                                          std::int64_t ttl_ms,
                                           const std::optional<std::string>& endpoint) {
   require_name(owner, "owner");
   require_ttl(ttl_ms);
@@ -85,12 +89,14 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   }
   // Nobody can have led since this transaction's first acquisition, so the same call issues no
   // further term.
-  if (const Acquired* first = passed_checks_.acquired(name); first != nullptr && lease && !lease->released_at &&
-                                                             lease->expires_at > moment && lease->term == first->term && fence.exists &&
-                                                             fence.term == first->term && !fence.untrusted) {
+  if (const Acquired* first = passed_checks_.acquired(name);
+      first != nullptr && lease && !lease->released_at && lease->expires_at > moment &&
+      lease->term == first->term && fence.exists && fence.term == first->term && !fence.untrusted) {
     if (first->owner != owner || first->ttl_ms != ttl_ms || first->endpoint != endpoint) {
-      throw InvalidInput(fmt::format(
-          "TG005 this transaction has acquired the lease of scope \"{}\" already, with another TTL or endpoint: use renew_lease", name));
+      throw InvalidInput(
+          fmt::format("TG005 this transaction has acquired the lease of scope \"{}\" already, with "
+                      "another TTL or endpoint: use renew_lease",
+                      name));
     }
     unit.commit();
     return {true, first->term, lease->expires_at, owner, lease->expires_at - moment};
@@ -101,10 +107,14 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   }
   refuse_passed(name, "an acquisition");
   const std::int64_t base = std::max(height(name, fence), lease ? lease->term : 0);
-  const std::int64_t term = base + (fence.untrusted ? untrusted_jump() : TERMGATE_PLANTED(sqlite_lease) && base > 0 ? 0 : 1);
+  const std::int64_t term = base + (fence.untrusted                              ? untrusted_jump()
+                                    : TERMGATE_PLANTED(sqlite_lease) && base > 0 ? 0
+                                                                                 : 1);
   if (term > Term::max_value) {
     throw InvalidInput(
-        fmt::format("TG005 scope \"{}\" stands at {}: no term is left above it; hint: termgate_reset_fence lowers it", name, base));
+        fmt::format("TG005 scope \"{}\" stands at {}: no term is left above it; hint: "
+                    "termgate_reset_fence lowers it",
+                    name, base));
   }
   Json detail('{');
   detail.key("owner").value(owner);
@@ -112,7 +122,8 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   detail.key("evicted").value(std::int64_t{0}).key("expires_at").value(moment + ttl_ms);
   if (endpoint) detail.key("endpoint").value(*endpoint);
   if (fence.untrusted) detail.key("was_untrusted").value(true);
-  assert((!lease || term >= lease->term) && "an acquisition never issues a term below an earlier one");
+  assert((!lease || term >= lease->term) &&
+         "an acquisition never issues a term below an earlier one");
   raise(name, fence, term, false, owner, "acquire", detail.members());
   use(lease ? stmt::lease_take : stmt::lease_insert)
       .bind(name)
@@ -128,7 +139,8 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   return {true, term, moment + ttl_ms, owner, ttl_ms};
 }
 
-Layer1::Renewal Layer1::renew_lease(const Scope& scope, const std::string& owner, Term term, std::int64_t ttl_ms) {
+Layer1::Renewal Layer1::renew_lease(const Scope& scope, const std::string& owner, Term term,
+                                    std::int64_t ttl_ms) {
   require_name(owner, "owner");
   require_ttl(ttl_ms);
   Unit unit(*this);
@@ -140,12 +152,19 @@ Layer1::Renewal Layer1::renew_lease(const Scope& scope, const std::string& owner
   const auto leave_in = leave_in_ms(scope.name(), term.value());
   // A seal or a forced release above this term ends the lease, whatever its row says.
   if (lease && height(scope.name(), fence) <= term.value() && leave_in.value_or(1) > 0) {
-    use(stmt::lease_renew).bind(scope.name()).bind(owner).bind(term.value()).bind(moment).bind(moment + ttl_ms).run();
+    use(stmt::lease_renew)
+        .bind(scope.name())
+        .bind(owner)
+        .bind(term.value())
+        .bind(moment)
+        .bind(moment + ttl_ms)
+        .run();
     renewed = sqlite3_changes(db_) == 1;
   }
   unit.commit();
   if (renewed) return {true, moment + ttl_ms, ttl_ms, leave_in};
-  return {false, lease ? std::optional(lease->expires_at) : std::nullopt, lease ? lease->expires_at - moment : 0, leave_in};
+  return {false, lease ? std::optional(lease->expires_at) : std::nullopt,
+          lease ? lease->expires_at - moment : 0, leave_in};
 }
 
 // All leases are read and checked before the first one is renewed, so a malformed list renews none.
@@ -159,15 +178,19 @@ std::vector<std::string_view> Layer1::renew_leases(const std::string& leases) {
     Running read = use(stmt::leases_asked);
     read.bind(leases);
     while (read.step()) {
-      if (read.integer(4) == 0) throw InvalidInput("TG005 each lease needs a scope and an owner as text, a term and a ttl_ms as integers");
+      if (read.integer(4) == 0)
+        throw InvalidInput(
+            "TG005 each lease needs a scope and an owner as text, a term and a ttl_ms as integers");
       renewals.push_back({read.text(0), read.text(1), read.integer(2), read.integer(3)});
       require_ttl(renewals.back().ttl_ms);
-      if (renewals.size() > renewals_max) throw InvalidInput(fmt::format("TG005 more than {} leases in one call", renewals_max));
+      if (renewals.size() > renewals_max)
+        throw InvalidInput(fmt::format("TG005 more than {} leases in one call", renewals_max));
     }
   }
   std::set<std::string_view> scopes;
   for (const HeldBy& one : renewals) {
-    if (!scopes.insert(one.scope).second) throw InvalidInput("TG005 a scope is named twice among the leases to renew");
+    if (!scopes.insert(one.scope).second)
+      throw InvalidInput("TG005 a scope is named twice among the leases to renew");
   }
   std::vector<std::string_view> outcomes;
   outcomes.reserve(renewals.size());
@@ -181,7 +204,13 @@ std::vector<std::string_view> Layer1::renew_leases(const std::string& leases) {
     bool renewed = false;
     if (height(one.scope, fence) <= one.term && leave_in_ms(one.scope, one.term).value_or(1) > 0) {
       const Moment moment = now();
-      use(stmt::lease_renew).bind(one.scope).bind(one.owner).bind(one.term).bind(moment).bind(moment + one.ttl_ms).run();
+      use(stmt::lease_renew)
+          .bind(one.scope)
+          .bind(one.owner)
+          .bind(one.term)
+          .bind(moment)
+          .bind(moment + one.ttl_ms)
+          .run();
       renewed = sqlite3_changes(db_) == 1;
     }
     outcomes.emplace_back(renewed ? "renewed" : "lost");
@@ -195,28 +224,36 @@ bool Layer1::release_lease(const Scope& scope, const std::string& owner, Term te
   Unit unit(*this);
   use(stmt::lease_release).bind(scope.name()).bind(owner).bind(term.value()).bind(now()).run();
   const bool released = sqlite3_changes(db_) == 1;
-  if (released) audit("release", scope.name(), Json('{').key("term").value(term.value()).key("owner").value(owner).close(), owner);
+  if (released)
+    audit("release", scope.name(),
+          Json('{').key("term").value(term.value()).key("owner").value(owner).close(), owner);
   unit.commit();
   return released;
 }
 
 namespace {
 
-[[noreturn]] void refuse_lease(const Scope& scope, const std::string& owner, const std::string& why) {
-  throw LeaseLost(fmt::format("TG007 the lease of scope \"{}\" is not held by {}{}", scope.name(), owner, why), "TG007");
+[[noreturn]] void refuse_lease(const Scope& scope, const std::string& owner,
+                               const std::string& why) {
+  throw LeaseLost(
+      fmt::format("TG007 the lease of scope \"{}\" is not held by {}{}", scope.name(), owner, why),
+      "TG007");
 }
 
 }  // namespace
 
 // `term`: 0 for the lease as it is now.
-Layer1::LeaseRow Layer1::need_live_lease(const Scope& scope, const std::string& owner, std::int64_t term) {
+Layer1::LeaseRow Layer1::need_live_lease(const Scope& scope, const std::string& owner,
+                                         std::int64_t term) {
   const auto lease = read_lease(scope.name());
   const Moment moment = now();
   if (!lease) refuse_lease(scope, owner, ": it has never been acquired");
   if (lease->owner != owner || (term != 0 && lease->term != term))
     refuse_lease(scope, owner, fmt::format(": {} has it under term {}", lease->owner, lease->term));
   if (lease->released_at) refuse_lease(scope, owner, " any more: it was given back");
-  if (lease->expires_at <= moment) refuse_lease(scope, owner, fmt::format(" any more: it ended {} ms ago", moment - lease->expires_at));
+  if (lease->expires_at <= moment)
+    refuse_lease(scope, owner,
+                 fmt::format(" any more: it ended {} ms ago", moment - lease->expires_at));
   return *lease;
 }
 
@@ -233,12 +270,14 @@ Moment Layer1::require_lease(const Scope& scope, const std::string& owner) {
 }
 
 void Layer1::need_required_leases() {
-  for (const Required& one : passed_checks_.required()) need_live_lease(Scope(one.scope), one.owner, one.term);
+  for (const Required& one : passed_checks_.required())
+    need_live_lease(Scope(one.scope), one.owner, one.term);
 }
 
 // False in a file of the previous version, whose tables this version also supports.
 bool Layer1::knows_hand_overs() {
-  if (!hand_overs_known_) hand_overs_known_ = use(stmt::part_find).bind("table").bind("termgate_hand_overs").step();
+  if (!hand_overs_known_)
+    hand_overs_known_ = use(stmt::part_find).bind("table").bind("termgate_hand_overs").step();
   return hand_overs_known_;
 }
 
@@ -256,19 +295,27 @@ std::optional<std::int64_t> Layer1::leave_in_ms(const std::string& scope, std::i
 }
 
 // Whether this owner may take the lease after this term at this moment.
-bool Layer1::may_follow(const std::string& scope, std::int64_t term, const std::string& owner, Moment moment) {
+bool Layer1::may_follow(const std::string& scope, std::int64_t term, const std::string& owner,
+                        Moment moment) {
   const auto asked = asked_for(scope, term);
   if (!asked || asked->leave_before <= moment) return true;
   return owner != asked->owner && (!asked->successor || is_named(*asked->successor, owner));
 }
 
 // Writes the receipt of a hand-over, under the write lock. `before`: the previous lease.
-void Layer1::handed_over(const std::string& scope, const LeaseRow& before, const std::string& owner, std::int64_t term, Moment moment) {
+void Layer1::handed_over(const std::string& scope, const LeaseRow& before, const std::string& owner,
+                         std::int64_t term, Moment moment) {
   const Moment ended = before.released_at.value_or(std::min(before.expires_at, moment));
   std::string actor, reason, left;
   {
     Running taken = use(stmt::hand_over_taken);
-    taken.bind(scope).bind(before.term).bind(before.released_at).bind(ended).bind(owner).bind(term).bind(moment);
+    taken.bind(scope)
+        .bind(before.term)
+        .bind(before.released_at)
+        .bind(ended)
+        .bind(owner)
+        .bind(term)
+        .bind(moment);
     if (!taken.step()) return;
     actor = taken.text(0), reason = taken.text(1), left = taken.text(2);
   }
@@ -292,8 +339,9 @@ void Layer1::handed_over(const std::string& scope, const LeaseRow& before, const
         actor);
 }
 
-std::optional<Layer1::HandOver> Layer1::request_hand_over(const Scope& scope, const std::optional<std::string>& successor,
-                                                          std::int64_t drain_ms, const std::string& actor, const std::string& reason) {
+std::optional<Layer1::HandOver> Layer1::request_hand_over(
+    const Scope& scope, const std::optional<std::string>& successor, std::int64_t drain_ms,
+    const std::string& actor, const std::string& reason) {
   if (successor) require_name(*successor, "successor");
   require_ttl(drain_ms, "drain");
   require_text(actor, "actor");
@@ -306,8 +354,9 @@ std::optional<Layer1::HandOver> Layer1::request_hand_over(const Scope& scope, co
     return std::nullopt;
   }
   if (successor == lease->owner) {
-    throw InvalidInput(
-        fmt::format("TG005 \"{}\" holds the lease of scope \"{}\" itself: a hand-over goes to another", *successor, scope.name()));
+    throw InvalidInput(fmt::format(
+        "TG005 \"{}\" holds the lease of scope \"{}\" itself: a hand-over goes to another",
+        *successor, scope.name()));
   }
   const HandOver asked{lease->owner, lease->term, moment + drain_ms};
   use(stmt::hand_over_request)
@@ -323,14 +372,17 @@ std::optional<Layer1::HandOver> Layer1::request_hand_over(const Scope& scope, co
   Json detail('{');
   detail.key("owner").value(asked.owner_id).key("term").value(asked.term);
   if (successor) detail.key("to").value(*successor);
-  audit("request_hand_over", scope.name(), detail.key("leave_before").value(asked.leave_before).key("reason").value(reason).close(), actor);
+  audit("request_hand_over", scope.name(),
+        detail.key("leave_before").value(asked.leave_before).key("reason").value(reason).close(),
+        actor);
   unit.commit();
   return asked;
 }
 
-// Raises the fence by one, so that the holder's next write is refused, and frees the lease. False: there is
-// no lease.
-bool Layer1::force_release(const Scope& scope, const std::string& actor, const std::string& reason) {
+// Raises the fence by one, so that the holder's next write is refused, and frees the lease. False:
+// there is no lease.
+bool Layer1::force_release(const Scope& scope, const std::string& actor,
+                           const std::string& reason) {
   require_text(actor, "actor");
   require_text(reason, "reason");
   Unit unit(*this);
@@ -343,9 +395,17 @@ bool Layer1::force_release(const Scope& scope, const std::string& actor, const s
   const Fence fence = read_fence(scope.name());
   const std::int64_t base = std::max(height(scope.name(), fence), lease->term);
   if (base >= Term::max_value)
-    throw InvalidInput(fmt::format("TG005 scope \"{}\" stands at {}: no term is left above it", scope.name(), base));
+    throw InvalidInput(fmt::format("TG005 scope \"{}\" stands at {}: no term is left above it",
+                                   scope.name(), base));
   raise(scope.name(), fence, base + 1, fence.untrusted, actor, "force_release",
-        Json('{').key("owner").value(lease->owner).key("reason").value(reason).key("evicted").value(std::int64_t{0}).members());
+        Json('{')
+            .key("owner")
+            .value(lease->owner)
+            .key("reason")
+            .value(reason)
+            .key("evicted")
+            .value(std::int64_t{0})
+            .members());
   use(stmt::lease_force).bind(scope.name()).bind(now()).run();
   unit.commit();
   return true;

@@ -35,7 +35,8 @@ std::string process_name(long pid) {
 
 // Reads the kernel's list of locks by byte and file. No file is opened, because closing a
 // descriptor of the database would drop this process's own locks on it.
-long lock_owner(std::istream& locks, const std::vector<std::string>& files, long long first_byte, long long last_byte) {
+long lock_owner(std::istream& locks, const std::vector<std::string>& files, long long first_byte,
+                long long last_byte) {
   std::string line;
   while (std::getline(locks, line)) {
     std::istringstream fields(line);
@@ -59,15 +60,18 @@ namespace {
 // btrfs and overlays differs from stat()'s; there it is read from the mount table.
 std::vector<std::string> lock_names(const std::string& path) {
   struct statx status {};
-  if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_INO | STATX_MNT_ID, &status) != 0) return {};
-  std::vector<std::string> names{fmt::format("{:02x}:{:02x}:{}", status.stx_dev_major, status.stx_dev_minor, status.stx_ino)};
+  if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_INO | STATX_MNT_ID, &status) != 0)
+    return {};
+  std::vector<std::string> names{
+      fmt::format("{:02x}:{:02x}:{}", status.stx_dev_major, status.stx_dev_minor, status.stx_ino)};
   if ((status.stx_mask & STATX_MNT_ID) == 0) return names;
   std::ifstream mounts("/proc/self/mountinfo");
   std::string line;
   while (std::getline(mounts, line)) {
     unsigned long long id = 0;
     unsigned major = 0, minor = 0;
-    if (std::sscanf(line.c_str(), "%llu %*d %u:%u", &id, &major, &minor) == 3 && id == status.stx_mnt_id) {
+    if (std::sscanf(line.c_str(), "%llu %*d %u:%u", &id, &major, &minor) == 3 &&
+        id == status.stx_mnt_id) {
       names.push_back(fmt::format("{:02x}:{:02x}:{}", major, minor, status.stx_ino));
       break;
     }
@@ -86,7 +90,8 @@ int lock_holder_pid(sqlite3* db) {
   };
   // SQLite's file format, "locking": the WAL's write lock is byte 120 of the -shm file; in
   // rollback-journal mode the pending, reserved and shared bytes are at 2^30 and after.
-  const Wanted places[] = {{std::string(path) + "-shm", 120, 120}, {path, 0x40000000, 0x40000001 + 510}};
+  const Wanted places[] = {{std::string(path) + "-shm", 120, 120},
+                           {path, 0x40000000, 0x40000001 + 510}};
   for (const Wanted& place : places) {
     std::ifstream locks("/proc/locks");
     const long pid = lock_owner(locks, lock_names(place.path), place.first, place.last);

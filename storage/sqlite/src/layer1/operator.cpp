@@ -22,11 +22,14 @@ namespace {
 namespace stmt = termgate::sql::sqlite_statements;
 
 // What the audit entry of a raise adds if the raise came from rows instead of a caller.
-std::string from_evidence(std::string_view before) { return Json('{').key("evidence_before").value(before).members(); }
+std::string from_evidence(std::string_view before) {
+  return Json('{').key("evidence_before").value(before).members();
+}
 
 }  // namespace
 
-std::int64_t Layer1::reset_fence(const Scope& scope, Term term, const std::string& actor, const std::string& reason) {
+std::int64_t Layer1::reset_fence(const Scope& scope, Term term, const std::string& actor,
+                                 const std::string& reason) {
   require_text(actor, "actor");
   require_text(reason, "reason");
   Unit unit(*this);
@@ -35,11 +38,21 @@ std::int64_t Layer1::reset_fence(const Scope& scope, Term term, const std::strin
   const Fence fence = read_fence(name);
   const std::int64_t stands_at = height(name, fence);
   if (term.value() > stands_at) {
-    throw InvalidInput(fmt::format("TG005 the fence of scope \"{}\" stands at {}: a reset lowers it, a seal raises it", name, stands_at));
+    throw InvalidInput(fmt::format(
+        "TG005 the fence of scope \"{}\" stands at {}: a reset lowers it, a seal raises it", name,
+        stands_at));
   }
-  if (!fence.exists) raise(name, fence, stands_at, fence.untrusted, actor, "raise", from_evidence("a reset"));
+  if (!fence.exists)
+    raise(name, fence, stands_at, fence.untrusted, actor, "raise", from_evidence("a reset"));
   if (term.value() < stands_at) {
-    use(stmt::reset_insert).bind(name).bind(stands_at).bind(term.value()).bind(now()).bind(actor).bind(reason).run();
+    use(stmt::reset_insert)
+        .bind(name)
+        .bind(stands_at)
+        .bind(term.value())
+        .bind(now())
+        .bind(actor)
+        .bind(reason)
+        .run();
     // The fences' trigger refuses every lower value except this one, and only while it is set, so
     // an UPDATE by hand cannot lower a fence.
     lowering_.emplace(name, term.value());
@@ -51,15 +64,25 @@ std::int64_t Layer1::reset_fence(const Scope& scope, Term term, const std::strin
     }
     lowering_.reset();
     use(stmt::lease_reset).bind(name).bind(term.value()).bind(now()).run();
-    if (installed_version() >= first_with_prefixes) use(stmt::adopted_term_lower).bind(name).bind(term.value()).run();
+    if (installed_version() >= first_with_prefixes)
+      use(stmt::adopted_term_lower).bind(name).bind(term.value()).run();
   }
-  audit("reset", name, Json('{').key("term").value(term.value()).key("previous").value(stands_at).key("reason").value(reason).close(),
+  audit("reset", name,
+        Json('{')
+            .key("term")
+            .value(term.value())
+            .key("previous")
+            .value(stands_at)
+            .key("reason")
+            .value(reason)
+            .close(),
         actor);
   unit.commit();
   return stands_at;
 }
 
-std::int64_t Layer1::declare_restored(const Scope& scope, Term above, const std::string& actor, const std::string& reason) {
+std::int64_t Layer1::declare_restored(const Scope& scope, Term above, const std::string& actor,
+                                      const std::string& reason) {
   require_text(actor, "actor");
   require_text(reason, "reason");
   Unit unit(*this);
@@ -80,7 +103,8 @@ std::int64_t Layer1::declare_untrusted(const std::string& actor, const std::stri
   return declare_trust(true, "declare_untrusted", actor, reason);
 }
 
-std::int64_t Layer1::declare_trust(bool untrusted, std::string_view action, const std::string& actor, const std::string& reason) {
+std::int64_t Layer1::declare_trust(bool untrusted, std::string_view action,
+                                   const std::string& actor, const std::string& reason) {
   require_text(actor, "actor");
   require_text(reason, "reason");
   Unit unit(*this);
@@ -89,17 +113,21 @@ std::int64_t Layer1::declare_trust(bool untrusted, std::string_view action, cons
   use(stmt::fences_set_untrusted).bind(std::int64_t{untrusted}).run();
   const std::int64_t scopes = sqlite3_changes(db_);
   fence_changed();
-  audit(action, std::nullopt, Json('{').key("reason").value(reason).key("scopes").value(scopes).close(), actor);
+  audit(action, std::nullopt,
+        Json('{').key("reason").value(reason).key("scopes").value(scopes).close(), actor);
   unit.commit();
   return scopes;
 }
 
 std::string Layer1::set_raise_by(const Scope& scope, const std::string& mode) {
-  if (mode != "writer" && mode != "seal") { throw InvalidInput(fmt::format("TG005 raise_by is writer or seal, not \"{}\"", mode)); }
+  if (mode != "writer" && mode != "seal") {
+    throw InvalidInput(fmt::format("TG005 raise_by is writer or seal, not \"{}\"", mode));
+  }
   Unit unit(*this);
   const Fence fence = read_fence(scope.name());
   if (!fence.exists) {
-    raise(scope.name(), fence, height(scope.name(), fence), fence.untrusted, client_, "raise", from_evidence("raise_by"));
+    raise(scope.name(), fence, height(scope.name(), fence), fence.untrusted, client_, "raise",
+          from_evidence("raise_by"));
   }
   use(stmt::fence_raise_by).bind(scope.name()).bind(mode).run();
   audit("set_raise_by", scope.name(), Json('{').key("raise_by").value(mode).close());
@@ -121,14 +149,22 @@ std::int64_t Layer1::prune(const Stream& stream, std::int64_t before) {
     const Fence fence = read_fence(scope);
     const std::int64_t known = evidence(scope, fence.exists, !fence.exists || fence.was_reset);
     if (!fence.exists || known > fence.term) {
-      raise(scope, fence, std::max(known, fence.term), fence.untrusted, client_, "raise", from_evidence("pruning"));
+      raise(scope, fence, std::max(known, fence.term), fence.untrusted, client_, "raise",
+            from_evidence("pruning"));
     }
   }
   use(stmt::prune).bind(stream.name()).bind(before).run();
   const std::int64_t pruned = sqlite3_changes(db_);
   if (pruned > 0)
     audit("prune", std::nullopt,
-          Json('{').key("stream").value(stream.name()).key("before").value(before).key("deleted").value(pruned).close());
+          Json('{')
+              .key("stream")
+              .value(stream.name())
+              .key("before")
+              .value(before)
+              .key("deleted")
+              .value(pruned)
+              .close());
   unit.commit();
   return pruned;
 }
@@ -136,7 +172,8 @@ std::int64_t Layer1::prune(const Stream& stream, std::int64_t before) {
 std::int64_t Layer1::prune_history(std::int64_t older_than_ms) {
   // This keeps the last hour, so that an hourly collector misses nothing.
   if (older_than_ms < 3'600'000) {
-    throw InvalidInput(fmt::format("TG005 prune_history needs an age of 1 hour or more, not {} ms", older_than_ms));
+    throw InvalidInput(fmt::format("TG005 prune_history needs an age of 1 hour or more, not {} ms",
+                                   older_than_ms));
   }
   Unit unit(*this);
   const Moment moment = now() - older_than_ms;
@@ -144,27 +181,39 @@ std::int64_t Layer1::prune_history(std::int64_t older_than_ms) {
   std::int64_t pruned = sqlite3_changes(db_);
   use(stmt::prune_jobs).bind(moment).bind(moment + older_than_ms).run();
   pruned += sqlite3_changes(db_);
-  audit("prune_history", std::nullopt, fmt::format(R"({{"older_than_ms":{},"deleted":{}}})", older_than_ms, pruned));
+  audit("prune_history", std::nullopt,
+        fmt::format(R"({{"older_than_ms":{},"deleted":{}}})", older_than_ms, pruned));
   unit.commit();
   return pruned;
 }
 
-bool Layer1::stream_move(const Stream& stream, const Scope& scope, const std::string& actor, const std::string& reason) {
+bool Layer1::stream_move(const Stream& stream, const Scope& scope, const std::string& actor,
+                         const std::string& reason) {
   require_text(actor, "actor");
   require_text(reason, "reason");
   Unit unit(*this);
   std::string from;
   {
     Running read = use(stmt::stream_read);
-    if (!read.bind(stream.name()).step()) throw InvalidInput(fmt::format("TG005 there is no stream \"{}\"", stream.name()));
+    if (!read.bind(stream.name()).step())
+      throw InvalidInput(fmt::format("TG005 there is no stream \"{}\"", stream.name()));
     from = read.text(0);
   }
   const bool moved = from != scope.name();
   if (moved) {
     use(stmt::stream_move).bind(stream.name()).bind(scope.name()).run();
-    if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("stream \"{}\" has lost its row", stream.name()));
+    if (sqlite3_changes(db_) != 1)
+      throw DatabaseError(fmt::format("stream \"{}\" has lost its row", stream.name()));
     audit("stream_move", scope.name(),
-          Json('{').key("stream").value(stream.name()).key("from").value(from).key("reason").value(reason).close(), actor);
+          Json('{')
+              .key("stream")
+              .value(stream.name())
+              .key("from")
+              .value(from)
+              .key("reason")
+              .value(reason)
+              .close(),
+          actor);
   }
   unit.commit();
   return moved;
@@ -179,17 +228,30 @@ void Layer1::set_setting(const std::string& name, const std::string& value) {
     number_of(value, "payload_bytes_max", 1, 268'435'456);
   } else if (name == "default_raise_by") {
     if (value != "writer" && value != "seal") {
-      throw InvalidInput(fmt::format("TG005 setting default_raise_by is writer or seal, not \"{}\"", value));
+      throw InvalidInput(
+          fmt::format("TG005 setting default_raise_by is writer or seal, not \"{}\"", value));
     }
   } else {
-    throw InvalidInput(fmt::format(
-        "TG005 there is no setting \"{}\": check_wait_ms, default_raise_by, eviction_grace_ms and payload_bytes_max are all", name));
+    throw InvalidInput(
+        fmt::format("TG005 there is no setting \"{}\": check_wait_ms, default_raise_by, "
+                    "eviction_grace_ms and payload_bytes_max are all",
+                    name));
   }
   Unit unit(*this);
   const auto before = setting(name);
   use(stmt::setting_write).bind(name).bind(value).run();
-  if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("the setting {} has lost its row: run termgate init again", name));
-  audit("setting", std::nullopt, Json('{').key("name").value(name).key("value").value(value).key("previous").value(before).close());
+  if (sqlite3_changes(db_) != 1)
+    throw DatabaseError(
+        fmt::format("the setting {} has lost its row: run termgate init again", name));
+  audit("setting", std::nullopt,
+        Json('{')
+            .key("name")
+            .value(name)
+            .key("value")
+            .value(value)
+            .key("previous")
+            .value(before)
+            .close());
   unit.commit();
 }
 
@@ -219,12 +281,14 @@ void Layer1::count_refusal(const std::string& scope, std::int64_t term) {
 // written with the next refusal, or when this connection closes.
 void Layer1::write_refusals_aside() noexcept {
   const char* path = sqlite3_db_filename(db_, "main");
-  if (refused_.empty() || path == nullptr || *path == '\0' || now() - refusals_tried_ < 1000) return;
+  if (refused_.empty() || path == nullptr || *path == '\0' || now() - refusals_tried_ < 1000)
+    return;
   refusals_tried_ = now();
   sqlite3* aside = nullptr;
   try {
     if (file_.unfit() || file_.inherited() || !file_.foreign_locks().empty()) return;
-    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
+                      SQLITE_OPEN_EXRESCODE;
     if (sqlite3_open_v2(path, &aside, flags, nullptr) == SQLITE_OK) {
       Layer1& there = register_first(aside);
       there.set_check_wait(std::chrono::milliseconds(0));
@@ -268,8 +332,8 @@ bool Layer1::write_refusals() {
   }
 }
 
-void Layer1::record_refusal(const std::string& scope, std::int64_t term, std::int64_t count, Moment first, Moment last,
-                            const std::string& client) {
+void Layer1::record_refusal(const std::string& scope, std::int64_t term, std::int64_t count,
+                            Moment first, Moment last, const std::string& client) {
   Unit unit(*this);
   use(stmt::audit_insert)
       .bind(now())
@@ -278,7 +342,8 @@ void Layer1::record_refusal(const std::string& scope, std::int64_t term, std::in
       .bind(client)
       .bind("refuse")
       .bind(scope)
-      .bind(fmt::format(R"({{"term":{},"count":{},"first":{},"last":{}}})", term, count, first, last))
+      .bind(
+          fmt::format(R"({{"term":{},"count":{},"first":{},"last":{}}})", term, count, first, last))
       .run();
   unit.commit();
 }

@@ -24,12 +24,14 @@ constexpr std::size_t payload_bytes_unasked = 1024 * 1024;
 
 }  // namespace
 
-// The scope of a stream: fixed by its first write; before that the caller's, else the declared one, else the
-// only one that the transaction has passed, else the stream's own name.
-Scope Layer1::scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed) {
+// The scope of a stream: fixed by its first write; before that the caller's, else the declared one,
+// else the only one that the transaction has passed, else the stream's own name.
+Scope Layer1::scope_of(const Stream& stream, const std::optional<Scope>& named,
+                       const std::optional<std::string>& fixed) {
   if (fixed) {
     if (named && named->name() != *fixed) {
-      throw InvalidInput(fmt::format("TG005 stream \"{}\" belongs to scope \"{}\", not \"{}\"", stream.name(), *fixed, named->name()));
+      throw InvalidInput(fmt::format("TG005 stream \"{}\" belongs to scope \"{}\", not \"{}\"",
+                                     stream.name(), *fixed, named->name()));
     }
     return Scope(*fixed);
   }
@@ -52,36 +54,41 @@ std::int64_t Layer1::repeated(const Stream& stream, const std::vector<Write>& wr
     Running read = use(stmt::write_id_read);
     if (!read.bind(id).step()) continue;
     if (read.optional_text(0) != stream.name()) {
-      throw InvalidInput(
-          fmt::format("TG005 write id {} was used for {} before", id,
-                      read.is_null(0) ? std::string("a write outside streams") : fmt::format("stream \"{}\"", read.text(0))));
+      throw InvalidInput(fmt::format("TG005 write id {} was used for {} before", id,
+                                     read.is_null(0) ? std::string("a write outside streams")
+                                                     : fmt::format("stream \"{}\"", read.text(0))));
     }
     // The number at which the batch began, according to this write. All writes must agree.
     const std::int64_t number = read.integer(1) - static_cast<std::int64_t>(at);
     if (seen++ > 0 && number != first_no) {
-      throw InvalidInput(fmt::format("TG005 write id {} happened at another place than its batch", id));
+      throw InvalidInput(
+          fmt::format("TG005 write id {} happened at another place than its batch", id));
     }
     first_no = number;
   }
   found = seen > 0;
   if (found && seen != ids.size()) {
     throw InvalidInput(
-        fmt::format("TG005 {} of the {} write ids of this batch were used before, and not for this same batch; hint: send the same batch "
+        fmt::format("TG005 {} of the {} write ids of this batch were used before, and not for this "
+                    "same batch; hint: send the same batch "
                     "again, or a new one with new ids",
                     seen, ids.size()));
   }
   return first_no + static_cast<std::int64_t>(writes.size()) - 1;
 }
 
-std::int64_t Layer1::append(const Stream& stream, Term term, const std::vector<Write>& writes, std::optional<std::int64_t> expected,
+std::int64_t Layer1::append(const Stream& stream, Term term, const std::vector<Write>& writes,
+                            std::optional<std::int64_t> expected,
                             const std::optional<Scope>& named) {
   for (const Write& write : writes) {
     if (write.payload.size() <= payload_bytes_unasked) continue;
     const auto value = setting("payload_bytes_max");
-    const std::int64_t bytes_max = value ? number_of(*value, "payload_bytes_max", 1, 268'435'456) : 256LL * 1024 * 1024;
+    const std::int64_t bytes_max =
+        value ? number_of(*value, "payload_bytes_max", 1, 268'435'456) : 256LL * 1024 * 1024;
     if (static_cast<std::int64_t>(write.payload.size()) > bytes_max) {
       throw InvalidInput(
-          fmt::format("TG005 the payload has {} bytes: the setting payload_bytes_max allows {}", write.payload.size(), bytes_max));
+          fmt::format("TG005 the payload has {} bytes: the setting payload_bytes_max allows {}",
+                      write.payload.size(), bytes_max));
     }
   }
   Unit unit(*this);
@@ -106,7 +113,8 @@ std::int64_t Layer1::append(const Stream& stream, Term term, const std::vector<W
   const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, true);
   // Compared after the check: a stale writer gets TG001 and learns nothing about the stream.
   if (expected && *expected != last_no) {
-    throw SequenceConflict(fmt::format("TG003 stream \"{}\" stands at {}, not at the expected {}", stream.name(), last_no, *expected));
+    throw SequenceConflict(fmt::format("TG003 stream \"{}\" stands at {}, not at the expected {}",
+                                       stream.name(), last_no, *expected));
   }
   admit(scope.name(), term.value(), verdict);
   const Moment moment = now();
@@ -120,7 +128,8 @@ std::int64_t Layer1::append(const Stream& stream, Term term, const std::vector<W
       write.bind(scope.name()).bind(new_last).bind(moment).run();
     }
     // A trigger or an authorizer of the application may have prevented the row from being written.
-    if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("stream \"{}\" has lost its row", stream.name()));
+    if (sqlite3_changes(db_) != 1)
+      throw DatabaseError(fmt::format("stream \"{}\" has lost its row", stream.name()));
   }
   std::int64_t number = last_no;
   for (const Write& write : writes) {
@@ -155,7 +164,8 @@ Layer1::Claim Layer1::claim_write(const Scope& scope, Term term, const WriteId& 
     Running read = use(stmt::write_id_read);
     if (read.bind(id.text()).step()) {
       if (!read.is_null(0) || read.text(2) != scope.name()) {
-        throw InvalidInput(fmt::format("TG005 write id {} was used for scope \"{}\" before", id.text(), read.text(2)));
+        throw InvalidInput(fmt::format("TG005 write id {} was used for scope \"{}\" before",
+                                       id.text(), read.text(2)));
       }
       const Fence fence = read_fence(scope.name());
       const Claim claim{false, height(scope.name(), fence)};
@@ -163,8 +173,16 @@ Layer1::Claim Layer1::claim_write(const Scope& scope, Term term, const WriteId& 
       return claim;
     }
   }
-  const std::int64_t fence = admit(scope.name(), term.value(), judge(scope.name(), term.value(), Raise::allowed, false));
-  use(stmt::write_id_insert).bind(id.text()).bind_null().bind_null().bind(scope.name()).bind(term.value()).bind(now()).run();
+  const std::int64_t fence =
+      admit(scope.name(), term.value(), judge(scope.name(), term.value(), Raise::allowed, false));
+  use(stmt::write_id_insert)
+      .bind(id.text())
+      .bind_null()
+      .bind_null()
+      .bind(scope.name())
+      .bind(term.value())
+      .bind(now())
+      .run();
   unit.commit();
   return {true, fence};
 }
@@ -172,7 +190,8 @@ Layer1::Claim Layer1::claim_write(const Scope& scope, Term term, const WriteId& 
 std::optional<Layer1::Outcome> Layer1::outcome(const WriteId& id) {
   Running read = use(stmt::write_id_read);
   if (!read.bind(id.text()).step()) return std::nullopt;
-  return Outcome{read.optional_text(0), read.optional_integer(1), read.text(2), read.integer(3), read.integer(4)};
+  return Outcome{read.optional_text(0), read.optional_integer(1), read.text(2), read.integer(3),
+                 read.integer(4)};
 }
 
 }  // namespace sqlite

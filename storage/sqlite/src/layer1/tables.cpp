@@ -1,8 +1,8 @@
 // protect, adopt, doctor and verify: layer 1 over the owners' own tables.
 //
-// The triggers are generated text, for SQLite has no other kind. Names go through quoted_identifier and
-// quoted_literal and through nothing else.
-// Long: protect and adopt read the same tables and write the same triggers.
+// The triggers are generated text, for SQLite has no other kind. Names go through quoted_identifier
+// and quoted_literal and through nothing else. Long: protect and adopt read the same tables and
+// write the same triggers.
 //
 // What a protecting trigger must see, beyond the row itself (F1, F2):
 //   - every row that REPLACE would remove: SQLite fires no DELETE trigger for it, so each unique key is
@@ -52,13 +52,16 @@ Affinity affinity_of(std::string_view declared) {
   return has("real") || has("floa") || has("doub") ? Affinity::real : Affinity::numeric;
 }
 
-bool names_scopes(Affinity affinity) { return affinity == Affinity::integer || affinity == Affinity::text; }
+bool names_scopes(Affinity affinity) {
+  return affinity == Affinity::integer || affinity == Affinity::text;
+}
 
 // The scope that a trigger passes: the prefix, then the column's value. A value that is neither
 // text nor integer is passed unchanged, and refused.
 std::string scope_expression(const std::string& value, const std::string& prefix) {
   if (prefix.empty()) return value;
-  return fmt::format("CASE WHEN typeof({0}) IN ('text', 'integer') THEN {1} || {0} ELSE {0} END", value, quoted_literal(prefix));
+  return fmt::format("CASE WHEN typeof({0}) IN ('text', 'integer') THEN {1} || {0} ELSE {0} END",
+                     value, quoted_literal(prefix));
 }
 
 void require_prefix(std::string_view prefix) {
@@ -76,7 +79,8 @@ std::string partial_condition(const std::string& sql) {
     if (token.text == "(") ++depth;
     else if (token.text == ")") listed = --depth == 0 || listed;
     // A comment at its end would swallow what is appended, so a line break ends it.
-    else if (listed && depth == 0 && text::same(token.text, "WHERE")) return std::string(scanner.rest()) + "\n";
+    else if (listed && depth == 0 && text::same(token.text, "WHERE"))
+      return std::string(scanner.rest()) + "\n";
   }
   return {};
 }
@@ -96,7 +100,9 @@ bool is_literal(const std::string& text) {
 // How often a text of SQL names something, quoted or not. It counts too many rather than too few if
 // the name cannot be searched for.
 int times_named(std::string_view sql, std::string_view name) {
-  const auto part_of_name = [](char c) { return text::is_letter_or_digit(c) || c == '_' || c == '$' || text::is_high(c); };
+  const auto part_of_name = [](char c) {
+    return text::is_letter_or_digit(c) || c == '_' || c == '$' || text::is_high(c);
+  };
   if (name.empty() || name.find_first_of("\"`]'") != std::string_view::npos) return 100;
   int times = 0;
   for (std::size_t at = 0; at + name.size() <= sql.size(); ++at) {
@@ -111,8 +117,10 @@ int times_named(std::string_view sql, std::string_view name) {
 // The last argument of each guard call: the mark in the trigger's own file, which is read only if a
 // file is attached.
 std::string own_mark(const std::string& label) {
-  return fmt::format("CASE termgate_guard_load_termgate_extension_first('arm', {}) WHEN 1 THEN (SELECT mark FROM termgate_here) END",
-                     label);
+  return fmt::format(
+      "CASE termgate_guard_load_termgate_extension_first('arm', {}) WHEN 1 THEN (SELECT mark FROM "
+      "termgate_here) END",
+      label);
 }
 
 }  // namespace
@@ -144,17 +152,19 @@ Layer1::Table Layer1::find_table(const std::string& target, const char* what) {
       table.without_rowid = read.integer(1) != 0;
     }
   }
-  if (kind != "table" || text::begins(table.name, "sqlite_") || text::begins(table.name, "termgate_")) {
+  if (kind != "table" || text::begins(table.name, "sqlite_") ||
+      text::begins(table.name, "termgate_")) {
     throw InvalidInput(
-        fmt::format("TG005 cannot {} \"{}\": it must be an ordinary table of the main database, neither a view, a virtual table nor one of "
+        fmt::format("TG005 cannot {} \"{}\": it must be an ordinary table of the main database, "
+                    "neither a view, a virtual table nor one of "
                     "Termgate's own",
                     what, target));
   }
   Running read = use(stmt::columns);
   read.bind(table.name);
   while (read.step()) {
-    table.columns.push_back(
-        {read.text(0), read.text(1), read.integer(2) != 0, read.integer(3) >= 2, read.integer(4) != 0, read.optional_text(5)});
+    table.columns.push_back({read.text(0), read.text(1), read.integer(2) != 0, read.integer(3) >= 2,
+                             read.integer(4) != 0, read.optional_text(5)});
   }
   return table;
 }
@@ -168,7 +178,9 @@ const Layer1::Column& Layer1::find_column(const Table& table, const std::string&
 
 // Whether REPLACE turns a NULL of this column into the default, which happens after BEFORE triggers
 // have run.
-bool Layer1::filled_late(const Column& column) { return column.not_null && column.default_text.has_value(); }
+bool Layer1::filled_late(const Column& column) {
+  return column.not_null && column.default_text.has_value();
+}
 
 // Whether one of the owner's triggers that run before an UPDATE of the table may change the row
 // that is updated.
@@ -178,7 +190,8 @@ bool Layer1::changed_beneath(const Table& table) {
   while (read.step()) {
     const std::string sql = read.text(0);
     const auto names = [&](const char* word) { return times_named(sql, word) > 0; };
-    const bool writes = times_named(sql, "UPDATE") > 1 || names("INSERT") || names("REPLACE") || names("DELETE");
+    const bool writes =
+        times_named(sql, "UPDATE") > 1 || names("INSERT") || names("REPLACE") || names("DELETE");
     if (names("UPDATE") && (names("BEFORE") || !names("AFTER")) && writes) return true;
   }
   return false;
@@ -187,7 +200,8 @@ bool Layer1::changed_beneath(const Table& table) {
 // " AND …": the new row meets the condition of a partial index, or this cannot be known before the
 // row is written. The columns in the condition get the values of NEW under the table's own name,
 // with their affinities, which NEW itself lacks.
-std::string Layer1::enters(const Table& table, const std::string& condition, const std::string& rowid) {
+std::string Layer1::enters(const Table& table, const std::string& condition,
+                           const std::string& rowid) {
   std::string row, odd;
   int named = 0;
   bool untyped = false;
@@ -197,9 +211,11 @@ std::string Layer1::enters(const Table& table, const std::string& condition, con
   for (const Column& column : table.columns) {
     if (times_named(condition, column.name) == 0) continue;
     const std::string quoted = quoted_identifier(column.name);
-    if (column.generated || quoted == rowid || times_named(condition, column.name) >= 100) return {};
+    if (column.generated || quoted == rowid || times_named(condition, column.name) >= 100)
+      return {};
     const auto value = [&](const char* type, const char* fit) {
-      row += fmt::format("{}CAST(NEW.{} AS {}) AS {}", row.empty() ? "" : ", ", quoted, type, quoted);
+      row +=
+          fmt::format("{}CAST(NEW.{} AS {}) AS {}", row.empty() ? "" : ", ", quoted, type, quoted);
       odd += fmt::format("typeof(NEW.{}) NOT IN ('null', {}) OR ", quoted, fit);
     };
     switch (affinity_of(column.type)) {
@@ -207,29 +223,35 @@ std::string Layer1::enters(const Table& table, const std::string& condition, con
       case Affinity::numeric: value("NUMERIC", "'integer', 'real'"); break;
       case Affinity::real: value("REAL", "'real'"); break;
       case Affinity::text: value("TEXT", "'text'"); break;
-      case Affinity::none: row += fmt::format("{}NEW.{} AS {}", row.empty() ? "" : ", ", quoted, quoted); untyped = true;
+      case Affinity::none:
+        row += fmt::format("{}NEW.{} AS {}", row.empty() ? "" : ", ", quoted, quoted);
+        untyped = true;
     }
     if (filled_late(column)) odd += fmt::format("NEW.{} IS NULL OR ", quoted);
     ++named;
   }
   // Two columns without a type are compared by another rule than two values.
   if (named == 0 || (untyped && named > 1)) return {};
-  return fmt::format(" AND ({}EXISTS (SELECT 1 FROM (SELECT {}) AS {} WHERE ({})))", odd, row, quoted_identifier(table.name), condition);
+  return fmt::format(" AND ({}EXISTS (SELECT 1 FROM (SELECT {}) AS {} WHERE ({})))", odd, row,
+                     quoted_identifier(table.name), condition);
 }
 
-std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const Table& table,
-                                                                          const std::optional<std::string>& scope_column,
-                                                                          const std::optional<std::string>& scope,
-                                                                          const std::string& mode) {
+std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(
+    const Table& table, const std::optional<std::string>& scope_column,
+    const std::optional<std::string>& scope, const std::string& mode) {
   const std::string target = quoted_identifier(table.name);
   const std::string label = quoted_literal(table.name);
   const bool any = scope == "*";
-  const std::string kind = mode == "observe" ? (any ? "'observe any'" : "'observe'") : any ? "'any'" : "'row'";
+  const std::string kind = mode == "observe" ? (any ? "'observe any'" : "'observe'")
+                           : any             ? "'any'"
+                                             : "'row'";
   const std::string mark = own_mark(label);
   auto guard = [&](const std::string& more, const std::string& tail) {
-    // RAISE is never reached: its presence makes SQLite able to undo the rows a statement changed before.
+    // RAISE is never reached: its presence makes SQLite able to undo the rows a statement changed
+    // before.
     return fmt::format(
-        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first({}, {}{}, {}) IS NULL THEN RAISE(ABORT, 'TG005 refused') "
+        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first({}, {}{}, {}) IS NULL "
+        "THEN RAISE(ABORT, 'TG005 refused') "
         "END{};\n",
         kind, label, more, mark, tail);
   };
@@ -237,10 +259,12 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
   auto add = [&](std::string_view name, std::string_view when, const std::string& body) {
     if (body.empty()) return;
     const std::string trigger = fmt::format("{}{}_{}", protect_prefix, name, table.name);
-    triggers.emplace_back(trigger, fmt::format("CREATE TRIGGER {} {} ON {}\nBEGIN\n{}END", quoted_identifier(trigger), when, target, body));
+    triggers.emplace_back(trigger, fmt::format("CREATE TRIGGER {} {} ON {}\nBEGIN\n{}END",
+                                               quoted_identifier(trigger), when, target, body));
   };
   if (scope) {
-    const std::string body = guard(*scope == "*" ? std::string() : ", " + quoted_literal(*scope), "");
+    const std::string body =
+        guard(*scope == "*" ? std::string() : ", " + quoted_literal(*scope), "");
     add("insert", "BEFORE INSERT", body);
     add("update", "BEFORE UPDATE", body);
     add("delete", "BEFORE DELETE", body);
@@ -250,7 +274,9 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
   const Column& column = find_column(table, *scope_column);
   const std::string name = quoted_identifier(column.name);
   const std::string prefix = scope_prefix("protect", table.name);
-  const auto scope_in = [&](const std::string& row) { return scope_expression(row + "." + name, prefix); };
+  const auto scope_in = [&](const std::string& row) {
+    return scope_expression(row + "." + name, prefix);
+  };
   struct Index {
     std::string name, origin, condition;
   };
@@ -271,43 +297,54 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
   std::string rowid;
   if (!table.without_rowid) {
     for (const Column& key : table.columns) {
-      if (key.key && !key_has_index && text::same(key.type, "INTEGER")) rowid = quoted_identifier(key.name);
+      if (key.key && !key_has_index && text::same(key.type, "INTEGER"))
+        rowid = quoted_identifier(key.name);
     }
     for (const char* candidate : {"rowid", "_rowid_", "oid"}) {
       const bool hidden =
-          std::any_of(table.columns.begin(), table.columns.end(), [&](const Column& other) { return text::same(other.name, candidate); });
+          std::any_of(table.columns.begin(), table.columns.end(),
+                      [&](const Column& other) { return text::same(other.name, candidate); });
       if (rowid.empty() && !hidden) rowid = candidate;
     }
   }
   const bool is_rowid = rowid == name;
   const bool settled_before = !is_rowid && !column.generated;
   // If SQLite chooses the key, BEFORE INSERT shows -1 instead.
-  const std::string chosen_late = rowid.empty() ? std::string() : fmt::format(" WHERE NEW.{} = -1", rowid);
-  const bool key_used_elsewhere = rowid.starts_with('"') && times_named(table.sql, rowid.substr(1, rowid.size() - 2)) != 1;
+  const std::string chosen_late =
+      rowid.empty() ? std::string() : fmt::format(" WHERE NEW.{} = -1", rowid);
+  const bool key_used_elsewhere =
+      rowid.starts_with('"') && times_named(table.sql, rowid.substr(1, rowid.size() - 2)) != 1;
 
   std::string victims_insert, victims_update;
   // The rows that the new row would conflict with. They get an alias, because a table may be named
   // old or new. The condition is evaluated where only the table is visible, as in its index.
   auto met = [&](const std::string& keys, const std::string& condition) {
-    return fmt::format(" FROM (SELECT {}{} AS scope FROM {}{}) AS met", keys, scope_in(target), target,
+    return fmt::format(" FROM (SELECT {}{} AS scope FROM {}{}) AS met", keys, scope_in(target),
+                       target,
                        condition.empty() ? std::string() : fmt::format(" WHERE ({})", condition));
   };
-  auto victims = [&](const std::string& from, const std::string& same, const std::string& changed, const std::string& known) {
+  auto victims = [&](const std::string& from, const std::string& same, const std::string& changed,
+                     const std::string& known) {
     victims_insert += guard(", met.scope", fmt::format("{} WHERE {}{}", from, same, known));
-    victims_update += guard(", met.scope", fmt::format("{} WHERE {} AND ({})", from, same, changed));
+    victims_update +=
+        guard(", met.scope", fmt::format("{} WHERE {} AND ({})", from, same, changed));
   };
   std::string surely;
   if (!rowid.empty()) {
     const std::string from = met(fmt::format("{}.{} AS k, ", target, rowid), {});
     const std::string same = fmt::format("met.k = NEW.{}", rowid);
-    victims_insert += guard(", met.scope", fmt::format("{} WHERE {} AND NEW.{} <> -1", from, same, rowid));
-    victims_update += guard(", met.scope", fmt::format("{} WHERE {} AND NEW.{} IS NOT OLD.{}", from, same, rowid, rowid));
+    victims_insert +=
+        guard(", met.scope", fmt::format("{} WHERE {} AND NEW.{} <> -1", from, same, rowid));
+    victims_update += guard(", met.scope", fmt::format("{} WHERE {} AND NEW.{} IS NOT OLD.{}", from,
+                                                       same, rowid, rowid));
     if (mode != "observe") {
-      victims_insert +=
-          fmt::format("  SELECT termgate_guard_load_termgate_extension_first('perhaps', {}, met.scope){} WHERE {} AND NEW.{} = -1;\n",
-                      label, from, same, rowid);
+      victims_insert += fmt::format(
+          "  SELECT termgate_guard_load_termgate_extension_first('perhaps', {}, met.scope){} WHERE "
+          "{} AND NEW.{} = -1;\n",
+          label, from, same, rowid);
       surely = fmt::format(
-          "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('surely', {}, {}) IS NULL THEN RAISE(ABORT, 'TG005 refused') "
+          "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('surely', {}, {}) IS "
+          "NULL THEN RAISE(ABORT, 'TG005 refused') "
           "END{};\n",
           label, mark, chosen_late);
     }
@@ -317,7 +354,8 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
   auto ask_for_recursion = [&](std::string& into, const std::string& tail) {
     if (mode == "observe") return;
     into += fmt::format(
-        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('replace', {}, {}) IS NULL THEN RAISE(ABORT, 'TG005 "
+        "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('replace', {}, {}) IS "
+        "NULL THEN RAISE(ABORT, 'TG005 "
         "refused') END{};\n",
         label, mark, tail);
   };
@@ -348,8 +386,10 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
         }
       }
       keys += fmt::format("{}.{} AS k{}, ", target, quoted, columns);
-      same += fmt::format("{}met.k{} = {} COLLATE {}", same.empty() ? "" : " AND ", columns, value, collation);
-      changed += fmt::format("{}NEW.{} IS NOT OLD.{} COLLATE {}", changed.empty() ? "" : " OR ", quoted, quoted, collation);
+      same += fmt::format("{}met.k{} = {} COLLATE {}", same.empty() ? "" : " AND ", columns, value,
+                          collation);
+      changed += fmt::format("{}NEW.{} IS NOT OLD.{} COLLATE {}", changed.empty() ? "" : " OR ",
+                             quoted, quoted, collation);
       ++columns;
     }
     // Two rows that conflict there have the same rowid.
@@ -377,37 +417,47 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
     }
     // A trigger may change one column of the key during a statement that changes another: then no
     // trigger sees both changes.
-    if ((columns > 1 || generated || !index.condition.empty()) && changed_beneath(table)) ask_for_recursion(victims_update, {});
+    if ((columns > 1 || generated || !index.condition.empty()) && changed_beneath(table))
+      ask_for_recursion(victims_update, {});
   }
   const std::string new_row = guard(", " + scope_in("NEW"), "");
   const std::string old_row = guard(", " + scope_in("OLD"), "");
   // Scopes are compared byte by byte, whatever the column's collation.
-  const std::string moved_row = guard(", " + scope_in("NEW"), fmt::format(" WHERE NEW.{} IS NOT OLD.{} COLLATE BINARY", name, name));
+  const std::string moved_row =
+      guard(", " + scope_in("NEW"),
+            fmt::format(" WHERE NEW.{} IS NOT OLD.{} COLLATE BINARY", name, name));
   add("insert", "BEFORE INSERT", (settled_before ? new_row : std::string()) + victims_insert);
-  add("update", "BEFORE UPDATE", old_row + (settled_before ? moved_row : std::string()) + victims_update);
+  add("update", "BEFORE UPDATE",
+      old_row + (settled_before ? moved_row : std::string()) + victims_update);
   add("delete", "BEFORE DELETE", old_row);
   add("inserted", "AFTER INSERT", surely + (settled_before ? std::string() : new_row));
   if (!settled_before) add("updated", "AFTER UPDATE", new_row);
   return triggers;
 }
 
-std::vector<std::pair<std::string, std::string>> Layer1::adopt_triggers(const Table& table, const std::string& scope_column,
-                                                                        const std::string& term_column) {
+std::vector<std::pair<std::string, std::string>> Layer1::adopt_triggers(
+    const Table& table, const std::string& scope_column, const std::string& term_column) {
   std::vector<std::pair<std::string, std::string>> triggers;
   const std::string scope = quoted_identifier(scope_column), term = quoted_identifier(term_column);
   const std::string body = fmt::format(
-      "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('adopted', {}, {}, NEW.{}, {}) IS NULL THEN RAISE(ABORT, "
+      "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('adopted', {}, {}, NEW.{}, "
+      "{}) IS NULL THEN RAISE(ABORT, "
       "'TG005 refused') END;\n",
-      quoted_literal(table.name), scope_expression("NEW." + scope, scope_prefix("adopt", table.name)), term,
+      quoted_literal(table.name),
+      scope_expression("NEW." + scope, scope_prefix("adopt", table.name)), term,
       own_mark(quoted_literal(table.name)));
   // A row reports when it is new, or when its scope or term changes: an UPDATE of other columns
   // must not bring back a term that a reset has revoked.
-  const std::string changed = fmt::format("AFTER UPDATE ON {} WHEN NEW.{} IS NOT OLD.{} OR NEW.{} IS NOT OLD.{} COLLATE BINARY",
-                                          quoted_identifier(table.name), term, term, scope, scope);
-  for (const auto& [name, when] : {std::pair<std::string_view, std::string>{"inserted", "AFTER INSERT ON " + quoted_identifier(table.name)},
-                                   std::pair<std::string_view, std::string>{"updated", changed}}) {
+  const std::string changed = fmt::format(
+      "AFTER UPDATE ON {} WHEN NEW.{} IS NOT OLD.{} OR NEW.{} IS NOT OLD.{} COLLATE BINARY",
+      quoted_identifier(table.name), term, term, scope, scope);
+  for (const auto& [name, when] :
+       {std::pair<std::string_view, std::string>{
+            "inserted", "AFTER INSERT ON " + quoted_identifier(table.name)},
+        std::pair<std::string_view, std::string>{"updated", changed}}) {
     const std::string trigger = fmt::format("{}{}_{}", adopt_prefix, name, table.name);
-    triggers.emplace_back(trigger, fmt::format("CREATE TRIGGER {} {}\nBEGIN\n{}END", quoted_identifier(trigger), when, body));
+    triggers.emplace_back(trigger, fmt::format("CREATE TRIGGER {} {}\nBEGIN\n{}END",
+                                               quoted_identifier(trigger), when, body));
   }
   return triggers;
 }
@@ -422,14 +472,22 @@ void Layer1::drop_triggers(const std::string& table, std::string_view prefix) {
   for (const std::string& name : names) execute("DROP TRIGGER main." + quoted_identifier(name));
 }
 
-std::int64_t Layer1::protect(const std::string& target, const std::optional<std::string>& scope_column,
-                             const std::optional<std::string>& scope, const std::string& mode, const std::string& prefix) {
+std::int64_t Layer1::protect(const std::string& target,
+                             const std::optional<std::string>& scope_column,
+                             const std::optional<std::string>& scope, const std::string& mode,
+                             const std::string& prefix) {
   require_prefix(prefix);
   if (!prefix.empty() && !scope_column)
-    throw InvalidInput("TG005 a prefix is put in front of a scope column's value: with one scope for the whole table there is none");
-  if (mode != "enforce" && mode != "observe") { throw InvalidInput(fmt::format("TG005 a mode is enforce or observe, not \"{}\"", mode)); }
+    throw InvalidInput(
+        "TG005 a prefix is put in front of a scope column's value: with one scope for the whole "
+        "table there is none");
+  if (mode != "enforce" && mode != "observe") {
+    throw InvalidInput(fmt::format("TG005 a mode is enforce or observe, not \"{}\"", mode));
+  }
   if (scope_column.has_value() == scope.has_value()) {
-    throw InvalidInput("TG005 protect needs a scope column, or else a scope ('*' for any that the session has passed)");
+    throw InvalidInput(
+        "TG005 protect needs a scope column, or else a scope ('*' for any that the session has "
+        "passed)");
   }
   if (scope && *scope != "*") Scope{*scope};
   Unit unit(*this);
@@ -439,8 +497,10 @@ std::int64_t Layer1::protect(const std::string& target, const std::optional<std:
   if (scope_column) {
     const Column& found = find_column(table, *scope_column);
     if (!names_scopes(affinity_of(found.type))) {
-      throw InvalidInput(fmt::format("TG005 the scope column \"{}\" of table \"{}\" is declared \"{}\": its type must be text or integer",
-                                     found.name, table.name, found.type));
+      throw InvalidInput(
+          fmt::format("TG005 the scope column \"{}\" of table \"{}\" is declared \"{}\": its type "
+                      "must be text or integer",
+                      found.name, table.name, found.type));
     }
     column = found.name;
   }
@@ -454,7 +514,8 @@ std::int64_t Layer1::protect(const std::string& target, const std::optional<std:
   detail.key("table").value(table.name);
   if (column) detail.key("scope_column").value(*column);
   if (!prefix.empty()) detail.key("prefix").value(prefix);
-  audit("protect", scope && *scope != "*" ? std::optional<std::string_view>(*scope) : std::nullopt, detail.key("mode").value(mode).close());
+  audit("protect", scope && *scope != "*" ? std::optional<std::string_view>(*scope) : std::nullopt,
+        detail.key("mode").value(mode).close());
   unit.commit();
   return 1;
 }
@@ -476,13 +537,14 @@ std::string Layer1::scope_prefix(std::string_view made_by, std::string_view tabl
   return read.bind(made_by).bind(table).step() ? read.text(0) : std::string();
 }
 
-void Layer1::set_scope_prefix(std::string_view made_by, std::string_view table, std::string_view prefix) {
+void Layer1::set_scope_prefix(std::string_view made_by, std::string_view table,
+                              std::string_view prefix) {
   use(stmt::prefix_delete).bind(made_by).bind(table).run();
   if (!prefix.empty()) use(stmt::prefix_write).bind(made_by).bind(table).bind(prefix).run();
 }
 
-std::int64_t Layer1::adopt(const std::string& target, const std::string& scope_column, const std::string& term_column,
-                           const std::string& prefix) {
+std::int64_t Layer1::adopt(const std::string& target, const std::string& scope_column,
+                           const std::string& term_column, const std::string& prefix) {
   require_prefix(prefix);
   Unit unit(*this);
   require_version("adopt");
@@ -491,7 +553,9 @@ std::int64_t Layer1::adopt(const std::string& target, const std::string& scope_c
   const Column& term = find_column(table, term_column);
   if (!names_scopes(affinity_of(scope.type)) || affinity_of(term.type) != Affinity::integer) {
     throw InvalidInput(
-        fmt::format("TG005 cannot adopt \"{}\": its scope column must be text or integer, its term column integer", table.name));
+        fmt::format("TG005 cannot adopt \"{}\": its scope column must be text or integer, its term "
+                    "column integer",
+                    table.name));
   }
   set_scope_prefix("adopt", table.name, prefix);
   const auto triggers = adopt_triggers(table, scope.name, term.name);
@@ -502,19 +566,24 @@ std::int64_t Layer1::adopt(const std::string& target, const std::string& scope_c
 
   std::vector<std::pair<std::string, std::int64_t>> highest;
   {
-    Statement statement(db_, fmt::format("SELECT ?1 || CAST({1} AS TEXT) COLLATE BINARY, max({2}) FROM main.{0} WHERE {1} IS NOT NULL AND "
-                                         "{2} > 0 GROUP BY CAST({1} AS TEXT) COLLATE BINARY ORDER BY 1",
-                                         quoted_identifier(table.name), quoted_identifier(scope.name), quoted_identifier(term.name)));
+    Statement statement(db_,
+                        fmt::format("SELECT ?1 || CAST({1} AS TEXT) COLLATE BINARY, max({2}) FROM "
+                                    "main.{0} WHERE {1} IS NOT NULL AND "
+                                    "{2} > 0 GROUP BY CAST({1} AS TEXT) COLLATE BINARY ORDER BY 1",
+                                    quoted_identifier(table.name), quoted_identifier(scope.name),
+                                    quoted_identifier(term.name)));
     Running read(statement.get());
     read.bind(prefix);
     while (read.step()) {
       const std::string name = read.text(0);
       if (const char* problem = name_problem(name)) {
-        throw InvalidInput(fmt::format("TG005 cannot adopt \"{}\": it holds a malformed scope, {}", table.name, problem));
+        throw InvalidInput(fmt::format("TG005 cannot adopt \"{}\": it holds a malformed scope, {}",
+                                       table.name, problem));
       }
       if (read.integer(1) > Term::max_value) {
-        throw InvalidInput(
-            fmt::format("TG005 cannot adopt \"{}\": scope \"{}\" has term {}, and a term is 1 to 2^62", table.name, name, read.integer(1)));
+        throw InvalidInput(fmt::format(
+            "TG005 cannot adopt \"{}\": scope \"{}\" has term {}, and a term is 1 to 2^62",
+            table.name, name, read.integer(1)));
       }
       highest.emplace_back(name, read.integer(1));
     }
@@ -526,11 +595,13 @@ std::int64_t Layer1::adopt(const std::string& target, const std::string& scope_c
     refuse_passed(name, "an adoption");
     refuse_unissued(name, shown);
     const std::int64_t known = std::max(shown, height(name, fence));
-    raise(name, fence, known, fence.untrusted, client_, "raise", Json('{').key("table").value(table.name).members());
+    raise(name, fence, known, fence.untrusted, client_, "raise",
+          Json('{').key("table").value(table.name).members());
     use(stmt::adopted_term_write).bind(name).bind(shown).run();
     ++raised;
   }
-  audit("adopt", std::nullopt, Json('{').key("table").value(table.name).key("scopes_raised").value(raised).close());
+  audit("adopt", std::nullopt,
+        Json('{').key("table").value(table.name).key("scopes_raised").value(raised).close());
   unit.commit();
   return raised;
 }
@@ -548,7 +619,9 @@ bool Layer1::unadopt(const std::string& target) {
 
 void Layer1::require_version(const char* what) {
   if (const int version = installed_version(); version > 0 && version < first_with_prefixes) {
-    throw DatabaseError(fmt::format("cannot {} a table with version {} of Termgate's tables: run termgate init first", what, version));
+    throw DatabaseError(fmt::format(
+        "cannot {} a table with version {} of Termgate's tables: run termgate init first", what,
+        version));
   }
 }
 
@@ -559,7 +632,8 @@ std::vector<std::string> Layer1::outdated_triggers(bool mend) {
     std::vector<std::pair<std::string, std::string>> triggers;
   };
   std::vector<Wanted> all;
-  const auto want = [&](const std::string& name, std::string_view prefix, const auto& triggers_for) {
+  const auto want = [&](const std::string& name, std::string_view prefix,
+                        const auto& triggers_for) {
     try {
       all.push_back({name, prefix, triggers_for(find_table(name, "protect"))});
     } catch (const InvalidInput&) {
@@ -569,8 +643,9 @@ std::vector<std::string> Layer1::outdated_triggers(bool mend) {
   {
     Running read = use(stmt::protected_all);
     while (read.step()) {
-      want(read.text(0), protect_prefix,
-           [&](const Table& table) { return protect_triggers(table, read.optional_text(1), read.optional_text(2), read.text(3)); });
+      want(read.text(0), protect_prefix, [&](const Table& table) {
+        return protect_triggers(table, read.optional_text(1), read.optional_text(2), read.text(3));
+      });
     }
   }
   {
@@ -603,14 +678,17 @@ std::vector<std::string> Layer1::outdated_triggers(bool mend) {
   return outdated;
 }
 
-// ------------------------------------------------------------------------------------------------- doctor, verify
+// -------------------------------------------------------------------------------------------------
+// doctor, verify
 
 namespace {
 
-std::string sql_call(std::string_view function, const std::vector<std::optional<std::string>>& arguments) {
+std::string sql_call(std::string_view function,
+                     const std::vector<std::optional<std::string>>& arguments) {
   std::string text = fmt::format("SELECT {}(", function);
   for (std::size_t at = 0; at < arguments.size(); ++at) {
-    text += fmt::format("{}{}", at > 0 ? ", " : "", arguments[at] ? quoted_literal(*arguments[at]) : "NULL");
+    text += fmt::format("{}{}", at > 0 ? ", " : "",
+                        arguments[at] ? quoted_literal(*arguments[at]) : "NULL");
   }
   return text + ")";
 }
@@ -622,12 +700,15 @@ std::vector<Layer1::Advice> Layer1::doctor() {
   std::vector<Advice> findings;
   // The parts of a newer version are unknown here. Without layer 1 the next read reports that this
   // is not a database of Termgate.
-  if (const int version = installed_version(); version > 0 && version <= sql::sqlite_migrations().back().version) {
+  if (const int version = installed_version();
+      version > 0 && version <= sql::sqlite_migrations().back().version) {
     const auto missing = missing_parts();
     for (const Part& part : missing)
-      findings.push_back({"error", part.name, "it is gone, or not what layer 1 made", "run termgate init again"});
+      findings.push_back(
+          {"error", part.name, "it is gone, or not what layer 1 made", "run termgate init again"});
     // The other checks read these tables.
-    if (std::any_of(missing.begin(), missing.end(), [](const Part& part) { return part.table; })) return findings;
+    if (std::any_of(missing.begin(), missing.end(), [](const Part& part) { return part.table; }))
+      return findings;
   }
   doctor_untrusted(findings);
   doctor_protected(findings);
@@ -640,33 +721,44 @@ std::vector<Layer1::Advice> Layer1::doctor() {
 }
 
 void Layer1::doctor_untrusted(std::vector<Advice>& findings) {
-  const char* const remedy = "acquire its lease, or termgate_declare_restored, or termgate_declare_nothing_lost";
+  const char* const remedy =
+      "acquire its lease, or termgate_declare_restored, or termgate_declare_nothing_lost";
   {
     Running read = use(stmt::fences_untrusted);
-    while (read.step()) findings.push_back({"error", "scope " + read.text(0), "its fence is untrusted, so its writes get TG004", remedy});
+    while (read.step())
+      findings.push_back({"error", "scope " + read.text(0),
+                          "its fence is untrusted, so its writes get TG004", remedy});
   }
   Running read = use(stmt::incarnation_read);
   if (read.step() && read.integer(0) != 0) {
-    findings.push_back({"error", "every scope without a fence", "it is untrusted, so its writes get TG004", remedy});
+    findings.push_back({"error", "every scope without a fence",
+                        "it is untrusted, so its writes get TG004", remedy});
   }
 }
 
 // Whether a table's triggers are those that its columns and indexes require today.
-void Layer1::doctor_triggers(std::vector<Advice>& findings, const std::string& table, std::string_view prefix,
-                             std::vector<std::pair<std::string, std::string>> wanted, const std::string& again) {
+void Layer1::doctor_triggers(std::vector<Advice>& findings, const std::string& table,
+                             std::string_view prefix,
+                             std::vector<std::pair<std::string, std::string>> wanted,
+                             const std::string& again) {
   std::vector<std::pair<std::string, std::string>> present;
   Running read = use(stmt::triggers_of);
   read.bind(table).bind(prefix);
   while (read.step()) present.emplace_back(read.text(0), read.text(1));
   std::sort(wanted.begin(), wanted.end());
   std::sort(present.begin(), present.end());
-  if (wanted != present) { findings.push_back({"error", "table " + table, "its triggers do not match its columns and indexes", again}); }
+  if (wanted != present) {
+    findings.push_back(
+        {"error", "table " + table, "its triggers do not match its columns and indexes", again});
+  }
 }
 
 // The arguments of such a call, followed by the prefix if the table has one.
-std::vector<std::optional<std::string>> Layer1::with_prefix(std::string_view made_by, std::string_view table,
-                                                            std::vector<std::optional<std::string>> arguments) {
-  if (std::string prefix = scope_prefix(made_by, table); !prefix.empty()) arguments.emplace_back(std::move(prefix));
+std::vector<std::optional<std::string>> Layer1::with_prefix(
+    std::string_view made_by, std::string_view table,
+    std::vector<std::optional<std::string>> arguments) {
+  if (std::string prefix = scope_prefix(made_by, table); !prefix.empty())
+    arguments.emplace_back(std::move(prefix));
   return arguments;
 }
 
@@ -679,20 +771,26 @@ void Layer1::doctor_protected(std::vector<Advice>& findings) {
   std::vector<Protected> all;
   {
     Running read = use(stmt::protected_all);
-    while (read.step()) all.push_back({read.text(0), read.optional_text(1), read.optional_text(2), read.text(3)});
+    while (read.step())
+      all.push_back({read.text(0), read.optional_text(1), read.optional_text(2), read.text(3)});
   }
   for (const Protected& row : all) {
     try {
-      doctor_triggers(findings, row.table, protect_prefix,
-                      protect_triggers(find_table(row.table, "protect"), row.column, row.scope, row.mode),
-                      sql_call("termgate_protect", with_prefix("protect", row.table, {row.table, row.column, row.scope, row.mode})));
+      doctor_triggers(
+          findings, row.table, protect_prefix,
+          protect_triggers(find_table(row.table, "protect"), row.column, row.scope, row.mode),
+          sql_call("termgate_protect", with_prefix("protect", row.table,
+                                                   {row.table, row.column, row.scope, row.mode})));
     } catch (const InvalidInput&) {
-      findings.push_back({"error", "table " + row.table, "it was protected, and its table or scope column is gone",
+      findings.push_back({"error", "table " + row.table,
+                          "it was protected, and its table or scope column is gone",
                           sql_call("termgate_unprotect", {row.table})});
     }
     if (row.mode == "observe") {
       findings.push_back({"info", "table " + row.table, "mode observe: nothing is refused",
-                          sql_call("termgate_protect", with_prefix("protect", row.table, {row.table, row.column, row.scope, "enforce"}))});
+                          sql_call("termgate_protect",
+                                   with_prefix("protect", row.table,
+                                               {row.table, row.column, row.scope, "enforce"}))});
     }
   }
 }
@@ -708,11 +806,14 @@ void Layer1::doctor_adopted(std::vector<Advice>& findings) {
   }
   for (const Adopted& row : all) {
     try {
-      doctor_triggers(findings, row.table, adopt_prefix, adopt_triggers(find_table(row.table, "adopt"), row.scope_column, row.term_column),
-                      sql_call("termgate_adopt", with_prefix("adopt", row.table, {row.table, row.scope_column, row.term_column})));
+      doctor_triggers(
+          findings, row.table, adopt_prefix,
+          adopt_triggers(find_table(row.table, "adopt"), row.scope_column, row.term_column),
+          sql_call("termgate_adopt", with_prefix("adopt", row.table,
+                                                 {row.table, row.scope_column, row.term_column})));
     } catch (const InvalidInput&) {
-      findings.push_back(
-          {"error", "table " + row.table, "it was adopted, and its table is gone", sql_call("termgate_unadopt", {row.table})});
+      findings.push_back({"error", "table " + row.table, "it was adopted, and its table is gone",
+                          sql_call("termgate_unadopt", {row.table})});
     }
   }
 }
@@ -724,19 +825,23 @@ void Layer1::doctor_uncovered(std::vector<Advice>& findings) {
   {
     Running read = use(stmt::unprotected_adopted);
     while (read.step()) {
-      findings.push_back({"warning", "table " + read.text(0), "it is adopted and not protected: a stale writer may still write to it",
+      findings.push_back({"warning", "table " + read.text(0),
+                          "it is adopted and not protected: a stale writer may still write to it",
                           protect(read.text(0))});
     }
   }
   {
     Running read = use(stmt::unfenced_tables);
-    while (read.step()) findings.push_back({"info", "table " + read.text(0), "it is not protected", protect(read.text(0))});
+    while (read.step())
+      findings.push_back(
+          {"info", "table " + read.text(0), "it is not protected", protect(read.text(0))});
   }
   Running read = use(stmt::observed_all);
   while (read.step()) {
     findings.push_back(
         {"info", "table " + read.text(0),
-         fmt::format("mode observe would have refused {} rows of scope \"{}\" with {}", read.integer(3), read.text(1), read.text(2)),
+         fmt::format("mode observe would have refused {} rows of scope \"{}\" with {}",
+                     read.integer(3), read.text(1), read.text(2)),
          "declare a term in that program, then protect with mode enforce"});
   }
 }
@@ -746,17 +851,18 @@ void Layer1::doctor_leases(std::vector<Advice>& findings) {
   const Moment moment = now();
   read.bind(moment);
   while (read.step()) {
-    findings.push_back(
-        {"info", "scope " + read.text(0),
-         fmt::format("the lease of {} (term {}) is past its time by {} ms", read.text(1), read.integer(2), moment - read.integer(3)),
-         "the next acquisition takes it"});
+    findings.push_back({"info", "scope " + read.text(0),
+                        fmt::format("the lease of {} (term {}) is past its time by {} ms",
+                                    read.text(1), read.integer(2), moment - read.integer(3)),
+                        "the next acquisition takes it"});
   }
   Running ahead = use(stmt::leases_ahead);
   ahead.bind(moment);
   while (ahead.step()) {
     findings.push_back(
         {"warning", "scope " + ahead.text(0),
-         fmt::format("the lease of {} was taken while the clock was ahead: it ends in {} ms", ahead.text(1), ahead.integer(2) - moment),
+         fmt::format("the lease of {} was taken while the clock was ahead: it ends in {} ms",
+                     ahead.text(1), ahead.integer(2) - moment),
          "set the clock right; the next attempt to acquire it limits it to its TTL"});
   }
 }
@@ -768,29 +874,37 @@ void Layer1::doctor_attached(std::vector<Advice>& findings) {
     while (read.step()) names.push_back(read.text(0));
   }
   for (const std::string& name : names) {
-    Statement fences(db_, fmt::format("SELECT 1 FROM {}.sqlite_schema WHERE name = 'termgate_fences'", quoted_identifier(name)));
+    Statement fences(db_,
+                     fmt::format("SELECT 1 FROM {}.sqlite_schema WHERE name = 'termgate_fences'",
+                                 quoted_identifier(name)));
     if (!Running(fences.get()).step()) continue;
-    findings.push_back(
-        {"warning", "attached file " + name,
-         "it has fences of its own, which this connection does not compare with: writes to its protected and adopted tables are TG005 here",
-         "open it as the main database of a connection"});
+    findings.push_back({"warning", "attached file " + name,
+                        "it has fences of its own, which this connection does not compare with: "
+                        "writes to its protected and adopted tables are TG005 here",
+                        "open it as the main database of a connection"});
   }
 }
 
 void Layer1::doctor_connection(std::vector<Advice>& findings) {
   if (const auto problem = file_.unfit())
-    findings.push_back({"error", "this connection", problem->text, "see there, then open the file again"});
+    findings.push_back(
+        {"error", "this connection", problem->text, "see there, then open the file again"});
   if (!file_.foreign_locks().empty()) {
-    findings.push_back({"warning", "this connection", fmt::format("its locks are those of the VFS \"{}\"", file_.foreign_locks()),
+    findings.push_back({"warning", "this connection",
+                        fmt::format("its locks are those of the VFS \"{}\"", file_.foreign_locks()),
                         "see that it excludes every other program that writes to the file"});
   }
   if (const std::string problem = flush_problem(); !problem.empty()) {
-    findings.push_back({"error", "this connection", "it cannot raise a fence: " + problem, "PRAGMA synchronous = FULL"});
+    findings.push_back({"error", "this connection", "it cannot raise a fence: " + problem,
+                        "PRAGMA synchronous = FULL"});
   }
   int triggers_on = 1;
-  if (sqlite3_db_config(db_, SQLITE_DBCONFIG_ENABLE_TRIGGER, -1, &triggers_on) == SQLITE_OK && triggers_on == 0) {
-    findings.push_back({"error", "this connection",
-                        "triggers are switched off (SQLITE_DBCONFIG_ENABLE_TRIGGER), so protect does nothing here", "switch them on"});
+  if (sqlite3_db_config(db_, SQLITE_DBCONFIG_ENABLE_TRIGGER, -1, &triggers_on) == SQLITE_OK &&
+      triggers_on == 0) {
+    findings.push_back(
+        {"error", "this connection",
+         "triggers are switched off (SQLITE_DBCONFIG_ENABLE_TRIGGER), so protect does nothing here",
+         "switch them on"});
   }
   Statement statement(db_, "PRAGMA main.journal_mode");
   Running mode(statement.get());
@@ -798,23 +912,28 @@ void Layer1::doctor_connection(std::vector<Advice>& findings) {
   const bool file = path != nullptr && *path != '\0';
   if (mode.step() && file && (mode.text(0) == "memory" || mode.text(0) == "off")) {
     findings.push_back({"error", "this connection",
-                        "PRAGMA journal_mode is " + mode.text(0) + ": a crash in the middle of a write damages the file",
+                        "PRAGMA journal_mode is " + mode.text(0) +
+                            ": a crash in the middle of a write damages the file",
                         "PRAGMA journal_mode = WAL"});
   }
   struct stat status {};
   if (file && stat(path, &status) == 0 && (status.st_mode & S_IWOTH) != 0) {
-    findings.push_back({"warning", path, "every user of this machine may write to the file, and so past Termgate", "chmod o-w"});
+    findings.push_back({"warning", path,
+                        "every user of this machine may write to the file, and so past Termgate",
+                        "chmod o-w"});
   }
 }
 
 std::vector<Layer1::Breach> Layer1::verify(Moment since) {
   const Snapshot snapshot(*this);
   std::vector<Breach> breaches;
-  if (const auto problem = file_.unfit()) breaches.push_back({"not looked at", "", "what other programs wrote", problem->text});
+  if (const auto problem = file_.unfit())
+    breaches.push_back({"not looked at", "", "what other programs wrote", problem->text});
   auto find = [&](std::string kind, std::string scope, std::string object, std::string detail) {
     breaches.push_back({std::move(kind), std::move(scope), std::move(object), std::move(detail)});
   };
-  const auto each = [&](std::string_view statement, const std::vector<std::int64_t>& parameters, const std::function<void(Running&)>& row) {
+  const auto each = [&](std::string_view statement, const std::vector<std::int64_t>& parameters,
+                        const std::function<void(Running&)>& row) {
     Running read = use(statement);
     for (const std::int64_t parameter : parameters) read.bind(parameter);
     while (read.step()) row(read);
@@ -829,35 +948,45 @@ std::vector<Layer1::Breach> Layer1::verify(Moment since) {
   });
   each(stmt::verify_order, {since}, [&](Running& row) {
     find("order", row.text(0), "stream " + row.text(1),
-         fmt::format("write {} has term {} after term {}", row.integer(2), row.integer(3), row.integer(4)));
+         fmt::format("write {} has term {} after term {}", row.integer(2), row.integer(3),
+                     row.integer(4)));
   });
   each(stmt::verify_scope_order, {since, clock_went_back}, [&](Running& row) {
-    const std::string detail = fmt::format("write {} has term {}, and was written when the scope had come to term {}", row.integer(2),
-                                           row.integer(3), row.integer(4));
+    const std::string detail =
+        fmt::format("write {} has term {}, and was written when the scope had come to term {}",
+                    row.integer(2), row.integer(3), row.integer(4));
     find("order", row.text(0), "stream " + row.text(1), detail);
   });
   each(stmt::verify_gaps, {since}, [&](Running& row) {
-    find("gap", row.text(0), "stream " + row.text(1), fmt::format("write {} follows write {}", row.integer(2), row.integer(3)));
+    find("gap", row.text(0), "stream " + row.text(1),
+         fmt::format("write {} follows write {}", row.integer(2), row.integer(3)));
   });
   each(stmt::verify_beginnings, {known_from}, [&](Running& row) {
-    const std::string there = row.is_null(2) ? "none of its writes is there" : fmt::format("its first write is {}", row.integer(2));
+    const std::string there = row.is_null(2) ? "none of its writes is there"
+                                             : fmt::format("its first write is {}", row.integer(2));
     find("gap", row.text(0), "stream " + row.text(1),
-         fmt::format("the last number is {}, {}, and pruning is on record up to {}", row.integer(3), there, row.integer(4) - 1));
+         fmt::format("the last number is {}, {}, and pruning is on record up to {}", row.integer(3),
+                     there, row.integer(4) - 1));
   });
   each(stmt::verify_last_no, {}, [&](Running& row) {
     find("last_no", row.text(0), "stream " + row.text(1),
          row.is_null(2) ? fmt::format("the stream has no row, and writes up to {}", row.integer(3))
-                        : fmt::format("the last number is {}, and the last write {}", row.integer(2), row.integer(3)));
+                        : fmt::format("the last number is {}, and the last write {}",
+                                      row.integer(2), row.integer(3)));
   });
   each(stmt::verify_scopes, {known_from}, [&](Running& row) {
     find("scope", row.text(0), "stream " + row.text(1),
-         fmt::format("write {} is of this scope, and the stream is of \"{}\" and was never moved", row.integer(2), row.text(3)));
+         fmt::format("write {} is of this scope, and the stream is of \"{}\" and was never moved",
+                     row.integer(2), row.text(3)));
   });
   each(stmt::verify_fences, {}, [&](Running& row) {
-    find("fence", row.text(0), "fence", fmt::format("it stands at {}, below a stored term {}", row.integer(1), row.integer(2)));
+    find("fence", row.text(0), "fence",
+         fmt::format("it stands at {}, below a stored term {}", row.integer(1), row.integer(2)));
   });
   each(stmt::verify_audited, {}, [&](Running& row) {
-    find("fence", row.text(0), "fence", fmt::format("it stands at {}, below term {} of the audit", row.integer(1), row.integer(2)));
+    find(
+        "fence", row.text(0), "fence",
+        fmt::format("it stands at {}, below term {} of the audit", row.integer(1), row.integer(2)));
   });
   if (known_from == 0) {
     each(stmt::verify_raises, {}, [&](Running& row) {
@@ -866,10 +995,12 @@ std::vector<Layer1::Breach> Layer1::verify(Moment since) {
     });
   }
   each(stmt::verify_resets, {known_from}, [&](Running& row) {
-    find("reset", row.text(0), "termgate_resets", fmt::format("a reset from {} to {} is not on record", row.integer(1), row.integer(2)));
+    find("reset", row.text(0), "termgate_resets",
+         fmt::format("a reset from {} to {} is not on record", row.integer(1), row.integer(2)));
   });
   each(stmt::verify_leases, {}, [&](Running& row) {
-    find("lease", row.text(0), "lease", fmt::format("its term {} is above the fence, {}", row.integer(1), row.integer(2)));
+    find("lease", row.text(0), "lease",
+         fmt::format("its term {} is above the fence, {}", row.integer(1), row.integer(2)));
   });
   each(stmt::verify_write_ids, {}, [&](Running& row) {
     find("write_id", row.text(0), "stream " + row.text(1),
@@ -879,7 +1010,8 @@ std::vector<Layer1::Breach> Layer1::verify(Moment since) {
   if (installed_version() >= first_with_prefixes) {
     each(stmt::adopted_terms_above, {}, [&](Running& row) {
       find("adopted", row.text(0), "",
-           fmt::format("the fence stands at {}, below term {} of a row of an adopted table", row.integer(2), row.integer(1)));
+           fmt::format("the fence stands at {}, below term {} of a row of an adopted table",
+                       row.integer(2), row.integer(1)));
     });
   }
   return breaches;

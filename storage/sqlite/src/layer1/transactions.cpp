@@ -1,4 +1,5 @@
-// A call's transaction, the write lock and the wait for it, and what a connection remembers between calls.
+// A call's transaction, the write lock and the wait for it, and what a connection remembers between
+// calls.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>
@@ -57,11 +58,13 @@ Layer1::Unit::~Unit() {
   // SQLite may have rolled everything back already (a full disk, an interrupt).
   if (kind_ == Kind::joined || sqlite3_get_autocommit(layer1_.db_) != 0) return;
   // Bypasses the cache: preparing there may throw, and this runs rarely.
-  const char* undo = kind_ == Kind::own ? "ROLLBACK" : "ROLLBACK TO termgate_unit; RELEASE termgate_unit";
+  const char* undo =
+      kind_ == Kind::own ? "ROLLBACK" : "ROLLBACK TO termgate_unit; RELEASE termgate_unit";
   sqlite3_exec(layer1_.db_, undo, nullptr, nullptr, nullptr);
 }
 
-// Ends what the constructor began; a joined unit leaves it to the statement or transaction that it is part of.
+// Ends what the constructor began; a joined unit leaves it to the statement or transaction that it
+// is part of.
 void Layer1::Unit::commit() {
   if (kind_ == Kind::own) {
     const bool refusals = layer1_.write_refusals();
@@ -71,7 +74,8 @@ void Layer1::Unit::commit() {
       const int extended = sqlite3_extended_errcode(layer1_.db_);
       if (code != SQLITE_DONE && commit_outcome_unknown(extended)) {
         const std::string name(code_name(extended));
-        throw OutcomeUnknown(fmt::format("COMMIT was sent and its flush failed: {} ({}): it may or may not have been written",
+        throw OutcomeUnknown(fmt::format("COMMIT was sent and its flush failed: {} ({}): it may or "
+                                         "may not have been written",
                                          sqlite3_errmsg(layer1_.db_), name),
                              name);
       }
@@ -88,7 +92,9 @@ void Layer1::Unit::commit() {
 }
 
 Layer1::Snapshot::Snapshot(Layer1& layer1) {
-  if (sqlite3_get_autocommit(layer1.db_) == 0 || sqlite3_txn_state(layer1.db_, "main") != SQLITE_TXN_NONE) return;
+  if (sqlite3_get_autocommit(layer1.db_) == 0 ||
+      sqlite3_txn_state(layer1.db_, "main") != SQLITE_TXN_NONE)
+    return;
   layer1.execute("BEGIN");
   db_ = layer1.db_;
 }
@@ -100,12 +106,15 @@ Layer1::Snapshot::~Snapshot() {
 Layer1::Layer1(sqlite3* db) : db_(db) {
   client_ = fmt::format("{}[{}]", first_line("/proc/self/comm"), getpid());
   const char* user = std::getenv("USER");
-  session_user_ = user != nullptr && *user != '\0' ? std::string(user) : fmt::format("uid {}", geteuid());
+  session_user_ =
+      user != nullptr && *user != '\0' ? std::string(user) : fmt::format("uid {}", geteuid());
 }
 
 Moment Layer1::now() const noexcept {
   if (clock_) return clock_();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 std::optional<std::string> Layer1::setting(std::string_view name) {
@@ -121,7 +130,8 @@ std::chrono::milliseconds Layer1::check_wait() noexcept {
   if (sqlite3_get_autocommit(db_) != 0 && sqlite3_txn_state(db_, nullptr) == SQLITE_TXN_NONE) {
     try {
       if (const auto value = setting("check_wait_ms")) {
-        check_wait_seen_ = std::chrono::milliseconds(number_of(*value, "check_wait_ms", 0, 600'000));
+        check_wait_seen_ =
+            std::chrono::milliseconds(number_of(*value, "check_wait_ms", 0, 600'000));
       }
     } catch (const Error&) {
       // Locked or not installed: the last value, or the default, is used.
@@ -169,12 +179,17 @@ int Layer1::waiting(const std::function<int()>& attempt, const char* what, bool 
     }
     if ((code & 0xff) != SQLITE_BUSY || extended == SQLITE_BUSY_SNAPSHOT) throw_sqlite(db_, code);
     // The setting is read only after the first refusal, so a free lock costs no statement.
-    if (!wait) wait = may_wait ? std::max(check_wait(), std::chrono::milliseconds(impatient.application_ms)) : std::chrono::milliseconds(0);
+    if (!wait)
+      wait = may_wait ? std::max(check_wait(), std::chrono::milliseconds(impatient.application_ms))
+                      : std::chrono::milliseconds(0);
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
     if (waited >= *wait) {
       std::string message =
-          fmt::format("TG006 blocked for {} ms: {} {}s the database; nothing was written", waited.count(), lock_holder(db_), what);
-      if (!may_wait) message += "; this transaction has read already, so it cannot wait: begin it with BEGIN IMMEDIATE";
+          fmt::format("TG006 blocked for {} ms: {} {}s the database; nothing was written",
+                      waited.count(), lock_holder(db_), what);
+      if (!may_wait)
+        message +=
+            "; this transaction has read already, so it cannot wait: begin it with BEGIN IMMEDIATE";
       throw Blocked(message);
     }
     lock_wait.pause(*wait - waited);
@@ -202,12 +217,14 @@ void Layer1::patiently(const std::function<void()>& work) {
 }
 
 void Layer1::require_file() {
-  if (const auto problem = file_.problem(sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE)) throw_sqlite(problem->code, problem->text);
+  if (const auto problem = file_.problem(sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE))
+    throw_sqlite(problem->code, problem->text);
 }
 
 void Layer1::lock() {
   const int state = sqlite3_txn_state(db_, "main");
-  if (state != SQLITE_TXN_WRITE) waiting([&] { return use(stmt::lock).try_step(); }, "hold", state == SQLITE_TXN_NONE);
+  if (state != SQLITE_TXN_WRITE)
+    waiting([&] { return use(stmt::lock).try_step(); }, "hold", state == SQLITE_TXN_NONE);
   // The driver checks at its own BEGIN and COMMIT.
   if (!boundaries_known_) require_file();
 }
@@ -218,9 +235,14 @@ void Layer1::execute(const std::string& sql) {
 }
 
 // In the open transaction, so that an entry and its change are committed together or not at all.
-void Layer1::audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail, std::string_view actor) {
+void Layer1::audit(std::string_view action, std::optional<std::string_view> scope,
+                   std::string_view detail, std::string_view actor) {
   Running insert = use(stmt::audit_insert);
-  insert.bind(now()).bind(actor.empty() ? std::string_view(client_) : actor).bind(session_user_).bind(client_).bind(action);
+  insert.bind(now())
+      .bind(actor.empty() ? std::string_view(client_) : actor)
+      .bind(session_user_)
+      .bind(client_)
+      .bind(action);
   if (scope) {
     insert.bind(*scope);
   } else {

@@ -1,5 +1,5 @@
-// Layer1::Unit: one call's transaction, savepoint, or place in the caller's statement; Layer1::Snapshot: one view for
-// a call of many reads. Internal to layer 1.
+// Layer1::Unit: one call's transaction, savepoint, or place in the caller's statement;
+// Layer1::Snapshot: one view for a call of many reads. Internal to layer 1.
 #pragma once
 
 #include <termgate/detail/sqlite/layer1.hpp>

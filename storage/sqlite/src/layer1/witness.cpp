@@ -18,9 +18,10 @@ inline namespace v0 {
 namespace sqlite {
 namespace {
 
-// Layer 1 runs inside the writer's own process, so nobody outside sees what it refuses. A drill does (docs/use/drill.md): it names a file,
-// and each refused write becomes a line of it, "TG001 term scope", each refused seal another, "seal term scope". An existing, regular file
-// only; whatever goes wrong here changes nothing about the refusal.
+// Layer 1 runs inside the writer's own process, so nobody outside sees what it refuses. A drill
+// does (docs/use/drill.md): it names a file, and each refused write becomes a line of it, "TG001
+// term scope", each refused seal another, "seal term scope". An existing, regular file only;
+// whatever goes wrong here changes nothing about the refusal.
 void report_to_witness(const char* kind, std::string_view scope, std::int64_t term) noexcept {
   const char* path = secure_getenv("TERMGATE_WITNESS");
   if (path == nullptr || *path == '\0') return;
@@ -28,21 +29,25 @@ void report_to_witness(const char* kind, std::string_view scope, std::int64_t te
   if (file < 0) return;
   struct stat what {};
   std::array<char, 1024> line;
-  const int size = std::snprintf(line.data(), line.size(), "%s %lld %.*s\n", kind, static_cast<long long>(term),
-                                 static_cast<int>(scope.size()), scope.data());
-  if (fstat(file, &what) == 0 && S_ISREG(what.st_mode) && size > 0 && size < static_cast<int>(line.size()))
+  const int size =
+      std::snprintf(line.data(), line.size(), "%s %lld %.*s\n", kind, static_cast<long long>(term),
+                    static_cast<int>(scope.size()), scope.data());
+  if (fstat(file, &what) == 0 && S_ISREG(what.st_mode) && size > 0 &&
+      size < static_cast<int>(line.size()))
     static_cast<void>(!write(file, line.data(), static_cast<std::size_t>(size)));
   close(file);
 }
 
 [[noreturn]] void refuse_stale(std::string_view scope, std::int64_t term, std::int64_t fence) {
-  throw StaleTerm(fmt::format("TG001 stale term {} for scope \"{}\": the fence stands at {}", term, scope, fence), std::string(scope), term,
-                  fence);
+  throw StaleTerm(fmt::format("TG001 stale term {} for scope \"{}\": the fence stands at {}", term,
+                              scope, fence),
+                  std::string(scope), term, fence);
 }
 
 }  // namespace
 
-[[noreturn]] void refuse_stale_write(std::string_view scope, std::int64_t term, std::int64_t fence) {
+[[noreturn]] void refuse_stale_write(std::string_view scope, std::int64_t term,
+                                     std::int64_t fence) {
   report_to_witness("TG001", scope, term);
   refuse_stale(scope, term, fence);
 }

@@ -26,15 +26,20 @@ inline namespace v0 {
 namespace testkit {
 
 // Whether `error` refused `term` of `scope`, and, where a fence is given, because of that fence.
-inline bool is_refusal(const StaleTerm& error, const std::string& scope, Term term, std::optional<Term> fence = {}) {
-  return error.scope() == scope && error.term() == term.value() && (!fence || error.fence() == fence->value());
+inline bool is_refusal(const StaleTerm& error, const std::string& scope, Term term,
+                       std::optional<Term> fence = {}) {
+  return error.scope() == scope && error.term() == term.value() &&
+         (!fence || error.fence() == fence->value());
 }
 
 #ifdef TERMGATE_TESTKIT_MATCHER_BASE
 class StaleTermMatcher final : public TERMGATE_TESTKIT_MATCHER_BASE<StaleTerm> {
  public:
-  StaleTermMatcher(std::string scope, Term term, std::optional<Term> fence = {}) : scope_(std::move(scope)), term_(term), fence_(fence) {}
-  bool match(const StaleTerm& error) const override { return is_refusal(error, scope_, term_, fence_); }
+  StaleTermMatcher(std::string scope, Term term, std::optional<Term> fence = {})
+      : scope_(std::move(scope)), term_(term), fence_(fence) {}
+  bool match(const StaleTerm& error) const override {
+    return is_refusal(error, scope_, term_, fence_);
+  }
   std::string describe() const override {
     return "refuses term " + std::to_string(term_.value()) + " of scope \"" + scope_ + "\"" +
            (fence_ ? " behind the fence " + std::to_string(fence_->value()) : std::string());

@@ -45,15 +45,17 @@ struct Breach {
 
 struct Verdict {
   std::vector<Breach> breaches;
-  std::size_t committed = 0;          // writes, counted by id, that were acknowledged at least once
-  std::size_t refused = 0;            // writes that were refused every time
-  std::size_t unknown_committed = 0;  // writes that were never acknowledged, had an unknown outcome, and are there
-  std::size_t unknown_absent = 0;     // the same, but they are not there
-  std::size_t raises = 0;             // acknowledged raises
+  std::size_t committed = 0;  // writes, counted by id, that were acknowledged at least once
+  std::size_t refused = 0;    // writes that were refused every time
+  std::size_t unknown_committed =
+      0;  // writes that were never acknowledged, had an unknown outcome, and are there
+  std::size_t unknown_absent = 0;  // the same, but they are not there
+  std::size_t raises = 0;          // acknowledged raises
 };
 
 // At most `breaches_max` breaches are kept; there is at least one if a guarantee was broken.
-Verdict check(const std::vector<Operation>& history, const State& state, std::size_t breaches_max = 100);
+Verdict check(const std::vector<Operation>& history, const State& state,
+              std::size_t breaches_max = 100);
 
 const char* guarantee_of(Breach::Kind kind) noexcept;  // "F1", …
 const char* name_of(Breach::Kind kind) noexcept;       // "order", …

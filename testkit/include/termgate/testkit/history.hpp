@@ -56,7 +56,8 @@ struct Row {
   std::string id;
   // The stream, or whatever else numbers rows in commit order; empty: there is no order.
   std::string sequence;
-  std::optional<std::int64_t> place;  // the number within `sequence`; numbers are consecutive, unless `gaps`
+  std::optional<std::int64_t>
+      place;  // the number within `sequence`; numbers are consecutive, unless `gaps`
   // Numbers may be missing: each was taken outside the write's transaction, while the lock of its
   // check was held.
   bool gaps = false;

@@ -67,7 +67,8 @@ class Leader {
   void pause_at(std::string point, int visit = 1);
   // Starts the body if necessary, and waits until it pauses at `point`. Throws NotReached after
   // `patience`, or if the body has paused elsewhere or ended; rethrows what the body threw.
-  void run_until_paused(std::string_view point, std::chrono::milliseconds patience = patience_default);
+  void run_until_paused(std::string_view point,
+                        std::chrono::milliseconds patience = patience_default);
   // Resumes a paused body. Throws NotReached if it is not paused.
   void resume();
   // Starts the body if necessary, and waits for its end. Rethrows what the body threw. Throws

@@ -1,8 +1,8 @@
-// HeldLease, LeaderLoop and LeaseWatch as the behaviour suite drives them (tests/live/leases/handles_test.py; the protocol is in
-// handles/lab.py).
+// HeldLease, LeaderLoop and LeaseWatch as the behaviour suite drives them
+// (tests/live/leases/handles_test.py; the protocol is in handles/lab.py).
 //
-// A command runs on a thread of its own, for some of them wait. The program ends with `quit` or the end of its input; handles that are
-// still held go out of scope then.
+// A command runs on a thread of its own, for some of them wait. The program ends with `quit` or the
+// end of its input; handles that are still held go out of scope then.
 #include <atomic>
 #include <charconv>
 #include <condition_variable>
@@ -56,7 +56,8 @@ std::string decoded(std::string_view word) {
 
 std::vector<std::string> words_of(std::string_view line) {
   std::vector<std::string> words;
-  for (std::size_t end = 0; end != std::string_view::npos; line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1)) {
+  for (std::size_t end = 0; end != std::string_view::npos;
+       line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1)) {
     end = line.find('\t');
     words.push_back(decoded(line.substr(0, end)));
   }
@@ -102,7 +103,9 @@ class Player {
       }
     } catch (const Blocked&) { say(name + "\tblocked"); } catch (const Error& error) {
       say(fmt::format("{}\terror\t{}\t{}", name, error.code(), error.what()));
-    } catch (const std::exception& error) { say(fmt::format("{}\terror\t\t{}", name, error.what())); }
+    } catch (const std::exception& error) {
+      say(fmt::format("{}\terror\t\t{}", name, error.what()));
+    }
   }
 
  private:
@@ -123,8 +126,9 @@ class Player {
     return loops_[name];
   }
 
-  void hold(const std::string& name, const std::string& url, const std::string& scope, std::chrono::milliseconds ttl,
-            std::chrono::milliseconds wait, const std::string& owner, const std::string& endpoint) {
+  void hold(const std::string& name, const std::string& url, const std::string& scope,
+            std::chrono::milliseconds ttl, std::chrono::milliseconds wait, const std::string& owner,
+            const std::string& endpoint) {
     HoldOptions options;
     options.ttl = ttl;
     options.wait = wait;
@@ -132,7 +136,8 @@ class Player {
     options.endpoint = endpoint;
     HeldLease held = database(url).hold(Scope(scope), options);
     const std::stop_token lost = held.lost(), asked = held.asked_to_leave();
-    const std::string news = fmt::format("{}\theld\t{}\t{}", name, held.term().value(), held.owner());
+    const std::string news =
+        fmt::format("{}\theld\t{}\t{}", name, held.term().value(), held.owner());
     {
       const std::lock_guard lock(mutex_);
       handles_.emplace(name, std::move(held));
@@ -145,7 +150,8 @@ class Player {
     std::condition_variable_any().wait(lock, lost, [] { return false; });
   }
 
-  void lead(const std::string& name, const std::string& url, const std::string& scope, std::chrono::milliseconds ttl) {
+  void lead(const std::string& name, const std::string& url, const std::string& scope,
+            std::chrono::milliseconds ttl) {
     Loop& mine = loop(name);
     LeaderOptions options;
     options.ttl = ttl;
@@ -154,7 +160,9 @@ class Player {
       mine.loop->request_stop();
       try {
         std::rethrow_exception(news.error);
-      } catch (const std::exception& error) { say(fmt::format("{}\terror\t\t{}", name, error.what())); }
+      } catch (const std::exception& error) {
+        say(fmt::format("{}\terror\t\t{}", name, error.what()));
+      }
     };
     const auto work = [name, &mine](const Leadership& leads) {
       say(fmt::format("{}\tleading\t{}", name, leads.term().value()));
@@ -167,9 +175,12 @@ class Player {
     mine.loop = std::make_unique<LeaderLoop>(database(url), Scope(scope), work, std::move(options));
   }
 
-  void watch(const std::string& name, const std::string& url, const std::string& scope, std::chrono::milliseconds poll) {
+  void watch(const std::string& name, const std::string& url, const std::string& scope,
+             std::chrono::milliseconds poll) {
     const auto changed = [name](const std::optional<LeaseInfo>& leader) {
-      say(leader ? fmt::format("{}\tnow\t{}\t{}\t{}", name, leader->owner, leader->term, leader->endpoint) : name + "\tnow");
+      say(leader ? fmt::format("{}\tnow\t{}\t{}\t{}", name, leader->owner, leader->term,
+                               leader->endpoint)
+                 : name + "\tnow");
     };
     loop(name).watch = std::make_unique<LeaseWatch>(database(url), Scope(scope), changed, poll);
   }

@@ -1,5 +1,6 @@
-// A library to preload: it adds the seconds in the file that STEPPED_CLOCK names to a process's wall clock and leaves every other clock
-// alone. libfaketime does not know CLOCK_BOOTTIME, which the clients read.
+// A library to preload: it adds the seconds in the file that STEPPED_CLOCK names to a process's
+// wall clock and leaves every other clock alone. libfaketime does not know CLOCK_BOOTTIME, which
+// the clients read.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@ static long stepped_by(void) {
 
 int clock_gettime(clockid_t clock, struct timespec* moment) {
   const long failed = syscall(SYS_clock_gettime, clock, moment);
-  if (!failed && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) moment->tv_sec += stepped_by();
+  if (!failed && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+    moment->tv_sec += stepped_by();
   return (int)failed;
 }
 

@@ -36,7 +36,8 @@ std::string run(sqlite3* db, const char* sql) {
 
 int lines(const char* path) {
   sqlite3* db = opened(path);
-  for (std::string line; std::getline(std::cin, line);) std::cout << run(db, line.c_str()) << std::endl;
+  for (std::string line; std::getline(std::cin, line);)
+    std::cout << run(db, line.c_str()) << std::endl;
   return sqlite3_close(db);
 }
 
@@ -59,7 +60,8 @@ void in_child(const char* who, sqlite3* inherited, const char* path) {
   std::cout.flush();
   const pid_t child = fork();
   if (child == 0) {
-    std::cout << who << ": " << run(inherited != nullptr ? inherited : opened(path), insert) << std::endl;
+    std::cout << who << ": " << run(inherited != nullptr ? inherited : opened(path), insert)
+              << std::endl;
     _exit(0);
   }
   waitpid(child, nullptr, 0);
@@ -77,10 +79,13 @@ void tell(const char* what, int code, sqlite3*& opened) {
   sqlite3* db = opened;
   int allowed = -1;
   sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, -1, &allowed);
-  std::cout << what << " " << code << " " << sqlite3_errcode(db) << " " << sqlite3_errmsg(db) << ", extensions " << allowed << ", changes "
-            << sqlite3_total_changes(db) << ", rowid " << sqlite3_last_insert_rowid(db) << ", statements "
-            << (sqlite3_next_stmt(db, nullptr) != nullptr) << ", autocommit " << sqlite3_get_autocommit(db)
-            << ", SQL: " << run(db, "SELECT load_extension('nothing')") << ", closed " << sqlite3_close(db) << "\n";
+  std::cout << what << " " << code << " " << sqlite3_errcode(db) << " " << sqlite3_errmsg(db)
+            << ", extensions " << allowed << ", changes " << sqlite3_total_changes(db) << ", rowid "
+            << sqlite3_last_insert_rowid(db) << ", statements "
+            << (sqlite3_next_stmt(db, nullptr) != nullptr) << ", autocommit "
+            << sqlite3_get_autocommit(db)
+            << ", SQL: " << run(db, "SELECT load_extension('nothing')") << ", closed "
+            << sqlite3_close(db) << "\n";
 }
 
 int facts(const char* path) {
@@ -91,7 +96,8 @@ int facts(const char* path) {
   std::u16string wide(path, path + std::strlen(path));
   tell("open16", sqlite3_open16(wide.c_str(), &db), db);
   tell("in memory", sqlite3_open(":memory:", &db), db);
-  tell("no such folder", sqlite3_open_v2("/no/such/folder/x.db", &db, SQLITE_OPEN_READONLY, nullptr), db);
+  tell("no such folder",
+       sqlite3_open_v2("/no/such/folder/x.db", &db, SQLITE_OPEN_READONLY, nullptr), db);
   return 0;
 }
 

@@ -1,4 +1,5 @@
-// What the drill reads along of a SQL Server's answers: the refusal, wherever packets and reads are cut, and nothing else.
+// What the drill reads along of a SQL Server's answers: the refusal, wherever packets and reads are
+// cut, and nothing else.
 #include <catch2/catch.hpp>
 
 #include "cli/drill/tds.hpp"
@@ -17,9 +18,12 @@ std::string little(std::uint32_t number, int size) {
   for (int i = 0; i < size; ++i) bytes += static_cast<char>(number >> (8 * i) & 0xFF);
   return bytes;
 }
-std::string error(std::uint32_t number, const std::string& text, const std::string& procedure = "") {
-  const std::string body = little(number, 4) + "\x01\x10" + little(static_cast<std::uint32_t>(text.size()), 2) + wide(text) + '\x03' +
-                           wide("srv") + static_cast<char>(procedure.size()) + wide(procedure) + little(7, 4);
+std::string error(std::uint32_t number, const std::string& text,
+                  const std::string& procedure = "") {
+  const std::string body = little(number, 4) + "\x01\x10" +
+                           little(static_cast<std::uint32_t>(text.size()), 2) + wide(text) +
+                           '\x03' + wide("srv") + static_cast<char>(procedure.size()) +
+                           wide(procedure) + little(7, 4);
   return '\xAA' + little(static_cast<std::uint32_t>(body.size()), 2) + body;
 }
 // As packets of at most `most` bytes of payload.
@@ -64,7 +68,8 @@ TEST_CASE("drill tds: a refusal is read wherever packets and reads are cut", "[c
   }
 }
 
-TEST_CASE("drill tds: a refused seal is told apart by its procedure and by what was asked", "[cli]") {
+TEST_CASE("drill tds: a refused seal is told apart by its procedure and by what was asked",
+          "[cli]") {
   TdsConversation talk;
   talk.from_client("", Moment{});
   talk.from_server(packets(error(50001, stale, "termgate.seal") + done, 4000));
@@ -80,14 +85,14 @@ TEST_CASE("drill tds: a refused seal is told apart by its procedure and by what 
 
 TEST_CASE("drill tds: what only looks like a refusal is none", "[cli]") {
   const std::string whole = error(50001, stale);
-  for (const auto& [name, message] :
-       std::vector<std::pair<std::string, std::string>>{{"another's 50001", error(50001, "out of stock")},
-                                                        {"another number", error(50002, stale)},
-                                                        {"a number of the server's", error(8134, stale)},
-                                                        {"a length too short for its text", '\xAA' + little(20, 2) + whole.substr(3)},
-                                                        {"a length beyond the message", '\xAA' + little(8000, 2) + whole.substr(3)},
-                                                        {"the text alone", wide(stale)},
-                                                        {"half of it", whole.substr(0, whole.size() / 2)}}) {
+  for (const auto& [name, message] : std::vector<std::pair<std::string, std::string>>{
+           {"another's 50001", error(50001, "out of stock")},
+           {"another number", error(50002, stale)},
+           {"a number of the server's", error(8134, stale)},
+           {"a length too short for its text", '\xAA' + little(20, 2) + whole.substr(3)},
+           {"a length beyond the message", '\xAA' + little(8000, 2) + whole.substr(3)},
+           {"the text alone", wide(stale)},
+           {"half of it", whole.substr(0, whole.size() / 2)}}) {
     CAPTURE(name);
     TdsConversation talk;
     talk.from_server(packets(message, 4000));

@@ -1,5 +1,5 @@
-// What a drill reads along of a conversation with PostgreSQL: refusals with the moment of their statement, and writes once they are
-// committed. Every case runs again with its bytes one by one.
+// What a drill reads along of a conversation with PostgreSQL: refusals with the moment of their
+// statement, and writes once they are committed. Every case runs again with its bytes one by one.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -21,20 +21,26 @@ std::string message(char type, const std::string& body) {
 }
 
 std::string zero(const std::string& text) { return text + '\0'; }
-std::string startup() { return message('\0', std::string("\0\3\0\0", 4) + zero("user") + zero("app") + '\0'); }
+std::string startup() {
+  return message('\0', std::string("\0\3\0\0", 4) + zero("user") + zero("app") + '\0');
+}
 std::string query(const std::string& sql) { return message('Q', zero(sql)); }
-std::string parse(const std::string& name, const std::string& sql) { return message('P', zero(name) + zero(sql) + std::string(2, '\0')); }
+std::string parse(const std::string& name, const std::string& sql) {
+  return message('P', zero(name) + zero(sql) + std::string(2, '\0'));
+}
 std::string bind(const std::string& portal, const std::string& name) {
   return message('B', zero(portal) + zero(name) + std::string(6, '\0'));
 }
-std::string execute(const std::string& portal) { return message('E', zero(portal) + std::string(4, '\0')); }
+std::string execute(const std::string& portal) {
+  return message('E', zero(portal) + std::string(4, '\0'));
+}
 std::string sync_message() { return message('S', ""); }
 std::string done(const std::string& tag) { return message('C', zero(tag)); }
 std::string ready(char status) { return message('Z', std::string(1, status)); }
 std::string error(const std::string& code, const std::string& text, const std::string& context = "",
                   const std::string& severity = "ERROR") {
-  return message('E', "S" + zero(severity) + "V" + zero(severity) + "C" + zero(code) + "M" + zero(text) +
-                          (context.empty() ? "" : "W" + zero(context)) + '\0');
+  return message('E', "S" + zero(severity) + "V" + zero(severity) + "C" + zero(code) + "M" +
+                          zero(text) + (context.empty() ? "" : "W" + zero(context)) + '\0');
 }
 
 struct Part {
@@ -73,7 +79,8 @@ const std::string insert = "INSERT INTO t VALUES (1)";
 }  // namespace
 
 TEST_CASE("drill wire: a simple write counts when its transaction is over", "[cli]") {
-  both_ways({c(startup()), s(message('R', std::string(4, '\0')) + ready('I')), c(query(insert)), s(done("INSERT 0 1") + ready('I'))},
+  both_ways({c(startup()), s(message('R', std::string(4, '\0')) + ready('I')), c(query(insert)),
+             s(done("INSERT 0 1") + ready('I'))},
             [](const Conversation& talk) {
               REQUIRE(talk.writes.size() == 1);
               CHECK(talk.writes[0].tag == "INSERT 0 1");
@@ -84,13 +91,14 @@ TEST_CASE("drill wire: a simple write counts when its transaction is over", "[cl
 }
 
 TEST_CASE("drill wire: a block's writes count from its COMMIT on", "[cli]") {
-  both_ways({c(startup()), c(query("BEGIN")), s(done("BEGIN") + ready('T')), c(query(insert)), s(done("INSERT 0 1") + ready('T')),
-             c(query("COMMIT")), s(done("COMMIT") + ready('I'))},
-            [](const Conversation& talk) {
-              REQUIRE(talk.writes.size() == 1);
-              CHECK(talk.writes[0].statement == insert);
-              CHECK(talk.writes[0].requested == at(5));
-            });
+  both_ways(
+      {c(startup()), c(query("BEGIN")), s(done("BEGIN") + ready('T')), c(query(insert)),
+       s(done("INSERT 0 1") + ready('T')), c(query("COMMIT")), s(done("COMMIT") + ready('I'))},
+      [](const Conversation& talk) {
+        REQUIRE(talk.writes.size() == 1);
+        CHECK(talk.writes[0].statement == insert);
+        CHECK(talk.writes[0].requested == at(5));
+      });
 }
 
 TEST_CASE("drill wire: what is not committed is no write", "[cli]") {
@@ -102,30 +110,45 @@ TEST_CASE("drill wire: what is not committed is no write", "[cli]") {
   };
   const auto none = [](const Conversation& talk) { CHECK(talk.writes.empty()); };
   SECTION("an open block") { both_ways(begin({}), none); }
-  SECTION("a rollback") { both_ways(begin({c(query("ROLLBACK")), s(done("ROLLBACK") + ready('I'))}), none); }
+  SECTION("a rollback") {
+    both_ways(begin({c(query("ROLLBACK")), s(done("ROLLBACK") + ready('I'))}), none);
+  }
   SECTION("a COMMIT of a failed block") {
-    both_ways(
-        begin({c(query("nonsense")), s(error("42601", "syntax error") + ready('E')), c(query("COMMIT")), s(done("ROLLBACK") + ready('I'))}),
-        none);
+    both_ways(begin({c(query("nonsense")), s(error("42601", "syntax error") + ready('E')),
+                     c(query("COMMIT")), s(done("ROLLBACK") + ready('I'))}),
+              none);
   }
   SECTION("a script that fails after it") {
-    both_ways({c(startup()), c(query(insert + "; nonsense")), s(done("INSERT 0 1") + error("42601", "syntax error") + ready('I'))}, none);
+    both_ways({c(startup()), c(query(insert + "; nonsense")),
+               s(done("INSERT 0 1") + error("42601", "syntax error") + ready('I'))},
+              none);
   }
-  SECTION("no rows") { both_ways({c(startup()), c(query("UPDATE t SET v = 1")), s(done("UPDATE 0") + ready('I'))}, none); }
-  SECTION("reading") { both_ways({c(startup()), c(query("SELECT 1")), s(done("SELECT 1") + ready('I'))}, none); }
+  SECTION("no rows") {
+    both_ways({c(startup()), c(query("UPDATE t SET v = 1")), s(done("UPDATE 0") + ready('I'))},
+              none);
+  }
+  SECTION("reading") {
+    both_ways({c(startup()), c(query("SELECT 1")), s(done("SELECT 1") + ready('I'))}, none);
+  }
   SECTION("COPY TO") {
-    both_ways({c(startup()), c(query("COPY t TO STDOUT")), s(message('H', std::string(3, '\0')) + done("COPY 3") + ready('I'))}, none);
+    both_ways({c(startup()), c(query("COPY t TO STDOUT")),
+               s(message('H', std::string(3, '\0')) + done("COPY 3") + ready('I'))},
+              none);
   }
   SECTION("prepared for a second phase") {
-    both_ways(begin({c(query("PREPARE TRANSACTION 'x'")), s(done("PREPARE TRANSACTION") + ready('I'))}), none);
+    both_ways(
+        begin({c(query("PREPARE TRANSACTION 'x'")), s(done("PREPARE TRANSACTION") + ready('I'))}),
+        none);
   }
 }
 
 TEST_CASE("drill wire: ROLLBACK TO takes back what came after the savepoint alone", "[cli]") {
   both_ways({c(startup()), c(query("BEGIN; INSERT INTO kept VALUES (1); SAVEPOINT s")),
-             s(done("BEGIN") + done("INSERT 0 1") + done("SAVEPOINT") + ready('T')), c(query("INSERT INTO lost VALUES (1)")),
-             s(done("INSERT 0 1") + ready('T')), c(query("nonsense")), s(error("42601", "syntax error") + ready('E')),
-             c(query("rollback to s")), s(done("ROLLBACK") + ready('T')), c(query("COMMIT")), s(done("COMMIT") + ready('I'))},
+             s(done("BEGIN") + done("INSERT 0 1") + done("SAVEPOINT") + ready('T')),
+             c(query("INSERT INTO lost VALUES (1)")), s(done("INSERT 0 1") + ready('T')),
+             c(query("nonsense")), s(error("42601", "syntax error") + ready('E')),
+             c(query("rollback to s")), s(done("ROLLBACK") + ready('T')), c(query("COMMIT")),
+             s(done("COMMIT") + ready('I'))},
             [](const Conversation& talk) {
               REQUIRE(talk.writes.size() == 1);
               CHECK(talk.writes[0].statement.find("kept") != std::string::npos);
@@ -133,23 +156,28 @@ TEST_CASE("drill wire: ROLLBACK TO takes back what came after the savepoint alon
 }
 
 TEST_CASE("drill wire: an extended query's write has its statement's text", "[cli]") {
-  both_ways({c(startup()), c(parse("s1", insert) + sync_message()), s(message('1', "") + ready('I')),
-             c(bind("", "s1") + execute("") + bind("", "s1") + execute("") + sync_message()),
-             s(message('2', "") + done("INSERT 0 1") + message('2', "") + done("INSERT 0 1") + ready('I'))},
-            [](const Conversation& talk) {
-              REQUIRE(talk.writes.size() == 2);
-              CHECK(talk.writes[1].statement == insert);
-              CHECK(talk.writes[1].requested == at(3));
-            });
+  both_ways(
+      {c(startup()), c(parse("s1", insert) + sync_message()), s(message('1', "") + ready('I')),
+       c(bind("", "s1") + execute("") + bind("", "s1") + execute("") + sync_message()),
+       s(message('2', "") + done("INSERT 0 1") + message('2', "") + done("INSERT 0 1") +
+         ready('I'))},
+      [](const Conversation& talk) {
+        REQUIRE(talk.writes.size() == 2);
+        CHECK(talk.writes[1].statement == insert);
+        CHECK(talk.writes[1].requested == at(3));
+      });
 }
 
-TEST_CASE("drill wire: a refusal has its code and message and the moment of its statement", "[cli]") {
+TEST_CASE("drill wire: a refusal has its code and message and the moment of its statement",
+          "[cli]") {
   const std::string said = "TG001 stale term 1 for scope \"billing\": the fence stands at 2";
   both_ways({c(startup()),
-             c(parse("", "SELECT termgate.check_term($1, $2)") + bind("", "") + execute("") + parse("", insert) + bind("", "") +
-               execute("") + sync_message()),
+             c(parse("", "SELECT termgate.check_term($1, $2)") + bind("", "") + execute("") +
+               parse("", insert) + bind("", "") + execute("") + sync_message()),
              s(message('1', "") + message('2', "") +
-               error("TG001", said, "PL/pgSQL function termgate.check_term(text,bigint) line 9 at RAISE") + ready('I')),
+               error("TG001", said,
+                     "PL/pgSQL function termgate.check_term(text,bigint) line 9 at RAISE") +
+               ready('I')),
              c(query(insert)), s(done("INSERT 0 1") + ready('I'))},
             [&](const Conversation& talk) {
               REQUIRE(talk.refusals.size() == 1);
@@ -157,14 +185,16 @@ TEST_CASE("drill wire: a refusal has its code and message and the moment of its 
               CHECK(talk.refusals[0].message == said);
               CHECK(talk.refusals[0].context.find("check_term") != std::string::npos);
               CHECK(talk.refusals[0].requested == at(1));
-              REQUIRE(talk.writes.size() == 1);  // the later one: what was pipelined behind the refusal was skipped
+              REQUIRE(talk.writes.size() ==
+                      1);  // the later one: what was pipelined behind the refusal was skipped
               CHECK(talk.writes[0].requested == at(3));
             });
 }
 
 TEST_CASE("drill wire: other errors are no refusals, and a session's end is told", "[cli]") {
   both_ways({c(startup()), c(query("nonsense")),
-             s(error("42601", "syntax error") + ready('I') + error("57P01", "terminating connection", "", "FATAL"))},
+             s(error("42601", "syntax error") + ready('I') +
+               error("57P01", "terminating connection", "", "FATAL"))},
             [](const Conversation& talk) {
               CHECK(talk.refusals.empty());
               CHECK(talk.endings == std::vector<std::string>{"57P01 terminating connection"});
@@ -173,12 +203,13 @@ TEST_CASE("drill wire: other errors are no refusals, and a session's end is told
 
 TEST_CASE("drill wire: long messages are passed over and foreign bytes end the reading", "[cli]") {
   const std::string long_text(3 * Messages::message_bytes_kept, 'x');
-  both_ways(
-      {c(startup()), c(query("INSERT INTO t VALUES ('" + long_text + "')")), s(message('D', long_text) + done("INSERT 0 1") + ready('I'))},
-      [](const Conversation& talk) {
-        REQUIRE(talk.writes.size() == 1);
-        CHECK(talk.writes[0].statement.size() <= 400);
-      });
-  both_ways({c(startup()), c(query(insert)), s(std::string("H\0\0\0\1", 5) + done("INSERT 0 1") + ready('I'))},
+  both_ways({c(startup()), c(query("INSERT INTO t VALUES ('" + long_text + "')")),
+             s(message('D', long_text) + done("INSERT 0 1") + ready('I'))},
+            [](const Conversation& talk) {
+              REQUIRE(talk.writes.size() == 1);
+              CHECK(talk.writes[0].statement.size() <= 400);
+            });
+  both_ways({c(startup()), c(query(insert)),
+             s(std::string("H\0\0\0\1", 5) + done("INSERT 0 1") + ready('I'))},
             [](const Conversation& talk) { CHECK(talk.writes.empty()); });
 }

@@ -1,4 +1,5 @@
-// What a storm's processes write down is what the checker is given: whole lines only, and what was never answered stays open.
+// What a storm's processes write down is what the checker is given: whole lines only, and what was
+// never answered stays open.
 #include <catch2/catch.hpp>
 
 #include <unistd.h>
@@ -59,10 +60,12 @@ TEST_CASE("storm log: a history comes back as it was written, by several process
     return all.size();
   };
   const Operation& raise = all[with("a", "", Operation::Kind::raise)];
-  CHECK((raise.acquisition && raise.term == 7 && raise.outcome == Outcome::committed && raise.answered >= raise.invoked));
+  CHECK((raise.acquisition && raise.term == 7 && raise.outcome == Outcome::committed &&
+         raise.answered >= raise.invoked));
   CHECK(history.answers()[with("b", "", Operation::Kind::raise)].acquired_nothing);
   const Operation& written = all[with("a", "a.1", Operation::Kind::write)];
-  CHECK((written.rows == 3 && written.place == 12 && written.outcome == Outcome::committed && written.scope == "s"));
+  CHECK((written.rows == 3 && written.place == 12 && written.outcome == Outcome::committed &&
+         written.scope == "s"));
   CHECK(all[with("a", "", Operation::Kind::look)].term == 7);
   const std::size_t refused = with("b", "b.1", Operation::Kind::write);
   CHECK((all[refused].outcome == Outcome::refused && history.answers()[refused].code == "TG001"));
@@ -83,7 +86,9 @@ TEST_CASE("storm log: a last line that is cut short has not been written yet", "
     split.add(path, "a");
     split.read_on();
     CHECK(split.operations().size() == (at >= 20 ? 1U : 0U));
-    if (at >= 20) CHECK(split.operations()[0].outcome == (at == whole.size() ? Outcome::committed : Outcome::unknown));
+    if (at >= 20)
+      CHECK(split.operations()[0].outcome ==
+            (at == whole.size() ? Outcome::committed : Outcome::unknown));
     std::ofstream(path, std::ios::app) << whole.substr(at);
     split.read_on();
     REQUIRE(split.operations().size() == 1);
@@ -95,7 +100,8 @@ TEST_CASE("storm log: a last line that is cut short has not been written yet", "
 
 TEST_CASE("storm log: what no storm writes is an error and not passed over", "[cli]") {
   const Folder folder;
-  for (const char* line : {"B 1 100 w s 3 a.1", "E 5 100 c 3 - -", "X 1 2 3", "B one 100 w s 3 a.1 1", "", "B 1 100 w s 3x a.1 1"}) {
+  for (const char* line : {"B 1 100 w s 3 a.1", "E 5 100 c 3 - -", "X 1 2 3",
+                           "B one 100 w s 3 a.1 1", "", "B 1 100 w s 3x a.1 1"}) {
     INFO(line);
     const std::string path = folder.path + "/a";
     std::ofstream(path, std::ios::trunc) << line << "\n";

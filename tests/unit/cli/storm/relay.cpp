@@ -1,5 +1,5 @@
-// The storm's relay between real sockets: what it holds back comes whole and in order, what it swallows never comes, what a dead client had
-// said still does, and it holds only so much.
+// The storm's relay between real sockets: what it holds back comes whole and in order, what it
+// swallows never comes, what a dead client had said still does, and it holds only so much.
 #include <catch2/catch.hpp>
 
 #include <netinet/in.h>
@@ -28,7 +28,8 @@ struct Socket {
     if (descriptor >= 0) close(std::exchange(descriptor, -1));
   }
   void say(const std::string& text) const {
-    REQUIRE(send(descriptor, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
+    REQUIRE(send(descriptor, text.data(), text.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(text.size()));
   }
   // As much as comes within `patience`, at most `most`; ended: the other side has closed.
   struct Heard {
@@ -39,7 +40,9 @@ struct Socket {
     Heard heard;
     const auto end = std::chrono::steady_clock::now() + patience;
     while (heard.text.size() < most && !heard.ended) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now())
+              .count();
       pollfd wait{descriptor, POLLIN, 0};
       if (left <= 0 || poll(&wait, 1, static_cast<int>(left)) <= 0) break;
       char bytes[65536];
@@ -56,7 +59,8 @@ struct Socket {
 struct Line {
   Line()
       : listener(listen_on_loopback()),
-        relay("postgresql://x@y/z?a=b", RelayTarget{.host = "127.0.0.1", .port = std::to_string(listener.port)}) {}
+        relay("postgresql://x@y/z?a=b",
+              RelayTarget{.host = "127.0.0.1", .port = std::to_string(listener.port)}) {}
   ~Line() { close(listener.descriptor); }
   struct Connection {
     Socket client, server;
@@ -106,7 +110,8 @@ TEST_CASE("storm relay: a connection overtakes another one", "[cli]") {
   std::this_thread::sleep_for(50ms);
   first.client.say(std::string(2000, 'a'));
   const auto patience = std::chrono::steady_clock::now() + 10s;
-  while (line.relay.delayed().pieces == 0 && std::chrono::steady_clock::now() < patience) std::this_thread::sleep_for(1ms);
+  while (line.relay.delayed().pieces == 0 && std::chrono::steady_clock::now() < patience)
+    std::this_thread::sleep_for(1ms);
   second.server.say("b");  // that way nothing is held back
   CHECK(second.client.hear(10s, 1).text == "b");
   const std::size_t before = first.server.hear(1ms, 2000).text.size();
@@ -115,7 +120,8 @@ TEST_CASE("storm relay: a connection overtakes another one", "[cli]") {
   CHECK(line.relay.delayed().overtaken > 0);
 }
 
-TEST_CASE("storm relay: what a client said before it was gone is delivered and then its farewell", "[cli]") {
+TEST_CASE("storm relay: what a client said before it was gone is delivered and then its farewell",
+          "[cli]") {
   Line line;
   auto [client, server] = line.connect();
   line.relay.delay({.time = 10s, .most = 300ms, .seed = 3});
@@ -155,9 +161,11 @@ TEST_CASE("storm relay: it holds so much and reads no more, and lets all go when
   std::this_thread::sleep_for(50ms);
   const std::string block(64 * 1024, 'x');
   std::size_t sent = 0;
-  // The sender is held up by what the relay does not take; the kernel's own buffers on the way are a few MB at most.
+  // The sender is held up by what the relay does not take; the kernel's own buffers on the way are
+  // a few MB at most.
   for (int idle = 0; idle < 20 && sent < 64 * 1024 * 1024;) {
-    const ssize_t count = send(client.descriptor, block.data(), block.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t count =
+        send(client.descriptor, block.data(), block.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count > 0) {
       sent += static_cast<std::size_t>(count);
       idle = 0;

@@ -48,7 +48,9 @@ class Scripted {
     if (serving_.joinable()) serving_.join();
     close(listener_);
   }
-  HranaClient::Options options() const { return {.url = fmt::format("http://127.0.0.1:{}", port_), .timeout = std::chrono::seconds(5)}; }
+  HranaClient::Options options() const {
+    return {.url = fmt::format("http://127.0.0.1:{}", port_), .timeout = std::chrono::seconds(5)};
+  }
   // Waits for the end of the script.
   const std::vector<std::string>& requests() {
     if (serving_.joinable()) serving_.join();
@@ -86,9 +88,12 @@ class Scripted {
     const Reply reply = replies_.front();
     replies_.pop_front();
     if (reply.silent) return false;
-    const std::string text = fmt::format("HTTP/1.1 {} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}", reply.status,
-                                         reply.body.size(), reply.body);
-    return send(client, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()) && !reply.last;
+    const std::string text = fmt::format(
+        "HTTP/1.1 {} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
+        reply.status, reply.body.size(), reply.body);
+    return send(client, text.data(), text.size(), MSG_NOSIGNAL) ==
+               static_cast<ssize_t>(text.size()) &&
+           !reply.last;
   }
 
   std::deque<Reply> replies_;
@@ -100,14 +105,18 @@ class Scripted {
 };
 
 std::string ok(const std::string& result, const std::string& baton = "null") {
-  return fmt::format(R"({{"baton":{},"base_url":null,"results":[{{"type":"ok","response":{{"type":"execute","result":{}}}}}]}})", baton,
-                     result);
+  return fmt::format(
+      R"({{"baton":{},"base_url":null,"results":[{{"type":"ok","response":{{"type":"execute","result":{}}}}}]}})",
+      baton, result);
 }
-std::string error(const std::string& message, const std::string& code, const std::string& baton = "null") {
-  return fmt::format(R"({{"baton":{},"base_url":null,"results":[{{"type":"error","error":{{"message":"{}","code":"{}"}}}}]}})", baton,
-                     message, code);
+std::string error(const std::string& message, const std::string& code,
+                  const std::string& baton = "null") {
+  return fmt::format(
+      R"({{"baton":{},"base_url":null,"results":[{{"type":"error","error":{{"message":"{}","code":"{}"}}}}]}})",
+      baton, message, code);
 }
-const std::string nothing = R"({"cols":[],"rows":[],"affected_row_count":0,"last_insert_rowid":null})";
+const std::string nothing =
+    R"({"cols":[],"rows":[],"affected_row_count":0,"last_insert_rowid":null})";
 
 }  // namespace
 
@@ -117,20 +126,25 @@ TEST_CASE("hrana client: sends values and reads them", "[cli]") {
     [{"type":"float","value":42.0},{"type":"blob","base64":"AAEC/w"},{"type":"integer","value":7}]],
     "affected_row_count":2,"last_insert_rowid":"5"})")}});
   HranaClient client(server.options());
-  const HranaRows rows =
-      client.execute("SELECT ?, ?, ?, ?, ?", {std::monostate(), std::int64_t{1} << 60, 0.5, std::string("x"), HranaBlob{"\xff"}});
+  const HranaRows rows = client.execute(
+      "SELECT ?, ?, ?, ?, ?",
+      {std::monostate(), std::int64_t{1} << 60, 0.5, std::string("x"), HranaBlob{"\xff"}});
   CHECK(rows.columns == std::vector<std::string>{"a", "b", ""});
   REQUIRE(rows.rows.size() == 2);
-  CHECK(rows.rows[0] == std::vector<HranaValue>{std::int64_t{9223372036854775807}, std::string("ä"), std::monostate()});
-  CHECK(rows.rows[1] == std::vector<HranaValue>{42.0, HranaBlob{std::string("\0\1\2\xff", 4)}, std::int64_t{7}});
+  CHECK(rows.rows[0] == std::vector<HranaValue>{std::int64_t{9223372036854775807}, std::string("ä"),
+                                                std::monostate()});
+  CHECK(rows.rows[1] ==
+        std::vector<HranaValue>{42.0, HranaBlob{std::string("\0\1\2\xff", 4)}, std::int64_t{7}});
   CHECK(rows.affected == 2);
   CHECK(rows.last_insert_rowid == 5);
   CHECK_FALSE(client.open());
   const std::string sent = server.requests().at(0);
   CHECK(sent.starts_with("POST /v2/pipeline HTTP/1.1\r\n"));
-  CHECK(sent.find(R"({"requests":[{"type":"execute","stmt":{"sql":"SELECT ?, ?, ?, ?, ?","args":[{"type":"null"},)"
-                  R"({"type":"integer","value":"1152921504606846976"},{"type":"float","value":5E-1},{"type":"text","value":"x"},)"
-                  R"({"type":"blob","base64":"/w"}],"want_rows":true}}]})") != std::string::npos);
+  CHECK(
+      sent.find(
+          R"({"requests":[{"type":"execute","stmt":{"sql":"SELECT ?, ?, ?, ?, ?","args":[{"type":"null"},)"
+          R"({"type":"integer","value":"1152921504606846976"},{"type":"float","value":5E-1},{"type":"text","value":"x"},)"
+          R"({"type":"blob","base64":"/w"}],"want_rows":true}}]})") != std::string::npos);
   CHECK(sent.find("Authorization") == std::string::npos);
   CHECK(sent.find("Termgate-") == std::string::npos);
 }
@@ -153,7 +167,10 @@ TEST_CASE("hrana client: token, scope and term go with every request", "[cli]") 
 }
 
 TEST_CASE("hrana client: a transaction keeps its baton and ends with it", "[cli]") {
-  Scripted server({{.body = ok(nothing, R"("one")")}, {.body = ok(nothing, R"("two")")}, {.body = ok(nothing)}, {.body = ok(nothing)}});
+  Scripted server({{.body = ok(nothing, R"("one")")},
+                   {.body = ok(nothing, R"("two")")},
+                   {.body = ok(nothing)},
+                   {.body = ok(nothing)}});
   HranaClient client(server.options());
   client.execute("BEGIN");
   CHECK(client.open());
@@ -169,9 +186,10 @@ TEST_CASE("hrana client: a transaction keeps its baton and ends with it", "[cli]
 }
 
 TEST_CASE("hrana client: an error of a statement leaves the transaction open", "[cli]") {
-  Scripted server({{.body = ok(nothing, R"("one")")},
-                   {.body = error("UNIQUE constraint failed: t.a", "SQLITE_CONSTRAINT_UNIQUE", R"("two")")},
-                   {.body = R"({"baton":null,"results":[{"type":"ok","response":{"type":"close"}}]})"}});
+  Scripted server(
+      {{.body = ok(nothing, R"("one")")},
+       {.body = error("UNIQUE constraint failed: t.a", "SQLITE_CONSTRAINT_UNIQUE", R"("two")")},
+       {.body = R"({"baton":null,"results":[{"type":"ok","response":{"type":"close"}}]})"}});
   {
     HranaClient client(server.options());
     client.execute("BEGIN");
@@ -184,13 +202,16 @@ TEST_CASE("hrana client: an error of a statement leaves the transaction open", "
     }
     CHECK(client.open());
   }
-  CHECK(server.requests().at(2).find(R"({"requests":[{"type":"close"}],"baton":"two"})") != std::string::npos);
+  CHECK(server.requests().at(2).find(R"({"requests":[{"type":"close"}],"baton":"two"})") !=
+        std::string::npos);
 }
 
 TEST_CASE("hrana client: a lost transaction is an error and no stream any more", "[cli]") {
   Scripted server(
       {{.body = ok(nothing, R"("one")")},
-       {.status = 400, .body = R"({"message":"TG001 stale term 5 for scope \"a\": the fence stands at 6","code":"TG001","error":"x"})"},
+       {.status = 400,
+        .body =
+            R"({"message":"TG001 stale term 5 for scope \"a\": the fence stands at 6","code":"TG001","error":"x"})"},
        {.body = ok(nothing)}});
   HranaClient client(server.options());
   client.execute("BEGIN");
@@ -210,24 +231,42 @@ TEST_CASE("hrana client: the type of an error says what may be done next", "[cli
     return [](const Error& error) { return typeid(error) == typeid(Wanted); };
   };
   const Row row = GENERATE_COPY(
-      Row{"stale", {.body = error("TG001 stale term", "TG001")}, type(std::type_identity<StaleTerm>())},
-      Row{"no term", {.body = error("TG002 no term declared", "TG002")}, type(std::type_identity<TermRequired>())},
-      Row{"blocked", {.body = error("TG006 blocked", "TG006")}, type(std::type_identity<Blocked>())},
-      Row{"busy", {.body = error("database is locked", "SQLITE_BUSY")}, type(std::type_identity<Conflict>())},
-      Row{"other", {.body = error("no such table: t", "SQLITE_ERROR")}, type(std::type_identity<DatabaseError>())},
-      Row{"token", {.status = 401, .body = R"({"message":"no token","code":"AUTH_MISSING"})"}, type(std::type_identity<DatabaseError>())},
+      Row{"stale",
+          {.body = error("TG001 stale term", "TG001")},
+          type(std::type_identity<StaleTerm>())},
+      Row{"no term",
+          {.body = error("TG002 no term declared", "TG002")},
+          type(std::type_identity<TermRequired>())},
+      Row{"blocked",
+          {.body = error("TG006 blocked", "TG006")},
+          type(std::type_identity<Blocked>())},
+      Row{"busy",
+          {.body = error("database is locked", "SQLITE_BUSY")},
+          type(std::type_identity<Conflict>())},
+      Row{"other",
+          {.body = error("no such table: t", "SQLITE_ERROR")},
+          type(std::type_identity<DatabaseError>())},
+      Row{"token",
+          {.status = 401, .body = R"({"message":"no token","code":"AUTH_MISSING"})"},
+          type(std::type_identity<DatabaseError>())},
       Row{"server busy",
           {.status = 503, .body = R"({"message":"too many","code":"SERVER_BUSY"})"},
           type(std::type_identity<Unavailable>())},
       Row{"commit unknown",
           {.status = 500, .body = R"({"message":"flush failed","code":"OUTCOME_UNKNOWN"})"},
           type(std::type_identity<OutcomeUnknown>())},
-      Row{"a balancer's error", {.status = 502, .body = "<html>Bad Gateway</html>"}, type(std::type_identity<OutcomeUnknown>())},
-      Row{"another server", {.status = 404, .body = "<html>Not Found</html>"}, type(std::type_identity<DatabaseError>())},
+      Row{"a balancer's error",
+          {.status = 502, .body = "<html>Bad Gateway</html>"},
+          type(std::type_identity<OutcomeUnknown>())},
+      Row{"another server",
+          {.status = 404, .body = "<html>Not Found</html>"},
+          type(std::type_identity<DatabaseError>())},
       Row{"no answer", {.silent = true}, type(std::type_identity<OutcomeUnknown>())},
       Row{"no JSON", {.body = "what?"}, type(std::type_identity<OutcomeUnknown>())},
       Row{"no results", {.body = R"({"baton":null})"}, type(std::type_identity<DatabaseError>())},
-      Row{"ragged rows", {.body = ok(R"({"cols":[{"name":"a"}],"rows":[[]]})")}, type(std::type_identity<DatabaseError>())},
+      Row{"ragged rows",
+          {.body = ok(R"({"cols":[{"name":"a"}],"rows":[[]]})")},
+          type(std::type_identity<DatabaseError>())},
       Row{"no such value",
           {.body = ok(R"({"cols":[{"name":"a"}],"rows":[[{"type":"date"}]]})")},
           type(std::type_identity<DatabaseError>())},
@@ -247,7 +286,8 @@ TEST_CASE("hrana client: the type of an error says what may be done next", "[cli
 }
 
 TEST_CASE("hrana client: without an answer only what may have committed is unknown", "[cli]") {
-  const std::string sql = GENERATE("UPDATE t SET a = 1", " commit", "END", "RELEASE s", "-- COMMIT");
+  const std::string sql =
+      GENERATE("UPDATE t SET a = 1", " commit", "END", "RELEASE s", "-- COMMIT");
   const bool unknown = sql != "UPDATE t SET a = 1";
   CAPTURE(sql);
   Scripted server({{.body = ok(nothing, R"("one")")}, {.silent = true}});
@@ -262,7 +302,8 @@ TEST_CASE("hrana client: connects again where the server has closed the connecti
   Scripted server({{.body = ok(nothing), .last = true}, {.body = ok(nothing)}});
   HranaClient client(server.options());
   client.execute("SELECT 1");
-  // It is found out with the request: what was sent into a closed connection is never sent again by itself.
+  // It is found out with the request: what was sent into a closed connection is never sent again by
+  // itself.
   try {
     client.execute("SELECT 1");
   } catch (const OutcomeUnknown&) {}
@@ -277,8 +318,9 @@ TEST_CASE("hrana client: nobody listens", "[cli]") {
 }
 
 TEST_CASE("hrana client: a URL that is none is refused at once", "[cli]") {
-  const std::string url = GENERATE("", "127.0.0.1:8080", "sqlite:app.db", "ws://a", "http://", "http://:80", "http://a:0", "http://a:99999",
-                                   "http://a:8x", "http://a/path", "http://u:p@a", "http://a?x=1", "http://a b");
+  const std::string url = GENERATE("", "127.0.0.1:8080", "sqlite:app.db", "ws://a", "http://",
+                                   "http://:80", "http://a:0", "http://a:99999", "http://a:8x",
+                                   "http://a/path", "http://u:p@a", "http://a?x=1", "http://a b");
   CAPTURE(url);
   CHECK_THROWS_AS(HranaClient({.url = url}), InvalidInput);
 }

@@ -1,5 +1,6 @@
-// What Authority answers to those who come: rules and defaults, the database absent or unreachable, the watched file and the reload, fences
-// seen. And leases on a database in a file, where no server is needed: takeover in both modes, joining, and who may not hold one.
+// What Authority answers to those who come: rules and defaults, the database absent or unreachable,
+// the watched file and the reload, fences seen. And leases on a database in a file, where no server
+// is needed: takeover in both modes, joining, and who may not hold one.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -52,7 +53,10 @@ const std::string lease_rule = "[rule billing]\nlease = billing\nttl = 1 s\n";
 }  // namespace
 
 TEST_CASE("authority: who no rule speaks of gets the defaults", "[proxy][authority]") {
-  House house("[rule known]\nuser = known\nscope = s\nterm = 4\nwithout-term = allow\n[rule out]\nuser = out\nrefuse = not you\n", false);
+  House house(
+      "[rule known]\nuser = known\nscope = s\nterm = 4\nwithout-term = allow\n[rule out]\nuser = "
+      "out\nrefuse = not you\n",
+      false);
   house.settings.without_term = conversation::WithoutTerm::reject;
   house.settings.enforce = conversation::Enforce::observe;
   Authority authority(house.settings);
@@ -106,17 +110,22 @@ TEST_CASE("authority: a watched file is followed and survives a reload", "[proxy
   CHECK_THAT(Visit(authority, "192.0.2.7").why_not(), Catch::StartsWith("stale term 2"));
 }
 
-TEST_CASE("authority: without a database a lease says so and the rest works", "[proxy][authority]") {
+TEST_CASE("authority: without a database a lease says so and the rest works",
+          "[proxy][authority]") {
   House house("[rule l]\nuser = l\nlease = billing\n[rule f]\nscope = s\nterm = 4\n", false);
   SECTION("none is known") {}
-  SECTION("it is not reached") { house.settings.database_url = "postgresql://postgres@127.0.0.1:1/postgres?connect_timeout=2"; }
+  SECTION("it is not reached") {
+    house.settings.database_url = "postgresql://postgres@127.0.0.1:1/postgres?connect_timeout=2";
+  }
   Authority authority(house.settings);
   Visit lease(authority, "192.0.2.7", "l");
   CHECK(lease.establish() < 10s);
   CHECK(lease.term() == 0);
   CHECK_THAT(lease.why_not(), Catch::StartsWith("no term for scope \"billing\": "));
   CHECK(Visit(authority, "192.0.2.7").term() == 4);
-  authority.happened("app", {.kind = conversation::Incident::Kind::refused, .scope = "s", .term = 3, .code = "TG001"});
+  authority.happened(
+      "app",
+      {.kind = conversation::Incident::Kind::refused, .scope = "s", .term = 3, .code = "TG001"});
   CHECK_FALSE(authority.leads("billing"));
 }
 
@@ -128,11 +137,13 @@ TEST_CASE("authority: without a database nothing is known of any fence", "[F2][p
   CHECK_FALSE(authority.watching().backend);
 }
 
-TEST_CASE("authority: what others raise is read and an audited reset is believed", "[F2][F3][proxy][authority]") {
+TEST_CASE("authority: what others raise is read and an audited reset is believed",
+          "[F2][F3][proxy][authority]") {
   House house("");
   auto db = house.open();
   db.seal(Scope("s"), Term(5));
-  Gathered<std::pair<std::string, std::int64_t>> seen;  // before the authority, whose thread adds to it
+  Gathered<std::pair<std::string, std::int64_t>>
+      seen;  // before the authority, whose thread adds to it
   Authority authority(house.settings);
   const auto fences = authority.fences("whatever clients call it");
   REQUIRE(fences != nullptr);
@@ -143,7 +154,8 @@ TEST_CASE("authority: what others raise is read and an audited reset is believed
     seen.add({std::string(scope), fence});
   });
   const auto await_fence = [&](std::int64_t fence) {
-    for (int i = 0; i < 1000 && fences->highest("s") != fence; ++i) std::this_thread::sleep_for(5ms);
+    for (int i = 0; i < 1000 && fences->highest("s") != fence; ++i)
+      std::this_thread::sleep_for(5ms);
     return fences->highest("s") == fence;
   };
   CHECK(await_fence(5));
@@ -186,7 +198,8 @@ TEST_CASE("authority: a hint makes it look at once", "[F2][F4][proxy][authority]
   CHECK(fences->highest("s") == 7);
 }
 
-TEST_CASE("authority: a database without layer 1 is an obstacle that is said once", "[proxy][authority]") {
+TEST_CASE("authority: a database without layer 1 is an obstacle that is said once",
+          "[proxy][authority]") {
   House house("", false);
   house.settings.database_url = "sqlite:" + house.folder.at("empty");
   std::ofstream(house.folder.at("empty"));
@@ -195,7 +208,8 @@ TEST_CASE("authority: a database without layer 1 is an obstacle that is said onc
     log.add((weight == Settings::Weight::error ? "error " : "") + std::string(line));
   };
   Authority authority(house.settings);
-  for (int i = 0; i < 1000 && authority.obstacle() == conversation::Obstacle::none; ++i) std::this_thread::sleep_for(5ms);
+  for (int i = 0; i < 1000 && authority.obstacle() == conversation::Obstacle::none; ++i)
+    std::this_thread::sleep_for(5ms);
   CHECK(authority.obstacle() == conversation::Obstacle::not_installed);
   std::this_thread::sleep_for(2500ms);  // more than one attempt
   const auto lines = log.all();
@@ -207,26 +221,40 @@ TEST_CASE("authority: a database without layer 1 is an obstacle that is said onc
   CHECK(authority.obstacle() == conversation::Obstacle::none);
 }
 
-TEST_CASE("authority: what keeps a watch from its database is told from its error", "[proxy][authority]") {
+TEST_CASE("authority: what keeps a watch from its database is told from its error",
+          "[proxy][authority]") {
   using conversation::Obstacle;
   const std::string at = "connection to server at \"127.0.0.1\", port 5432 failed: ";
-  CHECK(obstacle_of(Unavailable(at + "Connection refused\n\tIs the server running on that host; nothing was written")) ==
-        Obstacle::unreachable);
+  CHECK(
+      obstacle_of(Unavailable(
+          at + "Connection refused\n\tIs the server running on that host; nothing was written")) ==
+      Obstacle::unreachable);
   CHECK(obstacle_of(Unavailable(at + "timeout expired")) == Obstacle::unreachable);
-  CHECK(obstacle_of(Unavailable("could not translate host name \"db\" to address")) == Obstacle::unreachable);
-  CHECK(obstacle_of(Unavailable(at + "FATAL:  the database system is starting up")) == Obstacle::unreachable);
-  CHECK(obstacle_of(Unavailable(at + "FATAL:  sorry, too many clients already")) == Obstacle::unreachable);
-  CHECK(obstacle_of(Unavailable(at + "FATAL:  password authentication failed for user \"termgate\"")) == Obstacle::login_refused);
-  CHECK(obstacle_of(Unavailable(at + "FATALE:  autenticazione fallita")) == Obstacle::login_refused);
-  CHECK(obstacle_of(Unavailable(at + "fe_sendauth: no password supplied")) == Obstacle::login_refused);
-  CHECK(obstacle_of(Unavailable(at + "SSL error: certificate verify failed")) == Obstacle::login_refused);
-  CHECK(obstacle_of(DatabaseError("relation \"termgate.fence_status\" does not exist", "42P01")) == Obstacle::not_installed);
-  CHECK(obstacle_of(DatabaseError("permission denied for schema termgate", "42501")) == Obstacle::not_installed);
+  CHECK(obstacle_of(Unavailable("could not translate host name \"db\" to address")) ==
+        Obstacle::unreachable);
+  CHECK(obstacle_of(Unavailable(at + "FATAL:  the database system is starting up")) ==
+        Obstacle::unreachable);
+  CHECK(obstacle_of(Unavailable(at + "FATAL:  sorry, too many clients already")) ==
+        Obstacle::unreachable);
+  CHECK(obstacle_of(
+            Unavailable(at + "FATAL:  password authentication failed for user \"termgate\"")) ==
+        Obstacle::login_refused);
+  CHECK(obstacle_of(Unavailable(at + "FATALE:  autenticazione fallita")) ==
+        Obstacle::login_refused);
+  CHECK(obstacle_of(Unavailable(at + "fe_sendauth: no password supplied")) ==
+        Obstacle::login_refused);
+  CHECK(obstacle_of(Unavailable(at + "SSL error: certificate verify failed")) ==
+        Obstacle::login_refused);
+  CHECK(obstacle_of(DatabaseError("relation \"termgate.fence_status\" does not exist", "42P01")) ==
+        Obstacle::not_installed);
+  CHECK(obstacle_of(DatabaseError("permission denied for schema termgate", "42501")) ==
+        Obstacle::not_installed);
 }
 
 namespace {
 
-FenceInfo info(const std::string& scope, std::int64_t term, std::optional<std::int64_t> reset_from = {}) {
+FenceInfo info(const std::string& scope, std::int64_t term,
+               std::optional<std::int64_t> reset_from = {}) {
   FenceInfo read;
   read.scope = scope;
   read.term = term;
@@ -239,7 +267,9 @@ struct Book {
   int wanted = 0;
   FenceBook book{"app2",
                  100,
-                 {[this](const FenceBook&, std::string_view scope, std::int64_t fence) { rose.emplace_back(scope, fence); },
+                 {[this](const FenceBook&, std::string_view scope, std::int64_t fence) {
+                    rose.emplace_back(scope, fence);
+                  },
                   [this](FenceBook&) { ++wanted; }}};
   // As a reader does it.
   void read(const FenceInfo& read) { book.took(read, book.remembered(read.scope)); }
@@ -247,7 +277,8 @@ struct Book {
 
 }  // namespace
 
-TEST_CASE("fence book: only what is read is believed and a hint says where to read", "[F2][proxy][authority]") {
+TEST_CASE("fence book: only what is read is believed and a hint says where to read",
+          "[F2][proxy][authority]") {
   Book one;
   CHECK(one.book.highest("s") == 0);
   CHECK(one.wanted == 1);
@@ -271,19 +302,22 @@ TEST_CASE("fence book: only what is read is believed and a hint says where to re
   one.read(info("s", 9));
   CHECK(one.rose == std::vector<std::pair<std::string, std::int64_t>>{{"s", 5}, {"s", 9}});
   // More than are read one by one.
-  for (std::size_t i = 0; i <= FenceBook::suspects_max; ++i) one.book.hint("other " + std::to_string(i), 3);
+  for (std::size_t i = 0; i <= FenceBook::suspects_max; ++i)
+    one.book.hint("other " + std::to_string(i), 3);
   const auto many = one.book.take_suspects();
   CHECK(many.all);
   CHECK(many.scopes.empty());
 }
 
-TEST_CASE("fence book: a fence lower than was read is untrusted until a reset or a raise", "[F3][proxy][authority]") {
+TEST_CASE("fence book: a fence lower than was read is untrusted until a reset or a raise",
+          "[F3][proxy][authority]") {
   Book one;
   one.book.set_watched(true);
   one.read(info("s", 20));
   one.read(info("s", 6));
-  CHECK_THAT(one.book.untrusted("s"),
-             Catch::StartsWith("TG004") && Catch::Contains("the database \"app2\" shows 6") && Catch::Contains("seen 20"));
+  CHECK_THAT(one.book.untrusted("s"), Catch::StartsWith("TG004") &&
+                                          Catch::Contains("the database \"app2\" shows 6") &&
+                                          Catch::Contains("seen 20"));
   CHECK(one.book.untrusted({}) == one.book.untrusted("s"));
   CHECK(one.book.untrusted("t").empty());
   CHECK(one.book.highest("s") == 20);
@@ -314,11 +348,13 @@ TEST_CASE("fence book: it remembers so many scopes and no more", "[proxy][author
   one.book.set_watched(true);
   for (int i = 0; i < 1000; ++i) one.read(info("scope " + std::to_string(i), 3));
   int known = 0;
-  for (int i = 0; i < 1000; ++i) known += one.book.highest("scope " + std::to_string(i)) == 3 ? 1 : 0;
+  for (int i = 0; i < 1000; ++i)
+    known += one.book.highest("scope " + std::to_string(i)) == 3 ? 1 : 0;
   CHECK(known == 100);
 }
 
-TEST_CASE("authority: a host's sessions share one lease that goes with the last of them", "[F1][proxy][authority]") {
+TEST_CASE("authority: a host's sessions share one lease that goes with the last of them",
+          "[F1][proxy][authority]") {
   House house(lease_rule);
   Authority authority(house.settings);
   auto db = house.open();
@@ -343,12 +379,14 @@ TEST_CASE("authority: a host's sessions share one lease that goes with the last 
     CHECK(Info(db).lease(Scope("billing"))->term == 1);
     CHECK(Info(db).lease(Scope("billing"))->remaining_ms > 0);
   }
-  for (int i = 0; i < 1000 && !Info(db).lease(Scope("billing"))->released_at_ms; ++i) std::this_thread::sleep_for(5ms);
+  for (int i = 0; i < 1000 && !Info(db).lease(Scope("billing"))->released_at_ms; ++i)
+    std::this_thread::sleep_for(5ms);
   CHECK(Info(db).lease(Scope("billing"))->released_at_ms);
   CHECK_FALSE(authority.leads("billing"));
 }
 
-TEST_CASE("authority: with takeover wait a second host waits for the first to go or to fall silent", "[F1][proxy][authority]") {
+TEST_CASE("authority: with takeover wait a second host waits for the first to go or to fall silent",
+          "[F1][proxy][authority]") {
   House house(lease_rule);
   Authority authority(house.settings);
   const bool silent = GENERATE(false, true);
@@ -359,7 +397,8 @@ TEST_CASE("authority: with takeover wait a second host waits for the first to go
   Visit second(authority, "127.0.0.2");
   second.establish();
   CHECK(second.term() == 0);
-  CHECK_THAT(second.why_not(), Catch::Contains("its lease is held by 127.0.0.1@gate1 until 2") && Catch::Contains(" UTC"));
+  CHECK_THAT(second.why_not(), Catch::Contains("its lease is held by 127.0.0.1@gate1 until 2") &&
+                                   Catch::Contains(" UTC"));
   std::this_thread::sleep_for(1500ms);
   CHECK(second.term() == 0);
   if (silent) first->liveness().fall_silent();
@@ -376,7 +415,8 @@ TEST_CASE("authority: with takeover wait a second host waits for the first to go
   }
 }
 
-TEST_CASE("authority: with takeover newest the newcomer shuts the first out", "[F2][proxy][authority]") {
+TEST_CASE("authority: with takeover newest the newcomer shuts the first out",
+          "[F2][proxy][authority]") {
   House house(lease_rule + "takeover = newest\n");
   Authority authority(house.settings);
   auto db = house.open();
@@ -428,7 +468,8 @@ TEST_CASE("authority: the same host behind two proxies has one term", "[F1][prox
   CHECK(Info(db).lease(Scope("billing"))->term == 1);
 }
 
-TEST_CASE("authority: a lease is given back where the proxy ends with its last session", "[F1][proxy][authority]") {
+TEST_CASE("authority: a lease is given back where the proxy ends with its last session",
+          "[F1][proxy][authority]") {
   House house(lease_rule);
   auto db = house.open();
   for (int i = 0; i < 30; ++i) {
@@ -442,7 +483,8 @@ TEST_CASE("authority: a lease is given back where the proxy ends with its last s
   }
 }
 
-TEST_CASE("authority: a holder's name that cannot be one is malformed and not no term", "[proxy][authority]") {
+TEST_CASE("authority: a holder's name that cannot be one is malformed and not no term",
+          "[proxy][authority]") {
   House house("[rule a]\nlease = billing\nholder = %user\n");
   Authority authority(house.settings);
   Visit visit(authority, "192.0.2.7", std::string(201, 'x'));
@@ -450,17 +492,21 @@ TEST_CASE("authority: a holder's name that cannot be one is malformed and not no
   CHECK(std::string(visit.admission().rule->now().problem_code) == "TG005");
 }
 
-TEST_CASE("authority: a hint is a flat object of our schema and anything else is none", "[proxy][authority]") {
-  CHECK(hinted_scope(R"({"scope" : "billing", "term" : 5, "schema" : "termgate"})", "termgate") == "billing");
+TEST_CASE("authority: a hint is a flat object of our schema and anything else is none",
+          "[proxy][authority]") {
+  CHECK(hinted_scope(R"({"scope" : "billing", "term" : 5, "schema" : "termgate"})", "termgate") ==
+        "billing");
   CHECK(hinted_scope(R"({"scope":"a\"\\\/\n\u001fb","term":5,"schema":"termgate"})", "termgate") ==
         "a\"\\/\n\x1f"
         "b");
   for (const char* bad :
-       {"", "{}", "billing", R"({"scope":"billing"})", R"({"scope":"billing","schema":"other"})", R"({"scope":"","schema":"termgate"})",
+       {"", "{}", "billing", R"({"scope":"billing"})", R"({"scope":"billing","schema":"other"})",
+        R"({"scope":"","schema":"termgate"})",
         R"({"scope":5,"schema":"termgate"} )"
         "x",
-        R"({"scope":["a"],"schema":"termgate"})", R"({"scope":"a","schema":"termgate")", R"({"scope":"a\u0000","schema":"termgate"})",
-        R"({"scope":"a\x","schema":"termgate"})", R"({"scope":"a)", R"({"scope":"a\)", R"({"scope":"a\u00)",
+        R"({"scope":["a"],"schema":"termgate"})", R"({"scope":"a","schema":"termgate")",
+        R"({"scope":"a\u0000","schema":"termgate"})", R"({"scope":"a\x","schema":"termgate"})",
+        R"({"scope":"a)", R"({"scope":"a\)", R"({"scope":"a\u00)",
         "{\"scope\":\"\xff\",\"schema\":\"termgate\"}", R"([{"scope":"a","schema":"termgate"}])"}) {
     CAPTURE(bad);
     CHECK_FALSE(hinted_scope(bad, "termgate"));

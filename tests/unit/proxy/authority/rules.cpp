@@ -1,4 +1,5 @@
-// The rules' file: what each key means, who is matched, and that every mistake is told with file and line. Addresses and holders besides.
+// The rules' file: what each key means, who is matched, and that every mistake is told with file
+// and line. Addresses and holders besides.
 #include <catch2/catch.hpp>
 
 #include <cstdio>
@@ -14,8 +15,11 @@ using namespace termgate::authority;
 
 namespace {
 
-ConnectRequest request(std::string client, std::string user = "app", std::string database = "billing", std::string application = "") {
-  return {"0.0.0.0:6432", std::move(client), {std::move(user), std::move(database), std::move(application), false}};
+ConnectRequest request(std::string client, std::string user = "app",
+                       std::string database = "billing", std::string application = "") {
+  return {"0.0.0.0:6432",
+          std::move(client),
+          {std::move(user), std::move(database), std::move(application), false}};
 }
 
 std::string mistake(const std::string& text) {
@@ -81,12 +85,16 @@ TEST_CASE("rules: a lease has defaults", "[proxy][authority]") {
 }
 
 TEST_CASE("rules: a lease may come from a lock service", "[proxy][authority]") {
-  const auto rules = parse_rules("[rule a]\nlease = s\nsource = \"redis://cache.example:7000/2?prefix=a,b\"\n[rule b]\nlease = s\n", "f");
+  const auto rules = parse_rules(
+      "[rule a]\nlease = s\nsource = \"redis://cache.example:7000/2?prefix=a,b\"\n[rule b]\nlease "
+      "= s\n",
+      "f");
   CHECK(std::get<LeaseTerm>(rules.all[0].source).url == "redis://cache.example:7000/2?prefix=a,b");
   CHECK(std::get<LeaseTerm>(rules.all[1].source).url.empty());
 }
 
-TEST_CASE("rules: the first that matches counts and all that it asks for must match", "[proxy][authority]") {
+TEST_CASE("rules: the first that matches counts and all that it asks for must match",
+          "[proxy][authority]") {
   const auto rules = parse_rules(
       "[rule one host]\nuser = app\nclient = 192.0.2.7\nscope = a\nterm = 1\n"
       "[rule apps]\nuser = app*\napplication = *worker*\nscope = b\nterm = 1\n"
@@ -112,7 +120,8 @@ TEST_CASE("rules: the first that matches counts and all that it asks for must ma
 }
 
 TEST_CASE("rules: a file that cannot be read says why", "[proxy][authority]") {
-  CHECK_THROWS_WITH(read_rules("/nowhere/rules"), "/nowhere/rules: the file of rules cannot be read: No such file or directory");
+  CHECK_THROWS_WITH(read_rules("/nowhere/rules"),
+                    "/nowhere/rules: the file of rules cannot be read: No such file or directory");
   CHECK_THROWS_WITH(read_rules("/"), Catch::StartsWith("/: the file of rules cannot be read: "));
 }
 
@@ -144,17 +153,23 @@ TEST_CASE("rules: a mistake is told with file and line", "[proxy][authority]") {
       {"[rule a]\nscope = s\n", "rules.conf:1: rule \"a\" has a scope and no term"},
       {"[rule a]\nlease = s\nfile = /x\n", "rules.conf:1: rule \"a\" names more than one"},
       {"[rule a]\nfile = x\n", "rules.conf:2: \"file\" is a path from / on"},
-      {"[rule a]\nttl = 5 s\n", "rules.conf:1: rule \"a\": source, ttl, holder and takeover go with a lease"},
-      {"[rule a]\nsource = redis://h\n", "rules.conf:1: rule \"a\": source, ttl, holder and takeover go with a lease"},
-      {"[rule a]\nlease = s\nsource = redis://h\ntakeover = newest\n", "rules.conf:1: rule \"a\": takeover = newest is only for"},
-      {"[rule a]\nlease = s\nsource = file:///x\n", "rules.conf:1: rule \"a\": for a file write file = PATH"},
-      {"[rule a]\nscope = s\nterm = 1\nsource = redis://h\n", "rules.conf:1: rule \"a\": source, ttl, holder and takeover go with"},
+      {"[rule a]\nttl = 5 s\n",
+       "rules.conf:1: rule \"a\": source, ttl, holder and takeover go with a lease"},
+      {"[rule a]\nsource = redis://h\n",
+       "rules.conf:1: rule \"a\": source, ttl, holder and takeover go with a lease"},
+      {"[rule a]\nlease = s\nsource = redis://h\ntakeover = newest\n",
+       "rules.conf:1: rule \"a\": takeover = newest is only for"},
+      {"[rule a]\nlease = s\nsource = file:///x\n",
+       "rules.conf:1: rule \"a\": for a file write file = PATH"},
+      {"[rule a]\nscope = s\nterm = 1\nsource = redis://h\n",
+       "rules.conf:1: rule \"a\": source, ttl, holder and takeover go with"},
       {"[rule a]\nlease = s\nttl = 5\n", "rules.conf:3: \"5\" is not a duration"},
       {"[rule a]\nlease = s\nttl = 500 ms\n", "rules.conf:3: the ttl is from 1 s"},
       {"[rule a]\nlease = s\nttl = 25 h\n", "rules.conf:3: the ttl is from 1 s"},
       {"[rule a]\nlease = s\nholder = %host\n", "rules.conf:3: in \"holder\" a % begins"},
       {"[rule a]\nlease = s\nholder = a%\n", "rules.conf:3: in \"holder\" a % begins"},
-      {"[rule a]\nlease = s\ntakeover = oldest\n", "rules.conf:3: \"takeover\" is one of: wait, newest"},
+      {"[rule a]\nlease = s\ntakeover = oldest\n",
+       "rules.conf:3: \"takeover\" is one of: wait, newest"},
       {"[rule a]\noverridable = maybe\n", "rules.conf:2: \"overridable\" is one of: yes, no"},
       {"[rule a]\nrefuse = no\nlease = s\n", "rules.conf:1: rule \"a\" refuses"},
       {"[rule a]\nlease = \xff\n", "rules.conf:2: malformed scope"},
@@ -169,7 +184,9 @@ TEST_CASE("rules: a mistake is told with file and line", "[proxy][authority]") {
 
 TEST_CASE("rules: addresses are compared bit by bit", "[proxy][authority]") {
   std::string problem;
-  const auto in = [&](const char* range, const char* client) { return AddressRange::parse(range, problem).value().contains(client); };
+  const auto in = [&](const char* range, const char* client) {
+    return AddressRange::parse(range, problem).value().contains(client);
+  };
   CHECK(in("0.0.0.0/0", "192.0.2.7"));
   CHECK_FALSE(in("0.0.0.0/0", "::1"));
   CHECK_FALSE(in("::/0", "192.0.2.7"));
@@ -183,7 +200,8 @@ TEST_CASE("rules: addresses are compared bit by bit", "[proxy][authority]") {
   CHECK_FALSE(in("local", "127.0.0.1"));
 }
 
-TEST_CASE("rules: a holder on this machine is told apart from one on another", "[proxy][authority]") {
+TEST_CASE("rules: a holder on this machine is told apart from one on another",
+          "[proxy][authority]") {
   CHECK(holder_of("%client_host", request("192.0.2.7"), "gate1") == "192.0.2.7");
   CHECK(holder_of("%client_host", request("::ffff:192.0.2.7"), "gate1") == "192.0.2.7");
   CHECK(holder_of("%client_host", request("2001:DB8:0::1"), "gate1") == "2001:db8::1");
@@ -191,6 +209,7 @@ TEST_CASE("rules: a holder on this machine is told apart from one on another", "
   CHECK(holder_of("%client_host", request("::1"), "gate1") == "::1@gate1");
   CHECK(holder_of("%client_host", request("fe80::2%eth0"), "gate1") == "fe80::2@gate1");
   CHECK(holder_of("%client_host", request("local"), "gate1") == "local@gate1");
-  CHECK(holder_of("%user at %database (%application_name) %listener 100%%", request("192.0.2.7", "u", "d", "a%user"), "gate1") ==
-        "u at d (a%user) 0.0.0.0:6432 100%");
+  CHECK(holder_of("%user at %database (%application_name) %listener 100%%",
+                  request("192.0.2.7", "u", "d", "a%user"),
+                  "gate1") == "u at d (a%user) 0.0.0.0:6432 100%");
 }

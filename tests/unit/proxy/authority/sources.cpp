@@ -1,5 +1,6 @@
-// Rules with a lock service: its terms are sealed in the database, one proxy has the lease at a time, a service that forgets is refused,
-// and one that is gone ends the term in time. The service is a map in memory; tests/live/proxy/proxy_source_test.py has real ones.
+// Rules with a lock service: its terms are sealed in the database, one proxy has the lease at a
+// time, a service that forgets is refused, and one that is gone ends the term in time. The service
+// is a map in memory; tests/live/proxy/proxy_source_test.py has real ones.
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -58,7 +59,8 @@ class Client final : public LeaseSource {
   explicit Client(Service& service) : service_(service) {}
   std::string name() const override { return "the service"; }
   std::vector<std::string> warnings() override { return {"the service keeps nothing on disk"}; }
-  std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner, std::chrono::milliseconds ttl) override {
+  std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner,
+                                         std::chrono::milliseconds ttl) override {
     const std::lock_guard lock(service_.mutex);
     need_up();
     auto& held = service_.held[scope.name()];
@@ -66,11 +68,14 @@ class Client final : public LeaseSource {
     held = {owner, ++service_.counter, BootClock::now() + ttl};
     return SourceLease{Term(held.term)};
   }
-  bool renew(const Scope& scope, const SourceLease& lease, const std::string& owner, std::chrono::milliseconds ttl) override {
+  bool renew(const Scope& scope, const SourceLease& lease, const std::string& owner,
+             std::chrono::milliseconds ttl) override {
     const std::lock_guard lock(service_.mutex);
     need_up();
     const auto found = service_.held.find(scope.name());
-    if (found == service_.held.end() || found->second.owner != owner || found->second.term != lease.term.value()) return false;
+    if (found == service_.held.end() || found->second.owner != owner ||
+        found->second.term != lease.term.value())
+      return false;
     if (found->second.until < BootClock::now()) return false;
     found->second.until = BootClock::now() + ttl;
     return true;
@@ -79,7 +84,9 @@ class Client final : public LeaseSource {
     const std::lock_guard lock(service_.mutex);
     need_up();
     const auto found = service_.held.find(scope.name());
-    if (found == service_.held.end() || found->second.owner != owner || found->second.term != lease.term.value()) return false;
+    if (found == service_.held.end() || found->second.owner != owner ||
+        found->second.term != lease.term.value())
+      return false;
     service_.held.erase(found);
     return true;
   }
@@ -93,13 +100,15 @@ class Client final : public LeaseSource {
 
 struct Place {
   explicit Place(const std::string& more = "") {
-    settings.rules_path = folder.put("rules", "[rule billing]\nlease = billing\nsource = service://one\nttl = 1 s\n" + more);
+    settings.rules_path = folder.put(
+        "rules", "[rule billing]\nlease = billing\nsource = service://one\nttl = 1 s\n" + more);
     settings.machine = "gate1";
     settings.fences_pause = 20ms;
     settings.database_url = "sqlite:" + folder.at("db");
     settings.log = [this](Settings::Weight, std::string_view line) { log.add(std::string(line)); };
     settings.open_source = [this](const std::string& url) -> std::shared_ptr<LeaseSource> {
-      if (!url.starts_with("service://")) throw InvalidInput("TG005 malformed source: no such scheme");
+      if (!url.starts_with("service://"))
+        throw InvalidInput("TG005 malformed source: no such scheme");
       return std::make_shared<Client>(service);
     };
     Operator(Database::open(settings.database_url)).install();
@@ -115,7 +124,8 @@ struct Place {
 
 }  // namespace
 
-TEST_CASE("authority source: the service's term is sealed before a session has it", "[F2][proxy][authority]") {
+TEST_CASE("authority source: the service's term is sealed before a session has it",
+          "[F2][proxy][authority]") {
   Place place;
   place.service.set_counter(40);
   Authority authority(place.settings);
@@ -130,10 +140,12 @@ TEST_CASE("authority source: the service's term is sealed before a session has i
   CHECK_THAT(other.why_not(), Catch::Contains("its lease in the service is another owner's"));
   CHECK(place.log.await("the service keeps nothing on disk"));
   CHECK(authority.leads("billing"));
-  CHECK_FALSE(Info(place.open()).lease(Scope("billing")));  // the database's own leases have no part in it
+  CHECK_FALSE(
+      Info(place.open()).lease(Scope("billing")));  // the database's own leases have no part in it
 }
 
-TEST_CASE("authority source: two proxies of one host take turns and never share a term", "[F1][F2][proxy][authority]") {
+TEST_CASE("authority source: two proxies of one host take turns and never share a term",
+          "[F1][F2][proxy][authority]") {
   Place place;
   Authority two(place.settings);
   auto one = std::make_unique<Authority>(place.settings);
@@ -150,7 +162,8 @@ TEST_CASE("authority source: two proxies of one host take turns and never share 
   CHECK(place.fence() == second.term());
 }
 
-TEST_CASE("authority source: a service that forgot its counter is refused with TG001", "[F2][proxy][authority]") {
+TEST_CASE("authority source: a service that forgot its counter is refused with TG001",
+          "[F2][proxy][authority]") {
   Place place;
   place.open().seal(Scope("billing"), Term(9));
   Authority authority(place.settings);
@@ -159,14 +172,16 @@ TEST_CASE("authority source: a service that forgot its counter is refused with T
   CHECK(visit.term() == 0);
   CHECK(std::string(visit.admission().rule->now().problem_code) == "TG001");
   CHECK_THAT(visit.why_not(), Catch::Contains("the fence is already at 9"));
-  // The lease was given back, so that another could have it; and once the counter is above the fence the session has its term.
+  // The lease was given back, so that another could have it; and once the counter is above the
+  // fence the session has its term.
   place.service.set_counter(20);
   CHECK(visit.await_term());
   CHECK(visit.term() > 20);
   CHECK(std::string(visit.admission().rule->now().problem_code) == "TG002");
 }
 
-TEST_CASE("authority source: a lease that the service ended is taken again under a higher term", "[F1][F2][proxy][authority]") {
+TEST_CASE("authority source: a lease that the service ended is taken again under a higher term",
+          "[F1][F2][proxy][authority]") {
   Place place;
   Authority authority(place.settings);
   Visit visit(authority, "192.0.2.7");
@@ -174,12 +189,14 @@ TEST_CASE("authority source: a lease that the service ended is taken again under
   REQUIRE(visit.term() == 1);
   place.service.end_lease_of("billing");
   const auto until = std::chrono::steady_clock::now() + 10s;
-  while (visit.term() <= 1 && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(5ms);
+  while (visit.term() <= 1 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(5ms);
   CHECK(visit.term() == 2);
   CHECK(place.fence() == 2);
 }
 
-TEST_CASE("authority source: a service that is gone ends the term in time and not the proxy", "[F2][proxy][authority]") {
+TEST_CASE("authority source: a service that is gone ends the term in time and not the proxy",
+          "[F2][proxy][authority]") {
   Place place("[rule other]\nscope = fixed\nterm = 4\n");
   Authority authority(place.settings);
   Visit visit(authority, "192.0.2.7");
@@ -196,7 +213,8 @@ TEST_CASE("authority source: a service that is gone ends the term in time and no
   CHECK(visit.term() == 2);
 }
 
-TEST_CASE("authority source: a raise by others ends the lease and the next term must be above it", "[F2][proxy][authority]") {
+TEST_CASE("authority source: a raise by others ends the lease and the next term must be above it",
+          "[F2][proxy][authority]") {
   Place place;
   Authority authority(place.settings);
   Visit visit(authority, "192.0.2.7");
@@ -205,19 +223,23 @@ TEST_CASE("authority source: a raise by others ends the lease and the next term 
   place.open().seal(Scope("billing"), Term(100));
   CHECK(visit.await_no_term());
   const auto until = std::chrono::steady_clock::now() + 10s;
-  while (visit.why_not().find("the fence is already at 100") == std::string::npos && std::chrono::steady_clock::now() < until)
+  while (visit.why_not().find("the fence is already at 100") == std::string::npos &&
+         std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(5ms);
   CHECK_THAT(visit.why_not(), Catch::Contains("the fence is already at 100"));
   CHECK(visit.term() == 0);
 }
 
-TEST_CASE("authority source: a wrong source is reported with file and line and the former rules stay", "[proxy][authority]") {
+TEST_CASE(
+    "authority source: a wrong source is reported with file and line and the former rules stay",
+    "[proxy][authority]") {
   Place place;
   Authority authority(place.settings);
   Visit visit(authority, "192.0.2.7");
   visit.establish();
   REQUIRE(visit.term() == 1);
-  place.folder.put("rules", "# the next is wrong\n[rule bad]\nlease = billing\nsource = nonsense://x\n");
+  place.folder.put("rules",
+                   "# the next is wrong\n[rule bad]\nlease = billing\nsource = nonsense://x\n");
   CHECK_THAT(authority.reload(), Catch::Contains("rules:2: rule \"bad\": TG005 malformed source"));
   CHECK(visit.term() == 1);
   CHECK(Visit(authority, "192.0.2.7").term() == 1);

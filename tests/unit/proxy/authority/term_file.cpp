@@ -1,5 +1,5 @@
-// The watched file: what it may hold, that a malformed one is never "no term", that it is seen when it is replaced by rename, and that a
-// term never goes down.
+// The watched file: what it may hold, that a malformed one is never "no term", that it is seen when
+// it is replaced by rename, and that a term never goes down.
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -17,7 +17,8 @@ namespace {
 class Folder {
  public:
   Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "termgate-file-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "termgate-file-XXXXXX").string();
     REQUIRE(mkdtemp(pattern.data()) != nullptr);
     path_ = pattern;
   }
@@ -40,8 +41,8 @@ class Folder {
 }  // namespace
 
 TEST_CASE("term file: one line with scope and term", "[proxy][authority]") {
-  for (const std::string text :
-       {"scope=billing term=42", "scope=billing term=42\n", "term=42\tscope=billing\r\n", "  scope=billing   term=42  \n"}) {
+  for (const std::string text : {"scope=billing term=42", "scope=billing term=42\n",
+                                 "term=42\tscope=billing\r\n", "  scope=billing   term=42  \n"}) {
     CAPTURE(text);
     const auto read = read_declaration(text);
     CHECK(read.problem.empty());
@@ -88,7 +89,8 @@ TEST_CASE("term file: what is malformed says why and declares nothing", "[proxy]
   }
 }
 
-TEST_CASE("term file: it is seen when it is replaced and a lower term is refused", "[F2][proxy][authority]") {
+TEST_CASE("term file: it is seen when it is replaced and a lower term is refused",
+          "[F2][proxy][authority]") {
   const Folder folder;
   const auto highest = std::make_shared<HighestTerms>();
   TermFile file(folder.file(), highest);
@@ -108,7 +110,8 @@ TEST_CASE("term file: it is seen when it is replaced and a lower term is refused
   file.look();
   CHECK_FALSE(file.now().term);
   CHECK(std::string(file.now().problem_code) == "TG001");
-  CHECK_THAT(file.now().why_not, Catch::StartsWith("stale term 6 for scope \"billing\"") && Catch::Contains("7"));
+  CHECK_THAT(file.now().why_not,
+             Catch::StartsWith("stale term 6 for scope \"billing\"") && Catch::Contains("7"));
 
   // Another scope's may be lower, and through another file of the same process it may not.
   folder.replace("scope=orders term=1\n");

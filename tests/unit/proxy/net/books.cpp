@@ -76,10 +76,14 @@ TEST_CASE("limits: each is counted for itself and says its name", "[net]") {
   book.leave("u", "d", "1");
   CHECK(book.connections() == 3);
   CHECK(book.enter("u", "d", "1") == Verdict::in);
-  CHECK(book.message(Verdict::connections) == "too many connections: the proxy's limit is 4 (--max-connections)");
-  CHECK(book.message(Verdict::user).find("limit is 2 (--max-connections-per-user)") != std::string::npos);
-  CHECK(book.message(Verdict::database).find("(--max-connections-per-database)") != std::string::npos);
-  CHECK(book.message(Verdict::address).find("(--max-connections-per-address)") != std::string::npos);
+  CHECK(book.message(Verdict::connections) ==
+        "too many connections: the proxy's limit is 4 (--max-connections)");
+  CHECK(book.message(Verdict::user).find("limit is 2 (--max-connections-per-user)") !=
+        std::string::npos);
+  CHECK(book.message(Verdict::database).find("(--max-connections-per-database)") !=
+        std::string::npos);
+  CHECK(book.message(Verdict::address).find("(--max-connections-per-address)") !=
+        std::string::npos);
 }
 
 TEST_CASE("limits: a refusal takes no place", "[net]") {

@@ -1,4 +1,5 @@
-// Lines of the log, the text of the metrics, and what HTTP answers: none of them lets a peer write a line of its own.
+// Lines of the log, the text of the metrics, and what HTTP answers: none of them lets a peer write
+// a line of its own.
 #include <catch2/catch.hpp>
 
 #include <fcntl.h>
@@ -23,7 +24,8 @@ using termgate::conversation::Incident;
 
 namespace {
 
-const auto moment = std::chrono::system_clock::time_point(std::chrono::milliseconds(1'795'255'323'456));
+const auto moment =
+    std::chrono::system_clock::time_point(std::chrono::milliseconds(1'795'255'323'456));
 
 Incident refused(std::string_view scope, std::string_view code, bool from_memory) {
   Incident incident;
@@ -38,21 +40,29 @@ Incident refused(std::string_view scope, std::string_view code, bool from_memory
 
 TEST_CASE("log: a line of text names the moment the level the event and its fields", "[net]") {
   CHECK(log_line(LogFormat::text, LogLevel::info, moment, "opened",
-                 {{"connection", 7}, {"user", "app"}, {"tls", true}, {"name", "two words"}, {"empty", ""}}) ==
-        "2026-11-21T10:02:03.456Z info opened connection=7 user=app tls=true name=\"two words\" empty=\"\"\n");
+                 {{"connection", 7},
+                  {"user", "app"},
+                  {"tls", true},
+                  {"name", "two words"},
+                  {"empty", ""}}) ==
+        "2026-11-21T10:02:03.456Z info opened connection=7 user=app tls=true name=\"two words\" "
+        "empty=\"\"\n");
 }
 
 TEST_CASE("log: whatever a peer says stays inside its field", "[net]") {
   const std::string hostile("a\n2026 error forged\x1b[2J\"\\\xff\xc2\x9b\0z", 31);
-  const std::string text = log_line(LogFormat::text, LogLevel::warning, moment, "opened", {{"user", hostile}});
+  const std::string text =
+      log_line(LogFormat::text, LogLevel::warning, moment, "opened", {{"user", hostile}});
   CHECK(std::count(text.begin(), text.end(), '\n') == 1);
   CHECK(text.find('\x1b') == std::string::npos);
-  const std::string json = log_line(LogFormat::json, LogLevel::warning, moment, "opened", {{"user", hostile}, {"n", -5}});
+  const std::string json = log_line(LogFormat::json, LogLevel::warning, moment, "opened",
+                                    {{"user", hostile}, {"n", -5}});
   const auto document = boost::json::parse(json);
   CHECK(document.at("level").as_string() == "warning");
   CHECK(document.at("n").as_int64() == -5);
   CHECK(document.at("user").as_string().starts_with("a\n2026 error forged"));
-  const auto cut = boost::json::parse(log_line(LogFormat::json, LogLevel::info, moment, "x", {{"long", std::string(100'000, 'y')}}));
+  const auto cut = boost::json::parse(log_line(LogFormat::json, LogLevel::info, moment, "x",
+                                               {{"long", std::string(100'000, 'y')}}));
   CHECK(cut.at("long").as_string().size() < 600);
 }
 
@@ -98,7 +108,8 @@ TEST_CASE("log: a reader that does not read holds nobody up and memory stays bou
   }
   close(ends[1]);
   std::string piece(1 << 16, '\0');
-  for (ssize_t got = 0; (got = read(ends[0], piece.data(), piece.size())) > 0;) all.append(piece.data(), static_cast<std::size_t>(got));
+  for (ssize_t got = 0; (got = read(ends[0], piece.data(), piece.size())) > 0;)
+    all.append(piece.data(), static_cast<std::size_t>(got));
   close(ends[0]);
   const auto dropped = all.find("log_lines_dropped");
   REQUIRE(dropped != std::string::npos);
@@ -119,8 +130,9 @@ TEST_CASE("metrics: the refusals that alerts ask for are there from 0", "[net]")
   const std::string text = metrics_text({std::make_shared<Counters>()}, Gauges(), "1.2.3");
   for (const char* code : {"TG001", "TG002", "TG004", "TG006"}) {
     for (const char* from : {"memory", "database"})
-      CHECK(text.find(fmt::format("termgate_refusals_total{{scope_class=\"other\",code=\"{}\",from=\"{}\"}} 0\n", code, from)) !=
-            std::string::npos);
+      CHECK(text.find(fmt::format(
+                "termgate_refusals_total{{scope_class=\"other\",code=\"{}\",from=\"{}\"}} 0\n",
+                code, from)) != std::string::npos);
   }
 }
 
@@ -138,13 +150,17 @@ TEST_CASE("metrics: refusals are counted by class code and who knew", "[net]") {
   Gauges gauges;
   gauges.connections = 5;
   const std::string text = metrics_text({one, other}, gauges, "1.2.3");
-  CHECK(text.find("termgate_refusals_total{scope_class=\"order\",code=\"TG001\",from=\"memory\"} 4\n") != std::string::npos);
-  CHECK(text.find("termgate_refusals_total{scope_class=\"order\",code=\"TG002\",from=\"database\"} 1\n") != std::string::npos);
+  CHECK(text.find(
+            "termgate_refusals_total{scope_class=\"order\",code=\"TG001\",from=\"memory\"} 4\n") !=
+        std::string::npos);
+  CHECK(
+      text.find(
+          "termgate_refusals_total{scope_class=\"order\",code=\"TG002\",from=\"database\"} 1\n") !=
+      std::string::npos);
   CHECK(text.find("termgate_check_seconds_bucket{le=\"0.0001\"} 0\n") != std::string::npos);
   CHECK(text.find("termgate_check_seconds_bucket{le=\"0.00025\"} 2\n") != std::string::npos);
-  CHECK(
-      text.find("termgate_check_seconds_bucket{le=\"+Inf\"} 2\ntermgate_check_seconds_sum 0.000400000\ntermgate_check_seconds_count 2\n") !=
-      std::string::npos);
+  CHECK(text.find("termgate_check_seconds_bucket{le=\"+Inf\"} 2\ntermgate_check_seconds_sum "
+                  "0.000400000\ntermgate_check_seconds_count 2\n") != std::string::npos);
   CHECK(text.find("termgate_connections 5\n") != std::string::npos);
 }
 
@@ -161,8 +177,11 @@ TEST_CASE("metrics: no flood of scopes makes more labels", "[net]") {
 }
 
 TEST_CASE("log: of a statement the first words are shown and never a value", "[net]") {
-  CHECK(statement_words("INSERT INTO app.accounts VALUES ('secret', 5)") == "INSERT INTO app.accounts");
-  CHECK(statement_words("  /* a /* b */ 'secret' */ -- 'secret'\n update accounts set x = 'secret'") == "update accounts set");
+  CHECK(statement_words("INSERT INTO app.accounts VALUES ('secret', 5)") ==
+        "INSERT INTO app.accounts");
+  CHECK(statement_words(
+            "  /* a /* b */ 'secret' */ -- 'secret'\n update accounts set x = 'secret'") ==
+        "update accounts set");
   CHECK(statement_words("DELETE FROM t WHERE id = 5") == "DELETE FROM t");
   CHECK(statement_words("(SELECT 'secret')") == "SELECT");
   CHECK(statement_words("SELECT E'secret'") == "SELECT");
@@ -190,7 +209,9 @@ TEST_CASE("HTTP: answers four paths and nothing else", "[net]") {
                                   asked = scope;
                                   return scope == "order 7/ä";
                                 }};
-  const auto get = [&](std::string_view target) { return answer_http("GET", target, "localhost:9000", options, questions); };
+  const auto get = [&](std::string_view target) {
+    return answer_http("GET", target, "localhost:9000", options, questions);
+  };
   CHECK(get("/healthz").status == 200);
   CHECK(get("/readyz").status == 200);
   obstacle = "not-installed";
@@ -202,15 +223,17 @@ TEST_CASE("HTTP: answers four paths and nothing else", "[net]") {
   CHECK(asked == "order 7/ä");
   CHECK(get("/leader?scope=other").status == 503);
   CHECK(get("/leader?x=1&scope=other").status == 503);
-  for (const char* wrong : {"/leader", "/leader?scope=", "/leader?scope=%2", "/leader?scope=a&scope=b", "/leader?scope=%00",
-                            "/leader?scope=a%00b", "/leader?scope=%ff"}) {
+  for (const char* wrong :
+       {"/leader", "/leader?scope=", "/leader?scope=%2", "/leader?scope=a&scope=b",
+        "/leader?scope=%00", "/leader?scope=a%00b", "/leader?scope=%ff"}) {
     CAPTURE(wrong);
     CHECK(get(wrong).status == 400);
   }
   CHECK(get("/leader?scope=" + std::string(5000, 'a')).status == 400);
   CHECK(get("/leader?scope=" + std::string(201, 'a')).status == 400);
   CHECK(get("/leader?scope=" + std::string(200, 'a')).status == 503);
-  for (const char* unknown : {"/", "", "/api/v1", "/api/v1/scopes", "/healthz/", "/metrics2", "*", "http://localhost/healthz"}) {
+  for (const char* unknown : {"/", "", "/api/v1", "/api/v1/scopes", "/healthz/", "/metrics2", "*",
+                              "http://localhost/healthz"}) {
     CAPTURE(unknown);
     CHECK(get(unknown).status == 404);
   }
@@ -220,13 +243,18 @@ TEST_CASE("HTTP: answers four paths and nothing else", "[net]") {
 TEST_CASE("HTTP: serves only names that are its own", "[net]") {
   HttpOptions options;
   options.hosts = {"proxy.example"};
-  const HttpQuestions questions{[] { return std::string(); }, [] { return std::string(); }, [](std::string_view) { return true; }};
-  const auto status = [&](std::string_view host) { return answer_http("GET", "/healthz", host, options, questions).status; };
-  for (const char* ours : {"localhost", "LOCALHOST:9000", "127.0.0.1:9000", "[::1]:9000", "[::1]", "Proxy.Example:80"}) {
+  const HttpQuestions questions{[] { return std::string(); }, [] { return std::string(); },
+                                [](std::string_view) { return true; }};
+  const auto status = [&](std::string_view host) {
+    return answer_http("GET", "/healthz", host, options, questions).status;
+  };
+  for (const char* ours : {"localhost", "LOCALHOST:9000", "127.0.0.1:9000", "[::1]:9000", "[::1]",
+                           "Proxy.Example:80"}) {
     CAPTURE(ours);
     CHECK(status(ours) == 200);
   }
-  for (const char* others : {"", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "proxy.example.", "10.0.0.1"}) {
+  for (const char* others : {"", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example",
+                             "proxy.example.", "10.0.0.1"}) {
     CAPTURE(others);
     CHECK(status(others) == 421);
   }

@@ -27,8 +27,8 @@ TEST_CASE("listener: understands addresses names and sockets", "[net]") {
 }
 
 TEST_CASE("listener: refuses what is no address", "[net]") {
-  for (const std::string text :
-       {"", "6432", "host", "host:", "host:65536", "host:-1", "::1:6432", "unix:relative", "=host:1", "host:1,unknown"}) {
+  for (const std::string text : {"", "6432", "host", "host:", "host:65536", "host:-1", "::1:6432",
+                                 "unix:relative", "=host:1", "host:1,unknown"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(http::parse_listener(text), std::invalid_argument);
   }
@@ -41,15 +41,17 @@ TEST_CASE("backend: takes from the URL what the relay needs", "[net]") {
   CHECK(plain.hosts[0].name == "db.example");
   CHECK(plain.hosts[0].port == 6543);
   CHECK(plain.ssl_mode == SslMode::prefer);
-  const auto several =
-      parse_backend("postgres://a:1,[2001:db8::1]:2,c/app?sslmode=verify-full&sslrootcert=%2Fetc%2Fca.pem&connect_timeout=3");
+  const auto several = parse_backend(
+      "postgres://a:1,[2001:db8::1]:2,c/"
+      "app?sslmode=verify-full&sslrootcert=%2Fetc%2Fca.pem&connect_timeout=3");
   REQUIRE(several.hosts.size() == 3);
   CHECK(several.hosts[1].address == "2001:db8::1");
   CHECK(several.hosts[1].port == 2);
   CHECK(several.hosts[2].port == 5432);
   CHECK(several.ssl_mode == SslMode::verify_full);
   CHECK(several.ssl_root_certificate == "/etc/ca.pem");
-  CHECK(parse_backend("postgresql:///app?host=/run/postgresql&port=5433").hosts[0].path == "/run/postgresql/.s.PGSQL.5433");
+  CHECK(parse_backend("postgresql:///app?host=/run/postgresql&port=5433").hosts[0].path ==
+        "/run/postgresql/.s.PGSQL.5433");
   CHECK(parse_backend("postgresql://%2Frun%2Fpg/app").hosts[0].path == "/run/pg/.s.PGSQL.5432");
   const auto addressed = parse_backend("postgresql://db.example/app?hostaddr=192.0.2.7");
   CHECK(addressed.hosts[0].name == "db.example");
@@ -59,14 +61,17 @@ TEST_CASE("backend: takes from the URL what the relay needs", "[net]") {
 
 TEST_CASE("backend: refuses what it cannot keep and shows no password", "[net]") {
   for (const std::string url :
-       {"sqlite:app.db", "host=db password=secret", "postgresql://u:secret@h:0/d", "postgresql://u:secret@h:x/d",
-        "postgresql://u:secret@h/d?sslmode=allow", "postgresql://u:secret@h/d?sslmode=verify-full", "postgresql://u:secret@[::1/d",
+       {"sqlite:app.db", "host=db password=secret", "postgresql://u:secret@h:0/d",
+        "postgresql://u:secret@h:x/d", "postgresql://u:secret@h/d?sslmode=allow",
+        "postgresql://u:secret@h/d?sslmode=verify-full", "postgresql://u:secret@[::1/d",
         "postgresql://u:secret@h%2/d", "postgresql://u:secret@h/d?host=a,b&port=1,2,3"}) {
     CAPTURE(url);
     try {
       parse_backend(url);
       FAIL("it was taken");
-    } catch (const std::invalid_argument& error) { CHECK(std::string(error.what()).find("secret") == std::string::npos); }
+    } catch (const std::invalid_argument& error) {
+      CHECK(std::string(error.what()).find("secret") == std::string::npos);
+    }
   }
 }
 
@@ -84,7 +89,8 @@ TEST_CASE("network: knows who is in it", "[net]") {
   CHECK_FALSE(Network::parse("local")->contains(at("127.0.0.1")));
   CHECK(Network::parse("2001:db8::/33")->contains(at("2001:db8:7fff::1")));
   CHECK_FALSE(Network::parse("2001:db8::/33")->contains(at("2001:db8:8000::1")));
-  for (const char* wrong : {"10.0.0.0/33", "10.0.0", "/8", "host", "10.0.0.0/", "10.0.0.0/-1"}) CHECK_FALSE(Network::parse(wrong));
+  for (const char* wrong : {"10.0.0.0/33", "10.0.0", "/8", "host", "10.0.0.0/", "10.0.0.0/-1"})
+    CHECK_FALSE(Network::parse(wrong));
 }
 
 TEST_CASE("endpoint: loopback is local and a balancer's IPv4 in IPv6 is IPv4", "[net]") {

@@ -12,10 +12,12 @@ namespace {
 const std::string signature("\x0D\x0A\x0D\x0A\x00\x0D\x0A\x51\x55\x49\x54\x0A", 12);
 
 std::string header(char version_and_command, char family, const std::string& body) {
-  return signature + version_and_command + family + static_cast<char>(body.size() >> 8) + static_cast<char>(body.size() & 0xff) + body;
+  return signature + version_and_command + family + static_cast<char>(body.size() >> 8) +
+         static_cast<char>(body.size() & 0xff) + body;
 }
 
-const std::string v4("\xC0\x00\x02\x07\x0A\x00\x00\x01\x30\x39\x15\x38", 12);  // 192.0.2.7:12345 -> 10.0.0.1:5432
+const std::string v4("\xC0\x00\x02\x07\x0A\x00\x00\x01\x30\x39\x15\x38",
+                     12);  // 192.0.2.7:12345 -> 10.0.0.1:5432
 
 std::string v6() {
   std::string body("\x20\x01\x0d\xb8", 4);
@@ -40,7 +42,8 @@ TEST_CASE("PROXY header: tells the client's own address", "[F6][net]") {
 }
 
 TEST_CASE("PROXY header: skips what follows the addresses", "[net]") {
-  const auto with_tlv = parse_proxy_header(header(0x21, 0x11, v4 + std::string("\x04\x00\x03xyz", 6)));
+  const auto with_tlv =
+      parse_proxy_header(header(0x21, 0x11, v4 + std::string("\x04\x00\x03xyz", 6)));
   REQUIRE(with_tlv.kind == ProxyHeader::Kind::proxied);
   CHECK(with_tlv.used == 34);
   CHECK(with_tlv.client.host() == "192.0.2.7");
@@ -59,10 +62,13 @@ TEST_CASE("PROXY header: what is none is refused", "[net]") {
   };
   for (const Row& row :
        {Row{"a start-up packet", std::string("\x00\x00\x00\x08\x04\xd2\x16\x2f", 8)},
-        Row{"version 1", "PROXY TCP4 192.0.2.7 10.0.0.1 1 2\r\n"}, Row{"version 3", header(0x31, 0x11, v4)},
-        Row{"command 2", header(0x22, 0x11, v4)}, Row{"IPv4 cut short", header(0x21, 0x11, v4.substr(1))},
-        Row{"IPv6 cut short", header(0x21, 0x21, v6().substr(1))}, Row{"Unix cut short", header(0x21, 0x31, std::string(215, 'x'))},
-        Row{"datagrams", header(0x21, 0x12, v4)}, Row{"too long", header(0x21, 0x11, v4 + std::string(2048, '\0'))}}) {
+        Row{"version 1", "PROXY TCP4 192.0.2.7 10.0.0.1 1 2\r\n"},
+        Row{"version 3", header(0x31, 0x11, v4)}, Row{"command 2", header(0x22, 0x11, v4)},
+        Row{"IPv4 cut short", header(0x21, 0x11, v4.substr(1))},
+        Row{"IPv6 cut short", header(0x21, 0x21, v6().substr(1))},
+        Row{"Unix cut short", header(0x21, 0x31, std::string(215, 'x'))},
+        Row{"datagrams", header(0x21, 0x12, v4)},
+        Row{"too long", header(0x21, 0x11, v4 + std::string(2048, '\0'))}}) {
     CAPTURE(row.name);
     const auto answer = parse_proxy_header(row.bytes);
     CHECK(answer.kind == ProxyHeader::Kind::malformed);
@@ -72,7 +78,8 @@ TEST_CASE("PROXY header: what is none is refused", "[net]") {
 
 TEST_CASE("PROXY header: asks for no byte behind itself at any split", "[net]") {
   for (const std::string& whole :
-       {header(0x21, 0x11, v4), header(0x21, 0x21, v6()), header(0x20, 0x00, ""), header(0x21, 0x11, v4 + std::string(100, 'x'))}) {
+       {header(0x21, 0x11, v4), header(0x21, 0x21, v6()), header(0x20, 0x00, ""),
+        header(0x21, 0x11, v4 + std::string(100, 'x'))}) {
     for (std::size_t length = 0; length < whole.size(); ++length) {
       const auto part = parse_proxy_header(whole.substr(0, length));
       CAPTURE(length, whole.size());

@@ -1,5 +1,5 @@
-// Messages and their replies stay together (proxy/postgres/src/batch.hpp): whatever is put in front of held messages comes with its replies
-// at the same place in their queue.
+// Messages and their replies stay together (proxy/postgres/src/batch.hpp): whatever is put in front
+// of held messages comes with its replies at the same place in their queue.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -13,7 +13,8 @@ namespace {
 
 Batch of(std::initializer_list<std::string> messages) {
   Batch batch;
-  for (const std::string& message : messages) batch.add(message, {.request = Request::execute, .text = message});
+  for (const std::string& message : messages)
+    batch.add(message, {.request = Request::execute, .text = message});
   return batch;
 }
 

@@ -1,5 +1,6 @@
-// Which scope and term a session writes under (proxy/postgres/src/claims.hpp), without a session: by its rule, by what it declares, by a
-// comment, and what of that is still known for certain while something is on its way that may declare anew.
+// Which scope and term a session writes under (proxy/postgres/src/claims.hpp), without a session:
+// by its rule, by what it declares, by a comment, and what of that is still known for certain while
+// something is on its way that may declare anew.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -15,7 +16,8 @@ using namespace termgate::pg_session;
 
 namespace {
 
-statements::Declaration says(const std::optional<std::string>& scope, std::optional<std::int64_t> term) {
+statements::Declaration says(const std::optional<std::string>& scope,
+                             std::optional<std::int64_t> term) {
   statements::Declaration one;
   if (scope) one.scope = Scope(*scope);
   if (term) one.term = Term(*term);
@@ -52,7 +54,8 @@ const ScopedTerm orders5{"orders", 5}, orders6{"orders", 6};
 
 }  // namespace
 
-TEST_CASE("claims: of what a start-up message declares the later place counts, each half by itself", "[F6][proxy]") {
+TEST_CASE("claims: of what a start-up message declares the later place counts, each half by itself",
+          "[F6][proxy]") {
   Claims claims;
   CHECK_FALSE(claims.may_speak());
   claims.declare(says("bills", 4));
@@ -67,7 +70,10 @@ TEST_CASE("claims: of what a start-up message declares the later place counts, e
   CHECK(claims.claim_of(nullptr).given.empty());
 }
 
-TEST_CASE("claims: what the server's session declares from its start takes the place of the start-up message's", "[F6][proxy]") {
+TEST_CASE(
+    "claims: what the server's session declares from its start takes the place of the start-up "
+    "message's",
+    "[F6][proxy]") {
   Claims claims = admitted();
   claims.declare(says("bills", 4));
   claims.server_declares("orders", "5");
@@ -85,7 +91,10 @@ TEST_CASE("claims: what the server's session declares from its start takes the p
   }
 }
 
-TEST_CASE("claims: what is sent that may declare makes the claim uncertain until a check has passed after it", "[F1][F6][proxy]") {
+TEST_CASE(
+    "claims: what is sent that may declare makes the claim uncertain until a check has passed "
+    "after it",
+    "[F1][F6][proxy]") {
   Claims claims = admitted();
   claims.declare(says("orders", 5));
   REQUIRE(standing_of(claims) == Standing::current);
@@ -114,7 +123,8 @@ TEST_CASE("claims: what is sent that may declare makes the claim uncertain until
   }
 }
 
-TEST_CASE("claims: a session of which nothing was seen that declares has no claim, certain or not", "[F6][proxy]") {
+TEST_CASE("claims: a session of which nothing was seen that declares has no claim, certain or not",
+          "[F6][proxy]") {
   Claims claims = admitted();
   CHECK(standing_of(claims) == Standing::none);
   claims.may_declare(true);
@@ -123,19 +133,24 @@ TEST_CASE("claims: a session of which nothing was seen that declares has no clai
   CHECK(standing_of(claims) == Standing::uncertain);
 }
 
-TEST_CASE("claims: who is guarded, by enforcement, by what an undeclared session may do, and by what was declared", "[F6][proxy]") {
+TEST_CASE(
+    "claims: who is guarded, by enforcement, by what an undeclared session may do, and by what was "
+    "declared",
+    "[F6][proxy]") {
   struct Row {
     Enforce enforce;
     WithoutTerm without_term;
     bool declares, replication;
     bool guards, active;
   };
-  for (const Row& row :
-       {Row{Enforce::on, WithoutTerm::reject, false, false, true, true}, Row{Enforce::on, WithoutTerm::read_only, false, false, true, true},
-        Row{Enforce::on, WithoutTerm::allow, false, false, false, false}, Row{Enforce::on, WithoutTerm::allow, true, false, true, true},
-        Row{Enforce::on, WithoutTerm::read_only, true, true, false, true},
-        Row{Enforce::observe, WithoutTerm::reject, true, false, false, false}}) {
-    CAPTURE(static_cast<int>(row.enforce), static_cast<int>(row.without_term), row.declares, row.replication);
+  for (const Row& row : {Row{Enforce::on, WithoutTerm::reject, false, false, true, true},
+                         Row{Enforce::on, WithoutTerm::read_only, false, false, true, true},
+                         Row{Enforce::on, WithoutTerm::allow, false, false, false, false},
+                         Row{Enforce::on, WithoutTerm::allow, true, false, true, true},
+                         Row{Enforce::on, WithoutTerm::read_only, true, true, false, true},
+                         Row{Enforce::observe, WithoutTerm::reject, true, false, false, false}}) {
+    CAPTURE(static_cast<int>(row.enforce), static_cast<int>(row.without_term), row.declares,
+            row.replication);
     Claims claims;
     if (row.declares) claims.declare(says("orders", 5));
     Admission admission;
@@ -146,12 +161,14 @@ TEST_CASE("claims: who is guarded, by enforcement, by what an undeclared session
     CHECK(claims.guards() == row.guards);
     CHECK(claims.active() == row.active);
     // Behind a pooler that is known to be one it is of no use to ask who serves.
-    CHECK(claims.asks_at_login(false) == !row.replication);  // who only observes asks what the session may do
+    CHECK(claims.asks_at_login(false) ==
+          !row.replication);  // who only observes asks what the session may do
     CHECK(claims.asks_at_login(true) == row.guards);
   }
 }
 
-TEST_CASE("claims: where nobody has to declare, a session that may have is guarded from there on", "[F6][proxy]") {
+TEST_CASE("claims: where nobody has to declare, a session that may have is guarded from there on",
+          "[F6][proxy]") {
   for (const bool by_word : {true, false}) {
     CAPTURE(by_word);
     Claims claims;
@@ -170,12 +187,15 @@ TEST_CASE("claims: where nobody has to declare, a session that may have is guard
   }
 }
 
-TEST_CASE("claims: a final rule stands above the session and its comments and is given to the check", "[F6][proxy]") {
+TEST_CASE(
+    "claims: a final rule stands above the session and its comments and is given to the check",
+    "[F6][proxy]") {
   const auto rule = rule_of("orders", 5);
   Claims claims = admitted(rule);
   claims.declare(says("bills", 9));
   const auto comment = says("bills", 9);
-  for (const statements::Declaration* named : {static_cast<const statements::Declaration*>(nullptr), &comment}) {
+  for (const statements::Declaration* named :
+       {static_cast<const statements::Declaration*>(nullptr), &comment}) {
     const Claim claim = claims.claim_of(named);
     CHECK(claim.pair == orders5);
     CHECK(claim.given == orders5);
@@ -203,7 +223,8 @@ TEST_CASE("claims: a final rule stands above the session and its comments and is
   }
 }
 
-TEST_CASE("claims: an overridable rule speaks where the session and its comments do not", "[F6][proxy]") {
+TEST_CASE("claims: an overridable rule speaks where the session and its comments do not",
+          "[F6][proxy]") {
   const auto rule = rule_of("orders", 5);
   Claims claims = admitted(rule, true);
   CHECK_FALSE(claims.final_rule());
@@ -251,23 +272,28 @@ TEST_CASE("claims: a comment names its claim, the rest of which is the session's
   }
 }
 
-TEST_CASE("claims: what is remembered of fences decides over a claim that is known", "[F1][F3][proxy]") {
+TEST_CASE("claims: what is remembered of fences decides over a claim that is known",
+          "[F1][F3][proxy]") {
   Claims claims = admitted();
   claims.declare(says("orders", 5));
   const Claim claim = claims.claim_of(nullptr);
   CHECK(claims.standing_of(claim, {}) == Standing::current);
   CHECK(claims.standing_of(claim, {.code = "TG001", .message = {}, .hint = {}}) == Standing::stale);
-  CHECK(claims.standing_of(claim, {.code = "TG004", .message = {}, .hint = {}}) == Standing::untrusted);
+  CHECK(claims.standing_of(claim, {.code = "TG004", .message = {}, .hint = {}}) ==
+        Standing::untrusted);
 }
 
 TEST_CASE("claims: what a text says of its session", "[F6][proxy]") {
-  const auto learned = [](std::string_view sql) { return learned_of(statements::classify(sql), sql); };
+  const auto learned = [](std::string_view sql) {
+    return learned_of(statements::classify(sql), sql);
+  };
   CHECK_FALSE(learned("SELECT 1").speaks_of_terms);
   CHECK(learned("SELECT 1 /* termgate.scope=orders;termgate.term=5 */").speaks_of_terms);
   CHECK(learned("SET termgate.term = 5").speaks_of_terms);
   CHECK_FALSE(learned("SELECT length('a')").calls_unknown);
   CHECK(learned("SELECT 1; SELECT their_own('a')").calls_unknown);
-  CHECK(learned("DEALLOCATE a; DEALLOCATE ALL; DEALLOCATE b").deallocates == std::vector<std::string>{"a", "b"});
+  CHECK(learned("DEALLOCATE a; DEALLOCATE ALL; DEALLOCATE b").deallocates ==
+        std::vector<std::string>{"a", "b"});
   CHECK_FALSE(learned("SELECT 1").role);
   CHECK(learned("SET ROLE ann; SET ROLE bob").role == "bob");
   CHECK(learned("RESET ROLE").role == "");

@@ -1,5 +1,5 @@
-// What happens to a session besides its two peers' words: fences seen elsewhere, drain, an operator's cut, time, full outboxes; and peers
-// that break the protocol.
+// What happens to a session besides its two peers' words: fences seen elsewhere, drain, an
+// operator's cut, time, full outboxes; and peers that break the protocol.
 #include "script.hpp"
 
 using namespace std::chrono_literals;
@@ -19,7 +19,8 @@ const std::string insert = "INSERT INTO t VALUES (1)";
 const std::string select_a = "SELECT a FROM t";
 const std::string stale = "TG001 stale term 5 for scope \"orders\": the fence stands at 6";
 const std::string ended = stale + "; the open transaction was ended";
-const std::string aborted = error("25P02", "current transaction is aborted, commands ignored until end of transaction block");
+const std::string aborted = error(
+    "25P02", "current transaction is aborted, commands ignored until end of transaction block");
 
 std::string inserted(char state = 'I') { return complete("INSERT 0 1") + ready(state); }
 
@@ -39,16 +40,20 @@ void log_in(Session& session, termgate::pg_session::Instant now) {
   session.resume(termgate::pg_session::Admitted{}, now);
   session.resume(termgate::pg_session::ServerConnected{}, now);
   session.resume(
-      termgate::pg_session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")},
+      termgate::pg_session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) +
+                                        ready('I') + who_serves_done("0")},
       now);
 }
 
 }  // namespace
 
-TEST_CASE("session: a higher fence ends an idle open transaction and the next word learns it once", "[F4][proxy]") {
+TEST_CASE("session: a higher fence ends an idle open transaction and the next word learns it once",
+          "[F4][proxy]") {
   Script script;
   open_block(script);
-  script.event(FenceSeen{"orders", 6}).to_server(check("orders", "5", false, block) + sync_message()).told({"evicted orders 5/6"});
+  script.event(FenceSeen{"orders", 6})
+      .to_server(check("orders", "5", false, block) + sync_message())
+      .told({"evicted orders 5/6"});
   script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E'));
   script.client(query(insert)).to_server(query(insert));
   script.server(aborted + ready('E')).to_client(error("TG001", ended) + ready('E'));
@@ -59,20 +64,25 @@ TEST_CASE("session: a higher fence ends an idle open transaction and the next wo
   script.replay();
 }
 
-TEST_CASE("session: a client that goes on while it is being evicted is told the same", "[F4][proxy]") {
+TEST_CASE("session: a client that goes on while it is being evicted is told the same",
+          "[F4][proxy]") {
   Script script;
   open_block(script);
-  script.event(FenceSeen{"orders", 6}).to_server(check("orders", "5", false, block) + sync_message());
+  script.event(FenceSeen{"orders", 6})
+      .to_server(check("orders", "5", false, block) + sync_message());
   script.client(query(insert));  // it waits for the eviction's answer
-  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E')).to_server(query(insert));
+  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E'))
+      .to_server(query(insert));
   script.server(aborted + ready('E')).to_client(error("TG001", ended) + ready('E'));
   script.replay();
 }
 
-TEST_CASE("session: a COMMIT behind an eviction is a rollback as the server says", "[F4][F5][proxy]") {
+TEST_CASE("session: a COMMIT behind an eviction is a rollback as the server says",
+          "[F4][F5][proxy]") {
   Script script;
   open_block(script);
-  script.event(FenceSeen{"orders", 6}).to_server(check("orders", "5", false, block) + sync_message());
+  script.event(FenceSeen{"orders", 6})
+      .to_server(check("orders", "5", false, block) + sync_message());
   script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
@@ -95,12 +105,14 @@ TEST_CASE("session: a transaction without a check is left alone by a higher fenc
   script.application_name.clear();
   begin_block(script);
   script.client(query(select_a)).to_server(query(select_a));
-  script.server(columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
+  script.server(columns({"a"}) + complete("SELECT 0") + ready('T'))
+      .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
   script.event(FenceSeen{"orders", 6}).told({});
   script.replay();
 }
 
-TEST_CASE("session: a drain ends an idle session at once and a transaction when it is over", "[F5][proxy]") {
+TEST_CASE("session: a drain ends an idle session at once and a transaction when it is over",
+          "[F5][proxy]") {
   Script idle;
   idle.event(Drain{}).ends("57P01", "the proxy is shutting down");
   idle.replay();
@@ -109,17 +121,22 @@ TEST_CASE("session: a drain ends an idle session at once and a transaction when 
   open_block(busy);
   busy.event(Drain{});
   busy.client(query("COMMIT")).to_server(query("COMMIT"));
-  busy.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I')).ends("57P01", "the proxy is shutting down");
+  busy.server(complete("COMMIT") + ready('I'))
+      .to_client(complete("COMMIT") + ready('I'))
+      .ends("57P01", "the proxy is shutting down");
   busy.replay();
 
   Script frame;
   frame.client(query("COPY t FROM STDIN")).to_server(query("BEGIN"));
-  frame.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query("COPY t FROM STDIN"));
+  frame.server(complete("BEGIN") + ready('T'))
+      .to_server(opening(true, block) + sync_message() + query("COPY t FROM STDIN"));
   frame.event(Drain{});
   frame.server(opening_done(true, block) + ready('T') + copy_in()).to_client(copy_in());
   frame.client(copy_done()).to_server(copy_done());
   frame.server(complete("COPY 0") + ready('T')).to_server(query("COMMIT"));
-  frame.server(complete("COMMIT") + ready('I')).to_client(complete("COPY 0") + ready('I')).ends("57P01", "the proxy is shutting down");
+  frame.server(complete("COMMIT") + ready('I'))
+      .to_client(complete("COPY 0") + ready('I'))
+      .ends("57P01", "the proxy is shutting down");
   frame.replay();
 }
 
@@ -130,7 +147,8 @@ TEST_CASE("session: a cut ends whatever is open with the operator's word", "[F5]
   script.replay();
 }
 
-TEST_CASE("session: a cut in the middle of a row says nothing that would be taken for the row", "[F7][proxy]") {
+TEST_CASE("session: a cut in the middle of a row says nothing that would be taken for the row",
+          "[F7][proxy]") {
   Script script;
   const std::string long_row = row({std::string(9000, 'r')});
   script.client(query(select_a)).to_server(query(select_a));
@@ -139,23 +157,31 @@ TEST_CASE("session: a cut in the middle of a row says nothing that would be take
   script.replay();
 }
 
-TEST_CASE("session: idle and idle-in-transaction deadlines end a session in no time at all", "[proxy]") {
+TEST_CASE("session: idle and idle-in-transaction deadlines end a session in no time at all",
+          "[proxy]") {
   Script script;
   script.options.idle_timeout = 60s;
   script.options.idle_in_transaction_timeout = 10s;
   open_block(script);
-  script.is([](const Session& session) { CHECK(session.deadline() == termgate::pg_session::Instant{std::chrono::hours{1}} + 10s); });
+  script.is([](const Session& session) {
+    CHECK(session.deadline() == termgate::pg_session::Instant{std::chrono::hours{1}} + 10s);
+  });
   script.later(9999ms).event(Tick{});
-  script.later(1ms).event(Tick{}).ends("25P03", "terminating connection due to idle-in-transaction timeout of the proxy");
+  script.later(1ms).event(Tick{}).ends(
+      "25P03", "terminating connection due to idle-in-transaction timeout of the proxy");
   script.replay();
 
   Script idle;
   idle.options.idle_timeout = 60s;
-  idle.later(59s).client(query(select_a)).to_server(query(select_a)).is([](const Session& session) { CHECK(!session.deadline()); });
+  idle.later(59s).client(query(select_a)).to_server(query(select_a)).is([](const Session& session) {
+    CHECK(!session.deadline());
+  });
   idle.later(120s).event(Tick{});
-  idle.server(columns({"a"}) + complete("SELECT 0") + ready('I')).to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
+  idle.server(columns({"a"}) + complete("SELECT 0") + ready('I'))
+      .to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
   idle.later(59s).event(Tick{});
-  idle.later(1s).event(Tick{}).ends("57P05", "terminating connection due to idle-session timeout of the proxy");
+  idle.later(1s).event(Tick{}).ends(
+      "57P05", "terminating connection due to idle-session timeout of the proxy");
   idle.replay();
 }
 
@@ -164,10 +190,13 @@ TEST_CASE("session: what is held goes to the server once the client says no more
   Script script;
   const std::string asked = parse("", select_a) + bind_message("", "", {}) + execute();
   script.client(query(select_a)).to_server(query(select_a));
-  script.server(columns({"a"}) + complete("SELECT 0") + ready('I')).to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
+  script.server(columns({"a"}) + complete("SELECT 0") + ready('I'))
+      .to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
   script.is([](const Session& session) { CHECK(!session.deadline()); });
   script.client(asked);
-  script.is([](const Session& session) { CHECK(session.deadline() == termgate::pg_session::Instant{std::chrono::hours{1}} + 100ms); });
+  script.is([](const Session& session) {
+    CHECK(session.deadline() == termgate::pg_session::Instant{std::chrono::hours{1}} + 100ms);
+  });
   script.later(99ms).event(Tick{});
   script.later(1ms).event(Tick{}).to_server(opening() + asked + flush());
   script.is([](const Session& session) { CHECK(!session.deadline()); });
@@ -193,33 +222,39 @@ TEST_CASE("session: a full outbox stops the reading of the other side", "[proxy]
   options.server_is_local = true;
   options.outbox_bytes_max = 1000;
   const termgate::pg_session::Instant now{1h};
-  Session session(options, {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')}, neighbours, now);
+  Session session(options,
+                  {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')},
+                  neighbours, now);
   session.resume(termgate::pg_session::ClientBytes{startup(0, {{"user", "ann"}})}, now);
   session.resume(termgate::pg_session::Admitted{}, now);
   CHECK(!session.wants_client());
   CHECK(!session.wants_server());
   session.resume(termgate::pg_session::ServerConnected{}, now);
   session.resume(
-      termgate::pg_session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")},
+      termgate::pg_session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) +
+                                        ready('I') + who_serves_done("0")},
       now);
   session.sent_to_client(session.to_client().size());
   session.sent_to_server(session.to_server().size());
   CHECK(session.wants_client());
   CHECK(session.wants_server());
 
-  session.resume(termgate::pg_session::ClientBytes{query("SELECT '" + std::string(2000, 'x') + "'")}, now);
+  session.resume(
+      termgate::pg_session::ClientBytes{query("SELECT '" + std::string(2000, 'x') + "'")}, now);
   CHECK(!session.wants_client());
   CHECK(session.wants_server());
   session.sent_to_server(session.to_server().size() - 999);
   CHECK(session.wants_client());
   session.sent_to_server(session.to_server().size());
 
-  session.resume(termgate::pg_session::ServerBytes{columns({"a"}) + row({std::string(2000, 'x')})}, now);
+  session.resume(termgate::pg_session::ServerBytes{columns({"a"}) + row({std::string(2000, 'x')})},
+                 now);
   CHECK(!session.wants_server());
   CHECK(session.wants_client());
   // What is given in spite of that is kept.
   session.resume(termgate::pg_session::ServerBytes{complete("SELECT 1") + ready('I')}, now);
-  CHECK(session.to_client() == columns({"a"}) + row({std::string(2000, 'x')}) + complete("SELECT 1") + ready('I'));
+  CHECK(session.to_client() ==
+        columns({"a"}) + row({std::string(2000, 'x')}) + complete("SELECT 1") + ready('I'));
   session.sent_to_client(session.to_client().size());
   CHECK(session.wants_server());
   CHECK(session.memory_bytes() < 20'000);
@@ -229,12 +264,15 @@ TEST_CASE("session: a full outbox stops the reading of the other side", "[proxy]
   CHECK(!session.wants_client());
 }
 
-TEST_CASE("session: a client that never quite catches up costs no more than the outbox", "[proxy]") {
+TEST_CASE("session: a client that never quite catches up costs no more than the outbox",
+          "[proxy]") {
   Neighbours neighbours;
   termgate::pg_session::Options options;
   options.server_is_local = true;
   const termgate::pg_session::Instant now{1h};
-  Session session(options, {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')}, neighbours, now);
+  Session session(options,
+                  {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')},
+                  neighbours, now);
   log_in(session, now);
   session.resume(termgate::pg_session::ClientBytes{query("SELECT a FROM t")}, now);
   session.sent_to_client(session.to_client().size());
@@ -258,20 +296,26 @@ TEST_CASE("session: a server that is out of step ends both sides", "[F5][F7][pro
     std::string client, to_server, server, message;
   };
   const Case cases[] = {
-      {"a row where nothing was asked", "", "", row({"1"}), "the server answered with message type 'D' where nothing was asked"},
-      {"ready where nothing was asked", "", "", ready('I'), "the server answered with message type 'Z' where nothing was asked"},
+      {"a row where nothing was asked", "", "", row({"1"}),
+       "the server answered with message type 'D' where nothing was asked"},
+      {"ready where nothing was asked", "", "", ready('I'),
+       "the server answered with message type 'Z' where nothing was asked"},
       {"an error where nothing was asked", "", "", error("XX000", "what"),
        "the server answered with message type 'E' where nothing was asked"},
-      {"BindComplete for a Parse", parse("", select_a) + sync_message(), parse("", select_a) + sync_message(), bind_complete(),
+      {"BindComplete for a Parse", parse("", select_a) + sync_message(),
+       parse("", select_a) + sync_message(), bind_complete(),
        "the server answered with message type '2' to something else"},
-      {"ready before the Execute's answer", parse("", select_a) + bind_message("", "") + execute() + sync_message(),
-       parse("", select_a) + bind_message("", "") + execute() + sync_message(), parse_complete() + bind_complete() + ready('I'),
+      {"ready before the Execute's answer",
+       parse("", select_a) + bind_message("", "") + execute() + sync_message(),
+       parse("", select_a) + bind_message("", "") + execute() + sync_message(),
+       parse_complete() + bind_complete() + ready('I'),
        "the server answered with message type 'Z' to something else"},
       {"ParseComplete for a simple query", query(select_a), query(select_a), parse_complete(),
        "the server answered with message type '1' to something else"},
-      {"the opening's answers out of order", query(insert), opening() + converted(insert), bind_complete(),
-       "the server answered with message type '2' to something else"},
-      {"a state that is none", query(select_a), query(select_a), complete("SELECT 0") + ready('X'), ""},
+      {"the opening's answers out of order", query(insert), opening() + converted(insert),
+       bind_complete(), "the server answered with message type '2' to something else"},
+      {"a state that is none", query(select_a), query(select_a), complete("SELECT 0") + ready('X'),
+       ""},
       {"a message of no known type", query(select_a), query(select_a), opaque('?', "x"), ""},
   };
   for (const Case& one : cases) {
@@ -279,7 +323,9 @@ TEST_CASE("session: a server that is out of step ends both sides", "[F5][F7][pro
     if (one.message.empty()) continue;
     Script script;
     if (!one.client.empty()) script.client(one.client).to_server(one.to_server);
-    const std::string shown = one.name == std::string("ready before the Execute's answer") ? parse_complete() + bind_complete() : "";
+    const std::string shown = one.name == std::string("ready before the Execute's answer")
+                                  ? parse_complete() + bind_complete()
+                                  : "";
     script.server(one.server).to_client(shown).ends("08P01", one.message).told({"malformed"});
     script.replay();
   }
@@ -290,14 +336,17 @@ TEST_CASE("session: a server that is out of step ends both sides", "[F5][F7][pro
     termgate::pg_session::Options options;
     options.server_is_local = true;
     const termgate::pg_session::Instant now{1h};
-    Session session(options, {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')}, neighbours, now);
+    Session session(options,
+                    {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')},
+                    neighbours, now);
     log_in(session, now);
     session.resume(termgate::pg_session::ClientBytes{one.client}, now);
     CHECK(session.phase() == Session::Phase::active);
     session.resume(termgate::pg_session::ServerBytes{one.server}, now);
     CHECK(session.phase() == Session::Phase::closing);
     // Nobody knows where a frame ends that cannot be read, so nothing is said behind its header.
-    CHECK((session.to_client().find("08P01") != std::string_view::npos) == (one.name == std::string("a state that is none")));
+    CHECK((session.to_client().find("08P01") != std::string_view::npos) ==
+          (one.name == std::string("a state that is none")));
   }
 }
 
@@ -319,18 +368,24 @@ TEST_CASE("session: a client's bad frame ends the session and reaches no server"
     options.server_is_local = true;
     const termgate::pg_session::Instant now{1h};
     for (const bool cut : {false, true}) {
-      Session session(options, {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')}, neighbours, now);
+      Session session(
+          options, {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')},
+          neighbours, now);
       session.resume(termgate::pg_session::ClientBytes{startup(0, {{"user", "ann"}})}, now);
       session.resume(termgate::pg_session::Admitted{}, now);
       session.resume(termgate::pg_session::ServerConnected{}, now);
       session.resume(
-          termgate::pg_session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")},
+          termgate::pg_session::ServerBytes{
+              authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') +
+              who_serves_done("0")},
           now);
       session.sent_to_client(session.to_client().size());
       session.sent_to_server(session.to_server().size());
       const std::string bytes = frame + query(insert);
       for (std::size_t at = 0; at < bytes.size(); at += cut ? 1 : bytes.size()) {
-        session.resume(termgate::pg_session::ClientBytes{std::string_view(bytes).substr(at, cut ? 1 : bytes.size())}, now);
+        session.resume(termgate::pg_session::ClientBytes{std::string_view(bytes).substr(
+                           at, cut ? 1 : bytes.size())},
+                       now);
       }
       CHECK(session.phase() == Session::Phase::closing);
       CHECK(session.to_server() == terminate());
@@ -353,7 +408,9 @@ TEST_CASE("session: notifications and parameters pass in every state", "[F7][pro
   Script script;
   script.server(notification("news", "1")).to_client(notification("news", "1"));
   script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(opening_done() + notification("news", "2") + status("TimeZone", "UTC") + converted_done("INSERT 0 1"))
+  script
+      .server(opening_done() + notification("news", "2") + status("TimeZone", "UTC") +
+              converted_done("INSERT 0 1"))
       .to_client(notification("news", "2") + status("TimeZone", "UTC") + inserted());
   script.replay();
 }

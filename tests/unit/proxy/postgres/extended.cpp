@@ -1,6 +1,6 @@
-// Extended queries: what of a pipeline is held, what stands before its first write, what is skipped, and what is run again; as bytes,
-// whole, cut everywhere and with either connection lost everywhere (script.hpp).
-// Long: byte scripts, one case after the other.
+// Extended queries: what of a pipeline is held, what stands before its first write, what is
+// skipped, and what is run again; as bytes, whole, cut everywhere and with either connection lost
+// everywhere (script.hpp). Long: byte scripts, one case after the other.
 #include "script.hpp"
 
 using namespace termgate::test::wire;
@@ -13,33 +13,44 @@ const std::string insert = "INSERT INTO t VALUES ($1)";
 const std::string select_a = "SELECT a FROM t WHERE a = $1";
 const std::string stale = "TG001 stale term 5 for scope \"orders\": the fence stands at 6";
 const std::string read_only = "cannot execute INSERT in a read-only transaction";
-const std::string unfenced = "TG002 this write follows a read of its pipeline that ran without a check: send a Sync between them";
-const std::string declare_first = "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.";
+const std::string unfenced =
+    "TG002 this write follows a read of its pipeline that ran without a check: send a Sync between "
+    "them";
+const std::string declare_first =
+    "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.";
 
 // One statement through the unnamed names.
 std::string one(const std::string& sql, const std::string& value = "1") {
   return parse("", sql) + bind_message("", "", {value}) + execute();
 }
-std::string done(const std::string& tag) { return parse_complete() + bind_complete() + complete(tag); }
+std::string done(const std::string& tag) {
+  return parse_complete() + bind_complete() + complete(tag);
+}
 
 }  // namespace
 
 TEST_CASE("session: an extended read goes through untouched", "[F6][F7][proxy]") {
   Script script;
-  const std::string asked = parse("s", select_a) + describe_statement("s") + bind_message("p", "s", {"1"}) + describe_portal("p") +
-                            execute("p", 2) + execute("p", 2) + close_portal("p") + close_statement("s") + sync_message();
+  const std::string asked = parse("s", select_a) + describe_statement("s") +
+                            bind_message("p", "s", {"1"}) + describe_portal("p") + execute("p", 2) +
+                            execute("p", 2) + close_portal("p") + close_statement("s") +
+                            sync_message();
   script.client(asked).to_server(asked);
-  const std::string answer = parse_complete() + opaque('t', std::string_view("\0\1\0\0\0\x17", 6)) + columns({"a"}) + bind_complete() +
-                             columns({"a"}) + row({"1"}) + row({"1"}) + suspended() + complete("SELECT 0") + close_complete() +
+  const std::string answer = parse_complete() + opaque('t', std::string_view("\0\1\0\0\0\x17", 6)) +
+                             columns({"a"}) + bind_complete() + columns({"a"}) + row({"1"}) +
+                             row({"1"}) + suspended() + complete("SELECT 0") + close_complete() +
                              close_complete() + ready('I');
   script.server(answer).to_client(answer).told({});
   script.replay();
 }
 
-TEST_CASE("session: an extended write stands behind the check in its own transaction", "[F5][F7][proxy]") {
+TEST_CASE("session: an extended write stands behind the check in its own transaction",
+          "[F5][F7][proxy]") {
   Script script;
   script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
-  script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I')).told({"fenced orders 5/5"});
+  script.server(opening_done() + done("INSERT 0 1") + ready('I'))
+      .to_client(done("INSERT 0 1") + ready('I'))
+      .told({"fenced orders 5/5"});
   // A statement prepared before, run again and again.
   script.client(parse("s", insert) + describe_statement("s") + sync_message())
       .to_server(parse("s", insert) + describe_statement("s") + sync_message());
@@ -54,14 +65,17 @@ TEST_CASE("session: an extended write stands behind the check in its own transac
   script.replay();
 }
 
-TEST_CASE("session: a Parse of a write that is longer than what is held opens its pipeline, also the second of its name",
-          "[F5][F7][proxy]") {
+TEST_CASE(
+    "session: a Parse of a write that is longer than what is held opens its pipeline, also the "
+    "second of its name",
+    "[F5][F7][proxy]") {
   Script script;
   script.options.held_bytes_max = 200;
   const std::string many = insert + ", ($1)" + std::string(300, ' ');
   const std::string answer = done("INSERT 0 1") + ready('I');
   for (const std::string& sql : {insert, many, many}) {
-    const std::string asked = parse("", sql) + bind_message("", "", {std::string(300, '7')}) + execute() + sync_message();
+    const std::string asked =
+        parse("", sql) + bind_message("", "", {std::string(300, '7')}) + execute() + sync_message();
     const bool first = sql == insert;
     script.client(asked).to_server(opening(first) + asked);
     script.server(opening_done(first) + answer).to_client(answer);
@@ -73,16 +87,21 @@ TEST_CASE("session: a refused pipeline leaves its unnamed statement unknown", "[
   // The server has not seen the Parse: its unnamed statement is the INSERT still.
   Script script;
   script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
-  script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+  script.server(opening_done() + done("INSERT 0 1") + ready('I'))
+      .to_client(done("INSERT 0 1") + ready('I'));
   const std::string refusal = error("42602", "names that begin with _termgate are Termgate's own");
-  script.client(parse("", select_a) + close_portal("_termgate_x") + sync_message()).to_client(refusal + ready('I'));
-  // After an unknown statement the claim is checked again after it, for it may have declared another.
+  script.client(parse("", select_a) + close_portal("_termgate_x") + sync_message())
+      .to_client(refusal + ready('I'));
+  // After an unknown statement the claim is checked again after it, for it may have declared
+  // another.
   const std::string run = bind_message("", "", {"2"}) + execute();
-  script.client(run + sync_message()).to_server(opening(false) + run + check_declared(true, block) + sync_message());
+  script.client(run + sync_message())
+      .to_server(opening(false) + run + check_declared(true, block) + sync_message());
   script.replay();
 }
 
-TEST_CASE("session: a read before a write of one pipeline comes behind the same check", "[F5][F7][proxy]") {
+TEST_CASE("session: a read before a write of one pipeline comes behind the same check",
+          "[F5][F7][proxy]") {
   Script script;
   const std::string asked = one(select_a) + one(insert) + sync_message();
   script.client(asked).to_server(opening() + asked);
@@ -91,21 +110,27 @@ TEST_CASE("session: a read before a write of one pipeline comes behind the same 
   script.replay();
 }
 
-TEST_CASE("session: what a pipeline has read is checked before it declares anew", "[F1][F2][proxy]") {
-  // A view, or a cast, may have declared and written in the transaction that is opened in front of it.
-  for (const std::string declares : {"SELECT set_config('termgate.scope', $1, true)", "SET LOCAL termgate.term = '7'"}) {
+TEST_CASE("session: what a pipeline has read is checked before it declares anew",
+          "[F1][F2][proxy]") {
+  // A view, or a cast, may have declared and written in the transaction that is opened in front of
+  // it.
+  for (const std::string declares :
+       {"SELECT set_config('termgate.scope', $1, true)", "SET LOCAL termgate.term = '7'"}) {
     CAPTURE(declares);
     const bool set = declares.starts_with("SET");
-    const std::string sent = set ? declares : "SELECT pg_catalog.set_config('termgate.scope', $1, true)";
+    const std::string sent =
+        set ? declares : "SELECT pg_catalog.set_config('termgate.scope', $1, true)";
     Script script;
     const std::string bound = parse("", sent) + bind_message("", "", {"1"});
     script.client(one(select_a) + one(declares) + sync_message())
-        .to_server(opening() + one(select_a) + bound + check_again(block, true) + execute() + check_again(block, true) + sync_message());
+        .to_server(opening() + one(select_a) + bound + check_again(block, true) + execute() +
+                   check_again(block, true) + sync_message());
     script.replay();
   }
 }
 
-TEST_CASE("session: a pipeline that reads under a stale claim and then declares stays READ ONLY", "[F1][F2][proxy]") {
+TEST_CASE("session: a pipeline that reads under a stale claim and then declares stays READ ONLY",
+          "[F1][F2][proxy]") {
   Script script;
   script.fences = {{"orders", 6}};
   const std::string set = "SET LOCAL termgate.term = '7'";
@@ -116,8 +141,9 @@ TEST_CASE("session: a pipeline that reads under a stale claim and then declares 
 }
 
 TEST_CASE("session: DISCARD ALL is the only statement of a pipeline", "[F6][proxy]") {
-  const std::string refused =
-      error("0A000", "Termgate runs DISCARD ALL only as the one statement before a Sync: send a Sync before and after it");
+  const std::string refused = error("0A000",
+                                    "Termgate runs DISCARD ALL only as the one statement before a "
+                                    "Sync: send a Sync before and after it");
   const std::string alone = one("DISCARD ALL") + sync_message();
   {
     Script script;
@@ -130,14 +156,19 @@ TEST_CASE("session: DISCARD ALL is the only statement of a pipeline", "[F6][prox
   script.replay();
 }
 
-TEST_CASE("session: a pipelined refusal from the database is one error and one ready", "[F2][F7][proxy]") {
+TEST_CASE("session: a pipelined refusal from the database is one error and one ready",
+          "[F2][F7][proxy]") {
   Script script;
-  script.client(one(insert) + one(insert) + sync_message()).to_server(opening() + one(insert) + one(insert) + sync_message());
-  script.server(opening_failed("TG001", stale) + ready('I')).to_client(error("TG001", stale) + ready('I')).told({"refused TG001"});
+  script.client(one(insert) + one(insert) + sync_message())
+      .to_server(opening() + one(insert) + one(insert) + sync_message());
+  script.server(opening_failed("TG001", stale) + ready('I'))
+      .to_client(error("TG001", stale) + ready('I'))
+      .told({"refused TG001"});
   script.replay();
 }
 
-TEST_CASE("session: a refused pipeline is skipped up to its Sync and the next one runs", "[F2][F7][proxy]") {
+TEST_CASE("session: a refused pipeline is skipped up to its Sync and the next one runs",
+          "[F2][F7][proxy]") {
   Script script;
   script.fences = {{"orders", 6}};
   script.client(one(insert)).to_client(error("TG001", stale)).told({"refused TG001 from memory"});
@@ -146,49 +177,67 @@ TEST_CASE("session: a refused pipeline is skipped up to its Sync and the next on
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
   script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
   // Nothing of what was refused is prepared: its name is free.
-  script.client(parse("s", insert) + bind_message("", "s", {"1"}) + sync_message()).to_client(error("TG001", stale) + ready('I'));
+  script.client(parse("s", insert) + bind_message("", "s", {"1"}) + sync_message())
+      .to_client(error("TG001", stale) + ready('I'));
   script.client(parse("s", select_a) + bind_message("", "s", {"1"}) + execute() + sync_message())
       .to_server(parse("s", select_a) + bind_message("", "s", {"1"}) + execute() + sync_message());
   script.replay();
 }
 
-TEST_CASE("session: two pipelines without waiting are two transactions and two checks", "[F5][proxy]") {
+TEST_CASE("session: two pipelines without waiting are two transactions and two checks",
+          "[F5][proxy]") {
   Script script;
   script.client(one(insert) + sync_message() + one(insert) + sync_message())
-      .to_server(opening() + one(insert) + sync_message() + opening_left() + one(insert) + sync_message());
-  script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
-  script.server(opening_left_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+      .to_server(opening() + one(insert) + sync_message() + opening_left() + one(insert) +
+                 sync_message());
+  script.server(opening_done() + done("INSERT 0 1") + ready('I'))
+      .to_client(done("INSERT 0 1") + ready('I'));
+  script.server(opening_left_done() + done("INSERT 0 1") + ready('I'))
+      .to_client(done("INSERT 0 1") + ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: a pipelined read that begins before all answers are here is made READ ONLY again", "[F6][proxy]") {
+TEST_CASE(
+    "session: a pipelined read that begins before all answers are here is made READ ONLY again",
+    "[F6][proxy]") {
   Script script;
   script.client(one(insert) + sync_message() + one(select_a) + sync_message())
-      .to_server(opening() + one(insert) + sync_message() + locked() + one(select_a) + sync_message());
-  script.server(opening_done() + done("INSERT 0 1") + ready('I') + set_done() + done("SELECT 0") + ready('I'))
+      .to_server(opening() + one(insert) + sync_message() + locked() + one(select_a) +
+                 sync_message());
+  script
+      .server(opening_done() + done("INSERT 0 1") + ready('I') + set_done() + done("SELECT 0") +
+              ready('I'))
       .to_client(done("INSERT 0 1") + ready('I') + done("SELECT 0") + ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: a read in front of a refused write is made READ ONLY again, though a Flush came first", "[F6][proxy][fuzz]") {
+TEST_CASE(
+    "session: a read in front of a refused write is made READ ONLY again, though a Flush came "
+    "first",
+    "[F6][proxy][fuzz]") {
   Script script;
   script.application_name.clear();
-  script.client(one(select_a) + sync_message() + flush() + one(select_a) + one("frobnicate t") + sync_message())
-      .to_server(one(select_a) + sync_message() + flush() + locked() + one(select_a) + parse("", "frobnicate t") +
-                 bind_message("", "", {"1"}) + check("-", "0", true, block) + execute() + sync_message())
+  script
+      .client(one(select_a) + sync_message() + flush() + one(select_a) + one("frobnicate t") +
+              sync_message())
+      .to_server(one(select_a) + sync_message() + flush() + locked() + one(select_a) +
+                 parse("", "frobnicate t") + bind_message("", "", {"1"}) +
+                 check("-", "0", true, block) + execute() + sync_message())
       .told({"refused TG002 from memory"});
   script.replay();
 }
 
 TEST_CASE("session: an error in a pipeline skips what stands behind it up to Sync", "[F7][proxy]") {
   Script script;
-  script.client(one(insert) + one(insert) + sync_message()).to_server(opening() + one(insert) + one(insert) + sync_message());
+  script.client(one(insert) + one(insert) + sync_message())
+      .to_server(opening() + one(insert) + one(insert) + sync_message());
   const std::string failed = error("23505", "duplicate key");
   script.server(opening_done() + parse_complete() + bind_complete() + failed + ready('I'))
       .to_client(parse_complete() + bind_complete() + failed + ready('I'));
   // And where the error comes before the Sync is sent.
   script.client(one(insert) + flush()).to_server(opening(false) + one(insert) + flush());
-  script.server(opening_done(false) + parse_complete() + bind_complete() + failed).to_client(parse_complete() + bind_complete() + failed);
+  script.server(opening_done(false) + parse_complete() + bind_complete() + failed)
+      .to_client(parse_complete() + bind_complete() + failed);
   script.client(one(insert));
   script.client(sync_message()).to_server(sync_message());
   script.server(ready('I')).to_client(ready('I'));
@@ -198,12 +247,14 @@ TEST_CASE("session: an error in a pipeline skips what stands behind it up to Syn
 
 TEST_CASE("session: a Parse that failed leaves no name behind", "[F6][proxy]") {
   Script script;
-  script.client(parse("s", "SELECT nothing FROM t") + sync_message()).to_server(parse("s", "SELECT nothing FROM t") + sync_message());
+  script.client(parse("s", "SELECT nothing FROM t") + sync_message())
+      .to_server(parse("s", "SELECT nothing FROM t") + sync_message());
   script.server(error("42703", "column \"nothing\" does not exist") + ready('I'))
       .to_client(error("42703", "column \"nothing\" does not exist") + ready('I'));
   // Unknown to the proxy, hence a write; unknown to the server, hence its error.
   script.client(bind_message("", "s") + execute() + sync_message())
-      .to_server(opening() + bind_message("", "s") + execute() + check_declared(true, block) + sync_message());
+      .to_server(opening() + bind_message("", "s") + execute() + check_declared(true, block) +
+                 sync_message());
   const std::string failed = error("26000", "prepared statement \"s\" does not exist");
   script.server(opening_done() + failed + ready('I')).to_client(failed + ready('I'));
   script.replay();
@@ -222,17 +273,20 @@ TEST_CASE("session: a write behind a flushed read is refused with its reason", "
   late.application_name.clear();
   late.client(one(select_a) + flush()).to_server(one(select_a) + flush());
   late.server(done("SELECT 0")).to_client(done("SELECT 0"));
-  late.client(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert) + bind_message("", "", {"1"}))
-      .to_server(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert) + check("-", "0", true, block) +
-                 bind_message("", "", {"1"}))
+  late.client(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert) +
+              bind_message("", "", {"1"}))
+      .to_server(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert) +
+                 check("-", "0", true, block) + bind_message("", "", {"1"}))
       .told({"refused TG002 from memory"});
   late.client(execute() + sync_message()).to_server(execute() + sync_message());
-  late.server(parse_complete() + prepared(true) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
+  late.server(parse_complete() + prepared(true) + bind_complete() + error("TG005", "TG005 term 0") +
+              ready('I'))
       .to_client(parse_complete() + error("TG002", unfenced, {{'H', declare_first}}) + ready('I'));
   late.replay();
 }
 
-TEST_CASE("session: what a driver prepares and flushes is opened with its Parse", "[F5][F7][proxy]") {
+TEST_CASE("session: what a driver prepares and flushes is opened with its Parse",
+          "[F5][F7][proxy]") {
   Script script;
   const std::string prepare = parse("s", insert) + describe_statement("s") + flush();
   script.client(prepare).to_server(opening() + prepare);
@@ -240,7 +294,8 @@ TEST_CASE("session: what a driver prepares and flushes is opened with its Parse"
       .to_client(parse_complete() + parameters_none() + no_data());
   const std::string run = bind_message("", "s", {"1"}) + execute() + sync_message();
   script.client(run).to_server(run);
-  script.server(bind_complete() + complete("INSERT 0 1") + ready('I')).to_client(bind_complete() + complete("INSERT 0 1") + ready('I'));
+  script.server(bind_complete() + complete("INSERT 0 1") + ready('I'))
+      .to_client(bind_complete() + complete("INSERT 0 1") + ready('I'));
   script.replay();
 }
 
@@ -249,11 +304,14 @@ TEST_CASE("session: a block by extended queries passes the check once", "[F5][F7
   const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute() + sync_message();
   script.client(begin).to_server(begin);
   script.server(done("BEGIN") + ready('T')).to_client(done("BEGIN") + ready('T'));
-  script.client(one(insert) + sync_message()).to_server(opening(true, block) + one(insert) + sync_message());
-  script.server(opening_done(true, block) + done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
+  script.client(one(insert) + sync_message())
+      .to_server(opening(true, block) + one(insert) + sync_message());
+  script.server(opening_done(true, block) + done("INSERT 0 1") + ready('T'))
+      .to_client(done("INSERT 0 1") + ready('T'));
   script.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
   script.server(done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
-  const std::string commit = parse("", "COMMIT") + bind_message("", "") + execute() + sync_message();
+  const std::string commit =
+      parse("", "COMMIT") + bind_message("", "") + execute() + sync_message();
   script.client(commit).to_server(commit);
   script.server(done("COMMIT") + ready('I')).to_client(done("COMMIT") + ready('I'));
   script.replay();
@@ -265,7 +323,9 @@ TEST_CASE("session: a whole block in one pipeline is opened behind its BEGIN", "
                     commit = parse("", "COMMIT") + bind_message("", "") + execute();
   script.client(begin + one(insert) + commit + sync_message())
       .to_server(begin + opening(true, block) + one(insert) + commit + sync_message());
-  script.server(done("BEGIN") + opening_done(true, block) + done("INSERT 0 1") + done("COMMIT") + ready('I'))
+  script
+      .server(done("BEGIN") + opening_done(true, block) + done("INSERT 0 1") + done("COMMIT") +
+              ready('I'))
       .to_client(done("BEGIN") + done("INSERT 0 1") + done("COMMIT") + ready('I'));
   script.replay();
 }
@@ -275,42 +335,57 @@ TEST_CASE("session: a refusal in a block fails the block where the server is", "
   const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute() + sync_message();
   script.client(begin).to_server(begin);
   script.server(done("BEGIN") + ready('T')).to_client(done("BEGIN") + ready('T'));
-  script.client(one(insert) + sync_message()).to_server(opening(true, block) + one(insert) + sync_message());
-  script.server(opening_failed("TG001", stale, true, block) + ready('E')).to_client(error("TG001", stale) + ready('E'));
+  script.client(one(insert) + sync_message())
+      .to_server(opening(true, block) + one(insert) + sync_message());
+  script.server(opening_failed("TG001", stale, true, block) + ready('E'))
+      .to_client(error("TG001", stale) + ready('E'));
   script.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
-  script.server(error("25P02", "aborted") + ready('E')).to_client(error("25P02", "aborted") + ready('E'));
+  script.server(error("25P02", "aborted") + ready('E'))
+      .to_client(error("25P02", "aborted") + ready('E'));
   script.replay();
 }
 
-TEST_CASE("session: a pipeline of an untrusted scope is refused from memory whatever the term", "[F3][proxy]") {
-  const std::string message = "TG004 fence untrusted for scope \"orders\": the database shows 5, this proxy has seen 9";
+TEST_CASE("session: a pipeline of an untrusted scope is refused from memory whatever the term",
+          "[F3][proxy]") {
+  const std::string message =
+      "TG004 fence untrusted for scope \"orders\": the database shows 5, this proxy has seen 9";
   Script script;
   script.untrusted_scopes = {{"orders", message}};
-  script.client(one(insert) + sync_message()).to_client(error("TG004", message) + ready('I')).told({"refused TG004 from memory"});
+  script.client(one(insert) + sync_message())
+      .to_client(error("TG004", message) + ready('I'))
+      .told({"refused TG004 from memory"});
   script.client(one("VACUUM t") + sync_message()).to_client(error("TG004", message) + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
   script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: a default that was set in a pipeline which fails is not believed", "[F7][proxy]") {
+TEST_CASE("session: a default that was set in a pipeline which fails is not believed",
+          "[F7][proxy]") {
   Script script;
   const std::string on = "SET default_transaction_read_only = on";
-  const std::string asked = parse("", on) + bind_message("", "") + execute() + one("SELECT x") + sync_message();
+  const std::string asked =
+      parse("", on) + bind_message("", "") + execute() + one("SELECT x") + sync_message();
   script.client(asked).to_server(asked);
-  script.server(done("SET") + error("42703", "no x") + ready('I')).to_client(done("SET") + error("42703", "no x") + ready('I'));
+  script.server(done("SET") + error("42703", "no x") + ready('I'))
+      .to_client(done("SET") + error("42703", "no x") + ready('I'));
   script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
-  script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+  script.server(opening_done() + done("INSERT 0 1") + ready('I'))
+      .to_client(done("INSERT 0 1") + ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: a read that writes is refused once and never run twice", "[F6][F7][proxy]") {
   Script script;
-  const std::string text = "SELECT a FROM writing_view",
-                    again = "TG002 this looked like a read and writes; Termgate knows it now: send it again";
-  const std::string asked = parse("s", text) + bind_message("", "s") + describe_portal("") + execute() + sync_message();
+  const std::string
+      text = "SELECT a FROM writing_view",
+      again = "TG002 this looked like a read and writes; Termgate knows it now: send it again";
+  const std::string asked =
+      parse("s", text) + bind_message("", "s") + describe_portal("") + execute() + sync_message();
   script.client(asked).to_server(asked);
-  script.server(parse_complete() + bind_complete() + columns({"a"}) + notice("seen once") + error("25006", read_only) + ready('I'))
+  script
+      .server(parse_complete() + bind_complete() + columns({"a"}) + notice("seen once") +
+              error("25006", read_only) + ready('I'))
       .to_client(parse_complete() + bind_complete() + columns({"a"}) + notice("seen once") +
                  error("TG002", again, {{'D', "The database said: " + read_only}}) + ready('I'));
   // Known from now on, by its name and by its text.
@@ -319,17 +394,24 @@ TEST_CASE("session: a read that writes is refused once and never run twice", "[F
   script.server(opening_done() + bind_complete() + complete("SELECT 0") + ready('I'))
       .to_client(bind_complete() + complete("SELECT 0") + ready('I'));
   script.client(parse("", text) + bind_message("", "") + execute() + sync_message())
-      .to_server(opening(false) + parse("", text) + bind_message("", "") + execute() + sync_message());
+      .to_server(opening(false) + parse("", text) + bind_message("", "") + execute() +
+                 sync_message());
   script.replay();
 }
 
-TEST_CASE("session: what another session was refused as a read that writes is checked at once, and read where there is no claim",
-          "[F6][F7][proxy]") {
+TEST_CASE(
+    "session: what another session was refused as a read that writes is checked at once, and read "
+    "where there is no claim",
+    "[F6][F7][proxy]") {
   const std::string rows = parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1");
   Script script;
   script.reads_are_known_to_write = true;
-  script.client(one(select_a) + sync_message()).to_server(opening() + one(select_a) + check_again(block, true) + sync_message());
-  script.server(opening_done() + rows + check_declared_done("orders", "5", "", true, block) + ready('I')).to_client(rows + ready('I'));
+  script.client(one(select_a) + sync_message())
+      .to_server(opening() + one(select_a) + check_again(block, true) + sync_message());
+  script
+      .server(opening_done() + rows + check_declared_done("orders", "5", "", true, block) +
+              ready('I'))
+      .to_client(rows + ready('I'));
   script.replay();
 
   Script without;
@@ -340,34 +422,53 @@ TEST_CASE("session: what another session was refused as a read that writes is ch
   without.replay();
 }
 
-TEST_CASE("session: a read that calls functions is opened at once and checked again before its commit", "[F1][F2][F6][proxy]") {
+TEST_CASE(
+    "session: a read that calls functions is opened at once and checked again before its commit",
+    "[F1][F2][F6][proxy]") {
   Script script;
   const std::string calls = "SELECT f($1)";
-  script.client(one(calls) + sync_message()).to_server(opening() + one(calls) + check_again(block, true) + sync_message());
-  script.server(opening_done() + done("SELECT 1") + check_declared_done("orders", "5", "", true, block) + ready('I'))
-      .to_client(done("SELECT 1") + ready('I'));
-  // It has declared something stale: what it wrote is undone. What the session declares is not known by now, so the whole check is made.
-  script.client(one(calls) + sync_message()).to_server(opening(false) + one(calls) + check_again(block, true) + sync_message());
-  script.server(opening_done(false) + done("SELECT 1") + prepared(true) + bind_complete() + error("TG001", stale) + ready('I'))
-      .to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
-  // What it declared is undone too: the session is not taken for stale by it, and what it declares is checked as before.
   script.client(one(calls) + sync_message())
-      .to_server(opening(false) + one(calls) + left("_termgate_again_", check_again(block, true)) + sync_message());
-  script.server(opening_done(false) + done("SELECT 1") + left_done(prepared(true)) + bind_complete() + error("TG001", stale) + ready('I'))
+      .to_server(opening() + one(calls) + check_again(block, true) + sync_message());
+  script
+      .server(opening_done() + done("SELECT 1") +
+              check_declared_done("orders", "5", "", true, block) + ready('I'))
+      .to_client(done("SELECT 1") + ready('I'));
+  // It has declared something stale: what it wrote is undone. What the session declares is not
+  // known by now, so the whole check is made.
+  script.client(one(calls) + sync_message())
+      .to_server(opening(false) + one(calls) + check_again(block, true) + sync_message());
+  script
+      .server(opening_done(false) + done("SELECT 1") + prepared(true) + bind_complete() +
+              error("TG001", stale) + ready('I'))
+      .to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
+  // What it declared is undone too: the session is not taken for stale by it, and what it declares
+  // is checked as before.
+  script.client(one(calls) + sync_message())
+      .to_server(opening(false) + one(calls) + left("_termgate_again_", check_again(block, true)) +
+                 sync_message());
+  script
+      .server(opening_done(false) + done("SELECT 1") + left_done(prepared(true)) + bind_complete() +
+              error("TG001", stale) + ready('I'))
       .to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: what must run alone in a pipeline leaves READ ONLY what an earlier transaction of it has read", "[F1][F6][proxy]") {
+TEST_CASE(
+    "session: what must run alone in a pipeline leaves READ ONLY what an earlier transaction of it "
+    "has read",
+    "[F1][F6][proxy]") {
   const std::string claim = "/*termgate.scope='orders',termgate.term='5'*/ ";
   for (const std::string alone : {"CALL p()", "VACUUM t"}) {
     for (const std::string before : {"SELECT f()", "SELECT a FROM t"}) {
       Script script;
       script.application_name.clear();
       const std::string what = alone[0] == 'V'
-                                   ? "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it"
-                                   : "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block";
-      script.client(one(before) + one("COMMIT") + one(claim + alone) + sync_message()).to_client(error("0A000", what) + ready('I'));
+                                   ? "Termgate runs what must run alone only as the one statement "
+                                     "before a Sync, with no Flush before it"
+                                   : "Termgate runs CALL and DO only as the one statement before a "
+                                     "Sync, or in a transaction block";
+      script.client(one(before) + one("COMMIT") + one(claim + alone) + sync_message())
+          .to_client(error("0A000", what) + ready('I'));
       script.replay();
     }
   }
@@ -377,8 +478,11 @@ TEST_CASE("session: what a Bind runs is checked whether or not it is executed", 
   const auto begun = [](Script& script) {
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
+    script.client(query("SAVEPOINT s"))
+        .to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
+    script
+        .server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") +
+                ready('T'))
         .to_client(complete("SAVEPOINT") + ready('T'));
   };
   const std::string planned = parse("", "SELECT f()") + bind_message("", ""),
@@ -389,13 +493,17 @@ TEST_CASE("session: what a Bind runs is checked whether or not it is executed", 
     none.application_name.clear();
     begun(none);
     const std::size_t at = what.find('B');
-    none.client(what + sync_message()).to_server(what.substr(0, at) + locked(true, block) + what.substr(at) + sync_message());
+    none.client(what + sync_message())
+        .to_server(what.substr(0, at) + locked(true, block) + what.substr(at) + sync_message());
     none.replay();
   }
-  // With one it is checked before, and what it may have declared before the COMMIT. Parse, Bind and Execute are one unit.
+  // With one it is checked before, and what it may have declared before the COMMIT. Parse, Bind and
+  // Execute are one unit.
   Script script;
   begun(script);
-  script.client(planned + sync_message()).to_server(parse("", "SELECT f()") + check_opens(block) + bind_message("", "") + sync_message());
+  script.client(planned + sync_message())
+      .to_server(parse("", "SELECT f()") + check_opens(block) + bind_message("", "") +
+                 sync_message());
   script.server(parse_complete() + check_done("5", true, block) + bind_complete() + ready('T'))
       .to_client(parse_complete() + bind_complete() + ready('T'))
       .told({"fenced orders 5/5"});
@@ -403,87 +511,114 @@ TEST_CASE("session: what a Bind runs is checked whether or not it is executed", 
   script.replay();
 }
 
-TEST_CASE("session: a Parse runs code where a literal of its text has a domain in its type", "[F1][F6][proxy]") {
-  const std::string literal = "SELECT '{x}'::app.checked[]", insert_literal = "INSERT INTO arrays VALUES ('{x}')";
+TEST_CASE("session: a Parse runs code where a literal of its text has a domain in its type",
+          "[F1][F6][proxy]") {
+  const std::string literal = "SELECT '{x}'::app.checked[]",
+                    insert_literal = "INSERT INTO arrays VALUES ('{x}')";
   const auto begun = [](Script& script) {
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
+    script.client(query("SAVEPOINT s"))
+        .to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
+    script
+        .server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") +
+                ready('T'))
         .to_client(complete("SAVEPOINT") + ready('T'));
   };
-  // Without a claim a read is parsed READ ONLY. A write may be declared yet: it is parsed, and checked before the COMMIT at the latest.
+  // Without a claim a read is parsed READ ONLY. A write may be declared yet: it is parsed, and
+  // checked before the COMMIT at the latest.
   Script read;
   read.application_name.clear();
   begun(read);
-  read.client(parse("", literal) + sync_message()).to_server(locked(true, block) + parse("", literal) + sync_message());
+  read.client(parse("", literal) + sync_message())
+      .to_server(locked(true, block) + parse("", literal) + sync_message());
   read.replay();
   Script write;
   write.application_name.clear();
   begun(write);
-  write.client(parse("", insert_literal) + sync_message()).to_server(parse("", insert_literal) + sync_message());
+  write.client(parse("", insert_literal) + sync_message())
+      .to_server(parse("", insert_literal) + sync_message());
   write.server(parse_complete() + ready('T')).to_client(parse_complete() + ready('T'));
   write.client(query("COMMIT")).to_server(check_opens(block) + sync_message() + query("COMMIT"));
   write.replay();
   // With one: checked before it, as one unit with its Bind, and not with what comes between.
   Script unit;
   begun(unit);
-  unit.client(parse("s", literal) + sync_message()).to_server(check_opens(block) + parse("s", literal) + sync_message());
+  unit.client(parse("s", literal) + sync_message())
+      .to_server(check_opens(block) + parse("s", literal) + sync_message());
   unit.server(check_done("5", true, block) + parse_complete() + ready('T'))
       .to_client(parse_complete() + ready('T'))
       .told({"fenced orders 5/5"});
-  unit.client(bind_message("", "s") + execute() + sync_message()).to_server(bind_message("", "s") + execute() + sync_message());
+  unit.client(bind_message("", "s") + execute() + sync_message())
+      .to_server(bind_message("", "s") + execute() + sync_message());
   const std::string rows = bind_complete() + row({"{x}"}) + complete("SELECT 1") + ready('T');
   unit.server(rows).to_client(rows);
-  unit.client(parse("t", literal) + sync_message()).to_server(check_declared(true, block) + parse("t", literal) + sync_message());
-  unit.server(check_done("5", true, block) + parse_complete() + ready('T')).to_client(parse_complete() + ready('T'));
-  unit.client(query("SET LOCAL termgate.term = '4'")).to_server(check_again() + sync_message() + query("SET LOCAL termgate.term = '4'"));
+  unit.client(parse("t", literal) + sync_message())
+      .to_server(check_declared(true, block) + parse("t", literal) + sync_message());
+  unit.server(check_done("5", true, block) + parse_complete() + ready('T'))
+      .to_client(parse_complete() + ready('T'));
+  unit.client(query("SET LOCAL termgate.term = '4'"))
+      .to_server(check_again() + sync_message() + query("SET LOCAL termgate.term = '4'"));
   unit.replay();
 }
 
-TEST_CASE("session: an end of the block that the server skips has not ended it", "[F1][F6][proxy]") {
-  for (const std::string end : {"COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "PREPARE TRANSACTION 'x'"}) {
+TEST_CASE("session: an end of the block that the server skips has not ended it",
+          "[F1][F6][proxy]") {
+  for (const std::string end :
+       {"COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "PREPARE TRANSACTION 'x'"}) {
     Script script;
     script.application_name.clear();
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
+    script.client(query("SAVEPOINT s"))
+        .to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
+    script
+        .server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") +
+                ready('T'))
         .to_client(complete("SAVEPOINT") + ready('T'));
     const bool prepares = end.starts_with("PREPARE");
     const std::string failing = one("SHOW no.such");
-    const std::string ending = prepares ? parse("", end) + bind_message("", "", {"1"}) + check_opens(block) + execute() : one(end);
+    const std::string ending =
+        prepares ? parse("", end) + bind_message("", "", {"1"}) + check_opens(block) + execute()
+                 : one(end);
     // What follows waits for the answer.
-    script.client(failing + one(end) + sync_message() + one("ROLLBACK TO s") + sync_message()).to_server(failing + ending + sync_message());
+    script.client(failing + one(end) + sync_message() + one("ROLLBACK TO s") + sync_message())
+        .to_server(failing + ending + sync_message());
     script.server(error("42704", "unrecognized configuration parameter") + ready('E'))
         .to_client(error("42704", "unrecognized configuration parameter") + ready('E'))
         .to_server(one("ROLLBACK TO s") + sync_message());
     script.server(done("ROLLBACK") + ready('T')).to_client(done("ROLLBACK") + ready('T'));
     script.client(query("SELECT f()"))
-        .to_server((prepares ? check_opens_left(block) : locked(true, block)) + sync_message() + query("SELECT f()"));
+        .to_server((prepares ? check_opens_left(block) : locked(true, block)) + sync_message() +
+                   query("SELECT f()"));
     script.replay();
   }
 }
 
-TEST_CASE("session: a portal whose name another cursor may have taken is no more what it was", "[F1][F6][proxy]") {
+TEST_CASE("session: a portal whose name another cursor may have taken is no more what it was",
+          "[F1][F6][proxy]") {
   Script script;
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   const std::string bound = parse("", "SHOW work_mem") + bind_message("p", "") + sync_message();
   script.client(bound).to_server(bound);
-  script.server(parse_complete() + bind_complete() + ready('T')).to_client(parse_complete() + bind_complete() + ready('T'));
-  script.client(query("CLOSE p")).to_server(opening(true, block) + sync_message() + query("CLOSE p"));
+  script.server(parse_complete() + bind_complete() + ready('T'))
+      .to_client(parse_complete() + bind_complete() + ready('T'));
+  script.client(query("CLOSE p"))
+      .to_server(opening(true, block) + sync_message() + query("CLOSE p"));
   script.server(opening_done(true, block) + ready('T') + complete("CLOSE CURSOR") + ready('T'))
       .to_client(complete("CLOSE CURSOR") + ready('T'))
       .told({"fenced orders 5/5"});
   script.client(execute("p") + sync_message()).to_server(execute("p") + sync_message());
   script.server(complete("SHOW") + ready('T')).to_client(complete("SHOW") + ready('T'));
   // It may have been ROLLBACK TO, or code.
-  script.client(query("COMMIT")).to_server(check_declared(true, block) + sync_message() + query("COMMIT"));
+  script.client(query("COMMIT"))
+      .to_server(check_declared(true, block) + sync_message() + query("COMMIT"));
   script.replay();
 }
 
-TEST_CASE("session: Describe of a statement is a Parse once more, unless it comes right behind it", "[F1][F6][proxy]") {
+TEST_CASE("session: Describe of a statement is a Parse once more, unless it comes right behind it",
+          "[F1][F6][proxy]") {
   const std::string literal = "SELECT '{x}'::app.checked[]";
   Script script;
   script.client(parse("s", literal) + describe_statement("s") + sync_message())
@@ -492,7 +627,8 @@ TEST_CASE("session: Describe of a statement is a Parse once more, unless it come
       .to_client(parse_complete() + parameters_none() + no_data() + ready('I'));
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(describe_statement("s") + sync_message()).to_server(opening(true, block) + describe_statement("s") + sync_message());
+  script.client(describe_statement("s") + sync_message())
+      .to_server(opening(true, block) + describe_statement("s") + sync_message());
   script.server(opening_done(true, block) + parameters_none() + no_data() + ready('T'))
       .to_client(parameters_none() + no_data() + ready('T'))
       .told({"fenced orders 5/5"});
@@ -500,29 +636,36 @@ TEST_CASE("session: Describe of a statement is a Parse once more, unless it come
   script.replay();
 }
 
-TEST_CASE("session: what comes between a Bind and its Execute is no part of them", "[F1][F2][proxy]") {
+TEST_CASE("session: what comes between a Bind and its Execute is no part of them",
+          "[F1][F2][proxy]") {
   const std::string set = "SET LOCAL termgate.term = '4'";
   Script script;
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(parse("s", "SELECT f()") + bind_message("p", "s") + sync_message())
-      .to_server(opening(true, block) + parse("s", "SELECT f()") + bind_message("p", "s") + sync_message());
+      .to_server(opening(true, block) + parse("s", "SELECT f()") + bind_message("p", "s") +
+                 sync_message());
   script.server(opening_done(true, block) + parse_complete() + bind_complete() + ready('T'))
       .to_client(parse_complete() + bind_complete() + ready('T'))
       .told({"fenced orders 5/5"});
   script.client(query(set)).to_server(check_again() + sync_message() + query(set));
-  script.server(check_done("5", true, block) + ready('T') + complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
-  script.client(execute("p") + sync_message()).to_server(check_declared(true, block) + execute("p") + sync_message());
+  script.server(check_done("5", true, block) + ready('T') + complete("SET") + ready('T'))
+      .to_client(complete("SET") + ready('T'));
+  script.client(execute("p") + sync_message())
+      .to_server(check_declared(true, block) + execute("p") + sync_message());
   script.replay();
 }
 
-TEST_CASE("session: a text that is read in another way by now counts as unknown when its name is bound", "[F1][F6][proxy]") {
+TEST_CASE(
+    "session: a text that is read in another way by now counts as unknown when its name is bound",
+    "[F1][F6][proxy]") {
   const std::string plain = "SELECT set_config('termgate.scope', 'or\\ders', true)",
                     sent = "SELECT pg_catalog.set_config('termgate.scope', 'or\\ders', true)";
   Script script;
   script.client(parse("s", plain) + sync_message()).to_server(parse("s", sent) + sync_message());
   script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
-  script.client(query("SET standard_conforming_strings = off")).to_server(query("SET standard_conforming_strings = off"));
+  script.client(query("SET standard_conforming_strings = off"))
+      .to_server(query("SET standard_conforming_strings = off"));
   script.server(complete("SET") + status("standard_conforming_strings", "off") + ready('I'))
       .to_client(complete("SET") + status("standard_conforming_strings", "off") + ready('I'));
   script.client(query("BEGIN")).to_server(query("BEGIN"));
@@ -532,94 +675,118 @@ TEST_CASE("session: a text that is read in another way by now counts as unknown 
   script.replay();
 }
 
-TEST_CASE("session: behind an end in a pipeline nobody knows how a backslash is read", "[F1][F6][proxy]") {
+TEST_CASE("session: behind an end in a pipeline nobody knows how a backslash is read",
+          "[F1][F6][proxy]") {
   const std::string hidden = "SELECT '\\', ', set_config($$termgate.term$$, $$4$$, true) --'";
   for (const std::string end : {"COMMIT AND CHAIN", "ROLLBACK TO a"}) {
     Script script;
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(one(insert) + sync_message()).to_server(opening(true, block) + one(insert) + sync_message());
-    script.server(opening_done(true, block) + done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
+    script.client(one(insert) + sync_message())
+        .to_server(opening(true, block) + one(insert) + sync_message());
+    script.server(opening_done(true, block) + done("INSERT 0 1") + ready('T'))
+        .to_client(done("INSERT 0 1") + ready('T'));
     script.client(one(end) + one(hidden) + one(insert) + sync_message())
-        .to_server(one(end) + (end == "COMMIT AND CHAIN" ? check_declared(true, block) : check_opens(block)) + one(hidden) +
-                   parse("", insert) + check_declared(true, block) + bind_message("", "", {"1"}) + execute() + sync_message());
+        .to_server(one(end) +
+                   (end == "COMMIT AND CHAIN" ? check_declared(true, block) : check_opens(block)) +
+                   one(hidden) + parse("", insert) + check_declared(true, block) +
+                   bind_message("", "", {"1"}) + execute() + sync_message());
     script.replay();
   }
 }
 
 TEST_CASE("session: of a name that is not ASCII nothing is known", "[F1][F6][proxy]") {
-  // In another client_encoding it is another's; and SQL cuts a long one between two letters, so that it may be a shorter one's.
+  // In another client_encoding it is another's; and SQL cuts a long one between two letters, so
+  // that it may be a shorter one's.
   const std::string letters(62, 'a');
   for (const std::string& name : {std::string("\u00e9"), letters + "\u00e9"}) {
     Script script;
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(parse(name, "SHOW work_mem") + sync_message()).to_server(parse(name, "SHOW work_mem") + sync_message());
+    script.client(parse(name, "SHOW work_mem") + sync_message())
+        .to_server(parse(name, "SHOW work_mem") + sync_message());
     script.server(parse_complete() + ready('T')).to_client(parse_complete() + ready('T'));
     script.client(bind_message("", name) + execute() + sync_message())
         .to_server(opening(true, block) + bind_message("", name) + execute() + sync_message());
     script.replay();
   }
   Script script;
-  script.client(parse(letters, "SHOW work_mem") + sync_message()).to_server(parse(letters, "SHOW work_mem") + sync_message());
+  script.client(parse(letters, "SHOW work_mem") + sync_message())
+      .to_server(parse(letters, "SHOW work_mem") + sync_message());
   script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
   const std::string drops = "DEALLOCATE \"" + letters + "\u00e9\"";
   script.client(query(drops)).to_server(query(drops));
   script.server(complete("DEALLOCATE") + ready('I')).to_client(complete("DEALLOCATE") + ready('I'));
   script.client(bind_message("", letters) + execute() + sync_message())
-      .to_server(opening() + bind_message("", letters) + execute() + check_declared(true, block) + sync_message());
+      .to_server(opening() + bind_message("", letters) + execute() + check_declared(true, block) +
+                 sync_message());
   script.replay();
 }
 
-TEST_CASE("session: a name that stands for what runs no code is parsed anew before each Bind", "[F1][F6][proxy]") {
-  for (const std::string sql : {"SHOW work_mem", "", "SAVEPOINT s", "SELECT set_config('termgate.scope', 'orders', true)"}) {
+TEST_CASE("session: a name that stands for what runs no code is parsed anew before each Bind",
+          "[F1][F6][proxy]") {
+  for (const std::string sql : {"SHOW work_mem", "", "SAVEPOINT s",
+                                "SELECT set_config('termgate.scope', 'orders', true)"}) {
     Script script;
     const bool declares = sql.starts_with("SELECT");
-    const std::string sent = declares ? "SELECT pg_catalog.set_config('termgate.scope', 'orders', true)" : sql;
+    const std::string sent =
+        declares ? "SELECT pg_catalog.set_config('termgate.scope', 'orders', true)" : sql;
     script.client(parse("h", sql) + sync_message()).to_server(parse("h", sent) + sync_message());
     script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
     script.client(bind_message("", "h"))
-        .to_server((declares ? writable(true, block) + own_mode(block) : std::string()) + close_statement("h") + parse("h", sent) +
-                   bind_message("", "h"));
+        .to_server((declares ? writable(true, block) + own_mode(block) : std::string()) +
+                   close_statement("h") + parse("h", sent) + bind_message("", "h"));
     script
-        .server((declares ? set_done(true, block) + own_mode_done(block) : std::string()) + close_complete() + parse_complete() +
-                bind_complete())
+        .server((declares ? set_done(true, block) + own_mode_done(block) : std::string()) +
+                close_complete() + parse_complete() + bind_complete())
         .to_client(bind_complete());
     script.replay();
   }
   // By SQL it is not: what runs then is unknown.
   Script script;
-  script.client(parse("h", "SHOW work_mem") + sync_message()).to_server(parse("h", "SHOW work_mem") + sync_message());
+  script.client(parse("h", "SHOW work_mem") + sync_message())
+      .to_server(parse("h", "SHOW work_mem") + sync_message());
   script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query("EXECUTE h")).to_server(opening(true, block) + sync_message() + converted("EXECUTE h"));
+  script.client(query("EXECUTE h"))
+      .to_server(opening(true, block) + sync_message() + converted("EXECUTE h"));
   script.replay();
 }
 
-TEST_CASE("session: a message that breaks a COPY ends the session also if it came before the copy began", "[F5][proxy]") {
+TEST_CASE(
+    "session: a message that breaks a COPY ends the session also if it came before the copy began",
+    "[F5][proxy]") {
   Script script;
   const std::string copy = one("COPY t FROM STDIN");
   script.client(copy + query("SELECT 1")).to_server(opening() + copy + flush());
-  script.server(opening_done() + parse_complete() + bind_complete() + opaque('G', std::string(3, '\0')))
+  script
+      .server(opening_done() + parse_complete() + bind_complete() +
+              opaque('G', std::string(3, '\0')))
       .to_client(parse_complete() + bind_complete())
       .ends("08P01", "unexpected message type 0x51 during COPY from stdin");
   script.replay();
 }
 
-TEST_CASE("session: a read in a pipeline that writes is refused once and known from then on", "[F6][proxy]") {
+TEST_CASE("session: a read in a pipeline that writes is refused once and known from then on",
+          "[F6][proxy]") {
   Script script;
-  const std::string text = "SELECT a FROM writing_view",
-                    again = "TG002 this looked like a read and writes; Termgate knows it now: send it again";
+  const std::string
+      text = "SELECT a FROM writing_view",
+      again = "TG002 this looked like a read and writes; Termgate knows it now: send it again";
   const std::string first = one(select_a) + sync_message(), second = one(text) + sync_message();
   script.client(first + second).to_server(first + locked() + second);
   const std::string told = error("TG002", again, {{'D', "The database said: " + read_only}});
-  script.server(done("SELECT 0") + ready('I') + set_done() + parse_complete() + bind_complete() + error("25006", read_only) + ready('I'))
-      .to_client(done("SELECT 0") + ready('I') + parse_complete() + bind_complete() + told + ready('I'));
+  script
+      .server(done("SELECT 0") + ready('I') + set_done() + parse_complete() + bind_complete() +
+              error("25006", read_only) + ready('I'))
+      .to_client(done("SELECT 0") + ready('I') + parse_complete() + bind_complete() + told +
+                 ready('I'));
   script.client(second).to_server(opening() + second);
-  script.server(opening_done() + done("SELECT 1") + ready('I')).to_client(done("SELECT 1") + ready('I'));
+  script.server(opening_done() + done("SELECT 1") + ready('I'))
+      .to_client(done("SELECT 1") + ready('I'));
   // What stood beside it is a read still.
   script.client(first).to_server(first);
   script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
@@ -627,7 +794,8 @@ TEST_CASE("session: a read in a pipeline that writes is refused once and known f
 }
 
 TEST_CASE(
-    "session: a read before a BEGIN of its pipeline is locked with the block where something runs that may have made the session writable",
+    "session: a read before a BEGIN of its pipeline is locked with the block where something runs "
+    "that may have made the session writable",
     "[F6][proxy]") {
   Script script;
   script.application_name.clear();
@@ -635,10 +803,12 @@ TEST_CASE(
                     second = one("SELECT a FROM writing_view") + one("BEGIN") + sync_message();
   script.client(first + second).to_server(first + locked(true, block) + second);
   script
-      .server(done("SELECT 1") + ready('I') + set_done(true, block) + parse_complete() + bind_complete() + error("25006", read_only) +
-              ready('I'))
+      .server(done("SELECT 1") + ready('I') + set_done(true, block) + parse_complete() +
+              bind_complete() + error("25006", read_only) + ready('I'))
       .to_client(done("SELECT 1") + ready('I') + parse_complete() + bind_complete() +
-                 error("TG002", "TG002 no term declared for a fenced write", {{'D', "The database said: " + read_only}}) + ready('I'));
+                 error("TG002", "TG002 no term declared for a fenced write",
+                       {{'D', "The database said: " + read_only}}) +
+                 ready('I'));
   script.replay();
 }
 
@@ -649,18 +819,23 @@ TEST_CASE("session: a statement without a term that writes is TG002", "[F6][prox
   script.client(asked).to_server(asked);
   script.server(parse_complete() + bind_complete() + error("25006", read_only) + ready('I'))
       .to_client(parse_complete() + bind_complete() +
-                 error("TG002", "TG002 no term declared for a fenced write", {{'D', "The database said: " + read_only}}) + ready('I'))
+                 error("TG002", "TG002 no term declared for a fenced write",
+                       {{'D', "The database said: " + read_only}}) +
+                 ready('I'))
       .told({"refused TG002"});
   script.replay();
 }
 
 TEST_CASE("session: COPY by an extended query keeps its data in step", "[F7][proxy]") {
   Script script;
-  const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
+  const std::string copy =
+      parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
   script.client(copy).to_server(opening() + copy);
   // The server swallows the Sync that stands behind the Execute; another ends the copy.
-  script.server(opening_done() + parse_complete() + bind_complete() + copy_in()).to_client(parse_complete() + bind_complete() + copy_in());
-  script.client(copy_data("1\n") + flush() + sync_message()).to_server(copy_data("1\n") + flush() + sync_message());  // swallowed, too
+  script.server(opening_done() + parse_complete() + bind_complete() + copy_in())
+      .to_client(parse_complete() + bind_complete() + copy_in());
+  script.client(copy_data("1\n") + flush() + sync_message())
+      .to_server(copy_data("1\n") + flush() + sync_message());  // swallowed, too
   script.client(copy_done() + sync_message()).to_server(copy_done() + sync_message());
   script.server(complete("COPY 1") + ready('I')).to_client(complete("COPY 1") + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
@@ -668,12 +843,16 @@ TEST_CASE("session: COPY by an extended query keeps its data in step", "[F7][pro
   script.replay();
 }
 
-TEST_CASE("session: a COPY that is pipelined with its data swallows the Sync before its end and no other", "[F7][proxy]") {
+TEST_CASE(
+    "session: a COPY that is pipelined with its data swallows the Sync before its end and no other",
+    "[F7][proxy]") {
   Script script;
-  const std::string copy =
-      parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message() + copy_data("1\n") + copy_done() + sync_message();
+  const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() +
+                           sync_message() + copy_data("1\n") + copy_done() + sync_message();
   script.client(copy).to_server(opening() + copy);
-  script.server(opening_done() + parse_complete() + bind_complete() + copy_in() + complete("COPY 1") + ready('I'))
+  script
+      .server(opening_done() + parse_complete() + bind_complete() + copy_in() + complete("COPY 1") +
+              ready('I'))
       .to_client(parse_complete() + bind_complete() + copy_in() + complete("COPY 1") + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
   script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
@@ -682,81 +861,113 @@ TEST_CASE("session: a COPY that is pipelined with its data swallows the Sync bef
 
 TEST_CASE("session: a CALL before its Sync runs under the lock of the session", "[F5][proxy]") {
   Script script;
-  const std::string call_parsed = parse("", "CALL p()") + bind_message("", ""), call = call_parsed + execute();
+  const std::string call_parsed = parse("", "CALL p()") + bind_message("", ""),
+                    call = call_parsed + execute();
   script.client(call + sync_message()).to_server(writable() + hold({}, {}) + sync_message());
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
       .to_server(default_back() + call + check_again(block, true) + sync_message());
-  script.server(put_back_done() + done("CALL") + check_declared_done("orders", "5", "", true, block) + ready('I'))
+  script
+      .server(put_back_done() + done("CALL") + check_declared_done("orders", "5", "", true, block) +
+              ready('I'))
       .to_client(done("CALL") + ready('I'))
       .to_server(release("orders"));
   script.server(release_done());
   // With company it is refused: up to 17 it could commit the check's lock away in the middle.
   script.client(one(insert) + call + sync_message())
-      .to_server(opening(false) + one(insert) + call_parsed + check("-", "0", true, block) + execute() + sync_message());
+      .to_server(opening(false) + one(insert) + call_parsed + check("-", "0", true, block) +
+                 execute() + sync_message());
   script
-      .server(set_done(false) + check_declared_done("orders", "5", "5") + done("INSERT 0 1") + parse_complete() + bind_complete() +
-              prepared(true) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
+      .server(set_done(false) + check_declared_done("orders", "5", "5") + done("INSERT 0 1") +
+              parse_complete() + bind_complete() + prepared(true) + bind_complete() +
+              error("TG005", "TG005 term 0") + ready('I'))
       .to_client(done("INSERT 0 1") + parse_complete() + bind_complete() +
-                 error("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block") +
+                 error("0A000",
+                       "Termgate runs CALL and DO only as the one statement before a Sync, or in a "
+                       "transaction block") +
                  ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: a CALL with a write behind it in its pipeline is refused before anything is sent", "[F5][proxy]") {
-  const std::string alone = "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync";
+TEST_CASE(
+    "session: a CALL with a write behind it in its pipeline is refused before anything is sent",
+    "[F5][proxy]") {
+  const std::string alone =
+      "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync";
   Script script;
-  script.client(parse("", "CALL p()") + bind_message("", "") + execute() + one(insert) + sync_message())
+  script
+      .client(parse("", "CALL p()") + bind_message("", "") + execute() + one(insert) +
+              sync_message())
       .to_client(error("0A000", alone) + ready('I'));
-  script.client(parse("", "CALL p()") + bind_message("", "") + execute() + one(select_a) + sync_message())
+  script
+      .client(parse("", "CALL p()") + bind_message("", "") + execute() + one(select_a) +
+              sync_message())
       .to_client(error("0A000", alone) + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
   script.replay();
 }
 
-TEST_CASE("session: what must run alone is refused behind a Flush where the server would run it", "[F5][F6][proxy]") {
+TEST_CASE("session: what must run alone is refused behind a Flush where the server would run it",
+          "[F5][F6][proxy]") {
   Script script;
   script.client(flush()).to_server(flush());
   script.client(parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message())
-      .to_server(check("-", "0", true, block).insert(0, parse("", "VACUUM t") + bind_message("", "")) + execute() + sync_message());
-  script.server(parse_complete() + bind_complete() + prepared(true) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
+      .to_server(
+          check("-", "0", true, block).insert(0, parse("", "VACUUM t") + bind_message("", "")) +
+          execute() + sync_message());
+  script
+      .server(parse_complete() + bind_complete() + prepared(true) + bind_complete() +
+              error("TG005", "TG005 term 0") + ready('I'))
       .to_client(parse_complete() + bind_complete() +
-                 error("0A000", "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it") +
+                 error("0A000",
+                       "Termgate runs what must run alone only as the one statement before a Sync, "
+                       "with no Flush before it") +
                  ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: the lock that a Bind has put inside the proxy's savepoint is put again behind it", "[F6][proxy]") {
+TEST_CASE(
+    "session: the lock that a Bind has put inside the proxy's savepoint is put again behind it",
+    "[F6][proxy]") {
   for (const bool flushed : {true, false}) {
     CAPTURE(flushed);
     Script script;
     script.application_name.clear();
-    script.client(parse("s", select_a) + sync_message()).to_server(parse("s", select_a) + sync_message());
+    script.client(parse("s", select_a) + sync_message())
+        .to_server(parse("s", select_a) + sync_message());
     script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("SAVEPOINT a")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT a"));
-    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
+    script.client(query("SAVEPOINT a"))
+        .to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT a"));
+    script
+        .server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") +
+                ready('T'))
         .to_client(complete("SAVEPOINT") + ready('T'));
     script.client(query("RELEASE a")).to_server(query("RELEASE a"));
     script.server(complete("RELEASE") + ready('T')).to_client(complete("RELEASE") + ready('T'));
     const std::string bind = bind_message("", "s", {"1"});
     if (flushed) {
       script.client(bind + execute() + flush())
-          .to_server(locked(true, block) + bind + unmark() + locked(true, block) + execute() + flush());
+          .to_server(locked(true, block) + bind + unmark() + locked(true, block) + execute() +
+                     flush());
     } else {
       script.client(bind + sync_message()).to_server(locked(true, block) + bind + sync_message());
-      script.server(set_done(true, block) + bind_complete() + ready('T')).to_client(bind_complete() + ready('T'));
+      script.server(set_done(true, block) + bind_complete() + ready('T'))
+          .to_client(bind_complete() + ready('T'));
       script.client(query("SELECT 1; SELECT f()"))
-          .to_server(unmark() + locked(true, block) + sync_message() + query("SELECT 1; SELECT f()"));
+          .to_server(unmark() + locked(true, block) + sync_message() +
+                     query("SELECT 1; SELECT f()"));
     }
     script.replay();
   }
 }
 
-TEST_CASE("session: a copy that swallows its Sync behind BEGIN is ended by the next one", "[F6][proxy]") {
-  const std::string copy = one("BEGIN") + parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
-  const std::string begun =
-      one("BEGIN") + opening(true, block) + parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
+TEST_CASE("session: a copy that swallows its Sync behind BEGIN is ended by the next one",
+          "[F6][proxy]") {
+  const std::string copy = one("BEGIN") + parse("", "COPY t FROM STDIN") + bind_message("", "") +
+                           execute() + sync_message();
+  const std::string begun = one("BEGIN") + opening(true, block) + parse("", "COPY t FROM STDIN") +
+                            bind_message("", "") + execute() + sync_message();
   const std::string begins = done("BEGIN") + parse_complete() + bind_complete() + copy_in();
   for (const bool at_once : {true, false}) {
     for (const bool goes_on : {false, true}) {
@@ -766,71 +977,101 @@ TEST_CASE("session: a copy that swallows its Sync behind BEGIN is ended by the n
       const std::string data = copy_done();
       if (at_once) {
         script.client(copy + data + next).to_server(begun + data);
-        script.server(done("BEGIN") + opening_done(true, block) + parse_complete() + bind_complete() + copy_in())
+        script
+            .server(done("BEGIN") + opening_done(true, block) + parse_complete() + bind_complete() +
+                    copy_in())
             .to_client(begins)
             .to_server(goes_on ? flush() : sync_message());
       } else {
         script.client(copy).to_server(begun);
-        script.server(done("BEGIN") + opening_done(true, block) + parse_complete() + bind_complete() + copy_in()).to_client(begins);
+        script
+            .server(done("BEGIN") + opening_done(true, block) + parse_complete() + bind_complete() +
+                    copy_in())
+            .to_client(begins);
         script.client(data + next).to_server(data + (goes_on ? flush() : sync_message()));
       }
-      if (goes_on) script.server(complete("COPY 0")).to_client(complete("COPY 0")).to_server(one(insert) + sync_message());
-      else script.server(complete("COPY 0") + ready('T')).to_client(complete("COPY 0") + ready('T'));
+      if (goes_on)
+        script.server(complete("COPY 0"))
+            .to_client(complete("COPY 0"))
+            .to_server(one(insert) + sync_message());
+      else
+        script.server(complete("COPY 0") + ready('T')).to_client(complete("COPY 0") + ready('T'));
       script.replay();
     }
   }
 }
 
-TEST_CASE("session: what must run alone does not run where the server skipped the asking for its lock", "[F5][F6][proxy]") {
+TEST_CASE(
+    "session: what must run alone does not run where the server skipped the asking for its lock",
+    "[F5][F6][proxy]") {
   Script script;
-  const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message() + copy_fail("enough");
-  const std::string vacuum = parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
+  const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() +
+                           sync_message() + copy_fail("enough");
+  const std::string vacuum =
+      parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
   // The COPY swallows its Sync, so its error reaches up to the Sync of the VACUUM.
-  script.client(copy + vacuum).to_server(opening() + copy + writable_left() + hold({}, {}) + sync_message());
+  script.client(copy + vacuum)
+      .to_server(opening() + copy + writable_left() + hold({}, {}) + sync_message());
   const std::string failed = error("57014", "COPY from stdin failed: enough");
-  script.server(opening_done() + parse_complete() + bind_complete() + copy_in() + failed + ready('I'))
+  script
+      .server(opening_done() + parse_complete() + bind_complete() + copy_in() + failed + ready('I'))
       .to_client(parse_complete() + bind_complete() + copy_in() + failed + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
   script.replay();
 }
 
-TEST_CASE("session: a default that was changed while a lock of the session is asked for is put back where the lock is refused",
-          "[F6][proxy][sim]") {
+TEST_CASE(
+    "session: a default that was changed while a lock of the session is asked for is put back "
+    "where the lock is refused",
+    "[F6][proxy][sim]") {
   Script script;
   const std::string flip = one("SELECT a FROM flipping_view") + sync_message();
-  const std::string vacuum = parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
+  const std::string vacuum =
+      parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
   script.client(flip + vacuum).to_server(flip + writable() + hold({}, {}) + sync_message());
-  script.server(done("SELECT 1") + status("default_transaction_read_only", "off") + ready('I')).to_client(done("SELECT 1") + ready('I'));
-  const std::string stale = error("TG001", "TG001 stale term 5 for scope \"orders\": the fence stands at 7");
-  script.server(set_done() + prepared(true) + bind_complete() + stale + ready('I')).to_client(stale + ready('I')).to_server(put_back());
+  script.server(done("SELECT 1") + status("default_transaction_read_only", "off") + ready('I'))
+      .to_client(done("SELECT 1") + ready('I'));
+  const std::string stale =
+      error("TG001", "TG001 stale term 5 for scope \"orders\": the fence stands at 7");
+  script.server(set_done() + prepared(true) + bind_complete() + stale + ready('I'))
+      .to_client(stale + ready('I'))
+      .to_server(put_back());
   script.replay();
 }
 
-TEST_CASE("session: what must run alone is refused behind what opened its pipeline", "[F5][F6][proxy][sim]") {
+TEST_CASE("session: what must run alone is refused behind what opened its pipeline",
+          "[F5][F6][proxy][sim]") {
   Script script;
   script.client(parse("s", insert) + sync_message()).to_server(parse("s", insert) + sync_message());
   script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
-  const std::string bound = bind_message("", "s"), vacuum = parse("", "VACUUM t") + bind_message("", "");
+  const std::string bound = bind_message("", "s"),
+                    vacuum = parse("", "VACUUM t") + bind_message("", "");
   script.client(bound + vacuum + execute() + sync_message())
-      .to_server(opening() + bound + vacuum + check("-", "0", false, block) + execute() + sync_message());
+      .to_server(opening() + bound + vacuum + check("-", "0", false, block) + execute() +
+                 sync_message());
   script.replay();
 }
 
 TEST_CASE("session: in the middle of a COPY no message but its own is taken", "[F7][proxy][sim]") {
-  for (const std::string& other : {query(select_a), parse("", select_a), bind_message("", ""), execute(), function_call(957)}) {
+  for (const std::string& other : {query(select_a), parse("", select_a), bind_message("", ""),
+                                   execute(), function_call(957)}) {
     Script script;
-    const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
+    const std::string copy =
+        parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
     script.client(copy).to_server(opening() + copy);
     script.server(opening_done() + parse_complete() + bind_complete() + copy_in())
         .to_client(parse_complete() + bind_complete() + copy_in());
     char text[80];
-    std::snprintf(text, sizeof text, "unexpected message type 0x%02X during COPY from stdin", static_cast<unsigned char>(other[0]));
+    std::snprintf(text, sizeof text, "unexpected message type 0x%02X during COPY from stdin",
+                  static_cast<unsigned char>(other[0]));
     script.client(other).ends("08P01", text);
     script.replay();
   }
 }
 
-TEST_CASE("session: behind a COMMIT that ends an opened pipeline's transaction a write is checked anew", "[F1][F5][proxy]") {
+TEST_CASE(
+    "session: behind a COMMIT that ends an opened pipeline's transaction a write is checked anew",
+    "[F1][F5][proxy]") {
   Script script;
   const std::string commit = parse("", "COMMIT") + bind_message("", "") + execute();
   script.client(one(insert) + commit + one(insert) + sync_message())
@@ -838,7 +1079,8 @@ TEST_CASE("session: behind a COMMIT that ends an opened pipeline's transaction a
   script.replay();
 }
 
-TEST_CASE("session: a write may follow a flushed Parse of a read or a flushed Close", "[F7][proxy]") {
+TEST_CASE("session: a write may follow a flushed Parse of a read or a flushed Close",
+          "[F7][proxy]") {
   // A Parse fixes the access mode, so the pipeline is opened with it.
   const std::string parsed = parse("r", select_a) + describe_statement("r");
   Script read;
@@ -854,7 +1096,8 @@ TEST_CASE("session: a write may follow a flushed Parse of a read or a flushed Cl
   Script stale_read;
   stale_read.fences = {{"orders", 6}};
   stale_read.client(parsed + flush()).to_server(parsed + flush());
-  stale_read.client(bind_message("", "r") + execute() + sync_message()).to_server(bind_message("", "r") + execute() + sync_message());
+  stale_read.client(bind_message("", "r") + execute() + sync_message())
+      .to_server(bind_message("", "r") + execute() + sync_message());
   stale_read.replay();
 }
 
@@ -870,8 +1113,10 @@ TEST_CASE("session: a long Bind is streamed for a read", "[F7][proxy]") {
 TEST_CASE("session: a long Bind is streamed behind the check for a write", "[F5][proxy]") {
   Script script;
   const std::string value(9000, 'x');
-  script.client(one(insert, value) + sync_message()).to_server(opening() + one(insert, value) + sync_message());
-  script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+  script.client(one(insert, value) + sync_message())
+      .to_server(opening() + one(insert, value) + sync_message());
+  script.server(opening_done() + done("INSERT 0 1") + ready('I'))
+      .to_client(done("INSERT 0 1") + ready('I'));
   script.replay();
 }
 
@@ -888,14 +1133,16 @@ TEST_CASE("session: a Bind of an unknown statement counts as a write", "[F6][pro
   Script script;
   const std::string asked = bind_message("", "from a pooler") + execute();
   // It may have been anything, so the claim is checked again before its commit.
-  script.client(asked + sync_message()).to_server(opening() + asked + check_declared(true, block) + sync_message());
+  script.client(asked + sync_message())
+      .to_server(opening() + asked + check_declared(true, block) + sync_message());
   script.replay();
 }
 
 TEST_CASE("session: names are compared as the server cuts them", "[F6][proxy]") {
   Script script;
   const std::string kept(63, 'n');
-  const std::string asked = parse(kept + "tail", insert) + bind_message("", kept + "other", {"1"}) + execute() + sync_message();
+  const std::string asked = parse(kept + "tail", insert) + bind_message("", kept + "other", {"1"}) +
+                            execute() + sync_message();
   script.client(asked).to_server(opening() + asked);
   script.replay();
 }
@@ -903,19 +1150,25 @@ TEST_CASE("session: names are compared as the server cuts them", "[F6][proxy]") 
 TEST_CASE("session: SHOW by an extended query answers what the client believes", "[F7][proxy]") {
   Script script;
   script.client(one("SHOW default_transaction_read_only") + sync_message())
-      .to_server(parse("", "SHOW default_transaction_read_only") + look_at_own() + bind_message("", "", {"1"}) + execute() +
-                 sync_message());
+      .to_server(parse("", "SHOW default_transaction_read_only") + look_at_own() +
+                 bind_message("", "", {"1"}) + execute() + sync_message());
   script.replay();
 }
 
-TEST_CASE("session: a simple query before the Sync of an extended one ends the session behind its answers", "[F5][proxy]") {
-  const std::string why = "Termgate takes no simple query before the Sync of an extended one, but in a transaction block";
+TEST_CASE(
+    "session: a simple query before the Sync of an extended one ends the session behind its "
+    "answers",
+    "[F5][proxy]") {
+  const std::string why =
+      "Termgate takes no simple query before the Sync of an extended one, but in a transaction "
+      "block";
   Script script;
   script.client(one(select_a) + query("SELECT 1")).to_server(opening() + one(select_a) + flush());
   script.server(opening_done() + done("SELECT 0")).to_client(done("SELECT 0")).ends("0A000", why);
   script.replay();
 
-  // Also while answers are still on their way, which the server keeps to itself until it is asked for them.
+  // Also while answers are still on their way, which the server keeps to itself until it is asked
+  // for them.
   Script busy;
   busy.client(one(select_a) + flush()).to_server(opening() + one(select_a) + flush());
   busy.client(query("SELECT 1")).to_server(flush());
@@ -923,11 +1176,15 @@ TEST_CASE("session: a simple query before the Sync of an extended one ends the s
   busy.replay();
 }
 
-TEST_CASE("session: a simple query lets nothing through that a Flush would not", "[F5][F6][proxy]") {
-  // READ ONLY does not stop VACUUM, so it does not reach the server without the lock of the session.
+TEST_CASE("session: a simple query lets nothing through that a Flush would not",
+          "[F5][F6][proxy]") {
+  // READ ONLY does not stop VACUUM, so it does not reach the server without the lock of the
+  // session.
   Script alone;
   alone.client(parse("", "VACUUM t") + bind_message("", "") + execute() + query("SELECT 1"))
-      .to_client(error("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once"));
+      .to_client(error("0A000",
+                       "Termgate runs CALL, DO and what must run alone only before a Sync that "
+                       "follows at once"));
   alone.client(query("SELECT 1") + sync_message()).to_client(ready('I'));
   alone.client(query("SELECT 1")).to_server(query("SELECT 1"));
   alone.replay();
@@ -940,32 +1197,42 @@ TEST_CASE("session: a simple query lets nothing through that a Flush would not",
   refused.client(commit + call + query("SELECT 1") + sync_message());
   refused.server(opening_done() + done("INSERT 0 1") + ready('I'))
       .to_client(done("INSERT 0 1") + ready('I') +
-                 error("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block") +
+                 error("0A000",
+                       "Termgate runs CALL and DO only as the one statement before a Sync, or in a "
+                       "transaction block") +
                  ready('I'));
   refused.replay();
 
   // What runs yet may have made the session writable by default.
   Script unsettled;
   unsettled.application_name.clear();
-  const std::string function = one("SELECT f()") + sync_message(), view = one("SELECT a FROM writing_view");
-  unsettled.client(function + view + query("SELECT 1")).to_server(function + locked() + view + flush());
+  const std::string function = one("SELECT f()") + sync_message(),
+                    view = one("SELECT a FROM writing_view");
+  unsettled.client(function + view + query("SELECT 1"))
+      .to_server(function + locked() + view + flush());
   unsettled.replay();
 }
 
-TEST_CASE("session: a simple query before the Sync of an extended one waits for its answers in a block", "[F5][F7][proxy]") {
+TEST_CASE(
+    "session: a simple query before the Sync of an extended one waits for its answers in a block",
+    "[F5][F7][proxy]") {
   Script script;
   const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute() + sync_message();
   script.client(begin).to_server(begin);
   script.server(done("BEGIN") + ready('T')).to_client(done("BEGIN") + ready('T'));
-  script.client(one(insert) + query("SAVEPOINT s")).to_server(opening(true, block) + one(insert) + flush());
-  script.server(opening_done(true, block) + done("INSERT 0 1")).to_client(done("INSERT 0 1")).to_server(query("SAVEPOINT s"));
+  script.client(one(insert) + query("SAVEPOINT s"))
+      .to_server(opening(true, block) + one(insert) + flush());
+  script.server(opening_done(true, block) + done("INSERT 0 1"))
+      .to_client(done("INSERT 0 1"))
+      .to_server(query("SAVEPOINT s"));
   script.server(complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
   script.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
   script.server(done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
   script.replay();
 }
 
-TEST_CASE("session: allow passes an undeclared pipeline through without being held", "[F7][proxy]") {
+TEST_CASE("session: allow passes an undeclared pipeline through without being held",
+          "[F7][proxy]") {
   Script script;
   script.application_name.clear();
   script.admission.without_term = WithoutTerm::allow;

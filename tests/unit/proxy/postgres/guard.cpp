@@ -1,7 +1,8 @@
 // Long: one table of all combinations, and its judge.
 //
-// The one decision (proxy/postgres/src/guard.hpp): a table of all combinations, and a random test that plays units against a model of a
-// server and judges only what commits. The judge states the three properties anew and shares no code with the decision.
+// The one decision (proxy/postgres/src/guard.hpp): a table of all combinations, and a random test
+// that plays units against a model of a server and judges only what commits. The judge states the
+// three properties anew and shares no code with the decision.
 #include <catch2/catch.hpp>
 
 #include <array>
@@ -21,61 +22,90 @@ namespace {
 constexpr std::array<bool, 2> both{false, true};
 
 bool makes_writable(Act act) {
-  return act == Act::open || act == Act::open_unchecked || act == Act::open_then_check || act == Act::open_then_recheck;
+  return act == Act::open || act == Act::open_unchecked || act == Act::open_then_check ||
+         act == Act::open_then_recheck;
 }
 bool opens_with_check(Act act) { return makes_writable(act) && act != Act::open_unchecked; }
 bool checks(Act act) {
-  return opens_with_check(act) || act == Act::check || act == Act::recheck || act == Act::check_both || act == Act::hold;
+  return opens_with_check(act) || act == Act::check || act == Act::recheck ||
+         act == Act::check_both || act == Act::hold;
 }
-bool refused(Standing claim) { return claim == Standing::stale || claim == Standing::untrusted || claim == Standing::problem; }
+bool refused(Standing claim) {
+  return claim == Standing::stale || claim == Standing::untrusted || claim == Standing::problem;
+}
 
 // Whatever runs code of the client's, or writes.
 bool runs_something(Does does) { return does >= Does::fetch; }
-// Nothing that could write goes by itself: a declaration does nothing else, layer 1 checks what it is given.
-bool harmless(Does does) { return does == Does::declares || does == Does::own_call || does == Does::savepoint; }
-bool looks_like_read(Does does) { return does == Does::reads || does == Does::calls || does == Does::fetch; }
+// Nothing that could write goes by itself: a declaration does nothing else, layer 1 checks what it
+// is given.
+bool harmless(Does does) {
+  return does == Does::declares || does == Does::own_call || does == Does::savepoint;
+}
+bool looks_like_read(Does does) {
+  return does == Does::reads || does == Does::calls || does == Does::fetch;
+}
 bool passed_for(const Unit& unit, const TransactionView& view, Standing claim) {
   return unit.named ? view.named_passed && !view.tx.code_declared
-                    : !view.tx.redeclared && (view.tx.session_passed || (claim == Standing::none && view.tx.other_passed));
+                    : !view.tx.redeclared && (view.tx.session_passed ||
+                                              (claim == Standing::none && view.tx.other_passed));
 }
 
-// What the server does with the unit: what runs, a Parse, a Bind, and whether that runs code. A Bind may run an input function.
+// What the server does with the unit: what runs, a Parse, a Bind, and whether that runs code. A
+// Bind may run an input function.
 struct Stepped {
   Step step;
   Does ahead;
   bool input;
 };
-constexpr Stepped steps[] = {{Step::runs, Does::quiet, false},  {Step::parses, Does::quiet, false}, {Step::parses, Does::calls, false},
-                             {Step::plans, Does::quiet, false}, {Step::plans, Does::reads, false},  {Step::plans, Does::calls, false},
+constexpr Stepped steps[] = {{Step::runs, Does::quiet, false},   {Step::parses, Does::quiet, false},
+                             {Step::parses, Does::calls, false}, {Step::plans, Does::quiet, false},
+                             {Step::plans, Does::reads, false},  {Step::plans, Does::calls, false},
                              {Step::plans, Does::calls, true}};
 
 struct Passes {
   bool session, other, named;
 };
-constexpr Passes passes[] = {{}, {true, false, false}, {false, true, false}, {true, true, false}, {false, true, true}, {true, true, true}};
-// What has acted, since the last check too, and has declared by code (Transaction::assert_consistent).
+constexpr Passes passes[] = {{},
+                             {true, false, false},
+                             {false, true, false},
+                             {true, true, false},
+                             {false, true, true},
+                             {true, true, true}};
+// What has acted, since the last check too, and has declared by code
+// (Transaction::assert_consistent).
 struct Ran {
   bool acted, since, declared;
 };
-constexpr Ran rans[] = {{}, {true, false, false}, {true, true, false}, {true, false, true}, {true, true, true}};
+constexpr Ran rans[] = {
+    {}, {true, false, false}, {true, true, false}, {true, false, true}, {true, true, true}};
 
 std::string described(const Unit& unit, const TransactionView& view, Standing claim, Act act) {
-  std::string text = "place " + std::to_string(static_cast<int>(view.place)) + " step " + std::to_string(static_cast<int>(unit.step)) +
-                     " does " + std::to_string(static_cast<int>(unit.does)) + " claim " + std::to_string(static_cast<int>(claim)) +
-                     " act " + std::to_string(static_cast<int>(act));
+  std::string text = "place " + std::to_string(static_cast<int>(view.place)) + " step " +
+                     std::to_string(static_cast<int>(unit.step)) + " does " +
+                     std::to_string(static_cast<int>(unit.does)) + " claim " +
+                     std::to_string(static_cast<int>(claim)) + " act " +
+                     std::to_string(static_cast<int>(act));
   const auto add = [&](const char* name, bool is) { text += is ? std::string(" ") + name : ""; };
-  add("hole", unit.hole), add("named", unit.named), add("redeclares", unit.redeclares), add("input", unit.input);
-  add("guards", view.guards), add("opened", view.tx.writable), add("locked", view.tx.locked), add("snapshot", view.tx.snapshot);
-  add("read_only", view.read_only), add("session_passed", view.tx.session_passed), add("other_passed", view.tx.other_passed);
-  add("named_passed", view.named_passed), add("redeclared", view.tx.redeclared), add("acted", view.tx.acted),
-      add("since", view.tx.acted_since);
-  add("code_declared", view.tx.code_declared), add("unnamed", view.tx.unnamed), add("called", view.pipeline.called);
-  add("opening_possible", view.pipeline.opening_possible), add("members", refused(view.members)), add("can_wait", view.can_wait);
+  add("hole", unit.hole), add("named", unit.named), add("redeclares", unit.redeclares),
+      add("input", unit.input);
+  add("guards", view.guards), add("opened", view.tx.writable), add("locked", view.tx.locked),
+      add("snapshot", view.tx.snapshot);
+  add("read_only", view.read_only), add("session_passed", view.tx.session_passed),
+      add("other_passed", view.tx.other_passed);
+  add("named_passed", view.named_passed), add("redeclared", view.tx.redeclared),
+      add("acted", view.tx.acted), add("since", view.tx.acted_since);
+  add("code_declared", view.tx.code_declared), add("unnamed", view.tx.unnamed),
+      add("called", view.pipeline.called);
+  add("opening_possible", view.pipeline.opening_possible), add("members", refused(view.members)),
+      add("can_wait", view.can_wait);
   return text;
 }
 
 // SET and the like, FETCH, set_config(): nothing else takes the place of a declaration by its text.
-bool may_redeclare(Does does) { return does == Does::quiet || does == Does::fetch || does == Does::declares || does == Does::reads; }
+bool may_redeclare(Does does) {
+  return does == Does::quiet || does == Does::fetch || does == Does::declares ||
+         does == Does::reads;
+}
 
 // Every unit at every step in every transaction, in one place.
 template <class Look>
@@ -88,7 +118,8 @@ void each_transaction(Place place, const PipelineView& pipeline, Look look) {
             for (const Ran& ran : rans)
               for (int standing = 0; standing < standing_count; ++standing) {
                 // A simple query runs at once.
-                if (stepped.step != Step::runs && place != Place::block && place != Place::group) continue;
+                if (stepped.step != Step::runs && place != Place::block && place != Place::group)
+                  continue;
                 if ((of & 4) != 0 && !may_redeclare(static_cast<Does>(does))) continue;
                 const auto bit = [bits](unsigned at) { return (bits >> at & 1u) != 0; };
                 const Unit unit{.does = static_cast<Does>(does),
@@ -120,7 +151,8 @@ void each_transaction(Place place, const PipelineView& pipeline, Look look) {
               }
 }
 
-// For each state of a pipeline a few transactions: what has passed or run in one is the same in a block.
+// For each state of a pipeline a few transactions: what has passed or run in one is the same in a
+// block.
 template <class Look>
 void each_pipeline(Look look) {
   for (int does = 0; does < does_count; ++does)
@@ -137,7 +169,8 @@ void each_pipeline(Look look) {
                             .hole = (of & 1) != 0,
                             .named = (of & 2) != 0,
                             .redeclares = (of & 4) != 0};
-            TransactionView view{.place = Place::group, .tx = {.writable = bit(1)}, .guards = bit(0)};
+            TransactionView view{
+                .place = Place::group, .tx = {.writable = bit(1)}, .guards = bit(0)};
             view.read_only = view.reads_only = bit(2);
             view.tx.session_passed = view.tx.acted = view.tx.acted_since = bit(3);
             view.tx.redeclared = bit(4);
@@ -156,30 +189,42 @@ void each_pipeline(Look look) {
 
 template <class Look>
 void all_combinations(Look look) {
-  for (const Place place : {Place::alone, Place::text, Place::block}) each_transaction(place, {}, look);
+  for (const Place place : {Place::alone, Place::text, Place::block})
+    each_transaction(place, {}, look);
   each_transaction(Place::group, {.goes = Goes::held}, look);
   each_pipeline(look);
 }
 
 }  // namespace
 
-TEST_CASE("guard: no possible writer runs in a transaction that can write without a check for its claim", "[F1][F2][F6][proxy]") {
+TEST_CASE(
+    "guard: no possible writer runs in a transaction that can write without a check for its claim",
+    "[F1][F2][F6][proxy]") {
   std::size_t seen = 0;
   all_combinations([&](const Unit& unit, const TransactionView& view, Standing claim) {
     const Act act = decide(unit, view, claim, {});
     ++seen;
     const bool can_write = view.may_write() || makes_writable(act);
-    // At a Parse and a Bind that is what it runs already. Without any claim it may be declared later: the COMMIT comes after a check.
-    const Does does = view.place == Place::block && runs_now(unit, view.tx.writable, claim) ? unit.does : unit.now();
+    // At a Parse and a Bind that is what it runs already. Without any claim it may be declared
+    // later: the COMMIT comes after a check.
+    const Does does = view.place == Place::block && runs_now(unit, view.tx.writable, claim)
+                          ? unit.does
+                          : unit.now();
     if (act == Act::frame || act == Act::wait || act == Act::open_later) return;
-    if (!can_write || !runs_something(does) || harmless(does) || is_refusal(act) || act == Act::lock || checks(act)) return;
+    if (!can_write || !runs_something(does) || harmless(does) || is_refusal(act) ||
+        act == Act::lock || checks(act))
+      return;
     if (passed_for(unit, view, claim)) return;
     // A Parse of a declaration or of a call of layer 1 is as harmless as these.
     if (unit.step != Step::runs && harmless(unit.does)) return;
     // A prepared write opens its block without a claim, and is checked when it runs.
-    if (unit.step != Step::runs && act == Act::open_unchecked && claim == Standing::none && unit.does >= Does::writes) return;
-    // A session that is not guarded has no transaction that could be locked, or stay READ ONLY: there the COMMIT comes after a check.
-    if (view.place == Place::group && !view.guards && looks_like_read(does) && (act == Act::open_unchecked || act == Act::stay_read_only))
+    if (unit.step != Step::runs && act == Act::open_unchecked && claim == Standing::none &&
+        unit.does >= Does::writes)
+      return;
+    // A session that is not guarded has no transaction that could be locked, or stay READ ONLY:
+    // there the COMMIT comes after a check.
+    if (view.place == Place::group && !view.guards && looks_like_read(does) &&
+        (act == Act::open_unchecked || act == Act::stay_read_only))
       return;
     FAIL("it would run without a check: " + described(unit, view, claim, act));
   });
@@ -190,36 +235,48 @@ TEST_CASE("guard: what waits at its Parse or Bind is decided when it runs", "[F1
   all_combinations([&](const Unit& unit, const TransactionView& view, Standing claim) {
     const Act act = decide(unit, view, claim, {});
     if (unit.step == Step::runs) {
-      if (act == Act::wait || act == Act::open_later) FAIL("an Execute waits for nothing: " + described(unit, view, claim, act));
+      if (act == Act::wait || act == Act::open_later)
+        FAIL("an Execute waits for nothing: " + described(unit, view, claim, act));
       return;
     }
-    const bool only_for_an_execute = act == Act::hold || act == Act::frame || act == Act::stay_read_only || act == Act::open_then_recheck;
+    const bool only_for_an_execute = act == Act::hold || act == Act::frame ||
+                                     act == Act::stay_read_only || act == Act::open_then_recheck;
     if (only_for_an_execute) FAIL("it does not run yet: " + described(unit, view, claim, act));
-    if (view.place == Place::block && act == Act::wait && (claim != Standing::none || view.tx.passed_any()))
+    if (view.place == Place::block && act == Act::wait &&
+        (claim != Standing::none || view.tx.passed_any()))
       FAIL("only what has no claim yet may wait: " + described(unit, view, claim, act));
-    if (act == Act::open_later && view.may_write() && (view.guards || (unit.does != Does::code && unit.does != Does::alone)))
+    if (act == Act::open_later && view.may_write() &&
+        (view.guards || (unit.does != Does::code && unit.does != Does::alone)))
       FAIL("it can write already: " + described(unit, view, claim, act));
   });
 }
 
 TEST_CASE("guard: READ ONLY is never trusted with what it does not stop", "[F6][proxy]") {
   all_combinations([&](const Unit& unit, const TransactionView& view, Standing claim) {
-    if (unit.step != Step::runs || view.may_write() || !unit.hole || unit.does < Does::fetch || harmless(unit.does)) return;
+    if (unit.step != Step::runs || view.may_write() || !unit.hole || unit.does < Does::fetch ||
+        harmless(unit.does))
+      return;
     // A cursor and what looks like a read are no holes by their text.
     if (looks_like_read(unit.does)) return;
     const Act act = decide(unit, view, claim, {});
-    if (act == Act::pass && !passed_for(unit, view, claim)) FAIL("READ ONLY would not stop it: " + described(unit, view, claim, act));
+    if (act == Act::pass && !passed_for(unit, view, claim))
+      FAIL("READ ONLY would not stop it: " + described(unit, view, claim, act));
   });
 }
 
-TEST_CASE("guard: a declaration takes the place of another only when what ran under that was checked", "[F1][F2][proxy]") {
+TEST_CASE(
+    "guard: a declaration takes the place of another only when what ran under that was checked",
+    "[F1][F2][proxy]") {
   all_combinations([&](const Unit& unit, const TransactionView& view, Standing claim) {
     if (!unit.redeclares || unit.step != Step::runs) return;
     const Act act = decide(unit, view, claim, {});
     if (act == Act::open_then_recheck || act == Act::stay_read_only) {
-      const bool reads_ran = !view.pipeline.direct() && view.pipeline.acted_here && !view.tx.writable;
-      const bool possible = !refused(claim) && !refused(view.members) && !view.pipeline.called && view.pipeline.opening_possible;
-      if (view.place == Place::group && reads_ran && possible == (act == Act::open_then_recheck)) return;
+      const bool reads_ran =
+          !view.pipeline.direct() && view.pipeline.acted_here && !view.tx.writable;
+      const bool possible = !refused(claim) && !refused(view.members) && !view.pipeline.called &&
+                            view.pipeline.opening_possible;
+      if (view.place == Place::group && reads_ran && possible == (act == Act::open_then_recheck))
+        return;
       FAIL("there were no reads that could declare: " + described(unit, view, claim, act));
     }
     // A text with a declaration gets a frame, and is decided about again inside of it.
@@ -232,79 +289,104 @@ TEST_CASE("guard: a declaration takes the place of another only when what ran un
       other.redeclares = false;
       if (act == decide(other, view, claim, {})) return;
     }
-    FAIL("what ran before is not checked, or a declaration that replaces nothing is: " + described(unit, view, claim, act));
+    FAIL("what ran before is not checked, or a declaration that replaces nothing is: " +
+         described(unit, view, claim, act));
   });
 }
 
-TEST_CASE("guard: a claim that is known to be stale untrusted or malformed opens nothing", "[F2][F3][proxy]") {
+TEST_CASE("guard: a claim that is known to be stale untrusted or malformed opens nothing",
+          "[F2][F3][proxy]") {
   all_combinations([&](const Unit& unit, const TransactionView& view, Standing claim) {
     if (!refused(claim)) return;
-    if (unit.does == Does::commit) return;  // whatever was checked before it is checked again by the server
+    if (unit.does == Does::commit)
+      return;  // whatever was checked before it is checked again by the server
     const Act act = decide(unit, view, claim, {});
     if (!opens_with_check(act) && act != Act::hold && (view.read_only || act != Act::check)) return;
     FAIL("it would be opened: " + described(unit, view, claim, act));
   });
 }
 
-TEST_CASE("guard: a pipeline is opened where it begins only if what it has read may write", "[F1][F2][F6][proxy]") {
+TEST_CASE("guard: a pipeline is opened where it begins only if what it has read may write",
+          "[F1][F2][F6][proxy]") {
   each_pipeline([&](const Unit& unit, const TransactionView& view, Standing claim) {
     const Act act = decide(unit, view, claim, {});
     const bool held = !view.tx.writable;
     if (held && makes_writable(act)) {
-      if (refused(view.members)) FAIL("an earlier claim cannot pass: " + described(unit, view, claim, act));
-      if (!view.pipeline.opening_possible) FAIL("something has run unopened: " + described(unit, view, claim, act));
-      if (view.pipeline.called && opens_with_check(act)) FAIL("an earlier call would run writable: " + described(unit, view, claim, act));
+      if (refused(view.members))
+        FAIL("an earlier claim cannot pass: " + described(unit, view, claim, act));
+      if (!view.pipeline.opening_possible)
+        FAIL("something has run unopened: " + described(unit, view, claim, act));
+      if (view.pipeline.called && opens_with_check(act))
+        FAIL("an earlier call would run writable: " + described(unit, view, claim, act));
       if (view.pipeline.called && unit.now() == Does::own_call)
         FAIL("an earlier call would run unchecked: " + described(unit, view, claim, act));
     }
     const bool apart = unit.does == Does::code || unit.does == Does::alone;
     const bool alone = !view.tx.writable && !view.pipeline.touched_server;
-    if (act == Act::hold && !(apart && (alone || view.reads_only))) FAIL("it is not the only one: " + described(unit, view, claim, act));
+    if (act == Act::hold && !(apart && (alone || view.reads_only)))
+      FAIL("it is not the only one: " + described(unit, view, claim, act));
     for (const bool writes : both) {
       for (const bool flushed : both) {
         const Act then = before_flush(view, claim, writes, flushed);
         if (!makes_writable(then)) continue;
         const bool may = claim == Standing::current || claim == Standing::uncertain;
-        if (!may || refused(view.members) || view.pipeline.called || !view.pipeline.opening_possible || view.reads_only)
+        if (!may || refused(view.members) || view.pipeline.called ||
+            !view.pipeline.opening_possible || view.reads_only)
           FAIL("a Flush opens it: " + described(unit, view, claim, then));
       }
     }
   });
 }
 
-TEST_CASE("guard: a transaction that wrote commits only under a claim that has passed", "[F1][F2][F6][proxy]") {
-  each_transaction(Place::block, {}, [&](const Unit& unit, const TransactionView& view, Standing claim) {
-    if (unit.does != Does::commit || unit.step != Step::runs || unit.hole) return;
-    const TransactionFacts& tx = view.tx;
-    // READ ONLY inside a savepoint does not last until here.
-    const bool could_write = tx.writable || !view.guards;
-    const bool covered = tx.passed_any() && !tx.redeclared && (tx.session_passed || !tx.unnamed);
-    const Act act = before_commit(view, {});
-    if (could_write && tx.acted && !covered && act != Act::check && act != Act::recheck)
-      FAIL("unchecked: " + described(unit, view, claim, act));
-    if (could_write && tx.left_over && !tx.acted && !covered && act == Act::pass) FAIL("left over: " + described(unit, view, claim, act));
-    if (act == Act::lock && (tx.acted || tx.passed_any())) FAIL("what may write is locked: " + described(unit, view, claim, act));
-    if (act != Act::pass && (!could_write || covered)) FAIL("checked twice: " + described(unit, view, claim, act));
-    if (before_commit(view, {.standby = true}) != Act::pass) FAIL("a standby has written: " + described(unit, view, claim, act));
-  });
+TEST_CASE("guard: a transaction that wrote commits only under a claim that has passed",
+          "[F1][F2][F6][proxy]") {
+  each_transaction(
+      Place::block, {}, [&](const Unit& unit, const TransactionView& view, Standing claim) {
+        if (unit.does != Does::commit || unit.step != Step::runs || unit.hole) return;
+        const TransactionFacts& tx = view.tx;
+        // READ ONLY inside a savepoint does not last until here.
+        const bool could_write = tx.writable || !view.guards;
+        const bool covered =
+            tx.passed_any() && !tx.redeclared && (tx.session_passed || !tx.unnamed);
+        const Act act = before_commit(view, {});
+        if (could_write && tx.acted && !covered && act != Act::check && act != Act::recheck)
+          FAIL("unchecked: " + described(unit, view, claim, act));
+        if (could_write && tx.left_over && !tx.acted && !covered && act == Act::pass)
+          FAIL("left over: " + described(unit, view, claim, act));
+        if (act == Act::lock && (tx.acted || tx.passed_any()))
+          FAIL("what may write is locked: " + described(unit, view, claim, act));
+        if (act != Act::pass && (!could_write || covered))
+          FAIL("checked twice: " + described(unit, view, claim, act));
+        if (before_commit(view, {.standby = true}) != Act::pass)
+          FAIL("a standby has written: " + described(unit, view, claim, act));
+      });
 }
 
-TEST_CASE("guard: a fast path call and a text outside of a block never write there", "[F6][proxy]") {
-  each_transaction(Place::text, {}, [&](const Unit& unit, const TransactionView& view, Standing claim) {
-    const Act act = decide(unit, view, claim, {});
-    const bool writes = unit.does == Does::writes || unit.does == Does::prepares || unit.does == Does::own_call;
-    if (writes && act != (refused(claim) ? (claim == Standing::problem ? Act::refuse_claim : Act::refuse_known) : Act::frame))
-      FAIL("a write without a frame: " + described(unit, view, claim, act));
-    if (act == Act::hold) FAIL("a text cannot wait for a lock: " + described(unit, view, claim, act));
-    TransactionView call = view;
-    call.place = Place::call;
-    if (decide(unit, call, claim, {}) != (unit.does == Does::writes ? Act::refuse_call : Act::pass))
-      FAIL("a call: " + described(unit, view, claim, act));
-  });
+TEST_CASE("guard: a fast path call and a text outside of a block never write there",
+          "[F6][proxy]") {
+  each_transaction(
+      Place::text, {}, [&](const Unit& unit, const TransactionView& view, Standing claim) {
+        const Act act = decide(unit, view, claim, {});
+        const bool writes =
+            unit.does == Does::writes || unit.does == Does::prepares || unit.does == Does::own_call;
+        if (writes && act != (refused(claim) ? (claim == Standing::problem ? Act::refuse_claim
+                                                                           : Act::refuse_known)
+                                             : Act::frame))
+          FAIL("a write without a frame: " + described(unit, view, claim, act));
+        if (act == Act::hold)
+          FAIL("a text cannot wait for a lock: " + described(unit, view, claim, act));
+        TransactionView call = view;
+        call.place = Place::call;
+        if (decide(unit, call, claim, {}) !=
+            (unit.does == Does::writes ? Act::refuse_call : Act::pass))
+          FAIL("a call: " + described(unit, view, claim, act));
+      });
 }
 
-TEST_CASE("guard: without a claim a session reads and nothing is put in front of its reads", "[F6][F7][proxy]") {
-  for (const Does does : {Does::reads, Does::calls, Does::fetch, Does::quiet, Does::begin, Does::rollback}) {
+TEST_CASE("guard: without a claim a session reads and nothing is put in front of its reads",
+          "[F6][F7][proxy]") {
+  for (const Does does :
+       {Does::reads, Does::calls, Does::fetch, Does::quiet, Does::begin, Does::rollback}) {
     for (const Place place : {Place::alone, Place::text, Place::block, Place::group}) {
       CHECK(decide({.does = does}, {.place = place}, Standing::none, {}) == Act::pass);
       CHECK(decide({.does = does}, {.place = place}, Standing::stale, {}) == Act::pass);
@@ -312,23 +394,30 @@ TEST_CASE("guard: without a claim a session reads and nothing is put in front of
   }
 }
 
-TEST_CASE("guard: of what the server guards only what looks like a read goes without a check", "[F1][F2][F6][proxy]") {
+TEST_CASE("guard: of what the server guards only what looks like a read goes without a check",
+          "[F1][F2][F6][proxy]") {
   const auto look = [&](const Unit& unit, const TransactionView& view, Standing claim) {
     TransactionView guarded = view;
     guarded.server_guards = true;
     const Act act = decide(unit, view, claim, {});
     const Act there = decide(unit, guarded, claim, {});
     if (act == there) return;
-    const bool read = looks_like_read(unit.step == Step::runs ? unit.does : unit.ahead) || looks_like_read(unit.does) ||
+    const bool read = looks_like_read(unit.step == Step::runs ? unit.does : unit.ahead) ||
+                      looks_like_read(unit.does) ||
                       (unit.step != Step::runs && unit.ahead == Does::quiet);
-    if (there != Act::pass || !view.may_write()) FAIL("it changes more than what may pass: " + described(unit, view, claim, act));
-    if (!read && unit.does != Does::commit) FAIL("it lets a writer pass: " + described(unit, view, claim, act));
-    if (view.tx.passed_any()) FAIL("what was checked is not checked again: " + described(unit, view, claim, act));
-    if (unit.does != Does::commit && refused(claim)) FAIL("a claim is known, and not checked: " + described(unit, view, claim, act));
+    if (there != Act::pass || !view.may_write())
+      FAIL("it changes more than what may pass: " + described(unit, view, claim, act));
+    if (!read && unit.does != Does::commit)
+      FAIL("it lets a writer pass: " + described(unit, view, claim, act));
+    if (view.tx.passed_any())
+      FAIL("what was checked is not checked again: " + described(unit, view, claim, act));
+    if (unit.does != Does::commit && refused(claim))
+      FAIL("a claim is known, and not checked: " + described(unit, view, claim, act));
     if (unit.does != Does::commit && claim == Standing::current)
       FAIL("a claim is known, and not checked: " + described(unit, view, claim, act));
   };
-  for (const Place place : {Place::alone, Place::text, Place::block}) each_transaction(place, {}, look);
+  for (const Place place : {Place::alone, Place::text, Place::block})
+    each_transaction(place, {}, look);
   each_transaction(Place::group, {.goes = Goes::held}, look);
 }
 
@@ -353,21 +442,28 @@ TEST_CASE("guard: what is refused at sight", "[F6][proxy]") {
         const Policy policy{.standby = bit(11), .may_speak = bit(12), .allows = bit(13)};
         const Act act = at_sight(unit, view, claim, policy);
         const bool runs = unit.step == Step::runs;
-        const bool blind = unit.unread && !view.may_write(), hopeless = refused(claim) || !(policy.may_speak || policy.allows);
+        const bool blind = unit.unread && !view.may_write(),
+                   hopeless = refused(claim) || !(policy.may_speak || policy.allows);
         Act wanted = Act::pass;
         if (!view.pipeline.begun()) {
-          if (blind && !policy.standby && refused(claim)) wanted = claim == Standing::problem ? Act::refuse_claim : Act::refuse_known;
-          else if (blind && !policy.standby && view.read_only && !view.tx.writable) wanted = Act::refuse_unread_read_only;
+          if (blind && !policy.standby && refused(claim))
+            wanted = claim == Standing::problem ? Act::refuse_claim : Act::refuse_known;
+          else if (blind && !policy.standby && view.read_only && !view.tx.writable)
+            wanted = Act::refuse_unread_read_only;
           else if (blind && !policy.standby && hopeless) wanted = Act::refuse_unread;
         } else if (view.pipeline.needs_hold) {
           wanted = Act::refuse_after_held;
-        } else if (view.pipeline.discarded || (unit.discards && runs && view.place != Place::block &&
-                                               (view.tx.writable || view.pipeline.touched_server || view.pipeline.executed_here))) {
+        } else if (view.pipeline.discarded ||
+                   (unit.discards && runs && view.place != Place::block &&
+                    (view.tx.writable || view.pipeline.touched_server ||
+                     view.pipeline.executed_here))) {
           wanted = Act::refuse_discard;
         } else if (blind && !runs && hopeless) {
           wanted = Act::wait;
         }
-        if (act != wanted) FAIL("wanted " + std::to_string(static_cast<int>(wanted)) + ": " + described(unit, view, claim, act));
+        if (act != wanted)
+          FAIL("wanted " + std::to_string(static_cast<int>(wanted)) + ": " +
+               described(unit, view, claim, act));
       }
 }
 
@@ -381,7 +477,8 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
     Act act;
   };
   const TransactionView alone{}, block{.place = Place::block}, text{.place = Place::text};
-  const TransactionView passed{.place = Place::block, .tx = {.writable = true, .session_passed = true, .acted = true}};
+  const TransactionView passed{.place = Place::block,
+                               .tx = {.writable = true, .session_passed = true, .acted = true}};
   const TransactionView group{.place = Place::group, .pipeline = {.goes = Goes::held}};
   TransactionView called = group, unopened = group, read = group, stale_member = group;
   called.pipeline.called = true;
@@ -390,7 +487,8 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
   stale_member.members = Standing::stale;
   TransactionView redeclared = passed;
   redeclared.tx.redeclared = true;
-  const TransactionView by_arguments{.place = Place::block, .tx = {.writable = true, .other_passed = true, .acted = true}};
+  const TransactionView by_arguments{.place = Place::block,
+                                     .tx = {.writable = true, .other_passed = true, .acted = true}};
   // clang-format off
   const Row rows[] = {
       {"a read alone", {.does = Does::reads}, alone, Standing::current, Act::pass},
@@ -470,13 +568,14 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
   for (const Row& row : rows) {
     CAPTURE(row.name);
     const bool commits = row.unit.does == Does::commit;
-    const Act act = commits ? before_commit(row.view, {}) : decide(row.unit, row.view, row.claim, {});
+    const Act act =
+        commits ? before_commit(row.view, {}) : decide(row.unit, row.view, row.claim, {});
     CHECK(static_cast<int>(act) == static_cast<int>(row.act));
   }
   // On a standby the server refuses every write itself, but not what READ ONLY does not stop.
   CHECK(decide({.does = Does::writes}, alone, Standing::stale, {.standby = true}) == Act::pass);
-  CHECK(decide({.does = Does::writes, .hole = true}, {.place = Place::block, .read_only = true}, Standing::none,
-               {.standby = true, .may_speak = false}) == Act::refuse_no_term);
+  CHECK(decide({.does = Does::writes, .hole = true}, {.place = Place::block, .read_only = true},
+               Standing::none, {.standby = true, .may_speak = false}) == Act::refuse_no_term);
 }
 
 // --- the random test ---
@@ -485,8 +584,8 @@ namespace {
 
 using Random = std::mt19937_64;
 
-// A server with three scopes and one session, told in the simplest words. It knows what the session declares; the proxy only knows what it
-// can see.
+// A server with three scopes and one session, told in the simplest words. It knows what the session
+// declares; the proxy only knows what it can see.
 struct World {
   struct Claim {
     int scope = 0;  // 0: none
@@ -503,7 +602,8 @@ struct World {
   bool in_transaction = false, writable = false, failed = false;
   std::set<Claim> passed;  // checks of this transaction
   bool wrote = false;
-  std::vector<Claim> under;  // the claims in force for what was written, and for what was last in force
+  std::vector<Claim>
+      under;  // the claims in force for what was written, and for what was last in force
   // --- what the proxy sees ---
   TransactionView view;
   bool spoke = false, certain = true;
@@ -513,7 +613,9 @@ struct World {
   std::size_t units = 0;  // played so far
   Random random;
   int below(int bound) { return static_cast<int>(random() % static_cast<std::uint64_t>(bound)); }
-  bool stale(const Claim& claim) const { return claim.scope != 0 && claim.term < fence[static_cast<std::size_t>(claim.scope)]; }
+  bool stale(const Claim& claim) const {
+    return claim.scope != 0 && claim.term < fence[static_cast<std::size_t>(claim.scope)];
+  }
 
   // Errors roll back.
   void fail() {
@@ -528,9 +630,10 @@ struct World {
 };
 
 Act faulty_decide(Fault fault, const Unit& unit, const TransactionView& view, Standing claim) {
-  return decide_with(fault, unit, view, claim, [](const Unit& seen, const TransactionView& of, Standing standing) {
-    return seen.does == Does::commit ? before_commit(of, {}) : decide(seen, of, standing, {});
-  });
+  return decide_with(
+      fault, unit, view, claim, [](const Unit& seen, const TransactionView& of, Standing standing) {
+        return seen.does == Does::commit ? before_commit(of, {}) : decide(seen, of, standing, {});
+      });
 }
 
 // One transaction of random units. The message of a breach, or empty.
@@ -546,11 +649,14 @@ std::string one_transaction(World& world, Fault planted) {
   world.named_passed.clear();
   world.under.clear();
   world.declared_before = world.declared;
-  World::Claim last_in_force{};  // what was declared in it last; what stood before counts for what ran under it
+  World::Claim last_in_force{};  // what was declared in it last; what stood before counts for what
+                                 // ran under it
   bool hole_unchecked = false;
-  // READ ONLY inside a savepoint only; and a cursor WITH HOLD or a deferred trigger that writes at the COMMIT.
+  // READ ONLY inside a savepoint only; and a cursor WITH HOLD or a deferred trigger that writes at
+  // the COMMIT.
   bool savepoint = false, locked_inside = false, writes_at_commit = false;
-  // A pipeline that is held until something of it writes: then it is opened where it begins, and what it has read before may write.
+  // A pipeline that is held until something of it writes: then it is opened where it begins, and
+  // what it has read before may write.
   const bool pipeline = world.below(4) == 0;
   std::vector<World::Claim> held_reads;
 
@@ -562,11 +668,14 @@ std::string one_transaction(World& world, Fault planted) {
   };
   // What add_check and add_recheck make of an act (own_statements.cpp).
   const auto carry_out = [&](Act act, const World::Claim& claim, bool named) {
-    if (makes_writable(act) && (world.view.tx.snapshot || world.view.tx.locked)) return world.fail();  // 25001
+    if (makes_writable(act) && (world.view.tx.snapshot || world.view.tx.locked))
+      return world.fail();  // 25001
     if (makes_writable(act)) world.writable = world.view.tx.writable = true;
     if (act == Act::open || act == Act::check) {
       if (!world.check(named ? claim : world.declared)) return;
-      if (!named) world.view.tx.redeclared = world.view.tx.code_declared = world.view.tx.acted_since = world.view.tx.unnamed = false;
+      if (!named)
+        world.view.tx.redeclared = world.view.tx.code_declared = world.view.tx.acted_since =
+            world.view.tx.unnamed = false;
       if (named) {
         world.view.tx.other_passed = true;
         world.named_passed.insert(claim);
@@ -580,7 +689,8 @@ std::string one_transaction(World& world, Fault planted) {
       if (world.declared.scope != 0 && !(world.declared == as)) {
         if (!world.check(world.declared)) return;
       }
-      world.view.tx.redeclared = world.view.tx.code_declared = world.view.tx.acted_since = world.view.tx.unnamed = false;
+      world.view.tx.redeclared = world.view.tx.code_declared = world.view.tx.acted_since =
+          world.view.tx.unnamed = false;
       world.checked_as = none;
     }
     if (act == Act::check_both) {
@@ -612,21 +722,24 @@ std::string one_transaction(World& world, Fault planted) {
     if (last) {
       unit.does = Does::commit;
     } else {
-      static constexpr Does kinds[] = {Does::quiet, Does::savepoint, Does::fetch,  Does::declares, Does::reads,
-                                       Does::calls, Does::own_call,  Does::writes, Does::writes,   Does::rollback};
+      static constexpr Does kinds[] = {
+          Does::quiet, Does::savepoint, Does::fetch,  Does::declares, Does::reads,
+          Does::calls, Does::own_call,  Does::writes, Does::writes,   Does::rollback};
       unit.does = kinds[world.below(static_cast<int>(std::size(kinds)))];
       unit.hole = unit.does == Does::writes && world.below(3) == 0;
       if (unit.does >= Does::reads && world.below(4) == 0) {
         unit.named = true;
         const int scope = 1 + world.below(2);
-        comment = {scope, world.fence[static_cast<std::size_t>(scope)] - (world.below(2) == 0 ? 0 : 1)};
+        comment = {scope,
+                   world.fence[static_cast<std::size_t>(scope)] - (world.below(2) == 0 ? 0 : 1)};
       }
     }
     const World::Claim claim = unit.named ? comment : world.known;
     world.view.named_passed = unit.named && world.named_passed.contains(comment);
     unit.redeclares = unit.does == Does::declares;
     if (last && standing(world.known, false) == Standing::none) world.view.tx.unnamed = false;
-    // Another claim does not take the place of the one that was read under: the pipeline stays READ ONLY.
+    // Another claim does not take the place of the one that was read under: the pipeline stays READ
+    // ONLY.
     if (unit.redeclares && !held_reads.empty() && !world.writable) world.view.tx.snapshot = true;
     const Act act = faulty_decide(planted, unit, world.view, standing(claim, unit.named));
     carry_out(act, comment, unit.named);
@@ -636,8 +749,10 @@ std::string one_transaction(World& world, Fault planted) {
         world.wrote = true;
         world.under.push_back(under);
       }
-      // open_group(): the claim of a comment, or of arguments, does not stand for what was read before.
-      if (!held_reads.empty() && (unit.named || act == Act::open_unchecked) && planted != Fault::a_comment_stands_for_all) {
+      // open_group(): the claim of a comment, or of arguments, does not stand for what was read
+      // before.
+      if (!held_reads.empty() && (unit.named || act == Act::open_unchecked) &&
+          planted != Fault::a_comment_stands_for_all) {
         if (world.declared.scope != 0 && !world.check(world.declared)) break;
         world.view.tx.unnamed = false;
       }
@@ -655,8 +770,9 @@ std::string one_transaction(World& world, Fault planted) {
     const bool can_write = world.writable;
     if (unit.does == Does::savepoint && !world.writable) world.view.tx.snapshot = true;
     savepoint |= unit.does == Does::savepoint && world.writable;
-    const bool is_held = pipeline && unit.does == Does::reads && !unit.named && !world.writable && act == Act::pass &&
-                         !world.view.tx.snapshot && !world.view.tx.locked && !world.view.read_only;
+    const bool is_held = pipeline && unit.does == Does::reads && !unit.named && !world.writable &&
+                         act == Act::pass && !world.view.tx.snapshot && !world.view.tx.locked &&
+                         !world.view.read_only;
     if (is_held) {
       held_reads.push_back(world.declared);
       world.view.tx.unnamed = true;
@@ -664,10 +780,13 @@ std::string one_transaction(World& world, Fault planted) {
       world.view.tx.snapshot = true;
     }
     const World::Claim in_force = unit.named ? comment : world.declared;
-    if (unit.does == Does::declares || (unit.does == Does::calls && world.below(2) == 0) || (unit.does == Does::writes && unit.hole)) {
+    if (unit.does == Does::declares || (unit.does == Does::calls && world.below(2) == 0) ||
+        (unit.does == Does::writes && unit.hole)) {
       const int scope = world.below(3);
-      world.declared =
-          scope == 0 ? none : World::Claim{scope, world.fence[static_cast<std::size_t>(scope)] - (world.below(2) == 0 ? 0 : 1)};
+      world.declared = scope == 0
+                           ? none
+                           : World::Claim{scope, world.fence[static_cast<std::size_t>(scope)] -
+                                                     (world.below(2) == 0 ? 0 : 1)};
       last_in_force = world.declared;
       world.spoke |= unit.does == Does::declares;
     }
@@ -682,10 +801,11 @@ std::string one_transaction(World& world, Fault planted) {
       world.passed.insert(exact);
       world.view.tx.other_passed = true;
     }
-    const bool writes =
-        is_held ? false
-                : unit.does == Does::writes ||
-                      ((unit.does == Does::reads || unit.does == Does::calls || unit.does == Does::fetch) && world.below(3) == 0);
+    const bool writes = is_held ? false
+                                : unit.does == Does::writes ||
+                                      ((unit.does == Does::reads || unit.does == Does::calls ||
+                                        unit.does == Does::fetch) &&
+                                       world.below(3) == 0);
     if (writes && can_write) {
       world.wrote = true;
       // What was in force when it began, and what it declared itself before it wrote.
@@ -729,11 +849,13 @@ std::string one_transaction(World& world, Fault planted) {
   if (!world.failed) {
     if (world.wrote) {
       for (const World::Claim& claim : world.under) {
-        // A session that declares nothing may go on under what it has passed by arguments or a comment.
+        // A session that declares nothing may go on under what it has passed by arguments or a
+        // comment.
         if (claim.scope == 0 ? world.passed.empty() : !world.passed.contains(claim))
           breach = "a write committed whose claim has not passed";
       }
-      if (last_in_force.scope != 0 && !world.passed.contains(last_in_force)) breach = "the last claim in force has not passed";
+      if (last_in_force.scope != 0 && !world.passed.contains(last_in_force))
+        breach = "the last claim in force has not passed";
       for (const World::Claim& claim : world.passed) {
         if (world.stale(claim)) breach = "a raise went past the lock of a check";
       }
@@ -762,7 +884,9 @@ std::string storm(std::uint64_t seed, std::size_t units, Fault planted) {
 
 }  // namespace
 
-TEST_CASE("guard: random units against a model of the server commit nothing whose claim has not passed", "[F1][F2][F6][proxy]") {
+TEST_CASE(
+    "guard: random units against a model of the server commit nothing whose claim has not passed",
+    "[F1][F2][F6][proxy]") {
   const auto seed = static_cast<std::uint64_t>(Catch::rngSeed());
   CAPTURE(seed);
   CHECK(storm(seed, 10'000'000, Fault::none) == "");

@@ -1,6 +1,6 @@
-// From the first byte to the first ReadyForQuery: encryption asked for on both sides, who is let in, what the server is told at the start,
-// and the talk about the credential, which passes through but for channel binding; whole, cut everywhere, with either connection lost
-// everywhere.
+// From the first byte to the first ReadyForQuery: encryption asked for on both sides, who is let
+// in, what the server is told at the start, and the talk about the credential, which passes through
+// but for channel binding; whole, cut everywhere, with either connection lost everywhere.
 #include "script.hpp"
 
 using namespace std::chrono_literals;
@@ -26,7 +26,8 @@ using Parameters = std::vector<termgate::pgwire::StartupMessage::Parameter>;
 namespace {
 
 const std::string ssl_request = made([](auto& out) { termgate::pgwire::append_ssl_request(out); });
-const std::string gssenc_request = made([](auto& out) { termgate::pgwire::append_gssenc_request(out); });
+const std::string gssenc_request =
+    made([](auto& out) { termgate::pgwire::append_gssenc_request(out); });
 const std::string ok = authentication(Authentication::Type::ok);
 const Parameters ann{{"user", "ann"}, {"database", "shop"}};
 const Parameters ann_guarded{{"user", "ann"}, {"database", "shop"}};
@@ -38,7 +39,8 @@ Script from_the_first_byte() {
 }
 
 // Up to the server's first word, without TLS.
-Script greeted(const Parameters& asked = ann, const Parameters& sent = ann_guarded, std::uint16_t minor = 0) {
+Script greeted(const Parameters& asked = ann, const Parameters& sent = ann_guarded,
+               std::uint16_t minor = 0) {
   Script script = from_the_first_byte();
   script.client(startup(minor, asked)).acts({Kind::admit});
   script.event(Admitted{}).acts({Kind::connect_server});
@@ -46,25 +48,32 @@ Script greeted(const Parameters& asked = ann, const Parameters& sent = ann_guard
   return script;
 }
 
-// The server's first ReadyForQuery, with what stands before it, is the client's once it is known what serves.
+// The server's first ReadyForQuery, with what stands before it, is the client's once it is known
+// what serves.
 void ready_at_last(Script& script, const std::string& from_server, const std::string& shown) {
-  script.server(from_server + ready('I')).to_client(shown).to_server(who_serves(named("_termgate_default_on_", script.peer.cancel_key, 0)));
+  script.server(from_server + ready('I'))
+      .to_client(shown)
+      .to_server(who_serves(named("_termgate_default_on_", script.peer.cancel_key, 0)));
   script.server(who_serves_done("0")).to_client(ready('I'));
 }
 
 // SASLInitialResponse.
 std::string sasl_initial(const std::string& mechanism, const std::string& first) {
   std::string body = mechanism + '\0';
-  for (int shift = 24; shift >= 0; shift -= 8) body += static_cast<char>(first.size() >> shift & 0xff);
+  for (int shift = 24; shift >= 0; shift -= 8)
+    body += static_cast<char>(first.size() >> shift & 0xff);
   return password(body + first);
 }
 
 }  // namespace
 
-TEST_CASE("session: a login hands on the server's parameters with the real PID and a key of our own", "[F7][proxy]") {
+TEST_CASE(
+    "session: a login hands on the server's parameters with the real PID and a key of our own",
+    "[F7][proxy]") {
   Script script = greeted();
-  const std::string parameters =
-      status("server_version", "15.20") + status("client_encoding", "UTF8") + status("default_transaction_read_only", "off");
+  const std::string parameters = status("server_version", "15.20") +
+                                 status("client_encoding", "UTF8") +
+                                 status("default_transaction_read_only", "off");
   script.server(ok + parameters + key(4711, "serv") + ready('I'))
       .to_client(ok + parameters + key(4711, "0123"))
       .acts({Kind::registered})
@@ -90,38 +99,51 @@ TEST_CASE("session: a client of 3.2 gets a long key of our own", "[F7][proxy]") 
   script.replay();
 }
 
-TEST_CASE("session: a newer minor version is negotiated down by the proxy and once", "[F7][proxy]") {
-  const std::string negotiated = made([](auto& out) { termgate::pgwire::append_negotiate_protocol_version(out, 2, {}); });
+TEST_CASE("session: a newer minor version is negotiated down by the proxy and once",
+          "[F7][proxy]") {
+  const std::string negotiated =
+      made([](auto& out) { termgate::pgwire::append_negotiate_protocol_version(out, 2, {}); });
   Script silent = greeted(ann, ann_guarded, 9999);
   ready_at_last(silent, ok, negotiated + ok);
   silent.replay();
 
   // A server that knows less says so itself.
-  const std::string older = made([](auto& out) { termgate::pgwire::append_negotiate_protocol_version(out, 0, {}); });
+  const std::string older =
+      made([](auto& out) { termgate::pgwire::append_negotiate_protocol_version(out, 0, {}); });
   Script told = greeted(ann, ann_guarded, 9999);
   ready_at_last(told, older + ok, older + ok);
   told.replay();
 }
 
-TEST_CASE("session: what a client says about read-only at its start is the server's to hear", "[F6][F7][proxy]") {
-  const Parameters asked{{"user", "ann"}, {"Default_Transaction_Read_Only", "on"}, {"options", "-c work_mem=1MB"}};
+TEST_CASE("session: what a client says about read-only at its start is the server's to hear",
+          "[F6][F7][proxy]") {
+  const Parameters asked{
+      {"user", "ann"}, {"Default_Transaction_Read_Only", "on"}, {"options", "-c work_mem=1MB"}};
   Script script = greeted(asked, asked);
-  ready_at_last(script, ok + status("default_transaction_read_only", "on"), ok + status("default_transaction_read_only", "on"));
+  ready_at_last(script, ok + status("default_transaction_read_only", "on"),
+                ok + status("default_transaction_read_only", "on"));
   script.replay();
 }
 
 TEST_CASE("session: application_name declares in front of the options", "[F1][proxy]") {
   const std::string name = "termgate.scope=or%20ders;termgate.term=5;";
-  Script script = greeted(
-      {{"user", "ann"}, {"application_name", name}, {"options", "-c termgate.term=6"}},
-      {{"user", "ann"}, {"application_name", name}, {"options", "-c termgate.scope=or\\ ders -c termgate.term=5 -c termgate.term=6"}});
+  Script script =
+      greeted({{"user", "ann"}, {"application_name", name}, {"options", "-c termgate.term=6"}},
+              {{"user", "ann"},
+               {"application_name", name},
+               {"options", "-c termgate.scope=or\\ ders -c termgate.term=5 -c termgate.term=6"}});
   script.replay();
 }
 
-TEST_CASE("session: a malformed declaration at the start is TG005 and connects to nothing", "[F6][proxy]") {
+TEST_CASE("session: a malformed declaration at the start is TG005 and connects to nothing",
+          "[F6][proxy]") {
   Script script = from_the_first_byte();
-  script.client(startup(0, {{"user", "ann"}, {"application_name", "termgate.scope=orders;termgate.term=5"}}))
-      .to_client(fatal("TG005", "TG005 malformed declaration in application_name: a value is not closed by ; and may have been cut short"))
+  script
+      .client(startup(
+          0, {{"user", "ann"}, {"application_name", "termgate.scope=orders;termgate.term=5"}}))
+      .to_client(fatal("TG005",
+                       "TG005 malformed declaration in application_name: a value is not closed by "
+                       "; and may have been cut short"))
       .acts({Kind::close_client});
   script.replay();
 }
@@ -150,12 +172,16 @@ TEST_CASE("session: a request for TLS is answered S and the start-up comes encry
 TEST_CASE("session: encryption is asked for once", "[proxy]") {
   Script script = from_the_first_byte();
   script.client(ssl_request).to_client("N");
-  script.client(ssl_request).to_client(fatal("08P01", "SSLRequest twice")).acts({Kind::close_client});
+  script.client(ssl_request)
+      .to_client(fatal("08P01", "SSLRequest twice"))
+      .acts({Kind::close_client});
   script.replay();
 
   Script gss = from_the_first_byte();
   gss.client(gssenc_request).to_client("N");
-  gss.client(gssenc_request).to_client(fatal("08P01", "GSSENCRequest twice")).acts({Kind::close_client});
+  gss.client(gssenc_request)
+      .to_client(fatal("08P01", "GSSENCRequest twice"))
+      .acts({Kind::close_client});
   gss.replay();
 }
 
@@ -167,7 +193,8 @@ TEST_CASE("session: clear text behind a request for encryption is refused", "[pr
       options.client_tls = tls;
       Session session(options, {}, neighbours, {});
       session.resume(termgate::pg_session::ClientBytes{request + startup(0, ann)}, {});
-      CHECK(session.to_client() == fatal("08P01", "unencrypted data after a request for encryption"));
+      CHECK(session.to_client() ==
+            fatal("08P01", "unencrypted data after a request for encryption"));
       CHECK(session.to_server().empty());
       CHECK(session.phase() == Session::Phase::closing);
     }
@@ -178,7 +205,9 @@ TEST_CASE("session: a client that is not local must encrypt where that is requir
   Script script = from_the_first_byte();
   script.options.client_tls = script.options.client_tls_required = true;
   script.peer.local = false;
-  script.client(startup(0, ann)).to_client(fatal("28000", "Termgate takes no connection without TLS here")).acts({Kind::close_client});
+  script.client(startup(0, ann))
+      .to_client(fatal("28000", "Termgate takes no connection without TLS here"))
+      .acts({Kind::close_client});
   script.replay();
 }
 
@@ -195,17 +224,22 @@ TEST_CASE("session: a cancel request is forwarded and nothing is said", "[F7][pr
 
 TEST_CASE("session: a start-up that cannot be read is refused", "[proxy]") {
   termgate::test::Neighbours neighbours;
-  const std::string bad[] = {std::string("\0\0\0\4", 4), std::string("\0\0\x40\0", 4), std::string("\0\0\0\x08\0\2\0\0", 8),
-                             std::string("\x16\3\1", 3), "GET / HTTP/1.1\r\n"};
+  const std::string bad[] = {std::string("\0\0\0\4", 4), std::string("\0\0\x40\0", 4),
+                             std::string("\0\0\0\x08\0\2\0\0", 8), std::string("\x16\3\1", 3),
+                             "GET / HTTP/1.1\r\n"};
   for (const std::string& bytes : bad) {
     INFO(escaped(bytes));
     Options options;
-    Session session(options, {.local = true, .encrypted_already = true, .cancel_key = std::string(32, 'k')}, neighbours, {});
-    for (const char byte : bytes) session.resume(termgate::pg_session::ClientBytes{std::string_view(&byte, 1)}, {});
+    Session session(options,
+                    {.local = true, .encrypted_already = true, .cancel_key = std::string(32, 'k')},
+                    neighbours, {});
+    for (const char byte : bytes)
+      session.resume(termgate::pg_session::ClientBytes{std::string_view(&byte, 1)}, {});
     CHECK(session.phase() == Session::Phase::closing);
     CHECK(session.to_server().empty());
     // As PostgreSQL: what is no packet gets no answer, an older protocol one in its own form.
-    CHECK(session.to_client().starts_with("EFATAL:  unsupported frontend protocol 2.0") == (bytes.size() == 8));
+    CHECK(session.to_client().starts_with("EFATAL:  unsupported frontend protocol 2.0") ==
+          (bytes.size() == 8));
     CHECK(session.to_client().empty() == (bytes.size() != 8));
   }
   Script nobody = from_the_first_byte();
@@ -221,7 +255,9 @@ TEST_CASE("session: who is not admitted is told why and no server is asked", "[p
   refused.refused_sqlstate = "53300";
   refused.refused_message = "too many connections for role \"ann\"";
   script.client(startup(0, ann)).acts({Kind::admit});
-  script.event(Admitted{refused}).to_client(fatal("53300", "too many connections for role \"ann\"")).acts({Kind::close_client});
+  script.event(Admitted{refused})
+      .to_client(fatal("53300", "too many connections for role \"ann\""))
+      .acts({Kind::close_client});
   script.replay();
 }
 
@@ -230,7 +266,8 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
   script.client(startup(0, {{"user", "ann"}, {"replication", "database"}})).acts({Kind::admit});
   script.event(Admitted{})
       .to_client(fatal("28000",
-                       "replication connections are not let through: they read past every fence. Connect to the server directly, or allow "
+                       "replication connections are not let through: they read past every fence. "
+                       "Connect to the server directly, or allow "
                        "them by a rule"))
       .acts({Kind::close_client});
   script.replay();
@@ -244,8 +281,12 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
     one.event(Admitted{admission}).acts({Kind::connect_server});
     if (enforce == Enforce::on)
       one.event(ServerConnected{})
-          .to_server(startup(0, {{"user", "ann"}, {"replication", "database"}, {"default_transaction_read_only", "on"}}));
-    else one.event(ServerConnected{}).to_server(startup(0, {{"user", "ann"}, {"replication", "database"}}));
+          .to_server(startup(0, {{"user", "ann"},
+                                 {"replication", "database"},
+                                 {"default_transaction_read_only", "on"}}));
+    else
+      one.event(ServerConnected{})
+          .to_server(startup(0, {{"user", "ann"}, {"replication", "database"}}));
     one.server(ok + ready('I')).to_client(ok + ready('I'));
     return one;
   };
@@ -254,53 +295,60 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
   Script reads = allowed(Enforce::on);
   for (const std::string& text : std::vector<std::string>{
            "SELECT pg_catalog.set_config('search_path', '', false);", "IDENTIFY_SYSTEM",
-           " START_REPLICATION SLOT \"s\" LOGICAL 0/0 (proto_version '4')", "CREATE_REPLICATION_SLOT s LOGICAL pgoutput (SNAPSHOT 'use')",
+           " START_REPLICATION SLOT \"s\" LOGICAL 0/0 (proto_version '4')",
+           "CREATE_REPLICATION_SLOT s LOGICAL pgoutput (SNAPSHOT 'use')",
            "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ", "COPY public.t TO STDOUT",
-           "COPY (SELECT a FROM ONLY public.t WHERE a > 1) TO STDOUT", "COMMIT", "SHOW server_version",
-           "SELECT DISTINCT n.nspname, c.relname, gpt.attrs FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-           "JOIN (SELECT (pg_get_publication_tables(VARIADIC array_agg(pubname::text))).* FROM pg_publication WHERE pubname IN ('p')) AS "
+           "COPY (SELECT a FROM ONLY public.t WHERE a > 1) TO STDOUT", "COMMIT",
+           "SHOW server_version",
+           "SELECT DISTINCT n.nspname, c.relname, gpt.attrs FROM pg_class c JOIN pg_namespace n ON "
+           "n.oid = c.relnamespace "
+           "JOIN (SELECT (pg_get_publication_tables(VARIADIC array_agg(pubname::text))).* FROM "
+           "pg_publication WHERE pubname IN ('p')) AS "
            "gpt ON gpt.relid = c.oid"}) {
     reads.client(query(text)).to_server(query(text));
     reads.server(complete("SELECT 0") + ready('I')).to_client(complete("SELECT 0") + ready('I'));
   }
   reads.replay();
 
-  // What would write, or make it possible. No check can stand in front of it, for there is no extended protocol.
-  for (const std::string& text : std::vector<std::string>{"INSERT INTO t VALUES (1)",
-                                                          "SELECT 1; INSERT INTO t VALUES (1)",
-                                                          "BEGIN READ WRITE",
-                                                          "BEGIN; SET TRANSACTION READ WRITE",
-                                                          "SELECT a FROM t; COMMIT; SELECT a FROM u",
-                                                          "SET default_transaction_read_only = off",
-                                                          "SET transaction_read_only = off",
-                                                          "RESET default_transaction_read_only",
-                                                          "RESET ALL",
-                                                          "DISCARD ALL",
-                                                          "SELECT f()",
-                                                          "SELECT set_config('default_transaction_read_only', 'off', false)",
-                                                          "SELECT pg_notify('c', 'x')",
-                                                          "NOTIFY c",
-                                                          "SELECT lo_create(1)",
-                                                          "COPY t FROM STDIN",
-                                                          "COPY t TO PROGRAM 'true'",
-                                                          "DO $$BEGIN END$$",
-                                                          "CALL p()",
-                                                          "VACUUM t",
-                                                          "PREPARE TRANSACTION 'x'",
-                                                          "COMMIT PREPARED 'x'",
-                                                          "start_replication",
-                                                          "SHOWN",
-                                                          "IDENTIFY_SYSTEM_ALL; INSERT INTO t VALUES (1)",
-                                                          "/* */ INSERT INTO t VALUES (1)",
-                                                          "SET standard_conforming_strings = off",
-                                                          "PREPARE p AS INSERT INTO t VALUES (1)",
-                                                          "EXECUTE p",
-                                                          "CREATE TABLE u (a int)"}) {
+  // What would write, or make it possible. No check can stand in front of it, for there is no
+  // extended protocol.
+  for (const std::string& text :
+       std::vector<std::string>{"INSERT INTO t VALUES (1)",
+                                "SELECT 1; INSERT INTO t VALUES (1)",
+                                "BEGIN READ WRITE",
+                                "BEGIN; SET TRANSACTION READ WRITE",
+                                "SELECT a FROM t; COMMIT; SELECT a FROM u",
+                                "SET default_transaction_read_only = off",
+                                "SET transaction_read_only = off",
+                                "RESET default_transaction_read_only",
+                                "RESET ALL",
+                                "DISCARD ALL",
+                                "SELECT f()",
+                                "SELECT set_config('default_transaction_read_only', 'off', false)",
+                                "SELECT pg_notify('c', 'x')",
+                                "NOTIFY c",
+                                "SELECT lo_create(1)",
+                                "COPY t FROM STDIN",
+                                "COPY t TO PROGRAM 'true'",
+                                "DO $$BEGIN END$$",
+                                "CALL p()",
+                                "VACUUM t",
+                                "PREPARE TRANSACTION 'x'",
+                                "COMMIT PREPARED 'x'",
+                                "start_replication",
+                                "SHOWN",
+                                "IDENTIFY_SYSTEM_ALL; INSERT INTO t VALUES (1)",
+                                "/* */ INSERT INTO t VALUES (1)",
+                                "SET standard_conforming_strings = off",
+                                "PREPARE p AS INSERT INTO t VALUES (1)",
+                                "EXECUTE p",
+                                "CREATE TABLE u (a int)"}) {
     CAPTURE(text);
     Script refused = allowed(Enforce::on);
     refused.client(query(text))
         .ends("0A000",
-              "Termgate lets a replication connection run replication commands and plain reads, without functions of the user's own: a "
+              "Termgate lets a replication connection run replication commands and plain reads, "
+              "without functions of the user's own: a "
               "check cannot stand in front of a write here. "
               "Use an ordinary connection for other SQL");
     refused.replay();
@@ -313,12 +361,15 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
   Script pipelined = allowed(Enforce::on);
   pipelined.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
   pipelined.client(query("SELECT b FROM t"))
-      .ends("0A000", "Termgate takes one query at a time in a replication connection: send the next when the answer has come");
+      .ends("0A000",
+            "Termgate takes one query at a time in a replication connection: send the next when "
+            "the answer has come");
   pipelined.replay();
 
   // Something that the text does not show has changed the default.
   Script writable = allowed(Enforce::on);
-  writable.server(status("default_transaction_read_only", "off")).ends("0A000", "something has made this replication connection writable");
+  writable.server(status("default_transaction_read_only", "off"))
+      .ends("0A000", "something has made this replication connection writable");
   writable.replay();
 }
 
@@ -358,7 +409,9 @@ TEST_CASE("session: TLS to the server is asked for as it was chosen", "[proxy]")
   required.client(startup(0, ann)).acts({Kind::admit});
   required.event(Admitted{}).acts({Kind::connect_server});
   required.event(ServerConnected{}).to_server(ssl_request);
-  required.server("N").to_client(fatal("08006", "the server offers no TLS, which this proxy requires")).closes();
+  required.server("N")
+      .to_client(fatal("08006", "the server offers no TLS, which this proxy requires"))
+      .closes();
   required.replay();
 
   Script other = from_the_first_byte();
@@ -367,7 +420,9 @@ TEST_CASE("session: TLS to the server is asked for as it was chosen", "[proxy]")
   other.event(Admitted{}).acts({Kind::connect_server});
   other.event(ServerConnected{}).to_server(ssl_request);
   other.server("H")
-      .to_client(fatal("08006", "the server answered the request for TLS with something else; is it a PostgreSQL server?"))
+      .to_client(fatal("08006",
+                       "the server answered the request for TLS with something else; is it a "
+                       "PostgreSQL server?"))
       .closes();
   other.replay();
 }
@@ -375,12 +430,16 @@ TEST_CASE("session: TLS to the server is asked for as it was chosen", "[proxy]")
 TEST_CASE("session: clear text behind the server's consent to TLS is refused", "[proxy]") {
   termgate::test::Neighbours neighbours;
   Options options;
-  Session session(options, {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')}, neighbours, {});
+  Session session(options,
+                  {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')},
+                  neighbours, {});
   session.resume(termgate::pg_session::ClientBytes{startup(0, ann)}, {});
   session.resume(Admitted{}, {});
   session.resume(ServerConnected{}, {});
   session.resume(termgate::pg_session::ServerBytes{"S" + ok + ready('I')}, {});
-  CHECK(session.to_client() == fatal("08006", "the server sent unencrypted data after it agreed to TLS: a third party may be in between"));
+  CHECK(session.to_client() == fatal("08006",
+                                     "the server sent unencrypted data after it agreed to TLS: a "
+                                     "third party may be in between"));
   CHECK(session.phase() == Session::Phase::closing);
 }
 
@@ -388,14 +447,17 @@ TEST_CASE("session: a server that cannot be reached is told with its reason", "[
   Script script = from_the_first_byte();
   script.client(startup(0, ann)).acts({Kind::admit});
   script.event(Admitted{}).acts({Kind::connect_server});
-  script.event(ServerLost{"connection refused"}).to_client(fatal("57P03", "the server cannot be reached: connection refused")).closes();
+  script.event(ServerLost{"connection refused"})
+      .to_client(fatal("57P03", "the server cannot be reached: connection refused"))
+      .closes();
   script.replay();
 }
 
 TEST_CASE("session: SCRAM passes and its PLUS variant is taken out of the offer", "[proxy]") {
   Script script = greeted();
   script.server(sasl({"SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"})).to_client(sasl({"SCRAM-SHA-256"}));
-  script.client(sasl_initial("SCRAM-SHA-256", "n,,n=,r=nonce")).to_server(sasl_initial("SCRAM-SHA-256", "n,,n=,r=nonce"));
+  script.client(sasl_initial("SCRAM-SHA-256", "n,,n=,r=nonce"))
+      .to_server(sasl_initial("SCRAM-SHA-256", "n,,n=,r=nonce"));
   script.server(authentication(Authentication::Type::sasl_continue, "r=nonce,s=c2FsdA==,i=4096"))
       .to_client(authentication(Authentication::Type::sasl_continue, "r=nonce,s=c2FsdA==,i=4096"));
   script.client(password("c=biws,r=nonce,p=proof")).to_server(password("c=biws,r=nonce,p=proof"));
@@ -404,9 +466,11 @@ TEST_CASE("session: SCRAM passes and its PLUS variant is taken out of the offer"
   script.replay();
 }
 
-TEST_CASE("session: a client that could bind its channel is told why the server would refuse", "[proxy]") {
+TEST_CASE("session: a client that could bind its channel is told why the server would refuse",
+          "[proxy]") {
   const std::string why =
-      "channel binding cannot pass through a proxy that ends TLS on both sides, and the server insists on it where the client could: "
+      "channel binding cannot pass through a proxy that ends TLS on both sides, and the server "
+      "insists on it where the client could: "
       "connect with channel_binding=disable, or let the proxy reach the server "
       "without TLS (a Unix socket, loopback)";
   Script script = greeted();
@@ -417,12 +481,14 @@ TEST_CASE("session: a client that could bind its channel is told why the server 
   // Where the server did not offer it, it has no objection.
   Script plain = greeted();
   plain.server(sasl({"SCRAM-SHA-256"})).to_client(sasl({"SCRAM-SHA-256"}));
-  plain.client(sasl_initial("SCRAM-SHA-256", "y,,n=,r=nonce")).to_server(sasl_initial("SCRAM-SHA-256", "y,,n=,r=nonce"));
+  plain.client(sasl_initial("SCRAM-SHA-256", "y,,n=,r=nonce"))
+      .to_server(sasl_initial("SCRAM-SHA-256", "y,,n=,r=nonce"));
   plain.replay();
 
   Script only = greeted();
   only.server(sasl({"SCRAM-SHA-256-PLUS"}))
-      .ends("28000", "the server takes SCRAM with channel binding only, which cannot pass through a proxy");
+      .ends("28000",
+            "the server takes SCRAM with channel binding only, which cannot pass through a proxy");
   only.replay();
 }
 
@@ -430,13 +496,16 @@ TEST_CASE("session: GSSAPI is refused with what to do instead", "[proxy]") {
   Script script = greeted();
   script.server(authentication(Authentication::Type::gss))
       .ends("28000",
-            "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a certificate between client and proxy");
+            "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a "
+            "certificate between client and proxy");
   script.replay();
 }
 
-TEST_CASE("session: a server that asks for no credential is offered to local clients only", "[F6][proxy]") {
+TEST_CASE("session: a server that asks for no credential is offered to local clients only",
+          "[F6][proxy]") {
   const std::string why =
-      "the server requests no credential (its pg_hba.conf trusts this proxy), so anybody could log in: Termgate offers it to other "
+      "the server requests no credential (its pg_hba.conf trusts this proxy), so anybody could log "
+      "in: Termgate offers it to other "
       "machines only with --trust-backend";
   Script remote = greeted();
   remote.peer.local = false;
@@ -458,27 +527,38 @@ TEST_CASE("session: a server that asks for no credential is offered to local cli
   trusted.replay();
 }
 
-TEST_CASE("session: a server session that did not become read-only is made so before the client hears of it", "[F6][proxy]") {
+TEST_CASE(
+    "session: a server session that did not become read-only is made so before the client hears of "
+    "it",
+    "[F6][proxy]") {
   Script script = greeted();
   const std::string key = script.peer.cancel_key;
   script.server(ok + status("default_transaction_read_only", "off") + ready('I'))
       .to_client(ok + status("default_transaction_read_only", "off"))
       .to_server(who_serves(named("_termgate_default_on_", key, 0)));
   script.server(columns({"pg_backend_pid"}) + row({"0"}) + complete("SELECT 1") + ready('I'));
-  script.server(set_done() + status("default_transaction_read_only", "on") + ready('I')).to_client(ready('I'));
+  script.server(set_done() + status("default_transaction_read_only", "on") + ready('I'))
+      .to_client(ready('I'));
   script.replay();
 
   Script failing = greeted();
-  failing.server(ok + ready('I')).to_client(ok).to_server(who_serves(named("_termgate_default_on_", key, 0)));
-  failing.server(who_answered("0") + prepared(true) + bind_complete() + error("42501", "permission denied"))
+  failing.server(ok + ready('I'))
+      .to_client(ok)
+      .to_server(who_serves(named("_termgate_default_on_", key, 0)));
+  failing
+      .server(who_answered("0") + prepared(true) + bind_complete() +
+              error("42501", "permission denied"))
       .ends("08006", "the server session could not be made read-only again");
   failing.replay();
 }
 
-TEST_CASE("session: what the client says before its login is over waits for who serves", "[F6][proxy]") {
+TEST_CASE("session: what the client says before its login is over waits for who serves",
+          "[F6][proxy]") {
   Script script = greeted();
   const std::string key = script.peer.cancel_key;
-  script.server(ok + ready('I')).to_client(ok).to_server(who_serves(named("_termgate_default_on_", key, 0)));
+  script.server(ok + ready('I'))
+      .to_client(ok)
+      .to_server(who_serves(named("_termgate_default_on_", key, 0)));
   script.client(query("SELECT 1"));
   script.server(who_serves_done("0")).to_client(ready('I')).to_server(query("SELECT 1"));
   script.replay();
@@ -486,28 +566,39 @@ TEST_CASE("session: what the client says before its login is over waits for who 
 
 TEST_CASE("session: a pooler behind the proxy is refused unless it is announced", "[F6][proxy]") {
   const std::string why =
-      "there is a pooler between the proxy and the server: put it in front of the proxy, or, if it keeps one server session for each "
+      "there is a pooler between the proxy and the server: put it in front of the proxy, or, if it "
+      "keeps one server session for each "
       "client as "
       "long as that stays, start the proxy with --server-pooler session";
   Script script = greeted();
-  script.server(ok + key(4711, "serv") + ready('I')).to_client(ok + key(4711, "0123")).acts({Kind::registered}).to_server(who_serves());
+  script.server(ok + key(4711, "serv") + ready('I'))
+      .to_client(ok + key(4711, "0123"))
+      .acts({Kind::registered})
+      .to_server(who_serves());
   script.server(columns({"pg_backend_pid"}) + row({"4712"})).ends("08006", why);
   script.replay();
 
   // Nor is one that says nothing.
   Script silent = greeted();
-  silent.server(ok + key(4711, "serv") + ready('I')).to_client(ok + key(4711, "0123")).acts({Kind::registered}).to_server(who_serves());
+  silent.server(ok + key(4711, "serv") + ready('I'))
+      .to_client(ok + key(4711, "0123"))
+      .acts({Kind::registered})
+      .to_server(who_serves());
   silent.server(empty_query() + ready('I')).ends("08006", why);
   silent.replay();
 
   Script announced = greeted();
   announced.options.server_pooler = true;
-  announced.server(ok + key(4711, "serv") + ready('I')).to_client(ok + key(4711, "0123")).acts({Kind::registered}).to_server(who_serves());
+  announced.server(ok + key(4711, "serv") + ready('I'))
+      .to_client(ok + key(4711, "0123"))
+      .acts({Kind::registered})
+      .to_server(who_serves());
   announced.server(who_serves_done("17")).to_client(ready('I'));
   announced.replay();
 }
 
-TEST_CASE("session: allow and observe leave the server session as the client wants it", "[F7][proxy]") {
+TEST_CASE("session: allow and observe leave the server session as the client wants it",
+          "[F7][proxy]") {
   for (const bool observe : {false, true}) {
     Script script = from_the_first_byte();
     Admission admission;
@@ -530,7 +621,10 @@ TEST_CASE("session: allow and observe leave the server session as the client wan
   }
 }
 
-TEST_CASE("session: under allow what ALTER ROLE declares is found at the login and holds the session to it", "[F2][F6][proxy]") {
+TEST_CASE(
+    "session: under allow what ALTER ROLE declares is found at the login and holds the session to "
+    "it",
+    "[F2][F6][proxy]") {
   Script script = from_the_first_byte();
   Admission admission;
   admission.without_term = WithoutTerm::allow;
@@ -538,11 +632,12 @@ TEST_CASE("session: under allow what ALTER ROLE declares is found at the login a
   script.event(Admitted{admission}).acts({Kind::connect_server});
   script.event(ServerConnected{}).to_server(startup(0, ann));
   script.server(ok + ready('I')).to_client(ok).to_server(who_asked());
-  // No session of its own kind from here on: READ ONLY by default, before the client may say a word.
+  // No session of its own kind from here on: READ ONLY by default, before the client may say a
+  // word.
   script.server(who_answered("0", "orders", "5"))
       .to_client(ready('I'))
-      .to_server(ours(named("_termgate_look_", "0123456789abcdef0123456789abcdef", 0), "SHOW default_transaction_read_only", {}, {}, true,
-                      In::beginning) +
+      .to_server(ours(named("_termgate_look_", "0123456789abcdef0123456789abcdef", 0),
+                      "SHOW default_transaction_read_only", {}, {}, true, In::beginning) +
                  put_back(named("_termgate_default_on_", "0123456789abcdef0123456789abcdef", 0)));
   script.replay();
 }
@@ -560,7 +655,9 @@ TEST_CASE("session: a wrong password is the server's to say", "[F7][proxy]") {
 
 TEST_CASE("session: a query before the login is over is out of place", "[F6][proxy]") {
   Script script = greeted();
-  script.client(query("DELETE FROM t")).ends("08P01", "expected password response").told({"malformed"});
+  script.client(query("DELETE FROM t"))
+      .ends("08P01", "expected password response")
+      .told({"malformed"});
   script.replay();
 }
 
@@ -576,14 +673,18 @@ TEST_CASE("session: a login has a time of its own", "[proxy]") {
 
   Script slow = greeted();
   slow.later(59999ms).event(Tick{});
-  slow.later(1ms).event(Tick{}).ends("57014", "the login took longer than the proxy's login timeout");
+  slow.later(1ms).event(Tick{}).ends("57014",
+                                     "the login took longer than the proxy's login timeout");
   slow.replay();
 
   // Until it is known what serves the client is not let in.
   Script unanswered = greeted();
-  unanswered.server(ok + ready('I')).to_client(ok).to_server(who_serves(named("_termgate_default_on_", unanswered.peer.cancel_key, 0)));
+  unanswered.server(ok + ready('I'))
+      .to_client(ok)
+      .to_server(who_serves(named("_termgate_default_on_", unanswered.peer.cancel_key, 0)));
   unanswered.later(59999ms).event(Tick{});
-  unanswered.later(1ms).event(Tick{}).ends("57014", "the login took longer than the proxy's login timeout");
+  unanswered.later(1ms).event(Tick{}).ends("57014",
+                                           "the login took longer than the proxy's login timeout");
   unanswered.replay();
 
   Script answered = greeted();
@@ -594,6 +695,8 @@ TEST_CASE("session: a login has a time of its own", "[proxy]") {
 
 TEST_CASE("session: a drain refuses who has not begun its login", "[proxy]") {
   Script script = from_the_first_byte();
-  script.event(Drain{}).to_client(fatal("57P03", "the proxy is shutting down")).acts({Kind::close_client});
+  script.event(Drain{})
+      .to_client(fatal("57P03", "the proxy is shutting down"))
+      .acts({Kind::close_client});
   script.replay();
 }

@@ -1,5 +1,6 @@
-// What the client sees of the server's replies (proxy/postgres/src/reply_router.hpp), without a session: the table of requests and replies,
-// and each rule that hides a reply or keeps it for later.
+// What the client sees of the server's replies (proxy/postgres/src/reply_router.hpp), without a
+// session: the table of requests and replies, and each rule that hides a reply or keeps it for
+// later.
 #include <catch2/catch.hpp>
 
 #include <deque>
@@ -68,11 +69,12 @@ TEST_CASE("replies: each request takes its own replies and no others", "[F7][pro
     std::set<char> more, last;
     bool skips;  // after an error of it the server skips everything up to the next Sync
   };
-  const std::set<char> copies{backend::copy_in_response, backend::copy_out_response, backend::copy_both_response, backend::copy_data,
-                              backend::copy_done};
+  const std::set<char> copies{backend::copy_in_response, backend::copy_out_response,
+                              backend::copy_both_response, backend::copy_data, backend::copy_done};
   std::set<char> executes = copies, queries = copies;
   executes.insert(backend::data_row);
-  queries.insert({backend::data_row, backend::row_description, backend::command_complete, backend::empty_query_response});
+  queries.insert({backend::data_row, backend::row_description, backend::command_complete,
+                  backend::empty_query_response});
   const std::deque<Row> rows{
       {"Parse", Request::parse, {}, {backend::parse_complete}, true},
       {"Bind", Request::bind, {}, {backend::bind_complete}, true},
@@ -82,15 +84,28 @@ TEST_CASE("replies: each request takes its own replies and no others", "[F7][pro
        {backend::parameter_description},
        {backend::row_description, backend::no_data},
        true},
-      {"Describe of a portal", Request::describe_portal, {}, {backend::row_description, backend::no_data}, true},
-      {"Execute", Request::execute, executes, {backend::command_complete, backend::empty_query_response, backend::portal_suspended}, true},
+      {"Describe of a portal",
+       Request::describe_portal,
+       {},
+       {backend::row_description, backend::no_data},
+       true},
+      {"Execute",
+       Request::execute,
+       executes,
+       {backend::command_complete, backend::empty_query_response, backend::portal_suspended},
+       true},
       {"Sync", Request::sync, {}, {backend::ready_for_query}, false},
       {"Query", Request::query, queries, {backend::ready_for_query}, false},
-      {"FunctionCall", Request::function_call, {backend::function_call_response}, {backend::ready_for_query}, false},
+      {"FunctionCall",
+       Request::function_call,
+       {backend::function_call_response},
+       {backend::ready_for_query},
+       false},
       {"what passed unread",
        Request::passage,
-       {backend::parse_complete, backend::bind_complete, backend::row_description, backend::no_data, backend::data_row,
-        backend::command_complete, backend::empty_query_response, backend::copy_out_response, backend::copy_data, backend::copy_done},
+       {backend::parse_complete, backend::bind_complete, backend::row_description, backend::no_data,
+        backend::data_row, backend::command_complete, backend::empty_query_response,
+        backend::copy_out_response, backend::copy_data, backend::copy_done},
        {backend::ready_for_query},
        false},
       {"nothing that was sent", Request::nothing, {}, {}, true},
@@ -101,7 +116,9 @@ TEST_CASE("replies: each request takes its own replies and no others", "[F7][pro
     CHECK(is_extended(row.request) == row.skips);
     for (const char type : all_replies) {
       CAPTURE(type);
-      const Fit wanted = row.last.count(type) != 0 ? Fit::last : row.more.count(type) != 0 ? Fit::more : Fit::no;
+      const Fit wanted = row.last.count(type) != 0   ? Fit::last
+                         : row.more.count(type) != 0 ? Fit::more
+                                                     : Fit::no;
       CHECK(fit_of(row.request, type) == wanted);
     }
   }
@@ -112,7 +129,8 @@ TEST_CASE("replies: nothing fits where no request is pending", "[F7][proxy]") {
   for (const char type : all_replies) CHECK_FALSE(bench.router.fits(type));
 }
 
-TEST_CASE("replies: a request of the client's is answered in full and is then no longer pending", "[F7][proxy]") {
+TEST_CASE("replies: a request of the client's is answered in full and is then no longer pending",
+          "[F7][proxy]") {
   Bench bench;
   bench.ask(Request::describe_statement);
   bench.ask(Request::execute);
@@ -127,7 +145,8 @@ TEST_CASE("replies: a request of the client's is answered in full and is then no
   CHECK(bench.shown() == "tTD1D2C");
 }
 
-TEST_CASE("replies: those to a message of ours are hidden with their parts and notices", "[F7][proxy]") {
+TEST_CASE("replies: those to a message of ours are hidden with their parts and notices",
+          "[F7][proxy]") {
   Bench bench;
   bench.ask(Request::execute).hidden = true;
   bench.ask(Request::execute);
@@ -146,7 +165,9 @@ TEST_CASE("replies: those to a message of ours are hidden with their parts and n
   CHECK(bench.shown() == "N2D3D4C2N3");
 }
 
-TEST_CASE("replies: a converted query shows neither NoData nor the end of its statement before the Sync", "[F7][proxy]") {
+TEST_CASE(
+    "replies: a converted query shows neither NoData nor the end of its statement before the Sync",
+    "[F7][proxy]") {
   Bench bench;
   bench.ask(Request::describe_portal).hide_no_data = true;
   bench.ask(Request::execute).late_complete = true;
@@ -168,7 +189,8 @@ TEST_CASE("replies: a converted query shows neither NoData nor the end of its st
   }
 }
 
-TEST_CASE("replies: a description that must wait comes with the first reply of its statement", "[F7][proxy]") {
+TEST_CASE("replies: a description that must wait comes with the first reply of its statement",
+          "[F7][proxy]") {
   Bench bench;
   bench.ask(Request::describe_portal).late_description = true;
   bench.ask(Request::execute);
@@ -205,7 +227,8 @@ TEST_CASE("replies: a description that must wait comes with the first reply of i
   }
 }
 
-TEST_CASE("replies: the last statement of a frame shows its end after the COMMIT of the frame", "[F7][proxy]") {
+TEST_CASE("replies: the last statement of a frame shows its end after the COMMIT of the frame",
+          "[F7][proxy]") {
   Bench bench;
   bench.ask(Request::query).role = Purpose::framed;
   bench.reply("T");

@@ -1,12 +1,14 @@
-// A session as a script: what the client sends, what the server must get of it, what the server answers, what the client must see.
+// A session as a script: what the client sends, what the server must get of it, what the server
+// answers, what the client must see.
 //
 //   Script script;                       // logged in, with scope "orders" and term 5 declared by application_name
 //   script.client(query("INSERT …")).to_server(opening() + converted("INSERT …"));
 //   script.server(…).to_client(…);
 //   script.replay();
 //
-// What is not expected must not come: each step is compared whole. replay() runs the script in one piece, a byte at a time, each step cut
-// in two at each of its bytes, and with either connection lost after each step, behind which nobody may hear anything more.
+// What is not expected must not come: each step is compared whole. replay() runs the script in one
+// piece, a byte at a time, each step cut in two at each of its bytes, and with either connection
+// lost after each step, behind which nobody may hear anything more.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -53,18 +55,24 @@ class Neighbours : public pg_session::SessionHost {
   void happened(const pg_session::Incident& incident) override {
     using Kind = pg_session::Incident::Kind;
     const auto who = [&] {
-      return std::string(incident.scope) + " " + std::to_string(incident.term) + "/" + std::to_string(incident.fence);
+      return std::string(incident.scope) + " " + std::to_string(incident.term) + "/" +
+             std::to_string(incident.fence);
     };
     switch (incident.kind) {
       case Kind::fenced: incidents.push_back("fenced " + who()); break;
       case Kind::refused:
-        incidents.push_back("refused " + std::string(incident.code) + (incident.from_memory ? " from memory" : ""));
+        incidents.push_back("refused " + std::string(incident.code) +
+                            (incident.from_memory ? " from memory" : ""));
         break;
-      case Kind::would_refuse: incidents.push_back("would refuse " + std::string(incident.code)); break;
+      case Kind::would_refuse:
+        incidents.push_back("would refuse " + std::string(incident.code));
+        break;
       case Kind::evicted: incidents.push_back("evicted " + who()); break;
       case Kind::transaction: ++transactions; break;
       case Kind::malformed: incidents.push_back("malformed"); break;
-      case Kind::login_refused: incidents.push_back("login refused " + std::string(incident.code)); break;
+      case Kind::login_refused:
+        incidents.push_back("login refused " + std::string(incident.code));
+        break;
       case Kind::no_seat: incidents.push_back("no seat: " + std::string(incident.message)); break;
     }
   }
@@ -82,16 +90,20 @@ class Neighbours : public pg_session::SessionHost {
 class Script {
  public:
   pg_session::Options options;
-  pg_session::Peer peer{.local = true, .encrypted_already = false, .cancel_key = "0123456789abcdef0123456789abcdef"};
+  pg_session::Peer peer{
+      .local = true, .encrypted_already = false, .cancel_key = "0123456789abcdef0123456789abcdef"};
   pg_session::Admission admission;
   // Fences that this process knows already. With orders at 5 no raise is committed in advance.
   std::map<std::string, std::int64_t, std::less<>> fences{{"orders", 5}};
-  std::map<std::string, std::string, std::less<>> untrusted_scopes;  // of untrusted scopes, the message of TG004
+  std::map<std::string, std::string, std::less<>>
+      untrusted_scopes;  // of untrusted scopes, the message of TG004
   std::string application_name = "termgate.scope=orders;termgate.term=5;";
   std::string server_version = "15.20";
-  pgwire::Field declared_scope = "orders", declared_term = "5";  // as the server's session says after the login
+  pgwire::Field declared_scope = "orders",
+                declared_term = "5";  // as the server's session says after the login
   bool has_rules = false;
-  pgwire::Field may_check = "t";          // of a session that is observed: whether its role may call the check
+  pgwire::Field may_check =
+      "t";  // of a session that is observed: whether its role may call the check
   bool reads_are_known_to_write = false;  // by what another session was told
   pg_session::SeatOffer seats;
   bool logged_in = true;  // false: the script begins with the client's first byte
@@ -99,13 +111,19 @@ class Script {
   Script() { options.server_is_local = true; }
 
   using Where = std::source_location;
-  Script& client(std::string bytes, Where where = Where::current()) { return step(Step::Kind::client, std::move(bytes), where); }
-  Script& server(std::string bytes, Where where = Where::current()) { return step(Step::Kind::server, std::move(bytes), where); }
+  Script& client(std::string bytes, Where where = Where::current()) {
+    return step(Step::Kind::client, std::move(bytes), where);
+  }
+  Script& server(std::string bytes, Where where = Where::current()) {
+    return step(Step::Kind::server, std::move(bytes), where);
+  }
   // Any other event.
   template <class Event>
   Script& event(Event event, Where where = Where::current()) {
     step(Step::Kind::event, {}, where);
-    steps_.back().event = [event](pg_session::Session& session, pg_session::Instant now) { session.resume(event, now); };
+    steps_.back().event = [event](pg_session::Session& session, pg_session::Instant now) {
+      session.resume(event, now);
+    };
     return *this;
   }
   // Time passes before the next step.
@@ -122,7 +140,8 @@ class Script {
   }
   // What was reported to the neighbours. Checked where it is said only.
   Script& told(std::vector<std::string> incidents) {
-    return steps_.back().incidents = std::move(incidents), steps_.back().incidents_matter = true, *this;
+    return steps_.back().incidents = std::move(incidents), steps_.back().incidents_matter = true,
+           *this;
   }
   Script& closes() { return acts({Action::Kind::close_server, Action::Kind::close_client}); }
   // The session is over with this word to the client, and a goodbye to the server.
@@ -130,7 +149,9 @@ class Script {
     return to_client(wire::fatal(code, message)).to_server(wire::terminate()).closes();
   }
   // Any look at the session behind the last step.
-  Script& is(std::function<void(const pg_session::Session&)> look) { return steps_.back().look = std::move(look), *this; }
+  Script& is(std::function<void(const pg_session::Session&)> look) {
+    return steps_.back().look = std::move(look), *this;
+  }
 
   void replay_whole() {
     run("in one piece", [](std::size_t, std::size_t) { return std::vector<std::size_t>{}; });
@@ -147,8 +168,9 @@ class Script {
       const std::size_t size = steps_[index].bytes.size();
       // What is long is cut every so many bytes.
       for (std::size_t at = 1; at < size; at += 1 + size / 400) {
-        if (!run("step cut in two",
-                 [&](std::size_t one, std::size_t) { return one == index ? std::vector<std::size_t>{at} : std::vector<std::size_t>{}; }))
+        if (!run("step cut in two", [&](std::size_t one, std::size_t) {
+              return one == index ? std::vector<std::size_t>{at} : std::vector<std::size_t>{};
+            }))
           return;
       }
     }
@@ -210,32 +232,42 @@ class Script {
     life->neighbours.untrusted_scopes = untrusted_scopes;
     life->neighbours.reads_are_known_to_write = reads_are_known_to_write;
     life->neighbours.seats = seats;
-    life->session = std::make_unique<pg_session::Session>(options, peer, life->neighbours, life->now);
+    life->session =
+        std::make_unique<pg_session::Session>(options, peer, life->neighbours, life->now);
     if (logged_in) {
       pg_session::Session& session = *life->session;
-      std::vector<pgwire::StartupMessage::Parameter> parameters{{"user", "ann"}, {"database", "shop"}};
+      std::vector<pgwire::StartupMessage::Parameter> parameters{{"user", "ann"},
+                                                                {"database", "shop"}};
       if (!application_name.empty()) parameters.emplace_back("application_name", application_name);
       session.resume(pg_session::ClientBytes{wire::startup(0, parameters)}, life->now);
       session.resume(pg_session::Admitted{admission}, life->now);
       session.resume(pg_session::ServerConnected{}, life->now);
       const bool by_server = options.server_guard == pg_session::Options::ServerGuard::required;
       session.resume(
-          pg_session::ServerBytes{wire::authentication(pgwire::Authentication::Type::ok) + wire::status("server_version", server_version) +
-                                  wire::status("standard_conforming_strings", "on") + wire::status("client_encoding", "UTF8") +
-                                  wire::status("default_transaction_read_only", "off") + wire::key(4711, "abcd") + wire::ready('I')},
+          pg_session::ServerBytes{wire::authentication(pgwire::Authentication::Type::ok) +
+                                  wire::status("server_version", server_version) +
+                                  wire::status("standard_conforming_strings", "on") +
+                                  wire::status("client_encoding", "UTF8") +
+                                  wire::status("default_transaction_read_only", "off") +
+                                  wire::key(4711, "abcd") + wire::ready('I')},
           life->now);
       life->collect();
       const bool declares = !application_name.empty();
       if (by_server) {
-        session.resume(pg_session::ServerBytes{wire::who_answered("4711", declares ? declared_scope : pgwire::Field(),
-                                                                  declares ? declared_term : pgwire::Field(), has_rules ? "t" : "f", "on")},
-                       life->now);
+        session.resume(
+            pg_session::ServerBytes{wire::who_answered(
+                "4711", declares ? declared_scope : pgwire::Field(),
+                declares ? declared_term : pgwire::Field(), has_rules ? "t" : "f", "on")},
+            life->now);
       } else if (life->to_server.find("pg_backend_pid") != std::string::npos) {
-        const auto answered = life->to_server.ends_with(wire::put_back()) ? wire::who_serves_done : wire::who_answered;
-        session.resume(pg_session::ServerBytes{answered("4711", declares ? declared_scope : pgwire::Field(),
-                                                        declares ? declared_term : pgwire::Field(), has_rules ? "t" : "f",
-                                                        admission.enforce == pg_session::Enforce::observe ? may_check : pgwire::Field())},
-                       life->now);
+        const auto answered = life->to_server.ends_with(wire::put_back()) ? wire::who_serves_done
+                                                                          : wire::who_answered;
+        session.resume(
+            pg_session::ServerBytes{answered(
+                "4711", declares ? declared_scope : pgwire::Field(),
+                declares ? declared_term : pgwire::Field(), has_rules ? "t" : "f",
+                admission.enforce == pg_session::Enforce::observe ? may_check : pgwire::Field())},
+            life->now);
       }
       life->collect();
       life->clear();
@@ -276,7 +308,8 @@ class Script {
       life->clear();
       const std::vector<std::size_t> cuts = cuts_of(index, step.bytes.size());
       give(*life, step, cuts);
-      INFO("step of line " << step.line << ", " << how << (cuts.size() == 1 ? " at " + std::to_string(cuts[0]) : ""));
+      INFO("step of line " << step.line << ", " << how
+                           << (cuts.size() == 1 ? " at " + std::to_string(cuts[0]) : ""));
       if (step.to_server != life->to_server) {
         FAIL_CHECK("the server should get\n"
                    << wire::told(step.to_server) << "  and got\n"
@@ -285,13 +318,16 @@ class Script {
         return false;
       }
       if (step.to_client != life->to_client) {
-        FAIL_CHECK("the client should get\n" << wire::told(step.to_client) << "  and got\n" << wire::told(life->to_client));
+        FAIL_CHECK("the client should get\n"
+                   << wire::told(step.to_client) << "  and got\n"
+                   << wire::told(life->to_client));
         return false;
       }
       if (step.actions != life->actions) {
-        FAIL_CHECK("other actions than expected: " << life->actions.size() << " instead of " << step.actions.size()
-                                                   << (life->actions.empty() ? "" : ", first ")
-                                                   << (life->actions.empty() ? 0 : static_cast<int>(life->actions.front())));
+        FAIL_CHECK("other actions than expected: "
+                   << life->actions.size() << " instead of " << step.actions.size()
+                   << (life->actions.empty() ? "" : ", first ")
+                   << (life->actions.empty() ? 0 : static_cast<int>(life->actions.front())));
         return false;
       }
       if (step.incidents_matter) CHECK(life->neighbours.incidents == step.incidents);
@@ -304,8 +340,10 @@ class Script {
   // Behind a loss both connections are closed, and whatever still arrives moves nothing.
   void lose(std::size_t behind, bool client) const {
     const auto life = begin();
-    for (std::size_t index = 0; index < behind; ++index) give(*life, steps_[index], std::vector<std::size_t>{});
-    INFO((client ? "client" : "server") << " lost before the step of line " << (behind < steps_.size() ? steps_[behind].line : 0));
+    for (std::size_t index = 0; index < behind; ++index)
+      give(*life, steps_[index], std::vector<std::size_t>{});
+    INFO((client ? "client" : "server")
+         << " lost before the step of line " << (behind < steps_.size() ? steps_[behind].line : 0));
     const bool over = life->session->phase() == pg_session::Session::Phase::closing;
     const bool connected = life->session->phase() != pg_session::Session::Phase::greeting;
     life->clear();
@@ -323,16 +361,19 @@ class Script {
       CHECK(life->actions.empty());
     } else {
       CHECK(life->actions ==
-            (connected ? std::vector{Action::Kind::close_server, Action::Kind::close_client} : std::vector{Action::Kind::close_client}));
+            (connected ? std::vector{Action::Kind::close_server, Action::Kind::close_client}
+                       : std::vector{Action::Kind::close_client}));
     }
     CHECK((life->to_server.empty() || life->to_server == wire::terminate()));
     if (!life->to_client.empty()) {
       // The one word that may be left: that the server was never reached.
       const std::string why = "the server cannot be reached: reset";
-      CHECK((life->to_client == wire::fatal("57P03", why) || life->to_client == wire::fatal("08006", why)));
+      CHECK((life->to_client == wire::fatal("57P03", why) ||
+             life->to_client == wire::fatal("08006", why)));
     }
     life->clear();
-    for (std::size_t index = behind; index < steps_.size(); ++index) give(*life, steps_[index], std::vector<std::size_t>{});
+    for (std::size_t index = behind; index < steps_.size(); ++index)
+      give(*life, steps_[index], std::vector<std::size_t>{});
     life->session->resume(pg_session::Tick{}, life->now + std::chrono::hours{24});
     life->collect();
     CHECK(life->to_server.empty());

@@ -1,5 +1,6 @@
-// A session that has a seat (decision 0026): what passes, what waits until the seat is given back, and when nothing of the client's is
-// under way. Whether no write gets past the check is the simulation's (tests/sim/sessions.cpp).
+// A session that has a seat (decision 0026): what passes, what waits until the seat is given back,
+// and when nothing of the client's is under way. Whether no write gets past the check is the
+// simulation's (tests/sim/sessions.cpp).
 #include <catch2/catch.hpp>
 
 #include "script.hpp"
@@ -17,27 +18,31 @@ const std::string nonce = "4f1c7d2e-0000-4000-8000-00000000beef";
 std::string sit() {
   return writable() + own_mode() +
          ours(named("_termgate_sit_"),
-              "SELECT s.nonce, s.why, CASE WHEN s.nonce IS NOT NULL THEN pg_catalog.set_config('default_transaction_read_only', NULL, "
+              "SELECT s.nonce, s.why, CASE WHEN s.nonce IS NOT NULL THEN "
+              "pg_catalog.set_config('default_transaction_read_only', NULL, "
               "false) END "
               "FROM \"termgate\".sit($1, $2, pg_catalog.sha256(pg_catalog.decode($3, 'hex'))) s",
               {25, 20, 25}, {"orders", "5", "00ff"}, true, In::beginning) +
          sync_message();
 }
 std::string sit_done(std::string_view reported = "off") {
-  return set_done() + own_mode_done() + parse_complete() + bind_complete() + row({nonce, "", ""}) + complete("SELECT 1") +
-         close_complete() + status("default_transaction_read_only", reported) + ready('I');
+  return set_done() + own_mode_done() + parse_complete() + bind_complete() + row({nonce, "", ""}) +
+         complete("SELECT 1") + close_complete() +
+         status("default_transaction_read_only", reported) + ready('I');
 }
 std::string stand() {
   return writable() +
-         ours(named("_termgate_stand_"),
-              "SELECT \"termgate\".stand(ARRAY[$1::pg_catalog.uuid], pg_catalog.decode($2, 'hex')), "
-              "pg_catalog.set_config('default_transaction_read_only', 'on', false)",
-              {25, 25}, {nonce, "00ff"}, true, In::beginning) +
+         ours(
+             named("_termgate_stand_"),
+             "SELECT \"termgate\".stand(ARRAY[$1::pg_catalog.uuid], pg_catalog.decode($2, 'hex')), "
+             "pg_catalog.set_config('default_transaction_read_only', 'on', false)",
+             {25, 25}, {nonce, "00ff"}, true, In::beginning) +
          sync_message();
 }
 std::string stand_done() {
-  return set_done() + parse_complete() + bind_complete() + row({"{}", "on"}) + complete("SELECT 1") + close_complete() +
-         status("default_transaction_read_only", "on") + ready('I');
+  return set_done() + parse_complete() + bind_complete() + row({"{}", "on"}) +
+         complete("SELECT 1") + close_complete() + status("default_transaction_read_only", "on") +
+         ready('I');
 }
 std::string inserted(char state = 'I') { return complete("INSERT 0 1") + ready(state); }
 
@@ -46,7 +51,9 @@ Script asking() {
   Script script;
   script.seats = {.secret = "00ff", .checks = 1, .runs_any_text = true};
   script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted()).to_server(sit());
+  script.server(opening_done() + converted_done("INSERT 0 1"))
+      .to_client(inserted())
+      .to_server(sit());
   return script;
 }
 Script seated() {
@@ -57,11 +64,13 @@ Script seated() {
 
 }  // namespace
 
-TEST_CASE("session: under a seat the client's bytes pass, and nothing of ours is seen", "[F1][F7][proxy]") {
+TEST_CASE("session: under a seat the client's bytes pass, and nothing of ours is seen",
+          "[F1][F7][proxy]") {
   Script script = seated();
   script.client(query(insert)).to_server(query(insert));
   script.server(inserted()).to_client(inserted()).told({});
-  const std::string group = parse("", "UPDATE t SET a = $1") + bind_message("", "", {"2"}) + execute() + sync_message();
+  const std::string group =
+      parse("", "UPDATE t SET a = $1") + bind_message("", "", {"2"}) + execute() + sync_message();
   const std::string done = parse_complete() + bind_complete() + complete("UPDATE 1") + ready('I');
   script.client(group).to_server(group);
   script.server(done).to_client(done);
@@ -72,11 +81,13 @@ TEST_CASE("session: under a seat the client's bytes pass, and nothing of ours is
   script.replay();
 }
 
-TEST_CASE("session: under a seat a COPY of what a write returns passes as a query does", "[F7][proxy]") {
+TEST_CASE("session: under a seat a COPY of what a write returns passes as a query does",
+          "[F7][proxy]") {
   Script script = seated();
   const std::string text = "COPY (INSERT INTO t VALUES (1) RETURNING a) TO STDOUT";
   const std::string head("\0\0\1\0\0", 5);
-  const std::string copied = opaque('H', head) + copy_data("1\n") + copy_done() + complete("COPY 1");
+  const std::string copied =
+      opaque('H', head) + copy_data("1\n") + copy_done() + complete("COPY 1");
   script.client(query(text)).to_server(query(text));
   script.server(copied + ready('I')).to_client(copied + ready('I')).told({});
   const std::string group = parse("", text) + bind_message("", "", {}) + execute() + sync_message();
@@ -90,12 +101,14 @@ TEST_CASE("session: under a seat a COPY of what a write returns passes as a quer
 
 TEST_CASE("session: the operator is told why there is no seat", "[F7][proxy]") {
   Script none = asking();
-  none.server(set_done() + own_mode_done() + parse_complete() + bind_complete() + row({"", "the guard checks this session", ""}) +
-              complete("SELECT 1") + close_complete() + ready('I'));
+  none.server(set_done() + own_mode_done() + parse_complete() + bind_complete() +
+              row({"", "the guard checks this session", ""}) + complete("SELECT 1") +
+              close_complete() + ready('I'));
   none.told({"no seat: the guard checks this session"});
   none.replay();
   Script failed = asking();
-  failed.server(set_done() + own_mode_done() + error("55P03", "canceling statement due to lock timeout") + ready('I'));
+  failed.server(set_done() + own_mode_done() +
+                error("55P03", "canceling statement due to lock timeout") + ready('I'));
   failed.told({"no seat: canceling statement due to lock timeout"});
   failed.replay();
 }
@@ -110,8 +123,9 @@ TEST_CASE("session: what comes while the seat is asked for waits for the answer"
 
 TEST_CASE("session: without a seat it goes on as before", "[F1][proxy]") {
   Script script = asking();
-  script.server(set_done() + own_mode_done() + parse_complete() + bind_complete() + row({std::nullopt, std::nullopt}) +
-                complete("SELECT 1") + close_complete() + ready('I'));
+  script.server(set_done() + own_mode_done() + parse_complete() + bind_complete() +
+                row({std::nullopt, std::nullopt}) + complete("SELECT 1") + close_complete() +
+                ready('I'));
   script.client(query(insert)).to_server(opening() + converted(insert));
   script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
   script.replay();
@@ -130,7 +144,9 @@ TEST_CASE("session: a raise that waits gets the seat when the session is at rest
   busy.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   busy.event(GateWanted{"orders", false});
   busy.client(query("COMMIT")).to_server(query("COMMIT"));
-  busy.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I')).to_server(stand());
+  busy.server(complete("COMMIT") + ready('I'))
+      .to_client(complete("COMMIT") + ready('I'))
+      .to_server(stand());
   busy.replay();
 
   // An answer without a Sync is not the end.
@@ -166,11 +182,13 @@ TEST_CASE("session: what the seat does not cover waits until it is given back", 
     script.client(query(text)).to_server(stand());
     script.replay_whole();
     Script group = seated();
-    group.client(parse("", text) + bind_message("", "") + execute() + sync_message()).to_server(stand());
+    group.client(parse("", text) + bind_message("", "") + execute() + sync_message())
+        .to_server(stand());
     group.replay_whole();
   }
   Script named_claim = seated();
-  named_claim.client(parse("", "/*termgate.scope='orders',termgate.term='4'*/ " + insert)).to_server(stand());
+  named_claim.client(parse("", "/*termgate.scope='orders',termgate.term='4'*/ " + insert))
+      .to_server(stand());
   named_claim.replay_whole();
   Script unknown = seated();
   unknown.client(bind_message("", "never_parsed")).to_server(stand());
@@ -184,8 +202,9 @@ TEST_CASE("session: a prepared transaction passes the check that locks", "[F1][F
   script.client(query(insert)).to_server(query(insert));
   script.server(inserted('T')).to_client(inserted('T'));
   script.client(query("PREPARE TRANSACTION 'x'"))
-      .to_server(ours(named("_termgate_unseat_"), "SET LOCAL termgate.seat TO off", {}, {}, true, block) +
-                 check("orders", "5", true, block) + sync_message() + query("PREPARE TRANSACTION 'x'"));
+      .to_server(
+          ours(named("_termgate_unseat_"), "SET LOCAL termgate.seat TO off", {}, {}, true, block) +
+          check("orders", "5", true, block) + sync_message() + query("PREPARE TRANSACTION 'x'"));
   script.replay_whole();
 }
 
@@ -197,22 +216,25 @@ TEST_CASE("session: a seat that is not used is given back", "[F4][proxy]") {
   script.replay();
 }
 
-TEST_CASE("session: once a second the server is asked what a seated session declares", "[F2][proxy]") {
+TEST_CASE("session: once a second the server is asked what a seated session declares",
+          "[F2][proxy]") {
   Script script = seated();
   script.later(std::chrono::milliseconds(1500)).client(query(insert)).to_server(query(insert));
   script.server(inserted()).to_client(inserted()).to_server(check_declared() + sync_message());
   // Code has declared something else.
   script
-      .server(parse_complete() + bind_complete() + row({claim_text("orders", "4", "4")}) + complete("SELECT 1") + close_complete() +
-              ready('I'))
+      .server(parse_complete() + bind_complete() + row({claim_text("orders", "4", "4")}) +
+              complete("SELECT 1") + close_complete() + ready('I'))
       .to_server(stand());
   script.replay();
 }
 
 // By whatever way its messages go, which replay() decides by cutting them everywhere.
-TEST_CASE("session: a whole transaction under a seat goes through unread, errors and batches too", "[F1][F7][proxy]") {
+TEST_CASE("session: a whole transaction under a seat goes through unread, errors and batches too",
+          "[F1][F7][proxy]") {
   Script script = seated();
-  const std::string prepare = parse("s", "UPDATE t SET a = $1 WHERE b = $2") + describe_statement("s") + sync_message();
+  const std::string prepare =
+      parse("s", "UPDATE t SET a = $1 WHERE b = $2") + describe_statement("s") + sync_message();
   const std::string prepared = parse_complete() + parameters_none() + no_data() + ready('I');
   script.client(prepare).to_server(prepare);
   script.server(prepared).to_client(prepared);
@@ -222,10 +244,12 @@ TEST_CASE("session: a whole transaction under a seat goes through unread, errors
     answers += bind_complete() + no_data() + complete("UPDATE 1");
   }
   script.client(batch + sync_message()).to_server(batch + sync_message());
-  script.server(answers + notice("by a trigger") + ready('I')).to_client(answers + notice("by a trigger") + ready('I'));
+  script.server(answers + notice("by a trigger") + ready('I'))
+      .to_client(answers + notice("by a trigger") + ready('I'));
 
   // The first of a batch fails, and the server skips the rest of it.
-  const std::string failed = bind_complete() + no_data() + error("23505", "duplicate key") + ready('I');
+  const std::string failed =
+      bind_complete() + no_data() + error("23505", "duplicate key") + ready('I');
   script.client(batch + sync_message()).to_server(batch + sync_message());
   script.server(failed).to_client(failed);
   const std::string wrong = error("42P01", "no such table") + ready('I');
@@ -233,13 +257,16 @@ TEST_CASE("session: a whole transaction under a seat goes through unread, errors
   script.server(wrong).to_client(wrong);
 
   // What the unnamed statement is by now is known: it needs no seat to be given back.
-  const std::string unnamed = parse("", "SELECT a FROM t WHERE b = $1", {23}) + bind_message("", "", {"2"}) + execute() + sync_message();
-  const std::string found = parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1") + ready('I');
+  const std::string unnamed = parse("", "SELECT a FROM t WHERE b = $1", {23}) +
+                              bind_message("", "", {"2"}) + execute() + sync_message();
+  const std::string found =
+      parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1") + ready('I');
   script.client(unnamed).to_server(unnamed);
   script.server(found).to_client(found);
   const std::string again = bind_message("", "", {"3"}) + execute() + sync_message();
   script.client(again).to_server(again);
-  script.server(bind_complete() + complete("SELECT 0") + ready('I')).to_client(bind_complete() + complete("SELECT 0") + ready('I'));
+  script.server(bind_complete() + complete("SELECT 0") + ready('I'))
+      .to_client(bind_complete() + complete("SELECT 0") + ready('I'));
   script.replay();
 }
 
@@ -250,12 +277,15 @@ TEST_CASE("session: a raise waits for the end of what goes through unread", "[F4
   script.server(inserted()).to_client(inserted()).to_server(stand());
   script.replay();
 
-  // What it has declared is another matter than what it wrote: the second half of a pipeline is looked at.
+  // What it has declared is another matter than what it wrote: the second half of a pipeline is
+  // looked at.
   Script two = seated();
   const std::string write = parse("", insert) + bind_message("", "") + execute() + sync_message();
-  const std::string declare = parse("", "SET termgate.term = 6") + bind_message("", "") + execute() + sync_message();
+  const std::string declare =
+      parse("", "SET termgate.term = 6") + bind_message("", "") + execute() + sync_message();
   two.client(write).to_server(write);
-  two.server(parse_complete() + bind_complete() + inserted()).to_client(parse_complete() + bind_complete() + inserted());
+  two.server(parse_complete() + bind_complete() + inserted())
+      .to_client(parse_complete() + bind_complete() + inserted());
   two.client(declare).to_server(stand());
   two.replay();
 }

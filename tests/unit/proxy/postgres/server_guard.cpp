@@ -1,4 +1,5 @@
-// A session that the guard inside the server covers (docs/use/guard.md, --guard): what the proxy leaves to it, and what it does not.
+// A session that the guard inside the server covers (docs/use/guard.md, --guard): what the proxy
+// leaves to it, and what it does not.
 #include <catch2/catch.hpp>
 
 #include "script.hpp"
@@ -27,11 +28,13 @@ Script guarded(std::string application_name = "termgate.scope=orders;termgate.te
 
 std::string declare(std::string_view scope, std::string_view term) {
   return ours(named("_termgate_declare_"),
-              "SELECT pg_catalog.set_config('termgate.scope', $1, true), pg_catalog.set_config('termgate.term', $2::pg_catalog.text, true)",
+              "SELECT pg_catalog.set_config('termgate.scope', $1, true), "
+              "pg_catalog.set_config('termgate.term', $2::pg_catalog.text, true)",
               {25, 20}, {scope, term}, true, In::beginning);
 }
 std::string declare_done(std::string_view scope, std::string_view term) {
-  return prepared(true) + bind_complete() + row({scope, term}) + complete("SELECT 1") + portal_closed(In::beginning);
+  return prepared(true) + bind_complete() + row({scope, term}) + complete("SELECT 1") +
+         portal_closed(In::beginning);
 }
 
 }  // namespace
@@ -58,16 +61,22 @@ TEST_CASE("session: what the server guards goes to it as the client sends it", "
 TEST_CASE("session: without a term the server's guard refuses, not the proxy", "[F6][proxy]") {
   Script script = guarded("");
   script.client(query(insert)).to_server(query(insert));
-  script.server(error("TG002", "TG002 no term declared") + ready('I')).to_client(error("TG002", "TG002 no term declared") + ready('I'));
+  script.server(error("TG002", "TG002 no term declared") + ready('I'))
+      .to_client(error("TG002", "TG002 no term declared") + ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: a term above the fence as it is known is checked by the proxy first, which raises", "[F1][proxy]") {
+TEST_CASE(
+    "session: a term above the fence as it is known is checked by the proxy first, which raises",
+    "[F1][proxy]") {
   Script script = guarded();
   script.fences["orders"] = 4;
-  script.client(query(insert)).to_server(check_declared() + sync_message() + check_left(check_declared()) + converted(insert));
+  script.client(query(insert))
+      .to_server(check_declared() + sync_message() + check_left(check_declared()) +
+                 converted(insert));
   script.server(check_done() + ready('I'));
-  script.server(left_done(check_done()) + converted_done("INSERT 0 1")).to_client(complete("INSERT 0 1") + ready('I'));
+  script.server(left_done(check_done()) + converted_done("INSERT 0 1"))
+      .to_client(complete("INSERT 0 1") + ready('I'));
   // From now on it is the server's.
   script.client(query(insert)).to_server(query(insert));
   script.replay_whole();
@@ -76,41 +85,56 @@ TEST_CASE("session: a term above the fence as it is known is checked by the prox
 TEST_CASE("session: a term below the fence as it is known is refused from memory", "[F1][proxy]") {
   Script script = guarded();
   script.fences["orders"] = 6;
-  script.client(query(insert)).to_client(error("TG001", "TG001 stale term 5 for scope \"orders\": the fence stands at 6") + ready('I'));
+  script.client(query(insert))
+      .to_client(error("TG001", "TG001 stale term 5 for scope \"orders\": the fence stands at 6") +
+                 ready('I'));
   script.replay_whole();
 }
 
-TEST_CASE("session: a comment's claim is checked by the proxy and declared for the server's guard", "[F1][proxy]") {
+TEST_CASE("session: a comment's claim is checked by the proxy and declared for the server's guard",
+          "[F1][proxy]") {
   Script script = guarded("");
   const std::string text = "/* termgate.scope='orders', termgate.term='5' */ " + insert;
-  script.client(query(text)).to_server(check("orders", "5") + declare("orders", "5") + converted(text));
-  script.server(check_done() + declare_done("orders", "5") + converted_done("INSERT 0 1")).to_client(complete("INSERT 0 1") + ready('I'));
+  script.client(query(text))
+      .to_server(check("orders", "5") + declare("orders", "5") + converted(text));
+  script.server(check_done() + declare_done("orders", "5") + converted_done("INSERT 0 1"))
+      .to_client(complete("INSERT 0 1") + ready('I'));
   script.client(query(insert)).to_server(query(insert));
   script.replay();
 }
 
-TEST_CASE("session: a stale comment in a pipeline that has reached the server's guard fails there", "[F1][F6][proxy]") {
+TEST_CASE("session: a stale comment in a pipeline that has reached the server's guard fails there",
+          "[F1][F6][proxy]") {
   // With a literal, which its Parse reads.
-  const std::string stale = "/* termgate.scope='orders', termgate.term='4' */ INSERT INTO t VALUES ('1')";
-  const std::string rest = parse("", stale) + bind_message("", "") + flush() + execute() + sync_message();
-  const std::string refusal = error("TG001", "TG001 stale term 4 for scope \"orders\": the fence stands at 5");
-  const auto after = [&](const std::string& first, const std::string& answer, In in = In::beginning) {
+  const std::string stale =
+      "/* termgate.scope='orders', termgate.term='4' */ INSERT INTO t VALUES ('1')";
+  const std::string rest =
+      parse("", stale) + bind_message("", "") + flush() + execute() + sync_message();
+  const std::string refusal =
+      error("TG001", "TG001 stale term 4 for scope \"orders\": the fence stands at 5");
+  const auto after = [&](const std::string& first, const std::string& answer,
+                         In in = In::beginning) {
     Script script = guarded("");
     script.client(first).to_server(first);
     script.client(rest).to_server(check_claim("-", "0", in) + rest);
-    script.server(answer + prepared(true) + bind_complete() + error("22023", "no term is 0") + ready('I'))
+    script
+        .server(answer + prepared(true) + bind_complete() + error("22023", "no term is 0") +
+                ready('I'))
         .to_client(answer + refusal + ready('I'));
     script.client(query(insert)).to_server(query(insert));
     script.replay_whole();
   };
   after(close_statement("s"), close_complete());
   after(close_portal("p") + flush(), close_complete());
-  after(parse("s", "SELECT 1") + describe_statement("s"), parse_complete() + parameters_none() + no_data());
-  after(parse("", "SELECT 1") + bind_message("", "") + execute(), parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1"),
-        In::block);
+  after(parse("s", "SELECT 1") + describe_statement("s"),
+        parse_complete() + parameters_none() + no_data());
+  after(parse("", "SELECT 1") + bind_message("", "") + execute(),
+        parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1"), In::block);
 }
 
-TEST_CASE("session: a declaration of the session's is checked once, and then left to the server's guard", "[F1][F2][proxy]") {
+TEST_CASE(
+    "session: a declaration of the session's is checked once, and then left to the server's guard",
+    "[F1][F2][proxy]") {
   Script script = guarded("");
   const std::string set = "SET termgate.scope = 'orders'";
   script.client(query(set)).to_server(query(set));
@@ -118,27 +142,34 @@ TEST_CASE("session: a declaration of the session's is checked once, and then lef
   script.client(query("SET termgate.term = 5")).to_server(query("SET termgate.term = 5"));
   script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
   script.client(query(insert)).to_server(check_declared() + converted(insert));
-  script.server(check_done() + converted_done("INSERT 0 1")).to_client(complete("INSERT 0 1") + ready('I'));
+  script.server(check_done() + converted_done("INSERT 0 1"))
+      .to_client(complete("INSERT 0 1") + ready('I'));
   script.client(query(insert)).to_server(query(insert));
   script.replay();
 }
 
-TEST_CASE("session: a block that the server's guard checks is ended when a higher term is seen", "[F4][proxy]") {
+TEST_CASE("session: a block that the server's guard checks is ended when a higher term is seen",
+          "[F4][proxy]") {
   Script script = guarded();
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query(insert)).to_server(query(insert));
   script.server(complete("INSERT 0 1") + ready('T')).to_client(complete("INSERT 0 1") + ready('T'));
-  script.event(FenceSeen{"orders", 6}).to_server(check("orders", "5", false, In::block) + sync_message()).told({"evicted orders 5/6"});
+  script.event(FenceSeen{"orders", 6})
+      .to_server(check("orders", "5", false, In::block) + sync_message())
+      .told({"evicted orders 5/6"});
   script.replay_whole();
 }
 
-TEST_CASE("session: a login that the server does not guard is refused where the guard is required", "[F6][proxy]") {
-  for (const termgate::pgwire::Field answer : {termgate::pgwire::Field(), termgate::pgwire::Field("off")}) {
+TEST_CASE("session: a login that the server does not guard is refused where the guard is required",
+          "[F6][proxy]") {
+  for (const termgate::pgwire::Field answer :
+       {termgate::pgwire::Field(), termgate::pgwire::Field("off")}) {
     Script script;
     script.options.server_guard = Options::ServerGuard::required;
     script.logged_in = false;
-    const std::vector<termgate::pgwire::StartupMessage::Parameter> ann{{"user", "ann"}, {"database", "shop"}};
+    const std::vector<termgate::pgwire::StartupMessage::Parameter> ann{{"user", "ann"},
+                                                                       {"database", "shop"}};
     std::vector<termgate::pgwire::StartupMessage::Parameter> with_guard = ann;
     with_guard.emplace_back("termgate.guard_session", "on");
     script.client(startup(0, ann)).acts({Kind::admit});
@@ -147,19 +178,26 @@ TEST_CASE("session: a login that the server does not guard is refused where the 
     const std::string ok = authentication(termgate::pgwire::Authentication::Type::ok);
     script.server(ok + ready('I'))
         .to_client(ok)
-        .to_server(who_asked(", (SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name OPERATOR(pg_catalog.=) 'termgate.guarded' AND "
-                             "s.context OPERATOR(pg_catalog.=) 'internal' AND EXISTS (SELECT FROM pg_catalog.pg_extension e JOIN "
-                             "pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace WHERE e.extname "
-                             "OPERATOR(pg_catalog.=) 'termgate_guard' AND n.nspname OPERATOR(pg_catalog.=) 'termgate'))"));
+        .to_server(who_asked(", (SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name "
+                             "OPERATOR(pg_catalog.=) 'termgate.guarded' AND "
+                             "s.context OPERATOR(pg_catalog.=) 'internal' AND EXISTS (SELECT FROM "
+                             "pg_catalog.pg_extension e JOIN "
+                             "pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) "
+                             "e.extnamespace WHERE e.extname "
+                             "OPERATOR(pg_catalog.=) 'termgate_guard' AND n.nspname "
+                             "OPERATOR(pg_catalog.=) 'termgate'))"));
     script.server(who_answered("0", {}, {}, "f", answer))
         .ends("57P03",
-              "this proxy admits only sessions that the server's guard covers (--guard require), and database \"shop\" has no guard over "
-              "schema \"termgate\": load termgate_guard by shared_preload_libraries, and CREATE EXTENSION termgate_guard");
+              "this proxy admits only sessions that the server's guard covers (--guard require), "
+              "and database \"shop\" has no guard over "
+              "schema \"termgate\": load termgate_guard by shared_preload_libraries, and CREATE "
+              "EXTENSION termgate_guard");
     script.replay_whole();
   }
 }
 
-TEST_CASE("session: where a term is required to read the proxy keeps the session to itself", "[F6][proxy]") {
+TEST_CASE("session: where a term is required to read the proxy keeps the session to itself",
+          "[F6][proxy]") {
   Script script;
   script.options.server_guard = Options::ServerGuard::when_there;
   script.admission.without_term = WithoutTerm::reject;

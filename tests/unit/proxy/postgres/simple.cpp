@@ -1,6 +1,6 @@
-// Simple queries: what the check does to them, row by row of docs/decisions/0006, as bytes. Each script runs whole, cut everywhere, and
-// with either connection lost everywhere (script.hpp).
-// Long: byte scripts, one case after the other.
+// Simple queries: what the check does to them, row by row of docs/decisions/0006, as bytes. Each
+// script runs whole, cut everywhere, and with either connection lost everywhere (script.hpp). Long:
+// byte scripts, one case after the other.
 #include "script.hpp"
 
 using namespace termgate::test::wire;
@@ -21,21 +21,24 @@ void open_block(Script& script) {
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
-  script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
+  script.server(opening_done(true, block) + ready('T') + inserted('T'))
+      .to_client(inserted('T'))
+      .told({"fenced orders 5/5"});
 }
 
 }  // namespace
 
 TEST_CASE("session: a read goes through untouched with its rows and notices", "[F6][F7][proxy]") {
   Script script;
-  const std::string answer =
-      notice("listen") + columns({"a", "b"}) + row({"1", std::nullopt}) + row({"2", ""}) + complete("SELECT 2") + ready('I');
+  const std::string answer = notice("listen") + columns({"a", "b"}) + row({"1", std::nullopt}) +
+                             row({"2", ""}) + complete("SELECT 2") + ready('I');
   script.client(query("SELECT a, b FROM t")).to_server(query("SELECT a, b FROM t"));
   script.server(answer).to_client(answer).told({});
   script.client(query("")).to_server(query(""));
   script.server(empty_query() + ready('I')).to_client(empty_query() + ready('I'));
   script.client(query("COPY t TO STDOUT")).to_server(query("COPY t TO STDOUT"));
-  const std::string copied = copy_out() + opaque('d', "1\n") + opaque('c', "") + complete("COPY 1") + ready('I');
+  const std::string copied =
+      copy_out() + opaque('d', "1\n") + opaque('c', "") + complete("COPY 1") + ready('I');
   script.server(copied).to_client(copied);
   script.client(query("SELECT 1/0")).to_server(query("SELECT 1/0"));
   const std::string failed = error("22012", "division by zero", {{'P', "9"}}) + ready('I');
@@ -44,41 +47,56 @@ TEST_CASE("session: a read goes through untouched with its rows and notices", "[
   script.replay();
 }
 
-TEST_CASE("session: one plain write stands behind the check in one transaction", "[F5][F7][proxy]") {
+TEST_CASE("session: one plain write stands behind the check in one transaction",
+          "[F5][F7][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted()).told({"fenced orders 5/5"});
+  script.server(opening_done() + converted_done("INSERT 0 1"))
+      .to_client(inserted())
+      .told({"fenced orders 5/5"});
   // What is prepared once stays so.
-  script.client(query("UPDATE t SET a = 2 RETURNING a")).to_server(opening(false) + converted("UPDATE t SET a = 2 RETURNING a"));
+  script.client(query("UPDATE t SET a = 2 RETURNING a"))
+      .to_server(opening(false) + converted("UPDATE t SET a = 2 RETURNING a"));
   script
-      .server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"}) + row({"2"}) + complete("UPDATE 1") +
-              close_complete() + ready('I'))
+      .server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"}) +
+              row({"2"}) + complete("UPDATE 1") + close_complete() + ready('I'))
       .to_client(columns({"a"}) + row({"2"}) + complete("UPDATE 1") + ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: the error of a converted write is the client's and leaves nothing open", "[F5][F7][proxy]") {
+TEST_CASE("session: the error of a converted write is the client's and leaves nothing open",
+          "[F5][F7][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
-  const std::string failed = error("23505", "duplicate key", {{'D', "Key (a)=(1) already exists."}});
-  script.server(opening_done() + parse_complete() + bind_complete() + no_data() + failed + ready('I')).to_client(failed + ready('I'));
-  script.client(query("INSERT INTO nowhere VALUES (1)")).to_server(opening(false) + converted("INSERT INTO nowhere VALUES (1)"));
+  const std::string failed =
+      error("23505", "duplicate key", {{'D', "Key (a)=(1) already exists."}});
+  script
+      .server(opening_done() + parse_complete() + bind_complete() + no_data() + failed + ready('I'))
+      .to_client(failed + ready('I'));
+  script.client(query("INSERT INTO nowhere VALUES (1)"))
+      .to_server(opening(false) + converted("INSERT INTO nowhere VALUES (1)"));
   const std::string nowhere = error("42P01", "relation \"nowhere\" does not exist", {{'P', "13"}});
   script.server(opening_done(false) + nowhere + ready('I')).to_client(nowhere + ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: notices of our own statements are kept from the client and those of its own are not", "[F7][proxy]") {
+TEST_CASE(
+    "session: notices of our own statements are kept from the client and those of its own are not",
+    "[F7][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
   script
-      .server(notice("ours") + opening_done() + notice("the parser's") + parse_complete() + notice("the planner's") + bind_complete() +
-              no_data() + notice("yours") + complete("INSERT 0 1") + close_complete() + notice("a deferred trigger's") + ready('I'))
-      .to_client(notice("the parser's") + notice("the planner's") + notice("yours") + notice("a deferred trigger's") + inserted());
+      .server(notice("ours") + opening_done() + notice("the parser's") + parse_complete() +
+              notice("the planner's") + bind_complete() + no_data() + notice("yours") +
+              complete("INSERT 0 1") + close_complete() + notice("a deferred trigger's") +
+              ready('I'))
+      .to_client(notice("the parser's") + notice("the planner's") + notice("yours") +
+                 notice("a deferred trigger's") + inserted());
   script.replay();
 }
 
-TEST_CASE("session: a raise is committed by itself before the write that needs it", "[F2][F4][proxy]") {
+TEST_CASE("session: a raise is committed by itself before the write that needs it",
+          "[F2][F4][proxy]") {
   Script script;
   script.fences.clear();
   script.client(query(insert)).to_server(raise_in_advance() + opening_behind() + converted(insert));
@@ -95,32 +113,39 @@ TEST_CASE("session: what fails in advance is told when the check meets it again"
   Script script;
   script.fences.clear();
   script.client(query(insert)).to_server(raise_in_advance() + opening_behind() + converted(insert));
-  script.server(raise_in_advance_failed("TG001", stale) + opening_behind_failed("TG001", stale) + ready('I'))
+  script
+      .server(raise_in_advance_failed("TG001", stale) + opening_behind_failed("TG001", stale) +
+              ready('I'))
       .to_client(error("TG001", stale) + ready('I'))
       .told({"refused TG001"});
   script.replay();
 }
 
-TEST_CASE("session: a fence that a check has raised is known once its transaction has committed", "[F3][proxy]") {
+TEST_CASE("session: a fence that a check has raised is known once its transaction has committed",
+          "[F3][proxy]") {
   const std::string blocked = "TG006 raising scope \"orders\" to 5 is blocked by pid 7",
                     failed = error("42P01", "relation \"t\" does not exist");
   Script script;
   script.fences.clear();
   script.client(query(insert)).to_server(raise_in_advance() + opening_behind() + converted(insert));
   script
-      .server(raise_in_advance_failed("TG006", blocked) + opening_behind_done() + parse_complete() + bind_complete() + no_data() + failed +
-              ready('I'))
+      .server(raise_in_advance_failed("TG006", blocked) + opening_behind_done() + parse_complete() +
+              bind_complete() + no_data() + failed + ready('I'))
       .to_client(failed + ready('I'))
       .told({"fenced orders 5/5"});
-  // The raise went with the write: it is tried again, and this time the commit of the raise itself fails.
+  // The raise went with the write: it is tried again, and this time the commit of the raise itself
+  // fails.
   script.client(query(insert))
-      .to_server(writable() + own_mode() + check_left(check_declared()) + sync_message() + opening_behind() + converted(insert));
+      .to_server(writable() + own_mode() + check_left(check_declared()) + sync_message() +
+                 opening_behind() + converted(insert));
   script
-      .server(set_done() + own_mode_done() + left_done(check_done()) + error("40001", "could not commit") + ready('I') +
+      .server(set_done() + own_mode_done() + left_done(check_done()) +
+              error("40001", "could not commit") + ready('I') +
               opening_behind_failed("TG006", blocked) + ready('I'))
       .to_client(error("TG006", blocked) + ready('I'))
       .told({"refused TG006"});
-  script.client(query(insert)).to_server(raise_in_advance() + writable_left() + check_opens_left() + converted(insert));
+  script.client(query(insert))
+      .to_server(raise_in_advance() + writable_left() + check_opens_left() + converted(insert));
   script.server(raise_in_advance_done() + opening_left_done() + converted_done("INSERT 0 1"))
       .to_client(inserted())
       .told({"fenced orders 5/5"});
@@ -129,10 +154,13 @@ TEST_CASE("session: a fence that a check has raised is known once its transactio
   script.replay();
 }
 
-TEST_CASE("session: a stale term is refused from memory without a word to the server", "[F2][proxy]") {
+TEST_CASE("session: a stale term is refused from memory without a word to the server",
+          "[F2][proxy]") {
   Script script;
   script.fences = {{"orders", 6}};
-  script.client(query(insert)).to_client(error("TG001", stale) + ready('I')).told({"refused TG001 from memory"});
+  script.client(query(insert))
+      .to_client(error("TG001", stale) + ready('I'))
+      .told({"refused TG001 from memory"});
   script.client(query("SELECT 1")).to_server(query("SELECT 1"));
   script.server(columns({"?"}) + row({"1"}) + complete("SELECT 1") + ready('I'))
       .to_client(columns({"?"}) + row({"1"}) + complete("SELECT 1") + ready('I'));
@@ -140,26 +168,32 @@ TEST_CASE("session: a stale term is refused from memory without a word to the se
 }
 
 TEST_CASE("session: an untrusted scope is refused from memory whatever the term", "[F3][proxy]") {
-  const std::string message = "TG004 fence untrusted for scope \"orders\": the database shows 5, this proxy has seen 9";
+  const std::string message =
+      "TG004 fence untrusted for scope \"orders\": the database shows 5, this proxy has seen 9";
   const std::string unknown =
-      "The proxy does not know this session's scope beforehand, and so refuses it as long as any is untrusted: declare it by "
+      "The proxy does not know this session's scope beforehand, and so refuses it as long as any "
+      "is untrusted: declare it by "
       "application_name, PGOPTIONS or a comment.";
   {
     Script script;
     script.fences = {{"orders", 9}};
     script.untrusted_scopes = {{"orders", message}};
-    for (const std::string& text : {insert, std::string("COPY t FROM STDIN"), std::string("VACUUM t"), insert + "; " + insert}) {
-      script.client(query(text)).to_client(error("TG004", message) + ready('I')).told({"refused TG004 from memory"});
+    for (const std::string& text : {insert, std::string("COPY t FROM STDIN"),
+                                    std::string("VACUUM t"), insert + "; " + insert}) {
+      script.client(query(text))
+          .to_client(error("TG004", message) + ready('I'))
+          .told({"refused TG004 from memory"});
     }
     // Reads need no term; one that turns out to write is refused then.
     script.client(query("SELECT a FROM v")).to_server(query("SELECT a FROM v"));
     script.server(error("25006", "cannot execute INSERT") + ready('I'))
-        .to_client(error("TG004", message, {{'D', "The database said: cannot execute INSERT"}}) + ready('I'));
+        .to_client(error("TG004", message, {{'D', "The database said: cannot execute INSERT"}}) +
+                   ready('I'));
     // What another scope's declaration writes is not untrusted.
     const std::string other = "/*termgate.scope='bills',termgate.term='3'*/ " + insert;
     script.client(query(other))
-        .to_server(writable() + own_mode() + check("bills", "3") + sync_message() + writable_left() +
-                   check_opens(In::beginning, "bills", "3") + converted(other));
+        .to_server(writable() + own_mode() + check("bills", "3") + sync_message() +
+                   writable_left() + check_opens(In::beginning, "bills", "3") + converted(other));
     script.replay();
   }
   {
@@ -169,8 +203,11 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
     script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
-    script.server(columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
-    script.client(query(insert)).to_server(check("-", "0", true, block) + sync_message()).told({"refused TG004 from memory"});
+    script.server(columns({"a"}) + complete("SELECT 0") + ready('T'))
+        .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
+    script.client(query(insert))
+        .to_server(check("-", "0", true, block) + sync_message())
+        .told({"refused TG004 from memory"});
     script.server(prepared(true) + bind_complete() + error("TG005", "no term") + ready('E'))
         .to_client(error("TG004", message) + ready('E'));
     script.replay();
@@ -181,7 +218,8 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
     script.application_name.clear();
     script.untrusted_scopes = {{"orders", message}};
     script.client(query(insert)).to_client(error("TG004", message, {{'H', unknown}}) + ready('I'));
-    script.client(query("SELECT termgate.check_term('orders', 7)")).to_client(error("TG004", message, {{'H', unknown}}) + ready('I'));
+    script.client(query("SELECT termgate.check_term('orders', 7)"))
+        .to_client(error("TG004", message, {{'H', unknown}}) + ready('I'));
     // The way out of it.
     const std::string settle = "SELECT termgate.reset_fence('orders', 4, 'ann', 'restored')";
     script.client(query(settle)).to_server(writable() + own_mode() + converted(settle));
@@ -192,20 +230,28 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
 TEST_CASE("session: a stale term is refused by the database and remembered", "[F2][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(opening_failed("TG001", stale) + ready('I')).to_client(error("TG001", stale) + ready('I')).told({"refused TG001"});
-  script.client(query(insert)).to_client(error("TG001", stale) + ready('I')).told({"refused TG001 from memory"});
+  script.server(opening_failed("TG001", stale) + ready('I'))
+      .to_client(error("TG001", stale) + ready('I'))
+      .told({"refused TG001"});
+  script.client(query(insert))
+      .to_client(error("TG001", stale) + ready('I'))
+      .told({"refused TG001 from memory"});
   script.replay();
 }
 
 TEST_CASE("session: without layer 1 reads pass and writes name termgate init", "[F6][proxy]") {
   Script script;
-  const std::string none = error("3F000", "Termgate is not installed in this database, and so nothing can be written through it",
-                                 {{'H', "As the owner: termgate init --db postgresql://…/shop"}});
+  const std::string none =
+      error("3F000",
+            "Termgate is not installed in this database, and so nothing can be written through it",
+            {{'H', "As the owner: termgate init --db postgresql://…/shop"}});
   script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(set_done() + error("3F000", "schema \"termgate\" does not exist") + ready('I')).to_client(none + ready('I'));
+  script.server(set_done() + error("3F000", "schema \"termgate\" does not exist") + ready('I'))
+      .to_client(none + ready('I'));
   // Not prepared, so it is tried again: by then somebody may have installed it.
   script.client(query(insert)).to_server(writable(false) + check_opens_left() + converted(insert));
-  script.server(set_done(false) + left_done(check_done()) + converted_done("INSERT 0 1")).to_client(inserted());
+  script.server(set_done(false) + left_done(check_done()) + converted_done("INSERT 0 1"))
+      .to_client(inserted());
   script.replay();
 }
 
@@ -213,9 +259,11 @@ TEST_CASE("session: a role without the privilege is told who may grant it", "[F6
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
   script.server(set_done() + error("42501", "permission denied for schema termgate") + ready('I'))
-      .to_client(error("42501", "role \"ann\" may not call Termgate's check: permission denied for schema termgate",
-                       {{'H', "As the owner: termgate init --grant ann=write"}}) +
-                 ready('I'));
+      .to_client(
+          error("42501",
+                "role \"ann\" may not call Termgate's check: permission denied for schema termgate",
+                {{'H', "As the owner: termgate init --grant ann=write"}}) +
+          ready('I'));
   script.replay();
 }
 
@@ -223,8 +271,11 @@ TEST_CASE("session: without a declaration the server's own is asked for", "[F6][
   Script script;
   script.application_name.clear();
   script.client(query(insert)).to_server(writable() + check_opens() + converted(insert));
-  const std::string none = error("TG002", "TG002 no term declared: a write needs a scope and a term");
-  script.server(set_done() + prepared(true) + bind_complete() + none + ready('I')).to_client(none + ready('I')).told({"refused TG002"});
+  const std::string none =
+      error("TG002", "TG002 no term declared: a write needs a scope and a term");
+  script.server(set_done() + prepared(true) + bind_complete() + none + ready('I'))
+      .to_client(none + ready('I'))
+      .told({"refused TG002"});
   script.replay();
 }
 
@@ -251,11 +302,15 @@ TEST_CASE("session: a comment declares for its statement", "[F1][proxy]") {
     Script script;
     script.application_name.clear();
     const std::string text = before + "/*termgate.scope='orders',termgate.term='5'*/ " + insert;
-    script.client(query(text)).to_server(writable() + check_opens(In::beginning, "orders", "5") + converted(text));
+    script.client(query(text))
+        .to_server(writable() + check_opens(In::beginning, "orders", "5") + converted(text));
     script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
     const std::string bad = before + "/*termgate.scope='orders',termgate.term='five'*/ " + insert;
     script.client(query(bad))
-        .to_client(error("TG005", "TG005 malformed declaration in a comment: the term is not an integer from 1 to 2^62") + ready('I'));
+        .to_client(error("TG005",
+                         "TG005 malformed declaration in a comment: the term is not an integer "
+                         "from 1 to 2^62") +
+                   ready('I'));
     script.replay();
   }
 }
@@ -267,16 +322,21 @@ TEST_CASE("session: a block passes the check once before its first snapshot", "[
   script.server(inserted('T')).to_client(inserted('T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
-  // The next block is another transaction: its read comes behind a check too, for it may write later.
+  // The next block is another transaction: its read comes behind a check too, for it may write
+  // later.
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query("SELECT a FROM t")).to_server(opening(false, block) + sync_message() + query("SELECT a FROM t"));
-  script.server(opening_done(false, block) + ready('T') + columns({"a"}) + complete("SELECT 0") + ready('T'))
+  script.client(query("SELECT a FROM t"))
+      .to_server(opening(false, block) + sync_message() + query("SELECT a FROM t"));
+  script
+      .server(opening_done(false, block) + ready('T') + columns({"a"}) + complete("SELECT 0") +
+              ready('T'))
       .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
   script.replay();
 }
 
-TEST_CASE("session: what the end of a block made of the declarations in it only the server knows", "[F1][proxy]") {
+TEST_CASE("session: what the end of a block made of the declarations in it only the server knows",
+          "[F1][proxy]") {
   for (const std::string end : {"COMMIT", "ROLLBACK", "ROLLBACK TO s"}) {
     const bool back = end == "ROLLBACK TO s";
     const std::string set = "SET LOCAL termgate.term = '6'";
@@ -284,18 +344,24 @@ TEST_CASE("session: what the end of a block made of the declarations in it only 
     open_block(script);
     script.client(query("SAVEPOINT s")).to_server(query("SAVEPOINT s"));
     script.server(complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
-    // What the block has run so far may have declared and written: that is checked before another term takes its place.
+    // What the block has run so far may have declared and written: that is checked before another
+    // term takes its place.
     script.client(query(set)).to_server(check_again() + sync_message() + query(set));
-    script.server(check_declared_done("orders", "5", "5", true, block) + ready('T') + complete("SET") + ready('T'))
+    script
+        .server(check_declared_done("orders", "5", "5", true, block) + ready('T') +
+                complete("SET") + ready('T'))
         .to_client(complete("SET") + ready('T'));
     if (end == "COMMIT") {
       // What the block wrote is committed under what is declared by now, or not at all.
       script.client(query(end)).to_server(check_again() + sync_message() + query(end));
-      script.server(check_declared_done("orders", "6", "6", true, block) + ready('T') + complete("COMMIT") + ready('I'))
+      script
+          .server(check_declared_done("orders", "6", "6", true, block) + ready('T') +
+                  complete("COMMIT") + ready('I'))
           .to_client(complete("COMMIT") + ready('I'));
     } else {
       script.client(query(end)).to_server(query(end));
-      script.server(complete("END") + ready(back ? 'T' : 'I')).to_client(complete("END") + ready(back ? 'T' : 'I'));
+      script.server(complete("END") + ready(back ? 'T' : 'I'))
+          .to_client(complete("END") + ready(back ? 'T' : 'I'));
     }
     if (back) {
       script.client(query(insert)).to_server(check_opens(block) + sync_message() + query(insert));
@@ -323,7 +389,8 @@ TEST_CASE("session: a refusal in a block is one error and one ready", "[F2][F7][
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
-  const std::string aborted = error("25P02", "current transaction is aborted, commands ignored until end of transaction block");
+  const std::string aborted = error(
+      "25P02", "current transaction is aborted, commands ignored until end of transaction block");
   script.server(opening_failed("TG001", stale, true, block) + ready('E') + aborted + ready('E'))
       .to_client(error("TG001", stale) + ready('E'))
       .told({"refused TG001"});
@@ -334,7 +401,8 @@ TEST_CASE("session: a refusal in a block is one error and one ready", "[F2][F7][
   script.replay();
 }
 
-TEST_CASE("session: ROLLBACK TO loses the check's lock and the next statement takes it again", "[F1][proxy]") {
+TEST_CASE("session: ROLLBACK TO loses the check's lock and the next statement takes it again",
+          "[F1][proxy]") {
   Script script;
   open_block(script);
   for (const std::string text : {"SAVEPOINT s", "ROLLBACK TO s"}) {
@@ -343,150 +411,209 @@ TEST_CASE("session: ROLLBACK TO loses the check's lock and the next statement ta
     script.server(complete(tag) + ready('T')).to_client(complete(tag) + ready('T'));
   }
   script.client(query(insert)).to_server(check_opens(block) + sync_message() + query(insert));
-  script.server(check_done("5", false, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
+  script.server(check_done("5", false, block) + ready('T') + inserted('T'))
+      .to_client(inserted('T'))
+      .told({"fenced orders 5/5"});
   script.replay();
 }
 
-TEST_CASE("session: a COMMIT whose claim has become stale is one error and a rollback", "[F1][F2][proxy]") {
+TEST_CASE("session: a COMMIT whose claim has become stale is one error and a rollback",
+          "[F1][F2][proxy]") {
   Script script;
   open_block(script);
   script.client(query("SELECT f()")).to_server(query("SELECT f()"));
   const std::string rows = columns({"f"}) + row({""}) + complete("SELECT 1");
   script.server(rows + ready('T')).to_client(rows + ready('T'));
   script.client(query("COMMIT")).to_server(check_again() + sync_message() + query("COMMIT"));
-  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + complete("ROLLBACK") + ready('I'))
+  script
+      .server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') +
+              complete("ROLLBACK") + ready('I'))
       .to_client(error("TG001", stale) + ready('I'))
       .told({"refused TG001"});
   script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
   script.replay();
 }
 
-TEST_CASE("session: set_config alone declares without a term and what follows is checked with it", "[F1][F2][proxy]") {
-  const std::string set = "SELECT set_config('termgate.scope', 'orders', true), set_config('termgate.term', '5', true)";
+TEST_CASE("session: set_config alone declares without a term and what follows is checked with it",
+          "[F1][F2][proxy]") {
+  const std::string set =
+      "SELECT set_config('termgate.scope', 'orders', true), set_config('termgate.term', '5', true)";
   const std::string own =
-      "SELECT pg_catalog.set_config('termgate.scope', 'orders', true), pg_catalog.set_config('termgate.term', '5', true)";
-  const std::string rows = columns({"set_config", "set_config"}) + row({"orders", "5"}) + complete("SELECT 1");
+      "SELECT pg_catalog.set_config('termgate.scope', 'orders', true), "
+      "pg_catalog.set_config('termgate.term', '5', true)";
+  const std::string rows =
+      columns({"set_config", "set_config"}) + row({"orders", "5"}) + complete("SELECT 1");
   Script script;
   script.application_name.clear();
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(set)).to_server(writable(true, block) + own_mode(block) + sync_message() + query(own));
-  script.server(set_done(true, block) + own_mode_done(block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
-  script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
-  script.server(check_done("5", true, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
+  script.client(query(set))
+      .to_server(writable(true, block) + own_mode(block) + sync_message() + query(own));
+  script.server(set_done(true, block) + own_mode_done(block) + ready('T') + rows + ready('T'))
+      .to_client(rows + ready('T'));
+  script.client(query(insert))
+      .to_server(check_declared(true, block) + sync_message() + query(insert));
+  script.server(check_done("5", true, block) + ready('T') + inserted('T'))
+      .to_client(inserted('T'))
+      .told({"fenced orders 5/5"});
   // Another one counts from its own statement on; what is in force until then is checked before it.
   script.client(query(set)).to_server(check_again() + sync_message() + query(own));
-  script.server(check_done("5", true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
-  script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
+  script.server(check_done("5", true, block) + ready('T') + rows + ready('T'))
+      .to_client(rows + ready('T'));
+  script.client(query(insert))
+      .to_server(check_declared(true, block) + sync_message() + query(insert));
   script.server(check_done("5", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.replay();
 }
 
-TEST_CASE("session: scope and term declared one after the other behind a write are checked when both are there", "[F1][F2][proxy]") {
-  const auto value = [](const std::string& to) { return columns({"set_config"}) + row({to}) + complete("SELECT 1"); };
+TEST_CASE(
+    "session: scope and term declared one after the other behind a write are checked when both are "
+    "there",
+    "[F1][F2][proxy]") {
+  const auto value = [](const std::string& to) {
+    return columns({"set_config"}) + row({to}) + complete("SELECT 1");
+  };
   Script script;
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
-  script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
-  // What was written is checked once more before another claim takes its place, and the half of the next one is not.
+  script.server(opening_done(true, block) + ready('T') + inserted('T'))
+      .to_client(inserted('T'))
+      .told({"fenced orders 5/5"});
+  // What was written is checked once more before another claim takes its place, and the half of the
+  // next one is not.
   script.client(query("SELECT set_config('termgate.scope', 'bills', true)"))
-      .to_server(check_again() + sync_message() + query("SELECT pg_catalog.set_config('termgate.scope', 'bills', true)"));
-  script.server(check_done("5", true, block) + ready('T') + value("bills") + ready('T')).to_client(value("bills") + ready('T'));
+      .to_server(check_again() + sync_message() +
+                 query("SELECT pg_catalog.set_config('termgate.scope', 'bills', true)"));
+  script.server(check_done("5", true, block) + ready('T') + value("bills") + ready('T'))
+      .to_client(value("bills") + ready('T'));
   script.client(query("SELECT set_config('termgate.term', '2', true)"))
       .to_server(query("SELECT pg_catalog.set_config('termgate.term', '2', true)"));
   script.server(value("2") + ready('T')).to_client(value("2") + ready('T'));
-  script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
+  script.client(query(insert))
+      .to_server(check_declared(true, block) + sync_message() + query(insert));
   script.server(check_done("2", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.replay();
 }
 
-TEST_CASE("session: a check of another scope by its arguments spares nobody the declared one", "[F2][F6][proxy]") {
+TEST_CASE("session: a check of another scope by its arguments spares nobody the declared one",
+          "[F2][F6][proxy]") {
   Script script;
   const std::string call = "SELECT termgate.check_term('bills', 9)";
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(call)).to_server(writable(true, block) + own_mode(block) + sync_message() + query(call));
+  script.client(query(call))
+      .to_server(writable(true, block) + own_mode(block) + sync_message() + query(call));
   const std::string rows = columns({"check_term"}) + row({"9"}) + complete("SELECT 1");
-  script.server(set_done(true, block) + own_mode_done(block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
-  script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
-  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + error("25P02", "aborted") + ready('E'))
+  script.server(set_done(true, block) + own_mode_done(block) + ready('T') + rows + ready('T'))
+      .to_client(rows + ready('T'));
+  script.client(query(insert))
+      .to_server(check_declared(true, block) + sync_message() + query(insert));
+  script
+      .server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') +
+              error("25P02", "aborted") + ready('E'))
       .to_client(error("TG001", stale) + ready('E'))
       .told({"refused TG001"});
   script.replay();
 }
 
-TEST_CASE("session: where the database has rules a simple write is framed so that their rows are seen", "[F7][proxy]") {
+TEST_CASE(
+    "session: where the database has rules a simple write is framed so that their rows are seen",
+    "[F7][proxy]") {
   Script script;
   script.has_rules = true;
   script.client(query(insert)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
+  script.server(complete("BEGIN") + ready('T'))
+      .to_server(opening(true, block) + sync_message() + query(insert));
   const std::string answer = columns({"a"}) + row({"of a rule"});
-  script.server(opening_done(true, block) + ready('T') + answer + inserted('T')).to_client(answer).to_server(query("COMMIT"));
+  script.server(opening_done(true, block) + ready('T') + answer + inserted('T'))
+      .to_client(answer)
+      .to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(inserted());
   script.replay();
 }
 
-TEST_CASE("session: a savepoint makes its transaction writable, and the check comes with what needs it", "[F1][proxy]") {
+TEST_CASE(
+    "session: a savepoint makes its transaction writable, and the check comes with what needs it",
+    "[F1][proxy]") {
   Script script;
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-  script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
+  script.client(query("SAVEPOINT s"))
+      .to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
+  script
+      .server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
       .to_client(complete("SAVEPOINT") + ready('T'));
   script.client(query(insert)).to_server(check_opens(block) + sync_message() + query(insert));
   script.server(check_done("5", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.replay();
 }
 
-TEST_CASE("session: what only reads behind a savepoint commits READ ONLY in all of its transaction", "[F1][F6][proxy]") {
+TEST_CASE("session: what only reads behind a savepoint commits READ ONLY in all of its transaction",
+          "[F1][F6][proxy]") {
   const std::string rows = columns({"f"}) + row({"1"}) + complete("SELECT 1"), read = "SELECT f()";
-  const auto one = [](std::string_view sql) { return parse("", sql) + bind_message("", "") + execute(); };
+  const auto one = [](std::string_view sql) {
+    return parse("", sql) + bind_message("", "") + execute();
+  };
   const auto begun = [&](Script& script) {
     script.application_name.clear();
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
+    script.client(query("SAVEPOINT s"))
+        .to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
+    script
+        .server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") +
+                ready('T'))
         .to_client(complete("SAVEPOINT") + ready('T'));
     script.client(query(read)).to_server(locked(true, block) + sync_message() + query(read));
-    script.server(set_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
+    script.server(set_done(true, block) + ready('T') + rows + ready('T'))
+        .to_client(rows + ready('T'));
   };
   Script simple;
   begun(simple);
-  simple.client(query("COMMIT")).to_server(unmark() + locked(true, block) + sync_message() + query("COMMIT"));
-  simple.server(unmark_done() + set_done(true, block) + ready('T') + complete("COMMIT") + ready('I'))
+  simple.client(query("COMMIT"))
+      .to_server(unmark() + locked(true, block) + sync_message() + query("COMMIT"));
+  simple
+      .server(unmark_done() + set_done(true, block) + ready('T') + complete("COMMIT") + ready('I'))
       .to_client(complete("COMMIT") + ready('I'));
   simple.replay();
   Script extended;
   begun(extended);
   extended.client(one("COMMIT") + sync_message())
-      .to_server(parse("", "COMMIT") + bind_message("", "") + unmark() + locked(true, block) + execute() + sync_message());
+      .to_server(parse("", "COMMIT") + bind_message("", "") + unmark() + locked(true, block) +
+                 execute() + sync_message());
   extended.replay();
-  // What is released is READ ONLY no more, so the next read is locked again: behind the last savepoint for all of the transaction.
+  // What is released is READ ONLY no more, so the next read is locked again: behind the last
+  // savepoint for all of the transaction.
   Script released;
   begun(released);
   released.client(query("RELEASE s")).to_server(query("RELEASE s"));
   released.server(complete("RELEASE") + ready('T')).to_client(complete("RELEASE") + ready('T'));
-  released.client(query(read)).to_server(unmark() + locked(true, block) + sync_message() + query(read));
-  released.server(unmark_done() + set_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
+  released.client(query(read))
+      .to_server(unmark() + locked(true, block) + sync_message() + query(read));
+  released.server(unmark_done() + set_done(true, block) + ready('T') + rows + ready('T'))
+      .to_client(rows + ready('T'));
   released.client(query("COMMIT")).to_server(query("COMMIT"));
   released.replay();
-  // A transaction that has failed already writes nothing: the error is told, and the session goes on.
+  // A transaction that has failed already writes nothing: the error is told, and the session goes
+  // on.
   Script failed;
   begun(failed);
-  const std::string aborted = error("25P02", "current transaction is aborted, commands ignored until end of transaction block");
+  const std::string aborted = error(
+      "25P02", "current transaction is aborted, commands ignored until end of transaction block");
   failed.client(one("SELECT 1/0") + sync_message() + one("RELEASE s") + one(read) + sync_message());
-  failed.to_server(one("SELECT 1/0") + sync_message() + one("RELEASE s") + parse("", read) + locked(true, block) + bind_message("", "") +
-                   unmark() + locked(true, block) + execute() + sync_message());
+  failed.to_server(one("SELECT 1/0") + sync_message() + one("RELEASE s") + parse("", read) +
+                   locked(true, block) + bind_message("", "") + unmark() + locked(true, block) +
+                   execute() + sync_message());
   failed.server(error("22012", "division by zero") + ready('E') + aborted + ready('E'))
       .to_client(error("22012", "division by zero") + ready('E') + aborted + ready('E'));
   failed.replay();
 }
 
-TEST_CASE("session: a block that the client wants READ ONLY is left to the server", "[F6][F7][proxy]") {
+TEST_CASE("session: a block that the client wants READ ONLY is left to the server",
+          "[F6][F7][proxy]") {
   Script script;
   script.client(query("BEGIN READ ONLY")).to_server(query("BEGIN READ ONLY"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
@@ -503,36 +630,48 @@ TEST_CASE("session: the client never makes a transaction writable itself", "[F6]
   script.client(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ WRITE"))
       .to_server(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY "));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(insert)).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
+  script.client(query(insert))
+      .to_server(writable(true, block) + check_declared(true, block) + sync_message() +
+                 query(insert));
   script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   // What the server would say is what we have made of it.
   const auto shown = [](const char* name, const char* value, char state) {
     return columns({name}) + row({value}) + complete("SHOW") + ready(state);
   };
   script.client(query("SHOW transaction_read_only")).to_server(query("SHOW transaction_read_only"));
-  script.server(shown("transaction_read_only", "on", 'T')).to_client(shown("transaction_read_only", "off", 'T'));
+  script.server(shown("transaction_read_only", "on", 'T'))
+      .to_client(shown("transaction_read_only", "off", 'T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
-  script.client(query("SET default_transaction_read_only = off")).to_server(query("SET default_transaction_read_only TO on"));
+  script.client(query("SET default_transaction_read_only = off"))
+      .to_server(query("SET default_transaction_read_only TO on"));
   script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
-  script.client(query("SHOW default_transaction_read_only")).to_server(query("SHOW default_transaction_read_only"));
-  script.server(shown("default_transaction_read_only", "on", 'I')).to_client(shown("default_transaction_read_only", "off", 'I'));
+  script.client(query("SHOW default_transaction_read_only"))
+      .to_server(query("SHOW default_transaction_read_only"));
+  script.server(shown("default_transaction_read_only", "on", 'I'))
+      .to_client(shown("default_transaction_read_only", "off", 'I'));
   script.replay();
 }
 
 TEST_CASE("session: a default is believed when the server has taken it", "[F7][proxy]") {
-  const std::string on = "SET default_transaction_read_only = on", show = "SHOW default_transaction_read_only";
+  const std::string on = "SET default_transaction_read_only = on",
+                    show = "SHOW default_transaction_read_only";
   const auto shown = [](const char* value) {
-    return columns({"default_transaction_read_only"}) + row({value}) + complete("SHOW") + ready('I');
+    return columns({"default_transaction_read_only"}) + row({value}) + complete("SHOW") +
+           ready('I');
   };
-  const std::string believed_on = complete("SET") + status("default_transaction_read_only", "on") + ready('I');
+  const std::string believed_on =
+      complete("SET") + status("default_transaction_read_only", "on") + ready('I');
   {
     // No value at all: the server's own error, and nothing that the server could misunderstand.
     Script script;
     script.client(query(on)).to_server(query(on));
     script.server(complete("SET") + ready('I')).to_client(believed_on);
-    const std::string refused = error("22023", "parameter \"default_transaction_read_only\" requires a Boolean value") + ready('I');
-    script.client(query("SET default_transaction_read_only = 'perhaps'")).to_server(query("SET default_transaction_read_only TO ''"));
+    const std::string refused =
+        error("22023", "parameter \"default_transaction_read_only\" requires a Boolean value") +
+        ready('I');
+    script.client(query("SET default_transaction_read_only = 'perhaps'"))
+        .to_server(query("SET default_transaction_read_only TO ''"));
     script.server(refused).to_client(refused);
     script.client(query(show)).to_server(query(show));
     script.server(shown("on")).to_client(shown("on"));
@@ -543,12 +682,15 @@ TEST_CASE("session: a default is believed when the server has taken it", "[F7][p
     Script script;
     open_block(script);
     script.client(query(on)).to_server(query(on));
-    script.server(complete("SET") + ready('T')).to_client(complete("SET") + status("default_transaction_read_only", "on") + ready('T'));
+    script.server(complete("SET") + ready('T'))
+        .to_client(complete("SET") + status("default_transaction_read_only", "on") + ready('T'));
     script.client(query("SELECT x")).to_server(query("SELECT x"));
-    script.server(error("42703", "no x") + ready('E')).to_client(error("42703", "no x") + ready('E'));
+    script.server(error("42703", "no x") + ready('E'))
+        .to_client(error("42703", "no x") + ready('E'));
     script.client(query("COMMIT")).to_server(query("COMMIT"));
     script.server(complete("ROLLBACK") + ready('I'))
-        .to_client(complete("ROLLBACK") + status("default_transaction_read_only", "off") + ready('I'));
+        .to_client(complete("ROLLBACK") + status("default_transaction_read_only", "off") +
+                   ready('I'));
     script.client(query(insert)).to_server(opening(false) + converted(insert));
     script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
     script.replay();
@@ -557,23 +699,32 @@ TEST_CASE("session: a default is believed when the server has taken it", "[F7][p
     // A text is one transaction.
     Script script;
     script.client(query(on + "; SELECT x")).to_server(query(on));
-    script.server(complete("SET") + ready('I')).to_client(complete("SET")).to_server(query("SELECT x"));
-    script.server(error("42703", "no x") + ready('I')).to_client(error("42703", "no x") + ready('I'));
+    script.server(complete("SET") + ready('I'))
+        .to_client(complete("SET"))
+        .to_server(query("SELECT x"));
+    script.server(error("42703", "no x") + ready('I'))
+        .to_client(error("42703", "no x") + ready('I'));
     script.client(query(insert)).to_server(opening() + converted(insert));
     script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
     script.client(query(on + "; SELECT a FROM t")).to_server(query(on));
-    script.server(complete("SET") + ready('I')).to_client(complete("SET")).to_server(query("SELECT a FROM t"));
-    script.server(columns({"a"}) + complete("SELECT 0") + ready('I')).to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
+    script.server(complete("SET") + ready('I'))
+        .to_client(complete("SET"))
+        .to_server(query("SELECT a FROM t"));
+    script.server(columns({"a"}) + complete("SELECT 0") + ready('I'))
+        .to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
     script.client(query(show)).to_server(query(show));
-    const std::string row_on = columns({"default_transaction_read_only"}) + row({"on"}) + complete("SHOW");
-    script.server(shown("on")).to_client(row_on + status("default_transaction_read_only", "on") + ready('I'));
+    const std::string row_on =
+        columns({"default_transaction_read_only"}) + row({"on"}) + complete("SHOW");
+    script.server(shown("on"))
+        .to_client(row_on + status("default_transaction_read_only", "on") + ready('I'));
     script.replay();
   }
   {
     // Inside of a block it would end before it counts.
     Script script;
     open_block(script);
-    script.client(query("SET LOCAL default_transaction_read_only = on")).to_server(query("SET LOCAL default_transaction_read_only = on"));
+    script.client(query("SET LOCAL default_transaction_read_only = on"))
+        .to_server(query("SET LOCAL default_transaction_read_only = on"));
     script.server(complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
     script.client(query("COMMIT")).to_server(query("COMMIT"));
     script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
@@ -588,9 +739,12 @@ TEST_CASE("session: a default is believed when the server has taken it", "[F7][p
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
     script.client(query("DISCARD ALL")).to_server(query("DISCARD ALL"));
-    script.server(error("25001", "cannot run") + ready('E')).to_client(error("25001", "cannot run") + ready('E'));
+    script.server(error("25001", "cannot run") + ready('E'))
+        .to_client(error("25001", "cannot run") + ready('E'));
     script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
-    script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I')).to_server(put_back());
+    script.server(complete("ROLLBACK") + ready('I'))
+        .to_client(complete("ROLLBACK") + ready('I'))
+        .to_server(put_back());
     script.server(put_back_done());
     script.client(query(show)).to_server(query(show));
     script.server(shown("on")).to_client(shown("on"));
@@ -598,61 +752,81 @@ TEST_CASE("session: a default is believed when the server has taken it", "[F7][p
   }
 }
 
-TEST_CASE("session: a change of the read-only default behind the check is masked and put back", "[F6][proxy]") {
+TEST_CASE("session: a change of the read-only default behind the check is masked and put back",
+          "[F6][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
   script
-      .server(opening_done() + parse_complete() + bind_complete() + no_data() + complete("INSERT 0 1") + close_complete() +
+      .server(opening_done() + parse_complete() + bind_complete() + no_data() +
+              complete("INSERT 0 1") + close_complete() +
               status("default_transaction_read_only", "off") + ready('I'))
       .to_client(inserted())
       .to_server(put_back());
   // What the client says next waits until that is done.
   script.client(query("SELECT a FROM t"));
-  script.server(set_done() + status("default_transaction_read_only", "on") + ready('I')).to_server(query("SELECT a FROM t"));
-  script.server(columns({"a"}) + complete("SELECT 0") + ready('I')).to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
+  script.server(set_done() + status("default_transaction_read_only", "on") + ready('I'))
+      .to_server(query("SELECT a FROM t"));
+  script.server(columns({"a"}) + complete("SELECT 0") + ready('I'))
+      .to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: a read that writes is refused once, known from then on, and never run twice", "[F6][F7][proxy]") {
+TEST_CASE("session: a read that writes is refused once, known from then on, and never run twice",
+          "[F6][F7][proxy]") {
   Script script;
   const std::string text = "SELECT a FROM writing_view";
   const std::string refused = error("25006", "cannot execute INSERT in a read-only transaction");
-  const std::string again = error("TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again",
-                                  {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
+  const std::string again = error(
+      "TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again",
+      {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
   script.client(query(text)).to_server(query(text));
-  script.server(notice("once") + refused + ready('I')).to_client(notice("once") + again + ready('I')).told({"refused TG002"});
+  script.server(notice("once") + refused + ready('I'))
+      .to_client(notice("once") + again + ready('I'))
+      .told({"refused TG002"});
   const std::string answer = columns({"a"}) + row({"1"}) + complete("SELECT 1");
   script.client(query(text)).to_server(opening() + converted(text));
-  script.server(opening_done() + parse_complete() + bind_complete() + answer + close_complete() + ready('I'))
+  script
+      .server(opening_done() + parse_complete() + bind_complete() + answer + close_complete() +
+              ready('I'))
       .to_client(answer + ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: a read that writes behind its first row is refused and known from then on", "[F6][proxy]") {
+TEST_CASE("session: a read that writes behind its first row is refused and known from then on",
+          "[F6][proxy]") {
   Script script;
   const std::string text = "SELECT a FROM writing_view";
   script.client(query(text)).to_server(query(text));
-  script.server(columns({"a"}) + row({"1"}) + error("25006", "cannot execute INSERT in a read-only transaction") + ready('I'))
-      .to_client(columns({"a"}) + row({"1"}) +
-                 error("TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again",
-                       {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) +
-                 ready('I'))
+  script
+      .server(columns({"a"}) + row({"1"}) +
+              error("25006", "cannot execute INSERT in a read-only transaction") + ready('I'))
+      .to_client(
+          columns({"a"}) + row({"1"}) +
+          error("TG002",
+                "TG002 this looked like a read and writes; Termgate knows it now: send it again",
+                {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) +
+          ready('I'))
       .told({"refused TG002"});
   script.client(query(text)).to_server(opening() + converted(text));
   script.replay();
 }
 
-TEST_CASE("session: a text of reads of which one writes is refused once and known from then on", "[F6][proxy]") {
+TEST_CASE("session: a text of reads of which one writes is refused once and known from then on",
+          "[F6][proxy]") {
   Script script;
   const std::string text = "SELECT a FROM t; SELECT a FROM writing_view";
   script.client(query(text)).to_server(query(text));
-  const std::string again = error("TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again",
-                                  {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
+  const std::string again = error(
+      "TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again",
+      {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
   const std::string rows = columns({"a"}) + complete("SELECT 0");
-  script.server(rows + error("25006", "cannot execute INSERT in a read-only transaction") + ready('I'))
+  script
+      .server(rows + error("25006", "cannot execute INSERT in a read-only transaction") +
+              ready('I'))
       .to_client(rows + again + ready('I'));
   script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T'))
+      .to_server(opening(true, block) + sync_message() + query(text));
   script.server(opening_done(true, block) + ready('T') + rows + rows + ready('T'))
       .to_client(rows + columns({"a"}))
       .to_server(query("COMMIT"));
@@ -660,7 +834,8 @@ TEST_CASE("session: a text of reads of which one writes is refused once and know
   script.replay();
 }
 
-TEST_CASE("session: a stale session's block reads once that is known and its write says so", "[F2][F7][proxy]") {
+TEST_CASE("session: a stale session's block reads once that is known and its write says so",
+          "[F2][F7][proxy]") {
   const std::string read = "SELECT a FROM t", rows = columns({"a"}) + complete("SELECT 0");
   const auto begin = [](Script& script) {
     script.client(query("BEGIN")).to_server(query("BEGIN"));
@@ -675,8 +850,11 @@ TEST_CASE("session: a stale session's block reads once that is known and its wri
     script.fences = {{"orders", 6}};
     begin(script);
     reads(script);
-    script.client(query(insert)).to_server(check("-", "0", true, block) + sync_message()).told({"refused TG001 from memory"});
-    script.server(prepared(true) + bind_complete() + error("TG005", "no term") + ready('E')).to_client(error("TG001", stale) + ready('E'));
+    script.client(query(insert))
+        .to_server(check("-", "0", true, block) + sync_message())
+        .told({"refused TG001 from memory"});
+    script.server(prepared(true) + bind_complete() + error("TG005", "no term") + ready('E'))
+        .to_client(error("TG001", stale) + ready('E'));
     script.replay();
   }
   {
@@ -688,10 +866,11 @@ TEST_CASE("session: a stale session's block reads once that is known and its wri
     script.client(query(set)).to_server(query(set));
     script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
     begin(script);
-    script.client(query(read)).to_server(writable(true, block) + check_opens(block) + sync_message() + query(read));
+    script.client(query(read))
+        .to_server(writable(true, block) + check_opens(block) + sync_message() + query(read));
     script
-        .server(set_done(true, block) + prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + error("25P02", "aborted") +
-                ready('E'))
+        .server(set_done(true, block) + prepared(true) + bind_complete() + error("TG001", stale) +
+                ready('E') + error("25P02", "aborted") + ready('E'))
         .to_client(error("TG001", stale) + ready('E'));
     script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
     script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
@@ -701,12 +880,16 @@ TEST_CASE("session: a stale session's block reads once that is known and its wri
   }
 }
 
-TEST_CASE("session: a stale session's read that writes says that its term is stale", "[F2][proxy]") {
+TEST_CASE("session: a stale session's read that writes says that its term is stale",
+          "[F2][proxy]") {
   Script script;
   script.fences = {{"orders", 6}};
   script.client(query("SELECT a FROM writing_view")).to_server(query("SELECT a FROM writing_view"));
   script.server(error("25006", "cannot execute INSERT in a read-only transaction") + ready('I'))
-      .to_client(error("TG001", stale, {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) + ready('I'))
+      .to_client(
+          error("TG001", stale,
+                {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) +
+          ready('I'))
       .told({"refused TG001"});
   script.replay();
 }
@@ -715,14 +898,16 @@ TEST_CASE("session: COPY FROM STDIN stands in a frame of BEGIN and COMMIT", "[F5
   Script script;
   const std::string text = "COPY t FROM STDIN";
   script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T'))
+      .to_server(opening(true, block) + sync_message() + query(text));
   script.server(opening_done(true, block) + ready('T') + copy_in()).to_client(copy_in());
   script.client(copy_data("1\n2\n") + copy_done()).to_server(copy_data("1\n2\n") + copy_done());
   script.server(complete("COPY 2") + ready('T')).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COPY 2") + ready('I'));
   // An error of the COMMIT takes the place of the result.
   script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_server(opening(false, block) + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T'))
+      .to_server(opening(false, block) + sync_message() + query(text));
   script.server(opening_done(false, block) + ready('T') + copy_in()).to_client(copy_in());
   script.client(copy_done()).to_server(copy_done());
   script.server(complete("COPY 0") + ready('T')).to_server(query("COMMIT"));
@@ -735,9 +920,11 @@ TEST_CASE("session: a COPY that the client gives up is rolled back", "[F5][F7][p
   Script script;
   const std::string text = "COPY t FROM STDIN";
   script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T'))
+      .to_server(opening(true, block) + sync_message() + query(text));
   script.server(opening_done(true, block) + ready('T') + copy_in()).to_client(copy_in());
-  script.client(copy_data("1\n") + copy_fail("enough")).to_server(copy_data("1\n") + copy_fail("enough"));
+  script.client(copy_data("1\n") + copy_fail("enough"))
+      .to_server(copy_data("1\n") + copy_fail("enough"));
   const std::string failed = error("57014", "COPY from stdin failed: enough");
   script.server(failed + ready('E')).to_client(failed).to_server(query("ROLLBACK"));
   script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
@@ -748,27 +935,37 @@ TEST_CASE("session: a COPY is refused before its frame's text runs", "[F2][proxy
   Script script;
   const std::string text = "COPY t FROM STDIN";
   script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(text));
-  script.server(opening_failed("TG001", stale, true, block) + ready('E') + error("25P02", "current transaction is aborted") + ready('E'))
+  script.server(complete("BEGIN") + ready('T'))
+      .to_server(opening(true, block) + sync_message() + query(text));
+  script
+      .server(opening_failed("TG001", stale, true, block) + ready('E') +
+              error("25P02", "current transaction is aborted") + ready('E'))
       .to_client(error("TG001", stale))
       .to_server(query("ROLLBACK"));
   script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: several statements share one transaction as they do without us", "[F5][F7][proxy]") {
+TEST_CASE("session: several statements share one transaction as they do without us",
+          "[F5][F7][proxy]") {
   Script script;
   const std::string text = "INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)";
   script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(text));
-  script.server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") + complete("INSERT 0 2") + ready('T'))
+  script.server(complete("BEGIN") + ready('T'))
+      .to_server(opening(true, block) + sync_message() + query(text));
+  script
+      .server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") +
+              complete("INSERT 0 2") + ready('T'))
       .to_client(complete("INSERT 0 1"))
       .to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("INSERT 0 2") + ready('I'));
   script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_server(opening(false, block) + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T'))
+      .to_server(opening(false, block) + sync_message() + query(text));
   const std::string failed = error("23505", "duplicate key");
-  script.server(opening_done(false, block) + ready('T') + complete("INSERT 0 1") + failed + ready('E'))
+  script
+      .server(opening_done(false, block) + ready('T') + complete("INSERT 0 1") + failed +
+              ready('E'))
       .to_client(complete("INSERT 0 1") + failed)
       .to_server(query("ROLLBACK"));
   script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
@@ -778,13 +975,16 @@ TEST_CASE("session: several statements share one transaction as they do without 
 TEST_CASE("session: a script of reads is sent as it is", "[F7][proxy]") {
   Script script;
   const std::string text = "SELECT a FROM t; SELECT b FROM t",
-                    answer = columns({"a"}) + complete("SELECT 0") + columns({"b"}) + complete("SELECT 0") + ready('I');
+                    answer = columns({"a"}) + complete("SELECT 0") + columns({"b"}) +
+                             complete("SELECT 0") + ready('I');
   script.client(query(text)).to_server(query(text));
   script.server(answer).to_client(answer);
   script.replay();
 }
 
-TEST_CASE("session: a script with a transaction of its own goes a piece at a time and shows one ready", "[F5][F7][proxy]") {
+TEST_CASE(
+    "session: a script with a transaction of its own goes a piece at a time and shows one ready",
+    "[F5][F7][proxy]") {
   Script script;
   script.client(query("BEGIN; INSERT INTO t VALUES (1); COMMIT")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T'))
@@ -803,24 +1003,32 @@ TEST_CASE("session: an error in a script ends it with its position moved", "[F7]
   script.server(complete("BEGIN") + ready('T'))
       .to_client(complete("BEGIN"))
       .to_server(opening(true, block) + sync_message() + query("SELECT x"));
-  script.server(opening_done(true, block) + ready('T') + error("42703", "column \"x\" does not exist", {{'P', "8"}}) + ready('E'))
+  script
+      .server(opening_done(true, block) + ready('T') +
+              error("42703", "column \"x\" does not exist", {{'P', "8"}}) + ready('E'))
       .to_client(error("42703", "column \"x\" does not exist", {{'P', "15"}}) + ready('E'));
   script.replay();
 }
 
 TEST_CASE("session: what a client says while a script runs waits", "[F7][proxy]") {
   Script script;
-  script.client(query("BEGIN; SELECT a FROM t") + query("SELECT b FROM t")).to_server(query("BEGIN"));
+  script.client(query("BEGIN; SELECT a FROM t") + query("SELECT b FROM t"))
+      .to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T'))
       .to_client(complete("BEGIN"))
       .to_server(opening(true, block) + sync_message() + query("SELECT a FROM t"));
-  script.server(opening_done(true, block) + ready('T') + columns({"a"}) + complete("SELECT 0") + ready('T'))
+  script
+      .server(opening_done(true, block) + ready('T') + columns({"a"}) + complete("SELECT 0") +
+              ready('T'))
       .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'))
       .to_server(query("SELECT b FROM t"));
   script.replay();
 }
 
-TEST_CASE("session: READ WRITE in a READ ONLY block is for the server to refuse and never for the client to have", "[F6][F7][proxy]") {
+TEST_CASE(
+    "session: READ WRITE in a READ ONLY block is for the server to refuse and never for the client "
+    "to have",
+    "[F6][F7][proxy]") {
   const std::string asked = query("SET TRANSACTION READ WRITE\n;SET transaction_read_only TO on");
   const auto begun = [&](Script& script) {
     script.client(query("BEGIN READ ONLY")).to_server(query("BEGIN READ ONLY"));
@@ -829,15 +1037,19 @@ TEST_CASE("session: READ WRITE in a READ ONLY block is for the server to refuse 
   };
   Script granted;
   begun(granted);
-  granted.server(complete("SET") + complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
-  granted.client(query(insert)).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
+  granted.server(complete("SET") + complete("SET") + ready('T'))
+      .to_client(complete("SET") + ready('T'));
+  granted.client(query(insert))
+      .to_server(writable(true, block) + check_declared(true, block) + sync_message() +
+                 query(insert));
   granted.server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") + ready('T'))
       .to_client(complete("INSERT 0 1") + ready('T'));
   granted.replay();
 
   Script refused;
   begun(refused);
-  const std::string too_late = error("25001", "transaction read-write mode must be set before any query");
+  const std::string too_late =
+      error("25001", "transaction read-write mode must be set before any query");
   refused.server(too_late + ready('E')).to_client(too_late + ready('E'));
   refused.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
   refused.replay();
@@ -847,8 +1059,12 @@ TEST_CASE("session: SET TRANSACTION in a text of several statements finds a bloc
   Script script;
   script.client(query("SET TRANSACTION READ ONLY; SELECT a FROM t")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_server(query("SET TRANSACTION READ ONLY"));
-  script.server(complete("SET") + ready('T')).to_client(complete("SET")).to_server(query("SELECT a FROM t"));
-  script.server(columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"})).to_server(query("COMMIT"));
+  script.server(complete("SET") + ready('T'))
+      .to_client(complete("SET"))
+      .to_server(query("SELECT a FROM t"));
+  script.server(columns({"a"}) + complete("SELECT 0") + ready('T'))
+      .to_client(columns({"a"}))
+      .to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("SELECT 0") + ready('I'));
   script.replay();
 }
@@ -859,16 +1075,20 @@ TEST_CASE("session: what must run alone runs under the lock of the session", "[F
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
       .to_server(default_back() + query("VACUUM t"))
       .told({"fenced orders 5/5"});
-  script.server(set_done() + status("default_transaction_read_only", "off") + ready('I') + complete("VACUUM") + ready('I'))
+  script
+      .server(set_done() + status("default_transaction_read_only", "off") + ready('I') +
+              complete("VACUUM") + ready('I'))
       .to_client(complete("VACUUM") + ready('I'))
       .to_server(release("orders"));
   // The next word waits until the lock is given back.
   script.client(query("SELECT a FROM t"));
-  script.server(status("default_transaction_read_only", "on") + release_done()).to_server(query("SELECT a FROM t"));
+  script.server(status("default_transaction_read_only", "on") + release_done())
+      .to_server(query("SELECT a FROM t"));
   script.replay();
 }
 
-TEST_CASE("session: what must run alone does not run where the lock is refused", "[F2][F5][proxy]") {
+TEST_CASE("session: what must run alone does not run where the lock is refused",
+          "[F2][F5][proxy]") {
   Script script;
   script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
   script.server(set_done() + prepared(true) + bind_complete() + error("TG001", stale) + ready('I'))
@@ -878,36 +1098,51 @@ TEST_CASE("session: what must run alone does not run where the lock is refused",
   script.replay();
 }
 
-TEST_CASE("session: what must run alone takes the claim that the server's session declares, if nobody has to declare one",
-          "[F1][F5][F7][proxy]") {
+TEST_CASE(
+    "session: what must run alone takes the claim that the server's session declares, if nobody "
+    "has to declare one",
+    "[F1][F5][F7][proxy]") {
   const auto nothing = [](In in) {
-    return prepared(true) + bind_complete() + row({{}, {}, {}}) + complete("SELECT 1") + portal_closed(in);
+    return prepared(true) + bind_complete() + row({{}, {}, {}}) + complete("SELECT 1") +
+           portal_closed(in);
   };
-  const std::string one_row = columns({"f"}) + row({"1"}) + complete("SELECT 1"), sql = "SELECT f()";
+  const std::string one_row = columns({"f"}) + row({"1"}) + complete("SELECT 1"),
+                    sql = "SELECT f()";
   for (const bool declares : {false, true}) {
     Script script;
     script.application_name.clear();
     script.admission.without_term = WithoutTerm::allow;
     script.client(query(sql))
-        .to_server(check_again(In::beginning) + parse("", sql) + bind_message("", "") + describe_portal("") + execute() +
-                   close_statement("") + check_again() + sync_message());
-    script.server(nothing(In::beginning) + parse_complete() + bind_complete() + one_row + close_complete() + nothing(block) + ready('I'))
+        .to_server(check_again(In::beginning) + parse("", sql) + bind_message("", "") +
+                   describe_portal("") + execute() + close_statement("") + check_again() +
+                   sync_message());
+    script
+        .server(nothing(In::beginning) + parse_complete() + bind_complete() + one_row +
+                close_complete() + nothing(block) + ready('I'))
         .to_client(one_row + ready('I'))
         .to_server(put_back());
     script.server(status("default_transaction_read_only", "on") + put_back_done());
-    script.client(query("VACUUM t")).to_server(writable() + hold({}, {}, true, "f") + sync_message());
-    script.server(set_done() + (declares ? check_declared_done("orders", "5", "5") : nothing(In::beginning)) + ready('I'))
+    script.client(query("VACUUM t"))
+        .to_server(writable() + hold({}, {}, true, "f") + sync_message());
+    script
+        .server(set_done() +
+                (declares ? check_declared_done("orders", "5", "5") : nothing(In::beginning)) +
+                ready('I'))
         .to_server(default_back() + query("VACUUM t"));
     if (declares) script.told({"fenced orders 5/5"});
-    script.server(set_done() + status("default_transaction_read_only", "off") + ready('I') + complete("VACUUM") + ready('I'));
+    script.server(set_done() + status("default_transaction_read_only", "off") + ready('I') +
+                  complete("VACUUM") + ready('I'));
     script.to_client(complete("VACUUM") + ready('I')).to_server(release(declares ? "orders" : ""));
     script.replay();
   }
 }
 
-TEST_CASE("session: behind AND CHAIN a transaction is what the model says, whatever an error or a savepoint has undone",
-          "[F1][F6][proxy]") {
-  const auto answered = [](Script& script, const std::string& sql, const std::string& tag, char state) {
+TEST_CASE(
+    "session: behind AND CHAIN a transaction is what the model says, whatever an error or a "
+    "savepoint has undone",
+    "[F1][F6][proxy]") {
+  const auto answered = [](Script& script, const std::string& sql, const std::string& tag,
+                           char state) {
     script.client(query(sql)).to_server(query(sql));
     script.server(complete(tag) + ready(state)).to_client(complete(tag) + ready(state));
   };
@@ -917,13 +1152,15 @@ TEST_CASE("session: behind AND CHAIN a transaction is what the model says, whate
   Script none;
   none.application_name.clear();
   answered(none, "BEGIN", "BEGIN", 'T');
-  none.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
+  none.client(query("SAVEPOINT s"))
+      .to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
   none.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
       .to_client(complete("SAVEPOINT") + ready('T'));
   none.client(query(read)).to_server(locked(true, block) + sync_message() + query(read));
   none.server(set_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
   answered(none, "ROLLBACK AND CHAIN", "ROLLBACK", 'T');
-  none.client(query(read)).to_server(writable(true, block) + locked(true, block) + sync_message() + query(read));
+  none.client(query(read))
+      .to_server(writable(true, block) + locked(true, block) + sync_message() + query(read));
   none.replay();
   // A claim that passes: the error has undone what made the block writable.
   Script failed;
@@ -932,11 +1169,13 @@ TEST_CASE("session: behind AND CHAIN a transaction is what the model says, whate
   failed.server(opening_done(true, block) + ready('T') + error("23505", "duplicate") + ready('E'))
       .to_client(error("23505", "duplicate") + ready('E'));
   answered(failed, "ROLLBACK AND CHAIN", "ROLLBACK", 'T');
-  failed.client(query(insert)).to_server(writable(true, block) + check_opens(block) + sync_message() + query(insert));
+  failed.client(query(insert))
+      .to_server(writable(true, block) + check_opens(block) + sync_message() + query(insert));
   failed.replay();
 }
 
-TEST_CASE("session: SET CONSTRAINTS in a block that has written is a statement that runs code", "[F1][F2][proxy]") {
+TEST_CASE("session: SET CONSTRAINTS in a block that has written is a statement that runs code",
+          "[F1][F2][proxy]") {
   const std::string set = "SET LOCAL termgate.term = '4'", now = "SET CONSTRAINTS ALL IMMEDIATE";
   Script script;
   script.client(query("BEGIN")).to_server(query("BEGIN"));
@@ -944,40 +1183,52 @@ TEST_CASE("session: SET CONSTRAINTS in a block that has written is a statement t
   script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
   script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.client(query(set)).to_server(check_again() + sync_message() + query(set));
-  script.server(check_done("5", true, block) + ready('T') + complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
+  script.server(check_done("5", true, block) + ready('T') + complete("SET") + ready('T'))
+      .to_client(complete("SET") + ready('T'));
   script.client(query(now)).to_server(check_declared(true, block) + sync_message() + query(now));
-  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E')).to_client(error("TG001", stale));
+  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E'))
+      .to_client(error("TG001", stale));
   script.replay();
 }
 
-TEST_CASE("session: a check that failed clears nobody of what was written before it", "[F1][F2][proxy]") {
-  const std::string set = "SET LOCAL termgate.term = '6'", calls = "SELECT f()", rows = columns({"f"}) + row({"1"}) + complete("SELECT 1");
+TEST_CASE("session: a check that failed clears nobody of what was written before it",
+          "[F1][F2][proxy]") {
+  const std::string set = "SET LOCAL termgate.term = '6'", calls = "SELECT f()",
+                    rows = columns({"f"}) + row({"1"}) + complete("SELECT 1");
   Script script;
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query(calls)).to_server(opening(true, block) + sync_message() + query(calls));
-  script.server(opening_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
+  script.server(opening_done(true, block) + ready('T') + rows + ready('T'))
+      .to_client(rows + ready('T'));
   script.client(query("SAVEPOINT s")).to_server(query("SAVEPOINT s"));
   script.server(complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
   // It has declared something stale and written under it.
-  script.client(query(calls)).to_server(check_declared(true, block) + sync_message() + query(calls));
+  script.client(query(calls))
+      .to_server(check_declared(true, block) + sync_message() + query(calls));
   const std::string aborted = error("25P02", "current transaction is aborted");
-  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + aborted + ready('E'))
+  script
+      .server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + aborted +
+              ready('E'))
       .to_client(error("TG001", stale) + ready('E'));
   script.client(query("ROLLBACK TO s")).to_server(query("ROLLBACK TO s"));
   script.server(complete("ROLLBACK") + ready('T')).to_client(complete("ROLLBACK") + ready('T'));
   // That is still there, and so must be the claim that it was written under.
-  script.client(query(set)).to_server(own_mode(block) + check_again() + sync_message() + query(set));
+  script.client(query(set))
+      .to_server(own_mode(block) + check_again() + sync_message() + query(set));
   script.replay();
 }
 
 TEST_CASE("session: a failing statement that ran alone gives the lock back", "[F4][F5][proxy]") {
   Script script;
-  script.client(query("CREATE INDEX CONCURRENTLY ON t (a)")).to_server(writable() + hold({}, {}) + sync_message());
+  script.client(query("CREATE INDEX CONCURRENTLY ON t (a)"))
+      .to_server(writable() + hold({}, {}) + sync_message());
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
       .to_server(default_back() + query("CREATE INDEX CONCURRENTLY ON t (a)"));
   const std::string failed = error("42703", "column \"a\" does not exist");
-  script.server(set_done() + ready('I') + failed + ready('I')).to_client(failed + ready('I')).to_server(release("orders"));
+  script.server(set_done() + ready('I') + failed + ready('I'))
+      .to_client(failed + ready('I'))
+      .to_server(release("orders"));
   script.replay();
 }
 
@@ -985,7 +1236,8 @@ TEST_CASE("session: an unreadable text is sent as one statement behind the check
   Script script;
   const std::string twice = converted("FROB THE t");
   script.client(query("FROB THE t"))
-      .to_server(opening() + twice.substr(0, twice.size() - 5) + check_declared(true, block) + sync_message());
+      .to_server(opening() + twice.substr(0, twice.size() - 5) + check_declared(true, block) +
+                 sync_message());
   const std::string failed = error("42601", "syntax error at or near \"FROB\"", {{'P', "1"}});
   script.server(opening_done() + failed + ready('I')).to_client(failed + ready('I'));
   script.replay();
@@ -995,9 +1247,12 @@ TEST_CASE("session: a text with a parameter is not sent by Parse", "[F7][proxy]"
   Script script;
   const std::string text = "INSERT INTO t VALUES ($1)";
   script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(text));
+  script.server(complete("BEGIN") + ready('T'))
+      .to_server(opening(true, block) + sync_message() + query(text));
   const std::string failed = error("42P02", "there is no parameter $1");
-  script.server(opening_done(true, block) + ready('T') + failed + ready('E')).to_client(failed).to_server(query("ROLLBACK"));
+  script.server(opening_done(true, block) + ready('T') + failed + ready('E'))
+      .to_client(failed)
+      .to_server(query("ROLLBACK"));
   script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
   script.replay();
 }
@@ -1008,8 +1263,9 @@ TEST_CASE("session: a call of the check itself brings its own scope and term", "
   const std::string text = "SELECT termgate.append('s', 7, 'x')";
   script.client(query(text)).to_server(writable() + own_mode() + converted(text));
   script
-      .server(set_done() + own_mode_done() + parse_complete() + bind_complete() + columns({"append"}) + row({"1"}) + complete("SELECT 1") +
-              close_complete() + ready('I'))
+      .server(set_done() + own_mode_done() + parse_complete() + bind_complete() +
+              columns({"append"}) + row({"1"}) + complete("SELECT 1") + close_complete() +
+              ready('I'))
       .to_client(columns({"append"}) + row({"1"}) + complete("SELECT 1") + ready('I'));
   script.replay();
 }
@@ -1020,14 +1276,18 @@ TEST_CASE("session: without a term a block stays READ ONLY and its write is TG00
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
-  script.server(columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
-  script.client(query(insert)).to_server(writable(true, block) + check_opens(block) + sync_message() + query(insert));
+  script.server(columns({"a"}) + complete("SELECT 0") + ready('T'))
+      .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
+  script.client(query(insert))
+      .to_server(writable(true, block) + check_opens(block) + sync_message() + query(insert));
   script
-      .server(prepared(true) + bind_complete() + error("25001", "transaction read-write mode must be set before any query") + ready('E') +
-              error("25P02", "aborted") + ready('E'))
+      .server(prepared(true) + bind_complete() +
+              error("25001", "transaction read-write mode must be set before any query") +
+              ready('E') + error("25P02", "aborted") + ready('E'))
       .to_client(error("TG002", "TG002 no term declared for a fenced write",
                        {{'H',
-                         "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a "
+                         "A session declares by application_name, PGOPTIONS, SET termgate.scope "
+                         "and termgate.term, or a comment; a "
                          "transaction that will write declares before its first query."}}) +
                  ready('E'))
       .told({"refused TG002"});
@@ -1041,9 +1301,10 @@ TEST_CASE("session: a read that writes in a block without a term is TG002", "[F6
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query("SELECT a FROM writing_view")).to_server(query("SELECT a FROM writing_view"));
   script.server(error("25006", "cannot execute INSERT in a read-only transaction") + ready('E'))
-      .to_client(error("TG002", "TG002 no term declared for a fenced write",
-                       {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) +
-                 ready('E'));
+      .to_client(
+          error("TG002", "TG002 no term declared for a fenced write",
+                {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) +
+          ready('E'));
   script.replay();
 }
 
@@ -1051,13 +1312,17 @@ TEST_CASE("session: reject lets not even a read through without a term", "[F6][p
   Script script;
   script.application_name.clear();
   script.admission.without_term = WithoutTerm::reject;
-  script.client(query("SELECT a FROM t")).to_server(writable() + check_opens() + converted("SELECT a FROM t"));
-  const std::string none = error("TG002", "TG002 no term declared: a write needs a scope and a term");
-  script.server(set_done() + prepared(true) + bind_complete() + none + ready('I')).to_client(none + ready('I'));
+  script.client(query("SELECT a FROM t"))
+      .to_server(writable() + check_opens() + converted("SELECT a FROM t"));
+  const std::string none =
+      error("TG002", "TG002 no term declared: a write needs a scope and a term");
+  script.server(set_done() + prepared(true) + bind_complete() + none + ready('I'))
+      .to_client(none + ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: allow lets a session without a term write and fences one with a term", "[F6][proxy]") {
+TEST_CASE("session: allow lets a session without a term write and fences one with a term",
+          "[F6][proxy]") {
   Script free;
   free.application_name.clear();
   free.admission.without_term = WithoutTerm::allow;
@@ -1067,7 +1332,10 @@ TEST_CASE("session: allow lets a session without a term write and fences one wit
   free.server(function_result() + ready('I')).to_client(function_result() + ready('I'));
   // Any other function may declare, and nothing checks behind it.
   free.client(function_call(16400))
-      .to_client(error("TG002", "TG002 a fast-path function call that may write must be in a transaction block") + ready('I'))
+      .to_client(
+          error("TG002",
+                "TG002 a fast-path function call that may write must be in a transaction block") +
+          ready('I'))
       .told({"refused TG002 from memory"});
   free.replay();
 
@@ -1107,20 +1375,29 @@ TEST_CASE("session: observe takes no lock and reports what it would have refused
 TEST_CASE("session: a fast-path call that may write needs a block", "[F6][proxy]") {
   Script script;
   script.client(function_call(957))
-      .to_client(error("TG002", "TG002 a fast-path function call that may write must be in a transaction block") + ready('I'))
+      .to_client(
+          error("TG002",
+                "TG002 a fast-path function call that may write must be in a transaction block") +
+          ready('I'))
       .told({"refused TG002 from memory"});
   script.client(function_call(954)).to_server(function_call(954));
   script.server(function_result() + ready('I')).to_client(function_result() + ready('I'));
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(function_call(957)).to_server(opening(true, block) + sync_message() + function_call(957));
-  script.server(opening_done(true, block) + ready('T') + function_result() + ready('T')).to_client(function_result() + ready('T'));
+  script.client(function_call(957))
+      .to_server(opening(true, block) + sync_message() + function_call(957));
+  script.server(opening_done(true, block) + ready('T') + function_result() + ready('T'))
+      .to_client(function_result() + ready('T'));
   script.replay();
 }
 
-TEST_CASE("session: what is pipelined behind a simple write is another transaction with a check of its own", "[F1][F6][proxy]") {
+TEST_CASE(
+    "session: what is pipelined behind a simple write is another transaction with a check of its "
+    "own",
+    "[F1][F6][proxy]") {
   Script script;
-  const std::string vacuum = parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
+  const std::string vacuum =
+      parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
   script.client(query(insert) + vacuum).to_server(opening() + converted(insert));
   script.server(opening_done() + converted_done("INSERT 0 1"))
       .to_client(inserted())
@@ -1128,7 +1405,10 @@ TEST_CASE("session: what is pipelined behind a simple write is another transacti
   script.replay();
 }
 
-TEST_CASE("session: a function may flip the default of a server that does not report it though the client wants READ ONLY", "[F6][proxy]") {
+TEST_CASE(
+    "session: a function may flip the default of a server that does not report it though the "
+    "client wants READ ONLY",
+    "[F6][proxy]") {
   Script script;
   script.server_version = "13.9";
   const std::string set = "SET default_transaction_read_only = on";
@@ -1138,13 +1418,16 @@ TEST_CASE("session: a function may flip the default of a server that does not re
   const std::string answer = columns({"f"}) + row({"1"}) + complete("SELECT 1") + ready('I');
   script.server(answer).to_client(answer).to_server(look() + put_back());
   script.server(look_done("on") + put_back_done()).to_server(query(insert));
-  const std::string refused = error("25006", "cannot execute INSERT in a read-only transaction") + ready('I');
+  const std::string refused =
+      error("25006", "cannot execute INSERT in a read-only transaction") + ready('I');
   script.server(refused).to_client(refused).to_server(look() + put_back());
   script.replay();
 }
 
-TEST_CASE("session: a default put back in a block that is undone is put back again on a server that does not report it",
-          "[F6][proxy][sim]") {
+TEST_CASE(
+    "session: a default put back in a block that is undone is put back again on a server that does "
+    "not report it",
+    "[F6][proxy][sim]") {
   Script script;
   script.application_name.clear();
   script.server_version = "13.9";
@@ -1157,31 +1440,41 @@ TEST_CASE("session: a default put back in a block that is undone is put back aga
   script.client(query("SELECT f()")).to_server(query("SELECT f()"));
   script.server(answer + ready('T'))
       .to_client(answer + ready('T'))
-      .to_server(look(block) + ours(named("_termgate_default_on_"), "SET default_transaction_read_only TO on", {}, {}, true, block) +
+      .to_server(look(block) +
+                 ours(named("_termgate_default_on_"), "SET default_transaction_read_only TO on", {},
+                      {}, true, block) +
                  sync_message());
   script.server(look_done("on", block) + set_done(true, block) + ready('T'));
   script.client(query("SELECT a")).to_server(query("SELECT a"));
-  script.server(error("42703", "no such column") + ready('E')).to_client(error("42703", "no such column") + ready('E'));
+  script.server(error("42703", "no such column") + ready('E'))
+      .to_client(error("42703", "no such column") + ready('E'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
-  script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I')).to_server(look() + put_back());
+  script.server(complete("ROLLBACK") + ready('I'))
+      .to_client(complete("ROLLBACK") + ready('I'))
+      .to_server(look() + put_back());
   script.replay();
 }
 
 TEST_CASE("session: a converted write is done when its transaction is", "[F5][F7][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(opening_done() + parse_complete() + bind_complete() + no_data() + complete("INSERT 0 1") + close_complete());
+  script.server(opening_done() + parse_complete() + bind_complete() + no_data() +
+                complete("INSERT 0 1") + close_complete());
   const std::string deferred = error("23503", "a deferred constraint");
   script.server(deferred + ready('I')).to_client(deferred + ready('I'));
   // Its own notification comes behind its commit, and behind its result.
   script.client(query(insert)).to_server(opening(false) + converted(insert));
-  script.server(opening_done(false) + parse_complete() + bind_complete() + no_data() + complete("INSERT 0 1") + close_complete());
-  script.server(notification("news", "1")).to_client(complete("INSERT 0 1") + notification("news", "1"));
+  script.server(opening_done(false) + parse_complete() + bind_complete() + no_data() +
+                complete("INSERT 0 1") + close_complete());
+  script.server(notification("news", "1"))
+      .to_client(complete("INSERT 0 1") + notification("news", "1"));
   script.server(ready('I')).to_client(ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: rows are described before they fail where a query is and else with the first of them", "[F7][proxy]") {
+TEST_CASE(
+    "session: rows are described before they fail where a query is and else with the first of them",
+    "[F7][proxy]") {
   const std::string failed = error("23505", "duplicate key");
   Script script;
   const std::string returning = insert + " RETURNING a";
@@ -1194,7 +1487,8 @@ TEST_CASE("session: rows are described before they fail where a query is and els
   script.server(complete("INSERT 0 1") + close_complete() + ready('I')).to_client(inserted());
   const std::string with = "WITH x AS (DELETE FROM t RETURNING a) SELECT a FROM x";
   script.client(query(with)).to_server(opening(false) + converted(with));
-  script.server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"})).to_client(columns({"a"}));
+  script.server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"}))
+      .to_client(columns({"a"}));
   script.server(failed + ready('I')).to_client(failed + ready('I'));
   script.replay();
 }
@@ -1202,11 +1496,14 @@ TEST_CASE("session: rows are described before they fail where a query is and els
 TEST_CASE("session: a description beyond what is held is not waited for", "[F7][proxy]") {
   Script script;
   script.options.held_bytes_max = 4000;
-  const std::string returning = insert + " RETURNING a", wide = columns({std::string(3000, 'a'), std::string(6000, 'b')});
+  const std::string returning = insert + " RETURNING a",
+                    wide = columns({std::string(3000, 'a'), std::string(6000, 'b')});
   script.client(query(returning)).to_server(opening() + converted(returning));
   script.server(opening_done() + parse_complete() + bind_complete() + wide.substr(0, 3000));
   script.server(wide.substr(3000, 3000)).to_client(wide.substr(0, 6000));
-  script.server(wide.substr(6000) + row({"1", "2"}) + complete("INSERT 0 1") + close_complete() + ready('I'))
+  script
+      .server(wide.substr(6000) + row({"1", "2"}) + complete("INSERT 0 1") + close_complete() +
+              ready('I'))
       .to_client(wide.substr(6000) + row({"1", "2"}) + inserted());
   script.replay_whole();
 
@@ -1214,11 +1511,13 @@ TEST_CASE("session: a description beyond what is held is not waited for", "[F7][
   Script cut;
   cut.client(query(returning)).to_server(opening() + converted(returning));
   cut.server(opening_done() + parse_complete() + bind_complete() + wide.substr(0, 3000));
-  cut.event(termgate::pg_session::Cut{"57P01", "the drain took too long"}).ends("57P01", "the drain took too long");
+  cut.event(termgate::pg_session::Cut{"57P01", "the drain took too long"})
+      .ends("57P01", "the drain took too long");
   cut.replay();
 }
 
-TEST_CASE("session: a declaration in a text is in force for the write behind it", "[F1][F5][proxy]") {
+TEST_CASE("session: a declaration in a text is in force for the write behind it",
+          "[F1][F5][proxy]") {
   Script script;
   script.application_name.clear();
   const std::string scope = "SET termgate.scope = 'orders'", term = "SET termgate.term = '5'";
@@ -1228,40 +1527,59 @@ TEST_CASE("session: a declaration in a text is in force for the write behind it"
   script.server(complete("SET") + ready('T'))
       .to_client(complete("SET"))
       .to_server(writable(true, block) + check_opens(block) + sync_message() + query(insert));
-  script.server(set_done(true, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T'))
+  script
+      .server(set_done(true, block) + check_declared_done("orders", "5", "5", true, block) +
+              ready('T') + inserted('T'))
       .to_server(query("COMMIT"))
       .told({"fenced orders 5/5"});
   script.server(complete("COMMIT") + ready('I')).to_client(inserted());
   script.replay();
 }
 
-TEST_CASE("session: a COMMIT behind a write of its text says that there is no transaction", "[F7][proxy]") {
+TEST_CASE("session: a COMMIT behind a write of its text says that there is no transaction",
+          "[F7][proxy]") {
   for (const std::string end : {"COMMIT", "ROLLBACK"}) {
     Script script;
     script.client(query(insert + "; " + end + "; SELECT a FROM t")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
+    script.server(complete("BEGIN") + ready('T'))
+        .to_server(opening(true, block) + sync_message() + query(insert));
     script.server(opening_done(true, block) + ready('T') + inserted('T'))
-        .to_client(complete("INSERT 0 1") + report('N', "WARNING", "25P01", "there is no transaction in progress"))
+        .to_client(complete("INSERT 0 1") +
+                   report('N', "WARNING", "25P01", "there is no transaction in progress"))
         .to_server(query(end));
-    script.server(complete(end) + ready('I')).to_client(complete(end)).to_server(query("SELECT a FROM t"));
-    script.server(columns({"a"}) + complete("SELECT 0") + ready('I')).to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
+    script.server(complete(end) + ready('I'))
+        .to_client(complete(end))
+        .to_server(query("SELECT a FROM t"));
+    script.server(columns({"a"}) + complete("SELECT 0") + ready('I'))
+        .to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
     script.replay();
   }
 }
 
-TEST_CASE("session: PREPARE TRANSACTION behind a write of its text prepares it and warns", "[F5][F7][proxy]") {
+TEST_CASE("session: PREPARE TRANSACTION behind a write of its text prepares it and warns",
+          "[F5][F7][proxy]") {
   // As the server does without us, where the text's own transaction is no block.
   const std::string prepare = "PREPARE TRANSACTION 'p'",
-                    warned = complete("INSERT 0 1") + report('N', "WARNING", "25P01", "there is no transaction in progress");
+                    warned = complete("INSERT 0 1") +
+                             report('N', "WARNING", "25P01", "there is no transaction in progress");
   {
     Script script;
     script.client(query(insert + "; " + prepare + "; " + insert)).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
-    script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(warned).to_server(query(prepare));
-    // What follows is another transaction, with a check of its own. What was declared the server knows.
-    script.server(complete("PREPARE TRANSACTION") + ready('I')).to_client(complete("PREPARE TRANSACTION")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_server(writable(false, block) + check_opens(block) + sync_message() + query(insert));
-    script.server(set_done(false, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T'))
+    script.server(complete("BEGIN") + ready('T'))
+        .to_server(opening(true, block) + sync_message() + query(insert));
+    script.server(opening_done(true, block) + ready('T') + inserted('T'))
+        .to_client(warned)
+        .to_server(query(prepare));
+    // What follows is another transaction, with a check of its own. What was declared the server
+    // knows.
+    script.server(complete("PREPARE TRANSACTION") + ready('I'))
+        .to_client(complete("PREPARE TRANSACTION"))
+        .to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T'))
+        .to_server(writable(false, block) + check_opens(block) + sync_message() + query(insert));
+    script
+        .server(set_done(false, block) + check_declared_done("orders", "5", "5", true, block) +
+                ready('T') + inserted('T'))
         .to_server(query("COMMIT"));
     script.server(complete("COMMIT") + ready('I')).to_client(inserted());
     script.replay();
@@ -1269,9 +1587,13 @@ TEST_CASE("session: PREPARE TRANSACTION behind a write of its text prepares it a
   {
     Script script;
     script.client(query(insert + "; " + prepare)).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
-    script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(warned).to_server(query(prepare));
-    script.server(error("42710", "in use already") + ready('I')).to_client(error("42710", "in use already", {{'P', ""}}) + ready('I'));
+    script.server(complete("BEGIN") + ready('T'))
+        .to_server(opening(true, block) + sync_message() + query(insert));
+    script.server(opening_done(true, block) + ready('T') + inserted('T'))
+        .to_client(warned)
+        .to_server(query(prepare));
+    script.server(error("42710", "in use already") + ready('I'))
+        .to_client(error("42710", "in use already", {{'P', ""}}) + ready('I'));
     script.replay();
   }
 }
@@ -1288,19 +1610,23 @@ TEST_CASE("session: what needs a block does not find one in a frame", "[F7][prox
     INFO(text);
     Script script;
     script.client(query(insert + "; " + text + "; " + insert)).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
+    script.server(complete("BEGIN") + ready('T'))
+        .to_server(opening(true, block) + sync_message() + query(insert));
     script.server(opening_done(true, block) + ready('T') + inserted('T'))
-        .to_client(complete("INSERT 0 1") + error("25P01", what + " can only be used in transaction blocks"))
+        .to_client(complete("INSERT 0 1") +
+                   error("25P01", what + " can only be used in transaction blocks"))
         .to_server(query("ROLLBACK"));
     script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
     script.replay();
   }
 }
 
-TEST_CASE("session: a BEGIN behind a write of its text makes the frame the client's block", "[F5][F7][proxy]") {
+TEST_CASE("session: a BEGIN behind a write of its text makes the frame the client's block",
+          "[F5][F7][proxy]") {
   Script script;
   script.client(query(insert + "; BEGIN; " + insert)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
+  script.server(complete("BEGIN") + ready('T'))
+      .to_server(opening(true, block) + sync_message() + query(insert));
   script.server(opening_done(true, block) + ready('T') + inserted('T'))
       .to_client(complete("INSERT 0 1") + complete("BEGIN"))
       .to_server(query(insert));
@@ -1310,7 +1636,8 @@ TEST_CASE("session: a BEGIN behind a write of its text makes the frame the clien
   script.replay();
 }
 
-TEST_CASE("session: an unreadable text without a term is the server's to refuse and else ours", "[F6][F7][proxy]") {
+TEST_CASE("session: an unreadable text without a term is the server's to refuse and else ours",
+          "[F6][F7][proxy]") {
   Script script;
   script.application_name.clear();
   const std::string asked = parse("", "FROB THE t") + check("-", "0") + sync_message();
@@ -1318,25 +1645,32 @@ TEST_CASE("session: an unreadable text without a term is the server's to refuse 
   script.client(query("FROB THE t")).to_server(asked);
   script.server(failed + ready('I')).to_client(failed + ready('I'));
   // A statement of a newer server: it is one, and does not run.
-  script.client(query("FROB THE t")).to_server(parse("", "FROB THE t") + check_left(check("-", "0")) + sync_message());
-  script.server(parse_complete() + left_done(prepared(true)) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
-      .to_client(error("TG002", "TG002 no term declared, and Termgate cannot read this statement") + ready('I'));
+  script.client(query("FROB THE t"))
+      .to_server(parse("", "FROB THE t") + check_left(check("-", "0")) + sync_message());
+  script
+      .server(parse_complete() + left_done(prepared(true)) + bind_complete() +
+              error("TG005", "TG005 term 0") + ready('I'))
+      .to_client(error("TG002", "TG002 no term declared, and Termgate cannot read this statement") +
+                 ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: a text that is sent in pieces ends where what it was read by has changed", "[F1][F6][proxy]") {
+TEST_CASE("session: a text that is sent in pieces ends where what it was read by has changed",
+          "[F1][F6][proxy]") {
   const std::string message =
-      "Termgate cannot run the rest of this text: client_encoding or standard_conforming_strings has changed in it, by which it was read; "
+      "Termgate cannot run the rest of this text: client_encoding or standard_conforming_strings "
+      "has changed in it, by which it was read; "
       "send the rest by itself";
   struct Case {
     std::string rest;
     std::string_view name, value;
     bool runs;
   };
-  for (const Case& one : {Case{"SET search_path = '\\', ';--'", "standard_conforming_strings", "off", false},
-                          Case{"SET search_path = 'a'", "standard_conforming_strings", "off", true},
-                          Case{"SET search_path = '\u00e9'", "client_encoding", "SJIS", false},
-                          Case{"SET search_path = '\\'", "client_encoding", "LATIN1", true}}) {
+  for (const Case& one :
+       {Case{"SET search_path = '\\', ';--'", "standard_conforming_strings", "off", false},
+        Case{"SET search_path = 'a'", "standard_conforming_strings", "off", true},
+        Case{"SET search_path = '\u00e9'", "client_encoding", "SJIS", false},
+        Case{"SET search_path = '\\'", "client_encoding", "LATIN1", true}}) {
     CAPTURE(one.rest, one.value);
     Script script;
     script.client(query("BEGIN")).to_server(query("BEGIN"));
@@ -1354,37 +1688,49 @@ TEST_CASE("session: a text that is sent in pieces ends where what it was read by
 }
 
 TEST_CASE("session: a scope that is not ASCII is compared in UTF-8 only", "[F1][F3][F6][proxy]") {
-  const std::string scope = "\u00e9", named = "/*termgate.scope='" + scope + "',termgate.term='5'*/ " + insert;
+  const std::string scope = "\u00e9",
+                    named = "/*termgate.scope='" + scope + "',termgate.term='5'*/ " + insert;
   Script script;
   script.fences[scope] = 5;
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(named)).to_server(writable(true, block) + check_opens(block, scope, "5") + sync_message() + query(named));
-  script.server(set_done(true, block) + check_done("5", true, block, scope) + ready('T') + inserted('T')).to_client(inserted('T'));
+  script.client(query(named))
+      .to_server(writable(true, block) + check_opens(block, scope, "5") + sync_message() +
+                 query(named));
+  script
+      .server(set_done(true, block) + check_done("5", true, block, scope) + ready('T') +
+              inserted('T'))
+      .to_client(inserted('T'));
   // In UTF-8 the claim has passed.
   script.client(query(named)).to_server(query(named));
   script.server(inserted('T')).to_client(inserted('T'));
   // The same bytes are another scope in LATIN1: nothing is written under what has passed.
-  script.client(query("SET LOCAL client_encoding = LATIN1")).to_server(query("SET LOCAL client_encoding = LATIN1"));
+  script.client(query("SET LOCAL client_encoding = LATIN1"))
+      .to_server(query("SET LOCAL client_encoding = LATIN1"));
   const std::string set = complete("SET") + status("client_encoding", "LATIN1") + ready('T');
   script.server(set).to_client(set);
   script.client(query(named)).to_server(check("-", "0", true, block) + sync_message());
   script.replay();
 }
 
-TEST_CASE("session: a late cancel request does not keep the lock of what ran alone", "[F5][proxy]") {
+TEST_CASE("session: a late cancel request does not keep the lock of what ran alone",
+          "[F5][proxy]") {
   Script script;
   script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
-  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I')).to_server(default_back() + query("VACUUM t"));
-  script.server(put_back_done() + complete("VACUUM") + ready('I')).to_client(complete("VACUUM") + ready('I')).to_server(release("orders"));
+  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
+      .to_server(default_back() + query("VACUUM t"));
+  script.server(put_back_done() + complete("VACUUM") + ready('I'))
+      .to_client(complete("VACUUM") + ready('I'))
+      .to_server(release("orders"));
   const std::string cancelled = error("57014", "canceling statement due to user request");
   script.server(cancelled + ready('I'))
       .to_server(left("_termgate_default_on_", default_on()) +
                  left("_termgate_release_",
-                      ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {"orders"}, true, In::beginning)) +
+                      ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)",
+                           {25}, {"orders"}, true, In::beginning)) +
                  sync_message());
-  script.server(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() +
-                ready('I'));
+  script.server(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) +
+                complete("SELECT 1") + close_complete() + ready('I'));
   script.client(query("SELECT 1")).to_server(query("SELECT 1"));
   script.replay();
 }
@@ -1392,7 +1738,8 @@ TEST_CASE("session: a late cancel request does not keep the lock of what ran alo
 TEST_CASE("session: a cancelled hold gives back the lock that it may have taken", "[F4][proxy]") {
   // A rollback keeps a lock at session level, and whose it is was in the answer that did not come.
   const std::string give_back =
-      ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {std::nullopt}, true, In::beginning);
+      ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25},
+           {std::nullopt}, true, In::beginning);
   Script script;
   script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
   const std::string cancelled = error("57014", "canceling statement due to user request");
@@ -1401,10 +1748,11 @@ TEST_CASE("session: a cancelled hold gives back the lock that it may have taken"
       .to_server(default_on() + give_back + sync_message());
   // A second cancel request meets the giving back: it is tried again.
   script.server(cancelled + ready('I'))
-      .to_server(left("_termgate_default_on_", default_on()) + left("_termgate_release_", give_back) + sync_message());
+      .to_server(left("_termgate_default_on_", default_on()) +
+                 left("_termgate_release_", give_back) + sync_message());
   script
-      .server(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() +
-              ready('I'))
+      .server(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) +
+              complete("SELECT 1") + close_complete() + ready('I'))
       .to_client(ready('I'));
   script.client(query("SELECT 1")).to_server(query("SELECT 1"));
   script.replay();
@@ -1419,27 +1767,35 @@ TEST_CASE("session: a cancelled hold gives back the lock that it may have taken"
 
 TEST_CASE("session: nothing of a text runs where its BEGIN is cancelled", "[F2][F7][proxy]") {
   const std::string cancelled = error("57014", "canceling statement due to user request");
-  for (const std::string& text :
-       std::vector<std::string>{insert + "; NOTIFY c", "SELECT 1; NOTIFY c", insert + "; SELECT pg_notify('c', 'x')"}) {
+  for (const std::string& text : std::vector<std::string>{
+           insert + "; NOTIFY c", "SELECT 1; NOTIFY c", insert + "; SELECT pg_notify('c', 'x')"}) {
     CAPTURE(text);
     Script script;
     script.client(query(text)).to_server(query("BEGIN"));
     script.server(cancelled + ready('I')).to_client(cancelled).to_server(query("ROLLBACK"));
-    script.server(report('N', "WARNING", "25P01", "there is no transaction in progress") + complete("ROLLBACK") + ready('I'))
+    script
+        .server(report('N', "WARNING", "25P01", "there is no transaction in progress") +
+                complete("ROLLBACK") + ready('I'))
         .to_client(ready('I'));
     script.replay();
   }
 }
 
-TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the client's block", "[F5][F7][proxy]") {
+TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the client's block",
+          "[F5][F7][proxy]") {
   for (const std::string begin : {"BEGIN READ ONLY", "BEGIN ISOLATION LEVEL READ COMMITTED"}) {
     CAPTURE(begin);
     Script script;
     script.client(query(insert + "; " + begin)).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
-    script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(complete("INSERT 0 1")).to_server(query(begin));
+    script.server(complete("BEGIN") + ready('T'))
+        .to_server(opening(true, block) + sync_message() + query(insert));
+    script.server(opening_done(true, block) + ready('T') + inserted('T'))
+        .to_client(complete("INSERT 0 1"))
+        .to_server(query(begin));
     // The warning is about our BEGIN: without us there is none.
-    script.server(report('N', "WARNING", "25001", "there is already a transaction in progress") + complete("BEGIN") + ready('T'))
+    script
+        .server(report('N', "WARNING", "25001", "there is already a transaction in progress") +
+                complete("BEGIN") + ready('T'))
         .to_client(complete("BEGIN") + ready('T'));
     script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
     script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
@@ -1448,11 +1804,13 @@ TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the
   // Where the server refuses the modes, what stood before it is undone, as without us.
   Script refused;
   refused.client(query(insert + "; BEGIN DEFERRABLE")).to_server(query("BEGIN"));
-  refused.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
+  refused.server(complete("BEGIN") + ready('T'))
+      .to_server(opening(true, block) + sync_message() + query(insert));
   refused.server(opening_done(true, block) + ready('T') + inserted('T'))
       .to_client(complete("INSERT 0 1"))
       .to_server(query("BEGIN DEFERRABLE"));
-  const std::string late = error("25001", "SET TRANSACTION [NOT] DEFERRABLE must be called before any query");
+  const std::string late =
+      error("25001", "SET TRANSACTION [NOT] DEFERRABLE must be called before any query");
   refused.server(late + ready('E')).to_client(late).to_server(query("ROLLBACK"));
   refused.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
   refused.replay();
@@ -1460,9 +1818,11 @@ TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the
   for (const std::string begin : {"START TRANSACTION", "BEGIN", "begin /* */ work"}) {
     Script bare;
     bare.client(query(insert + "; " + begin)).to_server(query("BEGIN"));
-    bare.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
+    bare.server(complete("BEGIN") + ready('T'))
+        .to_server(opening(true, block) + sync_message() + query(insert));
     bare.server(opening_done(true, block) + ready('T') + inserted('T'))
-        .to_client(complete("INSERT 0 1") + complete(begin[0] == 'S' ? begin : "BEGIN") + ready('T'));
+        .to_client(complete("INSERT 0 1") + complete(begin[0] == 'S' ? begin : "BEGIN") +
+                   ready('T'));
     bare.replay();
   }
 }
@@ -1471,9 +1831,11 @@ TEST_CASE("session: a second BEGIN sets the modes of the block", "[F7][proxy]") 
   Script script;
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  const std::string warning = report('N', "WARNING", "25001", "there is already a transaction in progress");
+  const std::string warning =
+      report('N', "WARNING", "25001", "there is already a transaction in progress");
   script.client(query("BEGIN READ ONLY")).to_server(query("BEGIN READ ONLY"));
-  script.server(warning + complete("BEGIN") + ready('T')).to_client(warning + complete("BEGIN") + ready('T'));
+  script.server(warning + complete("BEGIN") + ready('T'))
+      .to_client(warning + complete("BEGIN") + ready('T'));
   script.client(query(insert)).to_server(query(insert));
   script.replay();
 }
@@ -1481,16 +1843,23 @@ TEST_CASE("session: a second BEGIN sets the modes of the block", "[F7][proxy]") 
 TEST_CASE("session: names of ours are nobody else's", "[F6][proxy]") {
   const std::string refused = error("42602", "names that begin with _termgate are Termgate's own");
   Script script;
-  for (const std::string text : {"DEALLOCATE _termgate_check_0", "EXECUTE _termgate_check_0('orders', 5)",
-                                 "PREPARE _termgate_check_0 AS SELECT 1", "DECLARE _termgate CURSOR FOR SELECT 1"}) {
+  for (const std::string text :
+       {"DEALLOCATE _termgate_check_0", "EXECUTE _termgate_check_0('orders', 5)",
+        "PREPARE _termgate_check_0 AS SELECT 1", "DECLARE _termgate CURSOR FOR SELECT 1"}) {
     script.client(query(text)).to_client(refused + ready('I'));
   }
-  script.client(parse("_termgate_check_0", "SELECT 1") + sync_message()).to_client(refused + ready('I'));
-  script.client(bind_message("", "_termgate_check_0") + execute() + sync_message()).to_client(refused + ready('I'));
-  script.client(bind_message("_termgate", "s") + execute("_termgate") + sync_message()).to_client(refused + ready('I'));
-  script.client(close_statement("_termgate_check_0") + sync_message()).to_client(refused + ready('I'));
+  script.client(parse("_termgate_check_0", "SELECT 1") + sync_message())
+      .to_client(refused + ready('I'));
+  script.client(bind_message("", "_termgate_check_0") + execute() + sync_message())
+      .to_client(refused + ready('I'));
+  script.client(bind_message("_termgate", "s") + execute("_termgate") + sync_message())
+      .to_client(refused + ready('I'));
+  script.client(close_statement("_termgate_check_0") + sync_message())
+      .to_client(refused + ready('I'));
   script.client(close_portal("_termgate") + sync_message()).to_client(refused + ready('I'));
-  script.client(parse("", "DEALLOCATE _termgate_check_0") + bind_message("", "") + execute() + sync_message())
+  script
+      .client(parse("", "DEALLOCATE _termgate_check_0") + bind_message("", "") + execute() +
+              sync_message())
       .to_client(refused + ready('I'));
   script.replay();
 }
@@ -1499,7 +1868,8 @@ TEST_CASE("session: a default that cannot be put back ends the session", "[F6][p
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
   script
-      .server(opening_done() + parse_complete() + bind_complete() + no_data() + complete("INSERT 0 1") + close_complete() +
+      .server(opening_done() + parse_complete() + bind_complete() + no_data() +
+              complete("INSERT 0 1") + close_complete() +
               status("default_transaction_read_only", "off") + ready('I'))
       .to_client(inserted())
       .to_server(put_back());
@@ -1508,11 +1878,14 @@ TEST_CASE("session: a default that cannot be put back ends the session", "[F6][p
   script.replay();
 }
 
-TEST_CASE("session: a server that does not report its default is put back behind a write", "[F6][proxy]") {
+TEST_CASE("session: a server that does not report its default is put back behind a write",
+          "[F6][proxy]") {
   Script script;
   script.server_version = "13.9";
   script.client(query(insert) + query("SELECT 1")).to_server(opening() + converted(insert));
-  script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted()).to_server(look() + put_back());
+  script.server(opening_done() + converted_done("INSERT 0 1"))
+      .to_client(inserted())
+      .to_server(look() + put_back());
   script.server(look_done("on") + put_back_done()).to_server(query("SELECT 1"));
   script.replay();
 }

@@ -1,5 +1,6 @@
-// The transaction as it will be when everything sent has run (proxy/postgres/src/transaction_model.hpp), without a session: what each
-// statement makes of it, and a random test that compares what was predicted with what a model of a server then says.
+// The transaction as it will be when everything sent has run
+// (proxy/postgres/src/transaction_model.hpp), without a session: what each statement makes of it,
+// and a random test that compares what was predicted with what a model of a server then says.
 #include <catch2/catch.hpp>
 
 #include <array>
@@ -17,7 +18,9 @@ using termgate::pgwire::TransactionStatus;
 
 namespace {
 
-Effects effects_of_text(const std::string& sql) { return effects_of(termgate::statements::classify(sql), sql); }
+Effects effects_of_text(const std::string& sql) {
+  return effects_of(termgate::statements::classify(sql), sql);
+}
 
 bool sent(TransactionModel& model, const std::string& sql, bool guarded = true) {
   const Effects effects = effects_of_text(sql);
@@ -31,7 +34,9 @@ struct Server {
   int savepoints = 0;
 
   TransactionStatus status() const {
-    return !block ? TransactionStatus::idle : failed ? TransactionStatus::failed : TransactionStatus::in_block;
+    return !block   ? TransactionStatus::idle
+           : failed ? TransactionStatus::failed
+                    : TransactionStatus::in_block;
   }
   std::optional<std::string> error() {
     failed = block;
@@ -83,7 +88,8 @@ struct Server {
 
 }  // namespace
 
-TEST_CASE("transaction: what was predicted is what the server says once all has succeeded", "[F1][F7][proxy]") {
+TEST_CASE("transaction: what was predicted is what the server says once all has succeeded",
+          "[F1][F7][proxy]") {
   const std::vector<std::string> texts{"BEGIN",
                                        "COMMIT",
                                        "ROLLBACK",
@@ -147,7 +153,8 @@ TEST_CASE("transaction: what was predicted is what the server says once all has 
   CHECK(failed_blocks > 100);
 }
 
-TEST_CASE("transaction: what takes a check's lock away makes the next unit take another", "[F1][F2][proxy]") {
+TEST_CASE("transaction: what takes a check's lock away makes the next unit take another",
+          "[F1][F2][proxy]") {
   for (const char* sql : {"ROLLBACK TO a", "this is no statement"}) {
     CAPTURE(sql);
     TransactionModel model;
@@ -182,7 +189,8 @@ TEST_CASE("transaction: a chained one keeps its modes and has passed no check", 
   CHECK_FALSE(model.tx.writable);
 }
 
-TEST_CASE("transaction: its end takes back what was declared in it and nothing else", "[F1][F6][proxy]") {
+TEST_CASE("transaction: its end takes back what was declared in it and nothing else",
+          "[F1][F6][proxy]") {
   TransactionModel model;
   CHECK(sent(model, "SET termgate.term = 5"));
   model.end_implicit();
@@ -197,7 +205,8 @@ TEST_CASE("transaction: its end takes back what was declared in it and nothing e
   CHECK(sent(model, "COMMIT"));
 }
 
-TEST_CASE("transaction: code that may declare counts as a declaration under which it has acted", "[F1][F6][proxy]") {
+TEST_CASE("transaction: code that may declare counts as a declaration under which it has acted",
+          "[F1][F6][proxy]") {
   TransactionModel model;
   sent(model, "BEGIN");
   sent(model, "SELECT set_config('termgate.term', '5', true)");
@@ -209,7 +218,8 @@ TEST_CASE("transaction: code that may declare counts as a declaration under whic
   CHECK(model.tx.code_declared);
 }
 
-TEST_CASE("transaction: the first read fixes the access mode unless it was made writable before", "[F6][proxy]") {
+TEST_CASE("transaction: the first read fixes the access mode unless it was made writable before",
+          "[F6][proxy]") {
   for (const bool writable : {false, true}) {
     CAPTURE(writable);
     TransactionModel model;
@@ -222,7 +232,8 @@ TEST_CASE("transaction: the first read fixes the access mode unless it was made 
   }
 }
 
-TEST_CASE("transaction: a server that does not report its default is put back by suspicion", "[F6][proxy]") {
+TEST_CASE("transaction: a server that does not report its default is put back by suspicion",
+          "[F6][proxy]") {
   for (const bool reports : {false, true}) {
     CAPTURE(reports);
     TransactionModel model;
@@ -241,7 +252,9 @@ TEST_CASE("transaction: a server that does not report its default is put back by
   CHECK_FALSE(unguarded.by_default.broken);
 }
 
-TEST_CASE("transaction: the COMMIT of a failed block takes back what the client believes of the default", "[F7][proxy]") {
+TEST_CASE(
+    "transaction: the COMMIT of a failed block takes back what the client believes of the default",
+    "[F7][proxy]") {
   for (const bool failed : {false, true}) {
     TransactionModel model;
     model.by_default.reported = true;

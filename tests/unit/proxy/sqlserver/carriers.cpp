@@ -1,5 +1,5 @@
-// What is refused in every fenced session: each text by each carrier, in each form that a value may have, however long the request. And
-// what is not refused, though it looks alike.
+// What is refused in every fenced session: each text by each carrier, in each form that a value may
+// have, however long the request. And what is not refused, though it looks alike.
 #include <catch2/catch.hpp>
 
 #include <array>
@@ -26,7 +26,8 @@ const std::pair<const char*, const char*> refused[] = {
     {"a reset by its schema", "EXEC sys . [SP_Reset_Connection]"},
     {"a reset in a string that runs", "EXEC (N'EXEC sp_reset_connection')"},
     {"a reset in a string of a string", "EXEC (N'EXEC (N''EXEC sp_reset_connection'')')"},
-    {"a reset in a variable that runs", "DECLARE @t nvarchar(99) = N'EXEC sp_reset_connection' EXEC (@t)"},
+    {"a reset in a variable that runs",
+     "DECLARE @t nvarchar(99) = N'EXEC sp_reset_connection' EXEC (@t)"},
     {"a reset in a line that goes on", "EXEC (N'EXEC sp_reset_\\\r\nconnection')"},
     {"a reset in double quotes", "EXEC (\"EXEC sp_reset_connection\")"},
     {"a reset with a wide letter", "EXEC \xEF\xBD\x93p_reset_connection"},
@@ -34,7 +35,8 @@ const std::pair<const char*, const char*> refused[] = {
      "EXEC sp_reset_\xE2\x80\x8B"
      "connection"},
     {"a reset behind a comment that may have ended", "-- x\rEXEC sp_reset_connection"},
-    {"a reset behind one that separates lines", "SELECT 1 -- '\xE2\x80\xA8 EXEC sp_reset_connection"},
+    {"a reset behind one that separates lines",
+     "SELECT 1 -- '\xE2\x80\xA8 EXEC sp_reset_connection"},
     {"a procedure's name and a text", "sp_executesql N'EXEC sp_reset_connection'"},
     {"a lock that is given back", "EXEC sp_releaseapplock @Resource = N'x'"},
     {"a lock by a variable", "DECLARE @n nvarchar(99) = N'SP_ReleaseAppLock'; EXEC @n 'x'"},
@@ -47,18 +49,21 @@ const std::pair<const char*, const char*> refused[] = {
      "e FROM t; BEGIN DISTRIBUTED TRAN"},
     {"a bound session", "EXEC sp_bindsession N'token'"},
     {"a token for one", "DECLARE @t varchar(255); EXEC sp_getbindtoken @t OUTPUT"},
-    {"a token, in dynamic SQL", "EXEC sp_executesql N'EXEC sp_getbindtoken @t OUTPUT', N'@t varchar(255) OUTPUT', @t = NULL"},
+    {"a token, in dynamic SQL",
+     "EXEC sp_executesql N'EXEC sp_getbindtoken @t OUTPUT', N'@t varchar(255) OUTPUT', @t = NULL"},
     {"a linked server's table", "INSERT srv.app.dbo.t VALUES (1)"},
     {"one with INTO", "INSERT TOP (1) INTO [srv] . [app] . [dbo] . [t] (a) VALUES (1)"},
     {"one in double quotes", "UPDATE \"srv\".\"app\".\"dbo\".\"t\" SET a = 1"},
     {"one that is read", "SELECT a FROM srv.app.dbo.t"},
     {"one with no database", "SELECT a FROM srv...t"},
     {"one behind a comma", "SELECT a FROM t, srv.app.dbo.u WHERE t.a = u.a"},
-    {"one behind a join and its condition", "SELECT 1 FROM t JOIN u ON (app.dbo.t.a = app.dbo.u.a), srv.app.dbo.v"},
+    {"one behind a join and its condition",
+     "SELECT 1 FROM t JOIN u ON (app.dbo.t.a = app.dbo.u.a), srv.app.dbo.v"},
     {"one in parentheses", "SELECT 1 FROM (srv.app.dbo.t t JOIN u ON t.a = u.a)"},
     {"one of a subquery", "SELECT 1 WHERE EXISTS (SELECT 1 FROM srv.app.dbo.t)"},
     {"one that is deleted from", "DELETE TOP (5) srv.app.dbo.t"},
-    {"one that is merged", "MERGE t USING srv.app.dbo.u AS u ON t.a = u.a WHEN MATCHED THEN DELETE;"},
+    {"one that is merged",
+     "MERGE t USING srv.app.dbo.u AS u ON t.a = u.a WHEN MATCHED THEN DELETE;"},
     {"its procedure", "EXEC @rc = srv.app.dbo.p @a = 1"},
     {"its procedure without EXEC", "srv.app.dbo.p"},
     {"a synonym for it", "CREATE SYNONYM dbo.s FOR srv.app.dbo.t"},
@@ -74,12 +79,19 @@ const std::pair<const char*, const char*> refused[] = {
 const std::pair<const char*, const char*> harmless[] = {
     {"a text that speaks of it", "INSERT trace (text) VALUES (N'EXEC sp_reset_connection')"},
     {"a comment that speaks of it",
-     "INSERT t VALUES (1) /* sp_reset_connection, BEGIN DISTRIBUTED TRAN */ -- sp_releaseapplock, fu\xC3\x9F"
+     "INSERT t VALUES (1) /* sp_reset_connection, BEGIN DISTRIBUTED TRAN */ -- sp_releaseapplock, "
+     "fu\xC3\x9F"
      "end\n"},
     {"a name like it", "EXEC dbo.sp_reset_connection_2"},
-    {"letters like Latin ones", "SELECT \xC3\xA4\xC3\xB6\xC3\xBC\xC3\x9F\xC3\xA4\xC3\xB6\xC3\xBC\xC3\x9F\xC3\xA4\xC3\xB6\xC3\xBC FROM t"},
-    {"a column of four parts", "SELECT app.dbo.t.a, app.dbo.t.b FROM app.dbo.t WHERE app.dbo.t.a IN (1, 2) ORDER BY app.dbo.t.b"},
-    {"such columns in a condition", "UPDATE t SET t.a = 1 FROM app.dbo.t AS t JOIN app.dbo.u ON (app.dbo.u.a = app.dbo.u.b)"},
+    {"letters like Latin ones",
+     "SELECT "
+     "\xC3\xA4\xC3\xB6\xC3\xBC\xC3\x9F\xC3\xA4\xC3\xB6\xC3\xBC\xC3\x9F\xC3\xA4\xC3\xB6\xC3\xBC "
+     "FROM t"},
+    {"a column of four parts",
+     "SELECT app.dbo.t.a, app.dbo.t.b FROM app.dbo.t WHERE app.dbo.t.a IN (1, 2) ORDER BY "
+     "app.dbo.t.b"},
+    {"such columns in a condition",
+     "UPDATE t SET t.a = 1 FROM app.dbo.t AS t JOIN app.dbo.u ON (app.dbo.u.a = app.dbo.u.b)"},
     {"such columns in a function", "SELECT 1 FROM t CROSS APPLY f(app.dbo.t.a, app.dbo.t.b) AS f"},
     {"a column's XML", "SELECT 1 FROM app.dbo.t CROSS APPLY dbo.t.x.nodes('/a') AS n (c)"},
     {"a host's name as data", "EXEC dbo.note N'mail from www.shop.example.com', N'10.0.0.1'"},
@@ -102,7 +114,8 @@ std::string named(std::string_view name) {
   return static_cast<char>(wide.size() / 2) + wide + '\0';
 }
 std::string in_chunks(const std::string& data, std::size_t chunk, bool known = true) {
-  std::string out = "\xE7\xFF\xFF"s + collation + little(known ? data.size() : ~std::uint64_t{0} - 1, 8);
+  std::string out =
+      "\xE7\xFF\xFF"s + collation + little(known ? data.size() : ~std::uint64_t{0} - 1, 8);
   for (std::size_t at = 0; at < data.size(); at += chunk) {
     const std::string some = data.substr(at, chunk);
     out += little(some.size(), 4) + some;
@@ -113,19 +126,27 @@ using Form = std::function<std::string(const std::string&)>;  // of UTF-16
 const std::pair<const char*, Form> forms[] = {
     {"nvarchar",
      [](const std::string& data) {
-       return data.size() > 8000 ? in_chunks(data, data.size()) : "\xE7\x40\x1F"s + collation + little(data.size(), 2) + data;
+       return data.size() > 8000 ? in_chunks(data, data.size())
+                                 : "\xE7\x40\x1F"s + collation + little(data.size(), 2) + data;
      }},
     {"one chunk", [](const std::string& data) { return in_chunks(data, data.size()); }},
-    {"two chunks", [](const std::string& data) { return in_chunks(data, data.size() / 4 * 2 + 2); }},
+    {"two chunks",
+     [](const std::string& data) { return in_chunks(data, data.size() / 4 * 2 + 2); }},
     {"chunks of a letter and a half", [](const std::string& data) { return in_chunks(data, 3); }},
-    {"chunks of a length that is not known", [](const std::string& data) { return in_chunks(data, 1000, false); }},
-    {"ntext", [](const std::string& data) { return "\x63"s + little(0x7FFFFFFE, 4) + collation + little(data.size(), 4) + data; }},
+    {"chunks of a length that is not known",
+     [](const std::string& data) { return in_chunks(data, 1000, false); }},
+    {"ntext",
+     [](const std::string& data) {
+       return "\x63"s + little(0x7FFFFFFE, 4) + collation + little(data.size(), 4) + data;
+     }},
 };
 
 // --- carriers ---
 
 const std::string no_handle_yet("\0\1\x26\4\0", 5), number("\0\0\x26\4\4\1\0\0\0", 9);
-std::string by_id(int id) { return "\xFF\xFF"s + little(static_cast<std::uint64_t>(id), 2) + little(0, 2); }
+std::string by_id(int id) {
+  return "\xFF\xFF"s + little(static_cast<std::uint64_t>(id), 2) + little(0, 2);
+}
 std::string by_name(std::string_view name) {
   const std::string wide = tds::utf16_of(name);
   return little(wide.size() / 2, 2) + wide + little(0, 2);
@@ -136,21 +157,52 @@ const std::string no_text = "\0\0\xE7\x40\x1F"s + "\x09\x04\xD0\0\x34"s + "\0\0"
 using Carrier = std::function<std::string(const std::string&)>;  // of a value, the calls of an RPC
 const std::pair<const char*, Carrier> carriers[] = {
     {"sp_executesql", [](const std::string& value) { return by_id(10) + text_of("", value); }},
-    {"sp_executesql by its name", [](const std::string& value) { return by_name("sp_executesql") + text_of("@stmt", value); }},
-    {"sp_executesql in brackets", [](const std::string& value) { return by_name("[sys].[SP_ExecuteSql]") + text_of("", value); }},
-    {"sp_executesql of another database", [](const std::string& value) { return by_name("master..sp_executesql") + text_of("", value); }},
+    {"sp_executesql by its name",
+     [](const std::string& value) { return by_name("sp_executesql") + text_of("@stmt", value); }},
+    {"sp_executesql in brackets",
+     [](const std::string& value) {
+       return by_name("[sys].[SP_ExecuteSql]") + text_of("", value);
+     }},
+    {"sp_executesql of another database",
+     [](const std::string& value) {
+       return by_name("master..sp_executesql") + text_of("", value);
+     }},
     {"sp_executesql with its parameters first",
-     [](const std::string& value) { return by_id(10) + text_of("@params", no_text.substr(2)) + text_of("@stmt", value); }},
-    {"sp_prepare", [](const std::string& value) { return by_id(11) + no_handle_yet + no_text + text_of("", value) + number; }},
+     [](const std::string& value) {
+       return by_id(10) + text_of("@params", no_text.substr(2)) + text_of("@stmt", value);
+     }},
+    {"sp_prepare",
+     [](const std::string& value) {
+       return by_id(11) + no_handle_yet + no_text + text_of("", value) + number;
+     }},
     {"sp_prepare by its name",
-     [](const std::string& value) { return by_name("sp_prepare") + no_handle_yet + no_text + text_of("", value); }},
-    {"sp_prepexec", [](const std::string& value) { return by_id(13) + no_handle_yet + no_text + text_of("", value); }},
-    {"sp_cursoropen", [](const std::string& value) { return by_id(2) + no_handle_yet + text_of("", value) + number + number + number; }},
-    {"sp_cursorprepare", [](const std::string& value) { return by_id(3) + no_handle_yet + no_text + text_of("", value) + number; }},
+     [](const std::string& value) {
+       return by_name("sp_prepare") + no_handle_yet + no_text + text_of("", value);
+     }},
+    {"sp_prepexec",
+     [](const std::string& value) {
+       return by_id(13) + no_handle_yet + no_text + text_of("", value);
+     }},
+    {"sp_cursoropen",
+     [](const std::string& value) {
+       return by_id(2) + no_handle_yet + text_of("", value) + number + number + number;
+     }},
+    {"sp_cursorprepare",
+     [](const std::string& value) {
+       return by_id(3) + no_handle_yet + no_text + text_of("", value) + number;
+     }},
     {"sp_cursorprepexec",
-     [](const std::string& value) { return by_id(5) + no_handle_yet + no_handle_yet + no_text + text_of("", value) + number; }},
-    {"behind another call", [](const std::string& value) { return by_id(15) + number + "\xFF" + by_id(10) + text_of("", value); }},
-    {"in front of another call", [](const std::string& value) { return by_id(10) + text_of("", value) + "\xFF" + by_id(10) + no_text; }},
+     [](const std::string& value) {
+       return by_id(5) + no_handle_yet + no_handle_yet + no_text + text_of("", value) + number;
+     }},
+    {"behind another call",
+     [](const std::string& value) {
+       return by_id(15) + number + "\xFF" + by_id(10) + text_of("", value);
+     }},
+    {"in front of another call",
+     [](const std::string& value) {
+       return by_id(10) + text_of("", value) + "\xFF" + by_id(10) + no_text;
+     }},
 };
 
 struct Mode {
@@ -188,7 +240,8 @@ TEST_CASE("tds carriers: what is always refused is refused in each", "[F1][F2][p
   for (const auto& [name, text] : refused) {
     CAPTURE(name, text);
     CHECK(tds_session::classify(text, "termgate").kind == TextVerdict::Kind::forbidden);
-    for (const Mode& mode : modes) check_refused(mode, [text = text](TdsGame& game) { game.batch(text); });
+    for (const Mode& mode : modes)
+      check_refused(mode, [text = text](TdsGame& game) { game.batch(text); });
     for (const auto& [carrier, rpc] : carriers) {
       CAPTURE(carrier);
       for (const auto& [form, value] : forms) {
@@ -215,7 +268,8 @@ TEST_CASE("tds carriers: however long the request is", "[F1][F2][proxy][tds]") {
     const std::string body = rpc(value(tds::utf16_of(whole)));
     check_refused(next_mode(), [&](TdsGame& game) { game.rpc(body); });
     // Behind a value of another call.
-    const std::string large = by_id(10) + no_text + no_text + text_of("", in_chunks(std::string(before * 2, 'd'), 5000)) + "\xFF";
+    const std::string large = by_id(10) + no_text + no_text +
+                              text_of("", in_chunks(std::string(before * 2, 'd'), 5000)) + "\xFF";
     const std::string behind = large + rpc(forms[0].second(tds::utf16_of(text)));
     check_refused(next_mode(), [&](TdsGame& game) { game.rpc(behind); });
   }
@@ -245,7 +299,8 @@ TEST_CASE("tds carriers: calls by their names", "[F1][F2][proxy][tds]") {
       // Not to be read: of a code page, of a type that is none, with chunks that do not add up.
       by_id(10) + "\0\0\xA7\x40\x1F"s + collation + little(3, 2) + "a\x83["s,
       by_id(10) + "\0\0\xF8"s,
-      by_id(10) + "\0\0\xE7\xFF\xFF"s + collation + little(9, 8) + little(2, 4) + "a\0"s + little(0, 4),
+      by_id(10) + "\0\0\xE7\xFF\xFF"s + collation + little(9, 8) + little(2, 4) + "a\0"s +
+          little(0, 4),
       by_id(10) + "\0\0\xA5\x40\x1F"s + little(2, 2) + "a\0"s,
       by_id(10) + no_text.substr(0, 7),
   };
@@ -258,14 +313,19 @@ TEST_CASE("tds carriers: calls by their names", "[F1][F2][proxy][tds]") {
 TEST_CASE("tds carriers: a prepared statement that runs what it is given", "[F1][F2][proxy][tds]") {
   const auto wide = [](std::string_view text) { return forms[0].second(tds::utf16_of(text)); };
   const std::string reset = text_of("", forms[2].second(tds::utf16_of("EXEC sp_reset_connection")));
-  const std::string runs = text_of("", wide("EXEC (@t)")), declares = text_of("", wide("@t nvarchar(max)"));
+  const std::string runs = text_of("", wide("EXEC (@t)")),
+                    declares = text_of("", wide("@t nvarchar(max)"));
   const std::string inserts = text_of("", wide("INSERT t VALUES (@t)"));
   const std::function<void(TdsGame&)> prepares[] = {
       [&](TdsGame& game) { game.rpc(by_id(11) + no_handle_yet + declares + runs); },
       [&](TdsGame& game) { game.rpc(by_name("sp_prepare") + no_handle_yet + declares + runs); },
       [&](TdsGame& game) { game.rpc(by_id(3) + no_handle_yet + declares + runs + number); },
-      [&](TdsGame& game) { game.rpc(by_id(13) + no_handle_yet + declares + runs + text_of("@t", wide("SELECT 1"))); },
-      [&](TdsGame& game) { game.batch("DECLARE @h int EXEC sp_prepare @h OUTPUT, N'@t nvarchar(max)', N'EXEC (@t)'"); },
+      [&](TdsGame& game) {
+        game.rpc(by_id(13) + no_handle_yet + declares + runs + text_of("@t", wide("SELECT 1")));
+      },
+      [&](TdsGame& game) {
+        game.batch("DECLARE @h int EXEC sp_prepare @h OUTPUT, N'@t nvarchar(max)', N'EXEC (@t)'");
+      },
   };
   for (const auto& prepare : prepares) {
     for (const std::string& execute : {by_id(12), by_id(4), by_name("sp_execute")}) {
@@ -281,8 +341,8 @@ TEST_CASE("tds carriers: a prepared statement that runs what it is given", "[F1]
   }
   // Its value before its text; and one that only stores what it is given.
   check_refused(modes[0], [&](TdsGame& game) {
-    game.rpc(by_id(10) + text_of("@params", wide("@x int, @t nvarchar(max)")) + named("@x") + number.substr(2) +
-             text_of("@t", reset.substr(2)) + text_of("@stmt", runs.substr(2)));
+    game.rpc(by_id(10) + text_of("@params", wide("@x int, @t nvarchar(max)")) + named("@x") +
+             number.substr(2) + text_of("@t", reset.substr(2)) + text_of("@stmt", runs.substr(2)));
   });
   TdsGame game;
   game.login_with_term(5);
@@ -306,7 +366,9 @@ TEST_CASE("tds carriers: what only looks alike passes with a term", "[F7][proxy]
         CAPTURE(carrier);
         for (const auto& [form, value] : forms) {
           CAPTURE(form);
-          if (before != 0 && (std::string_view(form).starts_with("chunks of a letter") || ++turn % 9 != 0)) continue;
+          if (before != 0 &&
+              (std::string_view(form).starts_with("chunks of a letter") || ++turn % 9 != 0))
+            continue;
           game.rpc(rpc(value(tds::utf16_of(whole))));
           CHECK(game.heard().find("error") == std::string::npos);
         }
@@ -316,7 +378,8 @@ TEST_CASE("tds carriers: what only looks alike passes with a term", "[F7][proxy]
     }
   }
   // As data, in any form and size; a table; an encrypted value.
-  const std::string insert = by_id(10) + text_of("", forms[0].second(tds::utf16_of("INSERT t VALUES (@p)"))) +
+  const std::string insert = by_id(10) +
+                             text_of("", forms[0].second(tds::utf16_of("INSERT t VALUES (@p)"))) +
                              text_of("", forms[0].second(tds::utf16_of("@p nvarchar(max)")));
   TdsGame game;
   game.login_with_term(5);
@@ -325,7 +388,8 @@ TEST_CASE("tds carriers: what only looks alike passes with a term", "[F7][proxy]
       CAPTURE(form);
       if (before != 0 && std::string_view(form).starts_with("chunks of a letter")) continue;
       game.heard();
-      game.rpc(insert + text_of("@p", value(tds::utf16_of(std::string(before, 'x') + " EXEC sp_reset_connection"))));
+      game.rpc(insert + text_of("@p", value(tds::utf16_of(std::string(before, 'x') +
+                                                          " EXEC sp_reset_connection"))));
       CHECK(game.heard().find("error") == std::string::npos);
     }
   }
@@ -335,23 +399,43 @@ TEST_CASE("tds carriers: what only looks alike passes with a term", "[F7][proxy]
   CHECK(game.client_open);
 }
 
-TEST_CASE("tds carriers: a stale term that is declared otherwise than by a literal is checked", "[F1][F2][proxy][tds]") {
+TEST_CASE("tds carriers: a stale term that is declared otherwise than by a literal is checked",
+          "[F1][F2][proxy][tds]") {
   const std::pair<const char*, std::function<void(TdsGame&)>> ways[] = {
       {"literals, each in a batch of its own",
-       [](TdsGame& game) { game.batch("EXEC sp_set_session_context N'termgate.scope', N'declare'"); }},
-      {"a variable", [](TdsGame& game) { game.batch("DECLARE @k nvarchar(50) = N'x' EXEC sp_set_session_context @k, N'declare'"); }},
-      {"beside other statements", [](TdsGame& game) { game.batch("SELECT a FROM t; EXEC sp_set_session_context N'k', N'declare'"); }},
+       [](TdsGame& game) {
+         game.batch("EXEC sp_set_session_context N'termgate.scope', N'declare'");
+       }},
+      {"a variable",
+       [](TdsGame& game) {
+         game.batch("DECLARE @k nvarchar(50) = N'x' EXEC sp_set_session_context @k, N'declare'");
+       }},
+      {"beside other statements",
+       [](TdsGame& game) {
+         game.batch("SELECT a FROM t; EXEC sp_set_session_context N'k', N'declare'");
+       }},
       {"a procedure", [](TdsGame& game) { game.batch("EXEC dbo.declare_it"); }},
       {"a trigger", [](TdsGame& game) { game.batch("INSERT t VALUES (N'declare')"); }},
       {"a procedure by RPC", [](TdsGame& game) { game.rpc(by_name("dbo.declare_it") + number); }},
-      {"sp_executesql", [](TdsGame& game) { game.rpc(by_id(10) + text_of("", forms[0].second(tds::utf16_of("EXEC declare")))); }},
-      {"sp_executesql in chunks", [](TdsGame& game) { game.rpc(by_id(10) + text_of("", forms[3].second(tds::utf16_of("EXEC declare")))); }},
+      {"sp_executesql",
+       [](TdsGame& game) {
+         game.rpc(by_id(10) + text_of("", forms[0].second(tds::utf16_of("EXEC declare"))));
+       }},
+      {"sp_executesql in chunks",
+       [](TdsGame& game) {
+         game.rpc(by_id(10) + text_of("", forms[3].second(tds::utf16_of("EXEC declare"))));
+       }},
       {"sp_prepexec",
-       [](TdsGame& game) { game.rpc(by_id(13) + no_handle_yet + no_text + text_of("", forms[0].second(tds::utf16_of("declare")))); }},
-      {"a long batch", [](TdsGame& game) { game.batch("EXEC declare --" + std::string(100'000, 'x')); }},
+       [](TdsGame& game) {
+         game.rpc(by_id(13) + no_handle_yet + no_text +
+                  text_of("", forms[0].second(tds::utf16_of("declare"))));
+       }},
+      {"a long batch",
+       [](TdsGame& game) { game.batch("EXEC declare --" + std::string(100'000, 'x')); }},
       {"sp_set_session_context with its key in chunks",
        [](TdsGame& game) {
-         game.rpc(by_name("sp_set_session_context") + text_of("@key", forms[2].second(tds::utf16_of("declare.scope"))));
+         game.rpc(by_name("sp_set_session_context") +
+                  text_of("@key", forms[2].second(tds::utf16_of("declare.scope"))));
        }},
       {"in a transaction", [](TdsGame& game) { game.batch("begin declare"); }},
   };
@@ -410,7 +494,9 @@ TEST_CASE("tds carriers: a stale term that is declared otherwise than by a liter
   CHECK(mute.client_open);
 }
 
-TEST_CASE("tds session: the server's name goes with the login and routing is refused by its address", "[proxy][tds]") {
+TEST_CASE(
+    "tds session: the server's name goes with the login and routing is refused by its address",
+    "[proxy][tds]") {
   tds_session::Options options;
   options.server_name = "logical.database.windows.net";
   TdsGame game(0, options);

@@ -1,7 +1,9 @@
-// Long: scripts of one conversation, which share their table of frozen clients and the ways to send.
+// Long: scripts of one conversation, which share their table of frozen clients and the ways to
+// send.
 //
-// The conversation of a TDS client with its server, with a model of that server: what reaches it, when the gate is held, and what the
-// client is told. Each script runs whole, a byte at a time and in odd pieces, which must come to the same.
+// The conversation of a TDS client with its server, with a model of that server: what reaches it,
+// when the gate is held, and what the client is told. Each script runs whole, a byte at a time and
+// in odd pieces, which must come to the same.
 #include <catch2/catch.hpp>
 
 #include "support/tds_game.hpp"
@@ -52,7 +54,8 @@ std::string call_named(std::string_view name) {
 
 }  // namespace
 
-TEST_CASE("tds session: a write waits for the gate and the next one rides on it", "[F1][proxy][tds]") {
+TEST_CASE("tds session: a write waits for the gate and the next one rides on it",
+          "[F1][proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.login_with_term(5);
     CHECK(game.session->phase() == conversation::Conversation::Phase::idle);
@@ -77,7 +80,8 @@ TEST_CASE("tds session: a write waits for the gate and the next one rides on it"
   });
 }
 
-TEST_CASE("tds session: a busy session enters once and leaves when a raise wants the gate", "[F4][proxy][tds]") {
+TEST_CASE("tds session: a busy session enters once and leaves when a raise wants the gate",
+          "[F4][proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.login_with_term(5);
     for (int i = 0; i < 1000; ++i) {
@@ -97,7 +101,8 @@ TEST_CASE("tds session: a busy session enters once and leaves when a raise wants
 
 namespace {
 
-// What a client may be doing when it freezes, with the gate held, and what becomes of it when a raise wants that gate.
+// What a client may be doing when it freezes, with the gate held, and what becomes of it when a
+// raise wants that gate.
 struct Frozen {
   const char* name;
   void (*freeze)(TdsGame&);
@@ -107,14 +112,17 @@ struct Frozen {
 std::string half_of(const std::string& message) { return message.substr(0, message.size() / 2); }
 std::string message_of(TdsGame& game, const std::string& text) {
   std::string bytes;
-  tds::append_message(bytes, tds::packet::sql_batch, game.request(tds::utf16_of(text), game.descriptor), 512);
+  tds::append_message(bytes, tds::packet::sql_batch,
+                      game.request(tds::utf16_of(text), game.descriptor), 512);
   return bytes;
 }
 
 const Frozen frozen[] = {
     {"between two messages", [](TdsGame&) {}, true},
-    {"in the header of a packet", [](TdsGame& game) { game.give(message_of(game, "write").substr(0, 3)); }, true},
-    {"in a short message", [](TdsGame& game) { game.give(half_of(message_of(game, "write"))); }, true},
+    {"in the header of a packet",
+     [](TdsGame& game) { game.give(message_of(game, "write").substr(0, 3)); }, true},
+    {"in a short message", [](TdsGame& game) { game.give(half_of(message_of(game, "write"))); },
+     true},
     {"in the rest of a message that was refused",
      [](TdsGame& game) {
        game.batch("EXEC termgate.set_term N's', 4");
@@ -124,7 +132,8 @@ const Frozen frozen[] = {
      },
      true},
     {"in a transaction", [](TdsGame& game) { game.batch("begin write"); }, false},
-    {"in a transaction that was not announced", [](TdsGame& game) { game.batch("begin quietly write"); }, false},
+    {"in a transaction that was not announced",
+     [](TdsGame& game) { game.batch("begin quietly write"); }, false},
     {"in a transaction of the driver's", [](TdsGame& game) { game.manage("\5\0\0\0"s); }, false},
     {"in a message of a transaction",
      [](TdsGame& game) {
@@ -133,7 +142,10 @@ const Frozen frozen[] = {
      },
      false},
     {"in a long message that goes on as it comes",
-     [](TdsGame& game) { game.give(half_of(message_of(game, "write " + std::string(200'000, 'x')))); }, false},
+     [](TdsGame& game) {
+       game.give(half_of(message_of(game, "write " + std::string(200'000, 'x'))));
+     },
+     false},
     {"while its statement runs",
      [](TdsGame& game) {
        game.stalled = true;
@@ -147,7 +159,8 @@ const Frozen frozen[] = {
        game.attention();
      },
      false},
-    {"before the rows of a bulk load", [](TdsGame& game) { game.batch("insert bulk t (a int)"); }, false},
+    {"before the rows of a bulk load", [](TdsGame& game) { game.batch("insert bulk t (a int)"); },
+     false},
     {"in the rows of a bulk load",
      [](TdsGame& game) {
        game.batch("insert bulk t (a int)");
@@ -167,7 +180,8 @@ const Frozen frozen[] = {
 
 }  // namespace
 
-TEST_CASE("tds session: a raise waits for no frozen client longer than the grace", "[F4][proxy][tds]") {
+TEST_CASE("tds session: a raise waits for no frozen client longer than the grace",
+          "[F4][proxy][tds]") {
   for (const Frozen& one : frozen) {
     DYNAMIC_SECTION(one.name) {
       in_pieces([&](TdsGame& game) {
@@ -204,11 +218,12 @@ TEST_CASE("tds session: a raise waits for no frozen client longer than the grace
   }
 }
 
-TEST_CASE("tds session: without a term only settings and transaction control pass", "[F1][proxy][tds]") {
+TEST_CASE("tds session: without a term only settings and transaction control pass",
+          "[F1][proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.login("plain");
-    for (const char* text :
-         {"SET NOCOUNT ON", "SELECT @@SPID", "USE [app]", "BEGIN TRAN", "COMMIT TRANSACTION", "IF @@TRANCOUNT > 0 ROLLBACK TRAN"}) {
+    for (const char* text : {"SET NOCOUNT ON", "SELECT @@SPID", "USE [app]", "BEGIN TRAN",
+                             "COMMIT TRANSACTION", "IF @@TRANCOUNT > 0 ROLLBACK TRAN"}) {
       CAPTURE(text);
       game.batch(text);
       CHECK(game.heard().ends_with("done 16;"));
@@ -233,7 +248,8 @@ TEST_CASE("tds session: without a term only settings and transaction control pas
   });
 }
 
-TEST_CASE("tds session: a stale term is refused by the server and then from memory", "[F1][proxy][tds]") {
+TEST_CASE("tds session: a stale term is refused by the server and then from memory",
+          "[F1][proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.login_with_term(4);
     game.batch("write");
@@ -283,8 +299,9 @@ TEST_CASE("tds session: declarations of its own", "[proxy][tds]") {
     CHECK(game.model.fence == 6);
     CHECK(game.model.leaves == 1);
     game.heard();
-    for (const char* text : {"EXEC termgate.set_term N's'", "EXEC termgate.set_term '', 5", "EXEC termgate.set_term 's', 0",
-                             "EXEC termgate.set_term 's', 5 write"}) {
+    for (const char* text :
+         {"EXEC termgate.set_term N's'", "EXEC termgate.set_term '', 5",
+          "EXEC termgate.set_term 's', 0", "EXEC termgate.set_term 's', 5 write"}) {
       CAPTURE(text);
       game.batch(text);
       CHECK(game.heard() == "error 50005 done 2;");
@@ -344,7 +361,8 @@ TEST_CASE("tds session: a driver that is always in a transaction", "[F1][proxy][
   });
 }
 
-TEST_CASE("tds session: resets go to the server with the first message that does", "[F1][proxy][tds]") {
+TEST_CASE("tds session: resets go to the server with the first message that does",
+          "[F1][proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.login_with_term(5);
     game.batch("write");
@@ -373,7 +391,8 @@ TEST_CASE("tds session: resets go to the server with the first message that does
   });
 }
 
-TEST_CASE("tds session: a reset that is called by its name gives the gate back", "[F1][proxy][tds]") {
+TEST_CASE("tds session: a reset that is called by its name gives the gate back",
+          "[F1][proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.login_with_term(5);
     game.batch("write");
@@ -393,7 +412,8 @@ TEST_CASE("tds session: a reset that is called by its name gives the gate back",
     CHECK(game.heard() == "error 50005 done 2;");
     game.batch("EXEC (N'EXEC sp_reset_connection'); write");
     CHECK(game.heard() == "error 50005 done 2;");
-    const std::string prepare_execute = "\xFF\xFF\x0D\0\0\0"s, reset = text_parameter("EXEC sp_reset_connection");
+    const std::string prepare_execute = "\xFF\xFF\x0D\0\0\0"s,
+                      reset = text_parameter("EXEC sp_reset_connection");
     game.rpc(execute_sql + reset);
     CHECK(game.heard() == "error 50005 done 2;");
     game.rpc(execute_sql + text_parameter("EXEC (N'sp_reset_connection')"));
@@ -405,8 +425,8 @@ TEST_CASE("tds session: a reset that is called by its name gives the gate back",
     CHECK(game.model.ran.size() == ran);
     // As data it is harmless.
     game.model.fence = 5;
-    game.rpc(execute_sql + text_parameter("INSERT t VALUES (@p)") + text_parameter("@p nvarchar(100)") +
-             text_parameter("EXEC sp_reset_connection"));
+    game.rpc(execute_sql + text_parameter("INSERT t VALUES (@p)") +
+             text_parameter("@p nvarchar(100)") + text_parameter("EXEC sp_reset_connection"));
     CHECK(game.heard().find("error 50005") == std::string::npos);
   });
   // Behind what is looked at, a long text is ended before the server has all of it.
@@ -425,7 +445,8 @@ TEST_CASE("tds session: a reset that is called by its name gives the gate back",
   }
 }
 
-TEST_CASE("tds session: a reset that only the server tells of makes the gate be entered again", "[F1][proxy][tds]") {
+TEST_CASE("tds session: a reset that only the server tells of makes the gate be entered again",
+          "[F1][proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.login_with_term(5);
     game.batch("write");
@@ -516,7 +537,8 @@ TEST_CASE("tds session: a bulk load keeps the gate until its rows are in", "[F1]
   });
 }
 
-TEST_CASE("tds session: long messages go through the gate and on as they come", "[F1][proxy][tds]") {
+TEST_CASE("tds session: long messages go through the gate and on as they come",
+          "[F1][proxy][tds]") {
   in_pieces([](TdsGame& game) {
     if (game.piece == 1) return;
     game.login_with_term(5);
@@ -537,11 +559,13 @@ TEST_CASE("tds session: long messages go through the gate and on as they come", 
   });
 }
 
-TEST_CASE("tds session: a long text is no declaration whatever it begins with", "[F1][proxy][tds]") {
+TEST_CASE("tds session: a long text is no declaration whatever it begins with",
+          "[F1][proxy][tds]") {
   in_pieces([](TdsGame& game) {
     if (game.piece == 1) return;
     game.login("plain");
-    for (const char* begins : {"EXEC termgate.set_term N's', 5", "SET NOCOUNT ON", "EXEC termgate.set_term N's', 0"}) {
+    for (const char* begins :
+         {"EXEC termgate.set_term N's', 5", "SET NOCOUNT ON", "EXEC termgate.set_term N's', 0"}) {
       CAPTURE(begins);
       game.batch(begins + std::string(50'000, ' ') + "; write");
       CHECK(game.heard() == "error 50002 done 2;");
@@ -554,7 +578,8 @@ TEST_CASE("tds session: a message that its client gives up reaches nobody", "[pr
   in_pieces([](TdsGame& game) {
     game.login_with_term(5);
     std::string bytes;
-    tds::append_message(bytes, tds::packet::sql_batch, game.request(tds::utf16_of("write"), 0), 512);
+    tds::append_message(bytes, tds::packet::sql_batch, game.request(tds::utf16_of("write"), 0),
+                        512);
     bytes[1] = static_cast<char>(tds::status::end_of_message | tds::status::ignore);
     game.give(bytes);
     CHECK(game.heard() == "done 2;");
@@ -576,7 +601,9 @@ TEST_CASE("tds session: what would lead past the proxy is refused", "[proxy][tds
     TdsGame game;
     game.prelogin();
     game.answers.clear();
-    game.send(tds::packet::login7, tds::test_login7({.features = {{tds::feature::federated_authentication, "x"}}}), 0, 4096);
+    game.send(tds::packet::login7,
+              tds::test_login7({.features = {{tds::feature::federated_authentication, "x"}}}), 0,
+              4096);
     CHECK(game.heard() == "error 18456 done 2;");
     CHECK_FALSE(game.server_open);
   }
@@ -585,8 +612,8 @@ TEST_CASE("tds session: what would lead past the proxy is refused", "[proxy][tds
     game.login("termgate.scope=s;termgate.term=x;");
     CHECK_FALSE(game.client_open);
   }
-  for (const std::string& first :
-       {std::string("GET / HTTP/1.1\r\n\r\n"), "\x16\3\1\2\0\1\0\1"s, std::string(8, '\0'), "\x53\1\0\x10\0\0\0\0"s}) {
+  for (const std::string& first : {std::string("GET / HTTP/1.1\r\n\r\n"), "\x16\3\1\2\0\1\0\1"s,
+                                   std::string(8, '\0'), "\x53\1\0\x10\0\0\0\0"s}) {
     TdsGame game;
     game.give(first);
     CHECK_FALSE(game.client_open);
@@ -610,7 +637,9 @@ TEST_CASE("tds session: TDS 8.0 is spoken to the client and 7.4 to the server", 
   TdsGame game(0, options, true);
   game.prelogin();
   game.answers.clear();
-  game.send(tds::packet::login7, tds::test_login7({.application = "termgate.scope=s;termgate.term=5;", .tds_version = tds::version::v8_0}),
+  game.send(tds::packet::login7,
+            tds::test_login7({.application = "termgate.scope=s;termgate.term=5;",
+                              .tds_version = tds::version::v8_0}),
             0, 4096);
   CHECK(game.model.login_version == tds::version::v7_4);
   // LOGINACK: its length, the interface, the version.
@@ -628,7 +657,8 @@ TEST_CASE("tds session: TDS 8.0 is spoken to the client and 7.4 to the server", 
   CHECK_FALSE(without.server_open);
 }
 
-TEST_CASE("tds session: to a server of TDS 8.0 TLS comes first and PRELOGIN in it", "[proxy][tds]") {
+TEST_CASE("tds session: to a server of TDS 8.0 TLS comes first and PRELOGIN in it",
+          "[proxy][tds]") {
   tds_session::Options options;
   options.server_tls = tds_session::Options::ServerTls::strict;
   for (const bool strict_client : {false, true}) {
@@ -637,7 +667,10 @@ TEST_CASE("tds session: to a server of TDS 8.0 TLS comes first and PRELOGIN in i
     game.prelogin();
     game.answers.clear();
     const std::uint32_t asked = strict_client ? tds::version::v8_0 : tds::version::v7_4;
-    game.send(tds::packet::login7, tds::test_login7({.application = "termgate.scope=s;termgate.term=5;", .tds_version = asked}), 0, 4096);
+    game.send(tds::packet::login7,
+              tds::test_login7(
+                  {.application = "termgate.scope=s;termgate.term=5;", .tds_version = asked}),
+              0, 4096);
     CHECK(game.tls_to_server == 1);
     CHECK(game.model.login_version == tds::version::v8_0);
     CHECK((game.answers.find("\x01\x08\0\0\0"s) != std::string::npos) == strict_client);
@@ -658,7 +691,9 @@ TEST_CASE("tds session: to a server of TDS 8.0 TLS comes first and PRELOGIN in i
 TEST_CASE("tds session: a login without PRELOGIN is one in clear text", "[proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.send(tds::packet::login7,
-              tds::test_login7({.application = "termgate.scope=s;termgate.term=5;", .tds_version = tds::version::v7_1}), 0, 4096);
+              tds::test_login7({.application = "termgate.scope=s;termgate.term=5;",
+                                .tds_version = tds::version::v7_1}),
+              0, 4096);
     game.heard();
     game.batch("write");
     CHECK(game.heard() == "done 16;");
@@ -707,7 +742,8 @@ TEST_CASE("tds session: logins that end otherwise", "[proxy][tds]") {
     game.batch("write");
     CHECK(game.heard() == "done 16;");
   });
-  // A Windows login that the server refuses is told what a proxy in the way has to do with it, behind the server's own words.
+  // A Windows login that the server refuses is told what a proxy in the way has to do with it,
+  // behind the server's own words.
   in_pieces([](TdsGame& game) {
     game.model.refuses_login = true;
     game.prelogin();
@@ -812,8 +848,10 @@ TEST_CASE("tds session: reads pass without a term where the operator says so", "
   in_pieces([](TdsGame& game) {
     game.admission.without_term = conversation::WithoutTerm::read_only;
     game.login("plain");
-    const std::string prepare_execute = "\xFF\xFF\x0D\0\0\0"s, execute = "\xFF\xFF\x0C\0\0\0"s, prepare = "\xFF\xFF\x0B\0\0\0"s;
-    const std::string read = text_parameter("SELECT a FROM t WHERE b = @p0"), write = text_parameter("SELECT a FROM t UPDATE t SET a = 1");
+    const std::string prepare_execute = "\xFF\xFF\x0D\0\0\0"s, execute = "\xFF\xFF\x0C\0\0\0"s,
+                      prepare = "\xFF\xFF\x0B\0\0\0"s;
+    const std::string read = text_parameter("SELECT a FROM t WHERE b = @p0"),
+                      write = text_parameter("SELECT a FROM t UPDATE t SET a = 1");
     game.batch("SELECT a FROM t");
     CHECK(game.heard() == "done 16;");
     game.batch("SELECT a FROM t UPDATE t SET a = 1 -- write");
@@ -851,7 +889,8 @@ TEST_CASE("tds session: reads pass without a term where the operator says so", "
     CHECK(game.heard() == "error 50002 done 2;");
     // What a statement gives back itself is no handle, wherever it stands.
     game.model.gives_back = 7;
-    game.rpc(prepare_execute + no_handle + text_parameter("@p0 int OUTPUT") + text_parameter("SELECT @p0 = 7"));
+    game.rpc(prepare_execute + no_handle + text_parameter("@p0 int OUTPUT") +
+             text_parameter("SELECT @p0 = 7"));
     CHECK(game.heard().ends_with("done 0;"));
     game.rpc(execute + handle_parameter(7));
     CHECK(game.heard() == "error 50002 done 2;");

@@ -1,5 +1,5 @@
-// Which texts run outside the gate. Everything else goes through it, so what is wrongly taken for `other` costs a round trip, and nothing
-// else may ever be taken for a setting.
+// Which texts run outside the gate. Everything else goes through it, so what is wrongly taken for
+// `other` costs a round trip, and nothing else may ever be taken for a setting.
 #include <catch2/catch.hpp>
 
 #include <termgate/tds_session/text.hpp>
@@ -135,28 +135,37 @@ TEST_CASE("tds text: what may touch data goes through the gate", "[F1][proxy][td
 }
 
 TEST_CASE("tds text: declarations and what is refused", "[F1][proxy][tds]") {
-  CHECK(classify("EXEC sp_set_session_context N'termgate.scope', N'a'", "termgate").kind == Told::declares);
-  CHECK(classify("exec sys.sp_set_session_context @key = 'TermGate.Term', @value = 5, @read_only = 1", "termgate").kind == Told::declares);
+  CHECK(classify("EXEC sp_set_session_context N'termgate.scope', N'a'", "termgate").kind ==
+        Told::declares);
+  CHECK(
+      classify("exec sys.sp_set_session_context @key = 'TermGate.Term', @value = 5, @read_only = 1",
+               "termgate")
+          .kind == Told::declares);
   const auto set_term = classify("execute [Termgate].set_term N'it''s', 42;", "termgate");
   CHECK(set_term.kind == Told::set_term);
   CHECK(set_term.scope == "it's");
   CHECK(set_term.term == 42);
   CHECK(set_term.problem.empty());
-  CHECK_FALSE(classify("EXEC termgate.set_term 'a', 99999999999999999999", "termgate").problem.empty());
+  CHECK_FALSE(
+      classify("EXEC termgate.set_term 'a', 99999999999999999999", "termgate").problem.empty());
   CHECK(classify("EXEC other.set_term 'a', 1", "termgate").kind == Told::other);
   CHECK(classify("EXEC sp_releaseapplock 'x'", "termgate").kind == Told::forbidden);
-  CHECK(classify("DECLARE @n nvarchar(99) = N'SP_ReleaseAppLock'; EXEC @n 'x'", "termgate").kind == Told::forbidden);
+  CHECK(classify("DECLARE @n nvarchar(99) = N'SP_ReleaseAppLock'; EXEC @n 'x'", "termgate").kind ==
+        Told::forbidden);
   for (const char* text :
-       {"EXEC sp_reset_connection", "exec sys . [SP_Reset_Connection]", "sp_reset_connection", "SELECT 1; EXEC master..sp_reset_connection",
-        "EXEC sp_bindsession N'x'", "EXEC sp_getbindtoken @t OUTPUT", "SELECT $1; BEGIN DISTRIBUTED /* x */ TRAN",
+       {"EXEC sp_reset_connection", "exec sys . [SP_Reset_Connection]", "sp_reset_connection",
+        "SELECT 1; EXEC master..sp_reset_connection", "EXEC sp_bindsession N'x'",
+        "EXEC sp_getbindtoken @t OUTPUT", "SELECT $1; BEGIN DISTRIBUTED /* x */ TRAN",
         "SELECT * FROM OPENQUERY(s, 'delete t')", "EXEC ('x') AT s", "EXEC sys.xp_userlock 1"}) {
     CAPTURE(text);
     CHECK(classify(text, "termgate").kind == Told::forbidden);
   }
-  CHECK(classify("SELECT * FROM trace WHERE text LIKE N'%sp_reset_connection%'", "termgate").kind == Told::reads);
+  CHECK(classify("SELECT * FROM trace WHERE text LIKE N'%sp_reset_connection%'", "termgate").kind ==
+        Told::reads);
   CHECK(classify("SELECT $1; SELECT distributed FROM t", "termgate").kind == Told::other);
   CHECK(classify("BEGIN DISTRIBUTED TRAN", "termgate").kind == Told::forbidden);
-  CHECK(classify("SELECT 1; BEGIN /* */ DISTRIBUTED TRANSACTION", "termgate").kind == Told::forbidden);
+  CHECK(classify("SELECT 1; BEGIN /* */ DISTRIBUTED TRANSACTION", "termgate").kind ==
+        Told::forbidden);
 }
 
 TEST_CASE("tds text: what surely reads", "[proxy][tds]") {
@@ -167,11 +176,14 @@ TEST_CASE("tds text: what surely reads", "[proxy][tds]") {
            "SET TRANSACTION ISOLATION LEVEL SNAPSHOT SELECT COUNT(*) FROM t WITH (NOLOCK)",
            "USE app SELECT 1 FROM t",
            "DECLARE @x int = 5; SELECT TOP (10) * FROM t WHERE id > @x ORDER BY id DESC",
-           "WITH a AS (SELECT id, ROW_NUMBER() OVER (PARTITION BY b ORDER BY c) AS n FROM t) SELECT * FROM a WHERE n BETWEEN 1 AND 10",
+           "WITH a AS (SELECT id, ROW_NUMBER() OVER (PARTITION BY b ORDER BY c) AS n FROM t) "
+           "SELECT * FROM a WHERE n BETWEEN 1 AND 10",
            "SELECT a FROM t ORDER BY a OFFSET 10 ROWS FETCH NEXT 5 ROWS ONLY",
-           "SELECT CASE WHEN a IS NULL THEN 'x' ELSE CAST(b AS nvarchar(10)) END FROM t LEFT OUTER JOIN u ON t.id = u.id",
+           "SELECT CASE WHEN a IS NULL THEN 'x' ELSE CAST(b AS nvarchar(10)) END FROM t LEFT OUTER "
+           "JOIN u ON t.id = u.id",
            "SELECT a FROM t UNION ALL SELECT a FROM u EXCEPT SELECT a FROM v",
-           "SELECT SUM(a) OVER (ORDER BY b ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM t OPTION (RECOMPILE)",
+           "SELECT SUM(a) OVER (ORDER BY b ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM "
+           "t OPTION (RECOMPILE)",
            "SELECT 1 FROM t SELECT 2 FROM u",
            "SELECT '; UPDATE t SET a = 1' FROM t -- INSERT\n",
            "SELECT /* EXEC dbo.p /* nested */ */ a FROM t",
@@ -180,9 +192,11 @@ TEST_CASE("tds text: what surely reads", "[proxy][tds]") {
            "SELECT a FROM t CROSS APPLY OPENJSON(t.j) WITH (x int '$.x') AS j",
            "SELECT N'\xC3\xA9' FROM t WHERE \"\xC3\xA9\" = 1",
            "SELECT next FROM t",
-           "SELECT CAST(a AS decimal(10, 2)), CONVERT(varchar(max), b), TRY_CAST(CAST(c AS int) AS bigint) FROM t",
+           "SELECT CAST(a AS decimal(10, 2)), CONVERT(varchar(max), b), TRY_CAST(CAST(c AS int) AS "
+           "bigint) FROM t",
            "SELECT CAST(CASE WHEN a AS_ = 1 THEN 1 ELSE 0 END AS bit) AS point FROM t",
-           "DECLARE @a AS int = 5, @b decimal(5, 2) = CAST('1' AS decimal(5, 2)), @c sysname SELECT @a AS point, @b, @c FROM t",
+           "DECLARE @a AS int = 5, @b decimal(5, 2) = CAST('1' AS decimal(5, 2)), @c sysname "
+           "SELECT @a AS point, @b, @c FROM t",
        }) {
     CAPTURE(text);
     CHECK(classify(text, "termgate").kind == Told::reads);
@@ -276,8 +290,9 @@ TEST_CASE("tds text: what is not surely a read", "[F1][proxy][tds]") {
 }
 
 TEST_CASE("tds text: names of procedures are read as the server reads them", "[F1][proxy][tds]") {
-  for (const char* name : {"sp_server_info", "SP_Server_Info", "sys.sp_server_info", "[sys].[sp_server_info]", "app.sys.sp_server_info",
-                           "\"sys\".sp_server_info"}) {
+  for (const char* name :
+       {"sp_server_info", "SP_Server_Info", "sys.sp_server_info", "[sys].[sp_server_info]",
+        "app.sys.sp_server_info", "\"sys\".sp_server_info"}) {
     CAPTURE(name);
     CHECK(is_harmless_procedure(name));
   }
@@ -306,21 +321,25 @@ TEST_CASE("tds text: names of procedures are read as the server reads them", "[F
     CAPTURE(name);
     CHECK_FALSE(is_harmless_procedure(name));
   }
-  for (const char* name : {"sp_reset_connection", "sys.SP_RESET_CONNECTION", "[sp_reset_connection]", "master..sp_reset_connection;1",
-                           "[ sp_reset_connection ]"})
+  for (const char* name :
+       {"sp_reset_connection", "sys.SP_RESET_CONNECTION", "[sp_reset_connection]",
+        "master..sp_reset_connection;1", "[ sp_reset_connection ]"})
     CHECK(resets_session(name));
-  for (const char* name : {"dbo.reset_connection", "sp_reset_connection_2", "my_sp_reset_connection"}) CHECK_FALSE(resets_session(name));
+  for (const char* name :
+       {"dbo.reset_connection", "sp_reset_connection_2", "my_sp_reset_connection"})
+    CHECK_FALSE(resets_session(name));
 }
 
 TEST_CASE("tds text: parameters that go with a statement", "[F1][proxy][tds]") {
-  for (const char* text :
-       {"", "@p0 int", "@p0 int,@P1 nvarchar(4000), @p2 decimal(38, 0) = 5", "@m nvarchar(max) OUTPUT, @n varbinary(8000) output"}) {
+  for (const char* text : {"", "@p0 int", "@p0 int,@P1 nvarchar(4000), @p2 decimal(38, 0) = 5",
+                           "@m nvarchar(max) OUTPUT, @n varbinary(8000) output"}) {
     CAPTURE(text);
     CHECK(only_declares(text));
   }
   for (const char* text :
-       {"@p0 dbo.point", "@p0 point", "@p0 dbo.rows READONLY", "@p0 int; INSERT t VALUES (1)", "@p0 int) AS INSERT t VALUES (1) --",
-        "@p0 int = f(1)", "@p0 int = (SELECT 1)", "p0 int", "@p0", "@p0 int, ", "@p0 int EXEC dbo.p"}) {
+       {"@p0 dbo.point", "@p0 point", "@p0 dbo.rows READONLY", "@p0 int; INSERT t VALUES (1)",
+        "@p0 int) AS INSERT t VALUES (1) --", "@p0 int = f(1)", "@p0 int = (SELECT 1)", "p0 int",
+        "@p0", "@p0 int, ", "@p0 int EXEC dbo.p"}) {
     CAPTURE(text);
     CHECK_FALSE(only_declares(text));
   }

@@ -1,5 +1,5 @@
-// What a text is: one row a form, and one a way round READ ONLY. Every row is also held against the full parse tree.
-// Long: tables of statements and what they are.
+// What a text is: one row a form, and one a way round READ ONLY. Every row is also held against the
+// full parse tree. Long: tables of statements and what they are.
 #include <catch2/catch.hpp>
 
 #include <pthread.h>
@@ -18,8 +18,8 @@ using namespace termgate::statements;
 
 namespace {
 
-// e might_end_transaction · h read_only_hole · r sets_read_only · l changes_lexing · f calls_functions · t calls_termgate
-// p perhaps_alone · c and_chain · a all · d to_default
+// e might_end_transaction · h read_only_hole · r sets_read_only · l changes_lexing · f
+// calls_functions · t calls_termgate p perhaps_alone · c and_chain · a all · d to_default
 std::string flags_of(const Statement& statement) {
   std::string flags;
   if (statement.might_end_transaction) flags += 'e';
@@ -56,7 +56,8 @@ void check_rows(const std::vector<Row>& rows, bool read) {
     CHECK(classified.is_read() == read);
     CHECK(objection(row.sql, classified) == "");
     // The same with white space, comments and a `;` around it, in capitals unless it holds quotes.
-    const std::string dressed = std::string(" -- note\n/* /* nested */ */ ") + row.sql + " /* end */ ; ";
+    const std::string dressed =
+        std::string(" -- note\n/* /* nested */ */ ") + row.sql + " /* end */ ; ";
     const Classified again = classify(dressed);
     REQUIRE(again.statements.size() == 1);
     CHECK(static_cast<int>(again.statements[0].kind) == static_cast<int>(row.kind));
@@ -80,8 +81,10 @@ TEST_CASE("classify: reads", "[F6][proxy][statements]") {
   check_rows(
       {
           {"SELECT 1", Kind::provably_read},
-          {"select a, b from t where id = $1 and name = 'x;y' order by 2 limit 3", Kind::provably_read},
-          {"SELECT \"INTO\", t.into, 'FOR UPDATE' AS update FROM \"delete\" t", Kind::provably_read},
+          {"select a, b from t where id = $1 and name = 'x;y' order by 2 limit 3",
+           Kind::provably_read},
+          {"SELECT \"INTO\", t.into, 'FOR UPDATE' AS update FROM \"delete\" t",
+           Kind::provably_read},
           {"SELECT count(*) FROM t", Kind::provably_read, "f"},
           {"SELECT my_schema.writes_perhaps(1)", Kind::provably_read, "f"},
           {"SELECT a FROM t WHERE b IN (1, 2) AND EXISTS (SELECT 1)", Kind::provably_read},
@@ -95,7 +98,9 @@ TEST_CASE("classify: reads", "[F6][proxy][statements]") {
           {"((SELECT 1))", Kind::provably_read},
           {"(VALUES (1)) UNION ALL TABLE t", Kind::provably_read},
           {"WITH a AS (SELECT 1) SELECT * FROM a", Kind::provably_read},
-          {"WITH RECURSIVE a(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM a WHERE n < 9) SELECT * FROM a", Kind::provably_read, "f"},
+          {"WITH RECURSIVE a(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM a WHERE n < 9) SELECT * "
+           "FROM a",
+           Kind::provably_read, "f"},
           {"SELECT * FROM t, LATERAL (SELECT 1) x WHERE E'\\'' = $1", Kind::provably_read},
           {"SELECT $$it's; DELETE FROM t$$, $a$ $$ ; $a$", Kind::provably_read},
           {"SELECT U&'d\\0061t\\+000061' ", Kind::provably_read},
@@ -108,10 +113,12 @@ TEST_CASE("classify: reads", "[F6][proxy][statements]") {
           {"SHOW server_version", Kind::show, "", Kind::empty, "server_version"},
           {"SHOW ALL", Kind::show},
           {"SHOW TIME ZONE", Kind::show, "", Kind::empty, "timezone"},
-          {"SHOW transaction isolation level", Kind::show, "", Kind::empty, "transaction_isolation"},
+          {"SHOW transaction isolation level", Kind::show, "", Kind::empty,
+           "transaction_isolation"},
           {"EXPLAIN SELECT 1", Kind::explain, "", Kind::provably_read},
           {"EXPLAIN DELETE FROM t", Kind::explain, "", Kind::provably_read},
-          {"EXPLAIN (VERBOSE, COSTS off) INSERT INTO t VALUES (1)", Kind::explain, "", Kind::provably_read},
+          {"EXPLAIN (VERBOSE, COSTS off) INSERT INTO t VALUES (1)", Kind::explain, "",
+           Kind::provably_read},
           {"EXPLAIN (ANALYZE false) DELETE FROM t", Kind::explain, "", Kind::provably_read},
           {"EXPLAIN (ANALYZE off, VERBOSE) DELETE FROM t", Kind::explain, "", Kind::provably_read},
           {"EXPLAIN ANALYZE SELECT f(1)", Kind::explain, "f", Kind::provably_read},
@@ -126,12 +133,14 @@ TEST_CASE("classify: reads", "[F6][proxy][statements]") {
           {"CLOSE c", Kind::close, "", Kind::empty, "c"},
           {"CLOSE ALL", Kind::close, "a"},
           {"DECLARE c CURSOR FOR SELECT 1", Kind::declare_cursor, "", Kind::provably_read, "c"},
-          {"DECLARE c BINARY NO SCROLL CURSOR WITH HOLD FOR TABLE t", Kind::declare_cursor, "", Kind::provably_read, "c"},
+          {"DECLARE c BINARY NO SCROLL CURSOR WITH HOLD FOR TABLE t", Kind::declare_cursor, "",
+           Kind::provably_read, "c"},
           {"COPY t TO STDOUT", Kind::copy_out},
           {"COPY s.t (a, b) TO STDOUT WITH (FORMAT csv)", Kind::copy_out},
           {"COPY (SELECT f(a) FROM t) TO STDOUT", Kind::copy_out, "f", Kind::provably_read},
           {"PREPARE p AS SELECT 1", Kind::prepare, "", Kind::provably_read, "p"},
-          {"PREPARE p (int, text) AS INSERT INTO t VALUES ($1, $2)", Kind::prepare, "", Kind::write, "p"},
+          {"PREPARE p (int, text) AS INSERT INTO t VALUES ($1, $2)", Kind::prepare, "", Kind::write,
+           "p"},
           {"EXECUTE p", Kind::execute, "", Kind::empty, "p"},
           {"EXECUTE \"P\"\"q\" (1, f(2))", Kind::execute, "f", Kind::empty, "P\"q"},
           {"DEALLOCATE p", Kind::deallocate, "", Kind::empty, "p"},
@@ -174,8 +183,11 @@ TEST_CASE("classify: writes and what hides them", "[F6][proxy][statements]") {
           {"WITH d AS MATERIALIZED (UPDATE t SET a = 1 RETURNING *) SELECT * FROM d", Kind::write},
           {"WITH d AS (INSERT INTO t VALUES (1) RETURNING *) TABLE d", Kind::write},
           {"WITH a AS (SELECT 1) DELETE FROM t", Kind::write},
-          {"WITH x AS (SELECT 1), y AS (WITH z AS (SELECT 2) DELETE FROM t RETURNING 1) SELECT 1", Kind::write},
-          {"(WITH a AS (WITH b AS (UPDATE t SET x = 1 RETURNING 1) SELECT * FROM b) SELECT * FROM a)", Kind::write},
+          {"WITH x AS (SELECT 1), y AS (WITH z AS (SELECT 2) DELETE FROM t RETURNING 1) SELECT 1",
+           Kind::write},
+          {"(WITH a AS (WITH b AS (UPDATE t SET x = 1 RETURNING 1) SELECT * FROM b) SELECT * FROM "
+           "a)",
+           Kind::write},
           {"/* hint */ SELECT/**/1/**/INTO/**/t", Kind::write},
           {"SELECT * FROM t FOR/**/UPDATE", Kind::write},
           {"EXPLAIN ANALYZE DELETE FROM t", Kind::explain, "", Kind::write},
@@ -187,7 +199,8 @@ TEST_CASE("classify: writes and what hides them", "[F6][proxy][statements]") {
           {"EXPLAIN ANALYZE SELECT 1 INTO t", Kind::explain, "", Kind::write},
           {"EXPLAIN ANALYZE CREATE TABLE t AS SELECT 1", Kind::explain, "", Kind::write},
           {"EXPLAIN ANALYZE SELECT nextval('s')", Kind::explain, "hf", Kind::write},
-          {"DECLARE c CURSOR FOR SELECT * FROM t FOR UPDATE", Kind::declare_cursor, "", Kind::write, "c"},
+          {"DECLARE c CURSOR FOR SELECT * FROM t FOR UPDATE", Kind::declare_cursor, "", Kind::write,
+           "c"},
           {"COPY t FROM STDIN", Kind::copy_in},
           {"COPY BINARY t (a) FROM STDIN", Kind::copy_in},
           {"COPY (DELETE FROM t RETURNING *) TO STDOUT", Kind::write, "", Kind::write},
@@ -242,7 +255,8 @@ TEST_CASE("classify: what READ ONLY lets through counts as a write", "[F6][proxy
           {"SELECT set_config('ro' || 'le', 'x', false)", Kind::write, "hrlf"},
           {"SELECT set_config(name, 'off', false) FROM pg_settings", Kind::write, "hrlf"},
           {"SELECT set_config('standard_conforming_strings', 'off', false)", Kind::write, "hlf"},
-          {"SELECT set_config('termgate.term', '42', false)", Kind::write, "f", Kind::empty, "termgate.term"},
+          {"SELECT set_config('termgate.term', '42', false)", Kind::write, "f", Kind::empty,
+           "termgate.term"},
           {"EXPLAIN EXECUTE p(pg_notify('a', 'b'))", Kind::explain, "hf", Kind::provably_read},
           {"EXECUTE p(lo_create(0))", Kind::execute, "hf", Kind::empty, "p"},
           {"SELECT (SELECT pg_notify('a', 'b') FROM t WHERE x IN (1))", Kind::write, "hf"},
@@ -301,8 +315,11 @@ TEST_CASE("classify: what must run alone", "[F5][proxy][statements]") {
           {"ALTER TABLE t DETACH PARTITION p", Kind::write},
           {"ALTER TABLE t DETACH PARTITION p FINALIZE", Kind::write},
           {"ALTER DATABASE d SET work_mem = '1MB'", Kind::write},
-          {"CREATE SUBSCRIPTION s CONNECTION 'x' PUBLICATION p WITH (create_slot = false)", Kind::write},
-          {"CREATE SUBSCRIPTION s CONNECTION 'x' PUBLICATION p WITH (connect = 'off', enabled = true)", Kind::write},
+          {"CREATE SUBSCRIPTION s CONNECTION 'x' PUBLICATION p WITH (create_slot = false)",
+           Kind::write},
+          {"CREATE SUBSCRIPTION s CONNECTION 'x' PUBLICATION p WITH (connect = 'off', enabled = "
+           "true)",
+           Kind::write},
           {"ALTER SUBSCRIPTION s SET PUBLICATION p WITH (refresh = false)", Kind::write},
           {"ALTER SUBSCRIPTION s SET (binary = true)", Kind::write},
           {"ALTER SUBSCRIPTION s DISABLE", Kind::write},
@@ -352,29 +369,39 @@ TEST_CASE("classify: transaction control", "[proxy][statements]") {
   CHECK(first("BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY").access == Access::read_only);
   CHECK(first("BEGIN READ ONLY, READ WRITE").access == Access::read_write);
   CHECK(first("BEGIN ISOLATION LEVEL READ UNCOMMITTED").isolation == Isolation::read_uncommitted);
-  CHECK(first("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").isolation == Isolation::repeatable_read);
-  CHECK(first("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED").isolation == Isolation::read_committed);
+  CHECK(first("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").isolation ==
+        Isolation::repeatable_read);
+  CHECK(first("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            .isolation == Isolation::read_committed);
 }
 
-TEST_CASE("classify: READ WRITE is found where it is words and nowhere else", "[F6][proxy][statements]") {
+TEST_CASE("classify: READ WRITE is found where it is words and nowhere else",
+          "[F6][proxy][statements]") {
   struct Row {
     const char* sql;
     std::vector<std::size_t> at;
   };
-  for (const Row& row : {Row{"BEGIN READ WRITE", {11}}, Row{"begin /* read write */ isolation level serializable,read--x\nwrite", {60}},
-                         Row{"BEGIN READ WRITE, READ WRITE", {11, 23}}, Row{"SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", {48}},
-                         Row{"SELECT 1; SET TRANSACTION READ WRITE", {31}}, Row{"BEGIN READ ONLY", {}}, Row{"COPY t FROM 'read write'", {}},
-                         Row{"SELECT read write FROM t", {}}}) {
+  for (const Row& row :
+       {Row{"BEGIN READ WRITE", {11}},
+        Row{"begin /* read write */ isolation level serializable,read--x\nwrite", {60}},
+        Row{"BEGIN READ WRITE, READ WRITE", {11, 23}},
+        Row{"SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", {48}},
+        Row{"SELECT 1; SET TRANSACTION READ WRITE", {31}}, Row{"BEGIN READ ONLY", {}},
+        Row{"COPY t FROM 'read write'", {}}, Row{"SELECT read write FROM t", {}}}) {
     CAPTURE(row.sql);
     CHECK(classify(row.sql).statements.back().write_words == row.at);
   }
 }
 
 TEST_CASE("classify: one call of layer 1 and nothing else", "[F6][proxy][statements]") {
-  const auto call = [](const std::string& sql) { return classify(sql).statements.back().lone_call; };
-  for (const char* sql : {"SELECT termgate.check_term('s', 5)", "select * from Termgate.Check_Term ( $1 , $2 ) ;",
-                          "SELECT termgate.\"check_term\"('s', -5)", "SELECT termgate.check_term(scope => 's', term := 5)",
-                          "SELECT termgate.check_term(NULL, true)", "BEGIN; SELECT termgate.check_term('s', 5);"}) {
+  const auto call = [](const std::string& sql) {
+    return classify(sql).statements.back().lone_call;
+  };
+  for (const char* sql :
+       {"SELECT termgate.check_term('s', 5)", "select * from Termgate.Check_Term ( $1 , $2 ) ;",
+        "SELECT termgate.\"check_term\"('s', -5)",
+        "SELECT termgate.check_term(scope => 's', term := 5)",
+        "SELECT termgate.check_term(NULL, true)", "BEGIN; SELECT termgate.check_term('s', 5);"}) {
     CAPTURE(sql);
     CHECK(call(sql).function == "check_term");
     CHECK_FALSE(call(sql).casts);
@@ -433,8 +460,11 @@ TEST_CASE("classify: what the tokens of a statement show", "[F6][proxy][statemen
   CHECK(of("WITH a AS (SELECT 1) INSERT INTO t SELECT 2 RETURNING 3") == " describes");
   CHECK(of("INSERT INTO t VALUES ($1) RETURNING a") == " parameters");
   CHECK(of("SAVEPOINT s").empty());
-  for (const char* bare : {"BEGIN", "begin WORK;", "Begin /* c */ transaction", "START -- d\n TRANSACTION"}) CHECK(of(bare) == " begin");
-  for (const char* other : {"BEGIN READ ONLY", "START TRANSACTION ISOLATION LEVEL SERIALIZABLE", "COMMIT", "\"begin\""})
+  for (const char* bare :
+       {"BEGIN", "begin WORK;", "Begin /* c */ transaction", "START -- d\n TRANSACTION"})
+    CHECK(of(bare) == " begin");
+  for (const char* other :
+       {"BEGIN READ ONLY", "START TRANSACTION ISOLATION LEVEL SERIALIZABLE", "COMMIT", "\"begin\""})
     CHECK(of(other).find("begin") == std::string::npos);
   // What cannot be read may have all of them.
   CHECK(of("SELECT 'open") == " parameters literals tables describes");
@@ -456,13 +486,14 @@ TEST_CASE("classify: settings", "[proxy][statements]") {
           {"SET TIME ZONE INTERVAL '1' HOUR TO MINUTE", Kind::set, "", Kind::empty, "timezone"},
           {"SET NAMES 'LATIN1'", Kind::set, "l", Kind::empty, "client_encoding"},
           {"SET client_encoding = 'SJIS'", Kind::set, "l", Kind::empty, "client_encoding"},
-          {"SET standard_conforming_strings = off", Kind::set, "l", Kind::empty, "standard_conforming_strings"},
+          {"SET standard_conforming_strings = off", Kind::set, "l", Kind::empty,
+           "standard_conforming_strings"},
           {"SET SCHEMA 'x'", Kind::set, "", Kind::empty, "search_path"},
           {"SET search_path FROM CURRENT", Kind::set, "", Kind::empty, "search_path"},
           {"SET work_mem TO DEFAULT", Kind::reset, "", Kind::empty, "work_mem"},
           {"SET LOCAL work_mem TO DEFAULT", Kind::set_local, "d", Kind::empty, "work_mem"},
-          {"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE", Kind::set, "", Kind::empty,
-           "default_transaction_isolation"},
+          {"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE", Kind::set, "",
+           Kind::empty, "default_transaction_isolation"},
           {"RESET work_mem", Kind::reset, "", Kind::empty, "work_mem"},
           {"RESET termgate.scope", Kind::reset, "", Kind::empty, "termgate.scope"},
           {"RESET TIME ZONE", Kind::reset, "", Kind::empty, "timezone"},
@@ -473,17 +504,24 @@ TEST_CASE("classify: settings", "[proxy][statements]") {
   check_rows(
       {
           {"SET transaction_read_only = off", Kind::set, "r", Kind::empty, "transaction_read_only"},
-          {"SET \"transaction_read_only\" = off", Kind::set, "r", Kind::empty, "transaction_read_only"},
-          {"SET LOCAL Transaction_Read_Only TO off", Kind::set_local, "r", Kind::empty, "transaction_read_only"},
-          {"SET default_transaction_read_only = off", Kind::set, "r", Kind::empty, "default_transaction_read_only"},
-          {"RESET default_transaction_read_only", Kind::reset, "r", Kind::empty, "default_transaction_read_only"},
-          {"SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", Kind::set, "r", Kind::empty, "default_transaction_read_only"},
-          {"SET session_replication_role = replica", Kind::set, "r", Kind::empty, "session_replication_role"},
+          {"SET \"transaction_read_only\" = off", Kind::set, "r", Kind::empty,
+           "transaction_read_only"},
+          {"SET LOCAL Transaction_Read_Only TO off", Kind::set_local, "r", Kind::empty,
+           "transaction_read_only"},
+          {"SET default_transaction_read_only = off", Kind::set, "r", Kind::empty,
+           "default_transaction_read_only"},
+          {"RESET default_transaction_read_only", Kind::reset, "r", Kind::empty,
+           "default_transaction_read_only"},
+          {"SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", Kind::set, "r", Kind::empty,
+           "default_transaction_read_only"},
+          {"SET session_replication_role = replica", Kind::set, "r", Kind::empty,
+           "session_replication_role"},
           {"SET ROLE anna", Kind::set, "r", Kind::empty, "role"},
           {"SET role TO anna", Kind::set, "r", Kind::empty, "role"},
           {"RESET ROLE", Kind::reset, "r", Kind::empty, "role"},
           {"SET SESSION AUTHORIZATION anna", Kind::set, "r", Kind::empty, "session_authorization"},
-          {"SET LOCAL SESSION AUTHORIZATION DEFAULT", Kind::set_local, "rd", Kind::empty, "session_authorization"},
+          {"SET LOCAL SESSION AUTHORIZATION DEFAULT", Kind::set_local, "rd", Kind::empty,
+           "session_authorization"},
           {"RESET SESSION AUTHORIZATION", Kind::reset, "r", Kind::empty, "session_authorization"},
           {"RESET ALL", Kind::reset_all, "rl"},
       },
@@ -522,13 +560,17 @@ TEST_CASE("classify: values of settings as the server would take them", "[proxy]
     CHECK(classified.statements[0].value == value);
     CHECK(objection(sql, classified) == "");
   }
-  const Statement call = classify("SELECT set_config('termgate.scope', 'order-7', true)").statements.at(0);
+  const Statement call =
+      classify("SELECT set_config('termgate.scope', 'order-7', true)").statements.at(0);
   CHECK(call.value == "order-7");
-  CHECK_FALSE(classify("SELECT set_config('termgate.scope', 'a' || 'b', true)").statements.at(0).value);
+  CHECK_FALSE(
+      classify("SELECT set_config('termgate.scope', 'a' || 'b', true)").statements.at(0).value);
 }
 
-TEST_CASE("classify: several statements keep their places and their order", "[F6][proxy][statements]") {
-  const std::string sql = "BEGIN; -- start\n SELECT ';' ;; INSERT INTO t VALUES ($$;$$) ; COMMIT /* end; */ ;";
+TEST_CASE("classify: several statements keep their places and their order",
+          "[F6][proxy][statements]") {
+  const std::string sql =
+      "BEGIN; -- start\n SELECT ';' ;; INSERT INTO t VALUES ($$;$$) ; COMMIT /* end; */ ;";
   const Classified classified = classify(sql);
   CHECK_FALSE(classified.single);
   CHECK(objection(sql, classified) == "");
@@ -538,7 +580,8 @@ TEST_CASE("classify: several statements keep their places and their order", "[F6
     texts.push_back(sql.substr(statement.offset, statement.length));
     kinds.push_back(statement.kind);
   }
-  CHECK(texts == std::vector<std::string>{"BEGIN", "SELECT ';'", "INSERT INTO t VALUES ($$;$$)", "COMMIT"});
+  CHECK(texts ==
+        std::vector<std::string>{"BEGIN", "SELECT ';'", "INSERT INTO t VALUES ($$;$$)", "COMMIT"});
   CHECK(kinds == std::vector<Kind>{Kind::begin, Kind::provably_read, Kind::write, Kind::commit});
   CHECK(classified.might_end_transaction());
   CHECK_FALSE(classified.is_read());
@@ -571,7 +614,8 @@ TEST_CASE("classify: several statements keep their places and their order", "[F6
   }
 }
 
-TEST_CASE("classify: a string goes on after a comment and the end of its line", "[F6][proxy][statements]") {
+TEST_CASE("classify: a string goes on after a comment and the end of its line",
+          "[F6][proxy][statements]") {
   // As servers read it (asked: 15.18); libpg_query's scanner does not, so no oracle here.
   const Classified one = classify("SELECT E'a' -- '\n'\\'; DELETE FROM t; --'");
   CHECK(one.single);
@@ -580,12 +624,15 @@ TEST_CASE("classify: a string goes on after a comment and the end of its line", 
 }
 
 TEST_CASE("classify: a function body of SQL is one statement", "[proxy][statements]") {
-  const std::string body = "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT CASE WHEN true THEN 2 END; END; SELECT 3";
+  const std::string body =
+      "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT CASE WHEN true THEN 2 END; "
+      "END; SELECT 3";
   const Classified classified = classify(body);
   REQUIRE(classified.statements.size() == 2);
   CHECK(classified.statements[0].kind == Kind::write);
   CHECK(body.substr(classified.statements[1].offset) == "SELECT 3");
-  const Classified rule = classify("CREATE RULE r AS ON INSERT TO t DO ALSO (SELECT 1; DELETE FROM t)");
+  const Classified rule =
+      classify("CREATE RULE r AS ON INSERT TO t DO ALSO (SELECT 1; DELETE FROM t)");
   REQUIRE(rule.statements.size() == 1);
   CHECK(rule.statements[0].kind == Kind::write);
 }
@@ -614,7 +661,8 @@ TEST_CASE("classify: what cannot be read is unparsable and so a write", "[F6][pr
       {"a lone dollar", "SELECT $x"},
       {"WITH that goes nowhere", "WITH a AS (SELECT 1)"},
       {"two statements of which one is none", "SELECT 1; SELEKT 2"},
-      {"JSON_TABLE of 17", "WITH a AS (SELECT 1) SELECT * FROM JSON_TABLE('[]', '$[*]' COLUMNS (x int PATH '$'))"},
+      {"JSON_TABLE of 17",
+       "WITH a AS (SELECT 1) SELECT * FROM JSON_TABLE('[]', '$[*]' COLUMNS (x int PATH '$'))"},
       {"an unknown command", "FROBNICATE t"},
       {"BEGIN with a tail", "BEGIN foo"},
       {"COMMIT with a tail", "COMMIT AND"},
@@ -632,8 +680,10 @@ TEST_CASE("classify: what cannot be read is unparsable and so a write", "[F6][pr
   }
 }
 
-TEST_CASE("classify: newer syntax than the grammar's is a write where its first word says so", "[F6][proxy][statements]") {
-  for (const char* sql : {"MERGE INTO t USING s ON t.a = s.a WHEN NOT MATCHED BY SOURCE THEN DELETE RETURNING merge_action()",
+TEST_CASE("classify: newer syntax than the grammar's is a write where its first word says so",
+          "[F6][proxy][statements]") {
+  for (const char* sql : {"MERGE INTO t USING s ON t.a = s.a WHEN NOT MATCHED BY SOURCE THEN "
+                          "DELETE RETURNING merge_action()",
                           "INSERT INTO t VALUES (1) RETURNING WITH (OLD AS o) o.*"}) {
     INFO(sql);
     const Classified classified = classify(sql);
@@ -645,7 +695,8 @@ TEST_CASE("classify: newer syntax than the grammar's is a write where its first 
   CHECK(classify("SELECT 0x1F, 1_000").statements.at(0).kind == Kind::provably_read);
 }
 
-TEST_CASE("classify: strings with backslashes depend on a setting that must be known", "[F6][proxy][statements]") {
+TEST_CASE("classify: strings with backslashes depend on a setting that must be known",
+          "[F6][proxy][statements]") {
   Settings off;
   off.standard_conforming_strings = ConformingStrings::off;
   Settings unknown;
@@ -657,24 +708,30 @@ TEST_CASE("classify: strings with backslashes depend on a setting that must be k
     CHECK(classify(shown, settings).statements.at(0).kind == Kind::unparsable);
     CHECK(classify("SELECT N'\\'", settings).statements.at(0).kind == Kind::unparsable);
     CHECK(classify("SELECT U&'\\0061'", settings).statements.at(0).kind == Kind::unparsable);
-    CHECK(classify("SELECT 'plain', E'a\\'b', $$\\$$", settings).statements.at(0).kind == Kind::provably_read);
+    CHECK(classify("SELECT 'plain', E'a\\'b', $$\\$$", settings).statements.at(0).kind ==
+          Kind::provably_read);
   }
   CHECK(classify(shown).statements.at(0).kind == Kind::provably_read);
 }
 
-TEST_CASE("classify: encodings in which half a letter may be a quote or a backslash", "[F6][proxy][statements]") {
-  for (const char* safe : {"UTF8", "utf-8", "UNICODE", "LATIN1", "iso-8859-15", "WIN1252", "windows-1251", "EUC_JP", "euc-kr", "SQL_ASCII",
-                           "KOI8R", "MULE_INTERNAL"})
+TEST_CASE("classify: encodings in which half a letter may be a quote or a backslash",
+          "[F6][proxy][statements]") {
+  for (const char* safe :
+       {"UTF8", "utf-8", "UNICODE", "LATIN1", "iso-8859-15", "WIN1252", "windows-1251", "EUC_JP",
+        "euc-kr", "SQL_ASCII", "KOI8R", "MULE_INTERNAL"})
     CHECK(encoding_is_ascii_safe(safe));
-  for (const char* unsafe : {"SJIS", "Shift_JIS", "MSKANJI", "WIN932", "windows-932", "windows936", "BIG5", "GBK", "WIN936", "UHC",
-                             "GB18030", "JOHAB", "SHIFT_JIS_2004", "", "no such", "a name that is longer than any"}) {
+  for (const char* unsafe : {"SJIS", "Shift_JIS", "MSKANJI", "WIN932", "windows-932", "windows936",
+                             "BIG5", "GBK", "WIN936", "UHC", "GB18030", "JOHAB", "SHIFT_JIS_2004",
+                             "", "no such", "a name that is longer than any"}) {
     INFO(unsafe);
     CHECK_FALSE(encoding_is_ascii_safe(unsafe));
   }
   Settings sjis;
   sjis.ascii_safe_encoding = false;
-  // In SJIS 0x95 0x5c is one letter: the server sees the string end where bytes alone would see an escaped quote.
-  CHECK(classify("SELECT E'\x95\x5c'; DELETE FROM t; --'", sjis).statements.at(0).kind == Kind::unparsable);
+  // In SJIS 0x95 0x5c is one letter: the server sees the string end where bytes alone would see an
+  // escaped quote.
+  CHECK(classify("SELECT E'\x95\x5c'; DELETE FROM t; --'", sjis).statements.at(0).kind ==
+        Kind::unparsable);
   CHECK(classify("SELECT 'plain'", sjis).statements.at(0).kind == Kind::provably_read);
   // Bytes that are no UTF-8 are letters to the lexer and the server's business.
   CHECK(classify("SELECT \xff\xfe FROM t").statements.at(0).kind == Kind::provably_read);
@@ -684,7 +741,8 @@ TEST_CASE("classify: encodings in which half a letter may be a quote or a backsl
             .read_only_hole);
 }
 
-TEST_CASE("classify: hostile sizes and depths end in time and on a small stack", "[F6][proxy][statements]") {
+TEST_CASE("classify: hostile sizes and depths end in time and on a small stack",
+          "[F6][proxy][statements]") {
   std::thread([] {}).join();
   const std::vector<std::string> rows = {
       "SELECT 1" + repeated("+1", 100'000),
@@ -734,13 +792,15 @@ TEST_CASE("classify: hostile sizes and depths end in time and on a small stack",
   CHECK(insert.statements.at(0).kind == Kind::write);
   CHECK(insert.single);
   CHECK(classify("(SELECT '" + big + "')").statements.at(0).kind == Kind::unparsable);
-  CHECK(classify("INSERT INTO t VALUES ('" + big + "'); COMMIT").statements.at(0).kind == Kind::unparsable);
+  CHECK(classify("INSERT INTO t VALUES ('" + big + "'); COMMIT").statements.at(0).kind ==
+        Kind::unparsable);
   const Classified many = classify("INSERT INTO t VALUES (1)" + repeated(",(1)", 150'000));
   CHECK(many.statements.at(0).kind == Kind::write);
   CHECK(many.single);
   CHECK_FALSE(classify("SELECT 1" + repeated(",1", 150'000)).is_read());
   CHECK_FALSE(classify("INSERT INTO t VALUES (1)" + repeated(",(1)", 150'000) + "; COMMIT").single);
-  CHECK(classify(std::string(17u << 20, ' ') + "SELECT 1").statements.at(0).kind == Kind::unparsable);
+  CHECK(classify(std::string(17u << 20, ' ') + "SELECT 1").statements.at(0).kind ==
+        Kind::unparsable);
 }
 
 TEST_CASE("classify: threads do not disturb each other", "[proxy][statements]") {
@@ -750,7 +810,11 @@ TEST_CASE("classify: threads do not disturb each other", "[proxy][statements]") 
     threads.emplace_back([&wrong, i] {
       Cache cache;
       for (int round = 0; round < 200; ++round) {
-        if (cache.classify("WITH a AS (SELECT " + std::to_string(round % 7 + i) + ") SELECT * FROM a")->is_read() != true) ++wrong;
+        if (cache
+                .classify("WITH a AS (SELECT " + std::to_string(round % 7 + i) +
+                          ") SELECT * FROM a")
+                ->is_read() != true)
+          ++wrong;
         if (cache.classify("BEGIN; DELETE FROM t; COMMIT")->statements.size() != 3) ++wrong;
       }
     });
@@ -759,9 +823,12 @@ TEST_CASE("classify: threads do not disturb each other", "[proxy][statements]") 
   CHECK(wrong == 0);
 }
 
-TEST_CASE("cache: keeps what cost the grammar and forgets what was used longest ago", "[proxy][statements]") {
+TEST_CASE("cache: keeps what cost the grammar and forgets what was used longest ago",
+          "[proxy][statements]") {
   Cache cache({3, 1000, 200});
-  const auto text = [](int i) { return "WITH a AS (SELECT " + std::to_string(i) + ") SELECT * FROM a"; };
+  const auto text = [](int i) {
+    return "WITH a AS (SELECT " + std::to_string(i) + ") SELECT * FROM a";
+  };
   const auto first = cache.classify(text(1));
   CHECK(cache.classify(text(1)) == first);
   CHECK(cache.hits() == 1);
@@ -792,82 +859,105 @@ TEST_CASE("cache: keeps what cost the grammar and forgets what was used longest 
   }
 }
 
-TEST_CASE("classify: what declares scope and term is told apart from what may do more", "[F2][F6][proxy]") {
+TEST_CASE("classify: what declares scope and term is told apart from what may do more",
+          "[F2][F6][proxy]") {
   const auto one = [](std::string_view sql) { return classify(sql).statements.at(0); };
   for (const std::string_view sql :
        {"SELECT set_config('termgate.scope', 'a', true), set_config('termgate.term', $1, true)",
         "SELECT pg_catalog.set_config('TERMGATE.term', '5', false) AS x",
-        "SELECT \"pg_catalog\".\"set_config\"('termgate.scope', 'a', true)", "select set_config ( 'termgate.scope' , $$a$$ , 't' ) ;"}) {
+        "SELECT \"pg_catalog\".\"set_config\"('termgate.scope', 'a', true)",
+        "select set_config ( 'termgate.scope' , $$a$$ , 't' ) ;"}) {
     CAPTURE(sql);
     CHECK(one(sql).only_declares);
     CHECK(one(sql).exactly_declares);
   }
   // A read that declares on its way; a cast is looked up by the search_path.
   for (const std::string_view sql :
-       {"SELECT (SELECT set_config('termgate.scope', 'a', true))", "SELECT set_config('termgate.term', v, true) FROM t",
-        "SELECT set_config('termgate.term', $1::text, true)", "WITH c AS (SELECT set_config('termgate.scope', 'a', true)) SELECT * FROM c",
+       {"SELECT (SELECT set_config('termgate.scope', 'a', true))",
+        "SELECT set_config('termgate.term', v, true) FROM t",
+        "SELECT set_config('termgate.term', $1::text, true)",
+        "WITH c AS (SELECT set_config('termgate.scope', 'a', true)) SELECT * FROM c",
         "SELECT lower(set_config('termgate.scope', 'a', true))"}) {
     CAPTURE(sql);
     CHECK(one(sql).only_declares);
     CHECK_FALSE(one(sql).exactly_declares);
   }
   for (const std::string_view sql :
-       {"SELECT set_config('termgate.scope', 'a', true), wr()", "SELECT app.set_config('termgate.scope', 'a', true)",
-        "SELECT set_config(name, 'a', true)", "SELECT set_config('termgate.scope', 'a', true), set_config('role', 'b', true)",
-        "SELECT set_config('termgate.scope', 'a', true), nextval('s')", "SELECT set_config('termgate.scope', 'a', true) INTO t",
-        "SELECT set_config('termgate.scope', 'a', true) FROM t FOR UPDATE", "SELECT set_config('termgate.scope', 'x'::app.dom, true)",
+       {"SELECT set_config('termgate.scope', 'a', true), wr()",
+        "SELECT app.set_config('termgate.scope', 'a', true)", "SELECT set_config(name, 'a', true)",
+        "SELECT set_config('termgate.scope', 'a', true), set_config('role', 'b', true)",
+        "SELECT set_config('termgate.scope', 'a', true), nextval('s')",
+        "SELECT set_config('termgate.scope', 'a', true) INTO t",
+        "SELECT set_config('termgate.scope', 'a', true) FROM t FOR UPDATE",
+        "SELECT set_config('termgate.scope', 'x'::app.dom, true)",
         "SELECT set_config('termgate.scope', 'a' &&& 'b', true)"}) {
     CAPTURE(sql);
     CHECK_FALSE(one(sql).only_declares);
     CHECK(one(sql).declares | one(sql).calls_unknown);
   }
   for (const std::string_view sql :
-       {"INSERT INTO t SELECT set_config('termgate.scope', 'a', true)", "INSERT INTO t VALUES (f(1))", "UPDATE t SET a = f(a)",
-        "DELETE FROM t WHERE f(a)", "INSERT INTO app.t AS x (a, b) VALUES (1, f(2))", "SELECT 1 OPERATOR(app.+) 2", "SELECT 'x'::dom",
-        "EXPLAIN SELECT f()", "SELECT CAST('x' AS dom)", "SELECT CAST((SELECT CAST(1 AS int)) AS app.dom)",
+       {"INSERT INTO t SELECT set_config('termgate.scope', 'a', true)",
+        "INSERT INTO t VALUES (f(1))", "UPDATE t SET a = f(a)", "DELETE FROM t WHERE f(a)",
+        "INSERT INTO app.t AS x (a, b) VALUES (1, f(2))", "SELECT 1 OPERATOR(app.+) 2",
+        "SELECT 'x'::dom", "EXPLAIN SELECT f()", "SELECT CAST('x' AS dom)",
+        "SELECT CAST((SELECT CAST(1 AS int)) AS app.dom)",
         "SELECT cast(CASE WHEN a THEN (b) END AS \"Dom\")", "SELECT dom 'x'", "SELECT app.dom 'x'",
         "SELECT a FROM t WHERE b = \"Dom\" $$x$$", "SELECT CAST(CAST(1 AS dom) AS text)"}) {
     CAPTURE(sql);
     CHECK(one(sql).calls_unknown | one(sql).declares);
   }
   for (const std::string_view sql :
-       {"INSERT INTO app.t (a, b) VALUES (1, 'x')", "INSERT INTO t VALUES (1, now())", "UPDATE t SET a = a + 1 WHERE b IN (1, 2)",
-        "DELETE FROM t WHERE a = '1'::bigint", "SELECT count(*), a || 'x' FROM t WHERE b @> '{}'::pg_catalog.jsonb",
+       {"INSERT INTO app.t (a, b) VALUES (1, 'x')", "INSERT INTO t VALUES (1, now())",
+        "UPDATE t SET a = a + 1 WHERE b IN (1, 2)", "DELETE FROM t WHERE a = '1'::bigint",
+        "SELECT count(*), a || 'x' FROM t WHERE b @> '{}'::pg_catalog.jsonb",
         "SELECT CAST(a AS numeric(10, 2)), CAST((b) AS pg_catalog.text) FROM t",
-        "SELECT DATE '2026-01-01', timestamp with time zone '2026-01-01', double precision '1', pg_catalog.date '2026-01-01', character "
+        "SELECT DATE '2026-01-01', timestamp with time zone '2026-01-01', double precision '1', "
+        "pg_catalog.date '2026-01-01', character "
         "varying 'x' FROM t WHERE a LIKE 'x' ESCAPE 'y' OR a NOT IN ('x') AND 'x' < a",
-        "SELECT CASE WHEN a THEN 'x' ELSE 'y' END, a AT TIME ZONE 'UTC', interval '1 day', E'x', 'a' 'b' FROM t LIMIT '1'"}) {
+        "SELECT CASE WHEN a THEN 'x' ELSE 'y' END, a AT TIME ZONE 'UTC', interval '1 day', E'x', "
+        "'a' 'b' FROM t LIMIT '1'"}) {
     CAPTURE(sql);
     CHECK_FALSE(one(sql).calls_unknown);
     CHECK_FALSE(one(sql).declares);
   }
 }
 
-TEST_CASE("classify: a word that a function or a type can have as its name is the grammar's only where it must be", "[F6][proxy]") {
+TEST_CASE(
+    "classify: a word that a function or a type can have as its name is the grammar's only where "
+    "it must be",
+    "[F6][proxy]") {
   const auto one = [](std::string_view sql) { return classify(sql).statements.at(0); };
   for (const std::string word :
-       {"by",      "over", "filter", "sets",  "partition", "recursive", "rollup", "cube", "within", "materialized", "explain",
-        "varying", "is",   "like",   "ilike", "similar",   "join",      "of",     "set",  "escape", "uescape",      "zone"}) {
+       {"by",     "over",   "filter",  "sets",         "partition", "recursive",
+        "rollup", "cube",   "within",  "materialized", "explain",   "varying",
+        "is",     "like",   "ilike",   "similar",      "join",      "of",
+        "set",    "escape", "uescape", "zone"}) {
     CAPTURE(word);
     for (const std::string before :
-         {"SELECT ", "SELECT 1, ", "SELECT 1 + ", "SELECT NOT ", "SELECT CASE WHEN ", "SELECT * FROM t WHERE a = 1 AND ",
-          "SELECT * FROM t ORDER BY ", "SELECT * FROM t LIMIT ", "SELECT ("}) {
+         {"SELECT ", "SELECT 1, ", "SELECT 1 + ", "SELECT NOT ", "SELECT CASE WHEN ",
+          "SELECT * FROM t WHERE a = 1 AND ", "SELECT * FROM t ORDER BY ", "SELECT * FROM t LIMIT ",
+          "SELECT ("}) {
       const std::string end = before.back() == '(' ? ")" : "";
       CHECK(one(before + word + "('x')" + end).calls_unknown);
       CHECK(one(before + word + " 'x'" + end).calls_unknown);
     }
-    CHECK(one("SELECT sum(a) OVER (ORDER BY b ROWS " + word + "('x') PRECEDING) FROM t").calls_unknown);
+    CHECK(one("SELECT sum(a) OVER (ORDER BY b ROWS " + word + "('x') PRECEDING) FROM t")
+              .calls_unknown);
   }
   for (const char* sql :
-       {"SELECT a FROM t WHERE b LIKE 'x' AND c NOT LIKE 'y' OR t.d ILIKE ('z')", "SELECT a FROM t WHERE name LIKE 'x' ESCAPE '!'",
-        "SELECT a FROM t WHERE (a || 'x') NOT ILIKE 'y' ESCAPE '!'", "SELECT a LIKE $1, \"b\" LIKE 'x', 'y' LIKE 'x', c[1] LIKE 'x' FROM t",
-        "SELECT sum(a) OVER (PARTITION BY b ORDER BY 'x'), count(*) FILTER (WHERE a) OVER (ORDER BY (c)) FROM t",
+       {"SELECT a FROM t WHERE b LIKE 'x' AND c NOT LIKE 'y' OR t.d ILIKE ('z')",
+        "SELECT a FROM t WHERE name LIKE 'x' ESCAPE '!'",
+        "SELECT a FROM t WHERE (a || 'x') NOT ILIKE 'y' ESCAPE '!'",
+        "SELECT a LIKE $1, \"b\" LIKE 'x', 'y' LIKE 'x', c[1] LIKE 'x' FROM t",
+        "SELECT sum(a) OVER (PARTITION BY b ORDER BY 'x'), count(*) FILTER (WHERE a) OVER (ORDER "
+        "BY (c)) FROM t",
         "SELECT a FROM t GROUP BY GROUPING SETS ((a), ()) ORDER BY (a)",
         "WITH q AS MATERIALIZED (SELECT 1), r AS NOT MATERIALIZED (SELECT 2) SELECT * FROM q, r",
-        "SELECT a FROM t JOIN (SELECT 1) q ON true LEFT JOIN (SELECT 2) r ON true NATURAL JOIN (SELECT 3) s",
+        "SELECT a FROM t JOIN (SELECT 1) q ON true LEFT JOIN (SELECT 2) r ON true NATURAL JOIN "
+        "(SELECT 3) s",
         "SELECT a FROM (SELECT 1) t JOIN (SELECT 2) u ON true",
-        "SELECT CAST('x' AS character varying(3)), character varying 'x', bit varying(3) '101'", "SELECT a AT TIME ZONE 'UTC' FROM t",
-        "SELECT U&'x' UESCAPE '!'"}) {
+        "SELECT CAST('x' AS character varying(3)), character varying 'x', bit varying(3) '101'",
+        "SELECT a AT TIME ZONE 'UTC' FROM t", "SELECT U&'x' UESCAPE '!'"}) {
     CAPTURE(sql);
     CHECK_FALSE(one(sql).calls_unknown);
   }
@@ -877,7 +967,8 @@ TEST_CASE("classify: DO whose words are spelt by escapes may end the transaction
   const auto one = [](std::string_view sql) { return classify(sql).statements.at(0); };
   CHECK(one("DO E'BEGIN COM\\115IT; END'").holds_transaction_words);
   CHECK(one("DO U&'BEGIN COM!004dIT; END' UESCAPE '!'").holds_transaction_words);
-  CHECK_FALSE(one("DO $$BEGIN PERFORM regexp_replace('a', '\\d', ''); END$$").holds_transaction_words);
+  CHECK_FALSE(
+      one("DO $$BEGIN PERFORM regexp_replace('a', '\\d', ''); END$$").holds_transaction_words);
   CHECK_FALSE(one("DO 'BEGIN END'").holds_transaction_words);
   CHECK_FALSE(one("DO 'BEGIN PERFORM f(''x''); END' LANGUAGE plpgsql").holds_transaction_words);
   CHECK_FALSE(one("DO LANGUAGE 'plpgsql' $a$BEGIN END$a$").holds_transaction_words);
@@ -889,7 +980,8 @@ TEST_CASE("classify: DO whose words are spelt by escapes may end the transaction
   CHECK(one("DO $$BEGIN COMM\xddT; END$$").holds_transaction_words);
   CHECK_FALSE(one("DO $$BEGIN -- d\xc3\xa9j\xc3\xa0\nEND$$").holds_transaction_words);
   CHECK(one("DO LANGUAGE plperl $$my $f = 'spi_com' . 'mit'; &$f()$$").holds_transaction_words);
-  CHECK(one("DO $$my $f = 'spi_com' . 'mit'; &$f()$$ LANGUAGE 'plp'\n'erl'").holds_transaction_words);
+  CHECK(
+      one("DO $$my $f = 'spi_com' . 'mit'; &$f()$$ LANGUAGE 'plp'\n'erl'").holds_transaction_words);
   CHECK(one("SELECT set_config('termgate.'\n'term', '3', false), f()").declares);
   CHECK(one("SELECT set_config('termg'\n'ate.term', '3', false), f()").declares);
 }
@@ -898,19 +990,26 @@ TEST_CASE("classify: a comment declares for the statement that it stands at", "[
   const auto scopes = [](std::string_view sql) {
     std::vector<std::string> result;
     for (const Statement& statement : classify(sql).statements)
-      result.push_back(!statement.declared.problem.empty() ? "!" : statement.declared.scope ? statement.declared.scope->name() : "");
+      result.push_back(!statement.declared.problem.empty() ? "!"
+                       : statement.declared.scope          ? statement.declared.scope->name()
+                                                           : "");
     return result;
   };
   using Scopes = std::vector<std::string>;
   CHECK(scopes("/*termgate.scope='a'*/ INSERT INTO t VALUES (1)") == Scopes{"a"});
-  CHECK(scopes("INSERT INTO t VALUES (1); /*termgate.scope='a'*/ INSERT INTO t VALUES (2)") == Scopes{"", "a"});
-  CHECK(scopes("INSERT INTO t VALUES (1) /*termgate.scope='a'*/; INSERT INTO t VALUES (2)") == Scopes{"a", ""});
-  CHECK(scopes("/*termgate.scope='a'*/ SELECT 1; /*x*/ -- y\n /*termgate.scope='b'*/ SELECT 2; SELECT 3 /*termgate.scope='c'*/") ==
-        Scopes{"a", "b", "c"});
+  CHECK(scopes("INSERT INTO t VALUES (1); /*termgate.scope='a'*/ INSERT INTO t VALUES (2)") ==
+        Scopes{"", "a"});
+  CHECK(scopes("INSERT INTO t VALUES (1) /*termgate.scope='a'*/; INSERT INTO t VALUES (2)") ==
+        Scopes{"a", ""});
+  CHECK(scopes("/*termgate.scope='a'*/ SELECT 1; /*x*/ -- y\n /*termgate.scope='b'*/ SELECT 2; "
+               "SELECT 3 /*termgate.scope='c'*/") == Scopes{"a", "b", "c"});
   CHECK(scopes("SELECT 1; SELECT 2; /*termgate.scope='a'*/") == Scopes{"", "a"});
-  CHECK(scopes("SELECT 1; /*termgate.scope='a'*/ /*termgate.scope='b'*/ SELECT 2") == Scopes{"", "!"});
-  CHECK(scopes("/*termgate.scope='a'*/ BEGIN; SELECT 1; /*termgate.scope='b'*/ SELECT 2; COMMIT") == Scopes{"a", "a", "b", "a"});
+  CHECK(scopes("SELECT 1; /*termgate.scope='a'*/ /*termgate.scope='b'*/ SELECT 2") ==
+        Scopes{"", "!"});
+  CHECK(scopes("/*termgate.scope='a'*/ BEGIN; SELECT 1; /*termgate.scope='b'*/ SELECT 2; COMMIT") ==
+        Scopes{"a", "a", "b", "a"});
   CHECK(scopes("BEGIN; SELECT 1; COMMIT /*termgate.scope='a'*/") == Scopes{"a", "a", "a"});
   CHECK(scopes("PREPARE p AS /*termgate.scope='a'*/ SELECT 1") == Scopes{"a"});
-  CHECK(scopes("/*termgate.scope='b'*/ PREPARE p AS /*termgate.scope='a'*/ SELECT 1") == Scopes{"!"});
+  CHECK(scopes("/*termgate.scope='b'*/ PREPARE p AS /*termgate.scope='a'*/ SELECT 1") ==
+        Scopes{"!"});
 }

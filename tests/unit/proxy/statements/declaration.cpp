@@ -24,13 +24,15 @@ void check(const Row& row, const Declaration& declaration) {
   if (*row.problem == '\0') {
     CHECK(declaration.problem.empty());
   } else {
-    CHECK_THAT(declaration.problem, Catch::StartsWith("TG005 malformed declaration in ") && Catch::Contains(row.problem));
+    CHECK_THAT(declaration.problem, Catch::StartsWith("TG005 malformed declaration in ") &&
+                                        Catch::Contains(row.problem));
   }
 }
 
 }  // namespace
 
-TEST_CASE("declaration: in a comment before the first or after the last token", "[proxy][statements]") {
+TEST_CASE("declaration: in a comment before the first or after the last token",
+          "[proxy][statements]") {
   const Row rows[] = {
       {"/*termgate.scope='order-7',termgate.term='42'*/ SELECT 1", "order-7", 42},
       {"SELECT 1 /*termgate.scope='order-7',termgate.term='42'*/", "order-7", 42},
@@ -38,8 +40,11 @@ TEST_CASE("declaration: in a comment before the first or after the last token", 
       {"SELECT 1; /*termgate.scope='order-7',termgate.term='42'*/", "order-7", 42},
       {"-- note\n /* other */ /* termgate.term = '42' , termgate.scope = 'a' */ SELECT 1", "a", 42},
       {"/*termgate.scope='a'*/ SELECT 1 /*termgate.term='5'*/", "a", 5},
-      {"/*termgate.scope='a',termgate.term='5'*/ SELECT 1 /*termgate.scope='a',termgate.term='5'*/", "a", 5},
-      {"SELECT 1 /*action='index',controller='x%20y',termgate.scope='a',db_driver='d',termgate.term='7'*/", "a", 7},
+      {"/*termgate.scope='a',termgate.term='5'*/ SELECT 1 /*termgate.scope='a',termgate.term='5'*/",
+       "a", 5},
+      {"SELECT 1 "
+       "/*action='index',controller='x%20y',termgate.scope='a',db_driver='d',termgate.term='7'*/",
+       "a", 7},
       {"/*termgate.scope='%E6%97%A5%2F%2A%27%25'*/ SELECT 1", "\xe6\x97\xa5/*'%", 0},
       {"/*termgate.scope='it\\'s'*/ SELECT 1", "it's", 0},
       {"/*termgate.scope='a+b'*/ SELECT 1", "a+b", 0},
@@ -48,18 +53,21 @@ TEST_CASE("declaration: in a comment before the first or after the last token", 
       {"/*termgate.scope='only'*/", "only", 0},
       // Empty statements before it do not end where it may stand.
       {"; /*termgate.scope='order-7',termgate.term='42'*/ SELECT 1", "order-7", 42},
-      {" ; -- x\n ;; /* x */ ; /*termgate.scope='order-7',termgate.term='42'*/ SELECT 1;", "order-7", 42},
+      {" ; -- x\n ;; /* x */ ; /*termgate.scope='order-7',termgate.term='42'*/ SELECT 1;",
+       "order-7", 42},
       {";/*termgate.scope='a'*/;/*termgate.term='5'*/", "a", 5},
       // Not a place for it, or not meant as one.
       {"SELECT /*termgate.scope='a'*/ 1", "", 0},
       {"SELECT '/*termgate.scope=''a''*/'", "", 0},
       {"SELECT $$/*termgate.scope='a'*/$$", "", 0},
       {"SELECT 1 --/*termgate.scope='a'*/", "", 0},
-      {"/* sets nothing of termgate.scope, see there */ SELECT termgate.append('a', 1, 'x')", "", 0},
+      {"/* sets nothing of termgate.scope, see there */ SELECT termgate.append('a', 1, 'x')", "",
+       0},
       {"SELECT 1; /*termgate.scope='a'*/ SELECT 2", "", 0},
       // Malformed.
       {"/*termgate.scope='a'*/ SELECT 1 /*termgate.scope='b'*/", "", 0, "two scopes that differ"},
-      {"; /*termgate.scope='a'*/ ; /*termgate.scope='b'*/ SELECT 1", "", 0, "two scopes that differ"},
+      {"; /*termgate.scope='a'*/ ; /*termgate.scope='b'*/ SELECT 1", "", 0,
+       "two scopes that differ"},
       {"/*termgate.term='1',termgate.term='2'*/ SELECT 1", "", 0, "two terms that differ"},
       {"/*termgate.scope='a*/ SELECT 1", "", 0, "no closing quote"},
       {"/*termgate.scope=a*/ SELECT 1", "", 0, "key='value'"},

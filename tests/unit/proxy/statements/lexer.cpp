@@ -1,4 +1,5 @@
-// Our tokens against those of PostgreSQL's own scanner: where strings and comments end decides what a text is.
+// Our tokens against those of PostgreSQL's own scanner: where strings and comments end decides what
+// a text is.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -12,13 +13,15 @@ using namespace termgate::statements;
 TEST_CASE("lexer: tokens begin and end where PostgreSQL's do", "[proxy][statements]") {
   for (const char* sql : {
            "SELECT 1",
-           "select 'a', 'it''s', E'\\'', e'\\\\', N'x', B'01', x'1F', U&'\\0061', U&\"a\" , \"q\"\"q\"",
+           "select 'a', 'it''s', E'\\'', e'\\\\', N'x', B'01', x'1F', U&'\\0061', U&\"a\" , "
+           "\"q\"\"q\"",
            "SELECT 'a'\n 'b' -- c\n 'd', 'e' 'f', 'g' /* h */ 'i'",
            "SELECT E'a'\n'\\'b', E'a' -- '\n '\\'b'",
            "SELECT b'0''1', x'1'\n'F', b'0' '; SELECT 1; --'",
            "SELECT $$a$$, $b$ $$ $b$, $_1$x$_1$, a$b$c, $1, $2.x",
            "SELECT 1.5, .5, 1e3, 1E-3, 1., 1.5e+7, a[1:2]",
-           "SELECT a<b, a<=b, a--b\n, a-/*c*/-b, a/b, a*-1, a@-1, !!5, a||'x', a->>'b', a#>>'{c}', 1-+2, @-1, *//**/b",
+           "SELECT a<b, a<=b, a--b\n, a-/*c*/-b, a/b, a*-1, a@-1, !!5, a||'x', a->>'b', a#>>'{c}', "
+           "1-+2, @-1, *//**/b",
            "SELECT a::text, f(a := 1, b => 2), x.y.*, (a).b",
            "/* /* nested */ still */ SELECT /**/ 1 -- end",
            "-- only\n",
@@ -51,7 +54,9 @@ TEST_CASE("lexer: where the majors differ a text is odd", "[proxy][statements]")
   CHECK(problem("{}") == Lexed::Problem::odd);
 }
 
-TEST_CASE("lexer: says whether there is more than one statement and where the text's own tokens end", "[proxy][statements]") {
+TEST_CASE(
+    "lexer: says whether there is more than one statement and where the text's own tokens end",
+    "[proxy][statements]") {
   Lexed lexed;
   const auto look = [&](std::string_view sql) { lex(sql, {}, lexed); };
   look(" /* a */ SELECT 1 ; ; -- end");

@@ -1,5 +1,6 @@
-// The full parse tree of PostgreSQL's grammar as the second opinion on what classify() says. For short texts only: the library's
-// own walk of the tree is recursive, which is why no decision is made from it.
+// The full parse tree of PostgreSQL's grammar as the second opinion on what classify() says. For
+// short texts only: the library's own walk of the tree is recursive, which is why no decision is
+// made from it.
 #pragma once
 
 #include <algorithm>
@@ -47,11 +48,13 @@ inline std::string top_node(std::string_view tree) {
   return std::string(tree.substr(begin.size(), tree.find('"', begin.size()) - begin.size()));
 }
 
-// The last part of the name of each function that the tree calls; and whether one stands there that the text itself names.
+// The last part of the name of each function that the tree calls; and whether one stands there that
+// the text itself names.
 inline std::vector<std::string> functions_of(std::string_view tree, bool& named_by_text) {
   std::vector<std::string> names;
   constexpr std::string_view call = "\"FuncCall\":{\"funcname\":[";
-  for (std::size_t at = tree.find(call); at != std::string_view::npos; at = tree.find(call, at + 1)) {
+  for (std::size_t at = tree.find(call); at != std::string_view::npos;
+       at = tree.find(call, at + 1)) {
     const std::string_view list = tree.substr(at, tree.find(']', at) - at);
     const std::size_t last = list.rfind("\"sval\":\"");
     if (last == std::string_view::npos) continue;
@@ -68,16 +71,22 @@ inline std::vector<std::string> functions_of(std::string_view tree, bool& named_
 inline std::string objection(const std::string& sql, const Classified& classified) {
   const Trees trees = trees_of(sql);
   if (!trees.good) {
-    // Plain texts are not given to the grammar; in several statements, or with WITH, it must have been asked.
-    if (!classified.single && (classified.statements.size() != 1 || classified.statements[0].kind != Kind::unparsable))
+    // Plain texts are not given to the grammar; in several statements, or with WITH, it must have
+    // been asked.
+    if (!classified.single &&
+        (classified.statements.size() != 1 || classified.statements[0].kind != Kind::unparsable))
       return "several statements that the grammar refuses";
     return {};
   }
-  const bool unknown = classified.statements.size() == 1 && classified.statements[0].kind == Kind::unparsable;
+  const bool unknown =
+      classified.statements.size() == 1 && classified.statements[0].kind == Kind::unparsable;
   if (unknown) return {};
   if (trees.trees.empty())
-    return classified.statements.size() == 1 && classified.statements[0].kind == Kind::empty ? "" : "the grammar sees no statement";
-  if (trees.trees.size() != classified.statements.size()) return "the grammar sees " + std::to_string(trees.trees.size()) + " statements";
+    return classified.statements.size() == 1 && classified.statements[0].kind == Kind::empty
+               ? ""
+               : "the grammar sees no statement";
+  if (trees.trees.size() != classified.statements.size())
+    return "the grammar sees " + std::to_string(trees.trees.size()) + " statements";
   for (std::size_t i = 0; i < trees.trees.size(); ++i) {
     const std::string& tree = trees.trees[i];
     const Statement& statement = classified.statements[i];
@@ -85,8 +94,9 @@ inline std::string objection(const std::string& sql, const Classified& classifie
     const auto top_is = [&](std::initializer_list<std::string_view> nodes) {
       return std::find(nodes.begin(), nodes.end(), top) != nodes.end();
     };
-    const bool modifies = has_node(tree, "InsertStmt") || has_node(tree, "UpdateStmt") || has_node(tree, "DeleteStmt") ||
-                          has_node(tree, "MergeStmt") || has_node(tree, "intoClause") || has_node(tree, "lockingClause");
+    const bool modifies = has_node(tree, "InsertStmt") || has_node(tree, "UpdateStmt") ||
+                          has_node(tree, "DeleteStmt") || has_node(tree, "MergeStmt") ||
+                          has_node(tree, "intoClause") || has_node(tree, "lockingClause");
     if (statement.offset + statement.length > sql.size()) return "a statement beyond the text";
     switch (statement.kind) {
       case Kind::provably_read: {
@@ -121,12 +131,15 @@ inline std::string objection(const std::string& sql, const Classified& classifie
         };
         if (!top_is({"TransactionStmt"})) return "transaction control that is " + top;
         for (const auto& [kind, name] : names) {
-          if (kind == statement.kind && tree.find(name) == std::string::npos) return "transaction control of another kind";
+          if (kind == statement.kind && tree.find(name) == std::string::npos)
+            return "transaction control of another kind";
         }
-        if (statement.kind == Kind::begin && tree.find("\"TRANS_STMT_BEGIN\"") == std::string::npos &&
+        if (statement.kind == Kind::begin &&
+            tree.find("\"TRANS_STMT_BEGIN\"") == std::string::npos &&
             tree.find("\"TRANS_STMT_START\"") == std::string::npos)
           return "a BEGIN that is none";
-        if (statement.and_chain != (tree.find("\"chain\":true") != std::string::npos)) return "AND CHAIN was misread";
+        if (statement.and_chain != (tree.find("\"chain\":true") != std::string::npos))
+          return "AND CHAIN was misread";
         break;
       }
       case Kind::set_transaction:
@@ -135,17 +148,21 @@ inline std::string objection(const std::string& sql, const Classified& classifie
       case Kind::reset:
       case Kind::reset_all:
         if (!top_is({"VariableSetStmt"})) return "a setting that is " + top;
-        if ((statement.kind == Kind::set_local) != (tree.find("\"is_local\":true") != std::string::npos) &&
+        if ((statement.kind == Kind::set_local) !=
+                (tree.find("\"is_local\":true") != std::string::npos) &&
             statement.kind != Kind::set_transaction)
           return "LOCAL was misread";
-        if ((statement.kind == Kind::set || statement.kind == Kind::set_local) && is_declared_setting(statement.name)) {
+        if ((statement.kind == Kind::set || statement.kind == Kind::set_local) &&
+            is_declared_setting(statement.name)) {
           // The library writes no integer below 1 into its JSON.
-          const bool written = statement.value && !statement.value->empty() && statement.value->front() != '-' &&
+          const bool written = statement.value && !statement.value->empty() &&
+                               statement.value->front() != '-' &&
                                statement.value->find_first_not_of('0') != std::string::npos;
           if (written && tree.find(*statement.value) == std::string::npos &&
               statement.value->find_first_of("\"\\0\b\f\n\r\t") == std::string::npos &&
               std::all_of(statement.value->begin(), statement.value->end(), [](char character) {
-                return static_cast<unsigned char>(character) >= 0x20 && static_cast<unsigned char>(character) < 0x7f;
+                return static_cast<unsigned char>(character) >= 0x20 &&
+                       static_cast<unsigned char>(character) < 0x7f;
               })) {
             return "a value that the grammar does not see";
           }
@@ -163,7 +180,8 @@ inline std::string objection(const std::string& sql, const Classified& classifie
         break;
       case Kind::prepare:
         if (!top_is({"PrepareStmt"})) return "PREPARE that is " + top;
-        if (statement.inner == Kind::provably_read && modifies) return "PREPARE of a read that modifies";
+        if (statement.inner == Kind::provably_read && modifies)
+          return "PREPARE of a read that modifies";
         break;
       case Kind::execute:
         if (!top_is({"ExecuteStmt"})) return "EXECUTE that is " + top;
@@ -178,7 +196,8 @@ inline std::string objection(const std::string& sql, const Classified& classifie
       case Kind::fetch:
       case Kind::move:
         if (!top_is({"FetchStmt"})) return "FETCH that is " + top;
-        if ((statement.kind == Kind::move) != (tree.find("\"ismove\":true") != std::string::npos)) return "MOVE was misread";
+        if ((statement.kind == Kind::move) != (tree.find("\"ismove\":true") != std::string::npos))
+          return "MOVE was misread";
         break;
       case Kind::close:
         if (!top_is({"ClosePortalStmt"})) return "CLOSE that is " + top;
@@ -192,9 +211,11 @@ inline std::string objection(const std::string& sql, const Classified& classifie
         const bool program = tree.find("\"is_program\":true") != std::string::npos;
         const bool file = has_node(tree, "filename");
         if (statement.kind == Kind::copy_in && (!from || file)) return "COPY IN was misread";
-        if (statement.kind == Kind::copy_out && (from || file || modifies)) return "COPY OUT was misread";
+        if (statement.kind == Kind::copy_out && (from || file || modifies))
+          return "COPY OUT was misread";
         if (statement.kind == Kind::copy_program && !program) return "COPY PROGRAM was misread";
-        if (statement.kind == Kind::copy_file && (!file || program)) return "COPY of a file was misread";
+        if (statement.kind == Kind::copy_file && (!file || program))
+          return "COPY of a file was misread";
         break;
       }
       case Kind::call:
@@ -205,11 +226,15 @@ inline std::string objection(const std::string& sql, const Classified& classifie
         break;
       case Kind::explain: {
         if (!top_is({"ExplainStmt"})) return "EXPLAIN that is " + top;
-        const bool analyze = tree.find("\"defname\":\"analyze\"") != std::string::npos &&
-                             tree.find("\"defname\":\"analyze\",\"arg\":{\"String\":{\"sval\":\"false\"}}") == std::string::npos &&
-                             tree.find("\"defname\":\"analyze\",\"arg\":{\"String\":{\"sval\":\"off\"}}") == std::string::npos &&
-                             tree.find("\"defname\":\"analyze\",\"arg\":{\"Integer\":{}}") == std::string::npos;
-        if (analyze && modifies && statement.inner == Kind::provably_read) return "EXPLAIN ANALYZE that modifies";
+        const bool analyze =
+            tree.find("\"defname\":\"analyze\"") != std::string::npos &&
+            tree.find("\"defname\":\"analyze\",\"arg\":{\"String\":{\"sval\":\"false\"}}") ==
+                std::string::npos &&
+            tree.find("\"defname\":\"analyze\",\"arg\":{\"String\":{\"sval\":\"off\"}}") ==
+                std::string::npos &&
+            tree.find("\"defname\":\"analyze\",\"arg\":{\"Integer\":{}}") == std::string::npos;
+        if (analyze && modifies && statement.inner == Kind::provably_read)
+          return "EXPLAIN ANALYZE that modifies";
         break;
       }
       case Kind::lock_table:
@@ -226,20 +251,25 @@ inline std::string objection(const std::string& sql, const Classified& classifie
         break;
       case Kind::must_run_alone:
       case Kind::write:
-        if (top_is({"TransactionStmt", "VariableSetStmt", "CallStmt", "DoStmt", "ExecuteStmt", "DiscardStmt"}))
+        if (top_is({"TransactionStmt", "VariableSetStmt", "CallStmt", "DoStmt", "ExecuteStmt",
+                    "DiscardStmt"}))
           return "a write that is " + top;
         break;
       case Kind::unparsable: break;
     }
     // What must be seen of a statement whatever it was taken for.
-    if (top_is({"VacuumStmt"}) && tree.find("\"is_vacuumcmd\":true") != std::string::npos && !runs_alone(statement) &&
-        statement.kind != Kind::unparsable)
+    if (top_is({"VacuumStmt"}) && tree.find("\"is_vacuumcmd\":true") != std::string::npos &&
+        !runs_alone(statement) && statement.kind != Kind::unparsable)
       return "VACUUM does not run alone";
-    if (top_is({"CreatedbStmt", "DropdbStmt", "CreateTableSpaceStmt", "DropTableSpaceStmt", "AlterSystemStmt"}) && !runs_alone(statement))
+    if (top_is({"CreatedbStmt", "DropdbStmt", "CreateTableSpaceStmt", "DropTableSpaceStmt",
+                "AlterSystemStmt"}) &&
+        !runs_alone(statement))
       return top + " does not run alone";
-    if (top_is({"IndexStmt"}) && tree.find("\"concurrent\":true") != std::string::npos && !runs_alone(statement))
+    if (top_is({"IndexStmt"}) && tree.find("\"concurrent\":true") != std::string::npos &&
+        !runs_alone(statement))
       return "CREATE INDEX CONCURRENTLY does not run alone";
-    if (top_is({"DropStmt"}) && tree.find("\"concurrent\":true") != std::string::npos && !runs_alone(statement))
+    if (top_is({"DropStmt"}) && tree.find("\"concurrent\":true") != std::string::npos &&
+        !runs_alone(statement))
       return "DROP INDEX CONCURRENTLY does not run alone";
   }
   return {};

@@ -1,4 +1,5 @@
-// Who sends a request and what its writes are checked with: the order of the places that declare, and what is refused.
+// Who sends a request and what its writes are checked with: the order of the places that declare,
+// and what is refused.
 #include <catch2/catch.hpp>
 
 #include <optional>
@@ -40,7 +41,8 @@ Standing rule(Claim claim, bool overridable = false, std::string why = {}) {
 }
 
 // What a request gets: its permit, or what it is refused with.
-std::variant<Permit, Refusal> asked(std::string_view token, const Headers& headers = {}, const Standing& standing = {}) {
+std::variant<Permit, Refusal> asked(std::string_view token, const Headers& headers = {},
+                                    const Standing& standing = {}) {
   auto caller = identify(token, doors(), now);
   if (auto* refusal = std::get_if<Refusal>(&caller)) return *refusal;
   return permit_of(std::get<Caller>(caller), headers, standing);
@@ -55,7 +57,8 @@ std::string code_of(const std::variant<Permit, Refusal>& answer) {
   return std::holds_alternative<Refusal>(answer) ? std::get<Refusal>(answer).code : "";
 }
 
-const std::string both = R"({"termgate":{"scope":"billing","term":"5"}})", alone = R"({"termgate":{"scope":"billing"}})";
+const std::string both = R"({"termgate":{"scope":"billing","term":"5"}})",
+                  alone = R"({"termgate":{"scope":"billing"}})";
 
 }  // namespace
 
@@ -72,14 +75,17 @@ TEST_CASE("claim: the places that declare have an order", "[sqlite_server]") {
   CHECK(claim_of(asked(signed_token(alone), {{}, {"7"}})) == Claim{"billing", 7});
   CHECK(claim_of(asked("tg.9.billing." + signed_token(alone), {{}, {"7"}})) == Claim{"billing", 7});
   CHECK(claim_of(asked(signed_token(alone))) == Claim{"billing", 0});
-  CHECK(claim_of(asked(signed_token(both), headers.scopes.empty() ? headers : Headers{}, rule({"host", 3}))) == Claim{"host", 3});
+  CHECK(claim_of(asked(signed_token(both), headers.scopes.empty() ? headers : Headers{},
+                       rule({"host", 3}))) == Claim{"host", 3});
   CHECK(claim_of(asked("tg.5.billing.writer", headers, rule({"host", 3}))) == Claim{"host", 3});
   CHECK(claim_of(asked("writer", {}, rule({"host", 3}, true))) == Claim{"host", 3});
   CHECK(claim_of(asked("tg.5.billing.writer", {}, rule({"host", 3}, true))) == Claim{"billing", 5});
 }
 
 TEST_CASE("claim: a signer's or an operator's word is final", "[sqlite_server]") {
-  const auto is_final = [](const std::variant<Permit, Refusal>& answer) { return std::get<Permit>(answer).claim_is_final; };
+  const auto is_final = [](const std::variant<Permit, Refusal>& answer) {
+    return std::get<Permit>(answer).claim_is_final;
+  };
   CHECK(is_final(asked(signed_token(both))));
   CHECK(is_final(asked(signed_token(alone))));
   CHECK(is_final(asked("writer", {}, rule({"host", 3}))));
@@ -139,7 +145,8 @@ TEST_CASE("claim: malformed headers are TG005 and never no term", "[sqlite_serve
     INFO(row.name);
     for (const std::string token : {"writer", "tg.5.billing.writer", "reader"}) {
       CHECK(code_of(asked(token, row.headers)) == "TG005");
-      // The sender of a malformed one believes that it counts, so it is refused under a final rule, too.
+      // The sender of a malformed one believes that it counts, so it is refused under a final rule,
+      // too.
       const auto answer = asked(token, row.headers, rule({"host", 3}));
       REQUIRE(code_of(answer) == "TG005");
       CHECK(std::get<Refusal>(answer).status == 400);
@@ -191,16 +198,20 @@ TEST_CASE("claim: without tokens everybody may write and nobody has a name", "[s
     CHECK(std::get<Caller>(answer).level == Level::write);
     CHECK(std::get<Caller>(answer).by_token.term.has_value() == token.starts_with("tg."));
   }
-  for (const std::string token : {"tg.05.billing.", "tg.5.0.billing.", "tg.5.billing.v2.", "tg.5.billing.anything"}) {
+  for (const std::string token :
+       {"tg.05.billing.", "tg.5.0.billing.", "tg.5.billing.v2.", "tg.5.billing.anything"}) {
     const auto malformed = identify(token, Doors{}, now);
     REQUIRE(std::holds_alternative<Refusal>(malformed));
     CHECK(std::get<Refusal>(malformed).code == "TG005");
   }
 }
 
-TEST_CASE("claim: the level and the options decide what a write without a claim gets", "[sqlite_server]") {
+TEST_CASE("claim: the level and the options decide what a write without a claim gets",
+          "[sqlite_server]") {
   using hrana::Access;
-  const auto access = [](const std::variant<Permit, Refusal>& answer) { return std::get<Permit>(answer).access; };
+  const auto access = [](const std::variant<Permit, Refusal>& answer) {
+    return std::get<Permit>(answer).access;
+  };
   Standing allow, reject, observe;
   allow.without_term = Standing::WithoutTerm::allow;
   reject.without_term = observe.without_term = Standing::WithoutTerm::reject;

@@ -24,7 +24,9 @@ constexpr std::int64_t now = 1'800'000'000;
 
 std::vector<JwtKey> keys() { return {JwtKey::parse(claim_test::public_key)}; }
 
-std::optional<SignedToken> read(const std::string& token, JwtRefused& refused) { return read_jwt(token, keys(), now, refused); }
+std::optional<SignedToken> read(const std::string& token, JwtRefused& refused) {
+  return read_jwt(token, keys(), now, refused);
+}
 
 }  // namespace
 
@@ -32,7 +34,9 @@ TEST_CASE("jwt: the signature of RFC 8037 is right, and no other", "[sqlite_serv
   const auto key = JwtKey::parse(claim_test::public_key);
   const std::string message = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc";
   const std::string signature =
-      from_base64url("hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg").value();
+      from_base64url(
+          "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg")
+          .value();
   CHECK(key.signed_by(message, signature));
   CHECK_FALSE(key.signed_by(message + "x", signature));
   CHECK_FALSE(key.signed_by(message, signature.substr(1)));
@@ -47,9 +51,11 @@ TEST_CASE("jwt: the signature of RFC 8037 is right, and no other", "[sqlite_serv
 
 TEST_CASE("jwt: a token says who may do what", "[sqlite_server]") {
   JwtRefused refused;
-  const auto whole = read(signed_token(R"({"sub":"app","a":"ro","exp":1800000100,"nbf":1799999900,"iat":1,"extra":[{"x":1.5}],)"
-                                       R"("termgate":{"scope":"order 7","term":"5"}})"),
-                          refused);
+  const auto whole = read(
+      signed_token(
+          R"({"sub":"app","a":"ro","exp":1800000100,"nbf":1799999900,"iat":1,"extra":[{"x":1.5}],)"
+          R"("termgate":{"scope":"order 7","term":"5"}})"),
+      refused);
   REQUIRE(whole);
   CHECK(whole->subject == "app");
   CHECK(whole->read_only);
@@ -62,7 +68,8 @@ TEST_CASE("jwt: a token says who may do what", "[sqlite_server]") {
   CHECK_FALSE(empty->read_only);
   CHECK_FALSE(empty->expires);
   CHECK_FALSE(empty->scope);
-  const auto scope_alone = read(signed_token(R"({"a":"rw","termgate":{"scope":"billing"}})"), refused);
+  const auto scope_alone =
+      read(signed_token(R"({"a":"rw","termgate":{"scope":"billing"}})"), refused);
   REQUIRE(scope_alone);
   CHECK(scope_alone->scope == "billing");
   CHECK_FALSE(scope_alone->term);
@@ -96,10 +103,12 @@ TEST_CASE("jwt: what is signed and still no good is refused", "[sqlite_server]")
       {"alg in small letters", signed_token("{}", R"({"alg":"eddsa"})"), Why::unusable},
       {"no alg", signed_token("{}", "{}"), Why::unusable},
       {"alg twice", signed_token("{}", R"({"alg":"none","alg":"EdDSA"})"), Why::malformed},
-      {"alg twice, once by escapes", signed_token("{}", R"({"\u0061lg":"none","alg":"EdDSA"})"), Why::malformed},
+      {"alg twice, once by escapes", signed_token("{}", R"({"\u0061lg":"none","alg":"EdDSA"})"),
+       Why::malformed},
       {"crit", signed_token("{}", R"({"alg":"EdDSA","crit":["b64"],"b64":false})"), Why::unusable},
       {"exp twice", signed_token(R"({"exp":1,"exp":1900000000})"), Why::malformed},
-      {"a name twice within", signed_token(R"({"termgate":{"scope":"a","term":"5","term":"9"}})"), Why::malformed},
+      {"a name twice within", signed_token(R"({"termgate":{"scope":"a","term":"5","term":"9"}})"),
+       Why::malformed},
       {"a name twice by escapes", signed_token(R"({"a":"ro","\u0061":"rw"})"), Why::malformed},
       {"exp as text", signed_token(R"({"exp":"1900000000"})"), Why::malformed},
       {"exp as a float", signed_token(R"({"exp":1.9e9})"), Why::malformed},
@@ -118,22 +127,28 @@ TEST_CASE("jwt: what is signed and still no good is refused", "[sqlite_server]")
       {"termgate null", signed_token(R"({"termgate":null})"), Why::bad_claim},
       {"termgate empty", signed_token(R"({"termgate":{}})"), Why::bad_claim},
       {"a term alone", signed_token(R"({"termgate":{"term":"5"}})"), Why::bad_claim},
-      {"a term as a number", signed_token(R"({"termgate":{"scope":"a","term":5}})"), Why::bad_claim},
+      {"a term as a number", signed_token(R"({"termgate":{"scope":"a","term":5}})"),
+       Why::bad_claim},
       {"term 0", signed_token(R"({"termgate":{"scope":"a","term":"0"}})"), Why::bad_claim},
-      {"a term with a zero in front", signed_token(R"({"termgate":{"scope":"a","term":"05"}})"), Why::bad_claim},
-      {"a term past 2^62", signed_token(R"({"termgate":{"scope":"a","term":"4611686018427387905"}})"), Why::bad_claim},
+      {"a term with a zero in front", signed_token(R"({"termgate":{"scope":"a","term":"05"}})"),
+       Why::bad_claim},
+      {"a term past 2^62",
+       signed_token(R"({"termgate":{"scope":"a","term":"4611686018427387905"}})"), Why::bad_claim},
       {"an empty scope", signed_token(R"({"termgate":{"scope":"","term":"5"}})"), Why::bad_claim},
-      {"something else in it", signed_token(R"({"termgate":{"scope":"a","term":"5","lease":"x"}})"), Why::bad_claim},
+      {"something else in it", signed_token(R"({"termgate":{"scope":"a","term":"5","lease":"x"}})"),
+       Why::bad_claim},
       {"an array", signed_token("[]"), Why::malformed},
       {"no JSON", signed_token("exp=1"), Why::malformed},
       {"more after the object", signed_token("{} {}"), Why::malformed},
       {"a comment", signed_token("{/* */}"), Why::malformed},
       {"a comma too many", signed_token(R"({"a":"ro",})"), Why::malformed},
       {"bytes that are no UTF-8", signed_token("{\"sub\":\"\xff\"}"), Why::malformed},
-      {"deep", signed_token(R"({"x":)" + std::string(100, '[') + std::string(100, ']') + "}"), Why::malformed},
+      {"deep", signed_token(R"({"x":)" + std::string(100, '[') + std::string(100, ']') + "}"),
+       Why::malformed},
       {"nothing", signed_token(""), Why::malformed},
       {"long", signed_token(R"({"x":")" + std::string(9000, 'a') + "\"}"), Why::malformed},
-      {"signed by nobody", "eyJhbGciOiJFZERTQSJ9.e30." + to_base64url(std::string(64, 'x')), Why::not_signed},
+      {"signed by nobody", "eyJhbGciOiJFZERTQSJ9.e30." + to_base64url(std::string(64, 'x')),
+       Why::not_signed},
       {"without a signature", "eyJhbGciOiJFZERTQSJ9.e30.", Why::not_signed},
       {"one part", "eyJhbGciOiJFZERTQSJ9", Why::malformed},
       {"two parts", "eyJhbGciOiJFZERTQSJ9.e30", Why::malformed},
@@ -174,17 +189,24 @@ TEST_CASE("jwt: one of several keys is enough, and none lets nobody in", "[sqlit
 
 TEST_CASE("jwt: a key is PEM or 43 letters", "[sqlite_server]") {
   const std::string pem =
-      "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n";
+      "-----BEGIN PUBLIC "
+      "KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC "
+      "KEY-----\n";
   JwtRefused refused;
   CHECK(read_jwt(signed_token("{}"), {JwtKey::parse(pem)}, now, refused));
-  CHECK(read_jwt(signed_token("{}"), {JwtKey::parse(std::string(claim_test::public_key) + "\n")}, now, refused));
+  CHECK(read_jwt(signed_token("{}"), {JwtKey::parse(std::string(claim_test::public_key) + "\n")},
+                 now, refused));
   for (const std::string& text :
-       {std::string(), std::string("AAAA"), std::string(44, 'A'), std::string(42, 'A'), std::string("-----BEGIN PUBLIC KEY-----"),
-        std::string("-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n"
+       {std::string(), std::string("AAAA"), std::string(44, 'A'), std::string(42, 'A'),
+        std::string("-----BEGIN PUBLIC KEY-----"),
+        std::string("-----BEGIN PRIVATE "
+                    "KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n"
                     "-----END PRIVATE KEY-----\n"),
         // NIST's P-256
-        std::string("-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEf83OJ3D2xF1Bg8vub9tLe1gHMzV7"
-                    "6e8Tus9uPHvRVEU8UTnoGhZVgBoJxlUoqC0mrFCBlJqTRs6XAHuMjVPrlA==\n-----END PUBLIC KEY-----\n")}) {
+        std::string("-----BEGIN PUBLIC "
+                    "KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEf83OJ3D2xF1Bg8vub9tLe1gHMzV7"
+                    "6e8Tus9uPHvRVEU8UTnoGhZVgBoJxlUoqC0mrFCBlJqTRs6XAHuMjVPrlA==\n-----END PUBLIC "
+                    "KEY-----\n")}) {
     INFO(text);
     CHECK_THROWS_AS(JwtKey::parse(text), std::invalid_argument);
   }

@@ -1,4 +1,5 @@
-// Tokens tg.TERM.SCOPE.SECRET, and the letters that they are made of: one spelling of each, hostile ones refused, no secret in a log.
+// Tokens tg.TERM.SCOPE.SECRET, and the letters that they are made of: one spelling of each, hostile
+// ones refused, no secret in a log.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -14,13 +15,18 @@ using namespace termgate;
 using namespace termgate::claim;
 
 TEST_CASE("token: is the claim and the secret that it was made of", "[sqlite_server]") {
-  const std::vector<std::string> scopes{"billing", "A-z_09", "~", "order 7", "a.b", "größe", std::string(200, 'x'), "tg.5.x.y", "%41"};
+  const std::vector<std::string> scopes{
+      "billing",  "A-z_09", "~", "order 7", "a.b", "größe", std::string(200, 'x'),
+      "tg.5.x.y", "%41"};
   for (const std::string& scope : scopes) {
     for (const std::int64_t term : {std::int64_t{1}, std::int64_t{42}, Term::max_value}) {
-      for (const std::string_view secret : {"", "s3cret-letters.with.points", "eyJhbGciOiJFZERTQSJ9.e30.c2ln", "a+/="}) {
+      for (const std::string_view secret :
+           {"", "s3cret-letters.with.points", "eyJhbGciOiJFZERTQSJ9.e30.c2ln", "a+/="}) {
         INFO(scope);
         const std::string token = token_of({scope, term}, secret);
-        CHECK(token.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=") == std::string::npos);
+        CHECK(token.find_first_not_of(
+                  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=") ==
+              std::string::npos);
         const auto read = read_token(token);
         REQUIRE(read);
         CHECK(read->problem.empty());
@@ -32,7 +38,8 @@ TEST_CASE("token: is the claim and the secret that it was made of", "[sqlite_ser
 }
 
 TEST_CASE("token: one that does not begin with tg. is a secret as a whole", "[sqlite_server]") {
-  for (const std::string_view token : {"", "t", "tg", "TG.5.billing.x", " tg.5.billing.x", "xtg.5.billing.x", "tg5.billing"}) {
+  for (const std::string_view token :
+       {"", "t", "tg", "TG.5.billing.x", " tg.5.billing.x", "xtg.5.billing.x", "tg5.billing"}) {
     INFO(token);
     CHECK_FALSE(read_token(token));
   }

@@ -34,7 +34,8 @@ TEST_CASE("sqlite_file: stoppable functions answer as SQLite's own do", "[F7][sq
   Lab lab;
   sqlite3* ours = lab.engine->writer().handle();
   std::mt19937 random(Catch::rngSeed() + 7);
-  const char* const pieces[] = {"a", "b", "%", "_", "*", "?", "[a-c]", "[^b]", "[", "]", "ä", "€", "\\", "A", "", "x''", "-"};
+  const char* const pieces[] = {"a", "b", "%", "_",  "*", "?", "[a-c]", "[^b]", "[",
+                                "]", "ä", "€", "\\", "A", "",  "x''",   "-"};
   const auto text = [&] {
     if (random() % 12 == 0) return std::string(random() % 2 == 0 ? "NULL" : "x'61c3'");
     std::string made = "'";
@@ -44,11 +45,14 @@ TEST_CASE("sqlite_file: stoppable functions answer as SQLite's own do", "[F7][sq
     return quoted + "'";
   };
   for (int i = 0; i < 6000; ++i) {
-    const char* const calls[] = {
-        "instr({0}, {1})", "replace({0}, {1}, {2})", "trim({0}, {1})",           "ltrim({0}, {1})", "rtrim({0}, {1})",
-        "trim({0})",       "{0} LIKE {1}",           "{0} LIKE {1} ESCAPE '\\'", "{0} GLOB {1}",    "ltrim({0})"};
+    const char* const calls[] = {"instr({0}, {1})", "replace({0}, {1}, {2})",   "trim({0}, {1})",
+                                 "ltrim({0}, {1})", "rtrim({0}, {1})",          "trim({0})",
+                                 "{0} LIKE {1}",    "{0} LIKE {1} ESCAPE '\\'", "{0} GLOB {1}",
+                                 "ltrim({0})"};
     const std::string sql =
-        "SELECT hex(quote(" + fmt::format(fmt::runtime(calls[random() % std::size(calls)]), text(), text(), text()) + "))";
+        "SELECT hex(quote(" +
+        fmt::format(fmt::runtime(calls[random() % std::size(calls)]), text(), text(), text()) +
+        "))";
     CAPTURE(sql);
     REQUIRE(value(ours, sql) == value(plain, sql));
   }
@@ -62,8 +66,10 @@ TEST_CASE("sqlite_file: what takes hours within one instruction is stopped", "[F
   Stream stream(lab.engine, with("s", 5), options);
   REQUIRE(stream.sequence("CREATE TABLE t (a, b)").empty());
   for (const char* sql : {
-           "INSERT INTO t SELECT 1, count(*) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n)",
-           "INSERT INTO t SELECT 1, replace(hex(zeroblob(20000000)), '0', 'ab') LIKE '%' || replace(hex(zeroblob(200)), '00', 'a%b') || "
+           "INSERT INTO t SELECT 1, count(*) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "
+           "SELECT i + 1 FROM n) SELECT i FROM n)",
+           "INSERT INTO t SELECT 1, replace(hex(zeroblob(20000000)), '0', 'ab') LIKE '%' || "
+           "replace(hex(zeroblob(200)), '00', 'a%b') || "
            "'x'",
            "INSERT INTO t SELECT 1, trim(hex(zeroblob(30000000)), hex(zeroblob(30000000)) || '1')",
        }) {
@@ -78,9 +84,10 @@ TEST_CASE("sqlite_file: what takes hours within one instruction is stopped", "[F
 TEST_CASE("sqlite_file: the counters are the stream's and not the connection's", "[sqlite_file]") {
   Lab lab;
   Stream one(lab.engine, with("s", 5)), other(lab.engine, with("s", 5));
-  REQUIRE(one.sequence(
-                 "CREATE TABLE t (id INTEGER PRIMARY KEY, v); CREATE TABLE log (id INTEGER PRIMARY KEY, of, n, r); "
-                 "CREATE TRIGGER g AFTER INSERT ON t BEGIN INSERT INTO log (of, n, r) VALUES (NEW.id, changes(), last_insert_rowid()); END")
+  REQUIRE(one.sequence("CREATE TABLE t (id INTEGER PRIMARY KEY, v); CREATE TABLE log (id INTEGER "
+                       "PRIMARY KEY, of, n, r); "
+                       "CREATE TRIGGER g AFTER INSERT ON t BEGIN INSERT INTO log (of, n, r) VALUES "
+                       "(NEW.id, changes(), last_insert_rowid()); END")
               .empty());
   CHECK(one.ask("INSERT INTO t VALUES (7, 'a')").empty());
   CHECK(one.outcome.affected_rows == 1);
@@ -88,7 +95,9 @@ TEST_CASE("sqlite_file: the counters are the stream's and not the connection's",
   CHECK(other.ask("INSERT INTO t VALUES (8, 'b'), (9, 'c')").empty());
   CHECK(one.ask("SELECT last_insert_rowid(), changes()") == "last_insert_rowid()|changes() 7|1");
   CHECK(other.ask("SELECT last_insert_rowid(), changes()") == "last_insert_rowid()|changes() 9|2");
-  CHECK(Stream(lab.engine).ask("SELECT last_insert_rowid(), changes(), total_changes() AS t").ends_with(" 0|0|0"));
+  CHECK(Stream(lab.engine)
+            .ask("SELECT last_insert_rowid(), changes(), total_changes() AS t")
+            .ends_with(" 0|0|0"));
   CHECK(one.ask("SELECT of, r FROM log ORDER BY id") == "of|r 7|7 8|8 9|9");
   CHECK(other.ask("SELECT total_changes() AS n") == "n 4");
   CHECK(one.ask("UPDATE t SET v = 1 WHERE id > 7").empty());

@@ -1,4 +1,5 @@
-// What a text from the network may not touch, tried by a stream that may write; and what the guard finds of each kind of statement.
+// What a text from the network may not touch, tried by a stream that may write; and what the guard
+// finds of each kind of statement.
 #include <catch2/catch.hpp>
 
 #include <filesystem>
@@ -9,7 +10,8 @@ using namespace sqlite_file_lab;
 using termgate::sqlite_file::Facts;
 
 // Long: the table of its cases.
-TEST_CASE("sqlite_file: the network reaches neither the file system nor the fences", "[F3][F6][sqlite_file]") {
+TEST_CASE("sqlite_file: the network reaches neither the file system nor the fences",
+          "[F3][F6][sqlite_file]") {
   Lab lab;
   Stream stream(lab.engine, with("s", 5));
   REQUIRE(stream.sequence("CREATE TABLE t (id int); INSERT INTO t VALUES (1)").empty());
@@ -71,14 +73,16 @@ TEST_CASE("sqlite_file: the network reaches neither the file system nor the fenc
            std::string("ALTER TABLE t RENAME TO termgate_x"),
            std::string("ALTER TABLE t RENAME TO /* */ \"Termgate_x\" -- y"),
            std::string("ALTER TABLE t RENAME TO [termgate_x]"),
-           std::string("CREATE VIRTUAL TABLE v USING fts4(x, compress=termgate_unprotect, uncompress=termgate_unprotect)"),
+           std::string("CREATE VIRTUAL TABLE v USING fts4(x, compress=termgate_unprotect, "
+                       "uncompress=termgate_unprotect)"),
            std::string("CREATE VIRTUAL TABLE v USING fts3(x, COMPRESS=\"lower\")"),
            std::string("CREATE VIRTUAL TABLE v USING fts5(name, content='Termgate_Settings')"),
            // The name of what asks is the client's own choice.
-           std::string(
-               "WITH termgate_fences_insert AS (SELECT termgate_reset_fence('s', 1, 'a', 'r')) SELECT * FROM termgate_fences_insert"),
+           std::string("WITH termgate_fences_insert AS (SELECT termgate_reset_fence('s', 1, 'a', "
+                       "'r')) SELECT * FROM termgate_fences_insert"),
            std::string("SELECT * FROM (SELECT termgate_uninstall()) AS termgate_fences_update"),
-           std::string("WITH termgate_x AS (SELECT * FROM termgate_settings) SELECT * FROM termgate_x"),
+           std::string(
+               "WITH termgate_x AS (SELECT * FROM termgate_settings) SELECT * FROM termgate_x"),
            std::string("CREATE VIRTUAL TABLE termgate USING fts5(x)"),
            std::string("CREATE TEMP TABLE x (y int)"),
            std::string("CREATE TEMP VIEW x AS SELECT 1"),
@@ -94,10 +98,13 @@ TEST_CASE("sqlite_file: the network reaches neither the file system nor the fenc
     CHECK(answer.starts_with("! "));
     CHECK(stream.session.is_autocommit());
   }
-  CHECK(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()) == 3);  // the file, -wal, -shm
+  CHECK(std::distance(std::filesystem::directory_iterator(folder),
+                      std::filesystem::directory_iterator()) == 3);  // the file, -wal, -shm
   CHECK(stream.ask("SELECT term FROM termgate_fences WHERE scope = 's'") == "term 5");
   SECTION("nor through a trigger or a view of its own") {
-    stream.ask("CREATE TRIGGER x AFTER INSERT ON t BEGIN SELECT termgate_reset_fence('s', 1, 'a', 'r'); END");
+    stream.ask(
+        "CREATE TRIGGER x AFTER INSERT ON t BEGIN SELECT termgate_reset_fence('s', 1, 'a', 'r'); "
+        "END");
     CHECK(stream.ask("INSERT INTO t VALUES (2)").starts_with("! SQLITE_AUTH"));
     stream.ask("CREATE TRIGGER y AFTER DELETE ON t BEGIN UPDATE termgate_fences SET term = 1; END");
     CHECK(stream.ask("DELETE FROM t").starts_with("! SQLITE_AUTH"));
@@ -124,7 +131,11 @@ TEST_CASE("sqlite_file: the network reaches neither the file system nor the fenc
 TEST_CASE("sqlite_file: a statement is judged by what SQLite makes of it", "[F1][sqlite_file]") {
   Lab lab;
   Stream setup(lab.engine, with("s", 5));
-  REQUIRE(setup.sequence("CREATE TABLE t (id INTEGER PRIMARY KEY, v); CREATE VIRTUAL TABLE f USING fts5(x)").empty());
+  REQUIRE(
+      setup
+          .sequence(
+              "CREATE TABLE t (id INTEGER PRIMARY KEY, v); CREATE VIRTUAL TABLE f USING fts5(x)")
+          .empty());
   const auto connection = lab.engine->borrow(false);
   struct Row {
     const char* sql;
@@ -182,12 +193,15 @@ TEST_CASE("sqlite_file: a statement is judged by what SQLite makes of it", "[F1]
     CHECK(prepared.facts().writes == row.writes);
     CHECK(prepared.facts().names_claim == row.names_claim);
   }
-  for (const char* sql : {"BEGIN IMMEDIATE", "BEGIN EXCLUSIVE TRANSACTION", "/**/begin/**/immediate"})
+  for (const char* sql :
+       {"BEGIN IMMEDIATE", "BEGIN EXCLUSIVE TRANSACTION", "/**/begin/**/immediate"})
     CHECK(connection->prepare(sql).facts().locks);
-  for (const char* sql : {"BEGIN TRANSACTION READONLY", "BEGIN READONLY", "begin readonly;", "BEGIN -- x\n READONLY"})
+  for (const char* sql :
+       {"BEGIN TRANSACTION READONLY", "BEGIN READONLY", "begin readonly;", "BEGIN -- x\n READONLY"})
     CHECK(connection->prepare(sql).facts().read_only_begin);
   CHECK_THROWS_WITH(connection->prepare("BEGIN CONCURRENT"), Catch::Contains("not supported"));
   CHECK_THROWS(connection->prepare("BEGIN READONLY READONLY READONLY"));
   CHECK(connection->prepare("SAVEPOINT \"A b\"").facts().name == "A b");
-  CHECK_THROWS_WITH(connection->prepare(std::string_view("SELECT 1\0; ATTACH 'x' AS y", 26)), Catch::Contains("zero byte"));
+  CHECK_THROWS_WITH(connection->prepare(std::string_view("SELECT 1\0; ATTACH 'x' AS y", 26)),
+                    Catch::Contains("zero byte"));
 }

@@ -14,9 +14,14 @@ namespace {
 struct Table : Lab {
   explicit Table(EngineOptions options = {}) : Lab(std::move(options)) {
     Stream setup(engine, with("s", 5));
-    REQUIRE(setup.sequence("CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT UNIQUE); INSERT INTO t VALUES (1, 'a'), (2, 'b')").empty());
+    REQUIRE(setup
+                .sequence("CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT UNIQUE); INSERT INTO t "
+                          "VALUES (1, 'a'), (2, 'b')")
+                .empty());
   }
-  std::string ids() const { return outside("SELECT group_concat(id) FROM (SELECT id FROM t ORDER BY id)"); }
+  std::string ids() const {
+    return outside("SELECT group_concat(id) FROM (SELECT id FROM t ORDER BY id)");
+  }
 };
 
 }  // namespace
@@ -31,9 +36,11 @@ TEST_CASE("sqlite_file: a text is one statement", "[sqlite_file]") {
   CHECK(stream.ask("INSERT INTO t VALUES (3, 'c'); SELECT 1").starts_with("! SQL_MANY_STATEMENTS"));
   CHECK(stream.ask("BEGIN; SELECT 1").starts_with("! SQL_MANY_STATEMENTS"));
   CHECK(lab.ids() == "1,2;");
-  CHECK(stream.ask("INSERT INTO t VALUES (?, ?) RETURNING id, v", {std::int64_t{3}, "c"}) == "id|v 3|c");
+  CHECK(stream.ask("INSERT INTO t VALUES (?, ?) RETURNING id, v", {std::int64_t{3}, "c"}) ==
+        "id|v 3|c");
   CHECK(lab.ids() == "1,2,3;");
-  CHECK(stream.ask("SELECT ?1 + ?1", {std::int64_t{1} << 62}).find("9223372036854775808") == std::string::npos);
+  CHECK(stream.ask("SELECT ?1 + ?1", {std::int64_t{1} << 62}).find("9223372036854775808") ==
+        std::string::npos);
   CHECK(stream.ask("SELECT ?", {}).starts_with("! ARGS_INVALID"));
   CHECK(stream.ask("SELECT ?", {std::int64_t{1}, std::int64_t{2}}).starts_with("! ARGS_INVALID"));
   CHECK(stream.ask("SELECT typeof(?)", {hrana::Blob{""}}).ends_with(" blob"));
@@ -45,14 +52,16 @@ TEST_CASE("sqlite_file: a text is one statement", "[sqlite_file]") {
 TEST_CASE("sqlite_file: what a statement keeps when it fails is kept", "[sqlite_file]") {
   Table lab;
   Stream stream(lab.engine, with("s", 5));
-  CHECK(stream.ask("INSERT OR FAIL INTO t VALUES (3, 'c'), (4, 'a'), (5, 'e')").starts_with("! SQLITE_CONSTRAINT"));
+  CHECK(stream.ask("INSERT OR FAIL INTO t VALUES (3, 'c'), (4, 'a'), (5, 'e')")
+            .starts_with("! SQLITE_CONSTRAINT"));
   CHECK(lab.ids() == "1,2,3;");
   CHECK(stream.ask("INSERT INTO t VALUES (6, 'f'), (7, 'a')").starts_with("! SQLITE_CONSTRAINT"));
   CHECK(lab.ids() == "1,2,3;");
   // What we refuse of an answer keeps nothing, in a transaction as without one.
   for (const char* transaction : {"", "BEGIN"}) {
     if (*transaction != 0) stream.ask(transaction);
-    CHECK(stream.ask("INSERT INTO t VALUES (8, CAST(x'ff' AS TEXT)) RETURNING v").starts_with("! SQLITE_MISMATCH"));
+    CHECK(stream.ask("INSERT INTO t VALUES (8, CAST(x'ff' AS TEXT)) RETURNING v")
+              .starts_with("! SQLITE_MISMATCH"));
     CHECK(stream.ask("SELECT count(*) AS n FROM t WHERE id = 8") == "n 0");
     if (*transaction != 0) {
       CHECK(stream.ask("INSERT INTO t VALUES (8, 'h') RETURNING id") == "id 8");
@@ -124,7 +133,8 @@ TEST_CASE("sqlite_file: a transaction is begun, read, written and ended", "[F1][
   SECTION("OR ROLLBACK ends it, and that is said") {
     stream.ask("BEGIN");
     stream.ask("INSERT INTO t VALUES (3, 'c')");
-    CHECK(stream.ask("INSERT OR ROLLBACK INTO t VALUES (4, 'c')").starts_with("! SQLITE_CONSTRAINT"));
+    CHECK(
+        stream.ask("INSERT OR ROLLBACK INTO t VALUES (4, 'c')").starts_with("! SQLITE_CONSTRAINT"));
     CHECK_FALSE(stream.open());
     CHECK(stream.ask("COMMIT").starts_with("! SQLITE_ERROR cannot commit"));
     CHECK(lab.ids() == "1,2;");
@@ -167,7 +177,8 @@ TEST_CASE("sqlite_file: a transaction is begun, read, written and ended", "[F1][
   }
 }
 
-TEST_CASE("sqlite_file: savepoints are SQLite's, whenever the file is first touched", "[sqlite_file]") {
+TEST_CASE("sqlite_file: savepoints are SQLite's, whenever the file is first touched",
+          "[sqlite_file]") {
   for (const char* first : {"", "SELECT * FROM t", "UPDATE t SET v = v"}) {
     for (const char* second : {"", "SELECT * FROM t", "UPDATE t SET v = v"}) {
       CAPTURE(first, second);
@@ -207,11 +218,13 @@ TEST_CASE("sqlite_file: no write without a passed check", "[F1][F2][sqlite_file]
   const char* const write = "INSERT INTO t VALUES (3, 'c')";
   CHECK(nobody.ask(write).starts_with("! TG002 TG002"));
   CHECK(nobody.sequence(write).starts_with("! TG002"));
-  CHECK(stale.ask(write).starts_with("! TG001 TG001 stale term 4 for scope \"s\": the fence stands at 5"));
+  CHECK(stale.ask(write).starts_with(
+      "! TG001 TG001 stale term 4 for scope \"s\": the fence stands at 5"));
   nobody.ask("BEGIN IMMEDIATE");
   CHECK(nobody.open());
   CHECK(nobody.ask(write).starts_with("! TG002"));
-  CHECK(next.ask("UPDATE t SET v = 'z' WHERE id = 2").empty());  // nobody holds the lock without a term
+  CHECK(next.ask("UPDATE t SET v = 'z' WHERE id = 2")
+            .empty());  // nobody holds the lock without a term
   nobody.ask("ROLLBACK");
   CHECK(stale.ask("BEGIN IMMEDIATE").starts_with("! TG001"));
   CHECK_FALSE(stale.open());
@@ -292,9 +305,12 @@ TEST_CASE("sqlite_file: no write without a passed check", "[F1][F2][sqlite_file]
     const std::string uuid = "'018f4a6e-7c3b-7000-8000-000000000001'";
     for (const bool transaction : {false, true}) {
       for (const std::string& sql :
-           {std::string("SELECT termgate_check_term('other', 9)"), std::string("SELECT termgate_seal('other', 9)"),
-            std::string("SELECT termgate_seal('s', 9)"), std::string("SELECT termgate_acquire_lease('other', 'me', 60000)"),
-            std::string("SELECT termgate_check_term('s', 9)"), std::string("SELECT termgate_append('st', 9, x'00', NULL, 'other')"),
+           {std::string("SELECT termgate_check_term('other', 9)"),
+            std::string("SELECT termgate_seal('other', 9)"),
+            std::string("SELECT termgate_seal('s', 9)"),
+            std::string("SELECT termgate_acquire_lease('other', 'me', 60000)"),
+            std::string("SELECT termgate_check_term('s', 9)"),
+            std::string("SELECT termgate_append('st', 9, x'00', NULL, 'other')"),
             "SELECT termgate_claim_write('other', 9, " + uuid + ")"}) {
         CAPTURE(sql, transaction);
         if (transaction) CHECK(fixed.ask("BEGIN").empty());
@@ -304,7 +320,8 @@ TEST_CASE("sqlite_file: no write without a passed check", "[F1][F2][sqlite_file]
     }
     fixed.permit.claim = {};  // its rule has no term now
     CHECK(fixed.ask("SELECT termgate_check_term('other', 9)").starts_with("! TG002"));
-    CHECK(lab.outside("SELECT count(*) FROM termgate_fences WHERE scope = 'other' OR term > 6") == "0;");
+    CHECK(lab.outside("SELECT count(*) FROM termgate_fences WHERE scope = 'other' OR term > 6") ==
+          "0;");
     CHECK(lab.ids() == "1,2;");
   }
   SECTION("levels and options") {
@@ -377,19 +394,26 @@ TEST_CASE("sqlite_file: settings are the stream's and leak to nobody", "[F7][sql
   CHECK(other.ask("PRAGMA busy_timeout") != "timeout 7");
 }
 
-TEST_CASE("sqlite_file: DDL on a protected table needs the scope that it is protected for", "[F2][sqlite_file]") {
+TEST_CASE("sqlite_file: DDL on a protected table needs the scope that it is protected for",
+          "[F2][sqlite_file]") {
   Table lab;
-  lab.outside("CREATE TABLE acc (id INTEGER PRIMARY KEY, scope TEXT, v); INSERT INTO acc VALUES (1, 'A', 10)");
-  lab.outside("CREATE TABLE one (id INTEGER PRIMARY KEY, v); CREATE TABLE adopted (id INTEGER PRIMARY KEY, scope TEXT, term INTEGER)");
+  lab.outside(
+      "CREATE TABLE acc (id INTEGER PRIMARY KEY, scope TEXT, v); INSERT INTO acc VALUES (1, 'A', "
+      "10)");
+  lab.outside(
+      "CREATE TABLE one (id INTEGER PRIMARY KEY, v); CREATE TABLE adopted (id INTEGER PRIMARY KEY, "
+      "scope TEXT, term INTEGER)");
   REQUIRE(lab.outside("SELECT termgate_protect('acc', 'scope', NULL)") != "");
   REQUIRE(lab.outside("SELECT termgate_protect('one', NULL, 'A')") != "");
   REQUIRE(lab.outside("SELECT termgate_adopt('adopted', 'scope', 'term')") != "");
   Stream b(lab.engine, with("B", 9)), a(lab.engine, with("A", 1));
   for (const char* sql :
-       {"ALTER TABLE acc RENAME COLUMN scope TO s2", "ALTER TABLE acc DROP COLUMN v", "ALTER TABLE acc ADD COLUMN x DEFAULT 1",
-        "ALTER TABLE acc RENAME TO x", "DROP TABLE acc", "CREATE TRIGGER x AFTER INSERT ON acc BEGIN DELETE FROM t; END",
-        "CREATE UNIQUE INDEX x ON acc (v)", "UPDATE acc SET v = 11", "DELETE FROM acc", "ALTER TABLE one ADD COLUMN x", "DROP TABLE one",
-        "CREATE INDEX x ON one (v)", "DROP TABLE adopted", "ALTER TABLE adopted RENAME COLUMN term TO x"}) {
+       {"ALTER TABLE acc RENAME COLUMN scope TO s2", "ALTER TABLE acc DROP COLUMN v",
+        "ALTER TABLE acc ADD COLUMN x DEFAULT 1", "ALTER TABLE acc RENAME TO x", "DROP TABLE acc",
+        "CREATE TRIGGER x AFTER INSERT ON acc BEGIN DELETE FROM t; END",
+        "CREATE UNIQUE INDEX x ON acc (v)", "UPDATE acc SET v = 11", "DELETE FROM acc",
+        "ALTER TABLE one ADD COLUMN x", "DROP TABLE one", "CREATE INDEX x ON one (v)",
+        "DROP TABLE adopted", "ALTER TABLE adopted RENAME COLUMN term TO x"}) {
     CAPTURE(sql);
     CHECK(b.ask(sql).starts_with("! "));
     CHECK(b.ask("BEGIN").empty());
@@ -413,17 +437,21 @@ TEST_CASE("sqlite_file: one statement takes bounded memory and time", "[sqlite_f
   std::string columns = "hex(zeroblob(15000000))";
   for (int i = 0; i < 20; ++i) columns += ", hex(zeroblob(15000000))";
   CHECK(stream.ask("SELECT " + columns).starts_with("! SQLITE_NOMEM"));
-  CHECK(stream
-            .ask("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 10000) SELECT "
-                 "json_group_array(hex(zeroblob(100000))) FROM n")
-            .starts_with("! "));
+  CHECK(
+      stream
+          .ask("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 10000) SELECT "
+               "json_group_array(hex(zeroblob(100000))) FROM n")
+          .starts_with("! "));
   CHECK(stream.ask("SELECT count(*) AS n FROM t") == "n 2");
   const auto began = std::chrono::steady_clock::now();
-  CHECK(stream.ask("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
+  CHECK(stream
+            .ask("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) "
+                 "FROM n")
             .starts_with("! SQLITE_INTERRUPT"));
   CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5));
   Stream writer(lab.engine, with("s", 5), {.written_rows_bytes_max = 1000});
-  CHECK(writer.ask("UPDATE t SET v = hex(zeroblob(1000)) || id RETURNING v").starts_with("! RESPONSE_TOO_LARGE"));
+  CHECK(writer.ask("UPDATE t SET v = hex(zeroblob(1000)) || id RETURNING v")
+            .starts_with("! RESPONSE_TOO_LARGE"));
   CHECK(lab.outside("SELECT v FROM t WHERE id = 1") == "a;");
 }
 
@@ -443,7 +471,8 @@ TEST_CASE("sqlite_file: VACUUM runs alone and checked", "[F1][sqlite_file]") {
 TEST_CASE("sqlite_file: a file that was moved is written no more", "[F2][sqlite_file]") {
   std::atomic<bool> told{false};
   Table lab({.on_moved = [&] { told = true; }});
-  Stream stream(lab.engine, with("s", 5)), idle(lab.engine, with("s", 5)), alone(lab.engine, with("s", 5));
+  Stream stream(lab.engine, with("s", 5)), idle(lab.engine, with("s", 5)),
+      alone(lab.engine, with("s", 5));
   idle.ask("BEGIN");
   idle.ask("SELECT * FROM t");
   stream.ask("BEGIN");
@@ -462,7 +491,8 @@ TEST_CASE("sqlite_file: a file that was moved is written no more", "[F2][sqlite_
 TEST_CASE("sqlite_file: a full disk fails the writes and nothing else", "[F5][sqlite_file]") {
   Table lab;
   sqlite3* writer = lab.engine->writer().handle();
-  REQUIRE(sqlite3_exec(writer, "PRAGMA max_page_count = 30", nullptr, nullptr, nullptr) == SQLITE_OK);
+  REQUIRE(sqlite3_exec(writer, "PRAGMA max_page_count = 30", nullptr, nullptr, nullptr) ==
+          SQLITE_OK);
   Stream stream(lab.engine, with("s", 5));
   const char* const large = "INSERT INTO t (v) VALUES (hex(zeroblob(500000)))";
   CHECK(stream.ask(large).starts_with("! SQLITE_FULL"));
@@ -475,7 +505,8 @@ TEST_CASE("sqlite_file: a full disk fails the writes and nothing else", "[F5][sq
   CHECK(Stream(lab.engine, with("s", 5)).ask("INSERT INTO t VALUES (7, 'g')").empty());
 }
 
-TEST_CASE("sqlite_file: a batch is one member of a group commit where that comes to the same", "[F5][sqlite_file]") {
+TEST_CASE("sqlite_file: a batch is one member of a group commit where that comes to the same",
+          "[F5][sqlite_file]") {
   Table lab;
   Stream stream(lab.engine, with("s", 5));
   std::vector<std::string> answers;
@@ -494,11 +525,13 @@ TEST_CASE("sqlite_file: a batch is one member of a group commit where that comes
       return grouped ? "together" : "one by one";
     });
   };
-  CHECK(batch({"BEGIN IMMEDIATE", "INSERT INTO t VALUES (3, 'c')", "SELECT count(*) AS n FROM t", "COMMIT", "ROLLBACK"}) == "together");
+  CHECK(batch({"BEGIN IMMEDIATE", "INSERT INTO t VALUES (3, 'c')", "SELECT count(*) AS n FROM t",
+               "COMMIT", "ROLLBACK"}) == "together");
   CHECK(answers == std::vector<std::string>{"", "", "n 3", ""});
   CHECK(lab.ids() == "1,2,3;");
   CHECK(stream.session.is_autocommit());
-  CHECK(batch({"BEGIN IMMEDIATE", "INSERT INTO t VALUES (4, 'd')", "INSERT INTO t VALUES (5, 'c')", "COMMIT", "ROLLBACK"}) == "together");
+  CHECK(batch({"BEGIN IMMEDIATE", "INSERT INTO t VALUES (4, 'd')", "INSERT INTO t VALUES (5, 'c')",
+               "COMMIT", "ROLLBACK"}) == "together");
   CHECK(answers.back().empty());
   CHECK(lab.ids() == "1,2,3;");
   for (const auto& texts : std::vector<std::vector<std::string_view>>{
@@ -506,7 +539,8 @@ TEST_CASE("sqlite_file: a batch is one member of a group commit where that comes
            {"BEGIN", "SELECT 1", "COMMIT"},
            {"BEGIN READONLY", "INSERT INTO t VALUES (4, 'd')", "COMMIT"},
            {"BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (4, 'd')", "COMMIT"},
-           {"BEGIN", "SELECT termgate_check_term('x', 1)", "INSERT INTO t VALUES (4, 'd')", "COMMIT"},
+           {"BEGIN", "SELECT termgate_check_term('x', 1)", "INSERT INTO t VALUES (4, 'd')",
+            "COMMIT"},
            {"BEGIN", "CREATE TABLE n (x)", "INSERT INTO n VALUES (1)", "COMMIT"},
            {"BEGIN", "PRAGMA defer_foreign_keys = ON", "INSERT INTO t VALUES (4, 'd')", "COMMIT"},
            {"BEGIN", "VACUUM", "COMMIT"},
@@ -519,12 +553,15 @@ TEST_CASE("sqlite_file: a batch is one member of a group commit where that comes
   stream.permit = with("s", 4);
   CHECK(batch({"BEGIN", "INSERT INTO t VALUES (4, 'd')", "COMMIT"}) == "one by one");
   stream.permit = with("s", 5);
-  CHECK(batch({"BEGIN", "INSERT OR ROLLBACK INTO t VALUES (9, 'c')", "COMMIT", "ROLLBACK"}).starts_with("! "));
-  CHECK(batch({"BEGIN", "INSERT OR ROLLBACK INTO t VALUES (9, 'c')", "COMMIT", "ROLLBACK"}) == "one by one");
+  CHECK(batch({"BEGIN", "INSERT OR ROLLBACK INTO t VALUES (9, 'c')", "COMMIT", "ROLLBACK"})
+            .starts_with("! "));
+  CHECK(batch({"BEGIN", "INSERT OR ROLLBACK INTO t VALUES (9, 'c')", "COMMIT", "ROLLBACK"}) ==
+        "one by one");
   CHECK(lab.ids() == "1,2,3;");
 }
 
-TEST_CASE("sqlite_file: PRAGMA and EXPLAIN answer from the schema as it is, whoever changed it", "[F7][sqlite_file]") {
+TEST_CASE("sqlite_file: PRAGMA and EXPLAIN answer from the schema as it is, whoever changed it",
+          "[F7][sqlite_file]") {
   Lab lab;
   Stream stream(lab.engine, with("s", 5));
   std::vector<std::string> asks;
@@ -538,8 +575,13 @@ TEST_CASE("sqlite_file: PRAGMA and EXPLAIN answer from the schema as it is, whoe
       if (outside) lab.outside(sql);
       else REQUIRE(stream.ask(sql).empty());
     };
-    const auto columns = [&] { return stream.session.describe("SELECT * FROM c", stream.permit).columns.size(); };
-    const auto plan = [&] { return stream.ask("EXPLAIN QUERY PLAN SELECT * FROM c WHERE v = 1").find("by_v") != std::string::npos; };
+    const auto columns = [&] {
+      return stream.session.describe("SELECT * FROM c", stream.permit).columns.size();
+    };
+    const auto plan = [&] {
+      return stream.ask("EXPLAIN QUERY PLAN SELECT * FROM c WHERE v = 1").find("by_v") !=
+             std::string::npos;
+    };
     for (const std::string& sql : asks) CHECK(stream.ask(sql).find(' ') == std::string::npos);
     changes("CREATE TABLE c (id INTEGER PRIMARY KEY, p REFERENCES c, u UNIQUE, v)");
     for (const std::string& sql : asks) {
@@ -553,11 +595,14 @@ TEST_CASE("sqlite_file: PRAGMA and EXPLAIN answer from the schema as it is, whoe
     CHECK(stream.ask("SELECT * FROM c").find(' ') == std::string::npos);
     for (int again = 0; again < 20; ++again) {
       CHECK_FALSE(plan());
-      CHECK(stream.ask("EXPLAIN INSERT INTO c VALUES (1, 1, 2, 3)").find("OpenWrite") != std::string::npos);
+      CHECK(stream.ask("EXPLAIN INSERT INTO c VALUES (1, 1, 2, 3)").find("OpenWrite") !=
+            std::string::npos);
       changes("CREATE INDEX by_v ON c (v)");
       CHECK(plan());
-      CHECK(stream.ask("SELECT * FROM c").find(' ') == std::string::npos);  // reads the schema anew, where that was not done
-      CHECK(stream.ask("EXPLAIN INSERT INTO c VALUES (1, 1, 2, 3)").find("OpenWrite") != std::string::npos);
+      CHECK(stream.ask("SELECT * FROM c").find(' ') ==
+            std::string::npos);  // reads the schema anew, where that was not done
+      CHECK(stream.ask("EXPLAIN INSERT INTO c VALUES (1, 1, 2, 3)").find("OpenWrite") !=
+            std::string::npos);
       changes("DROP INDEX by_v");
     }
     changes("DROP TABLE c");

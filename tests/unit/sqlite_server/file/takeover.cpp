@@ -1,4 +1,5 @@
-// Many streams on one file: takeover of a holder that is frozen in each state, group commits, threads.
+// Many streams on one file: takeover of a holder that is frozen in each state, group commits,
+// threads.
 #include <catch2/catch.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,7 +29,9 @@ struct Table : Lab {
     engine.reset();  // one listener for a file
     engine = open(std::move(options));
   }
-  std::string ids() const { return outside("SELECT group_concat(id) FROM (SELECT id FROM t ORDER BY id)"); }
+  std::string ids() const {
+    return outside("SELECT group_concat(id) FROM (SELECT id FROM t ORDER BY id)");
+  }
 };
 
 // A stream as a front keeps it: on_lost makes another thread call end().
@@ -59,13 +62,15 @@ struct Served {
 
 }  // namespace
 
-TEST_CASE("sqlite_file: a frozen holder is evicted within the grace in every state", "[F4][sqlite_file]") {
+TEST_CASE("sqlite_file: a frozen holder is evicted within the grace in every state",
+          "[F4][sqlite_file]") {
   for (const std::vector<const char*>& before : std::vector<std::vector<const char*>>{
            {"BEGIN IMMEDIATE"},
            {"BEGIN", "INSERT INTO t VALUES (1, 'a')"},
            {"BEGIN", "SELECT * FROM t", "INSERT INTO t VALUES (1, 'a')"},
            {"SAVEPOINT a", "INSERT INTO t VALUES (1, 'a')"},
-           {"BEGIN IMMEDIATE", "SAVEPOINT a", "INSERT INTO t VALUES (1, 'a')", "ROLLBACK TO a", "INSERT INTO t VALUES (1, 'b')"},
+           {"BEGIN IMMEDIATE", "SAVEPOINT a", "INSERT INTO t VALUES (1, 'a')", "ROLLBACK TO a",
+            "INSERT INTO t VALUES (1, 'b')"},
            {"BEGIN IMMEDIATE", "INSERT INTO t VALUES (1, 'a')", "INSERT INTO t VALUES (1, 'a')"},
            {"BEGIN IMMEDIATE", "SELECT * FROM t"},
        }) {
@@ -86,8 +91,10 @@ TEST_CASE("sqlite_file: a frozen holder is evicted within the grace in every sta
   }
 }
 
-TEST_CASE("sqlite_file: a check by SQL waits for the scope and term that it names", "[F4][sqlite_file]") {
-  for (const char* sql : {"SELECT termgate_check_term('s', 6) AS f", "SELECT termgate_seal('s', 5 + 1) IS NOT NULL AS f",
+TEST_CASE("sqlite_file: a check by SQL waits for the scope and term that it names",
+          "[F4][sqlite_file]") {
+  for (const char* sql : {"SELECT termgate_check_term('s', 6) AS f",
+                          "SELECT termgate_seal('s', 5 + 1) IS NOT NULL AS f",
                           "SELECT termgate_check_term(lower('S'), 6) AS f"}) {
     for (const bool transaction : {false, true}) {
       CAPTURE(sql, transaction);
@@ -105,7 +112,8 @@ TEST_CASE("sqlite_file: a check by SQL waits for the scope and term that it name
 
 TEST_CASE("sqlite_file: a holder at work is evicted too", "[F4][sqlite_file]") {
   const char* const endless =
-      "INSERT INTO t SELECT 1, count(*) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n)";
+      "INSERT INTO t SELECT 1, count(*) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i "
+      "+ 1 FROM n) SELECT i FROM n)";
   for (const bool transaction : {false, true}) {
     CAPTURE(transaction);
     Table lab;
@@ -137,7 +145,8 @@ TEST_CASE("a child takes over", "[.child]") {
   }
 }
 
-TEST_CASE("sqlite_file: another process's higher term evicts, an equal or lower one does not", "[F4][sqlite_file]") {
+TEST_CASE("sqlite_file: another process's higher term evicts, an equal or lower one does not",
+          "[F4][sqlite_file]") {
   for (const char* how : {"seal", "check", "write"}) {
     CAPTURE(how);
     // Nobody is ended for silence here.
@@ -151,7 +160,8 @@ TEST_CASE("sqlite_file: another process's higher term evicts, an equal or lower 
         setenv("TERMGATE_TEST_FILE", lab.file.path.c_str(), 1);
         setenv("TERMGATE_TEST_HOW", how, 1);
         setenv("TERMGATE_TEST_TERM", std::to_string(term).c_str(), 1);
-        execl("/proc/self/exe", "unit_sqlite_file", "a child takes over", static_cast<char*>(nullptr));
+        execl("/proc/self/exe", "unit_sqlite_file", "a child takes over",
+              static_cast<char*>(nullptr));
         _exit(127);
       }
       int status = 0;
@@ -166,7 +176,8 @@ TEST_CASE("sqlite_file: another process's higher term evicts, an equal or lower 
   }
 }
 
-TEST_CASE("sqlite_file: a holder that says nothing is ended where others wait", "[F4][sqlite_file]") {
+TEST_CASE("sqlite_file: a holder that says nothing is ended where others wait",
+          "[F4][sqlite_file]") {
   Table lab({.idle_holder_max = milliseconds(200)});
   Served old(lab, with("s", 5)), same(lab, with("s", 5));
   REQUIRE(old.ask("BEGIN IMMEDIATE").empty());
@@ -190,7 +201,8 @@ TEST_CASE("sqlite_file: the members of a group fail alone", "[F5][sqlite_file]")
         const std::string value = bad ? "same" : fmt::format("{}-{}", i, round);
         const std::string answer = stream.ask("INSERT INTO t (v) VALUES (?)", {value});
         if (answer.empty()) ++written;
-        else if (answer.starts_with("! SQLITE_CONSTRAINT") || answer.starts_with("! SQLITE_ABORT")) ++refused;
+        else if (answer.starts_with("! SQLITE_CONSTRAINT") || answer.starts_with("! SQLITE_ABORT"))
+          ++refused;
         else ++other;
       }
     });
@@ -202,7 +214,8 @@ TEST_CASE("sqlite_file: the members of a group fail alone", "[F5][sqlite_file]")
   CHECK(lab.outside("SELECT count(*) FROM t") == fmt::format("{};", written.load()));
 }
 
-TEST_CASE("sqlite_file: OR ROLLBACK undoes a group once and commits alone from then on", "[F5][sqlite_file]") {
+TEST_CASE("sqlite_file: OR ROLLBACK undoes a group once and commits alone from then on",
+          "[F5][sqlite_file]") {
   Table lab;
   REQUIRE(Stream(lab.engine, with("s", 5)).ask("INSERT INTO t VALUES (1, 'same')").empty());
   std::atomic<int> written{0}, lost{0}, other{0};
@@ -211,8 +224,9 @@ TEST_CASE("sqlite_file: OR ROLLBACK undoes a group once and commits alone from t
     all.emplace_back([&, i] {
       Stream stream(lab.engine, with("s", 5));
       for (int round = 0; round < 30; ++round) {
-        const std::string answer = i == 0 ? stream.ask("INSERT OR ROLLBACK INTO t (v) VALUES ('same')")
-                                          : stream.ask("INSERT INTO t (v) VALUES (?)", {fmt::format("{}-{}", i, round)});
+        const std::string answer =
+            i == 0 ? stream.ask("INSERT OR ROLLBACK INTO t (v) VALUES ('same')")
+                   : stream.ask("INSERT INTO t (v) VALUES (?)", {fmt::format("{}-{}", i, round)});
         if (answer.empty()) ++written;
         else if (answer.find("nothing was written") != std::string::npos) ++lost;
         else if (!answer.starts_with("! SQLITE_CONSTRAINT")) ++other;
@@ -225,7 +239,8 @@ TEST_CASE("sqlite_file: OR ROLLBACK undoes a group once and commits alone from t
   CHECK(lab.outside("SELECT count(*) FROM t") == fmt::format("{};", written.load() + 1));
 }
 
-TEST_CASE("sqlite_file: streams of many threads change terms without a stale write", "[F1][F4][sqlite_file]") {
+TEST_CASE("sqlite_file: streams of many threads change terms without a stale write",
+          "[F1][F4][sqlite_file]") {
   Table lab({.idle_holder_max = milliseconds(200)});
   std::atomic<std::int64_t> term{5};
   std::atomic<bool> over{false};
@@ -236,10 +251,11 @@ TEST_CASE("sqlite_file: streams of many threads change terms without a stale wri
       for (int round = 0; !over; ++round) {
         Served served(lab, with("s", term));
         const auto note = [&](const std::string& answer) {
-          const bool known = answer.empty() || answer.starts_with("! TG001") || answer.starts_with("!! TG001") ||
-                             answer.starts_with("!! TRANSACTION_TIMEOUT") || answer.starts_with("! TG006") || answer.starts_with("id") ||
-                             answer.starts_with("! SQLITE_BUSY") || answer.starts_with("! SQLITE_ABORT") ||
-                             answer.starts_with("! SQLITE_ERROR cannot");
+          const bool known =
+              answer.empty() || answer.starts_with("! TG001") || answer.starts_with("!! TG001") ||
+              answer.starts_with("!! TRANSACTION_TIMEOUT") || answer.starts_with("! TG006") ||
+              answer.starts_with("id") || answer.starts_with("! SQLITE_BUSY") ||
+              answer.starts_with("! SQLITE_ABORT") || answer.starts_with("! SQLITE_ERROR cannot");
           if (answer.empty()) ++fine;
           if (!known) ++odd;
         };

@@ -1,4 +1,5 @@
-// Lanes of threads: each has its own, so that what waits in one never keeps another's work from a thread.
+// Lanes of threads: each has its own, so that what waits in one never keeps another's work from a
+// thread.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -53,7 +54,8 @@ TEST_CASE("workers: a full lane says no and does nothing", "[sqlite_server]") {
   CHECK(eventually([&] { return running == 3; }));
 }
 
-TEST_CASE("workers: a lane that waits for a transaction leaves threads for its end", "[sqlite_server]") {
+TEST_CASE("workers: a lane that waits for a transaction leaves threads for its end",
+          "[sqlite_server]") {
   Workers workers(limits(8, 100));
   Gate gate;
   std::atomic<int> waiting{0}, ended{0};

@@ -85,17 +85,20 @@ TEST_CASE("hrana clients: each gets what it waits for", "[hrana]") {
     std::string baton;
     for (const Exchange& exchange : program.exchanges) {
       std::string body(exchange.body);
-      if (const std::size_t at = body.find('@'); at != std::string::npos) body.replace(at, 1, baton);
+      if (const std::size_t at = body.find('@'); at != std::string::npos)
+        body.replace(at, 1, baton);
       std::string written;
-      const auto answer = termgate::hrana::answer(exchange.endpoint, body, server.streams, "app", Permit{},
-                                                  [&](std::string_view part) { written += part; });
+      const auto answer =
+          termgate::hrana::answer(exchange.endpoint, body, server.streams, "app", Permit{},
+                                  [&](std::string_view part) { written += part; });
       const std::string text = exchange.endpoint == Endpoint::cursor ? written : answer.body;
       INFO(program.client << "\n" << body << "\n" << text);
       CHECK(answer.status == 200);
       CHECK(text.find(exchange.part) != std::string::npos);
       const auto first = boost::json::parse(text.substr(0, text.find('\n')));
       const auto* given = first.is_object() ? first.as_object().if_contains("baton") : nullptr;
-      baton = given != nullptr && given->is_string() ? std::string(given->as_string()) : std::string();
+      baton =
+          given != nullptr && given->is_string() ? std::string(given->as_string()) : std::string();
       CHECK(baton.empty() == !exchange.keeps);
     }
     INFO(program.client);

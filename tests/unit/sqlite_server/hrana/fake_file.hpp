@@ -65,13 +65,15 @@ class Session : public FileSession {
     Outcome outcome;
     outcome.milliseconds = 0.25;
     if (sql.starts_with("BEGIN")) {
-      if (in_transaction_) throw Refused("SQLITE_ERROR", "cannot start a transaction within a transaction");
+      if (in_transaction_)
+        throw Refused("SQLITE_ERROR", "cannot start a transaction within a transaction");
       in_transaction_ = true;
     } else if (sql == "COMMIT" || sql == "ROLLBACK") {
       if (!in_transaction_) throw Refused("SQLITE_ERROR", "cannot end - no transaction is active");
       end_transaction(sql == "COMMIT");
     } else if (sql.starts_with("INSERT ")) {
-      (in_transaction_ ? pending_ : file_.numbers).push_back(std::stoll(std::string(sql.substr(7))));
+      (in_transaction_ ? pending_ : file_.numbers)
+          .push_back(std::stoll(std::string(sql.substr(7))));
       outcome.affected_rows = 1;
       outcome.rows_written = 1;
       outcome.last_insert_rowid = static_cast<std::int64_t>(file_.numbers.size() + pending_.size());
@@ -97,7 +99,8 @@ class Session : public FileSession {
     return !in_transaction_;
   }
   bool keeps_settings() const override { return has_setting_; }
-  bool together(std::span<const std::string_view> texts, const Permit&, const std::function<void()>& work) override {
+  bool together(std::span<const std::string_view> texts, const Permit&,
+                const std::function<void()>& work) override {
     if (!file_.may_group || texts.size() < 2) return false;
     ++file_.groups;
     work();
@@ -131,16 +134,20 @@ class Session : public FileSession {
     in_transaction_ = false;
   }
   void other(std::string_view sql) {
-    if (sql == "FAIL") throw Refused("SQLITE_CONSTRAINT", "UNIQUE constraint failed: t.id", "SQLITE_CONSTRAINT_UNIQUE");
+    if (sql == "FAIL")
+      throw Refused("SQLITE_CONSTRAINT", "UNIQUE constraint failed: t.id",
+                    "SQLITE_CONSTRAINT_UNIQUE");
     if (sql == "BUSY") throw Busy("SERVER_BUSY 512 writers wait already; send it again later");
     if (sql == "UNKNOWN") throw Unknown("OUTCOME_UNKNOWN the flush failed; ask termgate_outcome()");
     if (sql == "BREAK") throw std::runtime_error("a fault");
     if (sql == "LOSE") lose(), look();
-    if (sql != "SET" && sql != "UNSET") throw Refused("SQL_INPUT_ERROR", "near \"" + std::string(sql) + "\": syntax error");
+    if (sql != "SET" && sql != "UNSET")
+      throw Refused("SQL_INPUT_ERROR", "near \"" + std::string(sql) + "\": syntax error");
     has_setting_ = sql == "SET";
   }
   Outcome echo(const Statement& statement, RowSink& rows) {
-    std::vector<Column> columns(statement.positional.size() + statement.named.size(), Column{"v", std::nullopt});
+    std::vector<Column> columns(statement.positional.size() + statement.named.size(),
+                                Column{"v", std::nullopt});
     std::vector<ValueView> values;
     for (const Value& value : statement.positional) values.push_back(view_of(value));
     for (const auto& [name, value] : statement.named) values.push_back(view_of(value));
@@ -172,7 +179,8 @@ class Session : public FileSession {
 inline std::array<std::uint8_t, 16> seal(std::string_view sealed) {
   std::array<std::uint8_t, 16> sum{};
   const std::uint64_t hash = text::fnv1a(sealed);
-  for (std::size_t at = 0; at < sum.size(); ++at) sum[at] = static_cast<std::uint8_t>(hash >> (at % 8 * 8));
+  for (std::size_t at = 0; at < sum.size(); ++at)
+    sum[at] = static_cast<std::uint8_t>(hash >> (at % 8 * 8));
   return sum;
 }
 
@@ -182,10 +190,12 @@ struct Server {
   Moment now{};
   Streams streams;
 
-  explicit Server(std::size_t records_max = 100, std::size_t answer_bytes_max = std::size_t{64} << 10,
+  explicit Server(std::size_t records_max = 100,
+                  std::size_t answer_bytes_max = std::size_t{64} << 10,
                   std::size_t memory_bytes_max = 1 << 24)
-      : streams(StreamSettings{[this] { return std::make_unique<Session>(file); }, seal, [this] { return now; }, records_max,
-                               answer_bytes_max, memory_bytes_max}) {}
+      : streams(StreamSettings{[this] { return std::make_unique<Session>(file); }, seal,
+                               [this] { return now; }, records_max, answer_bytes_max,
+                               memory_bytes_max}) {}
 };
 
 }  // namespace termgate::hrana::fake

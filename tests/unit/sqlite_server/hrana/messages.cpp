@@ -36,7 +36,9 @@ Value read_argument(const std::string& json) {
 std::string refusal_of(const std::function<void()>& work) {
   try {
     work();
-  } catch (const Failure& failure) { return std::to_string(failure.status) + " " + failure.code + " " + failure.what(); }
+  } catch (const Failure& failure) {
+    return std::to_string(failure.status) + " " + failure.code + " " + failure.what();
+  }
   return "nothing";
 }
 
@@ -52,22 +54,25 @@ std::string pipeline_refusal(const std::string& json) {
 TEST_CASE("hrana values: each kind is written as clients read it", "[hrana]") {
   CHECK(written(std::monostate()) == R"({"type":"null"})");
   CHECK(written(std::int64_t{42}) == R"({"type":"integer","value":"42"})");
-  CHECK(written(std::numeric_limits<std::int64_t>::min()) == R"({"type":"integer","value":"-9223372036854775808"})");
+  CHECK(written(std::numeric_limits<std::int64_t>::min()) ==
+        R"({"type":"integer","value":"-9223372036854775808"})");
   CHECK(written(42.0) == R"({"type":"float","value":42.0})");
   CHECK(written(0.1) == R"({"type":"float","value":0.1})");
   CHECK(written(-0.0) == R"({"type":"float","value":-0.0})");
   CHECK(written(1e300) == R"({"type":"float","value":1e+300})");
   CHECK(written(std::numeric_limits<double>::infinity()) == R"({"type":"null"})");
-  CHECK(written(std::string_view("a\"\\\n\x01\xc3\xa9")) == "{\"type\":\"text\",\"value\":\"a\\\"\\\\\\n\\u0001\xc3\xa9\"}");
-  CHECK(written(BlobView{std::string_view("\0\xff\x01", 3)}) == R"({"type":"blob","base64":"AP8B"})");
+  CHECK(written(std::string_view("a\"\\\n\x01\xc3\xa9")) ==
+        "{\"type\":\"text\",\"value\":\"a\\\"\\\\\\n\\u0001\xc3\xa9\"}");
+  CHECK(written(BlobView{std::string_view("\0\xff\x01", 3)}) ==
+        R"({"type":"blob","base64":"AP8B"})");
   CHECK(written(BlobView{"a"}) == R"({"type":"blob","base64":"YQ"})");
   CHECK(written(BlobView{"ab"}) == R"({"type":"blob","base64":"YWI"})");
   CHECK(written(BlobView{""}) == R"({"type":"blob","base64":""})");
 }
 
 TEST_CASE("hrana values: text that is no UTF-8 leaves a document that can be read", "[hrana]") {
-  for (const std::string_view bad :
-       {"\x80", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xf0\x8f\xbf\xbf", "\xe2\x82", "\xff"}) {
+  for (const std::string_view bad : {"\x80", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80",
+                                     "\xf5\x80\x80\x80", "\xf0\x8f\xbf\xbf", "\xe2\x82", "\xff"}) {
     std::string out;
     append_string(out, "x" + std::string(bad) + "y");
     const auto read = boost::json::parse(out);
@@ -78,13 +83,18 @@ TEST_CASE("hrana values: text that is no UTF-8 leaves a document that can be rea
 
 TEST_CASE("hrana values: arguments reach the file as they were written", "[hrana]") {
   CHECK(read_argument(R"({"type":"null"})") == Value());
-  CHECK(read_argument(R"({"type":"integer","value":"9223372036854775807"})") == Value(std::numeric_limits<std::int64_t>::max()));
-  CHECK(read_argument(R"({"type":"integer","value":"-9223372036854775808"})") == Value(std::numeric_limits<std::int64_t>::min()));
+  CHECK(read_argument(R"({"type":"integer","value":"9223372036854775807"})") ==
+        Value(std::numeric_limits<std::int64_t>::max()));
+  CHECK(read_argument(R"({"type":"integer","value":"-9223372036854775808"})") ==
+        Value(std::numeric_limits<std::int64_t>::min()));
   CHECK(read_argument(R"({"type":"integer","value":42})") == Value(std::int64_t{42}));
   CHECK(read_argument(R"({"type":"float","value":42})") == Value(42.0));
-  CHECK(read_argument(R"({"type":"float","value":12345678901234567890123})") == Value(12345678901234567890123.0));
-  CHECK(read_argument(R"({"type":"text","value":"\ud83d\ude00\u0000"})") == Value(std::string("\xf0\x9f\x98\x80\0", 5)));
-  CHECK(read_argument(R"({"type":"blob","base64":"AP8B"})") == Value(Blob{std::string("\0\xff\x01", 3)}));
+  CHECK(read_argument(R"({"type":"float","value":12345678901234567890123})") ==
+        Value(12345678901234567890123.0));
+  CHECK(read_argument(R"({"type":"text","value":"\ud83d\ude00\u0000"})") ==
+        Value(std::string("\xf0\x9f\x98\x80\0", 5)));
+  CHECK(read_argument(R"({"type":"blob","base64":"AP8B"})") ==
+        Value(Blob{std::string("\0\xff\x01", 3)}));
   CHECK(read_argument(R"({"type":"blob","base64":"YQ"})") == Value(Blob{"a"}));
   CHECK(read_argument(R"({"type":"blob","base64":"YQ=="})") == Value(Blob{"a"}));
   const auto negative_zero = std::get<double>(read_argument(R"({"type":"float","value":-0})"));
@@ -92,8 +102,10 @@ TEST_CASE("hrana values: arguments reach the file as they were written", "[hrana
 }
 
 TEST_CASE("hrana values: floats are exact both ways", "[hrana]") {
-  for (const double number : {0.1, 0.30000000000000004, 1.7976931348623157e308, 5e-324, 2.2250738585072014e-308, 123456789.12345679,
-                              9007199254740993.0, 6.631236846766476e-316, 3.2378839133029013e-319, 1.0000000000000002}) {
+  for (const double number :
+       {0.1, 0.30000000000000004, 1.7976931348623157e308, 5e-324, 2.2250738585072014e-308,
+        123456789.12345679, 9007199254740993.0, 6.631236846766476e-316, 3.2378839133029013e-319,
+        1.0000000000000002}) {
     std::string text;
     append_float(text, number);
     CHECK(read_argument(R"({"type":"float","value":)" + text + "}") == Value(number));
@@ -138,7 +150,8 @@ TEST_CASE("hrana values: what is no value is refused with its place", "[hrana]")
   }
 }
 
-TEST_CASE("hrana messages: absent and null are the same and unknown fields are ignored", "[hrana]") {
+TEST_CASE("hrana messages: absent and null are the same and unknown fields are ignored",
+          "[hrana]") {
   Charge charge;
   const auto pipeline = read_pipeline(
       R"({"baton":null,"x":[1],"requests":[{"type":"batch","batch":{"steps":[{"condition":null,"stmt":{"sql":"SELECT 1","sql_id":null,"args":null,)"
@@ -153,8 +166,11 @@ TEST_CASE("hrana messages: absent and null are the same and unknown fields are i
   CHECK(!step.stmt.want_rows);
   CHECK(step.stmt.named_args.at(0).first == "x");
   CHECK(std::get<Describe>(pipeline.requests[1]).sql.id == 7);
-  CHECK(std::get<Execute>(read_pipeline(R"({"requests":[{"type":"execute","stmt":{"sql":"a","sql":"b"}}]})", charge).requests[0])
-            .stmt.sql.text == "b");
+  CHECK(
+      std::get<Execute>(
+          read_pipeline(R"({"requests":[{"type":"execute","stmt":{"sql":"a","sql":"b"}}]})", charge)
+              .requests[0])
+          .stmt.sql.text == "b");
 }
 
 TEST_CASE("hrana messages: what is no request is refused with its place", "[hrana]") {
@@ -169,17 +185,22 @@ TEST_CASE("hrana messages: what is no request is refused with its place", "[hran
       {R"({"baton":7,"requests":[]})", "400 PROTOCOL_ERROR baton is no string"},
       {R"({"requests":[{"type":"fly"}]})", "400 PROTOCOL_ERROR requests[0].type is none of"},
       {R"({"requests":[{"type":"execute"}]})", "400 PROTOCOL_ERROR requests[0] has no \"stmt\""},
-      {R"({"requests":[{"type":"execute","stmt":{}}]})", "400 PROTOCOL_ERROR requests[0].stmt needs either"},
-      {R"({"requests":[{"type":"execute","stmt":{"sql":"a","sql_id":1}}]})", "400 PROTOCOL_ERROR requests[0].stmt needs either"},
+      {R"({"requests":[{"type":"execute","stmt":{}}]})",
+       "400 PROTOCOL_ERROR requests[0].stmt needs either"},
+      {R"({"requests":[{"type":"execute","stmt":{"sql":"a","sql_id":1}}]})",
+       "400 PROTOCOL_ERROR requests[0].stmt needs either"},
       {R"({"requests":[{"type":"execute","stmt":{"sql_id":2147483648}}]})",
        "400 PROTOCOL_ERROR requests[0].stmt.sql_id is no integer of 32 bits"},
-      {R"({"requests":[{"type":"execute","stmt":{"sql":"a","want_rows":1}}]})", "400 PROTOCOL_ERROR requests[0].stmt.want_rows is neither"},
+      {R"({"requests":[{"type":"execute","stmt":{"sql":"a","want_rows":1}}]})",
+       "400 PROTOCOL_ERROR requests[0].stmt.want_rows is neither"},
       {R"({"requests":[{"type":"batch","batch":{"steps":[{"stmt":{"sql":"a"},"condition":{"type":"ok","step":0}}]}}]})",
        "400 PROTOCOL_ERROR requests[0].batch.steps[0].condition.step is no earlier step"},
       {R"({"requests":[{"type":"batch","batch":{"steps":[{"stmt":{"sql":"a"},"condition":{"type":"maybe"}}]}}]})",
        "400 PROTOCOL_ERROR requests[0].batch.steps[0].condition.type is none of"},
-      {"{\"requests\":[{\"type\":\"sequence\",\"sql\":\"\xff\"}]}", "400 PROTOCOL_ERROR the body is no JSON"},
-      {R"({"requests":[{"type":"sequence","sql":"\ud800"}]})", "400 PROTOCOL_ERROR the body is no JSON"},
+      {"{\"requests\":[{\"type\":\"sequence\",\"sql\":\"\xff\"}]}",
+       "400 PROTOCOL_ERROR the body is no JSON"},
+      {R"({"requests":[{"type":"sequence","sql":"\ud800"}]})",
+       "400 PROTOCOL_ERROR the body is no JSON"},
       {R"({"requests":[{"type":"execute","stmt":{"sql":"a","args":[{"type":"float","value":1e400}]}}]})",
        "400 PROTOCOL_ERROR the body is no JSON"},
   };
@@ -190,11 +211,15 @@ TEST_CASE("hrana messages: what is no request is refused with its place", "[hran
 }
 
 TEST_CASE("hrana messages: each limit is named where it is reached", "[hrana]") {
-  const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  const auto nested = [](std::size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
   CHECK(pipeline_refusal(nested(json_depth_max + 1))
-            .find("REQUEST_TOO_LARGE the body is no JSON document that can be read: nested deeper than 64") != std::string::npos);
+            .find("REQUEST_TOO_LARGE the body is no JSON document that can be read: nested deeper "
+                  "than 64") != std::string::npos);
   CHECK(pipeline_refusal(nested(json_depth_max)) == "400 PROTOCOL_ERROR the body is no object");
-  CHECK(pipeline_refusal(std::string(1 << 20, '[')).find("nested deeper than 64") != std::string::npos);
+  CHECK(pipeline_refusal(std::string(1 << 20, '[')).find("nested deeper than 64") !=
+        std::string::npos);
 
   const auto requests = [](std::size_t count) {
     std::string body = R"({"requests":[)";
@@ -203,18 +228,22 @@ TEST_CASE("hrana messages: each limit is named where it is reached", "[hrana]") 
     return body + "]}";
   };
   CHECK(pipeline_refusal(requests(requests_max)) == "nothing");
-  CHECK(pipeline_refusal(requests(requests_max + 1)) == "400 REQUEST_TOO_LARGE requests has 4097 entries; at most 4096 (requests)");
+  CHECK(pipeline_refusal(requests(requests_max + 1)) ==
+        "400 REQUEST_TOO_LARGE requests has 4097 entries; at most 4096 (requests)");
 
   const auto condition = [](std::size_t depth) {
     std::string text = R"({"type":"ok","step":0})";
     for (std::size_t at = 1; at < depth; ++at) text = R"({"type":"not","cond":)" + text + "}";
-    return R"({"requests":[{"type":"batch","batch":{"steps":[{"stmt":{"sql":"a"}},{"stmt":{"sql":"a"},"condition":)" + text + "}]}}]}";
+    return R"({"requests":[{"type":"batch","batch":{"steps":[{"stmt":{"sql":"a"}},{"stmt":{"sql":"a"},"condition":)" +
+           text + "}]}}]}";
   };
   CHECK(pipeline_refusal(condition(condition_depth_max)) == "nothing");
-  CHECK(pipeline_refusal(condition(condition_depth_max + 1)).find("deeper than 16 (condition depth)") != std::string::npos);
+  CHECK(pipeline_refusal(condition(condition_depth_max + 1))
+            .find("deeper than 16 (condition depth)") != std::string::npos);
 }
 
-TEST_CASE("hrana messages: a document that does not fit into the memory is refused with 503", "[hrana]") {
+TEST_CASE("hrana messages: a document that does not fit into the memory is refused with 503",
+          "[hrana]") {
   Budget budget(1 << 20);
   {
     Charge charge(budget);
@@ -232,12 +261,19 @@ TEST_CASE("hrana messages: WebSocket messages of each kind are understood", "[hr
   CHECK(std::get<Hello>(read(R"({"type":"hello","jwt":"eyJ"})")).token == "eyJ");
   CHECK(!std::get<Hello>(read(R"({"type":"hello","jwt":null})")).token);
   const auto request = [&](const std::string& what) {
-    return std::get<SocketRequest>(read((R"({"type":"request","request_id":3,"request":)" + what + "}").c_str()));
+    return std::get<SocketRequest>(
+        read((R"({"type":"request","request_id":3,"request":)" + what + "}").c_str()));
   };
   CHECK(std::get<OpenStream>(request(R"({"type":"open_stream","stream_id":1})").what).stream == 1);
-  CHECK(std::get<OnStream>(request(R"({"type":"execute","stream_id":1,"stmt":{"sql":"a"}})").what).stream == 1);
-  CHECK(std::get<FetchCursor>(request(R"({"type":"fetch_cursor","cursor_id":1,"max_count":5})").what).count_max == 5);
-  CHECK(std::get<OpenCursor>(request(R"({"type":"open_cursor","stream_id":1,"cursor_id":2,"batch":{"steps":[]}})").what).cursor == 2);
+  CHECK(std::get<OnStream>(request(R"({"type":"execute","stream_id":1,"stmt":{"sql":"a"}})").what)
+            .stream == 1);
+  CHECK(
+      std::get<FetchCursor>(request(R"({"type":"fetch_cursor","cursor_id":1,"max_count":5})").what)
+          .count_max == 5);
+  CHECK(std::get<OpenCursor>(
+            request(R"({"type":"open_cursor","stream_id":1,"cursor_id":2,"batch":{"steps":[]}})")
+                .what)
+            .cursor == 2);
   CHECK_THROWS_AS(request(R"({"type":"close"})"), Failure);
   CHECK_THROWS_AS(request(R"({"type":"fetch_cursor","cursor_id":1,"max_count":-1})"), Failure);
   CHECK_THROWS_AS(read(R"({"type":"hallo"})"), Failure);
@@ -246,9 +282,11 @@ TEST_CASE("hrana messages: WebSocket messages of each kind are understood", "[hr
 TEST_CASE("hrana messages: v0 has plain values", "[hrana]") {
   Charge charge;
   const auto statements = read_v0(
-      R"({"statements":["SELECT 1",{"q":"a","params":[1,1.5,1.0,"x",null,true,{"base64":"YQ"}]},{"q":"b","params":{":a":2}}]})", charge);
+      R"({"statements":["SELECT 1",{"q":"a","params":[1,1.5,1.0,"x",null,true,{"base64":"YQ"}]},{"q":"b","params":{":a":2}}]})",
+      charge);
   REQUIRE(statements.size() == 3);
-  CHECK(statements[1].args == std::vector<Value>{std::int64_t{1}, 1.5, 1.0, std::string("x"), Value(), std::int64_t{1}, Blob{"a"}});
+  CHECK(statements[1].args == std::vector<Value>{std::int64_t{1}, 1.5, 1.0, std::string("x"),
+                                                 Value(), std::int64_t{1}, Blob{"a"}});
   CHECK(statements[2].named_args.at(0) == std::pair<std::string, Value>(":a", std::int64_t{2}));
 }
 

@@ -1,4 +1,5 @@
-// Random requests of several streams, and a model of a few lines that knows what each must be answered and what the file must hold.
+// Random requests of several streams, and a model of a few lines that knows what each must be
+// answered and what the file must hold.
 #include <chrono>
 #include <random>
 #include <string>
@@ -64,7 +65,8 @@ class Game {
   }
   void steal(ModelStream& stream) {
     if (!is_open(stream)) return;
-    REQUIRE(call(server_, pipeline(stream.baton, {"INSERT 1"}), Endpoint::pipeline_v3, "thief").status == 401);
+    REQUIRE(call(server_, pipeline(stream.baton, {"INSERT 1"}), Endpoint::pipeline_v3, "thief")
+                .status == 401);
   }
   void lose(ModelStream& stream) {
     if (!stream.in_transaction) return;
@@ -75,7 +77,8 @@ class Game {
 
   // One to four statements; the model runs them first.
   void request(ModelStream& stream) {
-    std::string body = stream.baton.empty() ? R"({"requests":[)" : R"({"baton":")" + stream.baton + R"(","requests":[)";
+    std::string body = stream.baton.empty() ? R"({"requests":[)"
+                                            : R"({"baton":")" + stream.baton + R"(","requests":[)";
     std::vector<bool> succeeds;
     ModelStream after = stream;
     std::vector<std::int64_t> committed = committed_;
@@ -99,7 +102,8 @@ class Game {
     }
     REQUIRE(answer.status == 200);
     const auto json = json_of(answer);
-    for (std::size_t at = 0; at < succeeds.size(); ++at) REQUIRE((json.at("results").at(at).at("type") == "ok") == succeeds[at]);
+    for (std::size_t at = 0; at < succeeds.size(); ++at)
+      REQUIRE((json.at("results").at(at).at("type") == "ok") == succeeds[at]);
     committed_ = committed;
     after.old_baton = stream.baton;
     after.baton = baton_of(answer);
@@ -118,12 +122,17 @@ class Game {
       default: return "INSERT " + std::to_string(number(1000));
     }
   }
-  static bool run(ModelStream& stream, std::vector<std::int64_t>& committed, const std::string& sql) {
+  static bool run(ModelStream& stream, std::vector<std::int64_t>& committed,
+                  const std::string& sql) {
     if (sql == "FAIL") return false;
     if (sql == "SET" || sql == "UNSET") return stream.has_setting = sql == "SET", true;
-    if (sql.starts_with("INSERT ")) return (stream.in_transaction ? stream.pending : committed).push_back(std::stoll(sql.substr(7))), true;
+    if (sql.starts_with("INSERT "))
+      return (stream.in_transaction ? stream.pending : committed)
+                 .push_back(std::stoll(sql.substr(7))),
+             true;
     if (stream.in_transaction == (sql == "BEGIN")) return false;
-    if (sql == "COMMIT") committed.insert(committed.end(), stream.pending.begin(), stream.pending.end());
+    if (sql == "COMMIT")
+      committed.insert(committed.end(), stream.pending.begin(), stream.pending.end());
     stream.in_transaction = sql == "BEGIN";
     stream.pending.clear();
     return true;
@@ -147,9 +156,11 @@ void play(unsigned seed, int steps) {
 }  // namespace
 
 TEST_CASE("hrana model: random requests of eight streams do what the model does", "[hrana]") {
-  for (unsigned game = 0; game < 10; ++game) play(static_cast<unsigned>(Catch::rngSeed()) + game, 1000);
+  for (unsigned game = 0; game < 10; ++game)
+    play(static_cast<unsigned>(Catch::rngSeed()) + game, 1000);
 }
 
 TEST_CASE("hrana model: a million steps", "[hrana][.slow]") {
-  for (unsigned game = 0; game < 1000; ++game) play(static_cast<unsigned>(Catch::rngSeed()) + game, 1000);
+  for (unsigned game = 0; game < 1000; ++game)
+    play(static_cast<unsigned>(Catch::rngSeed()) + game, 1000);
 }

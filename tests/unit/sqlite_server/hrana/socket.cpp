@@ -26,10 +26,12 @@ struct Client {
 
   explicit Client(Server& server_given, Version version = Version::hrana2)
       : server(server_given),
-        socket(server.streams, version, [](const std::optional<std::string>& token) -> std::variant<Identity, Refused> {
-          if (token == "bad") return Refused("AUTH_TOKEN_UNKNOWN", "AUTH_TOKEN_UNKNOWN no such token");
-          return Identity{"app", Permit{}};
-        }) {}
+        socket(server.streams, version,
+               [](const std::optional<std::string>& token) -> std::variant<Identity, Refused> {
+                 if (token == "bad")
+                   return Refused("AUTH_TOKEN_UNKNOWN", "AUTH_TOKEN_UNKNOWN no such token");
+                 return Identity{"app", Permit{}};
+               }) {}
 
   void on(Socket::Output output) {
     for (auto& answer : output.answers) answers.push_back(std::move(answer));
@@ -38,12 +40,16 @@ struct Client {
   }
   void send(const std::string& message) { on(socket.take(message)); }
   void request(int id, const std::string& request) {
-    send(R"({"type":"request","request_id":)" + std::to_string(id) + R"(,"request":)" + request + "}");
+    send(R"({"type":"request","request_id":)" + std::to_string(id) + R"(,"request":)" + request +
+         "}");
   }
   void execute(int id, int stream, const std::string& sql) {
-    request(id, R"({"type":"execute","stream_id":)" + std::to_string(stream) + R"(,"stmt":{"sql":")" + sql + "\"}}");
+    request(id, R"({"type":"execute","stream_id":)" + std::to_string(stream) +
+                    R"(,"stmt":{"sql":")" + sql + "\"}}");
   }
-  void open(int stream) { request(0, R"({"type":"open_stream","stream_id":)" + std::to_string(stream) + "}"); }
+  void open(int stream) {
+    request(0, R"({"type":"open_stream","stream_id":)" + std::to_string(stream) + "}");
+  }
   // One request of the oldest job.
   void run_one() {
     REQUIRE(!jobs.empty());
@@ -84,24 +90,30 @@ TEST_CASE("hrana socket: what the TypeScript client sends without waiting", "[hr
   for (int round = 0; round < 3; ++round) {
     client.answers.clear();
     client.request(0, R"({"type":"open_stream","stream_id":0})");
-    client.request(1, R"({"type":"store_sql","sql_id":)" + std::to_string(round) + R"(,"sql":"INSERT 5"})");
-    client.request(2, R"({"type":"execute","stream_id":0,"stmt":{"sql_id":)" + std::to_string(round) +
+    client.request(
+        1, R"({"type":"store_sql","sql_id":)" + std::to_string(round) + R"(,"sql":"INSERT 5"})");
+    client.request(2, R"({"type":"execute","stream_id":0,"stmt":{"sql_id":)" +
+                          std::to_string(round) +
                           R"(,"args":[],"named_args":[],"want_rows":true}})");
     client.request(3, R"({"type":"close_stream","stream_id":0})");
-    CHECK(client.answers == std::vector<std::string>{R"({"type":"response_ok","request_id":0,"response":{"type":"open_stream"}})",
-                                                     R"({"type":"response_ok","request_id":1,"response":{"type":"store_sql"}})"});
+    CHECK(client.answers ==
+          std::vector<std::string>{
+              R"({"type":"response_ok","request_id":0,"response":{"type":"open_stream"}})",
+              R"({"type":"response_ok","request_id":1,"response":{"type":"store_sql"}})"});
     client.run();
     REQUIRE(client.answers.size() == 4);
     CHECK(client.answers[2].starts_with(
         R"({"type":"response_ok","request_id":2,"response":{"type":"execute","result":{"cols":[],"rows":[],"affected_row_count":1,)"));
-    CHECK(client.answers[3] == R"({"type":"response_ok","request_id":3,"response":{"type":"close_stream"}})");
+    CHECK(client.answers[3] ==
+          R"({"type":"response_ok","request_id":3,"response":{"type":"close_stream"}})");
   }
   CHECK(server.file.numbers.size() == 3);
   CHECK(server.file.sessions == 0);
   CHECK(!client.violation);
 }
 
-TEST_CASE("hrana socket: one stream's requests run in order and two streams beside each other", "[hrana]") {
+TEST_CASE("hrana socket: one stream's requests run in order and two streams beside each other",
+          "[hrana]") {
   Server server;
   Client client(server);
   client.send(hello);
@@ -123,8 +135,10 @@ TEST_CASE("hrana socket: what breaks the protocol closes the connection", "[hran
     client.run();
     return client.violation ? client.violation->close_code : 0;
   };
-  const std::string open = R"({"type":"request","request_id":0,"request":{"type":"open_stream","stream_id":0}})";
-  const std::string store = R"({"type":"request","request_id":0,"request":{"type":"store_sql","sql_id":0,"sql":"SELECT"}})";
+  const std::string open =
+      R"({"type":"request","request_id":0,"request":{"type":"open_stream","stream_id":0}})";
+  const std::string store =
+      R"({"type":"request","request_id":0,"request":{"type":"store_sql","sql_id":0,"sql":"SELECT"}})";
   CHECK(code_after({open}) == 1002);
   CHECK(code_after({hello, open}) == 0);
   CHECK(code_after({hello, open, open}) == 1002);
@@ -132,8 +146,13 @@ TEST_CASE("hrana socket: what breaks the protocol closes the connection", "[hran
   CHECK(code_after({hello, store, store}, Version::hrana3) == 0);
   CHECK(code_after({"{"}) == 1002);
   CHECK(code_after({"{\"type\":\"hello\",\"jwt\":\"\xff\"}"}) == 1002);
-  CHECK(code_after({hello, R"({"type":"request","request_id":"0","request":{"type":"open_stream","stream_id":0}})"}) == 1002);
-  CHECK(code_after({hello, R"({"type":"request","request_id":0,"request":{"type":"fly"}})"}) == 1002);
+  CHECK(
+      code_after(
+          {hello,
+           R"({"type":"request","request_id":"0","request":{"type":"open_stream","stream_id":0}})"}) ==
+      1002);
+  CHECK(code_after({hello, R"({"type":"request","request_id":0,"request":{"type":"fly"}})"}) ==
+        1002);
   CHECK(code_after({std::string(100, '[')}) == 1009);
   CHECK(code_after({hello, hello}) == 0);
   CHECK(code_after({hello, R"({"type":"hello","jwt":"bad"})"}) == 1008);
@@ -145,7 +164,9 @@ TEST_CASE("hrana socket: unknown numbers are an error of their request", "[hrana
   Client client(server);
   client.send(hello);
   client.execute(1, 7, "SELECT");
-  CHECK(client.last() == R"({"type":"response_error","request_id":1,"error":{"message":"stream 7 is not open","code":"PROTOCOL_ERROR"}})");
+  CHECK(
+      client.last() ==
+      R"({"type":"response_error","request_id":1,"error":{"message":"stream 7 is not open","code":"PROTOCOL_ERROR"}})");
   client.open(0);
   client.request(2, R"({"type":"execute","stream_id":0,"stmt":{"sql_id":9}})");
   CHECK(client.last_has("SQL_NOT_STORED"));
@@ -159,7 +180,8 @@ TEST_CASE("hrana socket: a cursor is read in parts", "[hrana]") {
   Client client(server, Version::hrana3);
   client.send(hello);
   client.open(0);
-  client.request(1, R"({"type":"open_cursor","stream_id":0,"cursor_id":4,"batch":)" + batch_of({"INSERT 5", "SELECT"}) + "}");
+  client.request(1, R"({"type":"open_cursor","stream_id":0,"cursor_id":4,"batch":)" +
+                        batch_of({"INSERT 5", "SELECT"}) + "}");
   client.request(2, R"({"type":"fetch_cursor","cursor_id":4,"max_count":3})");
   client.request(3, R"({"type":"fetch_cursor","cursor_id":4,"max_count":100})");
   client.request(4, R"({"type":"close_cursor","cursor_id":4})");
@@ -173,7 +195,8 @@ TEST_CASE("hrana socket: a cursor is read in parts", "[hrana]") {
       client.answers[4] ==
       R"({"type":"response_ok","request_id":3,"response":{"type":"fetch_cursor","entries":[{"type":"row","row":[{"type":"integer","value":"5"}]},)"
       R"({"type":"step_end","affected_row_count":0,"last_insert_rowid":null}],"done":true}})");
-  client.request(5, R"({"type":"open_cursor","stream_id":0,"cursor_id":4,"batch":)" + batch_of({"BIG 100", "SELECT"}) + "}");
+  client.request(5, R"({"type":"open_cursor","stream_id":0,"cursor_id":4,"batch":)" +
+                        batch_of({"BIG 100", "SELECT"}) + "}");
   client.request(6, R"({"type":"fetch_cursor","cursor_id":4,"max_count":1000})");
   client.run();
   CHECK(client.last_has("RESPONSE_TOO_LARGE"));
@@ -194,11 +217,13 @@ TEST_CASE("hrana socket: a lost stream answers with its code until it is closed"
     client.execute(1, 0, "BEGIN");
     client.run();
     server.file.lose_after = lose_after;
-    client.request(2, R"({"type":"batch","stream_id":0,"batch":)" + batch_of({"INSERT 1", "INSERT 2"}) + "}");
+    client.request(
+        2, R"({"type":"batch","stream_id":0,"batch":)" + batch_of({"INSERT 1", "INSERT 2"}) + "}");
     client.run();
     const bool lost = server.file.lose_after == 0;
     INFO(lose_after << ": " << client.last());
-    CHECK(client.last_has(R"({"type":"response_error","request_id":2,"error":{"message":"TG001 )") == lost);
+    CHECK(client.last_has(
+              R"({"type":"response_error","request_id":2,"error":{"message":"TG001 )") == lost);
     server.file.lose_after = 0;
     for (const char* sql : {"INSERT 3", "COMMIT"}) {
       client.execute(3, 0, sql);

@@ -52,8 +52,8 @@ TEST_CASE("hrana streams: a baton that was not given is unknown", "[hrana]") {
     INFO(at);
     CHECK(code_of(call(server, pipeline(changed, {"SELECT"}))) == "STREAM_EXPIRED");
   }
-  for (const std::string& bad :
-       {std::string("x"), baton + "A", baton.substr(1), std::string("b1"), std::string(43, 'A'), std::string(1000, '-')}) {
+  for (const std::string& bad : {std::string("x"), baton + "A", baton.substr(1), std::string("b1"),
+                                 std::string(43, 'A'), std::string(1000, '-')}) {
     CHECK(code_of(call(server, pipeline(bad, {"SELECT"}))) == "STREAM_EXPIRED");
   }
   CHECK(code_of(call(other, pipeline(baton, {"SELECT"}))) == "STREAM_EXPIRED");
@@ -86,7 +86,8 @@ TEST_CASE("hrana streams: a silent transaction is lost and remembered for an hou
   CHECK(lost.status == 400);
   CHECK(code_of(lost) == "TRANSACTION_TIMEOUT");
   CHECK(code_of(call(server, pipeline(baton, {"COMMIT"}))) == "TRANSACTION_TIMEOUT");
-  CHECK(code_of(call(server, pipeline(next, {"COMMIT"}), Endpoint::pipeline_v3, "other")) == "AUTH_WRONG_TOKEN");
+  CHECK(code_of(call(server, pipeline(next, {"COMMIT"}), Endpoint::pipeline_v3, "other")) ==
+        "AUTH_WRONG_TOKEN");
   server.now += 2s;
   server.streams.tick();
   CHECK(code_of(call(server, pipeline(next, {"COMMIT"}))) == "STREAM_EXPIRED");
@@ -106,7 +107,8 @@ TEST_CASE("hrana streams: a stream that is no transaction lives for an hour", "[
   CHECK(server.file.sessions == 0);
 }
 
-TEST_CASE("hrana streams: a loss that the file knew comes before the reason of silence", "[hrana]") {
+TEST_CASE("hrana streams: a loss that the file knew comes before the reason of silence",
+          "[hrana]") {
   Server server;
   const std::string baton = baton_of(call(server, pipeline("", {"BEGIN", "INSERT 1"})));
   server.file.lose_after = 1;
@@ -117,9 +119,12 @@ TEST_CASE("hrana streams: a loss that the file knew comes before the reason of s
 
 TEST_CASE("hrana streams: everything is lost at once", "[hrana]") {
   Server server;
-  const std::string idle = baton_of(call(server, pipeline("", {"BEGIN"}))), kept = baton_of(call(server, pipeline("", {"SET"})));
-  auto busy = begin(Endpoint::pipeline_v3, pipeline("", {"BEGIN", "INSERT 1"}), server.streams, "app");
-  auto whole = begin(Endpoint::pipeline_v3, pipeline("", {"BEGIN", "INSERT 2", "COMMIT"}), server.streams, "app");
+  const std::string idle = baton_of(call(server, pipeline("", {"BEGIN"}))),
+                    kept = baton_of(call(server, pipeline("", {"SET"})));
+  auto busy =
+      begin(Endpoint::pipeline_v3, pipeline("", {"BEGIN", "INSERT 1"}), server.streams, "app");
+  auto whole = begin(Endpoint::pipeline_v3, pipeline("", {"BEGIN", "INSERT 2", "COMMIT"}),
+                     server.streams, "app");
   server.streams.lose_all(Lost("DATABASE_MOVED", "DATABASE_MOVED the file is another one now"));
   CHECK(code_of(call(server, pipeline(idle, {"COMMIT"}))) == "DATABASE_MOVED");
   CHECK(code_of(busy.call->run(Permit{})) == "DATABASE_MOVED");
@@ -133,8 +138,10 @@ TEST_CASE("hrana streams: the oldest cursor goes first and a transaction never",
   Server server(4);
   const auto cursor_baton = [&] {
     std::string text;
-    answer(Endpoint::cursor, R"({"batch":{"steps":[]}})", server.streams, "app", Permit{}, [&](std::string_view part) { text += part; });
-    return std::string(boost::json::parse(text.substr(0, text.find('\n'))).at("baton").as_string().c_str());
+    answer(Endpoint::cursor, R"({"batch":{"steps":[]}})", server.streams, "app", Permit{},
+           [&](std::string_view part) { text += part; });
+    return std::string(
+        boost::json::parse(text.substr(0, text.find('\n'))).at("baton").as_string().c_str());
   };
   const std::string setting = baton_of(call(server, pipeline("", {"SET"})));
   const std::string first = cursor_baton(), second = cursor_baton();
@@ -158,20 +165,24 @@ TEST_CASE("hrana streams: many threads take and tick", "[hrana]") {
   std::atomic<int> bad{0};
   // Texts are stored only, for the fake file is for one thread.
   File file;
-  Streams streams(StreamSettings{[&] { return std::make_unique<Session>(file); }, seal, [] { return Moment{}; }, 64});
+  Streams streams(StreamSettings{[&] { return std::make_unique<Session>(file); }, seal,
+                                 [] { return Moment{}; }, 64});
   threads.reserve(4);
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&, thread] {
       for (int round = 0; round < 300; ++round) {
         const std::string who = "p" + std::to_string(thread);
         const auto begun =
-            answer(Endpoint::pipeline_v3, R"({"requests":[{"type":"store_sql","sql_id":1,"sql":"SELECT"}]})", streams, who, Permit{});
+            answer(Endpoint::pipeline_v3,
+                   R"({"requests":[{"type":"store_sql","sql_id":1,"sql":"SELECT"}]})", streams, who,
+                   Permit{});
         const std::string baton = baton_of(begun);
         if (begun.status != 200 || baton.empty()) ++bad;
         if (round % 10 == 0) streams.tick();
         if (round % 50 == 0) streams.lose_all(Lost("DRAINED", "DRAINED"));
-        const auto ended =
-            answer(Endpoint::pipeline_v3, R"({"baton":")" + baton + R"(","requests":[{"type":"close"}]})", streams, who, Permit{});
+        const auto ended = answer(Endpoint::pipeline_v3,
+                                  R"({"baton":")" + baton + R"(","requests":[{"type":"close"}]})",
+                                  streams, who, Permit{});
         if (ended.status != 200) ++bad;
       }
     });

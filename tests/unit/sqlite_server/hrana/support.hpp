@@ -11,14 +11,19 @@
 
 namespace termgate::hrana::fake {
 
-inline Answer call(Server& server, std::string_view body, Endpoint endpoint = Endpoint::pipeline_v3, const Principal& who = "app") {
+inline Answer call(Server& server, std::string_view body, Endpoint endpoint = Endpoint::pipeline_v3,
+                   const Principal& who = "app") {
   return answer(endpoint, body, server.streams, who, Permit{});
 }
 
 // A pipeline of execute requests under a baton; "": none.
-inline std::string pipeline(std::string_view baton, std::initializer_list<std::string_view> texts, bool closes = false) {
-  std::string body = baton.empty() ? R"({"requests":[)" : R"({"baton":")" + std::string(baton) + R"(","requests":[)";
-  for (const std::string_view text : texts) { body += R"({"type":"execute","stmt":{"sql":")" + std::string(text) + R"("}},)"; }
+inline std::string pipeline(std::string_view baton, std::initializer_list<std::string_view> texts,
+                            bool closes = false) {
+  std::string body = baton.empty() ? R"({"requests":[)"
+                                   : R"({"baton":")" + std::string(baton) + R"(","requests":[)";
+  for (const std::string_view text : texts) {
+    body += R"({"type":"execute","stmt":{"sql":")" + std::string(text) + R"("}},)";
+  }
   if (closes) body += R"({"type":"close"},)";
   if (body.back() == ',') body.pop_back();
   return body + "]}";
@@ -30,7 +35,8 @@ inline std::string batch_of(std::initializer_list<std::string_view> texts) {
   for (const std::string_view text : texts) {
     steps += R"({"stmt":{"sql":")" + std::string(text) + "\"}";
     if (at != 0 && text == "ROLLBACK") {
-      steps += R"(,"condition":{"type":"not","cond":{"type":"ok","step":)" + std::to_string(at - 1) + "}}";
+      steps += R"(,"condition":{"type":"not","cond":{"type":"ok","step":)" +
+               std::to_string(at - 1) + "}}";
     } else if (at != 0) {
       steps += R"(,"condition":{"type":"ok","step":)" + std::to_string(at - 1) + "}";
     }

@@ -1,4 +1,5 @@
-// URLs become connection strings: hostile values stay values, what is wrong is named by its part, and a password is never shown.
+// URLs become connection strings: hostile values stay values, what is wrong is named by its part,
+// and a password is never shown.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -29,7 +30,8 @@ std::string value_of(const std::string& text, const std::string& key) {
 }  // namespace
 
 TEST_CASE("connection string: each part of a URL arrives as it was", "[odbc]") {
-  const auto made = connection_string_of("sqlserver://app:s%3Bcret%7D@db.example:1444/orders%20db?driver=FreeTDS&APP=my%20app");
+  const auto made = connection_string_of(
+      "sqlserver://app:s%3Bcret%7D@db.example:1444/orders%20db?driver=FreeTDS&APP=my%20app");
   CHECK(made.maker == Maker::freetds);
   CHECK(value_of(made.text, "Server") == "db.example");
   CHECK(value_of(made.text, "Port") == "1444");
@@ -38,14 +40,16 @@ TEST_CASE("connection string: each part of a URL arrives as it was", "[odbc]") {
   CHECK(value_of(made.text, "PWD") == "s;cret}");
   CHECK(value_of(made.text, "APP") == "my app");
   CHECK(value_of(made.text, "ClientCharset") == "UTF-8");
-  const auto microsoft = connection_string_of("sqlserver://app:p@[::1]:1444/d?driver=ODBC%20Driver%2018%20for%20SQL%20Server");
+  const auto microsoft = connection_string_of(
+      "sqlserver://app:p@[::1]:1444/d?driver=ODBC%20Driver%2018%20for%20SQL%20Server");
   CHECK(microsoft.maker == Maker::microsoft);
   CHECK(value_of(microsoft.text, "Server") == "tcp:::1,1444");
   CHECK(value_of(microsoft.text, "ConnectRetryCount") == "0");
 }
 
 TEST_CASE("connection string: hostile values stay values", "[odbc]") {
-  for (const std::string hostile : {"a;Server=evil", "}", "{", "}}", "a}b;PWD=x", " padded ", "=;{}[]", "a'b\"c", "\xF0\x9F\x94\x92"}) {
+  for (const std::string hostile : {"a;Server=evil", "}", "{", "}}", "a}b;PWD=x", " padded ",
+                                    "=;{}[]", "a'b\"c", "\xF0\x9F\x94\x92"}) {
     INFO(hostile);
     const std::string quoted = quoted_value("PWD", hostile, Maker::freetds);
     CHECK(value_of("Driver={FreeTDS};PWD=" + quoted + ";UID=x", "PWD") == hostile);
@@ -63,7 +67,9 @@ TEST_CASE("connection string: what is wrong is named and never shown", "[odbc]")
       {"sqlserver://", "sqlserver://USER"},
       {"sqlserver://host:1433/db", "sqlserver://USER"},
       {"sqlserver://:s3cret@host/db", "user"},
-      {"sqlserver://u:s3cret@host/db?driver=ODBC%20Driver%2018%20for%20SQL%20Server&MARS_Connection=yes", "MARS"},
+      {"sqlserver://u:s3cret@host/"
+       "db?driver=ODBC%20Driver%2018%20for%20SQL%20Server&MARS_Connection=yes",
+       "MARS"},
       {"sqlserver://u:s3cret@/db", "host"},
       {"sqlserver://u:s3cret@host:0/db", "port"},
       {"sqlserver://u:s3cret@host:65536/db", "port"},

@@ -1,5 +1,5 @@
-// Every SQLSTATE and native number that matters, and the type it becomes: whether a write is refused, to be run again, or of unknown
-// outcome hangs on this table.
+// Every SQLSTATE and native number that matters, and the type it becomes: whether a write is
+// refused, to be run again, or of unknown outcome hangs on this table.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -36,8 +36,8 @@ constexpr Family ms = Family::sqlserver, pg = Family::postgresql, lite = Family:
 }  // namespace
 
 TEST_CASE("odbc errors: each diagnostic becomes its type before and at COMMIT", "[F5][odbc]") {
-  const auto &unavailable = typeid(Unavailable), &unknown = typeid(OutcomeUnknown), &conflict = typeid(Conflict),
-             &other = typeid(DatabaseError);
+  const auto &unavailable = typeid(Unavailable), &unknown = typeid(OutcomeUnknown),
+             &conflict = typeid(Conflict), &other = typeid(DatabaseError);
   // clang-format off
   const Case cases[] = {
       {"THROW 50001", ms, {"42000", 50001, "[FreeTDS][SQL Server]TG001 stale term 3 for scope \"s\": the fence stands at 5"}, false, typeid(StaleTerm), typeid(StaleTerm)},
@@ -101,17 +101,24 @@ TEST_CASE("odbc errors: each diagnostic becomes its type before and at COMMIT", 
 
 TEST_CASE("odbc errors: whatever fails while connecting wrote nothing", "[odbc]") {
   for (const Diagnostic& one :
-       {Diagnostic{"08001", 0, "refused"}, Diagnostic{"HYT00", 0, "Login timeout expired"}, Diagnostic{"01000", 0, "Can't open lib"}}) {
-    CHECK(thrown_by([&] { throw_for(OdbcError({one}, true), Phase::connect, Family::sqlserver); }) == typeid(Unavailable));
+       {Diagnostic{"08001", 0, "refused"}, Diagnostic{"HYT00", 0, "Login timeout expired"},
+        Diagnostic{"01000", 0, "Can't open lib"}}) {
+    CHECK(thrown_by([&] {
+            throw_for(OdbcError({one}, true), Phase::connect, Family::sqlserver);
+          }) == typeid(Unavailable));
   }
-  CHECK(thrown_by([] { throw_for(OdbcError({}, false), Phase::before_commit, Family::sqlserver); }) == typeid(DatabaseError));
+  CHECK(thrown_by([] {
+          throw_for(OdbcError({}, false), Phase::before_commit, Family::sqlserver);
+        }) == typeid(DatabaseError));
 }
 
 TEST_CASE("odbc errors: a code of layer 1 is found behind other diagnostics", "[odbc]") {
-  const OdbcError failure({{"01000", 0, "[FreeTDS][SQL Server]some notice"},
-                           {"42000", 3609, "The transaction ended in the trigger."},
-                           {"42000", 50001, "[FreeTDS][SQL Server]TG001 stale term 3 for scope \"a \"b\"\": the fence stands at 5"}},
-                          false);
+  const OdbcError failure(
+      {{"01000", 0, "[FreeTDS][SQL Server]some notice"},
+       {"42000", 3609, "The transaction ended in the trigger."},
+       {"42000", 50001,
+        "[FreeTDS][SQL Server]TG001 stale term 3 for scope \"a \"b\"\": the fence stands at 5"}},
+      false);
   try {
     throw_for(failure, Phase::commit, Family::sqlserver);
     FAIL("nothing was thrown");
@@ -123,9 +130,11 @@ TEST_CASE("odbc errors: a code of layer 1 is found behind other diagnostics", "[
 }
 
 TEST_CASE("odbc errors: the drivers' marks are taken off a message", "[odbc]") {
-  CHECK(plain_message("[Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Invalid object name 'x'.") == "Invalid object name 'x'.");
   CHECK(plain_message(
-            "ERROR: it is so\nDETAIL: deep\nand long\nHINT: do it\nCONTEXT: PL/pgSQL function f\nmore;\nError while executing the query") ==
+            "[Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Invalid object name 'x'.") ==
+        "Invalid object name 'x'.");
+  CHECK(plain_message("ERROR: it is so\nDETAIL: deep\nand long\nHINT: do it\nCONTEXT: PL/pgSQL "
+                      "function f\nmore;\nError while executing the query") ==
         "it is so; detail: deep\nand long; hint: do it");
   CHECK(plain_message("[unfinished") == "[unfinished");
   CHECK(plain_message("").empty());

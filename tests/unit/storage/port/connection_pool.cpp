@@ -1,5 +1,5 @@
-// The pool of a driver's connections, with connections that are numbers: how many are open, which are lent again, and what becomes of
-// places when one cannot be opened or has died.
+// The pool of a driver's connections, with connections that are numbers: how many are open, which
+// are lent again, and what becomes of places when one cannot be opened or has died.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -45,7 +45,10 @@ struct Server {
 
 }  // namespace
 
-TEST_CASE("connection pool: lends the same connection again and closes what comes back inside a transaction", "[storage]") {
+TEST_CASE(
+    "connection pool: lends the same connection again and closes what comes back inside a "
+    "transaction",
+    "[storage]") {
   Server server;
   CHECK(server.number_of_next() == 1);
   {
@@ -123,7 +126,8 @@ TEST_CASE("connection pool: replaces idle connections that have died", "[storage
   }).join();
 }
 
-TEST_CASE("connection pool: a connection that cannot be opened leaves its place free", "[storage]") {
+TEST_CASE("connection pool: a connection that cannot be opened leaves its place free",
+          "[storage]") {
   Server server;
   server.refuses = true;
   for (int i = 0; i < 5; ++i) CHECK_THROWS_AS(server.lend(), Unavailable);
@@ -132,7 +136,8 @@ TEST_CASE("connection pool: a connection that cannot be opened leaves its place 
   std::thread([&] { CHECK_NOTHROW(server.lend()); }).join();
 }
 
-TEST_CASE("connection pool: a thread has one loan of a pool and may have one of another", "[storage]") {
+TEST_CASE("connection pool: a thread has one loan of a pool and may have one of another",
+          "[storage]") {
   Server server, other;
   auto one = server.lend();
   CHECK_THROWS_AS(server.lend(), InvalidInput);
@@ -187,10 +192,16 @@ TEST_CASE("connection pool: many threads share few connections", "[storage]") {
   CHECK(server.open <= 2);
 }
 
-TEST_CASE("connection pool: the fittest idle connection is lent, and rather a new one than an unfit one", "[storage]") {
+TEST_CASE(
+    "connection pool: the fittest idle connection is lent, and rather a new one than an unfit one",
+    "[storage]") {
   Server server;
-  const auto fit = [](int wanted) { return [wanted](const Fake& idle) { return idle.number == wanted ? 1 : 0; }; };
-  const auto unfit = [](int unwanted) { return [unwanted](const Fake& idle) { return idle.number == unwanted ? -1 : 0; }; };
+  const auto fit = [](int wanted) {
+    return [wanted](const Fake& idle) { return idle.number == wanted ? 1 : 0; };
+  };
+  const auto unfit = [](int unwanted) {
+    return [unwanted](const Fake& idle) { return idle.number == unwanted ? -1 : 0; };
+  };
   CHECK(server.number_of_next() == 1);
   CHECK(server.pool.lend(50ms, unfit(1))->number == 2);
   CHECK(server.pool.lend(50ms, fit(1))->number == 1);
@@ -203,17 +214,22 @@ TEST_CASE("connection pool: the fittest idle connection is lent, and rather a ne
   CHECK(server.open == 2);
 }
 
-TEST_CASE("connection pool: an idle connection is used by nobody else meanwhile, and closed if that fails", "[storage]") {
+TEST_CASE(
+    "connection pool: an idle connection is used by nobody else meanwhile, and closed if that "
+    "fails",
+    "[storage]") {
   Server server;
   const auto any = [](const Fake&) { return true; };
   CHECK_FALSE(server.pool.with_idle(any, [](Fake&) {}));
   CHECK(server.number_of_next() == 1);
-  CHECK_FALSE(server.pool.with_idle([](const Fake& idle) { return idle.number == 2; }, [](Fake&) {}));
+  CHECK_FALSE(
+      server.pool.with_idle([](const Fake& idle) { return idle.number == 2; }, [](Fake&) {}));
   CHECK(server.pool.with_idle(any, [&](Fake& idle) {
     CHECK(idle.number == 1);
     CHECK(server.number_of_next() == 2);
   }));
-  CHECK_THROWS_AS(server.pool.with_idle([](const Fake& idle) { return idle.number == 1; }, [](Fake&) { throw std::runtime_error("it"); }),
+  CHECK_THROWS_AS(server.pool.with_idle([](const Fake& idle) { return idle.number == 1; },
+                                        [](Fake&) { throw std::runtime_error("it"); }),
                   std::runtime_error);
   CHECK(server.open == 1);
   CHECK(server.number_of_next() == 2);

@@ -1,4 +1,5 @@
-// A watch that is over ends the wait on its socket and on no other; one that is dismissed in time ends nothing.
+// A watch that is over ends the wait on its socket and on no other; one that is dismissed in time
+// ends nothing.
 #include <catch2/catch.hpp>
 
 #include <poll.h>
@@ -41,7 +42,8 @@ struct Pair {
 
 TEST_CASE("watchdog: each watch in turn ends its own socket", "[postgres]") {
   Watchdog watchdog;
-  // One after the other: the thread must take up a watch that comes while it has nothing to wait for.
+  // One after the other: the thread must take up a watch that comes while it has nothing to wait
+  // for.
   for (int i = 0; i < 3; ++i) {
     Pair watched, other;
     const Watchdog::Watch watch(watchdog, watched.ends[0], Watchdog::Clock::now() + 20ms);

@@ -1,6 +1,6 @@
-// A protected or adopted table of an attached file is never judged by the main database's fences: whatever is attached,
-// under whatever name, and whatever the main database holds, a write to it is TG005. The main database's own tables work
-// as ever beside attached files.
+// A protected or adopted table of an attached file is never judged by the main database's fences:
+// whatever is attached, under whatever name, and whatever the main database holds, a write to it is
+// TG005. The main database's own tables work as ever beside attached files.
 #include "support.hpp"
 
 #include <fstream>
@@ -29,10 +29,13 @@ void make(const std::string& path, int term) {
   db.must(tables);
   db.must("SELECT termgate_seal('billing', " + std::to_string(term) + ")");
   db.must("SELECT termgate_declare('billing', " + std::to_string(term) + ")");
-  db.must("SELECT termgate_protect('acc', NULL, 'billing'), termgate_protect('rowed', 's'), termgate_protect('anyone', NULL, '*')");
+  db.must(
+      "SELECT termgate_protect('acc', NULL, 'billing'), termgate_protect('rowed', 's'), "
+      "termgate_protect('anyone', NULL, '*')");
   db.must("SELECT termgate_adopt('taken', 's', 't')");
   db.must(
-      "INSERT INTO acc (v) VALUES ('kept'); INSERT INTO rowed (s, k, v) VALUES ('billing', 'k', 'kept'); INSERT INTO anyone VALUES "
+      "INSERT INTO acc (v) VALUES ('kept'); INSERT INTO rowed (s, k, v) VALUES ('billing', 'k', "
+      "'kept'); INSERT INTO anyone VALUES "
       "('kept')");
   db.must("INSERT INTO taken VALUES ('billing', " + std::to_string(term) + ")");
 }
@@ -40,8 +43,10 @@ void make(const std::string& path, int term) {
 std::string state(const std::string& path) {
   Db db(path);
   return db.must(
-      "SELECT (SELECT group_concat(v) FROM acc) || ';' || (SELECT group_concat(v || k || s) FROM rowed) || ';' || (SELECT group_concat(v) "
-      "FROM anyone) || ';' || (SELECT group_concat(s || t) FROM taken) || ';' || (SELECT group_concat(scope || term || untrusted) FROM "
+      "SELECT (SELECT group_concat(v) FROM acc) || ';' || (SELECT group_concat(v || k || s) FROM "
+      "rowed) || ';' || (SELECT group_concat(v) "
+      "FROM anyone) || ';' || (SELECT group_concat(s || t) FROM taken) || ';' || (SELECT "
+      "group_concat(scope || term || untrusted) FROM "
       "termgate_fences) || ';' || (SELECT count(*) FROM termgate_audit)");
 }
 
@@ -71,7 +76,8 @@ std::vector<std::string> writes(const std::string& x) {
       "UPDATE {}.termgate_fences SET term = term + 1",
       "UPDATE {}.termgate_fences SET term = 1",
       "UPDATE {}.termgate_fences SET untrusted = 1",
-      "INSERT INTO {}.termgate_fences (scope, term, raised_at, raised_by) VALUES ('new', 5, 0, 'x')",
+      "INSERT INTO {}.termgate_fences (scope, term, raised_at, raised_by) VALUES ('new', 5, 0, "
+      "'x')",
       "DELETE FROM {}.termgate_fences",
       "UPDATE {}.termgate_here SET mark = 1",
       "DELETE FROM {}.termgate_here",
@@ -88,8 +94,10 @@ const std::vector<std::string> openings = {
     "BEGIN IMMEDIATE",
     "BEGIN; INSERT INTO main.acc (v) VALUES ('mine')",
     "BEGIN IMMEDIATE; SELECT termgate_check_term('billing', 5)",
-    "BEGIN; SELECT termgate_check_term('billing', 5); SAVEPOINT s; INSERT INTO main.acc (v) VALUES ('mine'); ROLLBACK TO s",
-    "BEGIN; INSERT INTO x.free VALUES ('a write without fences'); SELECT termgate_check_term('billing', 5)",
+    "BEGIN; SELECT termgate_check_term('billing', 5); SAVEPOINT s; INSERT INTO main.acc (v) VALUES "
+    "('mine'); ROLLBACK TO s",
+    "BEGIN; INSERT INTO x.free VALUES ('a write without fences'); SELECT "
+    "termgate_check_term('billing', 5)",
 };
 
 void refused_all(Db& db, const std::string& schema, const std::string& path, bool main_has_tables) {
@@ -110,7 +118,8 @@ void refused_all(Db& db, const std::string& schema, const std::string& path, boo
   CHECK(state(path) == before);
 }
 
-TEST_CASE("attached: writes to another file's fenced tables are refused whatever main is", "[F1][F2][F3][sqlite]") {
+TEST_CASE("attached: writes to another file's fenced tables are refused whatever main is",
+          "[F1][F2][F3][sqlite]") {
   Folder folder;
   make(folder.file("app.db"), 6);
   SECTION("main is another file with a lower fence of the same scope") {
@@ -138,13 +147,19 @@ TEST_CASE("attached: writes to another file's fenced tables are refused whatever
   }
   SECTION("main is a copy that was made while a connection had a mark in it") {
     Db db(folder.file("app.db"));
-    db.must("ATTACH ':memory:' AS m; SELECT termgate_declare('billing', 6); UPDATE acc SET v = 'marked'");
+    db.must(
+        "ATTACH ':memory:' AS m; SELECT termgate_declare('billing', 6); UPDATE acc SET v = "
+        "'marked'");
     std::filesystem::copy_file(folder.file("app.db"), folder.file("copy.db"));
     db.must("DETACH m; ATTACH '" + folder.file("copy.db") + "' AS x");
-    CHECK(db.must("SELECT (SELECT mark FROM main.termgate_here) = (SELECT mark FROM x.termgate_here)") == "1");
+    CHECK(
+        db.must(
+            "SELECT (SELECT mark FROM main.termgate_here) = (SELECT mark FROM x.termgate_here)") ==
+        "1");
     CHECK_THAT(db("UPDATE x.acc SET v = 'stale'").error, StartsWith("TG005"));
     CHECK_THAT(db("BEGIN IMMEDIATE; UPDATE x.acc SET v = 'stale'").error, StartsWith("TG005"));
-    CHECK_THAT(db("UPDATE main.acc SET v = 'mine'; UPDATE x.acc SET v = 'stale'").error, StartsWith("TG005"));
+    CHECK_THAT(db("UPDATE main.acc SET v = 'mine'; UPDATE x.acc SET v = 'stale'").error,
+               StartsWith("TG005"));
   }
   SECTION("main is in memory with layer 1") {
     Db db;
@@ -181,12 +196,14 @@ TEST_CASE("attached: writes to another file's fenced tables are refused whatever
     make(folder.file("other.db"), 5);
     Db db(folder.file("other.db"));
     db.must("SELECT termgate_declare('billing', 5)");
-    db.must("ATTACH ':memory:' AS a; ATTACH '" + folder.file("app.db") + "' AS x; ATTACH '" + folder.file("third.db") + "' AS y");
+    db.must("ATTACH ':memory:' AS a; ATTACH '" + folder.file("app.db") + "' AS x; ATTACH '" +
+            folder.file("third.db") + "' AS y");
     for (const char* name : {"x", "y"}) {
       for (const std::string& write : writes(name)) {
         INFO(write);
         CHECK_THAT(db(write).error, StartsWith("TG005"));
-        CHECK_THAT(db("BEGIN IMMEDIATE; UPDATE main.acc SET v = 'mine'; " + write).error, StartsWith("TG005"));
+        CHECK_THAT(db("BEGIN IMMEDIATE; UPDATE main.acc SET v = 'mine'; " + write).error,
+                   StartsWith("TG005"));
         db.must("COMMIT");
       }
     }
@@ -208,22 +225,30 @@ TEST_CASE("attached: a write reaches the other file by no detour", "[F1][F2][sql
   db.must("SELECT termgate_declare('billing', 5)");
   db.must("ATTACH '" + folder.file("app.db") + "' AS x");
   SECTION("a temporary trigger on a table of main") {
-    db.must("CREATE TEMP TRIGGER detour AFTER INSERT ON main.free BEGIN INSERT INTO there (v) VALUES (NEW.v); END");
+    db.must(
+        "CREATE TEMP TRIGGER detour AFTER INSERT ON main.free BEGIN INSERT INTO there (v) VALUES "
+        "(NEW.v); END");
     CHECK_THAT(db("INSERT INTO main.free VALUES ('stale')").error, StartsWith("TG005"));
   }
   SECTION("a temporary trigger on the fenced table of main") {
-    db.must("CREATE TEMP TRIGGER detour AFTER UPDATE ON main.acc BEGIN INSERT INTO there VALUES (NEW.v); END");
+    db.must(
+        "CREATE TEMP TRIGGER detour AFTER UPDATE ON main.acc BEGIN INSERT INTO there VALUES "
+        "(NEW.v); END");
     CHECK_THAT(db("UPDATE main.acc SET v = 'stale'").error, StartsWith("TG005"));
   }
   SECTION("a temporary view") {
     db.must("CREATE TEMP VIEW v AS SELECT * FROM x.there");
-    db.must("CREATE TEMP TRIGGER detour INSTEAD OF INSERT ON v BEGIN INSERT INTO there (v) VALUES (NEW.v); END");
+    db.must(
+        "CREATE TEMP TRIGGER detour INSTEAD OF INSERT ON v BEGIN INSERT INTO there (v) VALUES "
+        "(NEW.v); END");
     CHECK_THAT(db("INSERT INTO v (v) VALUES ('stale')").error, StartsWith("TG005"));
   }
   SECTION("a cascade in the other file") {
     db.must("PRAGMA foreign_keys = ON; PRAGMA recursive_triggers = ON");
     db.must("CREATE TABLE x.parent (id TEXT PRIMARY KEY); INSERT INTO x.parent VALUES ('p')");
-    db.must("CREATE TABLE x.child (p TEXT REFERENCES parent ON DELETE CASCADE, s TEXT); INSERT INTO x.child VALUES ('p', 'billing')");
+    db.must(
+        "CREATE TABLE x.child (p TEXT REFERENCES parent ON DELETE CASCADE, s TEXT); INSERT INTO "
+        "x.child VALUES ('p', 'billing')");
     {
       Db own(folder.file("app.db"));
       own.must("SELECT termgate_protect('child', 's')");
@@ -231,7 +256,9 @@ TEST_CASE("attached: a write reaches the other file by no detour", "[F1][F2][sql
     CHECK_THAT(db("DELETE FROM x.parent").error, StartsWith("TG005"));
   }
   SECTION("the mark copied over") {
-    CHECK_THAT(db("BEGIN; UPDATE main.acc SET v = 'mine'; UPDATE x.termgate_here SET mark = (SELECT mark FROM main.termgate_here)").error,
+    CHECK_THAT(db("BEGIN; UPDATE main.acc SET v = 'mine'; UPDATE x.termgate_here SET mark = "
+                  "(SELECT mark FROM main.termgate_here)")
+                   .error,
                StartsWith("TG005"));
     CHECK_THAT(db("UPDATE x.acc SET v = 'stale'").error, StartsWith("TG005"));
   }
@@ -240,10 +267,12 @@ TEST_CASE("attached: a write reaches the other file by no detour", "[F1][F2][sql
     CHECK_THAT(db("UPDATE x.termgate_fences SET term = term + 1").error, StartsWith("TG005"));
   }
   SECTION("detached and attached again in between") {
-    db.must("BEGIN; UPDATE main.acc SET v = 'mine'; COMMIT; DETACH x; UPDATE main.acc SET v = 'mine'");
+    db.must(
+        "BEGIN; UPDATE main.acc SET v = 'mine'; COMMIT; DETACH x; UPDATE main.acc SET v = 'mine'");
     db.must("ATTACH '" + folder.file("app.db") + "' AS y");
     CHECK_THAT(db("UPDATE y.acc SET v = 'stale'").error, StartsWith("TG005"));
-    CHECK_THAT(db("BEGIN; UPDATE main.acc SET v = 'mine'; UPDATE y.acc SET v = 'stale'").error, StartsWith("TG005"));
+    CHECK_THAT(db("BEGIN; UPDATE main.acc SET v = 'mine'; UPDATE y.acc SET v = 'stale'").error,
+               StartsWith("TG005"));
   }
   SECTION("main under another name") {
     REQUIRE(sqlite3_db_config(db.handle(), SQLITE_DBCONFIG_MAINDBNAME, "primary") == SQLITE_OK);
@@ -252,7 +281,8 @@ TEST_CASE("attached: a write reaches the other file by no detour", "[F1][F2][sql
     db.must("UPDATE \"primary\".acc SET v = 'mine'; COMMIT");
   }
   if (sqlite3_get_autocommit(db.handle()) == 0) db.must("COMMIT");
-  CHECK_THAT(state(folder.file("app.db")), StartsWith("kept;keptkbilling;kept;billing6;billing60;"));
+  CHECK_THAT(state(folder.file("app.db")),
+             StartsWith("kept;keptkbilling;kept;billing6;billing60;"));
   CHECK(Db(folder.file("app.db")).must("SELECT count(*) FROM there") == "0");
 }
 
@@ -264,26 +294,30 @@ TEST_CASE("attached: the main database's own tables work beside it", "[F1][sqlit
   db.must("ATTACH '" + folder.file("app.db") + "' AS x");
   CHECK_THAT(db("INSERT INTO acc (v) VALUES ('none')").error, StartsWith("TG002"));
   db.must("SELECT termgate_declare('billing', 5)");
-  for (const std::string write :
-       {"INSERT INTO acc (v) VALUES ('a')", "UPDATE acc SET v = v || 'b'", "DELETE FROM acc WHERE v = 'ab'",
-        "INSERT OR REPLACE INTO rowed (s, k, v) VALUES ('billing', 'k', 'c'), ('billing', 'l', 'd')", "UPDATE rowed SET v = 'e'",
-        "INSERT INTO anyone VALUES ('f')", "INSERT INTO taken VALUES ('billing', 4)"}) {
+  for (const std::string write : {"INSERT INTO acc (v) VALUES ('a')", "UPDATE acc SET v = v || 'b'",
+                                  "DELETE FROM acc WHERE v = 'ab'",
+                                  "INSERT OR REPLACE INTO rowed (s, k, v) VALUES ('billing', 'k', "
+                                  "'c'), ('billing', 'l', 'd')",
+                                  "UPDATE rowed SET v = 'e'", "INSERT INTO anyone VALUES ('f')",
+                                  "INSERT INTO taken VALUES ('billing', 4)"}) {
     INFO(write);
     db.must(write);
-    db.must("BEGIN; " + write + "; SAVEPOINT s; " + write + "; ROLLBACK TO s; " + write + "; COMMIT");
+    db.must("BEGIN; " + write + "; SAVEPOINT s; " + write + "; ROLLBACK TO s; " + write +
+            "; COMMIT");
     db.must("BEGIN IMMEDIATE; SAVEPOINT s; " + write + "; ROLLBACK TO s; " + write + "; COMMIT");
   }
   db.must("INSERT INTO acc (v) SELECT v FROM x.acc");
   db.must("INSERT INTO x.free VALUES ('without a fence')");
-  db.must("SELECT termgate_seal('billing', 8); SELECT termgate_acquire_lease('billing', 'me', 10000)");
+  db.must(
+      "SELECT termgate_seal('billing', 8); SELECT termgate_acquire_lease('billing', 'me', 10000)");
   CHECK_THAT(db("UPDATE acc SET v = 'late'").error, StartsWith("TG001 stale term 5"));
   db.must("SELECT termgate_reset_fence('billing', 5, 'me', 'why')");
   db.must("UPDATE acc SET v = 'again'");
   CHECK(db.must("SELECT json_array_length(termgate_verify())") == "0");
   // Read after read-only use of both.
   CHECK(db.must("SELECT count(*) FROM x.acc") == "1");
-  CHECK(db.must("SELECT group_concat(value ->> 'object') FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'warning'") ==
-        "table taken,attached file x");
+  CHECK(db.must("SELECT group_concat(value ->> 'object') FROM json_each(termgate_doctor()) WHERE "
+                "value ->> 'severity' = 'warning'") == "table taken,attached file x");
 }
 
 TEST_CASE("attached: mode observe lets pass and counts in its own file only", "[sqlite]") {
@@ -292,15 +326,18 @@ TEST_CASE("attached: mode observe lets pass and counts in its own file only", "[
     Db db(folder.file(name));
     install(db);
     db.must("CREATE TABLE seen (s TEXT, v TEXT); CREATE TABLE whole (v TEXT)");
-    db.must("SELECT termgate_protect('seen', 's', NULL, 'observe'), termgate_protect('whole', NULL, '*', 'observe')");
+    db.must(
+        "SELECT termgate_protect('seen', 's', NULL, 'observe'), termgate_protect('whole', NULL, "
+        "'*', 'observe')");
   }
   Db db(folder.file("other.db"));
   db.must("ATTACH '" + folder.file("app.db") + "' AS x");
   db.must(
-      "BEGIN; INSERT INTO seen VALUES ('a', 'b'); INSERT INTO whole VALUES ('c'); INSERT INTO x.seen VALUES ('a', 'b'); INSERT INTO "
+      "BEGIN; INSERT INTO seen VALUES ('a', 'b'); INSERT INTO whole VALUES ('c'); INSERT INTO "
+      "x.seen VALUES ('a', 'b'); INSERT INTO "
       "x.whole VALUES ('c'); COMMIT");
-  CHECK(db.must("SELECT group_concat(table_name || scope || count) FROM (SELECT * FROM main.termgate_observed ORDER BY 1)") ==
-        "seena1,whole*1");
+  CHECK(db.must("SELECT group_concat(table_name || scope || count) FROM (SELECT * FROM "
+                "main.termgate_observed ORDER BY 1)") == "seena1,whole*1");
   CHECK(db.must("SELECT count(*) FROM x.termgate_observed") == "0");
 }
 
@@ -310,85 +347,110 @@ void make_old(const std::string& path, int term) {
   for (const auto& migration : termgate::sql::sqlite_migrations()) {
     if (migration.version > 2) continue;
     db.must(std::string(migration.text));
-    db.must(fmt::format("INSERT INTO termgate_migrations VALUES ({}, '{}', 0)", migration.version, migration.name));
+    db.must(fmt::format("INSERT INTO termgate_migrations VALUES ({}, '{}', 0)", migration.version,
+                        migration.name));
   }
   db.must(tables);
-  db.must("SELECT termgate_seal('billing', " + std::to_string(term) +
-          "), termgate_seal('lost', 3); UPDATE termgate_fences SET untrusted = 1 WHERE scope = 'lost'");
+  db.must(
+      "SELECT termgate_seal('billing', " + std::to_string(term) +
+      "), termgate_seal('lost', 3); UPDATE termgate_fences SET untrusted = 1 WHERE scope = 'lost'");
   for (const char* table : {"termgate_fences", "termgate_incarnation"})
     db.must(fmt::format("ALTER TABLE {} RENAME COLUMN untrusted TO in_doubt", table));
   for (const char* when : {"INSERT", "UPDATE", "DELETE"}) {
     db.must(fmt::format(
         "CREATE TRIGGER termgate_protect_{0}_acc BEFORE {0} ON acc BEGIN SELECT CASE WHEN "
-        "termgate_guard_load_termgate_extension_first('row', 'acc', 'billing') IS NULL THEN RAISE(ABORT, 'TG005 refused') END; END",
+        "termgate_guard_load_termgate_extension_first('row', 'acc', 'billing') IS NULL THEN "
+        "RAISE(ABORT, 'TG005 refused') END; END",
         when));
   }
   for (const char* when : {"INSERT", "UPDATE"}) {
-    db.must(
-        fmt::format("CREATE TRIGGER termgate_adopt_{0}_taken AFTER {0} ON taken BEGIN SELECT CASE WHEN "
-                    "termgate_guard_load_termgate_extension_first('adopted', 'taken', NEW.s, NEW.t) IS NULL THEN RAISE(ABORT, 'TG005 "
-                    "refused') END; END",
-                    when));
+    db.must(fmt::format(
+        "CREATE TRIGGER termgate_adopt_{0}_taken AFTER {0} ON taken BEGIN SELECT CASE WHEN "
+        "termgate_guard_load_termgate_extension_first('adopted', 'taken', NEW.s, NEW.t) IS NULL "
+        "THEN RAISE(ABORT, 'TG005 "
+        "refused') END; END",
+        when));
   }
   db.must(
-      "INSERT INTO termgate_protected VALUES ('acc', NULL, 'billing', 'enforce', 0); INSERT INTO termgate_adopted VALUES ('taken', 's', "
+      "INSERT INTO termgate_protected VALUES ('acc', NULL, 'billing', 'enforce', 0); INSERT INTO "
+      "termgate_adopted VALUES ('taken', 's', "
       "'t', 0)");
 }
 
-TEST_CASE("attached: an earlier version's triggers are refused there and renewed by init", "[F1][F2][sqlite]") {
+TEST_CASE("attached: an earlier version's triggers are refused there and renewed by init",
+          "[F1][F2][sqlite]") {
   Folder folder;
   make_old(folder.file("app.db"), 6);
   make(folder.file("other.db"), 5);
   {
     Db db(folder.file("other.db"));
     db.must("SELECT termgate_declare('billing', 5); ATTACH '" + folder.file("app.db") + "' AS x");
-    for (const char* write : {"INSERT INTO x.acc (v) VALUES ('stale')", "INSERT INTO x.taken VALUES ('billing', 99)",
-                              "UPDATE x.termgate_fences SET term = 99"}) {
+    for (const char* write :
+         {"INSERT INTO x.acc (v) VALUES ('stale')", "INSERT INTO x.taken VALUES ('billing', 99)",
+          "UPDATE x.termgate_fences SET term = 99"}) {
       INFO(write);
       CHECK_THAT(db(write).error, StartsWith("TG005"));
-      CHECK_THAT(db("BEGIN IMMEDIATE; UPDATE main.acc SET v = 'mine'; " + std::string(write)).error, Contains("earlier version"));
+      CHECK_THAT(db("BEGIN IMMEDIATE; UPDATE main.acc SET v = 'mine'; " + std::string(write)).error,
+                 Contains("earlier version"));
       db.must("COMMIT");
     }
   }
   Db db(folder.file("app.db"));
-  for (const char* call : {"SELECT termgate_declare('billing', 6); INSERT INTO acc (v) VALUES ('early')",
-                           "SELECT termgate_check_term('billing', 6)", "SELECT termgate_fence('billing')"}) {
+  for (const char* call :
+       {"SELECT termgate_declare('billing', 6); INSERT INTO acc (v) VALUES ('early')",
+        "SELECT termgate_check_term('billing', 6)", "SELECT termgate_fence('billing')"}) {
     INFO(call);
     CHECK_THAT(db(call).error, Contains("earlier version") && Contains("termgate init"));
   }
-  CHECK_THAT(db("SELECT termgate_protect('free', NULL, 'billing')").error, Contains("run termgate init first"));
+  CHECK_THAT(db("SELECT termgate_protect('free', NULL, 'billing')").error,
+             Contains("run termgate init first"));
   CHECK(db.must("SELECT termgate_init()") == R"({"from_version":2,"to_version":9})");
-  CHECK(db.must("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'termgate!_%' ESCAPE '!' AND sql LIKE '%guard%' "
-                "AND sql NOT LIKE '%termgate_here%' AND name NOT LIKE '%!_own!_%' ESCAPE '!'") == "0");
-  CHECK_THAT(db("SELECT termgate_check_term('lost', 3)").error, StartsWith("TG004"));  // it was said under the column's earlier name
+  CHECK(db.must("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name LIKE "
+                "'termgate!_%' ESCAPE '!' AND sql LIKE '%guard%' "
+                "AND sql NOT LIKE '%termgate_here%' AND name NOT LIKE '%!_own!_%' ESCAPE '!'") ==
+        "0");
+  CHECK_THAT(db("SELECT termgate_check_term('lost', 3)").error,
+             StartsWith("TG004"));  // it was said under the column's earlier name
   db.must("SELECT termgate_declare_nothing_lost('me', 'test')");
   db.must(
-      "SELECT termgate_declare('billing', 7); INSERT INTO taken VALUES ('billing', 7); INSERT INTO acc (v) VALUES ('by this one'); INSERT "
+      "SELECT termgate_declare('billing', 7); INSERT INTO taken VALUES ('billing', 7); INSERT INTO "
+      "acc (v) VALUES ('by this one'); INSERT "
       "INTO taken VALUES ('billing', 8)");
   CHECK_THAT(db("INSERT INTO acc (v) VALUES ('stale')").error, StartsWith("TG001"));
-  CHECK(db.must("SELECT count(*) FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'") == "0");
-  db.must("ATTACH '" + folder.file("other.db") + "' AS x; SELECT termgate_declare('billing', 8); INSERT INTO acc (v) VALUES ('beside')");
+  CHECK(db.must("SELECT count(*) FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = "
+                "'error'") == "0");
+  db.must("ATTACH '" + folder.file("other.db") +
+          "' AS x; SELECT termgate_declare('billing', 8); INSERT INTO acc (v) VALUES ('beside')");
   CHECK_THAT(db("UPDATE x.acc SET v = 'x'").error, StartsWith("TG005"));
 }
 
 TEST_CASE("init: triggers that an index has outgrown are made anew", "[sqlite]") {
   Db db;
   install(db);
-  db.must("CREATE TABLE t (s TEXT, k TEXT, v TEXT); SELECT termgate_protect('t', 's'); CREATE UNIQUE INDEX t_k ON t (k)");
-  CHECK(db.must("SELECT count(*) FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'") == "1");
+  db.must(
+      "CREATE TABLE t (s TEXT, k TEXT, v TEXT); SELECT termgate_protect('t', 's'); CREATE UNIQUE "
+      "INDEX t_k ON t (k)");
+  CHECK(db.must("SELECT count(*) FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = "
+                "'error'") == "1");
   db.must("SELECT termgate_init()");
-  CHECK(db.must("SELECT count(*) FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'") == "0");
-  CHECK(db.must("SELECT max(detail) FROM termgate_audit WHERE action = 'init' AND detail LIKE '%made_anew%'") ==
-        R"({"made_anew":"the triggers of table t"})");
+  CHECK(db.must("SELECT count(*) FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = "
+                "'error'") == "0");
+  CHECK(db.must("SELECT max(detail) FROM termgate_audit WHERE action = 'init' AND detail LIKE "
+                "'%made_anew%'") == R"({"made_anew":"the triggers of table t"})");
 }
 
 TEST_CASE("fence: stays a term with the checks of the table switched off", "[F3][sqlite]") {
   Db db;
   install(db);
   db.must("SELECT termgate_seal('a', 5); PRAGMA ignore_check_constraints = ON");
-  CHECK_THAT(db("UPDATE termgate_fences SET term = 4611686018427387905").error, StartsWith("TG005"));
-  CHECK_THAT(db("UPDATE termgate_fences SET term = 9223372036854775807").error, StartsWith("TG005"));
-  CHECK_THAT(db("INSERT INTO termgate_fences (scope, term, raised_at, raised_by) VALUES ('b', -5, 0, '')").error, StartsWith("TG005"));
+  CHECK_THAT(db("UPDATE termgate_fences SET term = 4611686018427387905").error,
+             StartsWith("TG005"));
+  CHECK_THAT(db("UPDATE termgate_fences SET term = 9223372036854775807").error,
+             StartsWith("TG005"));
+  CHECK_THAT(
+      db("INSERT INTO termgate_fences (scope, term, raised_at, raised_by) VALUES ('b', -5, 0, '')")
+          .error,
+      StartsWith("TG005"));
   CHECK_THAT(db("UPDATE termgate_fences SET term = -5").error, StartsWith("TG005"));
   CHECK(db.must("SELECT group_concat(scope || term) FROM termgate_fences") == "a5");
 }

@@ -1,6 +1,5 @@
-// The port's promises on SQLite: what may be opened, what a statement may do, how values travel, who may read
-// while somebody writes.
-// Long: a case for each thing that the port promises.
+// The port's promises on SQLite: what may be opened, what a statement may do, how values travel,
+// who may read while somebody writes. Long: a case for each thing that the port promises.
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -30,14 +29,21 @@ std::unique_ptr<detail::Driver> open(const std::string& path_and_options) {
   return detail::open_sqlite(path_and_options, {.connections_max = 4, .check_wait = 2s});
 }
 
-Rows run(detail::Driver& driver, sql::Call call, std::vector<Value> values = {}) { return driver.call(call, values, false); }
+Rows run(detail::Driver& driver, sql::Call call, std::vector<Value> values = {}) {
+  return driver.call(call, values, false);
+}
 Rows run(detail::Driver& driver, std::string_view sql, std::vector<Value> values = {}) {
   Rows rows;
-  driver.transact({}, [&](detail::OpenTransaction& session) { rows = session.execute(sql, values); });
+  driver.transact({},
+                  [&](detail::OpenTransaction& session) { rows = session.execute(sql, values); });
   return rows;
 }
-Rows read(detail::Driver& driver, std::string_view sql, std::vector<Value> values = {}) { return driver.query(sql, values); }
-Rows read(detail::Driver& driver, sql::Call call, std::vector<Value> values = {}) { return driver.call(call, values, true); }
+Rows read(detail::Driver& driver, std::string_view sql, std::vector<Value> values = {}) {
+  return driver.query(sql, values);
+}
+Rows read(detail::Driver& driver, sql::Call call, std::vector<Value> values = {}) {
+  return driver.call(call, values, true);
+}
 
 }  // namespace
 
@@ -56,10 +62,12 @@ TEST_CASE("open: what is no database is refused and nothing is made", "[sqlite]"
   CHECK_THROWS_AS(open(folder.file("no/such/folder.db"))->install(), Unavailable);
   {
     std::ofstream text(folder.file("text.db"));
-    for (int line = 0; line < 200; ++line) text << "this is no database, it only looks like one to nobody\n";
+    for (int line = 0; line < 200; ++line)
+      text << "this is no database, it only looks like one to nobody\n";
   }
   const auto size = std::filesystem::file_size(folder.file("text.db"));
-  CHECK_THROWS_WITH(open(folder.file("text.db"))->install(), Contains("text.db") && Contains("not a database"));
+  CHECK_THROWS_WITH(open(folder.file("text.db"))->install(),
+                    Contains("text.db") && Contains("not a database"));
   CHECK(std::filesystem::file_size(folder.file("text.db")) == size);
 }
 
@@ -99,7 +107,9 @@ TEST_CASE("open: a file that may not be written is read and not written", "[sqli
         status |= 2;
       } catch (const DatabaseError& error) {
         const std::string said = error.what();
-        if (said.find("readonly") == std::string::npos || said.find(folder.file() + ": ") == std::string::npos) status |= 4;
+        if (said.find("readonly") == std::string::npos ||
+            said.find(folder.file() + ": ") == std::string::npos)
+          status |= 4;
         if (said.find("needs to write to the file") == std::string::npos) status |= 16;
       }
     } catch (const std::exception&) { status |= 8; }
@@ -114,7 +124,9 @@ TEST_CASE("open: a file that may not be written is read and not written", "[sqli
 TEST_CASE("reading: another's exclusive lock is named", "[F4][sqlite][issue-2]") {
   Folder folder;
   const std::string url = folder.file() + "?journal_mode=delete";
-  const auto quick = [&] { return detail::open_sqlite(url, {.connections_max = 4, .check_wait = 50ms}); };
+  const auto quick = [&] {
+    return detail::open_sqlite(url, {.connections_max = 4, .check_wait = 50ms});
+  };
   auto driver = quick();
   driver->install();
   CHECK(read(*driver, "SELECT count(*) FROM termgate_fences").one()[0].as_int() == 0);
@@ -132,7 +144,8 @@ TEST_CASE("statement: DDL has changed no rows", "[sqlite][issue-2]") {
   auto driver = open(":memory:");
   driver->install();
   driver->transact({}, [&](detail::OpenTransaction& session) {
-    session.execute("SELECT termgate_claim_write('a', 1, '0a1b2c3d-0000-4000-8000-00000000000a')", {});
+    session.execute("SELECT termgate_claim_write('a', 1, '0a1b2c3d-0000-4000-8000-00000000000a')",
+                    {});
     CHECK(session.execute("CREATE TABLE t (x)", {}).affected == 0);
     CHECK(session.execute("INSERT INTO t VALUES (1), (2)", {}).affected == 2);
     CHECK(session.execute("CREATE INDEX t_x ON t (x)", {}).affected == 0);
@@ -141,14 +154,17 @@ TEST_CASE("statement: DDL has changed no rows", "[sqlite][issue-2]") {
   });
 }
 
-// A plan that is kept is that of a schema which is gone, and SQLite reads freed memory for some of them.
+// A plan that is kept is that of a schema which is gone, and SQLite reads freed memory for some of
+// them.
 TEST_CASE("statement: EXPLAIN and PRAGMA answer from the schema as it is", "[F7][sqlite]") {
   Folder folder;
   auto driver = open(folder.file());
   driver->install();
   run(*driver, "CREATE TABLE t (id INTEGER PRIMARY KEY, v)");
   Db other(folder.file());
-  const auto plan = [&] { return read(*driver, "EXPLAIN QUERY PLAN SELECT * FROM t WHERE v = 1").one()[3].as_text(); };
+  const auto plan = [&] {
+    return read(*driver, "EXPLAIN QUERY PLAN SELECT * FROM t WHERE v = 1").one()[3].as_text();
+  };
   const auto indexes = [&] { return read(*driver, "PRAGMA index_list('t')").rows.size(); };
   for (int again = 0; again < 20; ++again) {
     CHECK_THAT(plan(), !Contains("by_v"));
@@ -178,8 +194,8 @@ TEST_CASE("statement: parameters go by number and values come back as they were"
   auto driver = open(":memory:");
   driver->install();
   const Rows rows = read(*driver, "SELECT $2, $1, $1 /* $9 */, '$3', $3, $4, $5, $6",
-                         {Value("first"), Value(std::int64_t{1} << 62), Value(), Value(2.5), Value(Bytes{std::string("\0\xff", 2)}),
-                          Value(std::string("a\0b", 3))});
+                         {Value("first"), Value(std::int64_t{1} << 62), Value(), Value(2.5),
+                          Value(Bytes{std::string("\0\xff", 2)}), Value(std::string("a\0b", 3))});
   const Row& row = rows.one();
   CHECK(row[0].as_int() == std::int64_t{1} << 62);
   CHECK(row[1].as_text() == "first");
@@ -195,18 +211,25 @@ TEST_CASE("statement: parameters go by number and values come back as they were"
   CHECK_THROWS_AS(read(*driver, "-- nothing"), InvalidInput);
   CHECK_THROWS_AS(read(*driver, "SELECT 1; SELECT 2"), InvalidInput);
   CHECK(read(*driver, "SELECT 1 ; -- the end\n /* really */ ;").one()[0].as_int() == 1);
-  CHECK(read(*driver, "SELECT $1", {Value(std::string(1 << 20, 'x'))}).one()[0].as_text().size() == 1 << 20);
+  CHECK(read(*driver, "SELECT $1", {Value(std::string(1 << 20, 'x'))}).one()[0].as_text().size() ==
+        1 << 20);
 }
 
 TEST_CASE("statement: an empty payload is empty and not NULL", "[sqlite]") {
   auto driver = open(":memory:");
   driver->install();
-  CHECK(run(*driver, sql::Call::append, {Value("s"), Value(1), Value(Bytes{}), Value(), Value(), Value()}).one()[0].as_int() == 1);
-  CHECK(run(*driver, sql::Call::append_many, {Value("s"), Value(1), Value(BytesArray{"", "x"}), Value(), Value(), Value()})
+  CHECK(run(*driver, sql::Call::append,
+            {Value("s"), Value(1), Value(Bytes{}), Value(), Value(), Value()})
+            .one()[0]
+            .as_int() == 1);
+  CHECK(run(*driver, sql::Call::append_many,
+            {Value("s"), Value(1), Value(BytesArray{"", "x"}), Value(), Value(), Value()})
             .one()[0]
             .as_int() == 3);
-  CHECK(read(*driver, "SELECT group_concat(typeof(payload) || length(payload)) FROM termgate_stream_writes").one()[0].as_text() ==
-        "blob0,blob0,blob1");
+  CHECK(read(*driver,
+             "SELECT group_concat(typeof(payload) || length(payload)) FROM termgate_stream_writes")
+            .one()[0]
+            .as_text() == "blob0,blob0,blob1");
 }
 
 TEST_CASE("statement: cannot end the transaction or change the connection", "[F5][sqlite]") {
@@ -214,9 +237,10 @@ TEST_CASE("statement: cannot end the transaction or change the connection", "[F5
   driver->install();
   run(*driver, "CREATE TABLE t (x)");
   for (const char* statement :
-       {"COMMIT", "END", "ROLLBACK", "BEGIN", "begin immediate", "SAVEPOINT termgate_member", "RELEASE termgate_member",
-        "RELEASE Termgate_Member", "ROLLBACK TO \"TERMGATE_MEMBER\"", "ATTACH ':memory:' AS other", "PRAGMA synchronous = OFF",
-        "PRAGMA query_only = 1", "PRAGMA journal_mode = DELETE", "PRAGMA writable_schema = ON", "PRAGMA foreign_keys = OFF",
+       {"COMMIT", "END", "ROLLBACK", "BEGIN", "begin immediate", "SAVEPOINT termgate_member",
+        "RELEASE termgate_member", "RELEASE Termgate_Member", "ROLLBACK TO \"TERMGATE_MEMBER\"",
+        "ATTACH ':memory:' AS other", "PRAGMA synchronous = OFF", "PRAGMA query_only = 1",
+        "PRAGMA journal_mode = DELETE", "PRAGMA writable_schema = ON", "PRAGMA foreign_keys = OFF",
         "PRAGMA defer_foreign_keys = ON", "PRAGMA recursive_triggers(0)"}) {
     INFO(statement);
     CHECK_THROWS_AS(driver->transact({},
@@ -251,8 +275,9 @@ TEST_CASE("reading: cannot write by any way round", "[F6][sqlite]") {
     driver->install();
     run(*driver, "CREATE TABLE t (x)");
     for (const char* statement :
-         {"INSERT INTO t VALUES (1)", "CREATE TABLE u (x)", "SELECT termgate_seal('a', 9)", "PRAGMA user_version = 7", "COMMIT",
-          "PRAGMA query_only = OFF", "SELECT termgate_declare_untrusted('me', 'why')"}) {
+         {"INSERT INTO t VALUES (1)", "CREATE TABLE u (x)", "SELECT termgate_seal('a', 9)",
+          "PRAGMA user_version = 7", "COMMIT", "PRAGMA query_only = OFF",
+          "SELECT termgate_declare_untrusted('me', 'why')"}) {
       INFO(statement);
       CHECK_THROWS_AS(read(*driver, statement), Error);
     }
@@ -298,11 +323,12 @@ TEST_CASE("reading: several statements see one state", "[sqlite]") {
   auto driver = open(folder.file());
   driver->install();
   run(*driver, "CREATE TABLE t (x)");
-  driver->transact(detail::TransactOptions{.read_only = true, .timeout = std::nullopt}, [&](detail::OpenTransaction& session) {
-    CHECK(session.execute("SELECT count(*) FROM t", {}).one()[0].as_int() == 0);
-    std::thread([&] { run(*driver, "INSERT INTO t VALUES (1)"); }).join();
-    CHECK(session.execute("SELECT count(*) FROM t", {}).one()[0].as_int() == 0);
-  });
+  driver->transact(detail::TransactOptions{.read_only = true, .timeout = std::nullopt},
+                   [&](detail::OpenTransaction& session) {
+                     CHECK(session.execute("SELECT count(*) FROM t", {}).one()[0].as_int() == 0);
+                     std::thread([&] { run(*driver, "INSERT INTO t VALUES (1)"); }).join();
+                     CHECK(session.execute("SELECT count(*) FROM t", {}).one()[0].as_int() == 0);
+                   });
 }
 
 TEST_CASE("nesting: a call from inside a callback is refused and not waited for", "[sqlite]") {
@@ -311,16 +337,25 @@ TEST_CASE("nesting: a call from inside a callback is refused and not waited for"
     auto driver = open(where);
     driver->install();
     const auto start = std::chrono::steady_clock::now();
-    CHECK_THROWS_WITH(driver->transact({}, [&](detail::OpenTransaction&) { run(*driver, "SELECT 1"); }), Catch::StartsWith("TG005"));
-    CHECK_THROWS_AS(driver->transact({}, [&](detail::OpenTransaction&) { read(*driver, "SELECT 1"); }), InvalidInput);
-    CHECK_THROWS_AS(driver->transact(detail::TransactOptions{.read_only = true, .timeout = std::nullopt},
-                                     [&](detail::OpenTransaction&) { driver->transact({}, [](detail::OpenTransaction&) {}); }),
-                    InvalidInput);
+    CHECK_THROWS_WITH(
+        driver->transact({}, [&](detail::OpenTransaction&) { run(*driver, "SELECT 1"); }),
+        Catch::StartsWith("TG005"));
+    CHECK_THROWS_AS(
+        driver->transact({}, [&](detail::OpenTransaction&) { read(*driver, "SELECT 1"); }),
+        InvalidInput);
+    CHECK_THROWS_AS(
+        driver->transact(detail::TransactOptions{.read_only = true, .timeout = std::nullopt},
+                         [&](detail::OpenTransaction&) {
+                           driver->transact({}, [](detail::OpenTransaction&) {});
+                         }),
+        InvalidInput);
     CHECK(std::chrono::steady_clock::now() - start < 1s);
     // Another database from inside a callback is another matter.
     auto other = open(":memory:");
     other->install();
-    driver->transact({}, [&](detail::OpenTransaction&) { CHECK(run(*other, "SELECT 1").one()[0].as_int() == 1); });
+    driver->transact({}, [&](detail::OpenTransaction&) {
+      CHECK(run(*other, "SELECT 1").one()[0].as_int() == 1);
+    });
   }
 }
 
@@ -328,7 +363,9 @@ TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "
   Folder folder;
   auto driver = open(folder.file());
   driver->install();
-  const auto check = [&](int term) { return run(*driver, sql::Call::check_term, {Value("s"), Value(term)}).one()[0].as_int(); };
+  const auto check = [&](int term) {
+    return run(*driver, sql::Call::check_term, {Value("s"), Value(term)}).one()[0].as_int();
+  };
   const auto write = [&](int term) {
     driver->transact({}, [&](detail::OpenTransaction& session) {
       const Value values[] = {Value("s"), Value(term)};
@@ -388,9 +425,10 @@ TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "
   }
 }
 
-// What raises a fence is not always a check: a seal and an adopted row do too, and each of them may stand behind a
-// savepoint.
-TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it", "[F1][F2][sqlite][issue-2]") {
+// What raises a fence is not always a check: a seal and an adopted row do too, and each of them may
+// stand behind a savepoint.
+TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it",
+          "[F1][F2][sqlite][issue-2]") {
   Folder folder;
   auto driver = open(folder.file());
   driver->install();
@@ -404,7 +442,8 @@ TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it", "[
     const Value values[] = {Value(scope), Value(term)};
     session.call(sql::Call::check_term, values);
   };
-  for (const char* raise : {"SELECT termgate_seal('x', 9)", "INSERT INTO adopted VALUES ('x', 9)"}) {
+  for (const char* raise :
+       {"SELECT termgate_seal('x', 9)", "INSERT INTO adopted VALUES ('x', 9)"}) {
     INFO(raise);
     driver->transact({}, [&](detail::OpenTransaction& session) {
       check(session, "A", 1);
@@ -413,10 +452,13 @@ TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it", "[
       check(session, "x", 9);
       session.execute("INSERT INTO t VALUES ('x', 'by 9')", {});
       session.execute("ROLLBACK TO s", {});
-      CHECK_THROWS_AS(session.execute("INSERT INTO t VALUES ('x', 'by 9, which is undone')", {}), TermRequired);
-      CHECK_THROWS_WITH(session.execute("SELECT termgate_append('st', 4, 'x', NULL, 'x')", {}), Contains("the fence stands at 5"));
+      CHECK_THROWS_AS(session.execute("INSERT INTO t VALUES ('x', 'by 9, which is undone')", {}),
+                      TermRequired);
+      CHECK_THROWS_WITH(session.execute("SELECT termgate_append('st', 4, 'x', NULL, 'x')", {}),
+                        Contains("the fence stands at 5"));
     });
-    CHECK(read(*driver, "SELECT term FROM termgate_fences WHERE scope = 'x'").one()[0].as_int() == 5);
+    CHECK(read(*driver, "SELECT term FROM termgate_fences WHERE scope = 'x'").one()[0].as_int() ==
+          5);
     // Nor is the 9 remembered beyond the commit.
     driver->transact({}, [&](detail::OpenTransaction& session) {
       check(session, "x", 5);
@@ -444,9 +486,10 @@ TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it", "[
   });
 }
 
-// One transaction's random walk over savepoints, beside a model that keeps a copy for each. A pass that raised nothing
-// may outlive a ROLLBACK TO; it must still be the fence's term that writes.
-TEST_CASE("savepoint: random walks never write below or above the fence", "[F1][F2][sqlite][issue-2]") {
+// One transaction's random walk over savepoints, beside a model that keeps a copy for each. A pass
+// that raised nothing may outlive a ROLLBACK TO; it must still be the fence's term that writes.
+TEST_CASE("savepoint: random walks never write below or above the fence",
+          "[F1][F2][sqlite][issue-2]") {
   CAPTURE(Catch::rngSeed());
   std::mt19937 random(Catch::rngSeed());
   auto driver = open(":memory:");
@@ -480,14 +523,16 @@ TEST_CASE("savepoint: random walks never write below or above the fence", "[F1][
       };
       const int steps = 4 + static_cast<int>(random() % 16);
       for (int step = 0; step < steps; ++step) {
-        const std::int64_t term = std::max<std::int64_t>(1, now.fence - 1 + static_cast<std::int64_t>(random() % 3));
+        const std::int64_t term =
+            std::max<std::int64_t>(1, now.fence - 1 + static_cast<std::int64_t>(random() % 3));
         const std::string words = "'" + scope + "', " + std::to_string(term) + ")";
         switch (random() % 8) {
           case 0:
             if (tried("SELECT termgate_seal(" + words)) now.fence = std::max(now.fence, term);
             break;
           case 1:
-            if (tried("INSERT INTO adopted VALUES (" + words)) now.fence = std::max(now.fence, term);
+            if (tried("INSERT INTO adopted VALUES (" + words))
+              now.fence = std::max(now.fence, term);
             break;
           case 2:
           case 3:
@@ -527,23 +572,32 @@ TEST_CASE("savepoint: random walks never write below or above the fence", "[F1][
               tried("ROLLBACK TO s" + std::to_string(to));
               const State then = saved[to];
               saved.resize(to + 1);
-              if (now.passed != then.passed || now.surely != then.surely) now = {then.fence, now.passed, false};
+              if (now.passed != then.passed || now.surely != then.surely)
+                now = {then.fence, now.passed, false};
               now.fence = then.fence;
             }
         }
       }
     });
     INFO(log);
-    // What the connection remembers is what is stored: a raise below it is refused, the fence itself passes.
+    // What the connection remembers is what is stored: a raise below it is refused, the fence
+    // itself passes.
     if (now.fence == 0) continue;
-    CHECK(run(*driver, "SELECT termgate_check_term($1, $2)", {Value(scope), Value(now.fence)}).one()[0].as_int() == now.fence);
-    if (now.fence > 1) CHECK_THROWS_AS(run(*driver, sql::Call::check_term, {Value(scope), Value(now.fence - 1)}), StaleTerm);
-    CHECK(read(*driver, "SELECT term FROM termgate_fences WHERE scope = $1", {Value(scope)}).one()[0].as_int() == now.fence);
+    CHECK(run(*driver, "SELECT termgate_check_term($1, $2)", {Value(scope), Value(now.fence)})
+              .one()[0]
+              .as_int() == now.fence);
+    if (now.fence > 1)
+      CHECK_THROWS_AS(run(*driver, sql::Call::check_term, {Value(scope), Value(now.fence - 1)}),
+                      StaleTerm);
+    CHECK(read(*driver, "SELECT term FROM termgate_fences WHERE scope = $1", {Value(scope)})
+              .one()[0]
+              .as_int() == now.fence);
   }
   CHECK(written > 100);
 }
 
-TEST_CASE("transaction: that begins with a raise is flushed on a forgetful connection", "[F3][F5][sqlite][issue-2]") {
+TEST_CASE("transaction: that begins with a raise is flushed on a forgetful connection",
+          "[F3][F5][sqlite][issue-2]") {
   Folder folder;
   auto driver = open(folder.file() + "?synchronous=normal");
   driver->install();
@@ -587,12 +641,14 @@ TEST_CASE("grant: SQLite has no roles and says so", "[sqlite]") {
   CHECK_THROWS_AS(driver->grant("app", "write"), InvalidInput);
 }
 
-TEST_CASE("full disk: what does not fit is refused and what was acknowledged stays", "[F5][sqlite]") {
+TEST_CASE("full disk: what does not fit is refused and what was acknowledged stays",
+          "[F5][sqlite]") {
   Folder folder;
   auto driver = open(folder.file());
   driver->install();
   run(*driver, "CREATE TABLE t (x)");
-  // A limit on the size of files stands for the full disk; the signal that comes with it is no part of it.
+  // A limit on the size of files stands for the full disk; the signal that comes with it is no part
+  // of it.
   const auto before = std::signal(SIGXFSZ, SIG_IGN);
   rlimit old{};
   REQUIRE(getrlimit(RLIMIT_FSIZE, &old) == 0);
@@ -626,26 +682,39 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
     int parameters;
     std::vector<std::string> columns;
   };
-  const std::vector<std::string> lease{"scope",         "owner_id",       "term",     "expires_at_ms", "acquired_at_ms",
-                                       "renewed_at_ms", "released_at_ms", "endpoint", "remaining_ms"};
-  const std::vector<std::string> fence{"scope", "term", "raised_at_ms", "raised_by", "raise_by", "untrusted", "reset_from"};
+  const std::vector<std::string> lease{"scope",          "owner_id",       "term",
+                                       "expires_at_ms",  "acquired_at_ms", "renewed_at_ms",
+                                       "released_at_ms", "endpoint",       "remaining_ms"};
+  const std::vector<std::string> fence{"scope",    "term",      "raised_at_ms", "raised_by",
+                                       "raise_by", "untrusted", "reset_from"};
   for (const Case& row : {
            Case{calls[sql::Call::check_term], 2, {"fence"}},
            Case{calls[sql::Call::seal], 3, {"fence", "previous", "evicted", "sealed_at_ms"}},
-           Case{calls[sql::Call::seal_with_reason], 5, {"fence", "previous", "evicted", "sealed_at_ms"}},
+           Case{calls[sql::Call::seal_with_reason],
+                5,
+                {"fence", "previous", "evicted", "sealed_at_ms"}},
            Case{calls[sql::Call::append], 6, {"sequence_no"}},
            Case{calls[sql::Call::append_many], 6, {"sequence_no"}},
            Case{calls[sql::Call::claim_write], 3, {"fresh", "fence"}},
-           Case{calls[sql::Call::outcome], 1, {"scope", "term", "stream", "sequence_no", "created_at_ms"}},
-           Case{calls[sql::Call::acquire_lease], 5, {"acquired", "term", "expires_at_ms", "owner_id", "remaining_ms"}},
-           Case{calls[sql::Call::renew_lease], 4, {"renewed", "expires_at_ms", "remaining_ms", "leave_in_ms"}},
+           Case{calls[sql::Call::outcome],
+                1,
+                {"scope", "term", "stream", "sequence_no", "created_at_ms"}},
+           Case{calls[sql::Call::acquire_lease],
+                5,
+                {"acquired", "term", "expires_at_ms", "owner_id", "remaining_ms"}},
+           Case{calls[sql::Call::renew_lease],
+                4,
+                {"renewed", "expires_at_ms", "remaining_ms", "leave_in_ms"}},
            Case{calls[sql::Call::renew_leases], 1, {"outcome", "leave_in_ms"}},
            Case{calls[sql::Call::require_lease], 2, {"expires_at_ms"}},
-           Case{calls[sql::Call::request_hand_over], 5, {"requested", "owner_id", "term", "leave_before_ms"}},
+           Case{calls[sql::Call::request_hand_over],
+                5,
+                {"requested", "owner_id", "term", "leave_before_ms"}},
            Case{calls[sql::Call::hand_overs],
                 2,
-                {"scope", "owner_id", "term", "successor", "requested_by", "reason", "requested_at_ms", "leave_before_ms", "left_at_ms",
-                 "next_owner", "next_term", "taken_at_ms", "gap_ms", "state"}},
+                {"scope", "owner_id", "term", "successor", "requested_by", "reason",
+                 "requested_at_ms", "leave_before_ms", "left_at_ms", "next_owner", "next_term",
+                 "taken_at_ms", "gap_ms", "state"}},
            Case{calls[sql::Call::release_lease], 3, {"released"}},
            Case{calls[sql::Call::force_release], 3, {"released"}},
            Case{calls[sql::Call::lease], 1, lease},
@@ -657,8 +726,10 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
            Case{calls[sql::Call::declare_nothing_lost], 2, {"scopes"}},
            Case{calls[sql::Call::declare_untrusted], 2, {"scopes"}},
            Case{calls[sql::Call::set_raise_by], 2, {"raise_by"}},
-           Case{
-               calls[sql::Call::read_stream], 4, {"sequence_no", "scope", "term", "payload", "created_at_ms", "write_id", "payload_bytes"}},
+           Case{calls[sql::Call::read_stream],
+                4,
+                {"sequence_no", "scope", "term", "payload", "created_at_ms", "write_id",
+                 "payload_bytes"}},
            Case{calls[sql::Call::read_payload], 4, {"part"}},
            Case{calls[sql::Call::stream], 1, {"scope", "last_no", "first_no", "created_at_ms"}},
            Case{calls[sql::Call::streams], 2, {"stream", "scope", "last_no", "created_at_ms"}},
@@ -673,7 +744,9 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
            Case{calls[sql::Call::verify], 1, {"kind", "scope", "object", "detail"}},
            Case{calls[sql::Call::settings], 0, {"name", "value", "what"}},
            Case{calls[sql::Call::set_setting], 2, {"name", "value"}},
-           Case{calls[sql::Call::audit], 3, {"id", "at_ms", "actor", "client", "action", "scope", "detail"}},
+           Case{calls[sql::Call::audit],
+                3,
+                {"id", "at_ms", "actor", "client", "action", "scope", "detail"}},
            Case{calls[sql::Call::explain], 2, {"at_ms", "actor", "client", "action", "detail"}},
            Case{calls[sql::Call::record_refusal], 6, {"recorded"}},
            Case{calls[sql::Call::refusal_counts], 0, {"code", "count"}},
@@ -684,11 +757,15 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
            Case{calls[sql::Call::job_heartbeat_renew], 3, {"beaten", "renewed", "remaining_ms"}},
            Case{calls[sql::Call::job_finish], 5, {"finished"}},
            Case{calls[sql::Call::follower_start], 4, {"run"}},
-           Case{calls[sql::Call::follower_behind], 2, {"run", "stream", "position", "last_no", "behind"}},
+           Case{calls[sql::Call::follower_behind],
+                2,
+                {"run", "stream", "position", "last_no", "behind"}},
            Case{calls[sql::Call::follower_advance], 5, {"outcome"}},
            Case{calls[sql::Call::follower_remove], 1, {"removed"}},
-           Case{
-               calls[sql::Call::read_stream], 4, {"sequence_no", "scope", "term", "payload", "created_at_ms", "write_id", "payload_bytes"}},
+           Case{calls[sql::Call::read_stream],
+                4,
+                {"sequence_no", "scope", "term", "payload", "created_at_ms", "write_id",
+                 "payload_bytes"}},
            Case{calls[sql::Call::read_payload], 4, {"part"}},
            Case{calls[sql::Call::stream], 1, {"scope", "last_no", "first_no", "created_at_ms"}},
            Case{calls[sql::Call::streams], 2, {"stream", "scope", "last_no", "created_at_ms"}},
@@ -713,58 +790,74 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
            Case{calls[sql::Call::job_heartbeat_renew], 3, {"beaten", "renewed", "remaining_ms"}},
            Case{calls[sql::Call::job_finish], 5, {"finished"}},
            Case{calls[sql::Call::follower_start], 4, {"run"}},
-           Case{calls[sql::Call::follower_behind], 2, {"run", "stream", "position", "last_no", "behind"}},
+           Case{calls[sql::Call::follower_behind],
+                2,
+                {"run", "stream", "position", "last_no", "behind"}},
            Case{calls[sql::Call::follower_advance], 5, {"outcome"}},
            Case{calls[sql::Call::follower_remove], 1, {"removed"}},
            Case{calls[sql::Call::followers],
                 2,
-                {"name", "stream", "scope", "run", "started_at_ms", "started_by", "behind", "behind_ms", "moved_at_ms"}},
+                {"name", "stream", "scope", "run", "started_at_ms", "started_by", "behind",
+                 "behind_ms", "moved_at_ms"}},
            Case{calls[sql::Call::jobs],
                 5,
-                {"run_id", "job_name", "scope", "owner_id", "term", "started_at_ms", "completed_at_ms", "status", "last_heartbeat_ms",
-                 "exit_code", "checkpoint", "detail", "request", "now_ms"}},
+                {"run_id", "job_name", "scope", "owner_id", "term", "started_at_ms",
+                 "completed_at_ms", "status", "last_heartbeat_ms", "exit_code", "checkpoint",
+                 "detail", "request", "now_ms"}},
        }) {
     INFO(row.sql);
     Db db;
     install(db);
     sqlite3_stmt* statement = nullptr;
-    REQUIRE(sqlite3_prepare_v2(db.handle(), row.sql.data(), static_cast<int>(row.sql.size()), &statement, nullptr) == SQLITE_OK);
+    REQUIRE(sqlite3_prepare_v2(db.handle(), row.sql.data(), static_cast<int>(row.sql.size()),
+                               &statement, nullptr) == SQLITE_OK);
     CHECK(sqlite3_bind_parameter_count(statement) == row.parameters);
     std::vector<std::string> columns;
-    for (int at = 0; at < sqlite3_column_count(statement); ++at) columns.emplace_back(sqlite3_column_name(statement, at));
+    for (int at = 0; at < sqlite3_column_count(statement); ++at)
+      columns.emplace_back(sqlite3_column_name(statement, at));
     CHECK(columns == row.columns);
     sqlite3_finalize(statement);
   }
 }
 
-TEST_CASE("jobs: an open run whose lease is over is shown as lost and may still finish", "[sqlite]") {
+TEST_CASE("jobs: an open run whose lease is over is shown as lost and may still finish",
+          "[sqlite]") {
   Folder folder;
   auto driver = open(folder.file());
   driver->install();
   run(*driver, "SELECT termgate_acquire_lease('s', 'me', 100)");
-  const std::string id = run(*driver, "SELECT termgate_job_start('Y', 's', 'me', 1)").rows[0][0].as_text();
+  const std::string id =
+      run(*driver, "SELECT termgate_job_start('Y', 's', 'me', 1)").rows[0][0].as_text();
   run(*driver, "SELECT termgate_job_start('Z', 'without a lease', 'me', 1)");
   const auto status = [&](const char* job) {
-    return read(*driver, sql::Call::jobs, {Value(job), Value(), Value(), Value(10), Value()}).rows[0][7].as_text();
+    return read(*driver, sql::Call::jobs, {Value(job), Value(), Value(), Value(10), Value()})
+        .rows[0][7]
+        .as_text();
   };
   CHECK(status("Y") == "started");
   std::this_thread::sleep_for(150ms);
   CHECK(status("Y") == "lost");
   CHECK(status("Z") == "started");
-  CHECK(run(*driver, sql::Call::job_finish, {Value(id), Value("completed"), Value(0), Value(), Value()}).rows[0][0].as_int() == 1);
+  CHECK(run(*driver, sql::Call::job_finish,
+            {Value(id), Value("completed"), Value(0), Value(), Value()})
+            .rows[0][0]
+            .as_int() == 1);
   CHECK(status("Y") == "completed");
 }
 
-TEST_CASE("statements: what is Termgate's own is neither dropped nor altered by the application", "[sqlite]") {
+TEST_CASE("statements: what is Termgate's own is neither dropped nor altered by the application",
+          "[sqlite]") {
   Folder folder;
   auto driver = open(folder.file());
   driver->install();
   run(*driver, "CREATE TABLE t (v)");
   run(*driver, "SELECT termgate_protect('t', NULL, 's')");
-  for (const char* sql : {"DROP TABLE termgate_fences", "DROP TABLE main.Termgate_Fences", "ALTER TABLE termgate_fences RENAME TO other",
-                          "DROP TRIGGER termgate_fences_update", "DROP TRIGGER termgate_protect_insert_t",
-                          "CREATE TRIGGER mine BEFORE UPDATE ON termgate_fences BEGIN SELECT RAISE(IGNORE); END",
-                          "DROP TABLE termgate_here", "DROP INDEX termgate_audit_at"}) {
+  for (const char* sql :
+       {"DROP TABLE termgate_fences", "DROP TABLE main.Termgate_Fences",
+        "ALTER TABLE termgate_fences RENAME TO other", "DROP TRIGGER termgate_fences_update",
+        "DROP TRIGGER termgate_protect_insert_t",
+        "CREATE TRIGGER mine BEFORE UPDATE ON termgate_fences BEGIN SELECT RAISE(IGNORE); END",
+        "DROP TABLE termgate_here", "DROP INDEX termgate_audit_at"}) {
     INFO(sql);
     CHECK_THROWS_AS(run(*driver, sql), InvalidInput);
   }

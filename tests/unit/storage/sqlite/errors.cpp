@@ -1,5 +1,5 @@
-// SQLite's codes and messages, and the type each becomes: whether a write is refused, to be run again, or of
-// unknown outcome hangs on this table.
+// SQLite's codes and messages, and the type each becomes: whether a write is refused, to be run
+// again, or of unknown outcome hangs on this table.
 #include <sqlite3.h>
 
 #include <catch2/catch.hpp>
@@ -29,7 +29,8 @@ void becomes(const char* name, int code, const char* message) {
 }  // namespace
 
 TEST_CASE("errors: every code becomes the type that says what to do", "[F5][sqlite]") {
-  becomes<StaleTerm>("a function's refusal", SQLITE_ERROR, "TG001 stale term 3 for scope \"billing\": the fence stands at 5");
+  becomes<StaleTerm>("a function's refusal", SQLITE_ERROR,
+                     "TG001 stale term 3 for scope \"billing\": the fence stands at 5");
   becomes<TermRequired>("a trigger's refusal", SQLITE_CONSTRAINT_TRIGGER, "TG002 no term declared");
   becomes<SequenceConflict>("TG003", SQLITE_ERROR, "TG003 sequence conflict");
   becomes<FenceUntrusted>("TG004", SQLITE_ERROR, "TG004 untrusted");
@@ -49,27 +50,32 @@ TEST_CASE("errors: every code becomes the type that says what to do", "[F5][sqli
   becomes<DatabaseError>("read-only file", SQLITE_READONLY, "attempt to write a readonly database");
   becomes<DatabaseError>("no database", SQLITE_NOTADB, "file is not a database");
   becomes<DatabaseError>("damaged", SQLITE_CORRUPT, "database disk image is malformed");
-  becomes<DatabaseError>("a code inside a user's text", SQLITE_ERROR, "my message about TG001 things");
+  becomes<DatabaseError>("a code inside a user's text", SQLITE_ERROR,
+                         "my message about TG001 things");
 }
 
 TEST_CASE("errors: a database without layer 1 says what to run", "[sqlite]") {
-  for (const char* message : {"no such table: main.termgate_fences", "no such function: termgate_check_term"}) {
-    CHECK_THROWS_WITH(sqlite::throw_sqlite(SQLITE_ERROR, message), Catch::Contains("termgate init"));
+  for (const char* message :
+       {"no such table: main.termgate_fences", "no such function: termgate_check_term"}) {
+    CHECK_THROWS_WITH(sqlite::throw_sqlite(SQLITE_ERROR, message),
+                      Catch::Contains("termgate init"));
   }
 }
 
 TEST_CASE("errors: only a failed flush leaves the outcome of COMMIT unknown", "[F5][sqlite]") {
-  for (int code : {SQLITE_IOERR_FSYNC, SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_DELETE, SQLITE_IOERR_CLOSE}) {
+  for (int code : {SQLITE_IOERR_FSYNC, SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_TRUNCATE,
+                   SQLITE_IOERR_DELETE, SQLITE_IOERR_CLOSE}) {
     CHECK(sqlite::commit_outcome_unknown(code));
   }
-  for (int code :
-       {SQLITE_FULL, SQLITE_BUSY, SQLITE_IOERR_WRITE, SQLITE_IOERR_READ, SQLITE_IOERR_NOMEM, SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_NOMEM}) {
+  for (int code : {SQLITE_FULL, SQLITE_BUSY, SQLITE_IOERR_WRITE, SQLITE_IOERR_READ,
+                   SQLITE_IOERR_NOMEM, SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_NOMEM}) {
     CHECK_FALSE(sqlite::commit_outcome_unknown(code));
   }
 }
 
 TEST_CASE("errors: names of codes go both ways", "[sqlite]") {
-  for (int code : {SQLITE_FULL, SQLITE_BUSY_SNAPSHOT, SQLITE_IOERR_FSYNC, SQLITE_CONSTRAINT_UNIQUE}) {
+  for (int code :
+       {SQLITE_FULL, SQLITE_BUSY_SNAPSHOT, SQLITE_IOERR_FSYNC, SQLITE_CONSTRAINT_UNIQUE}) {
     CHECK(sqlite::code_of(sqlite::code_name(code)) == code);
   }
   CHECK(sqlite::code_name(SQLITE_IOERR_SHMMAP) == "SQLITE_IOERR");

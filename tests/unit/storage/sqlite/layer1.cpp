@@ -1,6 +1,6 @@
-// The functions as plain SQL meets them: in autocommit, inside a transaction, behind savepoints, inside another
-// statement; what a pass is worth and when it ends; what keeps the fences' own table honest.
-// Long: a case for each function of layer 1.
+// The functions as plain SQL meets them: in autocommit, inside a transaction, behind savepoints,
+// inside another statement; what a pass is worth and when it ends; what keeps the fences' own table
+// honest. Long: a case for each function of layer 1.
 #include <fcntl.h>
 #include <sys/wait.h>
 
@@ -28,7 +28,9 @@ void guarded(Db& db) {
   db.must("CREATE TABLE probe (x); SELECT termgate_protect('probe', NULL, 'a')");
 }
 
-std::string fence(Db& db, const std::string& scope) { return db("SELECT term FROM termgate_fences WHERE scope = '" + scope + "'").value(); }
+std::string fence(Db& db, const std::string& scope) {
+  return db("SELECT term FROM termgate_fences WHERE scope = '" + scope + "'").value();
+}
 
 }  // namespace
 
@@ -36,7 +38,8 @@ TEST_CASE("function: a refusal reads as the contract says", "[F1][sqlite]") {
   Db db;
   install(db);
   CHECK(db("SELECT termgate_check_term('billing', 5)").value() == "5");
-  CHECK(db("SELECT termgate_check_term('billing', 3)").error == "TG001 stale term 3 for scope \"billing\": the fence stands at 5");
+  CHECK(db("SELECT termgate_check_term('billing', 3)").error ==
+        "TG001 stale term 3 for scope \"billing\": the fence stands at 5");
 }
 
 TEST_CASE("function: malformed arguments are refused and nothing is written", "[sqlite]") {
@@ -45,15 +48,17 @@ TEST_CASE("function: malformed arguments are refused and nothing is written", "[
   const std::string before = db.must("SELECT count(*) FROM termgate_fences");
   const std::string longest(200, 'x');
   for (const std::string& arguments :
-       {std::string("'s', 0"), std::string("'s', -1"), std::string("'s', 4611686018427387905"), std::string("'s', 'text'"),
-        std::string("'s', 1.5"), std::string("'s', NULL"), std::string("NULL, 1"), std::string("'', 1"), "'" + longest + "x', 1",
-        std::string("x'ff', 1"), std::string("CAST(x'ff' AS TEXT), 1"), std::string("'a' || char(0), 1"), std::string("'s'"),
-        std::string("'s', 1, 2")}) {
+       {std::string("'s', 0"), std::string("'s', -1"), std::string("'s', 4611686018427387905"),
+        std::string("'s', 'text'"), std::string("'s', 1.5"), std::string("'s', NULL"),
+        std::string("NULL, 1"), std::string("'', 1"), "'" + longest + "x', 1",
+        std::string("x'ff', 1"), std::string("CAST(x'ff' AS TEXT), 1"),
+        std::string("'a' || char(0), 1"), std::string("'s'"), std::string("'s', 1, 2")}) {
     INFO(arguments);
     CHECK_THAT(db("SELECT termgate_check_term(" + arguments + ")").error, StartsWith("TG005 "));
   }
   CHECK(db.must("SELECT count(*) FROM termgate_fences") == before);
-  CHECK(db("SELECT termgate_check_term('" + longest + "', 4611686018427387904)").value() == "4611686018427387904");
+  CHECK(db("SELECT termgate_check_term('" + longest + "', 4611686018427387904)").value() ==
+        "4611686018427387904");
   CHECK(db("SELECT termgate_check_term(7, 1)").value() == "1");
   CHECK(fence(db, "7") == "1");
 }
@@ -71,39 +76,51 @@ TEST_CASE("append_many: takes a write id for each write or none at all", "[F5][s
   const std::string other = "0a1b2c3d-0000-4000-8000-00000000000b";
   db.must("SELECT termgate_append('s', 1, 'first', NULL, NULL, '" + id + "')");
   for (const std::string& batch :
-       {"'[\"lost\",\"first\"]', NULL, NULL, '[null,\"" + id + "\"]'", "'[\"first\",\"lost too\"]', NULL, NULL, '[\"" + id + "\",null]'",
+       {"'[\"lost\",\"first\"]', NULL, NULL, '[null,\"" + id + "\"]'",
+        "'[\"first\",\"lost too\"]', NULL, NULL, '[\"" + id + "\",null]'",
         std::string("'[\"a\"]', NULL, NULL, '[null]'"), std::string("'[\"a\"]', NULL, NULL, '[]'"),
         "'[\"a\"]', NULL, NULL, '[\"" + id + "\",\"" + other + "\"]'"}) {
     INFO(batch);
-    CHECK_THAT(db("SELECT termgate_append_many('s', 1, " + batch + ")").error, Contains("needs as many write ids, none of them NULL"));
+    CHECK_THAT(db("SELECT termgate_append_many('s', 1, " + batch + ")").error,
+               Contains("needs as many write ids, none of them NULL"));
     CHECK(db("SELECT count(*) FROM termgate_stream_writes").value() == "1");
   }
-  CHECK(db("SELECT termgate_append_many('s', 1, '[\"second\"]', NULL, NULL, '[\"" + other + "\"]')").value() == "2");
+  CHECK(db("SELECT termgate_append_many('s', 1, '[\"second\"]', NULL, NULL, '[\"" + other + "\"]')")
+            .value() == "2");
 }
 
 TEST_CASE("append_many: JSON that SQLite would cut or misread is refused", "[sqlite][issue-2]") {
   Db db;
   install(db);
-  for (const char* batch : {R"('["pay\u0000load","b"]')", R"('["\\\u0000"]')", R"('["a"]' || char(0) || ',"b"]')", R"('{"a":"b"}')",
-                            R"('"solo"')", R"('null')", R"('5')", R"('[{"hex":"00\u0000"}]')"}) {
+  for (const char* batch :
+       {R"('["pay\u0000load","b"]')", R"('["\\\u0000"]')", R"('["a"]' || char(0) || ',"b"]')",
+        R"('{"a":"b"}')", R"('"solo"')", R"('null')", R"('5')", R"('[{"hex":"00\u0000"}]')"}) {
     INFO(batch);
-    CHECK_THAT(db(std::string("SELECT termgate_append_many('s', 1, ") + batch + ")").error, StartsWith("TG005"));
+    CHECK_THAT(db(std::string("SELECT termgate_append_many('s', 1, ") + batch + ")").error,
+               StartsWith("TG005"));
   }
-  CHECK(db(R"(SELECT termgate_append_many('s', 1, '["a"]', NULL, NULL, '{"a":"0a1b2c3d-0000-4000-8000-00000000000a"}'))").error != "");
+  CHECK(
+      db(R"(SELECT termgate_append_many('s', 1, '["a"]', NULL, NULL, '{"a":"0a1b2c3d-0000-4000-8000-00000000000a"}'))")
+          .error != "");
   CHECK(db("SELECT count(*) FROM termgate_stream_writes").value() == "0");
   // A backslash before it makes it six characters like any others.
   db.must(R"(SELECT termgate_append_many('s', 1, '["\\u0000", {"hex":"006100"}]'))");
-  CHECK(db("SELECT group_concat(hex(payload)) FROM termgate_stream_writes").value() == "5C7530303030,006100");
+  CHECK(db("SELECT group_concat(hex(payload)) FROM termgate_stream_writes").value() ==
+        "5C7530303030,006100");
 }
 
 TEST_CASE("init: twice is once and uninstall leaves nothing", "[sqlite]") {
   Db db;
   CHECK(db("SELECT termgate_init()").value() == R"({"from_version":0,"to_version":9})");
   CHECK(db("SELECT termgate_init()").value() == R"({"from_version":9,"to_version":9})");
-  db.must("CREATE TABLE mine (id INTEGER PRIMARY KEY, s TEXT, t INTEGER); CREATE INDEX mine_st ON mine (s, t)");
+  db.must(
+      "CREATE TABLE mine (id INTEGER PRIMARY KEY, s TEXT, t INTEGER); CREATE INDEX mine_st ON mine "
+      "(s, t)");
   db.must("SELECT termgate_protect('mine', 's'), termgate_adopt('mine', 's', 't')");
-  for (const char* careless : {"SELECT termgate_uninstall()", "SELECT termgate_uninstall('me', '')", "SELECT termgate_uninstall('', 'why')",
-                               "BEGIN IMMEDIATE; SELECT termgate_check_term('a', 1), termgate_uninstall('me', 'why')"}) {
+  for (const char* careless :
+       {"SELECT termgate_uninstall()", "SELECT termgate_uninstall('me', '')",
+        "SELECT termgate_uninstall('', 'why')",
+        "BEGIN IMMEDIATE; SELECT termgate_check_term('a', 1), termgate_uninstall('me', 'why')"}) {
     CHECK_THAT(db(careless).error, StartsWith("TG005"));
   }
   db.must("ROLLBACK; SELECT termgate_uninstall('me', 'moved elsewhere')");
@@ -111,19 +128,29 @@ TEST_CASE("init: twice is once and uninstall leaves nothing", "[sqlite]") {
   db.must("INSERT INTO mine VALUES (1, 'a', 1)");
 }
 
-TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3][sqlite][issue-2]") {
+TEST_CASE("init: again makes anew what is missing and keeps what is there",
+          "[F3][sqlite][issue-2]") {
   Db db;
   install(db);
-  db.must("CREATE TABLE mine (s TEXT, t INTEGER); CREATE INDEX mine_st ON mine (s, t); SELECT termgate_adopt('mine', 's', 't')");
+  db.must(
+      "CREATE TABLE mine (s TEXT, t INTEGER); CREATE INDEX mine_st ON mine (s, t); SELECT "
+      "termgate_adopt('mine', 's', 't')");
   db.must("SELECT termgate_set_setting('check_wait_ms', '77'), termgate_set_raise_by('b', 'seal')");
-  db.must("SELECT termgate_seal('a', 9), termgate_append('s', 4, 'x', NULL, 'a4'); INSERT INTO mine VALUES ('m', 6)");
+  db.must(
+      "SELECT termgate_seal('a', 9), termgate_append('s', 4, 'x', NULL, 'a4'); INSERT INTO mine "
+      "VALUES ('m', 6)");
   const auto problems = [&] {
     return db.must(
-        "SELECT coalesce(group_concat(value ->> 'object'), '') FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'");
+        "SELECT coalesce(group_concat(value ->> 'object'), '') FROM json_each(termgate_doctor()) "
+        "WHERE value ->> 'severity' = 'error'");
   };
-  const auto init = [&] { CHECK(db("SELECT termgate_init()").value() == R"({"from_version":9,"to_version":9})"); };
+  const auto init = [&] {
+    CHECK(db("SELECT termgate_init()").value() == R"({"from_version":9,"to_version":9})");
+  };
   const auto made_anew = [&] {
-    return db.must("SELECT coalesce(max(detail ->> 'made_anew'), '') FROM termgate_audit WHERE action = 'init'");
+    return db.must(
+        "SELECT coalesce(max(detail ->> 'made_anew'), '') FROM termgate_audit WHERE action = "
+        "'init'");
   };
   REQUIRE(problems() == "");
   SECTION("nothing") {
@@ -141,7 +168,8 @@ TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3
   }
   SECTION("a guard that was made to say nothing") {
     db.must(
-        "DROP TRIGGER termgate_fences_update; CREATE TRIGGER termgate_fences_update BEFORE UPDATE ON termgate_fences BEGIN SELECT 1; END");
+        "DROP TRIGGER termgate_fences_update; CREATE TRIGGER termgate_fences_update BEFORE UPDATE "
+        "ON termgate_fences BEGIN SELECT 1; END");
     CHECK(problems() == "termgate_fences_update");
     init();
     CHECK_THAT(db("UPDATE termgate_fences SET term = 1").error, StartsWith("TG005"));
@@ -155,7 +183,8 @@ TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3
     db.plant("DELETE FROM termgate_incarnation");
     CHECK(problems() == "the row of termgate_incarnation");
     init();
-    // Whether scopes without a fence were untrusted nobody knows any more; those with one say so themselves.
+    // Whether scopes without a fence were untrusted nobody knows any more; those with one say so
+    // themselves.
     CHECK_THAT(db("SELECT termgate_check_term('new', 1)").error, StartsWith("TG004"));
     CHECK(db("SELECT termgate_check_term('a', 9)").value() == "9");
     CHECK(problems() == "every scope without a fence");
@@ -166,15 +195,16 @@ TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3
     CHECK_THAT(problems(), Contains("termgate_fences"));
     init();
     for (const char* scope : {"a", "a4", "m", "new"})
-      CHECK_THAT(db("SELECT termgate_check_term('" + std::string(scope) + "', 50)").error, StartsWith("TG004"));
+      CHECK_THAT(db("SELECT termgate_check_term('" + std::string(scope) + "', 50)").error,
+                 StartsWith("TG004"));
     // Somebody vouches; what the rows show still counts.
     db.must("SELECT termgate_declare_nothing_lost('me', 'no terms but those of the rows')");
     CHECK_THAT(db("SELECT termgate_check_term('a4', 3)").error, StartsWith("TG001 stale term 3"));
     CHECK_THAT(db("SELECT termgate_check_term('m', 5)").error, StartsWith("TG001 stale term 5"));
-    CHECK_THAT(
-        db("DELETE FROM termgate_fences; INSERT INTO termgate_fences VALUES ('z', 3, 0, '', NULL, 0, NULL); DELETE FROM termgate_fences")
-            .error,
-        StartsWith("TG005"));
+    CHECK_THAT(db("DELETE FROM termgate_fences; INSERT INTO termgate_fences VALUES ('z', 3, 0, '', "
+                  "NULL, 0, NULL); DELETE FROM termgate_fences")
+                   .error,
+               StartsWith("TG005"));
   }
   SECTION("the list of migrations") {
     db.must("DROP TABLE termgate_migrations");
@@ -193,11 +223,13 @@ TEST_CASE("stream_move: moves once and knows what is no stream", "[sqlite][issue
   db.must("SELECT termgate_append('s', 1, 'x')");
   CHECK(db("SELECT termgate_stream_move('s', 'other', 'me', 'why')").value() == "1");
   CHECK(db("SELECT termgate_stream_move('s', 'other', 'me', 'why')").value() == "0");
-  CHECK_THAT(db("SELECT termgate_stream_move('none', 'other', 'me', 'why')").error, StartsWith("TG005 there is no stream"));
+  CHECK_THAT(db("SELECT termgate_stream_move('none', 'other', 'me', 'why')").error,
+             StartsWith("TG005 there is no stream"));
   CHECK(db("SELECT count(*) FROM termgate_audit WHERE action = 'stream_move'").value() == "1");
 }
 
-TEST_CASE("autocommit: a function commits by itself and its refusal leaves no transaction behind", "[F5][sqlite]") {
+TEST_CASE("autocommit: a function commits by itself and its refusal leaves no transaction behind",
+          "[F5][sqlite]") {
   Folder folder;
   Db db(folder.file());
   Db other(folder.file());
@@ -225,11 +257,15 @@ TEST_CASE("autocommit: a function inside a writing statement joins it", "[F5][sq
   Folder folder;
   Db db(folder.file());
   install(db);
-  db.must("CREATE TABLE source (v); INSERT INTO source VALUES ('a'), ('b'), ('c'); CREATE TABLE numbers (n UNIQUE)");
+  db.must(
+      "CREATE TABLE source (v); INSERT INTO source VALUES ('a'), ('b'), ('c'); CREATE TABLE "
+      "numbers (n UNIQUE)");
   db.must("INSERT INTO numbers SELECT termgate_append('s', 1, v) FROM source");
   CHECK(db("SELECT count(*) FROM termgate_stream_writes").value() == "3");
-  // The second row breaks the constraint: the statement is undone, and with it what the function wrote.
-  CHECK_THAT(db("INSERT INTO numbers SELECT min(termgate_append('s', 1, v), 4) FROM source").error, Contains("UNIQUE"));
+  // The second row breaks the constraint: the statement is undone, and with it what the function
+  // wrote.
+  CHECK_THAT(db("INSERT INTO numbers SELECT min(termgate_append('s', 1, v), 4) FROM source").error,
+             Contains("UNIQUE"));
   CHECK(db("SELECT last_no FROM termgate_streams WHERE stream_id = 's'").value() == "3");
   CHECK(db("SELECT count(*) FROM numbers").value() == "3");
   CHECK(db("SELECT json_array_length(termgate_verify())").value() == "0");
@@ -238,7 +274,9 @@ TEST_CASE("autocommit: a function inside a writing statement joins it", "[F5][sq
 TEST_CASE("transaction: a refusal undoes its own writes and nothing else", "[F5][sqlite]") {
   Db db;
   install(db);
-  db.must("CREATE TABLE t (x); BEGIN; INSERT INTO t VALUES (1); SELECT termgate_append('s', 1, 'kept')");
+  db.must(
+      "CREATE TABLE t (x); BEGIN; INSERT INTO t VALUES (1); SELECT termgate_append('s', 1, "
+      "'kept')");
   CHECK_THAT(db("SELECT termgate_append('s', 1, 'no', 9)").error, StartsWith("TG003"));
   CHECK_THAT(db("SELECT termgate_append_many('s', 1, '[\"a\", 5]')").error, StartsWith("TG005"));
   CHECK(sqlite3_get_autocommit(db.handle()) == 0);
@@ -291,18 +329,32 @@ TEST_CASE("pass: a raise that ROLLBACK TO undoes takes its pass along", "[F1][F2
     const char* fence;
   };
   for (const Case& row : {
-           Case{"check after the savepoint", "BEGIN; SAVEPOINT one; SELECT termgate_check_term('a', 5); ROLLBACK TO one", false, "(none)"},
-           Case{"check before the savepoint", "BEGIN; SELECT termgate_check_term('a', 5); SAVEPOINT one; ROLLBACK TO one", true, "5"},
-           Case{"released into the transaction", "BEGIN; SAVEPOINT one; SELECT termgate_check_term('a', 5); RELEASE one", true, "5"},
+           Case{"check after the savepoint",
+                "BEGIN; SAVEPOINT one; SELECT termgate_check_term('a', 5); ROLLBACK TO one", false,
+                "(none)"},
+           Case{"check before the savepoint",
+                "BEGIN; SELECT termgate_check_term('a', 5); SAVEPOINT one; ROLLBACK TO one", true,
+                "5"},
+           Case{"released into the transaction",
+                "BEGIN; SAVEPOINT one; SELECT termgate_check_term('a', 5); RELEASE one", true, "5"},
            Case{"released into an outer one that is undone",
-                "BEGIN; SAVEPOINT one; SAVEPOINT two; SELECT termgate_check_term('a', 5); RELEASE two; ROLLBACK TO one", false, "(none)"},
-           Case{"inner one undone", "BEGIN; SAVEPOINT one; SELECT termgate_check_term('a', 5); SAVEPOINT two; ROLLBACK TO two", true, "5"},
-           Case{"a savepoint that began the transaction", "SAVEPOINT one; SELECT termgate_check_term('a', 5); ROLLBACK TO one", false,
+                "BEGIN; SAVEPOINT one; SAVEPOINT two; SELECT termgate_check_term('a', 5); RELEASE "
+                "two; ROLLBACK TO one",
+                false, "(none)"},
+           Case{"inner one undone",
+                "BEGIN; SAVEPOINT one; SELECT termgate_check_term('a', 5); SAVEPOINT two; ROLLBACK "
+                "TO two",
+                true, "5"},
+           Case{"a savepoint that began the transaction",
+                "SAVEPOINT one; SELECT termgate_check_term('a', 5); ROLLBACK TO one", false,
                 "(none)"},
            Case{"inside one that began the transaction",
-                "SAVEPOINT one; SELECT termgate_check_term('a', 5); SAVEPOINT two; ROLLBACK TO two", true, "5"},
+                "SAVEPOINT one; SELECT termgate_check_term('a', 5); SAVEPOINT two; ROLLBACK TO two",
+                true, "5"},
            Case{"undone and checked again",
-                "BEGIN; SAVEPOINT one; SELECT termgate_check_term('a', 5); ROLLBACK TO one; SELECT termgate_check_term('a', 4)", true, "4"},
+                "BEGIN; SAVEPOINT one; SELECT termgate_check_term('a', 5); ROLLBACK TO one; SELECT "
+                "termgate_check_term('a', 4)",
+                true, "4"},
        }) {
     INFO(row.name);
     Db db;
@@ -320,10 +372,12 @@ TEST_CASE("pass: a statement that fails and is undone takes its pass along", "[F
   Db db;
   guarded(db);
   db.must("CREATE TABLE once (x UNIQUE); INSERT INTO once VALUES (1); BEGIN");
-  // The second row breaks the constraint, so that the raise of the first is undone with the statement.
-  CHECK_THAT(
-      db("INSERT INTO once SELECT CASE v WHEN 1 THEN termgate_check_term('a', 5) ELSE 1 END FROM (SELECT 1 AS v UNION ALL SELECT 2)").error,
-      Contains("UNIQUE"));
+  // The second row breaks the constraint, so that the raise of the first is undone with the
+  // statement.
+  CHECK_THAT(db("INSERT INTO once SELECT CASE v WHEN 1 THEN termgate_check_term('a', 5) ELSE 1 END "
+                "FROM (SELECT 1 AS v UNION ALL SELECT 2)")
+                 .error,
+             Contains("UNIQUE"));
   const bool undone = fence(db, "a") == "(none)";
   CHECK(db("INSERT INTO probe VALUES (1)").error.empty() == !undone);
   db.must("ROLLBACK");
@@ -334,8 +388,9 @@ TEST_CASE("pass: cannot be written by an application", "[F1][sqlite]") {
   guarded(db);
   db.must("BEGIN IMMEDIATE");
   for (const char* attempt :
-       {"INSERT INTO termgate_transaction VALUES (1)", "UPDATE termgate_transaction SET unused = 1", "DELETE FROM termgate_transaction",
-        "DELETE FROM termgate_transaction WHERE 0", "SELECT termgate_guard_load_termgate_extension_first('raise', 'a', 1)"}) {
+       {"INSERT INTO termgate_transaction VALUES (1)", "UPDATE termgate_transaction SET unused = 1",
+        "DELETE FROM termgate_transaction", "DELETE FROM termgate_transaction WHERE 0",
+        "SELECT termgate_guard_load_termgate_extension_first('raise', 'a', 1)"}) {
     INFO(attempt);
     db(attempt);
     CHECK_THAT(db("INSERT INTO probe VALUES (1)").error, StartsWith(needs_term));
@@ -351,7 +406,9 @@ TEST_CASE("pass: cannot be written by an application", "[F1][sqlite]") {
 TEST_CASE("pass: a temporary table cannot stand in for the fences", "[F1][sqlite]") {
   Db db;
   guarded(db);
-  db.must("SELECT termgate_seal('a', 9); CREATE TEMP TABLE termgate_fences AS SELECT * FROM main.termgate_fences");
+  db.must(
+      "SELECT termgate_seal('a', 9); CREATE TEMP TABLE termgate_fences AS SELECT * FROM "
+      "main.termgate_fences");
   db.must("UPDATE temp.termgate_fences SET term = 1");
   CHECK_THAT(db("SELECT termgate_check_term('a', 5)").error, StartsWith("TG001"));
 }
@@ -359,7 +416,9 @@ TEST_CASE("pass: a temporary table cannot stand in for the fences", "[F1][sqlite
 TEST_CASE("pass: functions that write are for top-level SQL alone", "[sqlite]") {
   Db db;
   install(db);
-  db.must("CREATE TABLE t (x); CREATE TRIGGER bait AFTER INSERT ON t BEGIN SELECT termgate_seal('a', 4611686018427387904); END");
+  db.must(
+      "CREATE TABLE t (x); CREATE TRIGGER bait AFTER INSERT ON t BEGIN SELECT termgate_seal('a', "
+      "4611686018427387904); END");
   CHECK_THAT(db("INSERT INTO t VALUES (1)").error, Contains("unsafe use of"));
   db.must("CREATE VIEW bait_view AS SELECT termgate_seal('a', 9)");
   CHECK_THAT(db("SELECT * FROM bait_view").error, Contains("unsafe use of"));
@@ -374,7 +433,8 @@ TEST_CASE("declare: a declared term is used where a statement names none", "[F1]
   db.must("SELECT termgate_declare('a', 4)");
   CHECK_THAT(db("INSERT INTO probe VALUES (3)").error, StartsWith("TG001 stale term 4"));
   db.must("SELECT termgate_declare('a', 6)");
-  CHECK_THAT(db("INSERT INTO probe VALUES (3)").error, StartsWith("TG005") && Contains("termgate_seal('a', 6)"));
+  CHECK_THAT(db("INSERT INTO probe VALUES (3)").error,
+             StartsWith("TG005") && Contains("termgate_seal('a', 6)"));
   db.must("SELECT termgate_declare('b', 5)");
   CHECK_THAT(db("INSERT INTO probe VALUES (3)").error, StartsWith(needs_term));
   db.must("SELECT termgate_declare(NULL, NULL)");
@@ -383,7 +443,10 @@ TEST_CASE("declare: a declared term is used where a statement names none", "[F1]
   CHECK(db("SELECT count(*) FROM probe").value() == "2");
 }
 
-TEST_CASE("stream: takes the scope named else the declared one else the single one passed else its own name", "[sqlite]") {
+TEST_CASE(
+    "stream: takes the scope named else the declared one else the single one passed else its own "
+    "name",
+    "[sqlite]") {
   Db db;
   install(db);
   const auto scope_of = [&](const std::string& stream) {
@@ -391,27 +454,33 @@ TEST_CASE("stream: takes the scope named else the declared one else the single o
   };
   db.must("SELECT termgate_append('own', 1, 'x')");
   CHECK(scope_of("own") == "own");
-  db.must("BEGIN; SELECT termgate_check_term('passed', 1), termgate_append('by-pass', 1, 'x'); COMMIT");
+  db.must(
+      "BEGIN; SELECT termgate_check_term('passed', 1), termgate_append('by-pass', 1, 'x'); COMMIT");
   CHECK(scope_of("by-pass") == "passed");
   db.must(
-      "BEGIN; SELECT termgate_check_term('passed', 1), termgate_check_term('second', 1), termgate_append('two-passed', 1, 'x'); COMMIT");
+      "BEGIN; SELECT termgate_check_term('passed', 1), termgate_check_term('second', 1), "
+      "termgate_append('two-passed', 1, 'x'); COMMIT");
   CHECK(scope_of("two-passed") == "two-passed");
   db.must("SELECT termgate_declare('declared', 1), termgate_append('by-declaration', 1, 'x')");
   CHECK(scope_of("by-declaration") == "declared");
   db.must("SELECT termgate_append('by-name', 1, 'x', NULL, 'named')");
   CHECK(scope_of("by-name") == "named");
-  CHECK_THAT(db("SELECT termgate_append('by-name', 1, 'x', NULL, 'other')").error, StartsWith("TG005"));
+  CHECK_THAT(db("SELECT termgate_append('by-name', 1, 'x', NULL, 'other')").error,
+             StartsWith("TG005"));
 }
 
 TEST_CASE("payload: text and bytes go in and come out of JSON", "[sqlite]") {
   Db db;
   install(db);
-  db.must(R"(SELECT termgate_append_many('s', 1, '["plain", {"hex":"00FF"}, "", "quote \" and \\ and é"]'))");
+  db.must(
+      R"(SELECT termgate_append_many('s', 1, '["plain", {"hex":"00FF"}, "", "quote \" and \\ and é"]'))");
   CHECK(db("SELECT group_concat(hex(payload), ',') FROM termgate_stream_writes").value() ==
         "706C61696E,00FF,,71756F7465202220616E64205C20616E6420C3A9");
   CHECK(db("SELECT json_extract(termgate_read_stream('s'), '$[1].payload.hex')").value() == "00ff");
-  CHECK(db("SELECT json_extract(termgate_read_stream('s', 3, 1), '$[0].payload')").value() == "quote \" and \\ and é");
-  for (const char* bad : {R"(["a", {"hex":"0"}])", R"(["a", {"hex":"zz"}])", R"(["a", 5])", R"(["a", null])", "no json", R"([{"x":1}])"}) {
+  CHECK(db("SELECT json_extract(termgate_read_stream('s', 3, 1), '$[0].payload')").value() ==
+        "quote \" and \\ and é");
+  for (const char* bad : {R"(["a", {"hex":"0"}])", R"(["a", {"hex":"zz"}])", R"(["a", 5])",
+                          R"(["a", null])", "no json", R"([{"x":1}])"}) {
     INFO(bad);
     CHECK(db("SELECT termgate_append_many('s', 1, '" + std::string(bad) + "')").error != "");
   }
@@ -423,7 +492,8 @@ TEST_CASE("payload: one above the limit is refused and says which limit", "[sqli
   install(db);
   db.must("SELECT termgate_set_setting('payload_bytes_max', '2000000')");
   CHECK(db("SELECT termgate_append('s', 1, zeroblob(2000000))").value() == "1");
-  CHECK_THAT(db("SELECT termgate_append('s', 1, zeroblob(2000001))").error, StartsWith("TG005") && Contains("payload_bytes_max"));
+  CHECK_THAT(db("SELECT termgate_append('s', 1, zeroblob(2000001))").error,
+             StartsWith("TG005") && Contains("payload_bytes_max"));
 }
 
 TEST_CASE("fences: no statement lowers deletes or replaces one", "[F3][sqlite]") {
@@ -435,10 +505,14 @@ TEST_CASE("fences: no statement lowers deletes or replaces one", "[F3][sqlite]")
            "UPDATE OR REPLACE termgate_fences SET scope = 'a' WHERE scope = 'b'",
            "UPDATE OR IGNORE termgate_fences SET term = 4 WHERE scope = 'a'",
            "DELETE FROM termgate_fences",
-           "REPLACE INTO termgate_fences (scope, term, raised_at, raised_by) VALUES ('a', 1, 0, '')",
-           "INSERT OR REPLACE INTO termgate_fences (scope, term, raised_at, raised_by) VALUES ('a', 1, 0, '')",
-           "INSERT INTO termgate_fences (scope, term, raised_at, raised_by) VALUES ('a', 1, 0, '') ON CONFLICT DO UPDATE SET term = 1",
-           "INSERT INTO termgate_resets (scope, old_term, new_term, at, actor, reason) VALUES ('a', 5, 1, 0, '', ''); UPDATE "
+           "REPLACE INTO termgate_fences (scope, term, raised_at, raised_by) VALUES ('a', 1, 0, "
+           "'')",
+           "INSERT OR REPLACE INTO termgate_fences (scope, term, raised_at, raised_by) VALUES "
+           "('a', 1, 0, '')",
+           "INSERT INTO termgate_fences (scope, term, raised_at, raised_by) VALUES ('a', 1, 0, '') "
+           "ON CONFLICT DO UPDATE SET term = 1",
+           "INSERT INTO termgate_resets (scope, old_term, new_term, at, actor, reason) VALUES "
+           "('a', 5, 1, 0, '', ''); UPDATE "
            "termgate_fences SET term = 1",
            "DELETE FROM termgate_streams WHERE 1; UPDATE termgate_fences SET term = 1",
        }) {
@@ -449,19 +523,24 @@ TEST_CASE("fences: no statement lowers deletes or replaces one", "[F3][sqlite]")
   }
   for (const char* recursive : {"PRAGMA recursive_triggers = ON", "PRAGMA trusted_schema = OFF"}) {
     db.must(recursive);
-    CHECK(db("INSERT OR REPLACE INTO termgate_fences (scope, term, raised_at, raised_by) VALUES ('a', 1, 0, '')").error != "");
+    CHECK(db("INSERT OR REPLACE INTO termgate_fences (scope, term, raised_at, raised_by) VALUES "
+             "('a', 1, 0, '')")
+              .error != "");
   }
   db.must("SELECT termgate_reset_fence('a', 2, 'ops', 'test')");
   CHECK(fence(db, "a") == "2");
   CHECK(db("SELECT count(*) FROM termgate_resets WHERE actor = 'ops'").value() == "1");
 }
 
-TEST_CASE("fences: a program without the extension cannot touch them and reads what to do", "[F3][sqlite]") {
+TEST_CASE("fences: a program without the extension cannot touch them and reads what to do",
+          "[F3][sqlite]") {
   Folder folder;
   {
     Db db(folder.file());
     install(db);
-    db.must("SELECT termgate_seal('a', 5); CREATE TABLE t (x); SELECT termgate_protect('t', NULL, 'a')");
+    db.must(
+        "SELECT termgate_seal('a', 5); CREATE TABLE t (x); SELECT termgate_protect('t', NULL, "
+        "'a')");
   }
   Db bare(folder.file(), false);
   for (const char* attempt : {"UPDATE termgate_fences SET term = 1", "INSERT INTO t VALUES (1)"}) {
@@ -478,12 +557,14 @@ TEST_CASE("raise: is refused where its commit would not be flushed", "[F3][sqlit
   for (const char* level : {"OFF", "NORMAL"}) {
     db.must(std::string("PRAGMA synchronous = ") + level);
     for (const char* raise : {"SELECT termgate_seal('a', 6)", "SELECT termgate_check_term('a', 6)",
-                              "SELECT termgate_append('s', 6, 'x', NULL, 'a')", "SELECT termgate_acquire_lease('new', 'me', 1000)"}) {
+                              "SELECT termgate_append('s', 6, 'x', NULL, 'a')",
+                              "SELECT termgate_acquire_lease('new', 'me', 1000)"}) {
       INFO(level << ": " << raise);
       CHECK_THAT(db(raise).error, StartsWith("TG005") && Contains("synchronous"));
     }
     CHECK(db("SELECT termgate_check_term('a', 5)").value() == "5");
-    CHECK_THAT(db("SELECT json_extract(termgate_doctor(), '$[0].problem')").value(), Contains("synchronous"));
+    CHECK_THAT(db("SELECT json_extract(termgate_doctor(), '$[0].problem')").value(),
+               Contains("synchronous"));
   }
   CHECK(fence(db, "a") == "5");
   CHECK(db("SELECT count(*) FROM termgate_leases").value() == "0");
@@ -504,41 +585,50 @@ TEST_CASE("evidence: a lost fence row does not let a stale writer past the rows"
     CHECK(fence(db, "a") == "7");
   }
   SECTION("an acquisition begins above it") {
-    CHECK(db("SELECT json_extract(termgate_acquire_lease('a', 'me', 1000), '$.term')").value() == "8");
+    CHECK(db("SELECT json_extract(termgate_acquire_lease('a', 'me', 1000), '$.term')").value() ==
+          "8");
   }
 }
 
-TEST_CASE("evidence: an append compares with stored terms even where the fence was lowered", "[F1][F3][sqlite]") {
+TEST_CASE("evidence: an append compares with stored terms even where the fence was lowered",
+          "[F1][F3][sqlite]") {
   Db db;
   install(db);
   db.must("SELECT termgate_append('s', 7, 'x', NULL, 'a')");
   db.plant("UPDATE termgate_fences SET term = 3");
-  CHECK_THAT(db("SELECT termgate_append('s', 5, 'x')").error, StartsWith("TG001 stale term 5 for scope \"a\": the fence stands at 7"));
+  CHECK_THAT(db("SELECT termgate_append('s', 5, 'x')").error,
+             StartsWith("TG001 stale term 5 for scope \"a\": the fence stands at 7"));
   CHECK(db("SELECT termgate_append('s', 7, 'x')").value() == "2");
 }
 
-TEST_CASE("reset: stored terms above it are no longer evidence and later ones are", "[F3][sqlite]") {
+TEST_CASE("reset: stored terms above it are no longer evidence and later ones are",
+          "[F3][sqlite]") {
   Db db;
   install(db);
-  db.must("SELECT termgate_append('s', 7, 'x', NULL, 'a'), termgate_append('s', 1000000000000000000, 'mistyped', NULL, 'a')");
+  db.must(
+      "SELECT termgate_append('s', 7, 'x', NULL, 'a'), termgate_append('s', 1000000000000000000, "
+      "'mistyped', NULL, 'a')");
   db.must("SELECT termgate_reset_fence('a', 7, 'ops', 'mistyped')");
   CHECK(db("SELECT termgate_append('s', 8, 'x')").value() == "3");
   CHECK_THAT(db("SELECT termgate_append('s', 7, 'x')").error, StartsWith("TG001"));
   CHECK(db("SELECT json_array_length(termgate_verify())").value() == "0");
   db.plant("DELETE FROM termgate_fences");
-  CHECK_THAT(db("SELECT termgate_check_term('a', 6)").error, StartsWith("TG001 stale term 6 for scope \"a\": the fence stands at 7"));
+  CHECK_THAT(db("SELECT termgate_check_term('a', 6)").error,
+             StartsWith("TG001 stale term 6 for scope \"a\": the fence stands at 7"));
 }
 
 TEST_CASE("lease: a file that is copied back twice issues no term twice", "[F3][sqlite]") {
   Folder folder;
   const auto acquired = [&](Db& db) {
-    return std::stoll(db("SELECT json_extract(termgate_acquire_lease('s', 'me', 1000), '$.term')").value());
+    return std::stoll(
+        db("SELECT json_extract(termgate_acquire_lease('s', 'me', 1000), '$.term')").value());
   };
   Db db(folder.file());
   db.must("SELECT termgate_init()");
   const auto before = acquired(db);
   std::vector<long long> terms;
-  // Rolled back: what the acquisition that made the scope trusted again has issued is lost like the raise before it.
+  // Rolled back: what the acquisition that made the scope trusted again has issued is lost like the
+  // raise before it.
   for (int copies = 0; copies < 3; ++copies) {
     db.must("BEGIN IMMEDIATE");
     db.must("SELECT termgate_declare_untrusted('ops', 'copied back')");
@@ -550,7 +640,8 @@ TEST_CASE("lease: a file that is copied back twice issues no term twice", "[F3][
   CHECK(std::set<long long>(terms.begin(), terms.end()).size() == terms.size());
 }
 
-TEST_CASE("snapshot: a transaction that has read before a takeover is told to run again", "[F1][sqlite]") {
+TEST_CASE("snapshot: a transaction that has read before a takeover is told to run again",
+          "[F1][sqlite]") {
   Folder folder;
   Db old(folder.file());
   Db taker(folder.file());
@@ -585,7 +676,8 @@ TEST_CASE("blocked: another connection's write lock ends the wait with its name"
     if (child == 0) {
       sqlite3* held = nullptr;
       sqlite3_open(folder.file().c_str(), &held);
-      const bool locked = sqlite3_exec(held, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_OK;
+      const bool locked =
+          sqlite3_exec(held, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_OK;
       char byte = locked ? 'y' : 'n';
       _exit(write(ready[1], &byte, 1) == 1 && read(done[0], &byte, 1) == 1 ? 0 : 1);
     }
@@ -608,7 +700,8 @@ TEST_CASE("blocked: another connection's write lock ends the wait with its name"
   }
 }
 
-TEST_CASE("blocked: a file of the same number on another device is another file", "[F4][sqlite][issue-2]") {
+TEST_CASE("blocked: a file of the same number on another device is another file",
+          "[F4][sqlite][issue-2]") {
   const std::string list =
       "1: POSIX  ADVISORY  WRITE 11 00:2a:77 1073741824 1073742335\n"
       "2: POSIX  ADVISORY  WRITE 12 08:01:77 0 EOF\n"
@@ -640,7 +733,9 @@ TEST_CASE("check header: guards the caller's own transaction", "[F1][F5][sqlite]
 TEST_CASE("last_insert_rowid: is not disturbed by a function", "[F7][sqlite]") {
   Db db;
   install(db);
-  db.must("CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (77); SELECT termgate_append('s', 1, 'x')");
+  db.must(
+      "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (77); SELECT "
+      "termgate_append('s', 1, 'x')");
   CHECK(db("SELECT last_insert_rowid()").value() == "77");
 }
 
@@ -649,13 +744,18 @@ TEST_CASE("jobs: a run is started by a leader beaten and finished", "[sqlite]") 
   install(db);
   const std::string first = db.must("SELECT termgate_job_start('nightly', 'a', 'me', 1)");
   CHECK(db("SELECT termgate_job_heartbeat('" + first + "', 'row 7')").value() == "1");
-  const std::string second = db.must("SELECT termgate_job_start('nightly', 'a', 'you', 2, 'after a takeover')");
-  CHECK(db("SELECT status FROM termgate_job_runs WHERE run_id = '" + first + "'").value() == "lost");
+  const std::string second =
+      db.must("SELECT termgate_job_start('nightly', 'a', 'you', 2, 'after a takeover')");
+  CHECK(db("SELECT status FROM termgate_job_runs WHERE run_id = '" + first + "'").value() ==
+        "lost");
   CHECK_THAT(db("SELECT termgate_job_start('nightly', 'a', 'me', 1)").error, StartsWith("TG001"));
   CHECK(db("SELECT termgate_job_heartbeat('" + first + "')").value() == "0");
-  CHECK_THAT(db("SELECT termgate_job_finish('" + second + "', 'stopped')").error, StartsWith("TG005"));
+  CHECK_THAT(db("SELECT termgate_job_finish('" + second + "', 'stopped')").error,
+             StartsWith("TG005"));
   CHECK(db("SELECT termgate_job_finish('" + second + "', 'failed', 3, 'why')").value() == "1");
-  CHECK(db("SELECT status || exit_code || detail FROM termgate_job_runs WHERE run_id = '" + second + "'").value() == "failed3why");
+  CHECK(db("SELECT status || exit_code || detail FROM termgate_job_runs WHERE run_id = '" + second +
+           "'")
+            .value() == "failed3why");
 }
 
 TEST_CASE("jobs: a run is beaten and completed under a term that still stands", "[F2][sqlite]") {
@@ -665,7 +765,8 @@ TEST_CASE("jobs: a run is beaten and completed under a term that still stands", 
   CHECK(db("SELECT termgate_job_heartbeat('" + run + "')").value() == "1");
   db.must("SELECT termgate_seal('a', 6)");
   CHECK_THAT(db("SELECT termgate_job_heartbeat('" + run + "')").error, StartsWith("TG001"));
-  CHECK_THAT(db("SELECT termgate_job_finish('" + run + "', 'completed', 0)").error, StartsWith("TG001"));
+  CHECK_THAT(db("SELECT termgate_job_finish('" + run + "', 'completed', 0)").error,
+             StartsWith("TG001"));
   CHECK(db("SELECT status FROM termgate_job_runs").value() == "started");
   CHECK(db("SELECT termgate_job_finish('" + run + "', 'lost')").value() == "1");
 }
@@ -681,7 +782,8 @@ TEST_CASE("prune: the last hour of the audit stays and so does every pruning", "
   CHECK(db("SELECT termgate_prune_history(3600000)").value() == "2");
   db.plant("UPDATE termgate_audit SET at = at - 10800000");
   db.must("SELECT termgate_prune_history(3600000)");
-  CHECK(db("SELECT group_concat(action) FROM termgate_audit").value() == "prune_history,prune_history");
+  CHECK(db("SELECT group_concat(action) FROM termgate_audit").value() ==
+        "prune_history,prune_history");
 }
 
 TEST_CASE("acquire_lease: the same call in one transaction issues no further term", "[sqlite]") {
@@ -753,20 +855,27 @@ TEST_CASE("force_release: one audit row and the term that was held", "[sqlite]")
   db.must("SELECT termgate_acquire_lease('s', 'me', 10000, 'http://a')");
   db.must("SELECT termgate_release_lease('s', 'me', 1), termgate_acquire_lease('s', 'you', 10000)");
   db.must("SELECT termgate_force_release('s', 'ops', 'it \"hangs\"')");
-  CHECK(db("SELECT owner_id || term || (released_at IS NOT NULL) FROM termgate_leases").value() == "you21");
+  CHECK(db("SELECT owner_id || term || (released_at IS NOT NULL) FROM termgate_leases").value() ==
+        "you21");
   CHECK(db("SELECT termgate_fence('s') ->> '$.term'").value() == "3");
-  CHECK(db("SELECT group_concat(action, ' ') FROM termgate_audit WHERE scope = 's'").value() == "acquire release acquire force_release");
-  CHECK(db("SELECT count(*) FROM termgate_audit WHERE json_valid(detail)").value() == db("SELECT count(*) FROM termgate_audit").value());
+  CHECK(db("SELECT group_concat(action, ' ') FROM termgate_audit WHERE scope = 's'").value() ==
+        "acquire release acquire force_release");
+  CHECK(db("SELECT count(*) FROM termgate_audit WHERE json_valid(detail)").value() ==
+        db("SELECT count(*) FROM termgate_audit").value());
   const auto keys = [&](const std::string& action) {
-    return db("SELECT group_concat(key) FROM (SELECT key FROM json_each((SELECT detail FROM termgate_audit WHERE action = '" + action +
-              "' ORDER BY id DESC LIMIT 1)) ORDER BY key)")
+    return db("SELECT group_concat(key) FROM (SELECT key FROM json_each((SELECT detail FROM "
+              "termgate_audit WHERE action = '" +
+              action + "' ORDER BY id DESC LIMIT 1)) ORDER BY key)")
         .value();
   };
   CHECK(keys("acquire") == "evicted,expires_at,owner,previous,previous_owner,term");
-  CHECK(db("SELECT detail ->> 'endpoint' FROM termgate_audit WHERE action = 'acquire'").value() == "http://a");
+  CHECK(db("SELECT detail ->> 'endpoint' FROM termgate_audit WHERE action = 'acquire'").value() ==
+        "http://a");
   CHECK(keys("release") == "owner,term");
   CHECK(keys("force_release") == "evicted,owner,previous,reason,term");
-  CHECK(db("SELECT detail ->> 'reason' FROM termgate_audit WHERE action = 'force_release'").value() == "it \"hangs\"");
+  CHECK(
+      db("SELECT detail ->> 'reason' FROM termgate_audit WHERE action = 'force_release'").value() ==
+      "it \"hangs\"");
   CHECK_THAT(db("SELECT termgate_force_release('s', 'ops', '')").error, StartsWith("TG005"));
   CHECK_THAT(db("SELECT termgate_force_release('s', 'ops', '  ')").error, StartsWith("TG005"));
   CHECK_THAT(db("SELECT termgate_force_release('s', 'ops', NULL)").error, StartsWith("TG005"));
@@ -788,11 +897,14 @@ TEST_CASE("jobs: a run ends with its lease and one run of a job is open at most"
   }
   SECTION("a second open run is refused") {
     const std::string first = db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
-    CHECK_THAT(db("SELECT termgate_job_start('Y', 's', 'me', 1)").error, Contains("open run already, " + first));
+    CHECK_THAT(db("SELECT termgate_job_start('Y', 's', 'me', 1)").error,
+               Contains("open run already, " + first));
     CHECK(db("SELECT count(*) FROM termgate_job_runs").value() == "1");
     db.must("SELECT termgate_job_start('Y', 'another scope', 'me', 1)");
-    CHECK(db("SELECT termgate_job_finish('" + first + "', 'completed', 0, 'done', 'page 9')").value() == "1");
-    CHECK(db("SELECT checkpoint FROM termgate_job_runs WHERE run_id = '" + first + "'").value() == "page 9");
+    CHECK(db("SELECT termgate_job_finish('" + first + "', 'completed', 0, 'done', 'page 9')")
+              .value() == "1");
+    CHECK(db("SELECT checkpoint FROM termgate_job_runs WHERE run_id = '" + first + "'").value() ==
+          "page 9");
     db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
   }
   SECTION("a lease that is taken or force-released ends its runs") {
@@ -805,7 +917,8 @@ TEST_CASE("jobs: a run ends with its lease and one run of a job is open at most"
     const std::string second = db.must("SELECT termgate_job_start('Y', 's', 'me', 2)");
     CHECK(status(first) == "lost");
     db.must("SELECT termgate_force_release('s', 'ops', 'why')");
-    CHECK_THAT(db("SELECT termgate_job_finish('" + second + "', 'completed')").error, StartsWith("TG001"));
+    CHECK_THAT(db("SELECT termgate_job_finish('" + second + "', 'completed')").error,
+               StartsWith("TG001"));
     CHECK(db("SELECT termgate_job_finish('" + second + "', 'lost')").value() == "1");
   }
   SECTION("a run whose lease has run out may still finish") {
@@ -816,7 +929,8 @@ TEST_CASE("jobs: a run ends with its lease and one run of a job is open at most"
     CHECK(status(run) == "completed");
     // Nor does a start under the same term end it: it is the same leader's.
     const std::string late = db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
-    CHECK_THAT(db("SELECT termgate_job_start('Y', 's', 'me', 1)").error, Contains("open run already, " + late));
+    CHECK_THAT(db("SELECT termgate_job_start('Y', 's', 'me', 1)").error,
+               Contains("open run already, " + late));
     CHECK(status(late) == "started");
   }
   SECTION("a session ends only runs of what it declares") {
@@ -825,7 +939,8 @@ TEST_CASE("jobs: a run ends with its lease and one run of a job is open at most"
       db.must("SELECT termgate_declare(" + declared + ")");
       CHECK_THAT(db("SELECT termgate_job_heartbeat('" + run + "')").error, StartsWith("TG005"));
       for (const std::string end : {"completed", "failed", "lost"})
-        CHECK_THAT(db("SELECT termgate_job_finish('" + run + "', '" + end + "')").error, StartsWith("TG005"));
+        CHECK_THAT(db("SELECT termgate_job_finish('" + run + "', '" + end + "')").error,
+                   StartsWith("TG005"));
     }
     db.must("SELECT termgate_declare('s', 5)");
     CHECK(db("SELECT termgate_job_finish('" + run + "', 'failed')").value() == "1");
@@ -840,39 +955,50 @@ TEST_CASE("jobs: a run ends with its lease and one run of a job is open at most"
     db.must("SELECT termgate_prune_history(86400000)");
     // The last completed one says when the next one is due.
     CHECK(db("SELECT count(*) FROM termgate_job_runs").value() == "1");
-    CHECK(db("SELECT termgate_job_finish('" + db.must("SELECT termgate_job_start('Y', 's', 'me', 1)") + "', 'completed')").value() == "1");
+    CHECK(db("SELECT termgate_job_finish('" +
+             db.must("SELECT termgate_job_start('Y', 's', 'me', 1)") + "', 'completed')")
+              .value() == "1");
     db.must("SELECT termgate_prune_history(86400000)");
     CHECK(db("SELECT run_id <> '" + run + "' FROM termgate_job_runs").value() == "1");
   }
 }
 
 TEST_CASE("adopted table: renamed or dropped by a local program it stops no scope", "[sqlite]") {
-  for (const char* change : {"ALTER TABLE ad RENAME TO ad2", "DROP TABLE ad", "ALTER TABLE ad RENAME COLUMN t TO t2"}) {
+  for (const char* change :
+       {"ALTER TABLE ad RENAME TO ad2", "DROP TABLE ad", "ALTER TABLE ad RENAME COLUMN t TO t2"}) {
     INFO(change);
     Db db;
     install(db);
     db.must(
-        "CREATE TABLE ad (s TEXT, t INTEGER); CREATE INDEX ad_st ON ad (s, t); SELECT termgate_adopt('ad', 's', 't'), "
+        "CREATE TABLE ad (s TEXT, t INTEGER); CREATE INDEX ad_st ON ad (s, t); SELECT "
+        "termgate_adopt('ad', 's', 't'), "
         "termgate_seal('known', 3)");
     db.must(change);
-    db.must("SELECT termgate_seal('new', 1), termgate_acquire_lease('leased', 'me', 1000), termgate_append('appended', 1, 'x')");
+    db.must(
+        "SELECT termgate_seal('new', 1), termgate_acquire_lease('leased', 'me', 1000), "
+        "termgate_append('appended', 1, 'x')");
     db.must("SELECT termgate_seal('known', 4), termgate_append('s', 4, 'x', NULL, 'known')");
     CHECK_THAT(db("SELECT termgate_check_term('known', 3)").error, StartsWith("TG001"));
     db.must("SELECT termgate_unadopt('ad')");
   }
 }
 
-TEST_CASE("snapshot: one older than the raise to its own term never becomes a writer", "[F1][sqlite]") {
+TEST_CASE("snapshot: one older than the raise to its own term never becomes a writer",
+          "[F1][sqlite]") {
   for (const bool wal : {true, false}) {
     INFO("WAL " << wal);
     Folder folder;
     Db db(folder.file()), other(folder.file());
     db.must(wal ? "PRAGMA journal_mode = WAL" : "PRAGMA journal_mode = DELETE");
     install(db);
-    db.must("CREATE TABLE t (v INTEGER); INSERT INTO t VALUES (1); SELECT termgate_protect('t', NULL, 'a'), termgate_seal('a', 1)");
+    db.must(
+        "CREATE TABLE t (v INTEGER); INSERT INTO t VALUES (1); SELECT termgate_protect('t', NULL, "
+        "'a'), termgate_seal('a', 1)");
     db.must("SELECT termgate_declare('a', 2); BEGIN; SELECT v FROM t");
     // Another connection of the new leader's: raises to the very term, and writes.
-    const Answer raised = other("PRAGMA busy_timeout = 0; BEGIN IMMEDIATE; SELECT termgate_check_term('a', 2); UPDATE t SET v = 2; COMMIT");
+    const Answer raised = other(
+        "PRAGMA busy_timeout = 0; BEGIN IMMEDIATE; SELECT termgate_check_term('a', 2); UPDATE t "
+        "SET v = 2; COMMIT");
     if (wal) {
       REQUIRE(raised.error == "");
       const Answer write = db("UPDATE t SET v = v + 10");

@@ -1,4 +1,5 @@
-// A connection whose file was moved, removed or replaced writes nothing more, whether it had begun or not.
+// A connection whose file was moved, removed or replaced writes nothing more, whether it had begun
+// or not.
 #include "support.hpp"
 
 #include <termgate/detail/sqlite_driver.hpp>
@@ -32,7 +33,8 @@ void another_file(const std::string& path) {
 std::vector<How> ways(bool wal) {
   // A log that is left behind would be taken for the new file's: SQLite's own "How To Corrupt".
   const auto remove_all = [](const Folder& folder) {
-    for (const char* end : {"", "-wal", "-shm", "-journal"}) fs::remove(folder.file("app.db") + end);
+    for (const char* end : {"", "-wal", "-shm", "-journal"})
+      fs::remove(folder.file("app.db") + end);
   };
   std::vector<How> all = {
       {"moved away", [](const Folder& f) { fs::rename(f.file("app.db"), f.file("old.db")); }},
@@ -103,7 +105,9 @@ TEST_CASE("moved file: a connection of the extension's writes nothing more", "[F
         db.must("SELECT termgate_declare('a', 1), termgate_seal('a', 1)");
         db.must("INSERT INTO t VALUES ('before')");
         if (began) {
-          db.must("BEGIN IMMEDIATE; SELECT termgate_check_term('a', 1); INSERT INTO t VALUES ('during')");
+          db.must(
+              "BEGIN IMMEDIATE; SELECT termgate_check_term('a', 1); INSERT INTO t VALUES "
+              "('during')");
           way.done(folder);
           const Answer commit = db("COMMIT");
           CHECK_THAT(commit.error, Contains("was moved, removed or replaced"));
@@ -113,9 +117,11 @@ TEST_CASE("moved file: a connection of the extension's writes nothing more", "[F
         }
         way.done(folder);
         for (const char* write :
-             {"INSERT INTO t VALUES ('after')", "SELECT termgate_append('s', 1, 'x', NULL, 'a')", "SELECT termgate_seal('a', 2)",
-              "SELECT termgate_acquire_lease('a', 'me', 1000)", "SELECT termgate_check_term('a', 1)",
-              "BEGIN IMMEDIATE; SELECT termgate_check_term('a', 1)", "BEGIN; INSERT INTO t VALUES ('after')"}) {
+             {"INSERT INTO t VALUES ('after')", "SELECT termgate_append('s', 1, 'x', NULL, 'a')",
+              "SELECT termgate_seal('a', 2)", "SELECT termgate_acquire_lease('a', 'me', 1000)",
+              "SELECT termgate_check_term('a', 1)",
+              "BEGIN IMMEDIATE; SELECT termgate_check_term('a', 1)",
+              "BEGIN; INSERT INTO t VALUES ('after')"}) {
           INFO(write);
           const Answer answer = db(write);
           CHECK(answer.error != "");
@@ -127,7 +133,8 @@ TEST_CASE("moved file: a connection of the extension's writes nothing more", "[F
   }
 }
 
-TEST_CASE("moved file: a link to the file that now leads to another is noticed by the library", "[F2][sqlite]") {
+TEST_CASE("moved file: a link to the file that now leads to another is noticed by the library",
+          "[F2][sqlite]") {
   using termgate::sqlite::Connection;
   Folder folder;
   make(folder, true);
@@ -171,7 +178,9 @@ TEST_CASE("moved file: what is no move is none", "[sqlite]") {
     fs::current_path(fs::path(folder.file("app.db")).parent_path());
     auto driver = termgate::detail::open_sqlite("app.db", {});
     const auto write = [&] {
-      driver->transact({}, [](termgate::detail::OpenTransaction& session) { session.execute("INSERT INTO t SELECT 'x' WHERE 0", {}); });
+      driver->transact({}, [](termgate::detail::OpenTransaction& session) {
+        session.execute("INSERT INTO t SELECT 'x' WHERE 0", {});
+      });
     };
     write();
     fs::current_path("/");
@@ -209,19 +218,28 @@ TEST_CASE("moved file: the driver refuses once and then opens what is there", "[
       make(folder, wal);
       auto driver = termgate::detail::open_sqlite(folder.file("app.db"), {});
       const auto write = [&] {
-        driver->transact({}, [](termgate::detail::OpenTransaction& session) { session.execute("CREATE TABLE mine (v)", {}); });
+        driver->transact({}, [](termgate::detail::OpenTransaction& session) {
+          session.execute("CREATE TABLE mine (v)", {});
+        });
       };
-      driver->transact({}, [](termgate::detail::OpenTransaction& session) { session.execute("CREATE TABLE first (v)", {}); });
+      driver->transact({}, [](termgate::detail::OpenTransaction& session) {
+        session.execute("CREATE TABLE first (v)", {});
+      });
       CHECK(driver->installed_version() == 9);
       way.done(folder);
       CHECK_THROWS_AS(write(), Unavailable);
-      if (std::string(way.name).find("in its place") == std::string::npos && std::string(way.name).find("anew") == std::string::npos)
+      if (std::string(way.name).find("in its place") == std::string::npos &&
+          std::string(way.name).find("anew") == std::string::npos)
         continue;
-      if (std::string(way.name).starts_with("its log") || std::string(way.name).starts_with("a folder")) continue;
+      if (std::string(way.name).starts_with("its log") ||
+          std::string(way.name).starts_with("a folder"))
+        continue;
       write();
       CHECK(driver->installed_version() == 9);
       Db there(folder.file("app.db"));
-      CHECK(there.must("SELECT group_concat(name) FROM sqlite_schema WHERE name IN ('mine', 'first')") == "mine");
+      CHECK(there.must(
+                "SELECT group_concat(name) FROM sqlite_schema WHERE name IN ('mine', 'first')") ==
+            "mine");
     }
   }
 }

@@ -1,6 +1,6 @@
-// Durability, tested by losing what was not synced: a VFS that remembers each file as it was at its last sync.
-// The power fails by throwing the files away and putting those memories back (F3: a raise survives; F5: an
-// acknowledged write survives, a torn one leaves no trace).
+// Durability, tested by losing what was not synced: a VFS that remembers each file as it was at its
+// last sync. The power fails by throwing the files away and putting those memories back (F3: a
+// raise survives; F5: an acknowledged write survives, a torn one leaves no trace).
 #include <atomic>
 #include <cstring>
 #include <fstream>
@@ -74,28 +74,46 @@ int open_spied(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, int flags
   sqlite3_io_methods& to = self->methods;
   to = *self->real()->pMethods;
   to.xClose = [](sqlite3_file* f) { return real(f)->pMethods->xClose(real(f)); };
-  to.xRead = [](sqlite3_file* f, void* into, int n, sqlite3_int64 at) { return real(f)->pMethods->xRead(real(f), into, n, at); };
-  to.xWrite = [](sqlite3_file* f, const void* from, int n, sqlite3_int64 at) { return real(f)->pMethods->xWrite(real(f), from, n, at); };
-  to.xTruncate = [](sqlite3_file* f, sqlite3_int64 n) { return real(f)->pMethods->xTruncate(real(f), n); };
+  to.xRead = [](sqlite3_file* f, void* into, int n, sqlite3_int64 at) {
+    return real(f)->pMethods->xRead(real(f), into, n, at);
+  };
+  to.xWrite = [](sqlite3_file* f, const void* from, int n, sqlite3_int64 at) {
+    return real(f)->pMethods->xWrite(real(f), from, n, at);
+  };
+  to.xTruncate = [](sqlite3_file* f, sqlite3_int64 n) {
+    return real(f)->pMethods->xTruncate(real(f), n);
+  };
   to.xSync = [](sqlite3_file* f, int how) {
     if (syncs_fail) return SQLITE_IOERR_FSYNC;
     const int synced = real(f)->pMethods->xSync(real(f), how);
     if (synced == SQLITE_OK) disk.synced(spied(f)->path);
     return synced;
   };
-  to.xFileSize = [](sqlite3_file* f, sqlite3_int64* n) { return real(f)->pMethods->xFileSize(real(f), n); };
+  to.xFileSize = [](sqlite3_file* f, sqlite3_int64* n) {
+    return real(f)->pMethods->xFileSize(real(f), n);
+  };
   to.xLock = [](sqlite3_file* f, int how) { return real(f)->pMethods->xLock(real(f), how); };
   to.xUnlock = [](sqlite3_file* f, int how) { return real(f)->pMethods->xUnlock(real(f), how); };
-  to.xCheckReservedLock = [](sqlite3_file* f, int* is) { return real(f)->pMethods->xCheckReservedLock(real(f), is); };
-  to.xFileControl = [](sqlite3_file* f, int what, void* with) { return real(f)->pMethods->xFileControl(real(f), what, with); };
+  to.xCheckReservedLock = [](sqlite3_file* f, int* is) {
+    return real(f)->pMethods->xCheckReservedLock(real(f), is);
+  };
+  to.xFileControl = [](sqlite3_file* f, int what, void* with) {
+    return real(f)->pMethods->xFileControl(real(f), what, with);
+  };
   to.xSectorSize = [](sqlite3_file* f) { return real(f)->pMethods->xSectorSize(real(f)); };
-  to.xDeviceCharacteristics = [](sqlite3_file* f) { return real(f)->pMethods->xDeviceCharacteristics(real(f)); };
+  to.xDeviceCharacteristics = [](sqlite3_file* f) {
+    return real(f)->pMethods->xDeviceCharacteristics(real(f));
+  };
   to.xShmMap = [](sqlite3_file* f, int page, int size, int extend, void volatile** out_page) {
     return real(f)->pMethods->xShmMap(real(f), page, size, extend, out_page);
   };
-  to.xShmLock = [](sqlite3_file* f, int at, int n, int how) { return real(f)->pMethods->xShmLock(real(f), at, n, how); };
+  to.xShmLock = [](sqlite3_file* f, int at, int n, int how) {
+    return real(f)->pMethods->xShmLock(real(f), at, n, how);
+  };
   to.xShmBarrier = [](sqlite3_file* f) { real(f)->pMethods->xShmBarrier(real(f)); };
-  to.xShmUnmap = [](sqlite3_file* f, int remove) { return real(f)->pMethods->xShmUnmap(real(f), remove); };
+  to.xShmUnmap = [](sqlite3_file* f, int remove) {
+    return real(f)->pMethods->xShmUnmap(real(f), remove);
+  };
   to.iVersion = 2;  // no memory mapping, which would go past us
   self->pMethods = &to;
   return SQLITE_OK;
@@ -104,7 +122,8 @@ int open_spied(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, int flags
 int delete_spied(sqlite3_vfs* vfs, const char* name, int sync_folder) {
   auto* below = static_cast<sqlite3_vfs*>(vfs->pAppData);
   const int code = below->xDelete(below, name, sync_folder);
-  // The end of a rollback journal is its commit, so SQLite syncs the folder; a removal that was not is lost.
+  // The end of a rollback journal is its commit, so SQLite syncs the folder; a removal that was not
+  // is lost.
   if (code == SQLITE_OK && sync_folder != 0) disk.removed(name);
   return code;
 }
@@ -150,7 +169,9 @@ TEST_CASE("power loss: raises and acknowledged writes are there afterwards", "[F
       threads.emplace_back([&] {
         for (int i = 0; i < 10; ++i) {
           std::int64_t number = 0;
-          queue.run({}, [&](sqlite::Connection& c) { number = c.layer1().append(Stream("log"), Term(1), {{"payload", {}}}, {}, {}); });
+          queue.run({}, [&](sqlite::Connection& c) {
+            number = c.layer1().append(Stream("log"), Term(1), {{"payload", {}}}, {}, {});
+          });
           const std::lock_guard lock(mutex);
           acknowledged.insert(number);
         }
@@ -168,14 +189,19 @@ TEST_CASE("power loss: raises and acknowledged writes are there afterwards", "[F
     });
     Db restarted(after.file());
     CHECK(restarted("PRAGMA integrity_check").value() == "ok");
-    CHECK(restarted("SELECT count(*) FROM termgate_stream_writes").value() == std::to_string(acknowledged.size()));
-    CHECK(restarted("SELECT count(*) FROM termgate_stream_writes WHERE payload = x'746f726e'").value() == "0");
-    CHECK(restarted("SELECT term FROM termgate_fences WHERE scope = 'other'").value() == std::to_string(sealed));
+    CHECK(restarted("SELECT count(*) FROM termgate_stream_writes").value() ==
+          std::to_string(acknowledged.size()));
+    CHECK(restarted("SELECT count(*) FROM termgate_stream_writes WHERE payload = x'746f726e'")
+              .value() == "0");
+    CHECK(restarted("SELECT term FROM termgate_fences WHERE scope = 'other'").value() ==
+          std::to_string(sealed));
     CHECK(restarted("SELECT termgate_verify()").value() == "[]");
   }
 }
 
-TEST_CASE("power loss: a raise of a connection that does not flush its writes is flushed all the same", "[F3][sqlite]") {
+TEST_CASE(
+    "power loss: a raise of a connection that does not flush its writes is flushed all the same",
+    "[F3][sqlite]") {
   SpyingVfs spy;
   for (const char* level : {"off", "normal"}) {
     INFO(level);
@@ -189,7 +215,9 @@ TEST_CASE("power loss: a raise of a connection that does not flush its writes is
     REQUIRE(wants_flush);
     queue.run({.flushed = true}, raise);
     // Whatever came after may be lost, the raise may not.
-    queue.run({}, [](sqlite::Connection& c) { c.layer1().append(Stream("s"), Term(9), {{"forgettable", {}}}, {}, {}); });
+    queue.run({}, [](sqlite::Connection& c) {
+      c.layer1().append(Stream("s"), Term(9), {{"forgettable", {}}}, {}, {});
+    });
     disk.survive_in(before.file(), after.file());
     Db restarted(after.file());
     CHECK(restarted("PRAGMA integrity_check").value() == "ok");
@@ -198,7 +226,10 @@ TEST_CASE("power loss: a raise of a connection that does not flush its writes is
   }
 }
 
-TEST_CASE("power loss: a raise in journal mode DELETE flushes the folder that the journal is removed from", "[F3][sqlite]") {
+TEST_CASE(
+    "power loss: a raise in journal mode DELETE flushes the folder that the journal is removed "
+    "from",
+    "[F3][sqlite]") {
   Folder folder;
   sqlite3* db = nullptr;
   REQUIRE(sqlite3_open(folder.file().c_str(), &db) == SQLITE_OK);
@@ -215,12 +246,16 @@ TEST_CASE("power loss: a raise in journal mode DELETE flushes the folder that th
   CHECK(flushes_of("CREATE TABLE t AS SELECT termgate_check_term('a', 3)") == 1);
   CHECK(flushes_of("SELECT termgate_append('s', 3, 'x', NULL, 'a')") == 0);
   CHECK(flushes_of("BEGIN; SELECT termgate_seal('a', 9); ROLLBACK") == 0);
-  CHECK(flushes_of("PRAGMA synchronous = EXTRA; SELECT termgate_seal('a', 4)") == 0);  // SQLite does it itself
-  CHECK(flushes_of("PRAGMA synchronous = FULL; PRAGMA journal_mode = WAL; SELECT termgate_seal('a', 5)") == 0);
+  CHECK(flushes_of("PRAGMA synchronous = EXTRA; SELECT termgate_seal('a', 4)") ==
+        0);  // SQLite does it itself
+  CHECK(flushes_of(
+            "PRAGMA synchronous = FULL; PRAGMA journal_mode = WAL; SELECT termgate_seal('a', 5)") ==
+        0);
   CHECK(sqlite3_close(db) == SQLITE_OK);
 }
 
-TEST_CASE("flush: a COMMIT whose flush failed is not called nothing written", "[F5][sqlite][issue-2]") {
+TEST_CASE("flush: a COMMIT whose flush failed is not called nothing written",
+          "[F5][sqlite][issue-2]") {
   SpyingVfs spy;
   for (const char* mode : {"wal", "delete"}) {
     INFO(mode);

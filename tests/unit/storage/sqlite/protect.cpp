@@ -1,5 +1,6 @@
-// protect and adopt on SQLite: every way in which a row of another scope could be written, changed or removed
-// behind the back of a check, and every table shape that changes where the trigger has to look.
+// protect and adopt on SQLite: every way in which a row of another scope could be written, changed
+// or removed behind the back of a check, and every table shape that changes where the trigger has
+// to look.
 #include "support.hpp"
 
 using namespace sqlite_test;
@@ -19,13 +20,17 @@ struct Fixture {
     db.must("SELECT termgate_protect('t', '" + column + "')");
     db.must("SELECT termgate_seal('mine', 5), termgate_declare('mine', 5)");
   }
-  std::string content() { return db.must("SELECT group_concat(row, ';') FROM (SELECT scope || '/' || k AS row FROM t ORDER BY 1)"); }
+  std::string content() {
+    return db.must(
+        "SELECT group_concat(row, ';') FROM (SELECT scope || '/' || k AS row FROM t ORDER BY 1)");
+  }
   Db db;
 };
 
 }  // namespace
 
-TEST_CASE("protect: REPLACE cannot remove another scope's row whatever key it meets", "[F1][F2][sqlite]") {
+TEST_CASE("protect: REPLACE cannot remove another scope's row whatever key it meets",
+          "[F1][F2][sqlite]") {
   struct Shape {
     const char* name;
     const char* table;
@@ -34,32 +39,47 @@ TEST_CASE("protect: REPLACE cannot remove another scope's row whatever key it me
   const Shape shapes[] = {
       {"integer primary key", "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)",
        "INSERT OR REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
-      {"hidden rowid", "CREATE TABLE t (scope TEXT, k)", "INSERT OR REPLACE INTO t (rowid, scope, k) VALUES (2, 'mine', 9)"},
+      {"hidden rowid", "CREATE TABLE t (scope TEXT, k)",
+       "INSERT OR REPLACE INTO t (rowid, scope, k) VALUES (2, 'mine', 9)"},
       {"rowid hidden by a column", "CREATE TABLE t (rowid TEXT, scope TEXT, k)",
        "INSERT OR REPLACE INTO t (_rowid_, scope, k) VALUES (2, 'mine', 9)"},
-      {"text primary key", "CREATE TABLE t (k TEXT PRIMARY KEY, scope TEXT)", "REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
-      {"without rowid", "CREATE TABLE t (k TEXT PRIMARY KEY, scope TEXT) WITHOUT ROWID", "REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
-      {"two columns", "CREATE TABLE t (k, part DEFAULT 0, scope TEXT, UNIQUE (k, part))", "REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
-      {"collated", "CREATE TABLE t (k TEXT, scope TEXT, other TEXT COLLATE NOCASE DEFAULT 'Abc', UNIQUE (other, k))",
+      {"text primary key", "CREATE TABLE t (k TEXT PRIMARY KEY, scope TEXT)",
+       "REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
+      {"without rowid", "CREATE TABLE t (k TEXT PRIMARY KEY, scope TEXT) WITHOUT ROWID",
+       "REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
+      {"two columns", "CREATE TABLE t (k, part DEFAULT 0, scope TEXT, UNIQUE (k, part))",
+       "REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
+      {"collated",
+       "CREATE TABLE t (k TEXT, scope TEXT, other TEXT COLLATE NOCASE DEFAULT 'Abc', UNIQUE "
+       "(other, k))",
        "REPLACE INTO t (scope, k, other) VALUES ('mine', 2, 'aBC')"},
       {"index made later", "CREATE TABLE t (k, scope TEXT); CREATE UNIQUE INDEX t_k ON t (k)",
        "REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
       {"index with another collation",
-       "CREATE TABLE t (k, scope TEXT, n TEXT DEFAULT 'x'); CREATE UNIQUE INDEX t_n ON t (n COLLATE NOCASE, k)",
+       "CREATE TABLE t (k, scope TEXT, n TEXT DEFAULT 'x'); CREATE UNIQUE INDEX t_n ON t (n "
+       "COLLATE NOCASE, k)",
        "REPLACE INTO t (scope, k, n) VALUES ('mine', 2, 'X')"},
       {"partial index",
-       "CREATE TABLE t (k, scope TEXT, live DEFAULT 1); CREATE UNIQUE INDEX \"t (k\" ON t (k) /* ) WHERE x */ WHERE live = 1 -- end",
+       "CREATE TABLE t (k, scope TEXT, live DEFAULT 1); CREATE UNIQUE INDEX \"t (k\" ON t (k) /* ) "
+       "WHERE x */ WHERE live = 1 -- end",
        "REPLACE INTO t (scope, k) VALUES ('mine', 2)"},
       {"conflict clause of the table", "CREATE TABLE t (k UNIQUE ON CONFLICT REPLACE, scope TEXT)",
        "INSERT INTO t (scope, k) VALUES ('mine', 2)"},
-      {"update", "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)", "UPDATE OR REPLACE t SET k = 2 WHERE scope = 'mine'"},
-      {"update of a unique column", "CREATE TABLE t (k UNIQUE, scope TEXT)", "UPDATE OR REPLACE t SET k = 2 WHERE scope = 'mine'"},
-      {"update of the rowid", "CREATE TABLE t (k, scope TEXT)", "UPDATE OR REPLACE t SET rowid = 2 WHERE scope = 'mine'"},
-      {"update into a partial index", "CREATE TABLE t (k, scope TEXT, live DEFAULT 1); CREATE UNIQUE INDEX t_k ON t (live) WHERE k > 1",
+      {"update", "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)",
+       "UPDATE OR REPLACE t SET k = 2 WHERE scope = 'mine'"},
+      {"update of a unique column", "CREATE TABLE t (k UNIQUE, scope TEXT)",
+       "UPDATE OR REPLACE t SET k = 2 WHERE scope = 'mine'"},
+      {"update of the rowid", "CREATE TABLE t (k, scope TEXT)",
+       "UPDATE OR REPLACE t SET rowid = 2 WHERE scope = 'mine'"},
+      {"update into a partial index",
+       "CREATE TABLE t (k, scope TEXT, live DEFAULT 1); CREATE UNIQUE INDEX t_k ON t (live) WHERE "
+       "k > 1",
        "UPDATE OR REPLACE t SET k = 7 WHERE scope = 'mine'"},
       {"update that changes the key for its index alone",
-       "CREATE TABLE t (k, scope TEXT, n TEXT COLLATE NOCASE); CREATE UNIQUE INDEX t_n ON t (n COLLATE BINARY); "
-       "CREATE TRIGGER fill AFTER INSERT ON t BEGIN UPDATE t SET n = CASE scope WHEN 'mine' THEN 'abc' ELSE 'ABC' END WHERE rowid = "
+       "CREATE TABLE t (k, scope TEXT, n TEXT COLLATE NOCASE); CREATE UNIQUE INDEX t_n ON t (n "
+       "COLLATE BINARY); "
+       "CREATE TRIGGER fill AFTER INSERT ON t BEGIN UPDATE t SET n = CASE scope WHEN 'mine' THEN "
+       "'abc' ELSE 'ABC' END WHERE rowid = "
        "NEW.rowid; END",
        "UPDATE OR REPLACE t SET n = 'ABC' WHERE scope = 'mine'"},
       {"upsert", "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)",
@@ -67,7 +87,9 @@ TEST_CASE("protect: REPLACE cannot remove another scope's row whatever key it me
   };
   for (const Shape& shape : shapes) {
     INFO(shape.name);
-    Fixture f(shape.table, "INSERT INTO t (scope, k) VALUES ('mine', 1); INSERT INTO t (scope, k) VALUES ('theirs', 2)");
+    Fixture f(shape.table,
+              "INSERT INTO t (scope, k) VALUES ('mine', 1); INSERT INTO t (scope, k) VALUES "
+              "('theirs', 2)");
     const std::string before = f.content();
     CHECK_THAT(f.db(shape.attack).error, StartsWith(refused));
     CHECK(f.content() == before);
@@ -82,12 +104,15 @@ TEST_CASE("protect: REPLACE cannot remove another scope's row whatever key it me
 TEST_CASE("protect: a key that REPLACE fills with its default is seen", "[F1][sqlite][issue-2]") {
   const char* attacks[] = {"INSERT OR REPLACE INTO t (scope, k) VALUES ('mine', NULL)",
                            "UPDATE OR REPLACE t SET k = NULL WHERE scope = 'mine'"};
-  for (const char* declared : {"k TEXT NOT NULL DEFAULT 'it''s' UNIQUE", "k INTEGER NOT NULL DEFAULT -7 UNIQUE",
-                               "k REAL NOT NULL DEFAULT 1.5 UNIQUE", "k TEXT NOT NULL DEFAULT (lower('ABC')) UNIQUE",
-                               "k TEXT NOT NULL DEFAULT \"abc\" UNIQUE", "k TEXT NOT NULL DEFAULT 5, g TEXT AS (k || '!') UNIQUE"}) {
+  for (const char* declared :
+       {"k TEXT NOT NULL DEFAULT 'it''s' UNIQUE", "k INTEGER NOT NULL DEFAULT -7 UNIQUE",
+        "k REAL NOT NULL DEFAULT 1.5 UNIQUE", "k TEXT NOT NULL DEFAULT (lower('ABC')) UNIQUE",
+        "k TEXT NOT NULL DEFAULT \"abc\" UNIQUE",
+        "k TEXT NOT NULL DEFAULT 5, g TEXT AS (k || '!') UNIQUE"}) {
     INFO(declared);
-    Fixture f(std::string("CREATE TABLE t (scope TEXT, ") + declared + ")",
-              "INSERT INTO t (scope, k) VALUES ('mine', 1); INSERT INTO t (scope) VALUES ('theirs')");
+    Fixture f(
+        std::string("CREATE TABLE t (scope TEXT, ") + declared + ")",
+        "INSERT INTO t (scope, k) VALUES ('mine', 1); INSERT INTO t (scope) VALUES ('theirs')");
     const std::string before = f.content();
     for (const char* attack : attacks) {
       INFO(attack);
@@ -99,7 +124,8 @@ TEST_CASE("protect: a key that REPLACE fills with its default is seen", "[F1][sq
     }
     // Where it meets nobody, or only one's own row, it works.
     f.db.must(
-        "PRAGMA recursive_triggers = ON; SELECT termgate_unprotect('t'); DELETE FROM t WHERE scope = 'theirs'; SELECT "
+        "PRAGMA recursive_triggers = ON; SELECT termgate_unprotect('t'); DELETE FROM t WHERE scope "
+        "= 'theirs'; SELECT "
         "termgate_protect('t', 'scope')");
     for (const char* attack : attacks) f.db.must(attack);
     CHECK(f.db("SELECT count(DISTINCT scope) FROM t").value() == "1");
@@ -107,32 +133,42 @@ TEST_CASE("protect: a key that REPLACE fills with its default is seen", "[F1][sq
 }
 
 TEST_CASE("protect: REPLACE of one's own row works", "[sqlite]") {
-  Fixture f("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT, v)", "INSERT INTO t VALUES (1, 'mine', 'old'), (2, 'theirs', 'old')");
-  f.db.must("REPLACE INTO t VALUES (1, 'mine', 'new'); INSERT INTO t VALUES (3, 'mine', 'new'); INSERT INTO t (scope) VALUES ('mine')");
+  Fixture f("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT, v)",
+            "INSERT INTO t VALUES (1, 'mine', 'old'), (2, 'theirs', 'old')");
+  f.db.must(
+      "REPLACE INTO t VALUES (1, 'mine', 'new'); INSERT INTO t VALUES (3, 'mine', 'new'); INSERT "
+      "INTO t (scope) VALUES ('mine')");
   CHECK(f.db("SELECT count(*) FROM t WHERE scope = 'mine'").value() == "3");
 }
 
-TEST_CASE("protect: a unique index over an expression asks for recursive triggers", "[F1][sqlite]") {
+TEST_CASE("protect: a unique index over an expression asks for recursive triggers",
+          "[F1][sqlite]") {
   Fixture f("CREATE TABLE t (k, scope TEXT); CREATE UNIQUE INDEX t_k ON t (lower(k))",
             "INSERT INTO t VALUES ('a', 'mine'), ('b', 'theirs')");
-  CHECK_THAT(f.db("INSERT INTO t VALUES ('c', 'mine')").error, StartsWith("TG005") && Contains("recursive_triggers"));
+  CHECK_THAT(f.db("INSERT INTO t VALUES ('c', 'mine')").error,
+             StartsWith("TG005") && Contains("recursive_triggers"));
   f.db.must("PRAGMA recursive_triggers = ON; INSERT INTO t VALUES ('c', 'mine')");
   CHECK_THAT(f.db("REPLACE INTO t VALUES ('B', 'mine')").error, StartsWith(refused));
   CHECK(f.content() == "mine/a;mine/c;theirs/b");
 }
 
 TEST_CASE("protect: OR IGNORE does not swallow a refusal", "[F5][sqlite]") {
-  Fixture f("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)", "INSERT INTO t VALUES (1, 'mine'), (2, 'theirs')");
-  for (const char* attack : {"INSERT OR IGNORE INTO t VALUES (3, 'theirs')", "UPDATE OR IGNORE t SET k = 9 WHERE scope = 'theirs'",
-                             "INSERT OR FAIL INTO t VALUES (3, 'theirs')", "INSERT OR ROLLBACK INTO t VALUES (3, 'theirs')"}) {
+  Fixture f("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)",
+            "INSERT INTO t VALUES (1, 'mine'), (2, 'theirs')");
+  for (const char* attack : {"INSERT OR IGNORE INTO t VALUES (3, 'theirs')",
+                             "UPDATE OR IGNORE t SET k = 9 WHERE scope = 'theirs'",
+                             "INSERT OR FAIL INTO t VALUES (3, 'theirs')",
+                             "INSERT OR ROLLBACK INTO t VALUES (3, 'theirs')"}) {
     INFO(attack);
     CHECK_THAT(f.db(attack).error, StartsWith(refused));
     CHECK(f.content() == "mine/1;theirs/2");
   }
 }
 
-TEST_CASE("protect: a statement refused at its last row leaves none of the others", "[F5][sqlite]") {
-  Fixture f("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)", "INSERT INTO t VALUES (1, 'mine'), (2, 'mine'), (3, 'theirs')");
+TEST_CASE("protect: a statement refused at its last row leaves none of the others",
+          "[F5][sqlite]") {
+  Fixture f("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)",
+            "INSERT INTO t VALUES (1, 'mine'), (2, 'mine'), (3, 'theirs')");
   f.db.must("BEGIN");
   CHECK_THAT(f.db("UPDATE t SET k = k + 10").error, StartsWith(refused));
   CHECK_THAT(f.db("DELETE FROM t").error, StartsWith(refused));
@@ -142,27 +178,37 @@ TEST_CASE("protect: a statement refused at its last row leaves none of the other
 }
 
 TEST_CASE("protect: both scopes of a row that moves are checked", "[F1][sqlite]") {
-  Fixture f("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)", "INSERT INTO t VALUES (1, 'mine'), (2, 'theirs')");
-  CHECK_THAT(f.db("UPDATE t SET scope = 'theirs' WHERE k = 1").error, StartsWith(refused) && Contains("\"theirs\""));
-  CHECK_THAT(f.db("UPDATE t SET scope = 'mine' WHERE k = 2").error, StartsWith(refused) && Contains("\"theirs\""));
-  f.db.must("BEGIN; SELECT termgate_check_term('theirs', 1); UPDATE t SET scope = 'theirs' WHERE k = 1; COMMIT");
+  Fixture f("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)",
+            "INSERT INTO t VALUES (1, 'mine'), (2, 'theirs')");
+  CHECK_THAT(f.db("UPDATE t SET scope = 'theirs' WHERE k = 1").error,
+             StartsWith(refused) && Contains("\"theirs\""));
+  CHECK_THAT(f.db("UPDATE t SET scope = 'mine' WHERE k = 2").error,
+             StartsWith(refused) && Contains("\"theirs\""));
+  f.db.must(
+      "BEGIN; SELECT termgate_check_term('theirs', 1); UPDATE t SET scope = 'theirs' WHERE k = 1; "
+      "COMMIT");
   CHECK(f.content() == "theirs/1;theirs/2");
 }
 
-TEST_CASE("adopt: a view that calls the guard raises nothing when it is read", "[F2][sqlite][issue-2]") {
+TEST_CASE("adopt: a view that calls the guard raises nothing when it is read",
+          "[F2][sqlite][issue-2]") {
   Db db;
   install(db);
-  db.must("CREATE TABLE a (s TEXT, t INTEGER); CREATE INDEX a_st ON a (s, t); SELECT termgate_adopt('a', 's', 't'), termgate_seal('x', 3)");
+  db.must(
+      "CREATE TABLE a (s TEXT, t INTEGER); CREATE INDEX a_st ON a (s, t); SELECT "
+      "termgate_adopt('a', 's', 't'), termgate_seal('x', 3)");
   db.must("PRAGMA trusted_schema = OFF");
   for (const char* table : {"nothing", "a"}) {
-    db.must(std::string("CREATE TEMP VIEW hostile AS SELECT termgate_guard_load_termgate_extension_first('adopted', '") + table +
-            "', 'x', 99)");
+    db.must(std::string("CREATE TEMP VIEW hostile AS SELECT "
+                        "termgate_guard_load_termgate_extension_first('adopted', '") +
+            table + "', 'x', 99)");
     db.must("CREATE TABLE sink (v)");
     CHECK_THAT(db("SELECT * FROM hostile").error, StartsWith("TG005"));
     db.must("BEGIN IMMEDIATE; INSERT INTO a VALUES ('y', 1)");
     CHECK_THAT(db("SELECT * FROM hostile").error, StartsWith("TG005"));
     db.must("COMMIT");
-    if (table == std::string("nothing")) CHECK_THAT(db("INSERT INTO sink SELECT * FROM hostile").error, StartsWith("TG005"));
+    if (table == std::string("nothing"))
+      CHECK_THAT(db("INSERT INTO sink SELECT * FROM hostile").error, StartsWith("TG005"));
     db.must("DROP TABLE sink; DROP VIEW hostile");
   }
   CHECK(db("SELECT term FROM termgate_fences WHERE scope = 'x'").value() == "3");
@@ -170,13 +216,17 @@ TEST_CASE("adopt: a view that calls the guard raises nothing when it is read", "
   CHECK(db("SELECT term FROM termgate_fences WHERE scope = 'x'").value() == "4");
 }
 
-TEST_CASE("protect: scopes that only a collation holds equal are two scopes", "[F1][sqlite][issue-2]") {
-  for (const auto& [collation, other] : {std::pair{"NOCASE", "MINE"}, std::pair{"RTRIM", "mine  "}}) {
+TEST_CASE("protect: scopes that only a collation holds equal are two scopes",
+          "[F1][sqlite][issue-2]") {
+  for (const auto& [collation, other] :
+       {std::pair{"NOCASE", "MINE"}, std::pair{"RTRIM", "mine  "}}) {
     INFO(collation);
-    Fixture f(std::string("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT COLLATE ") + collation + ")",
-              "INSERT INTO t VALUES (1, 'mine')");
+    Fixture f(
+        std::string("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT COLLATE ") + collation + ")",
+        "INSERT INTO t VALUES (1, 'mine')");
     const std::string attack = std::string("UPDATE t SET scope = '") + other + "' WHERE k = 1";
-    CHECK_THAT(f.db(attack).error, StartsWith(refused) && Contains(std::string("\"") + other + "\""));
+    CHECK_THAT(f.db(attack).error,
+               StartsWith(refused) && Contains(std::string("\"") + other + "\""));
     f.db.must("UPDATE t SET scope = 'mine' WHERE k = 1");
     CHECK(f.content() == "mine/1");
   }
@@ -185,9 +235,15 @@ TEST_CASE("protect: scopes that only a collation holds equal are two scopes", "[
 TEST_CASE("protect: rows changed by a foreign key are checked too", "[F1][sqlite]") {
   Db db;
   install(db);
-  db.must("PRAGMA foreign_keys = ON; CREATE TABLE parent (id INTEGER PRIMARY KEY); INSERT INTO parent VALUES (1), (2)");
-  db.must("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT, p REFERENCES parent ON DELETE CASCADE ON UPDATE CASCADE)");
-  db.must("INSERT INTO t VALUES (1, 'mine', 1), (2, 'theirs', 2); SELECT termgate_protect('t', 'scope')");
+  db.must(
+      "PRAGMA foreign_keys = ON; CREATE TABLE parent (id INTEGER PRIMARY KEY); INSERT INTO parent "
+      "VALUES (1), (2)");
+  db.must(
+      "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT, p REFERENCES parent ON DELETE CASCADE ON "
+      "UPDATE CASCADE)");
+  db.must(
+      "INSERT INTO t VALUES (1, 'mine', 1), (2, 'theirs', 2); SELECT termgate_protect('t', "
+      "'scope')");
   db.must("SELECT termgate_seal('mine', 5), termgate_declare('mine', 5)");
   CHECK_THAT(db("DELETE FROM parent WHERE id = 2").error, StartsWith(refused));
   CHECK_THAT(db("UPDATE parent SET id = 7 WHERE id = 2").error, StartsWith(refused));
@@ -196,9 +252,12 @@ TEST_CASE("protect: rows changed by a foreign key are checked too", "[F1][sqlite
 }
 
 TEST_CASE("protect: a user's own triggers cannot open a way round", "[F1][sqlite]") {
-  Fixture f("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT); CREATE TABLE door (x)", "INSERT INTO t VALUES (1, 'mine'), (2, 'theirs')");
+  Fixture f("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT); CREATE TABLE door (x)",
+            "INSERT INTO t VALUES (1, 'mine'), (2, 'theirs')");
   f.db.must("CREATE TRIGGER ignore_after AFTER UPDATE ON t BEGIN SELECT RAISE(IGNORE); END");
-  f.db.must("CREATE TRIGGER through AFTER INSERT ON door BEGIN UPDATE t SET k = k + 100 WHERE scope = NEW.x; END");
+  f.db.must(
+      "CREATE TRIGGER through AFTER INSERT ON door BEGIN UPDATE t SET k = k + 100 WHERE scope = "
+      "NEW.x; END");
   CHECK_THAT(f.db("UPDATE t SET k = 9 WHERE scope = 'theirs'").error, StartsWith(refused));
   CHECK_THAT(f.db("INSERT INTO door VALUES ('theirs')").error, StartsWith(refused));
   CHECK(f.content() == "mine/1;theirs/2");
@@ -209,18 +268,25 @@ TEST_CASE("protect: scope columns that are settled late are checked late", "[F1]
   install(db);
   SECTION("an integer primary key that SQLite fills in") {
     db.must(
-        "CREATE TABLE t (scope INTEGER PRIMARY KEY, v); SELECT termgate_protect('t', 'scope'); SELECT termgate_seal('1', 3), "
+        "CREATE TABLE t (scope INTEGER PRIMARY KEY, v); SELECT termgate_protect('t', 'scope'); "
+        "SELECT termgate_seal('1', 3), "
         "termgate_declare('1', 3)");
     db.must("INSERT INTO t (v) VALUES ('one')");
-    CHECK_THAT(db("INSERT INTO t (v) VALUES ('two')").error, StartsWith(refused) && Contains("scope \"2\""));
+    CHECK_THAT(db("INSERT INTO t (v) VALUES ('two')").error,
+               StartsWith(refused) && Contains("scope \"2\""));
     CHECK(db("SELECT count(*) FROM t").value() == "1");
     CHECK_THAT(db("UPDATE t SET scope = 7").error, StartsWith(refused));
     CHECK_THAT(db("DELETE FROM t; INSERT INTO t VALUES (5, 'five')").error, StartsWith(refused));
   }
   for (const char* kind : {"STORED", "VIRTUAL"}) {
     SECTION(std::string("a generated column: ") + kind) {
-      db.must("CREATE TABLE t (k INTEGER PRIMARY KEY, name TEXT, scope TEXT GENERATED ALWAYS AS ('s-' || name) " + std::string(kind) + ")");
-      db.must("SELECT termgate_protect('t', 'scope'), termgate_seal('s-mine', 3), termgate_declare('s-mine', 3)");
+      db.must(
+          "CREATE TABLE t (k INTEGER PRIMARY KEY, name TEXT, scope TEXT GENERATED ALWAYS AS ('s-' "
+          "|| name) " +
+          std::string(kind) + ")");
+      db.must(
+          "SELECT termgate_protect('t', 'scope'), termgate_seal('s-mine', 3), "
+          "termgate_declare('s-mine', 3)");
       db.must("INSERT INTO t (name) VALUES ('mine')");
       CHECK_THAT(db("INSERT INTO t (name) VALUES ('theirs')").error, StartsWith(refused));
       CHECK_THAT(db("UPDATE t SET name = 'theirs'").error, StartsWith(refused));
@@ -232,11 +298,16 @@ TEST_CASE("protect: scope columns that are settled late are checked late", "[F1]
 TEST_CASE("protect: integer scopes and NULLs", "[sqlite]") {
   Db db;
   install(db);
-  db.must("CREATE TABLE t (k INTEGER PRIMARY KEY, scope BIGINT, v); SELECT termgate_protect('t', 'scope')");
   db.must(
-      "SELECT termgate_seal('42', 3), termgate_declare('42', 3); INSERT INTO t VALUES (1, 42, 'x'); INSERT INTO t VALUES (2, '42', 'x')");
-  CHECK_THAT(db("INSERT INTO t VALUES (3, 43, 'x')").error, StartsWith(refused) && Contains("scope \"43\""));
-  CHECK_THAT(db("INSERT INTO t VALUES (3, NULL, 'x')").error, StartsWith("TG005") && Contains("NULL"));
+      "CREATE TABLE t (k INTEGER PRIMARY KEY, scope BIGINT, v); SELECT termgate_protect('t', "
+      "'scope')");
+  db.must(
+      "SELECT termgate_seal('42', 3), termgate_declare('42', 3); INSERT INTO t VALUES (1, 42, "
+      "'x'); INSERT INTO t VALUES (2, '42', 'x')");
+  CHECK_THAT(db("INSERT INTO t VALUES (3, 43, 'x')").error,
+             StartsWith(refused) && Contains("scope \"43\""));
+  CHECK_THAT(db("INSERT INTO t VALUES (3, NULL, 'x')").error,
+             StartsWith("TG005") && Contains("NULL"));
   CHECK_THAT(db("INSERT INTO t VALUES (3, x'00', 'x')").error, StartsWith("TG005"));
   CHECK_THAT(db("INSERT INTO t VALUES (3, 1.5, 'x')").error, StartsWith("TG005"));
   CHECK_THAT(db("INSERT INTO t VALUES (3, '', 'x')").error, StartsWith("TG005"));
@@ -249,38 +320,48 @@ TEST_CASE("protect: any scope that was passed must be said outright", "[F2][sqli
   CHECK_THAT(db("INSERT INTO t VALUES (1)").error, StartsWith(refused));
   db.must("BEGIN; SELECT termgate_check_term('a', 5); INSERT INTO t VALUES (1); COMMIT");
   CHECK_THAT(db("INSERT INTO t VALUES (1)").error, StartsWith(refused));
-  db.must("SELECT termgate_declare('a', 5); INSERT INTO t VALUES (2); SELECT termgate_seal('a', 6)");
+  db.must(
+      "SELECT termgate_declare('a', 5); INSERT INTO t VALUES (2); SELECT termgate_seal('a', 6)");
   CHECK_THAT(db("INSERT INTO t VALUES (3)").error, StartsWith("TG001"));
   // A row's own value '*' is a scope like any other.
-  db.must("CREATE TABLE r (scope TEXT); SELECT termgate_protect('r', 'scope'), termgate_declare('a', 6)");
+  db.must(
+      "CREATE TABLE r (scope TEXT); SELECT termgate_protect('r', 'scope'), termgate_declare('a', "
+      "6)");
   CHECK_THAT(db("INSERT INTO r VALUES ('*')").error, StartsWith(refused));
 }
 
 TEST_CASE("protect: works where the schema is not trusted", "[F1][sqlite]") {
-  Fixture f("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)", "INSERT INTO t VALUES (1, 'mine')");
+  Fixture f("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT)",
+            "INSERT INTO t VALUES (1, 'mine')");
   f.db.must("PRAGMA trusted_schema = OFF; INSERT INTO t VALUES (2, 'mine')");
   CHECK_THAT(f.db("INSERT INTO t VALUES (3, 'theirs')").error, StartsWith(refused));
   f.db.must("SELECT termgate_seal('mine', 6)");
   CHECK_THAT(f.db("INSERT INTO t VALUES (3, 'mine')").error, StartsWith("TG001 stale term 5"));
 }
 
-TEST_CASE("protect: observe lets everything pass and counts what it would have refused", "[sqlite]") {
+TEST_CASE("protect: observe lets everything pass and counts what it would have refused",
+          "[sqlite]") {
   Db db;
   install(db);
-  db.must("CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT); SELECT termgate_protect('t', 'scope', NULL, 'observe')");
   db.must(
-      "INSERT INTO t VALUES (1, 'a'), (2, 'a'), (3, NULL); SELECT termgate_seal('b', 5), termgate_declare('b', 4); INSERT INTO t VALUES "
+      "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT); SELECT termgate_protect('t', 'scope', "
+      "NULL, 'observe')");
+  db.must(
+      "INSERT INTO t VALUES (1, 'a'), (2, 'a'), (3, NULL); SELECT termgate_seal('b', 5), "
+      "termgate_declare('b', 4); INSERT INTO t VALUES "
       "(4, 'b')");
   CHECK(db("SELECT count(*) FROM t").value() == "4");
-  CHECK(db("SELECT group_concat(scope || ':' || reason || ':' || count) FROM (SELECT * FROM termgate_observed ORDER BY scope)").value() ==
-        ":TG005:1,a:TG002:2,b:TG001:1");
+  CHECK(db("SELECT group_concat(scope || ':' || reason || ':' || count) FROM (SELECT * FROM "
+           "termgate_observed ORDER BY scope)")
+            .value() == ":TG005:1,a:TG002:2,b:TG001:1");
   CHECK_THAT(db("SELECT termgate_doctor()").value(), Contains("would have refused 2 rows"));
   db.must("SELECT termgate_protect('t', 'scope')");
   CHECK_THAT(db("INSERT INTO t VALUES (5, 'a')").error, StartsWith(refused));
 }
 
 TEST_CASE("protect: hostile names are names", "[sqlite]") {
-  const std::string names[] = {"a\"b", "a'b", "a; DROP TABLE x; --", "a]b[c", "select", "ö\n\t", "x/*y*/"};
+  const std::string names[] = {"a\"b",  "a'b",   "a; DROP TABLE x; --", "a]b[c", "select",
+                               "ö\n\t", "x/*y*/"};
   for (const std::string& name : names) {
     INFO(name);
     Db db;
@@ -289,14 +370,18 @@ TEST_CASE("protect: hostile names are names", "[sqlite]") {
     const std::string column = termgate::sqlite::quoted_identifier("c " + name);
     const std::string plain = termgate::sqlite::quoted_literal("t " + name);
     const std::string scope_column = termgate::sqlite::quoted_literal("c " + name);
-    db.must("CREATE TABLE " + table + " (" + column + " TEXT, term INTEGER, PRIMARY KEY (" + column + ", term))");
-    db.must("SELECT termgate_protect(" + plain + ", " + scope_column + "), termgate_adopt(" + plain + ", " + scope_column + ", 'term')");
+    db.must("CREATE TABLE " + table + " (" + column + " TEXT, term INTEGER, PRIMARY KEY (" +
+            column + ", term))");
+    db.must("SELECT termgate_protect(" + plain + ", " + scope_column + "), termgate_adopt(" +
+            plain + ", " + scope_column + ", 'term')");
     CHECK_THAT(db("INSERT INTO " + table + " VALUES ('s', 1)").error, StartsWith(refused));
-    db.must("BEGIN; SELECT termgate_check_term('s', 1); INSERT INTO " + table + " VALUES ('s', 1); COMMIT");
+    db.must("BEGIN; SELECT termgate_check_term('s', 1); INSERT INTO " + table +
+            " VALUES ('s', 1); COMMIT");
     CHECK(db("SELECT json_array_length(termgate_doctor())").value() == "0");
     CHECK(db("SELECT json_array_length(termgate_verify())").value() == "0");
     db.must("SELECT termgate_unprotect(" + plain + "), termgate_unadopt(" + plain + ")");
-    CHECK(db("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = " + plain).value() == "0");
+    CHECK(db("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = " + plain)
+              .value() == "0");
   }
 }
 
@@ -304,14 +389,17 @@ TEST_CASE("protect: refuses what it cannot guard", "[sqlite]") {
   Db db;
   install(db);
   db.must(
-      "CREATE TABLE t (k, scope, real_scope REAL, text_scope TEXT); CREATE VIEW v AS SELECT * FROM t; CREATE VIRTUAL TABLE f USING "
+      "CREATE TABLE t (k, scope, real_scope REAL, text_scope TEXT); CREATE VIEW v AS SELECT * FROM "
+      "t; CREATE VIRTUAL TABLE f USING "
       "fts5(x)");
   for (const char* arguments :
-       {"'t', NULL", "'t', 'text_scope', 'a'", "'t', 'missing'", "'t', 'scope'", "'t', 'real_scope'", "'missing', NULL, 'a'",
-        "'v', NULL, 'a'", "'f', NULL, 'a'", "'f_data', NULL, 'a'", "'termgate_fences', NULL, 'a'", "'sqlite_schema', NULL, 'a'",
+       {"'t', NULL", "'t', 'text_scope', 'a'", "'t', 'missing'", "'t', 'scope'",
+        "'t', 'real_scope'", "'missing', NULL, 'a'", "'v', NULL, 'a'", "'f', NULL, 'a'",
+        "'f_data', NULL, 'a'", "'termgate_fences', NULL, 'a'", "'sqlite_schema', NULL, 'a'",
         "'t', NULL, ''", "'t', NULL, 'a', 'sometimes'"}) {
     INFO(arguments);
-    CHECK_THAT(db("SELECT termgate_protect(" + std::string(arguments) + ")").error, StartsWith("TG005"));
+    CHECK_THAT(db("SELECT termgate_protect(" + std::string(arguments) + ")").error,
+               StartsWith("TG005"));
   }
   CHECK(db("SELECT count(*) FROM termgate_protected").value() == "0");
   CHECK(db("SELECT termgate_protect('T', 'TEXT_SCOPE')").value() == "1");
@@ -321,17 +409,21 @@ TEST_CASE("protect: refuses what it cannot guard", "[sqlite]") {
 TEST_CASE("doctor: tells when a table has changed under its triggers", "[sqlite]") {
   Db db;
   install(db);
-  db.must("CREATE TABLE t (k, scope TEXT); CREATE TABLE bare (x); SELECT termgate_protect('t', 'scope')");
+  db.must(
+      "CREATE TABLE t (k, scope TEXT); CREATE TABLE bare (x); SELECT termgate_protect('t', "
+      "'scope')");
   const auto problems = [&] {
-    return db("SELECT group_concat(json_extract(value, '$.object') || ': ' || json_extract(value, '$.severity'), '; ') FROM "
+    return db("SELECT group_concat(json_extract(value, '$.object') || ': ' || json_extract(value, "
+              "'$.severity'), '; ') FROM "
               "json_each(termgate_doctor())")
         .value();
   };
   CHECK(problems() == "table bare: info");
   db.must("CREATE UNIQUE INDEX t_k ON t (k)");
   CHECK_THAT(problems(), Contains("table t: error"));
-  db.must(db.must(
-      "SELECT json_extract(value, '$.remedy') FROM json_each(termgate_doctor()) WHERE json_extract(value, '$.severity') = 'error'"));
+  db.must(
+      db.must("SELECT json_extract(value, '$.remedy') FROM json_each(termgate_doctor()) WHERE "
+              "json_extract(value, '$.severity') = 'error'"));
   CHECK(problems() == "table bare: info");
   db.must("DROP TRIGGER termgate_protect_update_t");
   CHECK_THAT(problems(), Contains("table t: error"));
@@ -345,7 +437,8 @@ TEST_CASE("adopt: raises in the row's own transaction and never lowers", "[F3][s
   Db db;
   install(db);
   db.must(
-      "CREATE TABLE t (scope TEXT, term INTEGER, v); INSERT INTO t VALUES ('a', 5, 'x'), ('b', 3, 'x'), (NULL, 9, 'x'), ('c', NULL, 'x')");
+      "CREATE TABLE t (scope TEXT, term INTEGER, v); INSERT INTO t VALUES ('a', 5, 'x'), ('b', 3, "
+      "'x'), (NULL, 9, 'x'), ('c', NULL, 'x')");
   CHECK(db("SELECT termgate_adopt('t', 'scope', 'term')").value() == "2");
   CHECK_THAT(db("SELECT termgate_check_term('a', 4)").error, StartsWith("TG001"));
   db.must("BEGIN; INSERT INTO t VALUES ('a', 8, 'y')");
@@ -356,56 +449,78 @@ TEST_CASE("adopt: raises in the row's own transaction and never lowers", "[F3][s
   CHECK(db("SELECT term FROM termgate_fences WHERE scope = 'a'").value() == "9");
   db.must("SELECT termgate_set_raise_by('b', 'seal')");
   CHECK_THAT(db("INSERT INTO t VALUES ('b', 7, 'y')").error, StartsWith("TG005"));
-  db.must("INSERT INTO t VALUES ('a', 0, 'y'), ('fresh', 0, 'y'), ('fresh', -1, 'y'), ('fresh', NULL, 'y')");
+  db.must(
+      "INSERT INTO t VALUES ('a', 0, 'y'), ('fresh', 0, 'y'), ('fresh', -1, 'y'), ('fresh', NULL, "
+      "'y')");
   CHECK(db("SELECT count(*) FROM termgate_fences WHERE scope = 'fresh'").value() == "0");
   db.must("SELECT termgate_acquire_lease('leased', 'me', 1000)");
-  CHECK_THAT(db("INSERT INTO t VALUES ('leased', 2, 'y')").error, StartsWith("TG005") && Contains("never issued"));
+  CHECK_THAT(db("INSERT INTO t VALUES ('leased', 2, 'y')").error,
+             StartsWith("TG005") && Contains("never issued"));
 }
 
 TEST_CASE("adopt: its rows are evidence where a fence row is lost", "[F3][sqlite]") {
   Db db;
   install(db);
   db.must(
-      "CREATE TABLE t (scope INTEGER, term INTEGER, PRIMARY KEY (scope, term)); INSERT INTO t VALUES (7, 5); SELECT termgate_adopt('t', "
+      "CREATE TABLE t (scope INTEGER, term INTEGER, PRIMARY KEY (scope, term)); INSERT INTO t "
+      "VALUES (7, 5); SELECT termgate_adopt('t', "
       "'scope', 'term')");
   db.plant("DELETE FROM termgate_fences");
-  CHECK(db("SELECT count(*) FROM json_each(termgate_verify()) WHERE value ->> 'kind' = 'adopted'").value() == "1");
+  CHECK(db("SELECT count(*) FROM json_each(termgate_verify()) WHERE value ->> 'kind' = 'adopted'")
+            .value() == "1");
   CHECK_THAT(db("SELECT termgate_check_term('7', 4)").error, StartsWith("TG001 stale term 4"));
   // A look-alike is another scope.
   CHECK(db("SELECT termgate_check_term('007', 1)").value() == "1");
 }
 
-TEST_CASE("adopt: a prefix keeps the ids of two tables apart and a zombie of a queue out", "[F2][sqlite]") {
+TEST_CASE("adopt: a prefix keeps the ids of two tables apart and a zombie of a queue out",
+          "[F2][sqlite]") {
   Db db;
   install(db);
   db.must(
-      "CREATE TABLE jobs (id INTEGER PRIMARY KEY, attempt INTEGER NOT NULL DEFAULT 0); INSERT INTO jobs (id, attempt) VALUES (1, 0), (2, "
+      "CREATE TABLE jobs (id INTEGER PRIMARY KEY, attempt INTEGER NOT NULL DEFAULT 0); INSERT INTO "
+      "jobs (id, attempt) VALUES (1, 0), (2, "
       "3);"
-      "CREATE TABLE others (id INTEGER, attempt INTEGER); INSERT INTO others VALUES (2, 9); CREATE TABLE invoices (job INTEGER, v "
+      "CREATE TABLE others (id INTEGER, attempt INTEGER); INSERT INTO others VALUES (2, 9); CREATE "
+      "TABLE invoices (job INTEGER, v "
       "INTEGER)");
   CHECK(db("SELECT termgate_adopt('jobs', 'id', 'attempt', 'jobs/')").value() == "1");
   CHECK(db("SELECT termgate_adopt('others', 'id', 'attempt', 'others/')").value() == "1");
-  CHECK(db("SELECT group_concat(scope || '=' || term, ' ') FROM (SELECT * FROM termgate_fences ORDER BY scope)").value() ==
-        "jobs/2=3 others/2=9");
+  CHECK(db("SELECT group_concat(scope || '=' || term, ' ') FROM (SELECT * FROM termgate_fences "
+           "ORDER BY scope)")
+            .value() == "jobs/2=3 others/2=9");
   db.must("SELECT termgate_protect('invoices', 'job', NULL, 'enforce', 'jobs/')");
   db.must("UPDATE jobs SET attempt = attempt + 1 WHERE id = 2");
-  db.must("BEGIN; SELECT termgate_check_term('jobs/2', 4); INSERT INTO invoices VALUES (2, 1); COMMIT");
+  db.must(
+      "BEGIN; SELECT termgate_check_term('jobs/2', 4); INSERT INTO invoices VALUES (2, 1); COMMIT");
   db.must("UPDATE jobs SET attempt = attempt + 1 WHERE id = 2");
   CHECK_THAT(db("SELECT termgate_check_term('jobs/2', 4)").error, StartsWith("TG001"));
-  CHECK_THAT(db("INSERT INTO invoices VALUES (2, 1)").error, StartsWith("TG002") && Contains("jobs/2"));
-  db.must("BEGIN; SELECT termgate_check_term('jobs/2', 5); UPDATE invoices SET v = 2; DELETE FROM invoices; COMMIT");
+  CHECK_THAT(db("INSERT INTO invoices VALUES (2, 1)").error,
+             StartsWith("TG002") && Contains("jobs/2"));
+  db.must(
+      "BEGIN; SELECT termgate_check_term('jobs/2', 5); UPDATE invoices SET v = 2; DELETE FROM "
+      "invoices; COMMIT");
   CHECK(db("SELECT json_array_length(termgate_verify())").value() == "0");
-  CHECK_THAT(db("SELECT termgate_protect('invoices', NULL, 'x', 'enforce', 'jobs/')").error, StartsWith("TG005"));
-  db.must("SELECT termgate_unadopt('jobs'), termgate_unprotect('invoices'); INSERT INTO invoices VALUES (2, 1)");
+  CHECK_THAT(db("SELECT termgate_protect('invoices', NULL, 'x', 'enforce', 'jobs/')").error,
+             StartsWith("TG005"));
+  db.must(
+      "SELECT termgate_unadopt('jobs'), termgate_unprotect('invoices'); INSERT INTO invoices "
+      "VALUES (2, 1)");
   CHECK(db("SELECT count(*) FROM termgate_scope_prefixes").value() == "1");
 }
 
 TEST_CASE("adopt: what a reset took back is no evidence", "[F3][sqlite]") {
   Db db;
   install(db);
-  db.must("CREATE TABLE t (s TEXT, n INTEGER, v INTEGER); INSERT INTO t VALUES ('x', 3, 0); SELECT termgate_adopt('t', 's', 'n')");
-  db.must("INSERT INTO t VALUES ('x', 1000000000000000000, 0); SELECT termgate_reset_fence('x', 4, 'me', 'mistyped')");
-  const auto fence = [&] { return db("SELECT term FROM termgate_fences WHERE scope = 'x'").value(); };
+  db.must(
+      "CREATE TABLE t (s TEXT, n INTEGER, v INTEGER); INSERT INTO t VALUES ('x', 3, 0); SELECT "
+      "termgate_adopt('t', 's', 'n')");
+  db.must(
+      "INSERT INTO t VALUES ('x', 1000000000000000000, 0); SELECT termgate_reset_fence('x', 4, "
+      "'me', 'mistyped')");
+  const auto fence = [&] {
+    return db("SELECT term FROM termgate_fences WHERE scope = 'x'").value();
+  };
   db.must("UPDATE t SET v = 1");
   CHECK(fence() == "4");
   CHECK(db("SELECT termgate_adopt('t', 's', 'n')").value() == "0");
@@ -418,9 +533,13 @@ TEST_CASE("adopt: refuses malformed rows and says which", "[sqlite]") {
     INFO(row);
     Db db;
     install(db);
-    db.must("CREATE TABLE t (scope TEXT, term INTEGER); CREATE INDEX t_st ON t (scope, term); INSERT INTO t VALUES " + std::string(row));
+    db.must(
+        "CREATE TABLE t (scope TEXT, term INTEGER); CREATE INDEX t_st ON t (scope, term); INSERT "
+        "INTO t VALUES " +
+        std::string(row));
     CHECK_THAT(db("SELECT termgate_adopt('t', 'scope', 'term')").error, StartsWith("TG005"));
     CHECK(db("SELECT count(*) FROM termgate_adopted").value() == "0");
-    CHECK(db("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 't'").value() == "0");
+    CHECK(db("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 't'")
+              .value() == "0");
   }
 }

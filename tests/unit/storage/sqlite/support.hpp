@@ -1,4 +1,5 @@
-// A bare SQLite connection with layer 1 registered, as a program with the extension has it; and throw-away files.
+// A bare SQLite connection with layer 1 registered, as a program with the extension has it; and
+// throw-away files.
 #pragma once
 
 #include <sqlite3.h>
@@ -19,7 +20,8 @@ namespace sqlite_test {
 class Folder {
  public:
   Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "termgate-sqlite-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "termgate-sqlite-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
     path_ = pattern;
   }
@@ -40,13 +42,17 @@ struct Answer {
   std::vector<std::vector<std::string>> rows;
   std::string error;
   int code = SQLITE_OK;  // extended
-  // The first value of the first row; the error where there is none, so that a failing CHECK shows it.
-  std::string value() const { return !error.empty() ? error : rows.empty() || rows[0].empty() ? "(none)" : rows[0][0]; }
+  // The first value of the first row; the error where there is none, so that a failing CHECK shows
+  // it.
+  std::string value() const {
+    return !error.empty() ? error : rows.empty() || rows[0].empty() ? "(none)" : rows[0][0];
+  }
 };
 
 class Db {
  public:
-  explicit Db(const std::string& path = ":memory:", bool with_law = true) : Db(open(path), with_law) {}
+  explicit Db(const std::string& path = ":memory:", bool with_law = true)
+      : Db(open(path), with_law) {}
   explicit Db(sqlite3* opened, bool with_law = true) : db_(opened) {
     sqlite3_extended_result_codes(db_, 1);
     if (with_law) termgate::sqlite::Layer1::register_on(db_);
@@ -92,10 +98,12 @@ class Db {
     REQUIRE(answer.error == "");
     return answer.rows.empty() ? std::string() : answer.value();
   }
-  // The same as a program does it that rewrites the schema: past the triggers of Termgate's own tables.
+  // The same as a program does it that rewrites the schema: past the triggers of Termgate's own
+  // tables.
   void plant(const std::string& sql) {
     const Answer triggers = (*this)(
-        "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name LIKE 'termgate!_%' ESCAPE '!' AND name LIKE 'termgate!_%' "
+        "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name LIKE "
+        "'termgate!_%' ESCAPE '!' AND name LIKE 'termgate!_%' "
         "ESCAPE '!'");
     for (const auto& trigger : triggers.rows) must("DROP TRIGGER " + trigger[0]);
     must(sql);

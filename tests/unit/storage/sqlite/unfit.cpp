@@ -1,5 +1,6 @@
-// What a connection must not write to: a file with two names, one mounted by itself, one whose locks nobody sees, one
-// inherited by fork(). And what a raise must not rest on: a cache that another connection flushes, a folder that cannot be.
+// What a connection must not write to: a file with two names, one mounted by itself, one whose
+// locks nobody sees, one inherited by fork(). And what a raise must not rest on: a cache that
+// another connection flushes, a folder that cannot be.
 #include "support.hpp"
 
 #include <fcntl.h>
@@ -52,12 +53,15 @@ void refuses_all(Db& db, const char* why) {
 std::string state(const std::string& path) {
   Db db(path, false);
   return db.must(
-      "SELECT (SELECT group_concat(scope || term) FROM termgate_fences) || ' ' || (SELECT count(*) FROM t) || ' ' || (SELECT "
+      "SELECT (SELECT group_concat(scope || term) FROM termgate_fences) || ' ' || (SELECT count(*) "
+      "FROM t) || ' ' || (SELECT "
       "count(*) FROM termgate_stream_writes)");
 }
 
 std::string doctor(Db& db) {
-  return db.must("SELECT group_concat(value ->> 'problem', '; ') FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'");
+  return db.must(
+      "SELECT group_concat(value ->> 'problem', '; ') FROM json_each(termgate_doctor()) WHERE "
+      "value ->> 'severity' = 'error'");
 }
 
 // Runs `work` in a child process and gives what it wrote.
@@ -77,13 +81,15 @@ std::string in_child(const std::function<std::string()>& work) {
   close(ends[1]);
   std::string said;
   char part[4096];
-  for (ssize_t size; (size = read(ends[0], part, sizeof part)) > 0;) said.append(part, static_cast<std::size_t>(size));
+  for (ssize_t size; (size = read(ends[0], part, sizeof part)) > 0;)
+    said.append(part, static_cast<std::size_t>(size));
   close(ends[0]);
   waitpid(child, nullptr, 0);
   return said;
 }
 
-TEST_CASE("two names: a file with a hard link takes no write by either name until one is gone", "[F1][F2][sqlite]") {
+TEST_CASE("two names: a file with a hard link takes no write by either name until one is gone",
+          "[F1][F2][sqlite]") {
   for (const char* mode : {"WAL", "DELETE"}) {
     INFO(mode);
     Folder folder;
@@ -93,7 +99,8 @@ TEST_CASE("two names: a file with a hard link takes no write by either name unti
     {
       Db early(path);
       early.must("SELECT termgate_check_term('a', 5)");
-      early.must("BEGIN IMMEDIATE; SELECT termgate_check_term('a', 5); INSERT INTO t VALUES ('half')");
+      early.must(
+          "BEGIN IMMEDIATE; SELECT termgate_check_term('a', 5); INSERT INTO t VALUES ('half')");
       fs::create_hard_link(path, other);
       CHECK_THAT(early("COMMIT").error, Contains("2 names (hard links)"));
       refuses_all(early, "2 names (hard links)");
@@ -111,13 +118,16 @@ TEST_CASE("two names: a file with a hard link takes no write by either name unti
     // A name elsewhere that came and went leaves the file usable by a driver that was open.
     auto driver = detail::open_sqlite(path, {});
     const auto write = [&] {
-      driver->transact({}, [](detail::OpenTransaction& session) { session.execute("CREATE TABLE IF NOT EXISTS mine (v)", {}); });
+      driver->transact({}, [](detail::OpenTransaction& session) {
+        session.execute("CREATE TABLE IF NOT EXISTS mine (v)", {});
+      });
     };
     write();
     fs::create_directory(folder.file("elsewhere"));
     fs::create_hard_link(path, folder.file("elsewhere") + "/app.db");
     CHECK_THROWS_AS(write(), Unavailable);
-    CHECK_THROWS_WITH(driver->transact({}, [&](detail::OpenTransaction&) {}), Contains("find / -xdev -samefile"));
+    CHECK_THROWS_WITH(driver->transact({}, [&](detail::OpenTransaction&) {}),
+                      Contains("find / -xdev -samefile"));
     fs::remove(folder.file("elsewhere") + "/app.db");
     write();
   }
@@ -132,11 +142,15 @@ TEST_CASE("two names: a folder under another name and links are one name", "[sql
   open.must("SELECT termgate_seal('a', 6)");
   for (const std::string& path : {folder.file("same") + "/app.db", folder.file("link.db")}) {
     INFO(path);
-    CHECK_THAT(Db(path)("SELECT termgate_append('s', 5, 'x', NULL, 'a')").error, StartsWith("TG001"));
+    CHECK_THAT(Db(path)("SELECT termgate_append('s', 5, 'x', NULL, 'a')").error,
+               StartsWith("TG001"));
     Db(path).must("SELECT termgate_append('s', 6, 'x', NULL, 'a')");
   }
   const int descriptor = ::open(folder.file("app.db").c_str(), O_RDONLY | O_CLOEXEC);
-  CHECK_THAT(Db(fmt::format("/proc/self/fd/{}", descriptor))("SELECT termgate_append('s', 5, 'x', NULL, 'a')").error, StartsWith("TG001"));
+  CHECK_THAT(Db(fmt::format("/proc/self/fd/{}", descriptor))(
+                 "SELECT termgate_append('s', 5, 'x', NULL, 'a')")
+                 .error,
+             StartsWith("TG001"));
 }
 
 TEST_CASE("two names: a file that is mounted by itself takes no write", "[F1][F2][sqlite]") {
@@ -146,7 +160,9 @@ TEST_CASE("two names: a file that is mounted by itself takes no write", "[F1][F2
     if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return "cannot";
     mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
     std::ofstream(folder.file("mounted.db")).flush();
-    if (mount(folder.file("app.db").c_str(), folder.file("mounted.db").c_str(), nullptr, MS_BIND, nullptr) != 0) return "cannot";
+    if (mount(folder.file("app.db").c_str(), folder.file("mounted.db").c_str(), nullptr, MS_BIND,
+              nullptr) != 0)
+      return "cannot";
     struct statx status {};
     if (statx(AT_FDCWD, folder.file("mounted.db").c_str(), 0, STATX_INO, &status) != 0 ||
         (status.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) == 0)
@@ -154,14 +170,18 @@ TEST_CASE("two names: a file that is mounted by itself takes no write", "[F1][F2
     std::string problems;
     for (const char* write : writes) {
       Db db(folder.file("mounted.db"));
-      if (const std::string error = db(write).error; error.find("is mounted by itself") == std::string::npos)
+      if (const std::string error = db(write).error;
+          error.find("is mounted by itself") == std::string::npos)
         problems += std::string(write) + ": " + error;
       db("ROLLBACK");
     }
     // A folder that is mounted holds the log as well.
     fs::create_directory(folder.file("there"));
-    mount(fs::path(folder.file("app.db")).parent_path().c_str(), folder.file("there").c_str(), nullptr, MS_BIND, nullptr);
-    if (const std::string error = Db(folder.file("there") + "/app.db")("SELECT termgate_seal('a', 7)").error; !error.empty())
+    mount(fs::path(folder.file("app.db")).parent_path().c_str(), folder.file("there").c_str(),
+          nullptr, MS_BIND, nullptr);
+    if (const std::string error =
+            Db(folder.file("there") + "/app.db")("SELECT termgate_seal('a', 7)").error;
+        !error.empty())
       problems += error;
     return "tried " + problems;
   });
@@ -172,7 +192,8 @@ TEST_CASE("two names: a file that is mounted by itself takes no write", "[F1][F2
   CHECK(said == "tried ");
 }
 
-TEST_CASE("fork: a child writes nothing and reads no fence on a connection that it inherited", "[F1][F2][F3][sqlite]") {
+TEST_CASE("fork: a child writes nothing and reads no fence on a connection that it inherited",
+          "[F1][F2][F3][sqlite]") {
   for (const char* mode : {"WAL", "DELETE"}) {
     INFO(mode);
     Folder folder;
@@ -180,13 +201,18 @@ TEST_CASE("fork: a child writes nothing and reads no fence on a connection that 
     Db db(folder.file("app.db"));
     db.must("SELECT termgate_check_term('a', 5)");
     SECTION("idle") {
-      for (const char* write : writes) CHECK_THAT(in_child([&] { return db(write).error; }), Contains("inherited by fork()"));
-      CHECK_THAT(in_child([&] { return db("SELECT termgate_fence('a')").error; }), Contains("inherited by fork()"));
+      for (const char* write : writes)
+        CHECK_THAT(in_child([&] { return db(write).error; }), Contains("inherited by fork()"));
+      CHECK_THAT(in_child([&] { return db("SELECT termgate_fence('a')").error; }),
+                 Contains("inherited by fork()"));
       db.must("SELECT termgate_declare('a', 5)");
-      CHECK_THAT(in_child([&] { return db("INSERT INTO t VALUES ('child')").error; }), Contains("inherited by fork()"));
+      CHECK_THAT(in_child([&] { return db("INSERT INTO t VALUES ('child')").error; }),
+                 Contains("inherited by fork()"));
     }
     SECTION("with a transaction open") {
-      db.must("BEGIN IMMEDIATE; SELECT termgate_check_term('a', 5); INSERT INTO t VALUES ('of the parent')");
+      db.must(
+          "BEGIN IMMEDIATE; SELECT termgate_check_term('a', 5); INSERT INTO t VALUES ('of the "
+          "parent')");
       int go[2];
       REQUIRE(pipe(go) == 0);
       const auto child = [&]() -> std::string {
@@ -220,22 +246,30 @@ TEST_CASE("fork: a child writes nothing and reads no fence on a connection that 
     SECTION("the library") {
       auto driver = detail::open_sqlite(folder.file("app.db"), {});
       const auto write = [&]() -> std::string {
-        driver->transact({}, [](detail::OpenTransaction& session) { session.execute("INSERT INTO t SELECT 1 WHERE 0", {}); });
+        driver->transact({}, [](detail::OpenTransaction& session) {
+          session.execute("INSERT INTO t SELECT 1 WHERE 0", {});
+        });
         return "written";
       };
       CHECK(write() == "written");
       CHECK_THAT(in_child(write), Contains("inherited by fork()"));
-      CHECK_THAT(in_child([&]() -> std::string { return driver->query("SELECT 1", {}).rows.empty() ? "" : "read"; }),
+      CHECK_THAT(in_child([&]() -> std::string {
+                   return driver->query("SELECT 1", {}).rows.empty() ? "" : "read";
+                 }),
                  Contains("inherited by fork()"));
       CHECK(write() == "written");
     }
     // A connection that the child opens itself is its own.
-    CHECK(in_child([&] { return Db(folder.file("app.db"))("SELECT termgate_check_term('a', 6)").value(); }) == "6");
+    CHECK(in_child([&] {
+            return Db(folder.file("app.db"))("SELECT termgate_check_term('a', 6)").value();
+          }) == "6");
   }
 }
 
-TEST_CASE("locks: a connection whose locks nobody sees is refused and doctor says so", "[F1][F2][sqlite]") {
-  for (const char* option : {"nolock=1", "vfs=unix-none", "vfs=unix-dotfile", "vfs=unix-none&nolock=0"}) {
+TEST_CASE("locks: a connection whose locks nobody sees is refused and doctor says so",
+          "[F1][F2][sqlite]") {
+  for (const char* option :
+       {"nolock=1", "vfs=unix-none", "vfs=unix-dotfile", "vfs=unix-none&nolock=0"}) {
     INFO(option);
     Folder folder;
     make(folder.file("app.db"), "DELETE");
@@ -243,7 +277,8 @@ TEST_CASE("locks: a connection whose locks nobody sees is refused and doctor say
     {
       sqlite3* opened = nullptr;
       REQUIRE(sqlite3_open_v2(("file:" + folder.file("app.db") + "?" + option).c_str(), &opened,
-                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI, nullptr) == SQLITE_OK);
+                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI,
+                              nullptr) == SQLITE_OK);
       Db db{opened};
       refuses_all(db, "takes no lock that others see");
       CHECK_THAT(doctor(db), Contains("takes no lock that others see"));
@@ -254,14 +289,15 @@ TEST_CASE("locks: a connection whose locks nobody sees is refused and doctor say
     Folder folder;
     make(folder.file("app.db"), "DELETE");
     sqlite3* opened = nullptr;
-    REQUIRE(sqlite3_open_v2(("file:" + folder.file("app.db") + "?immutable=1").c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI,
-                            nullptr) == SQLITE_OK);
+    REQUIRE(sqlite3_open_v2(("file:" + folder.file("app.db") + "?immutable=1").c_str(), &opened,
+                            SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, nullptr) == SQLITE_OK);
     Db db{opened};
     for (const char* write : writes) {
       CHECK(db(write).error != "");
       db("ROLLBACK");
     }
-    CHECK_THAT(db("SELECT termgate_check_term('a', 5)").error, Contains("takes no lock that others see"));
+    CHECK_THAT(db("SELECT termgate_check_term('a', 5)").error,
+               Contains("takes no lock that others see"));
     CHECK_THAT(doctor(db), Contains("immutable=1"));
   }
   for (const char* option : {"vfs=unix", "vfs=unix-excl", "nolock=0", "mode=rw"}) {
@@ -269,14 +305,15 @@ TEST_CASE("locks: a connection whose locks nobody sees is refused and doctor say
     Folder folder;
     make(folder.file("app.db"), "DELETE");
     sqlite3* opened = nullptr;
-    REQUIRE(sqlite3_open_v2(("file:" + folder.file("app.db") + "?" + option).c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI,
-                            nullptr) == SQLITE_OK);
+    REQUIRE(sqlite3_open_v2(("file:" + folder.file("app.db") + "?" + option).c_str(), &opened,
+                            SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, nullptr) == SQLITE_OK);
     Db db{opened};
     CHECK(db("SELECT termgate_check_term('a', 6)").value() == "6");
   }
 }
 
-TEST_CASE("journal mode: what this connection changes of it leaves the checks at work", "[sqlite]") {
+TEST_CASE("journal mode: what this connection changes of it leaves the checks at work",
+          "[sqlite]") {
   Folder folder;
   make(folder.file("app.db"), "WAL");
   Db db(folder.file("app.db"));
@@ -285,10 +322,13 @@ TEST_CASE("journal mode: what this connection changes of it leaves the checks at
   CHECK(seal() == "");
   for (const char* mode : {"DELETE", "TRUNCATE", "WAL", "PERSIST", "WAL", "WAL"}) {
     INFO(mode);
-    CHECK_THAT(db.must(std::string("PRAGMA journal_mode = ") + mode), Catch::Equals(mode, Catch::CaseSensitive::No));
+    CHECK_THAT(db.must(std::string("PRAGMA journal_mode = ") + mode),
+               Catch::Equals(mode, Catch::CaseSensitive::No));
     CHECK(seal() == "");
     CHECK(seal() == "");
-    db.must(fmt::format("BEGIN IMMEDIATE; SELECT termgate_check_term('a', {}); INSERT INTO t VALUES (1); COMMIT", term));
+    db.must(fmt::format(
+        "BEGIN IMMEDIATE; SELECT termgate_check_term('a', {}); INSERT INTO t VALUES (1); COMMIT",
+        term));
   }
   // A log that somebody else takes away is still seen.
   fs::rename(folder.file("app.db-wal"), folder.file("gone"));
@@ -300,8 +340,8 @@ TEST_CASE("raise: is refused while another connection shares the cache", "[F3][s
   make(folder.file("app.db"), "WAL");
   const auto open = [&] {
     sqlite3* opened = nullptr;
-    REQUIRE(sqlite3_open_v2(("file:" + folder.file("app.db") + "?cache=shared").c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI,
-                            nullptr) == SQLITE_OK);
+    REQUIRE(sqlite3_open_v2(("file:" + folder.file("app.db") + "?cache=shared").c_str(), &opened,
+                            SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, nullptr) == SQLITE_OK);
     return opened;
   };
   Db db{open()};
@@ -309,7 +349,8 @@ TEST_CASE("raise: is refused while another connection shares the cache", "[F3][s
   {
     Db careless{open()};
     careless.must("PRAGMA synchronous = OFF; SELECT count(*) FROM t");
-    CHECK_THAT(db("SELECT termgate_seal('a', 7)").error, StartsWith("TG005") && Contains("shares its cache"));
+    CHECK_THAT(db("SELECT termgate_seal('a', 7)").error,
+               StartsWith("TG005") && Contains("shares its cache"));
     CHECK_THAT(doctor(db), Contains("shares its cache"));
     CHECK(db("SELECT termgate_check_term('a', 6)").value() == "6");
   }
@@ -328,8 +369,8 @@ TEST_CASE("raise: fails where its folder cannot be flushed", "[F3][sqlite]") {
       {
         Db db(folder.file("app.db"));
         chmod(path.c_str(), 0300);
-        said += db("SELECT termgate_seal('a', 6)").error + "\n" + db("BEGIN IMMEDIATE; SELECT termgate_check_term('a', 6); COMMIT").error +
-                "\n";
+        said += db("SELECT termgate_seal('a', 6)").error + "\n" +
+                db("BEGIN IMMEDIATE; SELECT termgate_check_term('a', 6); COMMIT").error + "\n";
         db("ROLLBACK");
         said += db.must("SELECT term FROM termgate_fences");
         db.must("PRAGMA synchronous = EXTRA");

@@ -1,5 +1,5 @@
-// Group commit: many threads, one transaction, and none of them answerable for another. The threads are forced
-// into one group by a first member that does not let go before all the others wait.
+// Group commit: many threads, one transaction, and none of them answerable for another. The threads
+// are forced into one group by a first member that does not let go before all the others wait.
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -23,7 +23,8 @@ using sqlite::WriteQueue;
 namespace {
 
 struct Fixture {
-  explicit Fixture(std::chrono::milliseconds wait = 5s, GroupLimits limits = {.age_max = 10s}) : queue(connection, "full", wait, limits) {
+  explicit Fixture(std::chrono::milliseconds wait = 5s, GroupLimits limits = {.age_max = 10s})
+      : queue(connection, "full", wait, limits) {
     write([](Connection& c) {
       c.layer1().install();
       c.execute("CREATE TABLE t (v UNIQUE)", {});
@@ -41,8 +42,8 @@ struct Fixture {
     return reader("SELECT group_concat(v) FROM (SELECT v FROM t ORDER BY v)").value();
   }
 
-  // Runs the works as members of one group, in order; gives the error of each, "" for none. The first keeps
-  // the baton until all the others wait for it.
+  // Runs the works as members of one group, in order; gives the error of each, "" for none. The
+  // first keeps the baton until all the others wait for it.
   std::vector<std::string> together(const std::vector<std::function<void(Connection&)>>& works) {
     std::vector<std::string> errors(works.size());
     std::vector<std::thread> threads;
@@ -86,7 +87,8 @@ struct Fixture {
 TEST_CASE("group commit: waiting writes share one commit", "[F5][sqlite]") {
   Fixture f;
   const auto commits = f.queue.commits();
-  const auto errors = f.together({Fixture::inserting(1), Fixture::inserting(2), Fixture::inserting(3), Fixture::inserting(4)});
+  const auto errors = f.together(
+      {Fixture::inserting(1), Fixture::inserting(2), Fixture::inserting(3), Fixture::inserting(4)});
   for (const auto& error : errors) CHECK(error == "");
   CHECK(f.queue.commits() == commits + 1);
   CHECK(f.rows() == "1,2,3,4");
@@ -97,15 +99,18 @@ TEST_CASE("group commit: one refusal spoils no other", "[F5][sqlite]") {
   f.insert(2);
   const auto commits = f.queue.commits();
   SECTION("in the middle") {
-    const auto errors = f.together({Fixture::inserting(1), Fixture::inserting(2), Fixture::inserting(3)});
+    const auto errors =
+        f.together({Fixture::inserting(1), Fixture::inserting(2), Fixture::inserting(3)});
     CHECK(errors == std::vector<std::string>{"", "UNIQUE constraint failed: t.v", ""});
   }
   SECTION("the first one") {
-    const auto errors = f.together({Fixture::inserting(2), Fixture::inserting(1), Fixture::inserting(3)});
+    const auto errors =
+        f.together({Fixture::inserting(2), Fixture::inserting(1), Fixture::inserting(3)});
     CHECK(errors == std::vector<std::string>{"UNIQUE constraint failed: t.v", "", ""});
   }
   SECTION("the last one") {
-    const auto errors = f.together({Fixture::inserting(1), Fixture::inserting(3), Fixture::inserting(2)});
+    const auto errors =
+        f.together({Fixture::inserting(1), Fixture::inserting(3), Fixture::inserting(2)});
     CHECK(errors == std::vector<std::string>{"", "", "UNIQUE constraint failed: t.v"});
   }
   SECTION("a stale term that had written something before") {
@@ -116,7 +121,8 @@ TEST_CASE("group commit: one refusal spoils no other", "[F5][sqlite]") {
                                       c.layer1().check_term(Scope("s"), Term(4));
                                     },
                                     Fixture::inserting(3)});
-    CHECK(errors == std::vector<std::string>{"", "TG001 stale term 4 for scope \"s\": the fence stands at 5", ""});
+    CHECK(errors == std::vector<std::string>{
+                        "", "TG001 stale term 4 for scope \"s\": the fence stands at 5", ""});
     CHECK(f.rows() == "1,2,3");
     return;
   }
@@ -124,14 +130,16 @@ TEST_CASE("group commit: one refusal spoils no other", "[F5][sqlite]") {
   CHECK(f.rows() == "1,2,3");
 }
 
-TEST_CASE("group commit: a raise that is rolled back with its member is not there for the next", "[F1][F2][sqlite]") {
+TEST_CASE("group commit: a raise that is rolled back with its member is not there for the next",
+          "[F1][F2][sqlite]") {
   Fixture f;
-  const auto errors = f.together({Fixture::inserting(1),
-                                  [](Connection& c) {
-                                    c.layer1().check_term(Scope("s"), Term(9));
-                                    throw InvalidInput("TG005 changed its mind");
-                                  },
-                                  [](Connection& c) { c.layer1().check_term(Scope("s"), Term(5)); }});
+  const auto errors =
+      f.together({Fixture::inserting(1),
+                  [](Connection& c) {
+                    c.layer1().check_term(Scope("s"), Term(9));
+                    throw InvalidInput("TG005 changed its mind");
+                  },
+                  [](Connection& c) { c.layer1().check_term(Scope("s"), Term(5)); }});
   CHECK(errors == std::vector<std::string>{"", "TG005 changed its mind", ""});
   Db reader(f.folder.file());
   CHECK(reader("SELECT term FROM termgate_fences").value() == "5");
@@ -162,29 +170,36 @@ TEST_CASE("group commit: what one member passed or declared is no other's", "[F1
 
 TEST_CASE("group commit: a deferred foreign key is the fault of who left it", "[F5][sqlite]") {
   Fixture f;
-  const auto errors =
-      f.together({Fixture::inserting(1), [](Connection& c) { c.execute("INSERT INTO child VALUES (77)", {}); }, Fixture::inserting(3)});
+  const auto errors = f.together(
+      {Fixture::inserting(1), [](Connection& c) { c.execute("INSERT INTO child VALUES (77)", {}); },
+       Fixture::inserting(3)});
   CHECK(errors == std::vector<std::string>{"", "FOREIGN KEY constraint failed", ""});
   CHECK(f.rows() == "1,3");
 }
 
-TEST_CASE("group commit: a rollback of everything fails every member and says that nothing was written", "[F5][sqlite]") {
+TEST_CASE(
+    "group commit: a rollback of everything fails every member and says that nothing was written",
+    "[F5][sqlite]") {
   Fixture f;
   f.insert(2);
-  const auto errors = f.together(
-      {Fixture::inserting(1), [](Connection& c) { c.execute("INSERT OR ROLLBACK INTO t VALUES (2)", {}); }, Fixture::inserting(3)});
+  const auto errors =
+      f.together({Fixture::inserting(1),
+                  [](Connection& c) { c.execute("INSERT OR ROLLBACK INTO t VALUES (2)", {}); },
+                  Fixture::inserting(3)});
   CHECK_THAT(errors[0], Catch::Contains("nothing was written"));
   CHECK_THAT(errors[1], Catch::Contains("UNIQUE"));
   CHECK(errors[2] == "");  // came after: a group of its own
   CHECK(f.rows() == "2,3");
 }
 
-TEST_CASE("group commit: a COMMIT that fails fails all of its members and the next goes on", "[F5][sqlite]") {
+TEST_CASE("group commit: a COMMIT that fails fails all of its members and the next goes on",
+          "[F5][sqlite]") {
   Fixture f;
   bool refuse = true;
   sqlite3_commit_hook(
       f.connection.handle(), [](void* held) { return *static_cast<bool*>(held) ? 1 : 0; }, &refuse);
-  const auto errors = f.together({Fixture::inserting(1), Fixture::inserting(2), Fixture::inserting(3)});
+  const auto errors =
+      f.together({Fixture::inserting(1), Fixture::inserting(2), Fixture::inserting(3)});
   for (const auto& error : errors) CHECK_THAT(error, Catch::Contains("nothing was written"));
   CHECK(f.rows() == "NULL");
   refuse = false;
@@ -192,7 +207,8 @@ TEST_CASE("group commit: a COMMIT that fails fails all of its members and the ne
   CHECK(f.rows() == "4");
 }
 
-TEST_CASE("group commit: a refusal by what was never committed is not told", "[F2][F5][sqlite][issue-4]") {
+TEST_CASE("group commit: a refusal by what was never committed is not told",
+          "[F2][F5][sqlite][issue-4]") {
   Fixture f;
   bool refuse = true;
   sqlite3_commit_hook(
@@ -207,7 +223,8 @@ TEST_CASE("group commit: a refusal by what was never committed is not told", "[F
   CHECK(f.rows() == "NULL");
   refuse = false;
   errors = f.together({raising, stale, Fixture::inserting(2)});
-  CHECK(errors == std::vector<std::string>{"", "TG001 stale term 4 for scope \"s\": the fence stands at 5", ""});
+  CHECK(errors == std::vector<std::string>{
+                      "", "TG001 stale term 4 for scope \"s\": the fence stands at 5", ""});
   CHECK(f.rows() == "2");
 }
 
@@ -215,7 +232,8 @@ TEST_CASE("group commit: a full group commits and the next begins", "[sqlite]") 
   Fixture f(5s, {.members_max = 2, .age_max = 10s});
   const auto commits = f.queue.commits();
   const auto errors =
-      f.together({Fixture::inserting(1), Fixture::inserting(2), Fixture::inserting(3), Fixture::inserting(4), Fixture::inserting(5)});
+      f.together({Fixture::inserting(1), Fixture::inserting(2), Fixture::inserting(3),
+                  Fixture::inserting(4), Fixture::inserting(5)});
   for (const auto& error : errors) CHECK(error == "");
   CHECK(f.queue.commits() == commits + 3);
   CHECK(f.rows() == "1,2,3,4,5");
@@ -248,7 +266,8 @@ TEST_CASE("baton: waiting for it is bounded and names the reason", "[F4][sqlite]
   CHECK(f.rows() == "1,3");
 }
 
-TEST_CASE("wait: another process's lock is waited for as long as the setting or the timeout says", "[F4][sqlite][issue-2]") {
+TEST_CASE("wait: another process's lock is waited for as long as the setting or the timeout says",
+          "[F4][sqlite][issue-2]") {
   Folder folder;
   const auto took = [](const auto& what) {
     const auto start = std::chrono::steady_clock::now();
@@ -275,16 +294,20 @@ TEST_CASE("timeout: interrupts a long statement and spoils no other", "[F5][sqli
   Fixture f;
   const auto endless = [](Connection& c) {
     Fixture::inserting(99)(c);
-    c.execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", {});
+    c.execute(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+        {});
   };
   std::thread other([&] { f.insert(1); });
-  CHECK_THROWS_WITH(f.queue.run({.timeout = 50ms}, endless), Catch::Contains("timeout") && Catch::Contains("nothing was written"));
+  CHECK_THROWS_WITH(f.queue.run({.timeout = 50ms}, endless),
+                    Catch::Contains("timeout") && Catch::Contains("nothing was written"));
   other.join();
   f.insert(2);
   CHECK(f.rows() == "1,2");
 }
 
-TEST_CASE("flushed: a fast and forgetful connection flushes the transaction that raises", "[F3][sqlite]") {
+TEST_CASE("flushed: a fast and forgetful connection flushes the transaction that raises",
+          "[F3][sqlite]") {
   Folder folder;
   Connection connection{OpenAs{.path = folder.file(), .synchronous = "off"}, false, true};
   WriteQueue queue(connection, "off", 5s);
@@ -296,8 +319,9 @@ TEST_CASE("flushed: a fast and forgetful connection flushes the transaction that
   queue.run({.flushed = true}, seal);
   CHECK(connection.execute("PRAGMA synchronous", {}).one()[0].as_int() == 0);
   wants_flush = false;
-  CHECK_THROWS_AS(queue.run(
-                      {}, [](Connection& c) { c.layer1().seal(Scope("s"), Term(4)); }, &wants_flush),
-                  StaleTerm);
+  CHECK_THROWS_AS(
+      queue.run(
+          {}, [](Connection& c) { c.layer1().seal(Scope("s"), Term(4)); }, &wants_flush),
+      StaleTerm);
   CHECK_FALSE(wants_flush);
 }

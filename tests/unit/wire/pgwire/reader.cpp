@@ -1,4 +1,5 @@
-// Framing: the same messages come out whatever the pieces, and what cannot be a message is refused before a byte is stored.
+// Framing: the same messages come out whatever the pieces, and what cannot be a message is refused
+// before a byte is stored.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -46,7 +47,8 @@ std::string server_stream() {
   append_ready_for_query(out, TransactionStatus::idle);
   append_row_description(out, std::vector<Column>{{.name = "a"}, {.name = "b", .type_oid = 20}});
   append_data_row(out, std::vector<Field>{"1", std::nullopt});
-  append_data_row(out, std::vector<Field>{std::string_view("a long value that spans many pieces"), ""});
+  append_data_row(out,
+                  std::vector<Field>{std::string_view("a long value that spans many pieces"), ""});
   append_command_complete(out, "SELECT 2");
   append_error_response(out, report("ERROR", "TG001", "TG001 stale term 3"));
   append_notice_response(out, report("NOTICE", "00000", "hello"));
@@ -55,8 +57,9 @@ std::string server_stream() {
   append_opaque(out, backend::copy_data, "1\t2\n");
   append_bare(out, backend::copy_done);
   append_opaque(out, backend::parameter_description, std::string("\0\1\0\0\0\x19", 6));
-  for (const char type : {backend::parse_complete, backend::bind_complete, backend::close_complete, backend::no_data,
-                          backend::portal_suspended, backend::empty_query_response})
+  for (const char type :
+       {backend::parse_complete, backend::bind_complete, backend::close_complete, backend::no_data,
+        backend::portal_suspended, backend::empty_query_response})
     append_bare(out, type);
   append_opaque(out, backend::function_call_response, std::string("\xff\xff\xff\xff", 4));
   append_ready_for_query(out, TransactionStatus::failed);
@@ -91,7 +94,8 @@ TEST_CASE("reader: a server's messages are the same split at every byte", "[prox
   same_in_all_pieces(Rules::backend(), server_stream());
 }
 
-TEST_CASE("reader: what is streamed is never held and what is whole comes in one span", "[proxy][pgwire]") {
+TEST_CASE("reader: what is streamed is never held and what is whole comes in one span",
+          "[proxy][pgwire]") {
   const Rules rules = Rules::frontend();
   std::string copy;
   append_opaque(copy, frontend::copy_data, std::string(1 << 20, 'x'));
@@ -112,7 +116,8 @@ TEST_CASE("reader: a long Bind is streamed after a head that holds its names", "
   std::string stream;
   const std::string big(100'000, 'v');
   append_bind(stream, "portal", "statement", std::vector<Field>{big});
-  for (const std::size_t piece : {std::size_t{1}, std::size_t{4096}, std::size_t{8192 + 4}, std::size_t{8192 + 5}, stream.size()}) {
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{4096}, std::size_t{8192 + 4},
+                                  std::size_t{8192 + 5}, stream.size()}) {
     CAPTURE(piece);
     Reader reader(rules);
     std::size_t at = 0;
@@ -208,7 +213,8 @@ TEST_CASE("reader: what cannot be a message is malformed and stays so", "[proxy]
     CHECK_THAT(at_once.problem, Catch::Contains(row.reason));
     CHECK(at_once.messages.empty());
     CHECK(at_once.frames.empty());
-    for (std::size_t cut = 0; cut <= row.bytes.size(); ++cut) CHECK(read_in_pieces(rules, row.bytes, {cut}).problem == at_once.problem);
+    for (std::size_t cut = 0; cut <= row.bytes.size(); ++cut)
+      CHECK(read_in_pieces(rules, row.bytes, {cut}).problem == at_once.problem);
     Reader reader(rules);
     const Event first = reader.next(row.bytes);
     REQUIRE(first.kind == Event::Kind::malformed);
@@ -233,10 +239,12 @@ TEST_CASE("reader: messages before a malformed one still come", "[proxy][pgwire]
   }
 }
 
-TEST_CASE("reader: a description of more parameters than its count can say passes", "[F7][proxy][pgwire]") {
+TEST_CASE("reader: a description of more parameters than its count can say passes",
+          "[F7][proxy][pgwire]") {
   std::string stream;
   // 65,536 of them: the count wraps to 0.
-  append_opaque(stream, backend::parameter_description, std::string(2, '\0') + std::string(4 * 65'536, '\x19'));
+  append_opaque(stream, backend::parameter_description,
+                std::string(2, '\0') + std::string(4 * 65'536, '\x19'));
   append_bare(stream, backend::no_data);
   const Read read = read_in_pieces(Rules::backend(), stream, {100, 70'000});
   CHECK(read.problem.empty());
@@ -275,7 +283,8 @@ TEST_CASE("reader: a caller may change the rules", "[proxy][pgwire]") {
 TEST_CASE("reader: a run of rows ends where anything else comes", "[proxy][pgwire]") {
   const Rules rules = Rules::backend();
   std::string rows;
-  for (const char* value : {"1", "", "a longer one"}) append_data_row(rows, std::vector<Field>{value});
+  for (const char* value : {"1", "", "a longer one"})
+    append_data_row(rows, std::vector<Field>{value});
   std::string other;
   append_command_complete(other, "SELECT 3");
   Reader reader(rules);
@@ -285,10 +294,12 @@ TEST_CASE("reader: a run of rows ends where anything else comes", "[proxy][pgwir
   CHECK(reader.run_of(backend::data_row, "").empty());
   const std::string first = rows.substr(0, 12);
   REQUIRE(reader.run_of(backend::data_row, first) == first);
-  for (std::size_t size = 0; size < first.size(); ++size) CHECK(reader.run_of(backend::data_row, first.substr(0, size)).empty());
+  for (std::size_t size = 0; size < first.size(); ++size)
+    CHECK(reader.run_of(backend::data_row, first.substr(0, size)).empty());
   // What the rules refuse is left to next().
   for (const std::uint32_t length : {0u, 3u, 5u, 0xffffffffu})
-    CHECK(reader.run_of(backend::data_row, first + header('D', length) + std::string(64, '\0')) == first);
+    CHECK(reader.run_of(backend::data_row, first + header('D', length) + std::string(64, '\0')) ==
+          first);
   // Nothing in the middle of a message.
   CHECK(reader.next("D").kind == Event::Kind::need_more);
   CHECK(reader.run_of(backend::data_row, rows).empty());

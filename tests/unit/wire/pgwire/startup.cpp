@@ -22,7 +22,9 @@ std::string packet(std::uint32_t code, const std::string& rest) {
   return u32(static_cast<std::uint32_t>(8 + rest.size())) + u32(code) + rest;
 }
 
-constexpr std::uint32_t version(std::uint32_t major, std::uint32_t minor) { return major << 16 | minor; }
+constexpr std::uint32_t version(std::uint32_t major, std::uint32_t minor) {
+  return major << 16 | minor;
+}
 
 const std::string startup_rest("user\0anna\0database\0shop\0\0", 25);
 
@@ -40,7 +42,8 @@ struct Outcome {
 Outcome read(std::string_view stream, std::size_t cut, bool tls_possible = true) {
   StartupReader reader(tls_possible);
   Outcome outcome;
-  for (const std::string& piece : {std::string(stream.substr(0, cut)), std::string(stream.substr(cut))}) {
+  for (const std::string& piece :
+       {std::string(stream.substr(0, cut)), std::string(stream.substr(cut))}) {
     const StartupEvent event = reader.next(piece);
     CHECK(event.used <= piece.size());
     outcome.used += event.used;
@@ -50,8 +53,10 @@ Outcome read(std::string_view stream, std::size_t cut, bool tls_possible = true)
       continue;
     }
     outcome.minor = event.startup.minor;
-    for (const auto& [name, value] : event.startup.parameters) outcome.parameters.emplace_back(name, value);
-    for (const auto& [name, value] : event.startup.extensions) outcome.extensions.emplace_back(name, value);
+    for (const auto& [name, value] : event.startup.parameters)
+      outcome.parameters.emplace_back(name, value);
+    for (const auto& [name, value] : event.startup.extensions)
+      outcome.extensions.emplace_back(name, value);
     outcome.pid = event.pid;
     outcome.key = event.key;
     if (event.kind == Kind::malformed) {
@@ -77,14 +82,19 @@ Outcome read_everywhere(const std::string& stream) {
 
 }  // namespace
 
-TEST_CASE("startup: parameters come in order with duplicates and the last one counts", "[proxy][pgwire]") {
-  const std::string stream = packet(version(3, 0), std::string("user\0anna\0application_name\0a\0application_name\0b\0options\0\0\0", 58));
+TEST_CASE("startup: parameters come in order with duplicates and the last one counts",
+          "[proxy][pgwire]") {
+  const std::string stream = packet(
+      version(3, 0),
+      std::string("user\0anna\0application_name\0a\0application_name\0b\0options\0\0\0", 58));
   const Outcome outcome = read_everywhere(stream);
   REQUIRE(outcome.kind == Kind::startup);
   CHECK(outcome.used == stream.size());
   CHECK(outcome.minor == 0);
-  CHECK(outcome.parameters == std::vector<std::pair<std::string, std::string>>{
-                                  {"user", "anna"}, {"application_name", "a"}, {"application_name", "b"}, {"options", ""}});
+  CHECK(
+      outcome.parameters ==
+      std::vector<std::pair<std::string, std::string>>{
+          {"user", "anna"}, {"application_name", "a"}, {"application_name", "b"}, {"options", ""}});
   StartupReader reader(true);
   const StartupEvent event = reader.next(stream);
   CHECK(event.startup.find("application_name") == "b");
@@ -93,7 +103,8 @@ TEST_CASE("startup: parameters come in order with duplicates and the last one co
   CHECK_FALSE(event.startup.must_negotiate());
 }
 
-TEST_CASE("startup: newer minor versions and unknown options are to be negotiated", "[proxy][pgwire]") {
+TEST_CASE("startup: newer minor versions and unknown options are to be negotiated",
+          "[proxy][pgwire]") {
   struct Row {
     const char* name;
     std::uint32_t minor;
@@ -106,7 +117,8 @@ TEST_CASE("startup: newer minor versions and unknown options are to be negotiate
       {"3.1 was never used", 1, startup_rest, false, 1},
       {"3.2", 2, startup_rest, false, 2},
       {"3.3", 3, startup_rest, true, 2},
-      {"a greased 3.9999", 9999, std::string("user\0a\0_pq_.test_protocol_negotiation\0\0\0", 40), true, 2},
+      {"a greased 3.9999", 9999, std::string("user\0a\0_pq_.test_protocol_negotiation\0\0\0", 40),
+       true, 2},
       {"3.0 with an option", 0, std::string("user\0a\0_pq_.x\0on\0\0", 18), true, 0},
       {"3.65535", 65535, startup_rest, true, 2},
   };
@@ -119,7 +131,8 @@ TEST_CASE("startup: newer minor versions and unknown options are to be negotiate
     REQUIRE(event.kind == Kind::startup);
     CHECK(event.startup.must_negotiate() == row.negotiate);
     CHECK(event.startup.spoken_minor() == row.spoken);
-    for (const auto& [name, value] : event.startup.parameters) CHECK_FALSE(name.starts_with("_pq_."));
+    for (const auto& [name, value] : event.startup.parameters)
+      CHECK_FALSE(name.starts_with("_pq_."));
   }
 }
 
@@ -174,7 +187,8 @@ TEST_CASE("startup: cancel requests take secrets of 4 to 256 bytes", "[proxy][pg
   }
 }
 
-TEST_CASE("startup: direct TLS is known by its first byte and only where it can be", "[proxy][pgwire]") {
+TEST_CASE("startup: direct TLS is known by its first byte and only where it can be",
+          "[proxy][pgwire]") {
   const std::string hello("\x16\x03\x01\x02\x00\x01", 6);
   const Outcome outcome = read(hello, hello.size());
   CHECK(outcome.kind == Kind::direct_tls);
@@ -206,15 +220,22 @@ TEST_CASE("startup: what is no start-up packet gets a clear answer", "[proxy][pg
       {"10005 bytes", u32(10'005) + u32(version(3, 0)), "invalid length of startup packet"},
       {"2 GB", u32(0x7fffffff), "invalid length of startup packet"},
       {"a negative length", u32(0xffffffff), "invalid length of startup packet"},
-      {"protocol 2", packet(version(2, 0), std::string(288, '\0')), "unsupported frontend protocol 2.0", "0A000"},
-      {"protocol 4", packet(version(4, 1), startup_rest), "unsupported frontend protocol 4.1", "0A000"},
-      {"an unknown request", packet(1234u << 16 | 5681, ""), "unsupported frontend protocol 1234.5681", "0A000"},
+      {"protocol 2", packet(version(2, 0), std::string(288, '\0')),
+       "unsupported frontend protocol 2.0", "0A000"},
+      {"protocol 4", packet(version(4, 1), startup_rest), "unsupported frontend protocol 4.1",
+       "0A000"},
+      {"an unknown request", packet(1234u << 16 | 5681, ""),
+       "unsupported frontend protocol 1234.5681", "0A000"},
       {"an SSLRequest with a tail", packet(1234u << 16 | 5679, "x"), "encryption request"},
-      {"no terminator", packet(version(3, 0), std::string("user\0anna\0", 10)), "expected terminator"},
+      {"no terminator", packet(version(3, 0), std::string("user\0anna\0", 10)),
+       "expected terminator"},
       {"nothing after the version", packet(version(3, 0), ""), "expected terminator"},
-      {"a name without a value", packet(version(3, 0), std::string("user\0", 5)), "expected terminator"},
-      {"a value without an end", packet(version(3, 0), std::string("user\0anna", 9)), "expected terminator"},
-      {"bytes after the terminator", packet(version(3, 0), std::string("user\0anna\0\0x", 12)), "expected terminator"},
+      {"a name without a value", packet(version(3, 0), std::string("user\0", 5)),
+       "expected terminator"},
+      {"a value without an end", packet(version(3, 0), std::string("user\0anna", 9)),
+       "expected terminator"},
+      {"bytes after the terminator", packet(version(3, 0), std::string("user\0anna\0\0x", 12)),
+       "expected terminator"},
   };
   for (const auto& row : rows) {
     INFO(row.name);
@@ -222,15 +243,18 @@ TEST_CASE("startup: what is no start-up packet gets a clear answer", "[proxy][pg
     REQUIRE(outcome.kind == Kind::malformed);
     CHECK_THAT(outcome.problem, Catch::Contains(row.reason));
     CHECK(outcome.sqlstate == row.sqlstate);
-    for (std::size_t cut = 4; cut <= row.bytes.size(); ++cut) CHECK(read(row.bytes, cut).problem == outcome.problem);
+    for (std::size_t cut = 4; cut <= row.bytes.size(); ++cut)
+      CHECK(read(row.bytes, cut).problem == outcome.problem);
   }
   // Garbage is refused by its first byte: no silent wait for more of it.
   CHECK(read("G", 1).kind == Kind::malformed);
-  // What PostgreSQL 13, 15 and 18 give no answer, and what they answer in the words of an older protocol.
+  // What PostgreSQL 13, 15 and 18 give no answer, and what they answer in the words of an older
+  // protocol.
   const auto first = [](const std::string& bytes) { return StartupReader(false).next(bytes); };
   for (const std::string& bytes :
-       {std::string("X\0\0\0\4", 5), std::string("GET / HTTP/1.1\r\n"), u32(0) + u32(0), u32(7) + u32(version(3, 0)),
-        u32(10'005) + u32(version(3, 0)), u32(0xffffffff), std::string("Q\0\0\0\5", 5), packet(1234u << 16 | 5678, "")}) {
+       {std::string("X\0\0\0\4", 5), std::string("GET / HTTP/1.1\r\n"), u32(0) + u32(0),
+        u32(7) + u32(version(3, 0)), u32(10'005) + u32(version(3, 0)), u32(0xffffffff),
+        std::string("Q\0\0\0\5", 5), packet(1234u << 16 | 5678, "")}) {
     CAPTURE(bytes);
     CHECK(first(bytes).unanswered);
     CHECK_FALSE(first(bytes).before_3);
@@ -245,18 +269,23 @@ TEST_CASE("startup: what is no start-up packet gets a clear answer", "[proxy][pg
 
 TEST_CASE("startup: what is built is read back and holds at most one packet", "[proxy][pgwire]") {
   std::string stream;
-  const std::vector<StartupMessage::Parameter> parameters{{"user", "anna"}, {"database", "shop"}, {"_pq_.x", ""}};
+  const std::vector<StartupMessage::Parameter> parameters{
+      {"user", "anna"}, {"database", "shop"}, {"_pq_.x", ""}};
   append_startup(stream, 2, parameters);
   const Outcome outcome = read_everywhere(stream);
   CHECK(outcome.kind == Kind::startup);
   CHECK(outcome.minor == 2);
-  CHECK(outcome.parameters == std::vector<std::pair<std::string, std::string>>{{"user", "anna"}, {"database", "shop"}});
+  CHECK(outcome.parameters ==
+        std::vector<std::pair<std::string, std::string>>{{"user", "anna"}, {"database", "shop"}});
   CHECK(outcome.extensions == std::vector<std::pair<std::string, std::string>>{{"_pq_.x", ""}});
   StartupReader reader(false);
-  const std::string longest = u32(startup_packet_bytes_max) + u32(version(3, 0)) + std::string(20'000, 'x');
-  CHECK(reader.next(std::string_view(longest).substr(0, startup_packet_bytes_max - 1)).kind == Kind::need_more);
+  const std::string longest =
+      u32(startup_packet_bytes_max) + u32(version(3, 0)) + std::string(20'000, 'x');
+  CHECK(reader.next(std::string_view(longest).substr(0, startup_packet_bytes_max - 1)).kind ==
+        Kind::need_more);
   CHECK(reader.buffered() == startup_packet_bytes_max - 1);
-  const StartupEvent event = reader.next(std::string_view(longest).substr(startup_packet_bytes_max - 1));
+  const StartupEvent event =
+      reader.next(std::string_view(longest).substr(startup_packet_bytes_max - 1));
   CHECK(event.kind == Kind::malformed);
   CHECK(event.used == 1);
 }

@@ -1,5 +1,5 @@
-// What the tests and fuzz targets of wire/pgwire/ share: a stream read to its end in pieces, and what came of it, so that
-// the same bytes in other pieces can be shown to mean the same.
+// What the tests and fuzz targets of wire/pgwire/ share: a stream read to its end in pieces, and
+// what came of it, so that the same bytes in other pieces can be shown to mean the same.
 #pragma once
 
 #include <cstddef>
@@ -28,15 +28,17 @@ struct Read {
   bool between_messages = true;
 };
 
-// Gives `stream` to a reader in pieces that end at `cuts` (ascending), each in memory of its own, so that a view that outlives
-// its piece is seen by a sanitizer.
-inline Read read_in_pieces(const Rules& rules, std::string_view stream, const std::vector<std::size_t>& cuts) {
+// Gives `stream` to a reader in pieces that end at `cuts` (ascending), each in memory of its own,
+// so that a view that outlives its piece is seen by a sanitizer.
+inline Read read_in_pieces(const Rules& rules, std::string_view stream,
+                           const std::vector<std::size_t>& cuts) {
   Reader reader(rules);
   Read read;
   std::size_t begin = 0;
   for (std::size_t i = 0; i <= cuts.size() && read.problem.empty(); ++i) {
     const std::size_t end = i < cuts.size() ? cuts[i] : stream.size();
-    const std::vector<char> piece(stream.begin() + static_cast<std::ptrdiff_t>(begin), stream.begin() + static_cast<std::ptrdiff_t>(end));
+    const std::vector<char> piece(stream.begin() + static_cast<std::ptrdiff_t>(begin),
+                                  stream.begin() + static_cast<std::ptrdiff_t>(end));
     std::string_view left(piece.data(), piece.size());
     for (;;) {
       const Event event = reader.next(left);
@@ -58,7 +60,8 @@ inline Read read_in_pieces(const Rules& rules, std::string_view stream, const st
       read.open += event.body;
       if (event.last) {
         if (read.open.size() != event.body_bytes) std::abort();
-        read.messages.push_back({event.type, std::move(read.open), event.kind == Event::Kind::message});
+        read.messages.push_back(
+            {event.type, std::move(read.open), event.kind == Event::Kind::message});
         read.open.clear();
       }
     }

@@ -1,4 +1,5 @@
-// PRELOGIN and LOGIN7: read, written, cut short at every byte, and with every field pointing outside.
+// PRELOGIN and LOGIN7: read, written, cut short at every byte, and with every field pointing
+// outside.
 #include <catch2/catch.hpp>
 
 #include <termgate/tds/login.hpp>
@@ -25,7 +26,8 @@ TEST_CASE("prelogin: what is written is read again", "[wire][tds]") {
   CHECK(read->mars == 0);
   CHECK(read->federated_required == 1);
   CHECK(read->instance == made.instance);
-  for (std::size_t size = 0; size < payload.size(); ++size) CHECK_FALSE(decode_prelogin(payload.substr(0, size)));
+  for (std::size_t size = 0; size < payload.size(); ++size)
+    CHECK_FALSE(decode_prelogin(payload.substr(0, size)));
 }
 
 TEST_CASE("prelogin: what cannot be one is malformed", "[wire][tds]") {
@@ -54,8 +56,10 @@ TEST_CASE("prelogin: what cannot be one is malformed", "[wire][tds]") {
 }
 
 TEST_CASE("login7: fields and features are read", "[wire][tds]") {
-  const std::string payload = test_login7(
-      {.user = "sa", .application = "termgate.scope=a termgate.term=5", .database = "app", .features = {{1, "abc"}, {10, "\1"}}});
+  const std::string payload = test_login7({.user = "sa",
+                                           .application = "termgate.scope=a termgate.term=5",
+                                           .database = "app",
+                                           .features = {{1, "abc"}, {10, "\1"}}});
   const auto login = decode_login7(payload);
   REQUIRE(login);
   CHECK(utf8_of(login->user) == "sa");
@@ -64,7 +68,8 @@ TEST_CASE("login7: fields and features are read", "[wire][tds]") {
   CHECK(login->tds_version == version::v7_4);
   REQUIRE(login->features.size() == 2);
   CHECK(login->features[0].data == "abc");
-  for (std::size_t size = 0; size < payload.size(); ++size) CHECK_FALSE(decode_login7(payload.substr(0, size)));
+  for (std::size_t size = 0; size < payload.size(); ++size)
+    CHECK_FALSE(decode_login7(payload.substr(0, size)));
   CHECK_FALSE(decode_login7(payload + "x"));
 }
 
@@ -89,20 +94,23 @@ void check_same(const Login7& made, const Login7& of) {
 }  // namespace
 
 TEST_CASE("login7: features are taken out and the server is named otherwise", "[wire][tds]") {
-  TestLogin7 plain{.user = "sa", .database = "app"}, everything{.user = "app@server",
-                                                                .application = "termgate.scope=a;termgate.term=5;",
-                                                                .database = "app",
-                                                                .attach_file = "C:\\a.mdf",
-                                                                .change_password = "other",
-                                                                .features = {{1, "recovery"}, {2, "federated"}, {10, "\1"}}};
+  TestLogin7 plain{.user = "sa", .database = "app"},
+      everything{.user = "app@server",
+                 .application = "termgate.scope=a;termgate.term=5;",
+                 .database = "app",
+                 .attach_file = "C:\\a.mdf",
+                 .change_password = "other",
+                 .features = {{1, "recovery"}, {2, "federated"}, {10, "\1"}}};
   TestLogin7 old{.user = "sa", .tds_version = version::v7_1};
   for (const TestLogin7& one : {plain, everything, old}) {
     const std::string payload = test_login7(one);
     const auto login = decode_login7(payload);
     REQUIRE(login);
     for (const std::string& server :
-         {std::string(), std::string("x"), std::string("logical.database.windows.net"), std::string(200, 'y')}) {
-      for (const std::string_view without : {std::string_view(), std::string_view("\1\2", 2), std::string_view("\1\2\x0A", 3)}) {
+         {std::string(), std::string("x"), std::string("logical.database.windows.net"),
+          std::string(200, 'y')}) {
+      for (const std::string_view without :
+           {std::string_view(), std::string_view("\1\2", 2), std::string_view("\1\2\x0A", 3)}) {
         CAPTURE(server.size(), without.size());
         const auto made = changed_login7(payload, *login, {without, server});
         REQUIRE(made);
@@ -125,15 +133,18 @@ TEST_CASE("routing: where a server sends its clients", "[wire][tds]") {
   REQUIRE(routing);
   CHECK(routing->server == "db");
   CHECK(routing->port == 1433);
-  for (std::size_t size = 0; size < value.size(); ++size) CHECK_FALSE(decode_routing(value.substr(0, size)));
+  for (std::size_t size = 0; size < value.size(); ++size)
+    CHECK_FALSE(decode_routing(value.substr(0, size)));
 }
 
 TEST_CASE("login7: a field outside of it is malformed", "[wire][tds]") {
-  const std::string payload = test_login7({.user = "sa", .database = "app", .features = {{1, "abc"}}});
+  const std::string payload =
+      test_login7({.user = "sa", .database = "app", .features = {{1, "abc"}}});
   for (const std::size_t at : {36, 40, 44, 48, 52, 56, 60, 64, 68, 78, 82, 86}) {
     CAPTURE(at);
     std::string outside = payload, into_head = payload, long_one = payload;
-    for (std::string* one : {&outside, &into_head, &long_one}) one->replace(at + 2, 2, std::string("\4\0", 2));
+    for (std::string* one : {&outside, &into_head, &long_one})
+      one->replace(at + 2, 2, std::string("\4\0", 2));
     outside.replace(at, 2, "\xFF\xFF");
     into_head.replace(at, 2, std::string("\x08\0", 2));
     long_one.replace(at + 2, 2, "\xFF\xFF");

@@ -12,7 +12,8 @@
 namespace termgate::tds {
 
 struct TestLogin7 {
-  std::string user = "sa", password = "secret", application{}, database{}, host = "client", attach_file{}, change_password{};
+  std::string user = "sa", password = "secret", application{}, database{}, host = "client",
+              attach_file{}, change_password{};
   std::vector<std::pair<std::uint8_t, std::string>> features{};
   std::uint32_t tds_version = version::v7_4;
   std::uint8_t flags_2 = 0;
@@ -25,7 +26,8 @@ inline std::string test_login7(const TestLogin7& login) {
     return out;
   };
   std::string fixed = number(login.tds_version, 4) + number(4096, 4) + std::string(12, '\0');
-  fixed += {'\0', static_cast<char>(login.flags_2), '\0', static_cast<char>(login.features.empty() ? 0 : 0x10)};
+  fixed += {'\0', static_cast<char>(login.flags_2), '\0',
+            static_cast<char>(login.features.empty() ? 0 : 0x10)};
   fixed += std::string(8, '\0');
   std::string scrambled = utf16_of(login.password);
   for (char& one : scrambled) {
@@ -54,7 +56,8 @@ inline std::string test_login7(const TestLogin7& login) {
   fixed += number(0, 4);
   if (!login.features.empty()) {
     data.replace(extension, 4, number(94 + data.size(), 4));
-    for (const auto& [id, bytes] : login.features) data += static_cast<char>(id) + number(bytes.size(), 4) + bytes;
+    for (const auto& [id, bytes] : login.features)
+      data += static_cast<char>(id) + number(bytes.size(), 4) + bytes;
     data += '\xFF';
   }
   return number(4 + fixed.size() + data.size(), 4) + fixed + data;

@@ -1,4 +1,5 @@
-// Packets: cut into any pieces they come to the same; what cannot be a packet is refused, and what is refused is not passed on.
+// Packets: cut into any pieces they come to the same; what cannot be a packet is refused, and what
+// is refused is not passed on.
 #include <catch2/catch.hpp>
 
 #include <termgate/tds/packet.hpp>
@@ -9,12 +10,14 @@ using namespace termgate::tds;
 
 namespace {
 
-std::string packet_of(std::uint8_t type, std::uint8_t status, std::string_view payload, int length = -1) {
+std::string packet_of(std::uint8_t type, std::uint8_t status, std::string_view payload,
+                      int length = -1) {
   std::string out;
   PacketHeader header;
   header.type = type;
   header.status = status;
-  header.length = static_cast<std::uint16_t>(length < 0 ? packet_header_bytes + payload.size() : static_cast<std::size_t>(length));
+  header.length = static_cast<std::uint16_t>(length < 0 ? packet_header_bytes + payload.size()
+                                                        : static_cast<std::size_t>(length));
   append_packet_header(out, header);
   return out + std::string(payload);
 }
@@ -34,7 +37,8 @@ TEST_CASE("packets: a stream cut at every byte comes to the same messages", "[wi
   CHECK(whole.messages[0].first_status == status::reset);
   CHECK(whole.messages[0].last_status == status::end_of_message);
   CHECK(whole.messages[1].type == packet::attention);
-  for (std::size_t cut = 1; cut < stream.size(); ++cut) CHECK(read_in_pieces(Direction::from_client, stream, {cut}) == whole);
+  for (std::size_t cut = 1; cut < stream.size(); ++cut)
+    CHECK(read_in_pieces(Direction::from_client, stream, {cut}) == whole);
   std::vector<std::size_t> every;
   for (std::size_t cut = 1; cut < stream.size(); ++cut) every.push_back(cut);
   CHECK(read_in_pieces(Direction::from_client, stream, every) == whole);
@@ -60,27 +64,37 @@ TEST_CASE("packets: what cannot be one is malformed", "[wire][tds]") {
   };
   const std::string open = packet_of(packet::sql_batch, 0, "x");
   const Row rows[] = {
-      {"length below the header", Direction::from_client, packet_of(1, 1, "", 7), "counts its own 8 bytes"},
-      {"length above the limit", Direction::from_client, packet_of(1, 1, "", 32768), "longer than 32767"},
-      {"no type of a client", Direction::from_client, packet_of(4, 1, "x"), "a client does not send"},
+      {"length below the header", Direction::from_client, packet_of(1, 1, "", 7),
+       "counts its own 8 bytes"},
+      {"length above the limit", Direction::from_client, packet_of(1, 1, "", 32768),
+       "longer than 32767"},
+      {"no type of a client", Direction::from_client, packet_of(4, 1, "x"),
+       "a client does not send"},
       {"multiplexed", Direction::from_client, packet_of(0x53, 1, "x"), "a client does not send"},
       {"login of TDS 4", Direction::from_client, packet_of(2, 1, "x"), "a client does not send"},
-      {"no type of a server", Direction::from_server, packet_of(1, 1, "x"), "a server does not send"},
-      {"another type within", Direction::from_client, open + packet_of(3, 1, "x"), "message of another type"},
-      {"attention within", Direction::from_client, open + packet_of(6, 1, ""), "message of another type"},
-      {"reset in the second packet", Direction::from_client, open + packet_of(1, 9, "x"), "first packet only"},
+      {"no type of a server", Direction::from_server, packet_of(1, 1, "x"),
+       "a server does not send"},
+      {"another type within", Direction::from_client, open + packet_of(3, 1, "x"),
+       "message of another type"},
+      {"attention within", Direction::from_client, open + packet_of(6, 1, ""),
+       "message of another type"},
+      {"reset in the second packet", Direction::from_client, open + packet_of(1, 9, "x"),
+       "first packet only"},
       {"reset of a bulk load", Direction::from_client, packet_of(7, 9, "x"), "cannot reset"},
       {"reset of an attention", Direction::from_client, packet_of(6, 9, ""), "cannot reset"},
       {"two resets", Direction::from_client, packet_of(1, 0x19, "x"), "two kinds"},
       {"unknown status", Direction::from_client, packet_of(1, 0x41, "x"), "mean nothing"},
       {"given up before its end", Direction::from_client, packet_of(1, 2, "x"), "at its end only"},
-      {"attention with a payload", Direction::from_client, packet_of(6, 1, "x"), "without a payload"},
-      {"attention without an end", Direction::from_client, packet_of(6, 0, ""), "without a payload"},
+      {"attention with a payload", Direction::from_client, packet_of(6, 1, "x"),
+       "without a payload"},
+      {"attention without an end", Direction::from_client, packet_of(6, 0, ""),
+       "without a payload"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
     const Read read = read_whole(row.direction, row.bytes + "more");
     CHECK(read.problem.find(row.says) != std::string::npos);
-    for (std::size_t cut = 1; cut < row.bytes.size(); ++cut) CHECK(read_in_pieces(row.direction, row.bytes, {cut}).problem == read.problem);
+    for (std::size_t cut = 1; cut < row.bytes.size(); ++cut)
+      CHECK(read_in_pieces(row.direction, row.bytes, {cut}).problem == read.problem);
   }
 }

@@ -1,4 +1,5 @@
-// Requests: headers, calls and requests to the transaction manager, our own ones read back, cut short at every byte.
+// Requests: headers, calls and requests to the transaction manager, our own ones read back, cut
+// short at every byte.
 #include <catch2/catch.hpp>
 
 #include <cstdint>
@@ -17,14 +18,17 @@ TEST_CASE("headers: the transaction is found and lengths are held to", "[wire][t
   CHECK(headers->outstanding == 1);
   CHECK(headers->bytes == 22);
   CHECK(decode_headers("rest", version::v7_1)->bytes == 0);
-  for (std::size_t size = 0; size < payload.size(); ++size) CHECK_FALSE(decode_headers(payload.substr(0, size), version::v7_4));
+  for (std::size_t size = 0; size < payload.size(); ++size)
+    CHECK_FALSE(decode_headers(payload.substr(0, size), version::v7_4));
   using namespace std::string_literals;
   const std::string one = payload.substr(4);
-  CHECK_FALSE(decode_headers("\x28\0\0\0"s + one + one, version::v7_4));        // twice
-  CHECK_FALSE(decode_headers("\3\0\0\0"s + one, version::v7_4));                // shorter than itself
-  CHECK_FALSE(decode_headers("\xFF\xFF\xFF\xFF"s + one, version::v7_4));        // longer than all
-  CHECK_FALSE(decode_headers("\x0A\0\0\0\5\0\0\0\2\0"s, version::v7_4));        // a header shorter than its head
-  CHECK_FALSE(decode_headers("\x0E\0\0\0\x0A\0\0\0\2\0abcd"s, version::v7_4));  // a transaction of 4 bytes
+  CHECK_FALSE(decode_headers("\x28\0\0\0"s + one + one, version::v7_4));  // twice
+  CHECK_FALSE(decode_headers("\3\0\0\0"s + one, version::v7_4));          // shorter than itself
+  CHECK_FALSE(decode_headers("\xFF\xFF\xFF\xFF"s + one, version::v7_4));  // longer than all
+  CHECK_FALSE(
+      decode_headers("\x0A\0\0\0\5\0\0\0\2\0"s, version::v7_4));  // a header shorter than its head
+  CHECK_FALSE(
+      decode_headers("\x0E\0\0\0\x0A\0\0\0\2\0abcd"s, version::v7_4));  // a transaction of 4 bytes
   CHECK(decode_headers("\x0A\0\0\0\6\0\0\0\3\0"s, version::v7_4)->has_transaction == false);
 }
 
@@ -77,11 +81,14 @@ TEST_CASE("rpc: several calls in a message are told apart", "[wire][tds]") {
   const Calls by_id = decode_rpc("\xFF\xFF\x0A\0\0\0"s, version::v7_4);
   REQUIRE(by_id.whole);
   CHECK(by_id.all[0].id == procedure::execute_sql);
-  CHECK_FALSE(decode_rpc("\0\0\0\0"s, version::v7_4).whole);                                // no name
-  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\0\xF3"s, version::v7_4).whole);              // a table that ends too early
-  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\0\xF8"s, version::v7_4).whole);              // no type
-  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\x08\x26\1\0"s, version::v7_4).whole);        // encrypted, and no cipher
-  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\0\xA5\xFF\xFF\4\0"s, version::v7_4).whole);  // cut in its length
+  CHECK_FALSE(decode_rpc("\0\0\0\0"s, version::v7_4).whole);  // no name
+  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\0\xF3"s, version::v7_4)
+                  .whole);  // a table that ends too early
+  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\0\xF8"s, version::v7_4).whole);  // no type
+  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\x08\x26\1\0"s, version::v7_4)
+                  .whole);  // encrypted, and no cipher
+  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\0\xA5\xFF\xFF\4\0"s, version::v7_4)
+                  .whole);  // cut in its length
 }
 
 namespace {
@@ -89,7 +96,9 @@ namespace {
 // As a reader tells it: "call 10 ; @p 231 : data ; …".
 struct Told final : CallSink {
   std::string text;
-  void call(std::uint16_t id, std::string_view name, std::uint16_t) override { text += "call " + std::to_string(id) + utf8_of(name) + ";"; }
+  void call(std::uint16_t id, std::string_view name, std::uint16_t) override {
+    text += "call " + std::to_string(id) + utf8_of(name) + ";";
+  }
   void parameter(std::string_view name, std::uint8_t, const TypeInfo& type, bool null) override {
     text += utf8_of(name) + " " + std::to_string(type.type) + (null ? " null" : "") + ":";
   }
@@ -99,12 +108,16 @@ struct Told final : CallSink {
 
 }  // namespace
 
-TEST_CASE("rpc: tables, encrypted values and chunks are read to their ends, in pieces of any size", "[wire][tds]") {
+TEST_CASE("rpc: tables, encrypted values and chunks are read to their ends, in pieces of any size",
+          "[wire][tds]") {
   using namespace std::string_literals;
-  const std::string head = "\xFF\xFF\x0A\0\0\0"s, max = "\xE7\xFF\xFF\x09\x04\xD0\0\x34"s, integer = "\0\0\x26\4\4\7\0\0\0"s;
-  const std::string table_type = "\0\0\xF3\0\1d\0\1t\0"s, column = "\0\0\0\0\0\0\x26\4\0"s, text_column = "\0\0\0\0\0\0"s + max + "\0"s;
+  const std::string head = "\xFF\xFF\x0A\0\0\0"s, max = "\xE7\xFF\xFF\x09\x04\xD0\0\x34"s,
+                    integer = "\0\0\x26\4\4\7\0\0\0"s;
+  const std::string table_type = "\0\0\xF3\0\1d\0\1t\0"s, column = "\0\0\0\0\0\0\x26\4\0"s,
+                    text_column = "\0\0\0\0\0\0"s + max + "\0"s;
   const std::string default_column = "\0\0\0\0\0\2\x26\4\0"s;
-  const std::string chunk = "\2\0\0\0a\0"s, other = "\1\0\0\0b"s, rest = "\1\0\0\0\0"s, no_more = "\0\0\0\0"s;
+  const std::string chunk = "\2\0\0\0a\0"s, other = "\1\0\0\0b"s, rest = "\1\0\0\0\0"s,
+                    no_more = "\0\0\0\0"s;
   struct Row {
     const char* name;
     std::string body;
@@ -112,20 +125,29 @@ TEST_CASE("rpc: tables, encrypted values and chunks are read to their ends, in p
     bool whole;
   };
   const Row rows[] = {
-      {"a value in one chunk", head + "\0\0"s + max + "\2\0\0\0\0\0\0\0"s + chunk + no_more, "call 10; 231:a\0;", true},
-      {"in many", head + "\0\0"s + max + "\4\0\0\0\0\0\0\0"s + chunk + other + rest + no_more + integer, "", true},
-      {"of a length that is not known", head + "\0\0"s + max + "\xFE\xFF\xFF\xFF\xFF\xFF\xFF\xFF"s + chunk + no_more, "", true},
+      {"a value in one chunk", head + "\0\0"s + max + "\2\0\0\0\0\0\0\0"s + chunk + no_more,
+       "call 10; 231:a\0;", true},
+      {"in many",
+       head + "\0\0"s + max + "\4\0\0\0\0\0\0\0"s + chunk + other + rest + no_more + integer, "",
+       true},
+      {"of a length that is not known",
+       head + "\0\0"s + max + "\xFE\xFF\xFF\xFF\xFF\xFF\xFF\xFF"s + chunk + no_more, "", true},
       {"null", head + "\0\0"s + max + std::string(8, '\xFF') + integer, "", true},
-      {"chunks that do not add up", head + "\0\0"s + max + "\5\0\0\0\0\0\0\0"s + chunk + no_more, "", false},
+      {"chunks that do not add up", head + "\0\0"s + max + "\5\0\0\0\0\0\0\0"s + chunk + no_more,
+       "", false},
       {"no end", head + "\0\0"s + max + "\2\0\0\0\0\0\0\0"s + chunk, "", false},
       {"a table without rows", head + table_type + "\1\0"s + column + "\0\0"s + integer, "", true},
       {"a null table", head + table_type + "\xFF\xFF\0\0"s + integer, "", true},
       {"a table with rows",
-       head + table_type + "\3\0"s + column + text_column + default_column + "\x10\1\0\1\0\0\x11\1\0\1\0\0\1\4\1\0\0\0"s +
-           "\2\0\0\0\0\0\0\0"s + chunk + no_more + "\1\0"s + std::string(8, '\xFF') + "\0"s + integer,
+       head + table_type + "\3\0"s + column + text_column + default_column +
+           "\x10\1\0\1\0\0\x11\1\0\1\0\0\1\4\1\0\0\0"s + "\2\0\0\0\0\0\0\0"s + chunk + no_more +
+           "\1\0"s + std::string(8, '\xFF') + "\0"s + integer,
        "", true},
       {"a table of no such row", head + table_type + "\1\0"s + column + "\0\2"s, "", false},
-      {"an encrypted value", head + "\0\x08\xA5\x40\x1F\2\0xy\x26\4\2\1\0\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\1"s + integer, "", true},
+      {"an encrypted value",
+       head + "\0\x08\xA5\x40\x1F\2\0xy\x26\4\2\1\0\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\1"s +
+           integer,
+       "", true},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
@@ -170,7 +192,8 @@ TEST_CASE("transaction requests: their kinds and what goes with them", "[wire][t
   CHECK(decode_transaction_request("\1\0anything"s)->kind == transaction_request::propagate);
 }
 
-TEST_CASE("text: UTF-16 and UTF-8 are each other's, and what is neither is replaced", "[wire][tds]") {
+TEST_CASE("text: UTF-16 and UTF-8 are each other's, and what is neither is replaced",
+          "[wire][tds]") {
   const std::string all = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80";
   CHECK(utf8_of(utf16_of(all)) == all);
   CHECK(is_utf16(utf16_of(all)));

@@ -1,5 +1,6 @@
-// What the tests and fuzz targets of wire/tds/ share: a stream of packets read in pieces, and an answer's tokens written down as text, so
-// that the same bytes in other pieces can be shown to mean the same.
+// What the tests and fuzz targets of wire/tds/ share: a stream of packets read in pieces, and an
+// answer's tokens written down as text, so that the same bytes in other pieces can be shown to mean
+// the same.
 #pragma once
 
 #include <cstddef>
@@ -27,15 +28,17 @@ struct Read {
   bool operator==(const Read&) const = default;
 };
 
-// Gives `stream` to a reader in pieces that end at `cuts` (ascending), each in memory of its own, so that a view that outlives its piece is
-// seen by a sanitizer.
-inline Read read_in_pieces(Direction direction, std::string_view stream, const std::vector<std::size_t>& cuts) {
+// Gives `stream` to a reader in pieces that end at `cuts` (ascending), each in memory of its own,
+// so that a view that outlives its piece is seen by a sanitizer.
+inline Read read_in_pieces(Direction direction, std::string_view stream,
+                           const std::vector<std::size_t>& cuts) {
   PacketReader reader(direction);
   Read read;
   std::size_t begin = 0;
   for (std::size_t i = 0; i <= cuts.size() && read.problem.empty(); ++i) {
     const std::size_t end = i < cuts.size() ? cuts[i] : stream.size();
-    const std::vector<char> piece(stream.begin() + static_cast<std::ptrdiff_t>(begin), stream.begin() + static_cast<std::ptrdiff_t>(end));
+    const std::vector<char> piece(stream.begin() + static_cast<std::ptrdiff_t>(begin),
+                                  stream.begin() + static_cast<std::ptrdiff_t>(end));
     std::string_view left(piece.data(), piece.size());
     for (;;) {
       const PacketEvent event = reader.next(left);
@@ -57,22 +60,29 @@ inline Read read_in_pieces(Direction direction, std::string_view stream, const s
       } else {
         read.messages.back().payload += event.raw;
       }
-      if (event.ends_message != (event.last && (event.header.status & status::end_of_message) != 0)) std::abort();
+      if (event.ends_message != (event.last && (event.header.status & status::end_of_message) != 0))
+        std::abort();
     }
     begin = end;
   }
   return read;
 }
 
-inline Read read_whole(Direction direction, std::string_view stream) { return read_in_pieces(direction, stream, {}); }
+inline Read read_whole(Direction direction, std::string_view stream) {
+  return read_in_pieces(direction, stream, {});
+}
 
-// Every token of one message's payload, a line each. `piece`: how many bytes at a time; 0: all at once.
-inline std::string tokens_of(std::string_view payload, std::uint32_t tds_version, std::size_t piece) {
+// Every token of one message's payload, a line each. `piece`: how many bytes at a time; 0: all at
+// once.
+inline std::string tokens_of(std::string_view payload, std::uint32_t tds_version,
+                             std::size_t piece) {
   TokenReader reader(tds_version);
   std::string text;
   while (!payload.empty()) {
     const std::vector<char> part(
-        payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(piece == 0 ? payload.size() : std::min(piece, payload.size())));
+        payload.begin(),
+        payload.begin() + static_cast<std::ptrdiff_t>(
+                              piece == 0 ? payload.size() : std::min(piece, payload.size())));
     payload.remove_prefix(part.size());
     std::string_view left(part.data(), part.size());
     for (;;) {
@@ -94,7 +104,8 @@ inline std::string tokens_of(std::string_view payload, std::uint32_t tds_version
       text += '\n';
     }
   }
-  if (const auto last = reader.end_of_message()) text += "last " + std::to_string(last->status) + '\n';
+  if (const auto last = reader.end_of_message())
+    text += "last " + std::to_string(last->status) + '\n';
   return text;
 }
 

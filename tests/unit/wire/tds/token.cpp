@@ -1,5 +1,5 @@
-// A server's tokens: walked whole, a byte at a time and in any pieces they come to the same; what is not known loses the walker and not the
-// end of the message.
+// A server's tokens: walked whole, a byte at a time and in any pieces they come to the same; what
+// is not known loses the walker and not the end of the message.
 #include <catch2/catch.hpp>
 
 #include <fstream>
@@ -22,8 +22,10 @@ std::string done(std::uint16_t status) {
 }
 
 // One column and one row of it, then a DONE: the walker must find that.
-std::string result_of(const std::string& type_info, const std::string& value, const std::string& table = "") {
-  return "\x81\1\0"s + "\0\0\0\0\x09\0"s + type_info + table + "\1c\0"s + "\xD1" + value + done(0x10);
+std::string result_of(const std::string& type_info, const std::string& value,
+                      const std::string& table = "") {
+  return "\x81\1\0"s + "\0\0\0\0\x09\0"s + type_info + table + "\1c\0"s + "\xD1" + value +
+         done(0x10);
 }
 
 std::vector<std::pair<std::string, std::string>> recorded() {
@@ -34,7 +36,8 @@ std::vector<std::pair<std::string, std::string>> recorded() {
     std::istringstream words(line);
     std::string who, client, hex, bytes;
     words >> who >> client >> hex;
-    for (std::size_t at = 0; at + 1 < hex.size(); at += 2) bytes += static_cast<char>(std::stoi(hex.substr(at, 2), nullptr, 16));
+    for (std::size_t at = 0; at + 1 < hex.size(); at += 2)
+      bytes += static_cast<char>(std::stoi(hex.substr(at, 2), nullptr, 16));
     all.emplace_back(who, bytes);
   }
   return all;
@@ -42,10 +45,12 @@ std::vector<std::pair<std::string, std::string>> recorded() {
 
 }  // namespace
 
-TEST_CASE("tokens: every recorded message is read to its end, whole and a byte at a time", "[wire][tds]") {
+TEST_CASE("tokens: every recorded message is read to its end, whole and a byte at a time",
+          "[wire][tds]") {
   int answers = 0, requests = 0;
   for (const auto& [who, bytes] : recorded()) {
-    const Read read = read_whole(who == "client" ? Direction::from_client : Direction::from_server, bytes);
+    const Read read =
+        read_whole(who == "client" ? Direction::from_client : Direction::from_server, bytes);
     REQUIRE(read.problem.empty());
     REQUIRE(read.messages.size() == 1);
     const auto& message = read.messages[0];
@@ -89,9 +94,11 @@ TEST_CASE("tokens: a value of every type is walked over", "[wire][tds]") {
       {"varchar(max)", "\xA7\xFF\xFF"s + collation, chunks, ""},
       {"varchar(max) null", "\xA7\xFF\xFF"s + collation, plp_null, ""},
       {"varbinary(max) empty", "\xA5\xFF\xFF"s, std::string(8, '\0') + std::string(4, '\0'), ""},
-      {"text", "\x23\xFF\xFF\xFF\x7F"s + collation, "\x10" + std::string(24, 'p') + "\3\0\0\0abc"s, "\1\2\0t\0u\0"s},
+      {"text", "\x23\xFF\xFF\xFF\x7F"s + collation, "\x10" + std::string(24, 'p') + "\3\0\0\0abc"s,
+       "\1\2\0t\0u\0"s},
       {"text null", "\x23\xFF\xFF\xFF\x7F"s + collation, "\0"s, "\0"s},
-      {"image", "\x22\xFF\xFF\xFF\x7F"s, "\x10" + std::string(24, 'p') + "\0\0\0\0"s, "\2\1\0a\0\1\0b\0"s},
+      {"image", "\x22\xFF\xFF\xFF\x7F"s, "\x10" + std::string(24, 'p') + "\0\0\0\0"s,
+       "\2\1\0a\0\1\0b\0"s},
       {"sql_variant", "\x62\x49\x1F\0\0"s, "\6\0\0\0\x38\0abcd"s, ""},
       {"sql_variant null", "\x62\x49\x1F\0\0"s, "\0\0\0\0"s, ""},
       {"xml", "\xF1\0"s, chunks, ""},
@@ -107,7 +114,8 @@ TEST_CASE("tokens: a value of every type is walked over", "[wire][tds]") {
     CHECK(whole.find("last 16\n") != std::string::npos);
     CHECK(tokens_of(payload, version::v7_4, 1) == whole);
     // Cut short, there is no last DONE, unless the row was not walked to its end.
-    CHECK(tokens_of(payload.substr(0, payload.size() - 1), version::v7_4, 0).find("last") == std::string::npos);
+    CHECK(tokens_of(payload.substr(0, payload.size() - 1), version::v7_4, 0).find("last") ==
+          std::string::npos);
   }
 }
 
@@ -135,7 +143,8 @@ TEST_CASE("tokens: returned values are read", "[wire][tds]") {
       {"bit", "\x68\1\1\1"s, 1, false, true},
       {"null", "\x26\x08\0"s, std::nullopt, true, true},
       {"text", "\xE7\x64\0\x09\x04\xD0\x00\x34\2\0a\0"s, std::nullopt, false, true},
-      {"long", "\xA5\xFF\xFF\xFE\xFF\xFF\xFF\xFF\xFF\xFF\xFF\3\0\0\0abc\0\0\0\0"s, std::nullopt, false, false},
+      {"long", "\xA5\xFF\xFF\xFE\xFF\xFF\xFF\xFF\xFF\xFF\xFF\3\0\0\0abc\0\0\0\0"s, std::nullopt,
+       false, false},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
@@ -153,8 +162,9 @@ TEST_CASE("tokens: returned values are read", "[wire][tds]") {
 }
 
 TEST_CASE("tokens: what is not known loses the walker but not the end", "[wire][tds]") {
-  for (const std::string& unknown : {"\x42garbage"s, "\xA3garbage"s, "\xD3\1\0garbage"s, "\x81\1\0\0\0\0\0\0\0\xF3xx"s,
-                                     "\xAC\0\0\0\0\0\0\0\0\0\0\xF3"s, "\xAE\1\xFF\xFF\xFF\xFF"s}) {
+  for (const std::string& unknown :
+       {"\x42garbage"s, "\xA3garbage"s, "\xD3\1\0garbage"s, "\x81\1\0\0\0\0\0\0\0\xF3xx"s,
+        "\xAC\0\0\0\0\0\0\0\0\0\0\xF3"s, "\xAE\1\xFF\xFF\xFF\xFF"s}) {
     const std::string payload = unknown + done(0x21);
     const std::string whole = tokens_of(payload, version::v7_4, 0);
     CHECK(whole.find("lost") != std::string::npos);

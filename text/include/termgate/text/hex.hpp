@@ -54,8 +54,10 @@ inline std::string percent_encoded(std::string_view text, std::string_view kept 
 inline std::string percent_decoded_where_it_can(std::string_view text) {
   std::string decoded;
   for (std::size_t at = 0; at < text.size(); ++at) {
-    const bool both = text[at] == '%' && at + 2 < text.size() && hex_value(text[at + 1]) >= 0 && hex_value(text[at + 2]) >= 0;
-    decoded += both ? static_cast<char>(hex_value(text[at + 1]) * 16 + hex_value(text[at + 2])) : text[at];
+    const bool both = text[at] == '%' && at + 2 < text.size() && hex_value(text[at + 1]) >= 0 &&
+                      hex_value(text[at + 2]) >= 0;
+    decoded +=
+        both ? static_cast<char>(hex_value(text[at + 1]) * 16 + hex_value(text[at + 2])) : text[at];
     if (both) at += 2;
   }
   return decoded;
@@ -64,7 +66,8 @@ inline std::string percent_decoded_where_it_can(std::string_view text) {
 // None if a % is not followed by two digits.
 inline std::optional<std::string> percent_decoded(std::string_view text) {
   for (std::size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 3)) {
-    if (at + 2 >= text.size() || hex_value(text[at + 1]) < 0 || hex_value(text[at + 2]) < 0) return std::nullopt;
+    if (at + 2 >= text.size() || hex_value(text[at + 1]) < 0 || hex_value(text[at + 2]) < 0)
+      return std::nullopt;
   }
   return percent_decoded_where_it_can(text);
 }

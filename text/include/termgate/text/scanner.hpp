@@ -42,19 +42,28 @@ class Scanner {
     if (rest_.empty()) return false;
     const char c = rest_.front();
     const std::string_view after = rest_.substr(1);
-    if (is_space(c)) return give(token, Kind::blank, length_while([this](char each) { return is_space(each); }));
-    if (rest_.starts_with("--")) return give(token, Kind::blank, std::min(rest_.find_first_of(line_ends()), rest_.size()));
+    if (is_space(c))
+      return give(token, Kind::blank, length_while([this](char each) { return is_space(each); }));
+    if (rest_.starts_with("--"))
+      return give(token, Kind::blank, std::min(rest_.find_first_of(line_ends()), rest_.size()));
     if (rest_.starts_with("/*")) return give(token, Kind::blank, comment());
-    if (c == '\'' || c == '"' || (c == '`' && dialect_ == Dialect::sqlite)) return give(token, Kind::quoted, quoted(0, c, false));
-    if (c == '[' && dialect_ != Dialect::postgresql) return give(token, Kind::quoted, quoted(0, ']', false));
+    if (c == '\'' || c == '"' || (c == '`' && dialect_ == Dialect::sqlite))
+      return give(token, Kind::quoted, quoted(0, c, false));
+    if (c == '[' && dialect_ != Dialect::postgresql)
+      return give(token, Kind::quoted, quoted(0, ']', false));
     if (lower(c) == 'e' && dialect_ == Dialect::postgresql && after.starts_with('\''))
       return give(token, Kind::quoted, quoted(1, '\'', true));
-    if (c == '$' && !after.empty() && is_digit(after.front())) return give(token, Kind::parameter, 1 + digits(after));
+    if (c == '$' && !after.empty() && is_digit(after.front()))
+      return give(token, Kind::parameter, 1 + digits(after));
     if (c == '$' && dialect_ == Dialect::postgresql) {
-      if (const std::size_t length = dollar_quoted(); length > 0) return give(token, Kind::quoted, length);
+      if (const std::size_t length = dollar_quoted(); length > 0)
+        return give(token, Kind::quoted, length);
     }
-    if (begins_word(c)) return give(token, Kind::word, length_while([this](char each) { return in_word(each); }));
-    if (is_digit(c)) return give(token, Kind::other, length_while([this](char each) { return in_word(each) || each == '.'; }));
+    if (begins_word(c))
+      return give(token, Kind::word, length_while([this](char each) { return in_word(each); }));
+    if (is_digit(c))
+      return give(token, Kind::other,
+                  length_while([this](char each) { return in_word(each) || each == '.'; }));
     return give(token, c == ';' ? Kind::semicolon : c == '?' ? Kind::marker : Kind::other, 1);
   }
 
@@ -64,10 +73,15 @@ class Scanner {
  private:
   static constexpr std::size_t unended = std::string_view::npos;
 
-  bool is_space(char c) const noexcept { return c == ' ' || (c >= '\t' && c <= '\r' && !(c == '\v' && dialect_ == Dialect::sqlite)); }
-  std::string_view line_ends() const noexcept { return dialect_ == Dialect::postgresql ? "\n\r" : "\n"; }
+  bool is_space(char c) const noexcept {
+    return c == ' ' || (c >= '\t' && c <= '\r' && !(c == '\v' && dialect_ == Dialect::sqlite));
+  }
+  std::string_view line_ends() const noexcept {
+    return dialect_ == Dialect::postgresql ? "\n\r" : "\n";
+  }
   bool begins_word(char c) const noexcept {
-    return is_letter(c) || c == '_' || is_high(c) || (dialect_ == Dialect::sqlserver && (c == '@' || c == '#'));
+    return is_letter(c) || c == '_' || is_high(c) ||
+           (dialect_ == Dialect::sqlserver && (c == '@' || c == '#'));
   }
   bool in_word(char c) const noexcept { return begins_word(c) || is_digit(c) || c == '$'; }
 
@@ -78,10 +92,12 @@ class Scanner {
   }
   template <class Test>
   std::size_t length_while(Test test) const {
-    return static_cast<std::size_t>(std::find_if_not(rest_.begin(), rest_.end(), test) - rest_.begin());
+    return static_cast<std::size_t>(std::find_if_not(rest_.begin(), rest_.end(), test) -
+                                    rest_.begin());
   }
   static std::size_t digits(std::string_view text) {
-    return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
+    return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) -
+                                    text.begin());
   }
 
   // Comments nest in PostgreSQL and T-SQL, but not in SQLite.
@@ -129,12 +145,16 @@ class Scanner {
 
 // The first `most` pieces of the first statement, in small letters, without white space and
 // comments. With `words_only` it stops at the first piece that is not a word.
-inline std::vector<std::string> first_pieces(std::string_view sql, Dialect dialect, std::size_t most, bool words_only) {
+inline std::vector<std::string> first_pieces(std::string_view sql, Dialect dialect,
+                                             std::size_t most, bool words_only) {
   std::vector<std::string> pieces;
   Scanner scanner(sql, dialect);
   for (Token token; pieces.size() < most && scanner.next(token);) {
-    if (token.kind == Token::Kind::blank || (token.kind == Token::Kind::semicolon && pieces.empty())) continue;
-    if (token.kind == Token::Kind::semicolon || (words_only && token.kind != Token::Kind::word)) break;
+    if (token.kind == Token::Kind::blank ||
+        (token.kind == Token::Kind::semicolon && pieces.empty()))
+      continue;
+    if (token.kind == Token::Kind::semicolon || (words_only && token.kind != Token::Kind::word))
+      break;
     pieces.push_back(lower(token.text));
   }
   return pieces;

@@ -17,7 +17,9 @@ class Address {
   static std::optional<Address> parse(std::string_view text);
 
   bool v6() const noexcept { return v6_; }
-  const std::array<std::uint8_t, 16>& bytes() const noexcept { return bytes_; }  // IPv4 uses the first four
+  const std::array<std::uint8_t, 16>& bytes() const noexcept {
+    return bytes_;
+  }  // IPv4 uses the first four
   // Whether it stands for a different machine on each machine: loopback and link-local addresses.
   bool of_this_machine() const noexcept;
   std::string text() const;

@@ -74,14 +74,17 @@ class Authority final : public conversation::Authority {
   // Writes a write that was refused as stale to the audit, at most once a second for each scope,
   // and only for the database of database_url.
   void happened(std::string_view database, const conversation::Incident& incident) override;
-  void subscribe(std::function<void(std::uint64_t fences, std::string_view scope, std::int64_t fence)> callback) override;
+  void subscribe(
+      std::function<void(std::uint64_t fences, std::string_view scope, std::int64_t fence)>
+          callback) override;
 
   void subscribe_gates(std::function<void(std::string_view scope, bool certain)> callback) override;
   void gate_held(std::string_view scope) override;
   void gate_left(std::string_view scope) override;
   conversation::SeatOffer seat_offer(std::string_view database) const override;
 
-  void raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view, std::string_view)> done) override;
+  void raise(std::string_view scope, std::int64_t term,
+             std::function<void(std::string_view, std::string_view)> done) override;
   conversation::Obstacle obstacle() const override;
   conversation::ServedBy served_by() const override;
   conversation::Watching watching() const override;

@@ -82,6 +82,7 @@ Rules read_rules(const std::string& path);
 // %listener, and %% by one %. For a client on this machine (a Unix socket, a loopback or link-local
 // address), @ and `machine` follow its host, because on another machine the same address would be a
 // different client.
-std::string holder_of(std::string_view pattern, const ConnectRequest& request, std::string_view machine);
+std::string holder_of(std::string_view pattern, const ConnectRequest& request,
+                      std::string_view machine);
 
 }  // namespace termgate::authority

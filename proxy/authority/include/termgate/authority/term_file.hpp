@@ -21,7 +21,9 @@
 namespace termgate::authority {
 
 using FileDeclaration = detail::TermDeclaration;
-inline FileDeclaration read_declaration(std::string_view text) { return detail::read_term_declaration(text); }
+inline FileDeclaration read_declaration(std::string_view text) {
+  return detail::read_term_declaration(text);
+}
 
 // The highest term that any file has shown for a scope since the process started. Any thread.
 class HighestTerms {

@@ -102,7 +102,9 @@ class Authority {
   // `callback` is called for every fence that is seen to have risen, with the id() of its
   // database's Fences, by the thread that saw it. It must not block or call subscribe(). Call this
   // before the first session only. With nullptr, no call is made once this returns.
-  virtual void subscribe(std::function<void(std::uint64_t fences, std::string_view scope, std::int64_t fence)> callback) = 0;
+  virtual void subscribe(
+      std::function<void(std::uint64_t fences, std::string_view scope, std::int64_t fence)>
+          callback) = 0;
 
   // A session holds, or no longer holds, the gate of the scope in the database of --backend; a
   // raise has to wait for it. Called in pairs. Must not block.
@@ -123,10 +125,13 @@ class Authority {
   // Raises the fence of the scope in the database of --backend, for a session that cannot do so
   // itself. `done` is called exactly once, by this call or later by another thread: with empty
   // arguments, or with the code and message of the failure. Must not block.
-  virtual void raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view code, std::string_view message)> done) {
+  virtual void raise(std::string_view scope, std::int64_t term,
+                     std::function<void(std::string_view code, std::string_view message)> done) {
     static_cast<void>(scope);
     static_cast<void>(term);
-    done("TG005", "TG005 the fence must be raised first, and this proxy knows no database that it could raise it in");
+    done("TG005",
+         "TG005 the fence must be raised first, and this proxy knows no database that it could "
+         "raise it in");
   }
 
   // Must not block.

@@ -129,8 +129,10 @@ class Conversation {
 
   virtual const LoginRequest& login() const noexcept = 0;
   virtual std::uint32_t server_pid() const noexcept { return {}; }
-  virtual std::string_view server_key() const noexcept { return {}; }  // from BackendKeyData, 4 to 256 bytes
-  virtual std::uint32_t cancel_pid() const noexcept { return {}; }     // of a cancel request
+  virtual std::string_view server_key() const noexcept {
+    return {};
+  }  // from BackendKeyData, 4 to 256 bytes
+  virtual std::uint32_t cancel_pid() const noexcept { return {}; }  // of a cancel request
   virtual std::string_view cancel_key() const noexcept { return {}; }
 
   // The scope and term of the action `raise`.
@@ -138,7 +140,15 @@ class Conversation {
   virtual std::int64_t raise_term() const noexcept { return 0; }
 
   // For `admin`, drain and metrics.
-  enum class Phase : std::uint8_t { greeting, connecting, login, idle, active, in_transaction, closing };
+  enum class Phase : std::uint8_t {
+    greeting,
+    connecting,
+    login,
+    idle,
+    active,
+    in_transaction,
+    closing
+  };
   virtual Phase phase() const noexcept = 0;
   // The size of its buffers.
   virtual std::size_t memory_bytes() const noexcept = 0;

@@ -39,7 +39,8 @@ class RuleClaim {
 
   ScopedTerm bound_;
   std::string code_ = "TG002";
-  std::string problem_ = "TG002 no term for a fenced write: the rule of this connection has none now";
+  std::string problem_ =
+      "TG002 no term for a fenced write: the rule of this connection has none now";
 };
 
 }  // namespace termgate::conversation

@@ -29,13 +29,15 @@ struct LogField {
   LogField(std::string_view n, const std::string& v) : name(n), value(std::string_view(v)) {}
   LogField(std::string_view n, const char* v) : name(n), value(std::string_view(v)) {}
   LogField(std::string_view n, bool v) : name(n), value(v) {}
-  template <typename Integer, std::enable_if_t<std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>, int> = 0>
+  template <
+      typename Integer,
+      std::enable_if_t<std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>, int> = 0>
   LogField(std::string_view n, Integer v) : name(n), value(static_cast<std::int64_t>(v)) {}
 };
 
 // Returns one line, with its newline. Values longer than 512 bytes are cut.
-std::string log_line(LogFormat format, LogLevel level, std::chrono::system_clock::time_point at, std::string_view event,
-                     std::initializer_list<LogField> fields);
+std::string log_line(LogFormat format, LogLevel level, std::chrono::system_clock::time_point at,
+                     std::string_view event, std::initializer_list<LogField> fields);
 
 // The kind of a statement: its first three words, up to the first token that is not a word.
 // Comments are skipped, and no value is included.
@@ -57,7 +59,8 @@ class Log {
   void say(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
   // The same for an event that may come a thousand times a second: logs at most once a second for
   // each `subject`. True: it was logged.
-  bool say_seldom(std::string_view subject, LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
+  bool say_seldom(std::string_view subject, LogLevel level, std::string_view event,
+                  std::initializer_list<LogField> fields = {});
 
  private:
   void write_all();

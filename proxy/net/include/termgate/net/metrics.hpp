@@ -25,7 +25,9 @@ namespace termgate::net {
 // hot path counts every transaction.
 class Counter {
  public:
-  void add(std::int64_t n = 1) noexcept { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
+  void add(std::int64_t n = 1) noexcept {
+    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
   std::int64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
 
  private:
@@ -38,12 +40,16 @@ std::string_view scope_class(std::string_view scope) noexcept;
 
 class Counters {
  public:
-  static constexpr std::array<double, 12> bounds_seconds{0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1, 5};
+  static constexpr std::array<double, 12> bounds_seconds{
+      0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1, 5};
   static constexpr std::size_t classes_max = 50;  // later classes are counted as "other"
 
-  Counter accepted, opened, closed, transactions, fenced, evicted, malformed, bytes_from_clients, bytes_from_servers;
-  Counter refused_limit_connections, refused_limit_greeting, refused_limit_user, refused_limit_database, refused_limit_address;
-  Counter logins_refused, cancels, cancels_unknown, cancels_over_limit, connect_failures, tls_failures, greeting_timeouts, no_descriptors;
+  Counter accepted, opened, closed, transactions, fenced, evicted, malformed, bytes_from_clients,
+      bytes_from_servers;
+  Counter refused_limit_connections, refused_limit_greeting, refused_limit_user,
+      refused_limit_database, refused_limit_address;
+  Counter logins_refused, cancels, cancels_unknown, cancels_over_limit, connect_failures,
+      tls_failures, greeting_timeouts, no_descriptors;
   std::array<Counter, bounds_seconds.size() + 1> check_buckets;
   Counter check_nanoseconds;
 
@@ -79,6 +85,7 @@ struct Gauges {
   conversation::Watching watching;
 };
 
-std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters, const Gauges& gauges, std::string_view version);
+std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
+                         const Gauges& gauges, std::string_view version);
 
 }  // namespace termgate::net

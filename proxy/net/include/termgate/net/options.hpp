@@ -87,7 +87,8 @@ struct Options {
   bool reuse_port = false;
   bool enforcing = true;  // --enforce on: for the metrics
   unsigned unix_mode = 0777;
-  std::chrono::milliseconds greeting_timeout{std::chrono::seconds{10}};  // for the first packet, while a client has sent nothing
+  std::chrono::milliseconds greeting_timeout{
+      std::chrono::seconds{10}};  // for the first packet, while a client has sent nothing
   std::chrono::milliseconds connect_timeout{std::chrono::seconds{10}};
   std::chrono::milliseconds cancel_timeout{std::chrono::seconds{10}};
   std::chrono::milliseconds drain_timeout{std::chrono::seconds{30}};

@@ -45,7 +45,8 @@ class Server {
 
   // For a caller that serves HTTP itself: the answer of a path of serve_http(), with the same
   // `options`. Empty: not one of these paths. Any thread.
-  std::optional<HttpReply> answer(std::string_view method, std::string_view target, std::string_view host, const HttpOptions& options);
+  std::optional<HttpReply> answer(std::string_view method, std::string_view target,
+                                  std::string_view host, const HttpOptions& options);
 
   void start();
 

@@ -41,7 +41,11 @@ struct Options {
   std::string schema = "termgate";
   // Whether the guard inside the server (docs/use/guard.md) checks the writes: never; where the
   // login finds it; or always, so that a login without it is refused.
-  enum class ServerGuard : std::uint8_t { off, when_there, required } server_guard = ServerGuard::off;
+  enum class ServerGuard : std::uint8_t {
+    off,
+    when_there,
+    required
+  } server_guard = ServerGuard::off;
   // A pooler in session mode is between the proxy and the server. A pooler that is not announced
   // here is refused.
   bool server_pooler = false;

@@ -32,7 +32,12 @@ struct Options {
   // A client without TLS is refused.
   bool client_tls_required = false;
   // strict: TDS 8.0, whose TLS starts before PRELOGIN. The caller verifies the certificate.
-  enum class ServerTls : std::uint8_t { disable, prefer, require, strict } server_tls = ServerTls::prefer;
+  enum class ServerTls : std::uint8_t {
+    disable,
+    prefer,
+    require,
+    strict
+  } server_tls = ServerTls::prefer;
 
   // The server name that logins carry, in place of the one that the client used for the proxy.
   // Empty: unchanged.

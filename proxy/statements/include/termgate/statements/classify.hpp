@@ -73,7 +73,13 @@ enum class Kind : std::uint8_t {
   notify,
 };
 
-enum class Isolation : std::uint8_t { unspecified, read_uncommitted, read_committed, repeatable_read, serializable };
+enum class Isolation : std::uint8_t {
+  unspecified,
+  read_uncommitted,
+  read_committed,
+  repeatable_read,
+  serializable
+};
 enum class Access : std::uint8_t { unspecified, read_only, read_write };
 
 // SELECT [* FROM] schema.function(literals and parameters), without a comment: only this call.

@@ -35,7 +35,8 @@ bool speaks_of_terms(std::string_view text) noexcept;
 // Adds the value of termgate.scope or termgate.term, as SET or a start-up parameter gives it, to
 // `declaration`: a value replaces, an empty one removes. `where` names the place in the message
 // ("SET").
-void declare(Declaration& declaration, std::string_view setting, std::string_view value, std::string_view where);
+void declare(Declaration& declaration, std::string_view setting, std::string_view value,
+             std::string_view where);
 
 // Section 5.5: /*termgate.scope='order-7',termgate.term='42'*/ before the first or after the last
 // token; a `;` at the end is not a token. Values are URL-encoded; other sqlcommenter keys may be

@@ -44,10 +44,13 @@ struct Options {
   // The operator's rules; nullptr: there are none. It must outlive the front.
   conversation::Authority* authority = nullptr;
 
-  std::chrono::milliseconds transaction_idle{10'000};  // how long a stream may be silent in a transaction
-  std::chrono::milliseconds idle_holder{3'000};        // the same while it holds the write lock and others wait
-  std::chrono::milliseconds statement_time{0};         // 0: no limit
-  std::chrono::milliseconds read_time{60'000};         // for a statement that reads and has no claim; 0: no limit
+  std::chrono::milliseconds transaction_idle{
+      10'000};  // how long a stream may be silent in a transaction
+  std::chrono::milliseconds idle_holder{
+      3'000};  // the same while it holds the write lock and others wait
+  std::chrono::milliseconds statement_time{0};  // 0: no limit
+  std::chrono::milliseconds read_time{
+      60'000};  // for a statement that reads and has no claim; 0: no limit
   std::chrono::milliseconds drain_timeout{30'000};
   std::size_t streams_max = 100'000;
   std::size_t transactions_max = 128;

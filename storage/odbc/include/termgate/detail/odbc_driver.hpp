@@ -1,4 +1,5 @@
-// Opens the ODBC driver: SQL Server, or PostgreSQL through its ODBC driver. Internal; no ODBC type appears here.
+// Opens the ODBC driver: SQL Server, or PostgreSQL through its ODBC driver. Internal; no ODBC type
+// appears here.
 #pragma once
 
 #include <chrono>

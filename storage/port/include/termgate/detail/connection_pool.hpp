@@ -35,7 +35,8 @@ class ConnectionPool {
   struct Hooks {
     std::function<std::unique_ptr<Connection>()> connect;
     std::function<bool(Connection&)> is_alive;     // whether an idle connection can be lent
-    std::function<bool(Connection&)> is_reusable;  // whether a connection that comes back outside a transaction can be used again
+    std::function<bool(Connection&)> is_reusable;  // whether a connection that comes back outside a
+                                                   // transaction can be used again
   };
 
   // How well an idle connection suits a call; the one with the highest value is lent. Below 0: a
@@ -47,7 +48,8 @@ class ConnectionPool {
    public:
     ~PooledConnection() {
       innermost_ = outer_;
-      if (in_transaction_ || !connection_ || !pool_.hooks_.is_reusable(*connection_)) connection_.reset();
+      if (in_transaction_ || !connection_ || !pool_.hooks_.is_reusable(*connection_))
+        connection_.reset();
       pool_.put_back(std::move(connection_));
     }
     PooledConnection(const PooledConnection&) = delete;
@@ -72,11 +74,13 @@ class ConnectionPool {
 
    private:
     friend class ConnectionPool;
-    PooledConnection(ConnectionPool& pool, std::chrono::milliseconds wait, const Fitness& fitness) : pool_(pool), outer_(innermost_) {
+    PooledConnection(ConnectionPool& pool, std::chrono::milliseconds wait, const Fitness& fitness)
+        : pool_(pool), outer_(innermost_) {
       for (const PooledConnection* open = innermost_; open != nullptr; open = open->outer_) {
         if (&open->pool_ == &pool) {
           throw InvalidInput(
-              "TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
+              "TG005 a call of this Database from inside its own transaction: use the Transaction "
+              "that the callback was given");
         }
       }
       connection_ = pool.take(wait, fresh_, fitness);
@@ -93,14 +97,19 @@ class ConnectionPool {
     static inline thread_local const PooledConnection* innermost_ = nullptr;
   };
 
-  ConnectionPool(int connections_max, Hooks hooks) : hooks_(std::move(hooks)), max_(connections_max) { assert(max_ > 0); }
+  ConnectionPool(int connections_max, Hooks hooks)
+      : hooks_(std::move(hooks)), max_(connections_max) {
+    assert(max_ > 0);
+  }
   ~ConnectionPool() { assert(open_ == static_cast<int>(idle_.size())); }
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;
 
   // Waits for a free connection or makes one. Throws Blocked if all are busy for this long,
   // InvalidInput if this thread already has one.
-  PooledConnection lend(std::chrono::milliseconds wait, const Fitness& fitness = {}) { return PooledConnection(*this, wait, fitness); }
+  PooledConnection lend(std::chrono::milliseconds wait, const Fitness& fitness = {}) {
+    return PooledConnection(*this, wait, fitness);
+  }
 
   // Calls `use` with an idle connection that `which` picks, and that nobody else has meanwhile.
   // False: there is none. If `use` throws, the connection is closed.
@@ -109,7 +118,8 @@ class ConnectionPool {
     std::unique_ptr<Connection> one;
     {
       const std::lock_guard lock(mutex_);
-      const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const auto& idle) { return which(*idle); });
+      const auto found =
+          std::find_if(idle_.begin(), idle_.end(), [&](const auto& idle) { return which(*idle); });
       if (found == idle_.end()) return false;
       one = std::move(*found);
       idle_.erase(found);
@@ -147,14 +157,17 @@ class ConnectionPool {
     return idle;
   }
 
-  std::unique_ptr<Connection> take(std::chrono::milliseconds wait, bool& fresh, const Fitness& fitness) {
+  std::unique_ptr<Connection> take(std::chrono::milliseconds wait, bool& fresh,
+                                   const Fitness& fitness) {
     for (;;) {
       std::unique_ptr<Connection> idle;
       {
         std::unique_lock lock(mutex_);
         if (!changed_.wait_for(lock, wait, [&] { return !idle_.empty() || open_ < max_; })) {
           throw Blocked(
-              fmt::format("TG006 all {} connections of this process to the database are busy; see OpenOptions::connections_max", open_));
+              fmt::format("TG006 all {} connections of this process to the database are busy; see "
+                          "OpenOptions::connections_max",
+                          open_));
         }
         idle = idle_for(fitness);
         if (!idle) ++open_;

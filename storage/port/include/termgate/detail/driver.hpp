@@ -1,9 +1,9 @@
 // The port to one database: the only thing that Database (storage/) knows of PostgreSQL or SQLite.
 // Internal; not part of the public API.
 //
-// A driver moves statements and values and turns the database's errors into termgate::Error types. It
-// has no rules of fencing: what a check or a seal is, sql/<database>/ says, and Database makes the calls
-// of sql/<database>/calls/ (listed in sql/README.md) through this port.
+// A driver moves statements and values and turns the database's errors into termgate::Error types.
+// It has no rules of fencing: what a check or a seal is, sql/<database>/ says, and Database makes
+// the calls of sql/<database>/calls/ (listed in sql/README.md) through this port.
 #pragma once
 
 #include <chrono>
@@ -49,7 +49,8 @@ class OpenTransaction {
  public:
   virtual ~OpenTransaction() = default;
   virtual Rows call(sql::Call call, std::span<const Value> parameters) = 0;
-  // Runs the user's statement; `$1`, `$2` … are parameters on every database, outside quotes and comments.
+  // Runs the user's statement; `$1`, `$2` … are parameters on every database, outside quotes and
+  // comments.
   virtual Rows execute(std::string_view sql, std::span<const Value> parameters) = 0;
   // The fence that the driver has checked the claim against; none: it has not, and the caller must
   // check.
@@ -65,7 +66,8 @@ class OpenTransaction {
 };
 
 struct PayloadLimits {
-  std::size_t bytes_max;   // a payload, or all payloads of a batch together, have at most this many bytes
+  std::size_t
+      bytes_max;  // a payload, or all payloads of a batch together, have at most this many bytes
   std::size_t part_bytes;  // a longer payload is read in parts of this many bytes
 };
 
@@ -89,11 +91,13 @@ class Driver {
   // transaction is committed, and flushed as the database is configured, or it was rolled back by
   // give_up(). If `work` throws, the transaction is rolled back and the exception passed on.
   // Calling transact or call from inside `work` is refused with InvalidInput.
-  virtual void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) = 0;
+  virtual void transact(const TransactOptions& options,
+                        const std::function<void(OpenTransaction&)>& work) = 0;
 
   // Checks the claim and runs the user's statement, as one transaction in one round trip. None:
   // this driver has no shorter way than transact().
-  virtual std::optional<Rows> execute(const Claim&, std::string_view /*sql*/, std::span<const Value> /*parameters*/) {
+  virtual std::optional<Rows> execute(const Claim&, std::string_view /*sql*/,
+                                      std::span<const Value> /*parameters*/) {
     return std::nullopt;
   }
 

@@ -15,17 +15,21 @@ namespace detail {
 // Refuses names that the files of sql/postgres/ could not contain in dollar quotes, strings and
 // format strings, and names that PostgreSQL would truncate. Throws InvalidInput.
 inline void need_schema_name(std::string_view schema) {
-  const auto refuse = [](std::string_view why) { throw InvalidInput("TG005 malformed schema name: " + std::string(why)); };
+  const auto refuse = [](std::string_view why) {
+    throw InvalidInput("TG005 malformed schema name: " + std::string(why));
+  };
   if (schema.empty()) refuse("it is empty");
   if (schema.size() > 63) refuse("it has more than 63 bytes");
   for (const char character : schema) {
-    if (character == '\'' || character == '%' || character == '$' || static_cast<unsigned char>(character) < ' ') {
+    if (character == '\'' || character == '%' || character == '$' ||
+        static_cast<unsigned char>(character) < ' ') {
       refuse("it may have no ', %, $ or control character");
     }
   }
 }
 
-inline std::string with_names(std::string_view statement, std::string_view identifier, std::string_view literal) {
+inline std::string with_names(std::string_view statement, std::string_view identifier,
+                              std::string_view literal) {
   std::string made;
   for (;;) {
     const auto at = statement.find("@schema");

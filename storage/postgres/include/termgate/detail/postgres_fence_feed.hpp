@@ -1,4 +1,5 @@
-// Opens PostgreSQL's feed of raised fences. Internal; no libpqxx type appears here. One thread waits and reads; any thread may wake it.
+// Opens PostgreSQL's feed of raised fences. Internal; no libpqxx type appears here. One thread
+// waits and reads; any thread may wake it.
 #pragma once
 
 #include <chrono>
@@ -24,14 +25,16 @@ class PostgresFenceFeed {
 
   // `url` is libpq's URI; `database`, unless empty, replaces the one in the URL. Connects at first
   // use.
-  PostgresFenceFeed(std::string url, std::string_view database, std::string schema, std::string channel);
+  PostgresFenceFeed(std::string url, std::string_view database, std::string schema,
+                    std::string channel);
   ~PostgresFenceFeed();
   PostgresFenceFeed(const PostgresFenceFeed&) = delete;
   PostgresFenceFeed& operator=(const PostgresFenceFeed&) = delete;
 
   // Appends at most `payloads_max` payloads; the rest is only counted in the result. Sets
   // `connected_anew` if it has connected.
-  std::size_t wait(std::chrono::milliseconds at_most, std::size_t payloads_max, std::vector<std::string>& payloads, bool& connected_anew);
+  std::size_t wait(std::chrono::milliseconds at_most, std::size_t payloads_max,
+                   std::vector<std::string>& payloads, bool& connected_anew);
   void wake() noexcept;
 
   // Uses the connection that wait() made. An answer that takes longer than five seconds is an

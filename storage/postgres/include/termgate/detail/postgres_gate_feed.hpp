@@ -15,7 +15,8 @@ namespace detail {
 class PostgresGateFeed {
  public:
   struct Wanted {
-    std::vector<std::string> scopes;  // scopes with a raise under way in which a session with the secret has a seat
+    std::vector<std::string>
+        scopes;  // scopes with a raise under way in which a session with the secret has a seat
     // All seats must be given up: the connection leads to another database now, or the database has
     // code that secret() describes.
     bool all = false;

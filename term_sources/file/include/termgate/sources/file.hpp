@@ -1,4 +1,5 @@
-// Terms from a file that an elector writes on the leader's machine: one line, scope=… term=…, replaced by rename.
+// Terms from a file that an elector writes on the leader's machine: one line, scope=… term=…,
+// replaced by rename.
 #pragma once
 
 #include <memory>

@@ -32,8 +32,8 @@ struct TlsSettings {
 
 class Connection {
  public:
-  // `what` names the service in messages. The certificate must be valid for the host's name. Throws InvalidInput where a file of `tls`
-  // cannot be read.
+  // `what` names the service in messages. The certificate must be valid for the host's name. Throws
+  // InvalidInput where a file of `tls` cannot be read.
   Connection(std::string what, std::vector<HostPort> hosts, TlsSettings tls);
   ~Connection();
   Connection(const Connection&) = delete;
@@ -53,7 +53,8 @@ class Connection {
   void set_deadline(Deadline deadline) noexcept;
   template <class Buffers>
   std::size_t write_some(const Buffers& buffers, boost::system::error_code& error) {
-    for (auto at = boost::asio::buffer_sequence_begin(buffers); at != boost::asio::buffer_sequence_end(buffers); ++at) {
+    for (auto at = boost::asio::buffer_sequence_begin(buffers);
+         at != boost::asio::buffer_sequence_end(buffers); ++at) {
       const boost::asio::const_buffer one = *at;
       if (one.size() > 0) return send(one.data(), one.size(), error);
     }
@@ -62,7 +63,8 @@ class Connection {
   }
   template <class Buffers>
   std::size_t read_some(const Buffers& buffers, boost::system::error_code& error) {
-    for (auto at = boost::asio::buffer_sequence_begin(buffers); at != boost::asio::buffer_sequence_end(buffers); ++at) {
+    for (auto at = boost::asio::buffer_sequence_begin(buffers);
+         at != boost::asio::buffer_sequence_end(buffers); ++at) {
       const boost::asio::mutable_buffer one = *at;
       if (one.size() > 0) return receive(one.data(), one.size(), error);
     }

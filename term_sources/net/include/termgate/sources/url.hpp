@@ -1,5 +1,6 @@
-// The URL of a term source: SCHEME://[USER@]HOST[:PORT][,HOST[:PORT]…][/PATH][?KEY=VALUE&…]. It never contains a password: that comes from
-// a file (password-file=PATH) or from the environment. Values; any thread.
+// The URL of a term source: SCHEME://[USER@]HOST[:PORT][,HOST[:PORT]…][/PATH][?KEY=VALUE&…]. It
+// never contains a password: that comes from a file (password-file=PATH) or from the environment.
+// Values; any thread.
 #pragma once
 
 #include <chrono>

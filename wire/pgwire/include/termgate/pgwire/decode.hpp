@@ -138,7 +138,8 @@ struct Authentication {
     sasl_final = 12,
   };
   Type type = Type::ok;
-  std::string_view payload;  // md5: the 4 bytes of salt; sasl: the names of mechanisms; *_continue, *_final: opaque
+  std::string_view payload;  // md5: the 4 bytes of salt; sasl: the names of mechanisms; *_continue,
+                             // *_final: opaque
 
   // Whether the server's list of mechanisms contains this one.
   bool offers(std::string_view mechanism) const noexcept;

@@ -18,8 +18,9 @@ enum class Limit : std::uint8_t { none, statement_bytes, message_bytes };
 // The error for the peer before its connection is closed. Contains no byte from the peer, so it is
 // safe to log.
 struct Malformed {
-  const char* sqlstate = "08P01";  // protocol_violation, unless the server itself reports another here
-  std::array<char, 160> text{};    // ends with a NUL
+  const char* sqlstate =
+      "08P01";  // protocol_violation, unless the server itself reports another here
+  std::array<char, 160> text{};  // ends with a NUL
   Limit above = Limit::none;
 
   std::string_view reason() const noexcept { return text.data(); }
@@ -27,14 +28,17 @@ struct Malformed {
 
 // Like printf; what does not fit is cut off.
 [[gnu::format(printf, 1, 2)]] Malformed malformed(const char* format, ...) noexcept;
-[[gnu::format(printf, 2, 3)]] Malformed malformed_as(const char* sqlstate, const char* format, ...) noexcept;
+[[gnu::format(printf, 2, 3)]] Malformed malformed_as(const char* sqlstate, const char* format,
+                                                     ...) noexcept;
 
 // A value, or why there is none (g++ 12 has no std::expected).
 template <class T>
 class [[nodiscard]] Decoded {
  public:
-  Decoded(T value) noexcept : held_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Decoded(Malformed why) noexcept : held_(std::in_place_index<1>, why) {}         // NOLINT(google-explicit-constructor)
+  Decoded(T value) noexcept
+      : held_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Decoded(Malformed why) noexcept
+      : held_(std::in_place_index<1>, why) {}  // NOLINT(google-explicit-constructor)
 
   explicit operator bool() const noexcept { return held_.index() == 0; }
   // Only if operator bool is true.

@@ -40,8 +40,10 @@ struct Limits {
   // For what is streamed: Bind, CopyData, FunctionCall, DataRow and the like. PostgreSQL's own
   // limit is 1 GB.
   std::uint32_t message_bytes_max = 0x3fffffff;
-  std::uint32_t bind_whole_bytes_max = 8u << 10;     // Bind and FunctionCall up to this size come whole
-  std::uint32_t report_whole_bytes_max = 64u << 10;  // ErrorResponse and NoticeResponse up to this size come whole
+  std::uint32_t bind_whole_bytes_max = 8u
+                                       << 10;  // Bind and FunctionCall up to this size come whole
+  std::uint32_t report_whole_bytes_max =
+      64u << 10;  // ErrorResponse and NoticeResponse up to this size come whole
 };
 
 // One rule for each type byte. A caller may change any of them before a reader starts:
@@ -52,7 +54,9 @@ class Rules {
   static Rules backend(const Limits& limits = {}) noexcept;
 
   Rule& operator[](char type) noexcept { return rules_[static_cast<unsigned char>(type)]; }
-  const Rule& operator[](char type) const noexcept { return rules_[static_cast<unsigned char>(type)]; }
+  const Rule& operator[](char type) const noexcept {
+    return rules_[static_cast<unsigned char>(type)];
+  }
 
  private:
   std::array<Rule, 256> rules_{};
@@ -103,7 +107,9 @@ class Reader {
   bool between_messages() const noexcept { return state_ == State::header && held_ == 0; }
 
   // Bytes kept of an incomplete message.
-  std::size_t buffered() const noexcept { return state_ == State::gathering ? buffer_.size() : held_; }
+  std::size_t buffered() const noexcept {
+    return state_ == State::gathering ? buffer_.size() : held_;
+  }
 
  private:
   enum class State { header, gathering, streaming, broken };

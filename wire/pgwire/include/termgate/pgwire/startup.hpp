@@ -29,7 +29,8 @@ struct StartupMessage {
   // The minor version of protocol 3 that was requested; 9999 if libpq uses GREASE to test the
   // server's negotiation.
   std::uint16_t minor = 0;
-  std::vector<Parameter> parameters;  // in the client's order, with duplicates; without `extensions`
+  std::vector<Parameter>
+      parameters;  // in the client's order, with duplicates; without `extensions`
   std::vector<Parameter> extensions;  // `_pq_.…`: protocol options, never settings
 
   // The last of duplicates counts, as in the server. nullopt: there is no such parameter.
@@ -37,7 +38,9 @@ struct StartupMessage {
 
   // The minor version to use, and whether to send NegotiateProtocolVersion (exactly once): the
   // client requested a newer version, or an extension, none of which this codec knows.
-  std::uint16_t spoken_minor() const noexcept { return minor < protocol_minor_max ? minor : protocol_minor_max; }
+  std::uint16_t spoken_minor() const noexcept {
+    return minor < protocol_minor_max ? minor : protocol_minor_max;
+  }
   bool must_negotiate() const noexcept { return minor > protocol_minor_max || !extensions.empty(); }
 };
 
@@ -73,7 +76,8 @@ class StartupReader {
  public:
   // Direct TLS is recognized only in the first packet, and only if the connection is not encrypted
   // yet.
-  explicit StartupReader(bool direct_tls_possible) noexcept : first_byte_may_be_tls_(direct_tls_possible) {}
+  explicit StartupReader(bool direct_tls_possible) noexcept
+      : first_byte_may_be_tls_(direct_tls_possible) {}
 
   // Views are valid until the next call. After malformed, direct_tls, startup and cancel_request
   // there must be no further call.
@@ -88,7 +92,8 @@ class StartupReader {
 };
 
 // `minor`: of protocol 3. Names and values end at their first NUL.
-void append_startup(std::string& out, std::uint16_t minor, std::span<const StartupMessage::Parameter> parameters);
+void append_startup(std::string& out, std::uint16_t minor,
+                    std::span<const StartupMessage::Parameter> parameters);
 void append_ssl_request(std::string& out);
 void append_gssenc_request(std::string& out);
 // `key`: as in BackendKeyData.

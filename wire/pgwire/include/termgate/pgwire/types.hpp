@@ -16,7 +16,8 @@ inline constexpr char execute = 'E';
 inline constexpr char flush = 'H';
 inline constexpr char function_call = 'F';
 inline constexpr char parse = 'P';
-inline constexpr char password = 'p';  // also SASLInitialResponse, SASLResponse, GSSResponse, depending on the phase
+inline constexpr char password =
+    'p';  // also SASLInitialResponse, SASLResponse, GSSResponse, depending on the phase
 inline constexpr char query = 'Q';
 inline constexpr char sync = 'S';
 inline constexpr char terminate = 'X';

@@ -25,6 +25,7 @@ bool is_instance_name(std::string_view name) noexcept;
 // The answer to one datagram. Empty: none is sent, for example for an unknown instance, or for the
 // port of the dedicated administrator connection, which would bypass the proxy. Names are compared
 // without regard to case. At most browser_answer_bytes_max bytes.
-std::string browser_answer(std::string_view request, std::string_view server_name, std::span<const BrowsedInstance> instances);
+std::string browser_answer(std::string_view request, std::string_view server_name,
+                           std::span<const BrowsedInstance> instances);
 
 }  // namespace termgate::tds

@@ -15,7 +15,8 @@ namespace termgate::tds {
 
 // What one side sends before a login. Options without a member here are checked and dropped.
 struct Prelogin {
-  std::string_view version;  // 6 bytes: major, minor, build (most significant byte first), sub-build
+  std::string_view
+      version;  // 6 bytes: major, minor, build (most significant byte first), sub-build
   std::optional<Encryption> encryption;
   std::string_view instance;  // includes its NUL
   std::optional<std::uint8_t> mars;
@@ -43,7 +44,9 @@ struct Login7 {
   std::string_view sspi;
   std::vector<Feature> features;
 
-  bool integrated() const noexcept { return (option_flags_2 & 0x80) != 0; }  // Windows authentication
+  bool integrated() const noexcept {
+    return (option_flags_2 & 0x80) != 0;
+  }  // Windows authentication
   bool read_only_intent() const noexcept { return (type_flags & 0x20) != 0; }
   bool user_instance() const noexcept { return (option_flags_3 & 0x02) != 0; }
 };
@@ -58,7 +61,8 @@ struct Login7Changes {
 };
 // The same login with these changes, its fields in the order of the fixed part. Malformed if the
 // result does not fit the length fields.
-Decoded<std::string> changed_login7(std::string_view payload, const Login7& login, const Login7Changes& changes);
+Decoded<std::string> changed_login7(std::string_view payload, const Login7& login,
+                                    const Login7Changes& changes);
 
 // Where a server redirects its client (ENVCHANGE 20). `value`: the new value.
 struct Routing {

@@ -26,8 +26,10 @@ struct Malformed {
 template <class T>
 class [[nodiscard]] Decoded {
  public:
-  Decoded(T value) noexcept : held_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Decoded(Malformed why) noexcept : held_(std::in_place_index<1>, why) {}         // NOLINT(google-explicit-constructor)
+  Decoded(T value) noexcept
+      : held_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Decoded(Malformed why) noexcept
+      : held_(std::in_place_index<1>, why) {}  // NOLINT(google-explicit-constructor)
 
   explicit operator bool() const noexcept { return held_.index() == 0; }
   // Only if operator bool is true.

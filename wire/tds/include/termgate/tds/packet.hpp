@@ -55,7 +55,9 @@ class PacketReader {
   // first packet of a batch, an RPC or a transaction request.
   PacketEvent next(std::string_view input) noexcept;
 
-  bool between_messages() const noexcept { return held_ == 0 && left_ == 0 && !in_message_ && !broken_; }
+  bool between_messages() const noexcept {
+    return held_ == 0 && left_ == 0 && !in_message_ && !broken_;
+  }
 
  private:
   PacketEvent header_of(std::string_view input) noexcept;
@@ -74,7 +76,8 @@ class PacketReader {
 
 // Appends a whole message as packets of at most `packet_size` bytes. `first_status`: status bits
 // for the first packet. `next_id`: the id of the first. Returns the id after the last.
-std::uint8_t append_message(std::string& out, std::uint8_t type, std::string_view payload, std::size_t packet_size,
-                            std::uint8_t first_status = 0, std::uint16_t spid = 0, std::uint8_t next_id = 1);
+std::uint8_t append_message(std::string& out, std::uint8_t type, std::string_view payload,
+                            std::size_t packet_size, std::uint8_t first_status = 0,
+                            std::uint16_t spid = 0, std::uint8_t next_id = 1);
 
 }  // namespace termgate::tds

@@ -31,9 +31,12 @@ void append_headers(std::string& out, std::uint64_t transaction);
 class CallSink {
  public:
   virtual ~CallSink() = default;
-  virtual void call(std::uint16_t id, std::string_view name, std::uint16_t options) = 0;  // UTF-16; empty if there is an id
-  virtual void parameter(std::string_view name, std::uint8_t status, const TypeInfo& type, bool null) = 0;
-  virtual void data(std::string_view bytes) = 0;  // more of the parameter's value; not called for a table
+  virtual void call(std::uint16_t id, std::string_view name,
+                    std::uint16_t options) = 0;  // UTF-16; empty if there is an id
+  virtual void parameter(std::string_view name, std::uint8_t status, const TypeInfo& type,
+                         bool null) = 0;
+  virtual void data(
+      std::string_view bytes) = 0;  // more of the parameter's value; not called for a table
   virtual void parameter_ends() = 0;
 };
 
@@ -41,18 +44,33 @@ class CallSink {
 // reading and no value, so a value may have any length.
 class CallReader {
  public:
-  explicit CallReader(std::uint32_t tds_version = version::v7_4) noexcept : tds_version_(tds_version) {}
+  explicit CallReader(std::uint32_t tds_version = version::v7_4) noexcept
+      : tds_version_(tds_version) {}
 
   // False: it is malformed, or has a type that is not known here, and so is every later call. What
   // came before was reported.
   bool take(std::string_view bytes, CallSink& sink);
   // Whether the message may end here. Drivers send a separator even after the last call.
-  bool may_end() const noexcept { return good_ && head_.empty() && (in_ == In::between || (in_ == In::call && any_)); }
+  bool may_end() const noexcept {
+    return good_ && head_.empty() && (in_ == In::between || (in_ == In::call && any_));
+  }
 
  private:
-  enum class In : std::uint8_t { call, between, parameter, value, chunk, cipher, table, column, table_option, row };
+  enum class In : std::uint8_t {
+    call,
+    between,
+    parameter,
+    value,
+    chunk,
+    cipher,
+    table,
+    column,
+    table_option,
+    row
+  };
   std::size_t step(CallSink& sink);  // how many bytes its head still needs; 0: it was read
-  std::size_t begin_value(const TypeInfo& type, std::size_t at, bool tells, CallSink& sink, std::string_view name, std::uint8_t status);
+  std::size_t begin_value(const TypeInfo& type, std::size_t at, bool tells, CallSink& sink,
+                          std::string_view name, std::uint8_t status);
   std::size_t read_call(CallSink& sink);
   std::size_t read_parameter(CallSink& sink);
   std::size_t read_chunk();
@@ -83,7 +101,9 @@ struct Parameter {
   bool null = false;
   std::string data;  // complete, even if it came in chunks; empty for a table
 
-  bool is_wide() const noexcept { return type.type == type::nvarchar || type.type == type::nchar || type.type == type::ntext; }
+  bool is_wide() const noexcept {
+    return type.type == type::nvarchar || type.type == type::nchar || type.type == type::ntext;
+  }
 };
 
 struct Call {
@@ -115,11 +135,13 @@ Decoded<TransactionRequest> decode_transaction_request(std::string_view body);
 class CallWriter {
  public:
   // `name`: UTF-8, with as many parts as needed, including brackets.
-  CallWriter(std::string& out, std::uint32_t tds_version, std::uint64_t transaction, std::string_view name);
+  CallWriter(std::string& out, std::uint32_t tds_version, std::uint64_t transaction,
+             std::string_view name);
 
-  void text(std::string_view name, const std::string_view* value, bool output = false);  // nvarchar(4000); nullptr: NULL
-  void integer(std::string_view name, const std::int64_t* value, bool output = false);   // bigint
-  void binary(std::string_view name, std::string_view value);                            // varbinary(8000)
+  void text(std::string_view name, const std::string_view* value,
+            bool output = false);  // nvarchar(4000); nullptr: NULL
+  void integer(std::string_view name, const std::int64_t* value, bool output = false);  // bigint
+  void binary(std::string_view name, std::string_view value);  // varbinary(8000)
 
  private:
   void begin(std::string_view name, bool output);

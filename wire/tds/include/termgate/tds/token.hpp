@@ -21,7 +21,9 @@ struct Done {
   std::uint16_t command = 0;
   std::uint64_t count = 0;
   bool more() const noexcept { return (status & done_status::more) != 0; }
-  bool failed() const noexcept { return (status & (done_status::error | done_status::server_error)) != 0; }
+  bool failed() const noexcept {
+    return (status & (done_status::error | done_status::server_error)) != 0;
+  }
 };
 
 struct Report {
@@ -58,7 +60,8 @@ struct ReturnValue {
 
 // Decode the body of a token, as the reader returns it. Malformed if a field exceeds the body.
 Decoded<Done> decode_done(std::uint8_t token, std::string_view body) noexcept;
-Decoded<Report> decode_report(std::uint8_t token, std::string_view body, std::uint32_t tds_version) noexcept;
+Decoded<Report> decode_report(std::uint8_t token, std::string_view body,
+                              std::uint32_t tds_version) noexcept;
 Decoded<EnvironmentChange> decode_environment_change(std::string_view body) noexcept;
 Decoded<LoginAck> decode_login_ack(std::string_view body) noexcept;
 
@@ -163,9 +166,11 @@ class TokenReader {
 
 void append_done(std::string& out, const Done& done, std::uint32_t tds_version);
 // Texts are UTF-8, and are cut if they are longer than the token allows.
-void append_report(std::string& out, std::uint8_t token, std::uint32_t number, std::uint8_t severity, std::string_view text,
-                   std::string_view server, std::uint32_t tds_version);
+void append_report(std::string& out, std::uint8_t token, std::uint32_t number,
+                   std::uint8_t severity, std::string_view text, std::string_view server,
+                   std::uint32_t tds_version);
 // `now`, `before`: bytes, each preceded by its length in one byte (types 8 to 12, 17 and 18).
-void append_environment_change(std::string& out, std::uint8_t type, std::string_view now, std::string_view before);
+void append_environment_change(std::string& out, std::uint8_t type, std::string_view now,
+                               std::string_view before);
 
 }  // namespace termgate::tds

@@ -21,7 +21,9 @@ inline constexpr std::uint32_t v8_0 = 0x08000000;
 
 // Layouts changed with 7.2: from then on requests have ALL_HEADERS, counts in DONE have 64 bits,
 // user types 32.
-constexpr bool is_7_2(std::uint32_t tds_version) noexcept { return tds_version >= 0x72000000 || tds_version == version::v8_0; }
+constexpr bool is_7_2(std::uint32_t tds_version) noexcept {
+  return tds_version >= 0x72000000 || tds_version == version::v8_0;
+}
 
 namespace packet {
 inline constexpr std::uint8_t sql_batch = 1;
@@ -39,7 +41,8 @@ inline constexpr std::uint8_t prelogin = 18;
 
 namespace status {
 inline constexpr std::uint8_t end_of_message = 0x01;
-inline constexpr std::uint8_t ignore = 0x02;  // together with end_of_message: the client withdraws its own message
+inline constexpr std::uint8_t ignore =
+    0x02;  // together with end_of_message: the client withdraws its own message
 inline constexpr std::uint8_t reset = 0x08;
 inline constexpr std::uint8_t reset_keep_transaction = 0x10;
 inline constexpr std::uint8_t any_reset = reset | reset_keep_transaction;

@@ -35,7 +35,8 @@ class Handle {
   Handle() = default;
   Handle(SQLSMALLINT type, SQLHANDLE parent);
   ~Handle();
-  Handle(Handle&& other) noexcept : type_(other.type_), handle_(std::exchange(other.handle_, SQLHANDLE{})) {}
+  Handle(Handle&& other) noexcept
+      : type_(other.type_), handle_(std::exchange(other.handle_, SQLHANDLE{})) {}
   Handle& operator=(Handle&& other) noexcept {
     std::swap(type_, other.type_);
     std::swap(handle_, other.handle_);
@@ -73,14 +74,17 @@ class Connection {
   Rows execute(const Marked& text, std::span<const Value> values, bool keep, milliseconds timeout);
 
   // Runs a text of the library without parameters, of one or more statements.
-  Rows run(std::string_view text, milliseconds timeout = milliseconds(0)) { return execute({std::string(text), {}}, {}, false, timeout); }
+  Rows run(std::string_view text, milliseconds timeout = milliseconds(0)) {
+    return execute({std::string(text), {}}, {}, false, timeout);
+  }
 
   // Runs the statement once for each row, with columns bound as arrays; a round trip carries as
   // many rows as fit into array_bytes_max. Values longer than an ordinary one, and what the driver
   // does not accept as an array, go row by row. Throws the OdbcError of the first row that failed,
   // whatever the driver did with later ones: call it inside a transaction, and roll back. Returns
   // how many rows were sent.
-  std::size_t execute_rows(const Marked& text, std::span<const ArrayColumn> columns, milliseconds timeout);
+  std::size_t execute_rows(const Marked& text, std::span<const ArrayColumn> columns,
+                           milliseconds timeout);
 
   // Since when it has been idle in the pool, whose owner sets it.
   std::chrono::steady_clock::time_point idle_since{};

@@ -1,4 +1,5 @@
-// What the driver sends by itself, for each database: how a transaction begins and ends, and how layer 1 is installed and found.
+// What the driver sends by itself, for each database: how a transaction begins and ends, and how
+// layer 1 is installed and found.
 #pragma once
 
 #include <span>
@@ -27,8 +28,9 @@ struct Dialect {
   std::string_view install_begin;   // a transaction in which installers take turns
   std::string_view before_install;  // runs before the files if any is pending; may be empty
   std::string_view after_install;
-  std::string_view is_installed;    // returns one row and column: whether the table of migrations exists
-  std::string_view version;         // the highest installed version
+  std::string_view
+      is_installed;          // returns one row and column: whether the table of migrations exists
+  std::string_view version;  // the highest installed version
   std::string_view note_migration;  // $1 version, $2 name
   std::string_view grant;           // $1 role, $2 level
   std::string_view revoke;          // $1 role; empty: not supported

@@ -22,8 +22,11 @@ struct Diagnostic {
 // The diagnostics of an ODBC call that failed. Thrown inside this folder only; the driver turns it
 // into an Error.
 struct OdbcError : std::exception {
-  OdbcError(std::vector<Diagnostic> found, bool connection_dead) : diagnostics(std::move(found)), dead(connection_dead) {}
-  const char* what() const noexcept override { return diagnostics.empty() ? "ODBC call failed" : diagnostics.front().message.c_str(); }
+  OdbcError(std::vector<Diagnostic> found, bool connection_dead)
+      : diagnostics(std::move(found)), dead(connection_dead) {}
+  const char* what() const noexcept override {
+    return diagnostics.empty() ? "ODBC call failed" : diagnostics.front().message.c_str();
+  }
   std::vector<Diagnostic> diagnostics;
   bool dead;
 };

@@ -29,10 +29,12 @@ inline namespace v0 {
 namespace sqlite {
 
 struct OpenAs {
-  std::string path;                                              // or ":memory:"
-  std::optional<std::string> journal_mode = std::nullopt;        // none: WAL for a new file, otherwise unchanged
-  std::string synchronous = "extra";                             // FULL, and in journal mode DELETE the folder is flushed too
-  std::optional<std::chrono::milliseconds> wait = std::nullopt;  // none: the setting check_wait_ms, or its default if it cannot be read
+  std::string path;  // or ":memory:"
+  std::optional<std::string> journal_mode =
+      std::nullopt;                   // none: WAL for a new file, otherwise unchanged
+  std::string synchronous = "extra";  // FULL, and in journal mode DELETE the folder is flushed too
+  std::optional<std::chrono::milliseconds> wait =
+      std::nullopt;  // none: the setting check_wait_ms, or its default if it cannot be read
   static constexpr std::chrono::milliseconds default_wait{5000};
   bool memory() const noexcept { return path == ":memory:"; }
 };
@@ -67,7 +69,8 @@ class Connection {
   void wait_for_locks(std::chrono::milliseconds wait) noexcept;
   // BEGIN IMMEDIATE or BEGIN: tries for as long as `wait`, and announces the wait to the lock's
   // holder (lock_wait.hpp). Returns SQLite's code.
-  int begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term);
+  int begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope,
+            std::int64_t term);
   // COMMIT; returns SQLite's code, the extended one in `extended`. It rolls back if the file is no
   // longer suitable, for the reason in file_problem().
   int commit(int& extended) noexcept;
@@ -93,7 +96,8 @@ class Connection {
   };
   using Recent = std::list<Cached>;  // most recently used first
 
-  static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* trigger);
+  static int authorize(void* self, int action, const char* first, const char* second,
+                       const char* schema, const char* trigger);
   Cached& prepared(std::string_view sql, std::optional<Cached>& once);
   Cached prepare(std::string_view sql);
   Rows run(std::string_view sql, std::span<const Value> parameters);
@@ -110,8 +114,8 @@ class Connection {
   std::optional<LockWait> busy_lock_wait_;
   Layer1* layer1_ = nullptr;
   std::optional<FileWatch::Problem> file_problem_;  // of the last commit
-  bool application_ = false;                        // a statement of the application is being prepared
-  std::string denied_;                              // what the authorizer refused, for the message
+  bool application_ = false;  // a statement of the application is being prepared
+  std::string denied_;        // what the authorizer refused, for the message
   Recent recent_;
   std::unordered_map<std::string_view, Recent::iterator> by_text_;  // keys live in recent_
   std::unordered_map<const void*, Statement> controls_;

@@ -16,7 +16,9 @@ namespace sqlite {
 // SQLITE_BUSY without any wait: the caller may try again.
 class BusyNow : public Blocked {
  public:
-  BusyNow() : Blocked("TG006 blocked: another connection holds the database's lock; nothing was written") {}
+  BusyNow()
+      : Blocked(
+            "TG006 blocked: another connection holds the database's lock; nothing was written") {}
 };
 
 // Throws what `extended_code` and `message` stand for:

@@ -38,7 +38,8 @@ class FileWatch {
   // What prevents the connection from writing, if anything. `writing`: it holds the write lock, so
   // its log must exist. Costs a few system calls.
   struct Problem {
-    int code;  // SQLite's: SQLITE_READONLY_DBMOVED for a file that was moved, removed or replaced, else SQLITE_CANTOPEN
+    int code;  // SQLite's: SQLITE_READONLY_DBMOVED for a file that was moved, removed or replaced,
+               // else SQLITE_CANTOPEN
     std::string text;
   };
   std::optional<Problem> problem(bool writing);

@@ -1,16 +1,18 @@
-// Layer 1 on SQLite (docs/contract.md, section 2), written once: compiled into the library and into the
-// loadable extension. One Layer1 a connection; used by that connection's thread; it never outlives it.
+// Layer 1 on SQLite (docs/contract.md, section 2), written once: compiled into the library and into
+// the loadable extension. One Layer1 a connection; used by that connection's thread; it never
+// outlives it.
 //
-// The lock is the database's write transaction: SQLite has one writer at a time, so whoever holds it reads a
-// fence that nobody can raise meanwhile. Every call below that writes or checks
+// The lock is the database's write transaction: SQLite has one writer at a time, so whoever holds
+// it reads a fence that nobody can raise meanwhile. Every call below that writes or checks
 //   - in autocommit begins and commits a transaction of its own (BEGIN IMMEDIATE);
 //   - inside an open transaction first makes it a writer, then works under a savepoint;
 //   - inside a writing statement (INSERT … SELECT termgate_append(…)) joins that statement.
 // Refusals come before the first write, so a refusal leaves no trace in all three.
 //
-// Throws the types of <termgate/error.hpp>: StaleTerm, FenceUntrusted, InvalidInput and so on as the contract
-// says; Blocked when another connection kept the write lock for longer than the setting check_wait_ms;
-// Conflict when the open transaction's snapshot is older than the last commit.
+// Throws the types of <termgate/error.hpp>: StaleTerm, FenceUntrusted, InvalidInput and so on as
+// the contract says; Blocked when another connection kept the write lock for longer than the
+// setting check_wait_ms; Conflict when the open transaction's snapshot is older than the last
+// commit.
 #pragma once
 
 #include <termgate/detail/sqlite/sqlite_api.hpp>
@@ -66,15 +68,16 @@ class Layer1 {
     Moment sealed_at;
   };
   // Actor and reason are for the audit; give both or neither.
-  Receipt seal(const Scope& scope, Term term, const std::optional<std::string>& actor = {}, const std::optional<std::string>& reason = {});
+  Receipt seal(const Scope& scope, Term term, const std::optional<std::string>& actor = {},
+               const std::optional<std::string>& reason = {});
 
   struct Write {
     std::string_view payload;  // borrowed for the call
     std::optional<std::string> write_id;
   };
   // Returns the number of the last write.
-  std::int64_t append(const Stream& stream, Term term, const std::vector<Write>& writes, std::optional<std::int64_t> expected,
-                      const std::optional<Scope>& scope);
+  std::int64_t append(const Stream& stream, Term term, const std::vector<Write>& writes,
+                      std::optional<std::int64_t> expected, const std::optional<Scope>& scope);
 
   struct Claim {
     bool fresh;
@@ -103,12 +106,14 @@ class Layer1 {
     std::string owner_id;
     std::int64_t remaining_ms;
   };
-  Acquisition acquire_lease(const Scope& scope, const std::string& owner, std::int64_t ttl_ms, const std::optional<std::string>& endpoint);
+  Acquisition acquire_lease(const Scope& scope, const std::string& owner, std::int64_t ttl_ms,
+                            const std::optional<std::string>& endpoint);
   struct Renewal {
     bool renewed;
     std::optional<Moment> expires_at;
     std::int64_t remaining_ms;
-    std::optional<std::int64_t> leave_in_ms;  // the holder should release the lease within this time
+    std::optional<std::int64_t>
+        leave_in_ms;  // the holder should release the lease within this time
   };
   Renewal renew_lease(const Scope& scope, const std::string& owner, Term term, std::int64_t ttl_ms);
   // Renews many in one transaction. `leases`: a JSON array of {"scope", "owner", "term", "ttl_ms"},
@@ -134,46 +139,52 @@ class Layer1 {
     std::int64_t term;
     Moment leave_before;
   };
-  std::optional<HandOver> request_hand_over(const Scope& scope, const std::optional<std::string>& successor, std::int64_t drain_ms,
-                                            const std::string& actor, const std::string& reason);
+  std::optional<HandOver> request_hand_over(const Scope& scope,
+                                            const std::optional<std::string>& successor,
+                                            std::int64_t drain_ms, const std::string& actor,
+                                            const std::string& reason);
   // How long the holder under this term may still stay. None: nobody requests its lease.
   std::optional<std::int64_t> leave_in_ms(const std::string& scope, std::int64_t term);
 
   // --- the operator (F3)
 
-  std::int64_t reset_fence(const Scope& scope, Term term, const std::string& actor, const std::string& reason);
-  std::int64_t declare_restored(const Scope& scope, Term above, const std::string& actor, const std::string& reason);
+  std::int64_t reset_fence(const Scope& scope, Term term, const std::string& actor,
+                           const std::string& reason);
+  std::int64_t declare_restored(const Scope& scope, Term above, const std::string& actor,
+                                const std::string& reason);
   std::int64_t declare_nothing_lost(const std::string& actor, const std::string& reason);
   std::int64_t declare_untrusted(const std::string& actor, const std::string& reason);
   std::string set_raise_by(const Scope& scope, const std::string& mode);
   std::int64_t prune(const Stream& stream, std::int64_t before);
   std::int64_t prune_history(std::int64_t older_than_ms);
-  bool stream_move(const Stream& stream, const Scope& scope, const std::string& actor, const std::string& reason);
+  bool stream_move(const Stream& stream, const Scope& scope, const std::string& actor,
+                   const std::string& reason);
   void set_setting(const std::string& name, const std::string& value);
   // Counts a stale write of plain SQL, whose statement is rolled back. The count is kept in memory,
   // and written to the audit when the transaction is over, at most once a second, or by the next
   // transaction that a call begins by itself.
   void count_refusal(const std::string& scope, std::int64_t term);
-  void record_refusal(const std::string& scope, std::int64_t term, std::int64_t count, Moment first, Moment last,
-                      const std::string& client);
+  void record_refusal(const std::string& scope, std::int64_t term, std::int64_t count, Moment first,
+                      Moment last, const std::string& client);
 
   // --- job history
 
-  std::string job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
-                        const std::optional<std::string>& detail);
+  std::string job_start(const std::string& job_name, const Scope& scope, const std::string& owner,
+                        Term term, const std::optional<std::string>& detail);
   // Requests a run: `kind` is run, dry-run or resume. Not requested: that run was already
   // requested, and nothing was changed.
   struct JobRequest {
     bool requested;
     std::string run_id;
   };
-  JobRequest job_request(const std::string& job_name, const Scope& scope, const std::string& kind, const std::string& actor,
-                         const std::string& reason);
+  JobRequest job_request(const std::string& job_name, const Scope& scope, const std::string& kind,
+                         const std::string& actor, const std::string& reason);
   // Begins the requested run, as job_start does. None: there is no request.
   struct TakenJob {
     std::string run_id, kind;
   };
-  std::optional<TakenJob> job_take(const std::string& job_name, const Scope& scope, const std::string& owner, Term term);
+  std::optional<TakenJob> job_take(const std::string& job_name, const Scope& scope,
+                                   const std::string& owner, Term term);
   // False if the run is no longer open. A heartbeat, and the completion of a run, are checked like
   // writes: TG001.
   bool job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint);
@@ -184,27 +195,31 @@ class Layer1 {
     std::optional<Moment> beat_before = {};
     std::optional<std::int64_t> remaining_ms = {};
   };
-  Beat job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint, std::int64_t ttl_ms);
-  bool job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
-                  const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint);
+  Beat job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint,
+                     std::int64_t ttl_ms);
+  bool job_finish(const std::string& run_id, const std::string& status,
+                  std::optional<std::int64_t> exit_code, const std::optional<std::string>& detail,
+                  const std::optional<std::string>& checkpoint);
 
   // --- followers
 
   // Returns the follower's new run; an older run cannot move positions any more. Give a stream or a
   // scope, always the same for one name.
-  std::int64_t follower_start(const std::string& name, const std::optional<std::string>& stream, const std::optional<std::string>& scope,
-                              bool from_end);
+  std::int64_t follower_start(const std::string& name, const std::optional<std::string>& stream,
+                              const std::optional<std::string>& scope, bool from_end);
   // "moved"; "taken": a later start has taken it over; "elsewhere": the position is not `from`.
-  std::string_view follower_advance(const std::string& name, std::int64_t run, const Stream& stream, std::int64_t from, std::int64_t to);
+  std::string_view follower_advance(const std::string& name, std::int64_t run, const Stream& stream,
+                                    std::int64_t from, std::int64_t to);
   bool follower_remove(const std::string& name);
 
   // --- the owner's tables (layer1/tables.cpp)
 
-  std::int64_t protect(const std::string& target, const std::optional<std::string>& scope_column, const std::optional<std::string>& scope,
-                       const std::string& mode, const std::string& prefix = {});
+  std::int64_t protect(const std::string& target, const std::optional<std::string>& scope_column,
+                       const std::optional<std::string>& scope, const std::string& mode,
+                       const std::string& prefix = {});
   bool unprotect(const std::string& target);
-  std::int64_t adopt(const std::string& target, const std::string& scope_column, const std::string& term_column,
-                     const std::string& prefix = {});
+  std::int64_t adopt(const std::string& target, const std::string& scope_column,
+                     const std::string& term_column, const std::string& prefix = {});
   bool unadopt(const std::string& target);
 
   struct Advice {
@@ -237,7 +252,8 @@ class Layer1 {
   bool at_work() const noexcept { return at_work_ > 0; }
   void guard_row(std::string_view table, const RowScope& row);
   void guard_any(std::string_view table);  // '*': any scope that the transaction has passed
-  void observe_row(std::string_view table, const std::optional<RowScope>& row, const std::optional<Handed>& handed) noexcept;
+  void observe_row(std::string_view table, const std::optional<RowScope>& row,
+                   const std::optional<Handed>& handed) noexcept;
   void guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term);
   void guard_changed() { fence_changed(); }
   void guard_raise(std::string_view scope, std::int64_t term);
@@ -245,7 +261,9 @@ class Layer1 {
   void guard_replace(std::string_view table);
   // There is a row with the rowid -1. BEFORE INSERT cannot tell whether the new row really has that
   // rowid, because SQLite also shows -1 for one that it is about to choose; AFTER INSERT can.
-  void note_perhaps(std::string_view table, const RowScope& row) { perhaps_.insert_or_assign(std::string(table), row); }
+  void note_perhaps(std::string_view table, const RowScope& row) {
+    perhaps_.insert_or_assign(std::string(table), row);
+  }
   void guard_noted(std::string_view table);
   void require_trigger();
   void require_adopted(std::string_view table);
@@ -268,8 +286,10 @@ class Layer1 {
   std::vector<Part> missing_parts();
   // The parts of doctor() by subject; each adds to the findings.
   void doctor_untrusted(std::vector<Advice>& findings);
-  void doctor_triggers(std::vector<Advice>& findings, const std::string& table, std::string_view prefix,
-                       std::vector<std::pair<std::string, std::string>> wanted, const std::string& again);
+  void doctor_triggers(std::vector<Advice>& findings, const std::string& table,
+                       std::string_view prefix,
+                       std::vector<std::pair<std::string, std::string>> wanted,
+                       const std::string& again);
   void doctor_protected(std::vector<Advice>& findings);
   void doctor_adopted(std::vector<Advice>& findings);
   void doctor_uncovered(std::vector<Advice>& findings);
@@ -352,9 +372,11 @@ class Layer1 {
     std::string owner;
   };
   std::optional<OpenJob> open_job(const std::string& run_id, bool checked);
-  void begin_job(const std::string& job_name, const Scope& scope, const std::string& owner, Term term, Moment moment);
+  void begin_job(const std::string& job_name, const Scope& scope, const std::string& owner,
+                 Term term, Moment moment);
   // Term 0: finds the requested run.
-  std::optional<TakenJob> find_job(const std::string& job_name, const Scope& scope, std::int64_t term);
+  std::optional<TakenJob> find_job(const std::string& job_name, const Scope& scope,
+                                   std::int64_t term);
   class Unit;
   class Snapshot;
   // Lives while layer 1 writes to its own tables. No statement of the application runs meanwhile.
@@ -388,8 +410,10 @@ class Layer1 {
   LeaseRow need_live_lease(const Scope& scope, const std::string& owner, std::int64_t term);
   bool knows_hand_overs();
   std::optional<AskedFor> asked_for(const std::string& scope, std::int64_t term);
-  bool may_follow(const std::string& scope, std::int64_t term, const std::string& owner, Moment moment);
-  void handed_over(const std::string& scope, const LeaseRow& before, const std::string& owner, std::int64_t term, Moment moment);
+  bool may_follow(const std::string& scope, std::int64_t term, const std::string& owner,
+                  Moment moment);
+  void handed_over(const std::string& scope, const LeaseRow& before, const std::string& owner,
+                   std::int64_t term, Moment moment);
   enum class Raise { allowed, refused };
 
   Fence read_fence(std::string_view scope);
@@ -408,24 +432,29 @@ class Layer1 {
   };
   Verdict judge(const std::string& scope, std::int64_t term, Raise raise, bool with_evidence);
   std::int64_t admit(const std::string& scope, std::int64_t term, const Verdict& verdict);
-  std::int64_t declare_trust(bool untrusted, std::string_view action, const std::string& actor, const std::string& reason);
+  std::int64_t declare_trust(bool untrusted, std::string_view action, const std::string& actor,
+                             const std::string& reason);
   void refuse_untrusted(std::string_view scope, const Fence& fence);
   void refuse_unissued(std::string_view scope, std::int64_t term);
   void refuse_passed(std::string_view scope, const char* what);
   // Writes the raise (or the first row).
-  void raise(std::string_view scope, const Fence& fence, std::int64_t term, bool untrusted, const std::string& actor,
-             std::string_view action, std::string_view more);
+  void raise(std::string_view scope, const Fence& fence, std::int64_t term, bool untrusted,
+             const std::string& actor, std::string_view action, std::string_view more);
   // True if something was written, which may be forgotten once it is committed.
   bool write_refusals();
   void write_refusals_aside() noexcept;
   void pass(const std::string& scope, std::int64_t term);
-  Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);
+  Scope scope_of(const Stream& stream, const std::optional<Scope>& named,
+                 const std::optional<std::string>& fixed);
   std::int64_t repeated(const Stream& stream, const std::vector<Write>& writes, bool& found);
-  void audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail, std::string_view actor = {});
+  void audit(std::string_view action, std::optional<std::string_view> scope,
+             std::string_view detail, std::string_view actor = {});
   // Makes the open transaction a writer; waits for the lock as long as the setting allows.
   void lock();
   struct Wants {
-    Wants(Layer1& layer1, std::string_view scope, std::int64_t term) : layer1_(layer1) { layer1_.wants_ = {scope, term}; }
+    Wants(Layer1& layer1, std::string_view scope, std::int64_t term) : layer1_(layer1) {
+      layer1_.wants_ = {scope, term};
+    }
     Wants(const Wants&) = delete;
     Wants& operator=(const Wants&) = delete;
     ~Wants() { layer1_.wants_ = {}; }
@@ -461,19 +490,23 @@ class Layer1 {
   Table find_table(const std::string& target, const char* what);
   static bool filled_late(const Column& column);
   bool changed_beneath(const Table& table);
-  static std::string enters(const Table& table, const std::string& condition, const std::string& rowid);
+  static std::string enters(const Table& table, const std::string& condition,
+                            const std::string& rowid);
   const Column& find_column(const Table& table, const std::string& name);
-  std::vector<std::pair<std::string, std::string>> protect_triggers(const Table& table, const std::optional<std::string>& scope_column,
-                                                                    const std::optional<std::string>& scope, const std::string& mode);
-  std::vector<std::pair<std::string, std::string>> adopt_triggers(const Table& table, const std::string& scope_column,
+  std::vector<std::pair<std::string, std::string>> protect_triggers(
+      const Table& table, const std::optional<std::string>& scope_column,
+      const std::optional<std::string>& scope, const std::string& mode);
+  std::vector<std::pair<std::string, std::string>> adopt_triggers(const Table& table,
+                                                                  const std::string& scope_column,
                                                                   const std::string& term_column);
   // The first version of the tables that stores prefixes of scope columns (0007); made_by is
   // 'adopt' or 'protect'.
   static constexpr int first_with_prefixes = 7;
   std::string scope_prefix(std::string_view made_by, std::string_view table);
   void set_scope_prefix(std::string_view made_by, std::string_view table, std::string_view prefix);
-  std::vector<std::optional<std::string>> with_prefix(std::string_view made_by, std::string_view table,
-                                                      std::vector<std::optional<std::string>> arguments);
+  std::vector<std::optional<std::string>> with_prefix(
+      std::string_view made_by, std::string_view table,
+      std::vector<std::optional<std::string>> arguments);
   // Whether a reset has revoked that term of the scope.
   bool taken_back(std::string_view scope, std::int64_t term);
   void drop_triggers(const std::string& table, std::string_view prefix);
@@ -499,11 +532,12 @@ class Layer1 {
   // The fence that termgate_reset_fence is lowering right now; the fences' trigger allows no other
   // to be lowered.
   std::optional<std::pair<std::string, std::int64_t>> lowering_;
-  std::optional<std::int64_t> mark_;                      // what the open transaction has written into termgate_here
+  std::optional<std::int64_t> mark_;  // what the open transaction has written into termgate_here
   std::map<std::string, RowScope, std::less<>> perhaps_;  // by protected table
   int at_work_ = 0;
-  bool flush_folder_ = false;  // the open transaction raises, and its commit is the removal of a file
-  int folder_ = -1;            // the folder that is flushed then
+  bool flush_folder_ =
+      false;         // the open transaction raises, and its commit is the removal of a file
+  int folder_ = -1;  // the folder that is flushed then
   bool flush_failed_ = false;
   std::int64_t folder_flushes_ = 0;
   bool wants_flush_ = false;
@@ -516,7 +550,8 @@ class Layer1 {
   Moment refusals_written_ = 0, refusals_tried_ = 0;
   bool refusals_closing_ = false;  // the connection was opened to write the refusals
   static constexpr std::size_t known_max = 1024;
-  std::unordered_map<std::string, Fence> known_;  // fences that were read under the data version and the count of changes below
+  std::unordered_map<std::string, Fence>
+      known_;  // fences that were read under the data version and the count of changes below
   unsigned known_version_ = 0;
   std::uint64_t known_raises_ = 0;
   bool connected_ = false;
@@ -535,7 +570,8 @@ std::string lock_holder(sqlite3* db);
 int lock_holder_pid(sqlite3* db);
 // Declared for its tests: the process that holds a lock on one of the bytes of one of `files`
 // ("08:01:4711"), from a list in the format of /proc/locks; 0: none.
-long lock_owner(std::istream& locks, const std::vector<std::string>& files, long long first_byte, long long last_byte);
+long lock_owner(std::istream& locks, const std::vector<std::string>& files, long long first_byte,
+                long long last_byte);
 
 }  // namespace sqlite
 }  // namespace v0

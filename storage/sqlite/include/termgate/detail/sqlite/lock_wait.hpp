@@ -32,7 +32,8 @@ class LockWait {
   static constexpr std::chrono::milliseconds every{100};
 
   // `scope` is empty if the wait is not for a check. Both must outlive the LockWait.
-  LockWait(sqlite3* db, std::string_view scope, std::int64_t term) noexcept : db_(db), scope_(scope), term_(term) {}
+  LockWait(sqlite3* db, std::string_view scope, std::int64_t term) noexcept
+      : db_(db), scope_(scope), term_(term) {}
   // Between two attempts: announces the wait now and then, and sleeps as long as is useful, at most
   // `at_most`.
   void pause(std::chrono::milliseconds at_most);

@@ -1,10 +1,11 @@
 // The checks that the open transaction has passed. They are kept in the connection's memory, where
 // no statement of an application can write.
 //
-// A pass must vanish with the transaction and with a ROLLBACK TO that undoes the raise it may have made. The
-// commit and rollback hooks are single slots that belong to the application, so the boundaries come from a
-// small virtual table, termgate_transaction: SQLite calls it at every BEGIN, COMMIT, ROLLBACK and savepoint of
-// a transaction that it is enlisted in. It has no rows and refuses every write.
+// A pass must vanish with the transaction and with a ROLLBACK TO that undoes the raise it may have
+// made. The commit and rollback hooks are single slots that belong to the application, so the
+// boundaries come from a small virtual table, termgate_transaction: SQLite calls it at every BEGIN,
+// COMMIT, ROLLBACK and savepoint of a transaction that it is enlisted in. It has no rows and
+// refuses every write.
 #pragma once
 
 #include <termgate/detail/sqlite/sqlite_api.hpp>
@@ -45,7 +46,9 @@ struct Required {
 
 struct ScopeHash {
   using is_transparent = void;
-  std::size_t operator()(std::string_view scope) const noexcept { return std::hash<std::string_view>{}(scope); }
+  std::size_t operator()(std::string_view scope) const noexcept {
+    return std::hash<std::string_view>{}(scope);
+  }
 };
 
 class PassedChecks {
@@ -59,10 +62,12 @@ class PassedChecks {
   // nullptr if the transaction has acquired no lease of `scope`. The entry is dropped with the
   // transaction and by a ROLLBACK TO.
   const Acquired* acquired(std::string_view scope) const;
-  void acquired(const std::string& scope, const std::string& owner, std::int64_t ttl_ms, const std::optional<std::string>& endpoint,
-                std::int64_t term);
+  void acquired(const std::string& scope, const std::string& owner, std::int64_t ttl_ms,
+                const std::optional<std::string>& endpoint, std::int64_t term);
   const std::vector<Required>& required() const noexcept { return required_; }
-  void require(const std::string& scope, const std::string& owner, std::int64_t term) { required_.push_back({scope, owner, term, depth_}); }
+  void require(const std::string& scope, const std::string& owner, std::int64_t term) {
+    required_.push_back({scope, owner, term, depth_});
+  }
   void clear() noexcept {
     passes_.clear();
     acquired_.clear();

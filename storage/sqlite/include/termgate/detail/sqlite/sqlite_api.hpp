@@ -13,4 +13,5 @@ SQLITE_EXTENSION_INIT3
 #include <cstddef>
 #include <memory>
 
-static_assert(SQLITE_VERSION_NUMBER >= 3037000, "Termgate needs SQLite 3.37 or newer: STRICT tables");
+static_assert(SQLITE_VERSION_NUMBER >= 3037000,
+              "Termgate needs SQLite 3.37 or newer: STRICT tables");

@@ -35,8 +35,8 @@ class Statement {
   sqlite3_stmt* handle_ = nullptr;
 };
 
-// Binds in order, steps, reads; resets when it goes out of scope. Text and bytes are borrowed until then;
-// every parameter is bound anew at each use.
+// Binds in order, steps, reads; resets when it goes out of scope. Text and bytes are borrowed until
+// then; every parameter is bound anew at each use.
 class Running {
  public:
   explicit Running(sqlite3_stmt* handle) noexcept : handle_(handle) {}
@@ -50,8 +50,12 @@ class Running {
   Running& bind(const std::string& text) { return bind(std::string_view(text)); }
   Running& bind_blob(std::string_view bytes);
   Running& bind_null();
-  Running& bind(const std::optional<std::string>& text) { return text ? bind(std::string_view(*text)) : bind_null(); }
-  Running& bind(const std::optional<std::int64_t>& value) { return value ? bind(*value) : bind_null(); }
+  Running& bind(const std::optional<std::string>& text) {
+    return text ? bind(std::string_view(*text)) : bind_null();
+  }
+  Running& bind(const std::optional<std::int64_t>& value) {
+    return value ? bind(*value) : bind_null();
+  }
 
   // True for a row, false at the end; throws in all other cases.
   bool step();
@@ -63,7 +67,9 @@ class Running {
   int try_step() noexcept { return sqlite3_step(handle_); }
 
   std::int64_t integer(int column) const noexcept { return sqlite3_column_int64(handle_, column); }
-  bool is_null(int column) const noexcept { return sqlite3_column_type(handle_, column) == SQLITE_NULL; }
+  bool is_null(int column) const noexcept {
+    return sqlite3_column_type(handle_, column) == SQLITE_NULL;
+  }
   std::string text(int column) const;
   std::optional<std::string> optional_text(int column) const;
   std::optional<std::int64_t> optional_integer(int column) const;

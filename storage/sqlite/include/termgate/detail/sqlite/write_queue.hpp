@@ -1,15 +1,17 @@
 // WriteQueue: many threads' writes through one connection, committed together (group commit).
 //
-// A thread that wants to write takes the baton, in the order of arrival. If no group is open, the thread begins one.
-// It runs its own work on its own thread, under a savepoint unless it is the group's first member. If another thread
-// waits then and the group has room, it hands the baton on and waits for the group's end; otherwise it commits for all
-// members. So every caller returns after the flush of a COMMIT that contains its write, and threads that arrive during a
-// flush share the next one. A single thread begins, works and commits inline, without savepoint or thread switch.
+// A thread that wants to write takes the baton, in the order of arrival. If no group is open, the
+// thread begins one. It runs its own work on its own thread, under a savepoint unless it is the
+// group's first member. If another thread waits then and the group has room, it hands the baton on
+// and waits for the group's end; otherwise it commits for all members. So every caller returns
+// after the flush of a COMMIT that contains its write, and threads that arrive during a flush share
+// the next one. A single thread begins, works and commits inline, without savepoint or thread
+// switch.
 //
-// The refusal of one member is rolled back to its savepoint and does not affect the others. It is thrown after the
-// group's end, because it may depend on what another member has written. A COMMIT that fails, or an error on which
-// SQLite rolls the whole transaction back, fails every member: nothing was written (Unavailable), unless a flush failed
-// half-way (OutcomeUnknown).
+// The refusal of one member is rolled back to its savepoint and does not affect the others. It is
+// thrown after the group's end, because it may depend on what another member has written. A COMMIT
+// that fails, or an error on which SQLite rolls the whole transaction back, fails every member:
+// nothing was written (Unavailable), unless a flush failed half-way (OutcomeUnknown).
 //
 // Threads: any thread may call. The driver refuses a call from inside the work of another call.
 // Owner: borrows the connection, which nobody else may use while the queue lives.
@@ -43,8 +45,10 @@ namespace sqlite {
 
 struct GroupLimits {
   int members_max = 512;
-  std::size_t bytes_max = 16u * 1024 * 1024;  // of parameters: beyond this the flush no longer dominates the cost of a commit
-  std::chrono::milliseconds age_max{20};      // how long the first member waits for others at most
+  std::size_t bytes_max =
+      16u * 1024 *
+      1024;  // of parameters: beyond this the flush no longer dominates the cost of a commit
+  std::chrono::milliseconds age_max{20};  // how long the first member waits for others at most
 };
 
 // Thrown if the caller's `give_up` returned true while it waited: nothing was written.
@@ -56,27 +60,31 @@ class WriteQueue {
 
   struct How {
     std::optional<std::chrono::milliseconds> timeout =
-        std::nullopt;                                              // from the call to the work's end; such a write commits alone, see run()
-    std::optional<std::chrono::milliseconds> wait = std::nullopt;  // for the lock, if shorter than the queue's own
-    const std::function<bool()>* give_up = nullptr;  // called now and then while it waits for its turn; true ends the wait with GaveUp
-    bool read_only = false;                          // for in-memory databases, which read through here
-    bool alone = false;                              // shares no transaction, so it may call begin_flushed()
-    std::string scope = {};                          // announced to the process whose lock this one waits for (lock_wait.hpp)
+        std::nullopt;  // from the call to the work's end; such a write commits alone, see run()
+    std::optional<std::chrono::milliseconds> wait =
+        std::nullopt;  // for the lock, if shorter than the queue's own
+    const std::function<bool()>* give_up =
+        nullptr;  // called now and then while it waits for its turn; true ends the wait with GaveUp
+    bool read_only = false;  // for in-memory databases, which read through here
+    bool alone = false;      // shares no transaction, so it may call begin_flushed()
+    std::string scope =
+        {};  // announced to the process whose lock this one waits for (lock_wait.hpp)
     std::int64_t term = 0;
     bool flushed = false;  // with PRAGMA synchronous = EXTRA, whatever the connection's setting
   };
 
   // `synchronous` is the connection's usual setting. Without `wait` the setting check_wait_ms
   // limits waiting.
-  WriteQueue(Connection& connection, const std::string& synchronous, std::optional<std::chrono::milliseconds> wait,
-             GroupLimits limits = {});
+  WriteQueue(Connection& connection, const std::string& synchronous,
+             std::optional<std::chrono::milliseconds> wait, GroupLimits limits = {});
 
   // Runs `work` in a transaction and returns when it is committed. If `work` throws, it is rolled
   // back and the exception passed on. Throws Blocked if the baton or another process's lock was not
   // available in time. A write with a timeout shares no transaction: interrupting its statement
   // would undo the others' writes. *wants_flush becomes true with an InvalidInput that requires a
   // flushed transaction: `work` was rolled back and may be run again with `flushed`.
-  void run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush = nullptr);
+  void run(const How& how, const std::function<void(Connection&)>& work,
+           bool* wants_flush = nullptr);
 
   // Called from inside the work of a run that is alone: restarts its transaction as a flushed one.
   // The work must not have run anything in it yet. Throws as run() does if the lock cannot be
@@ -149,7 +157,8 @@ class WriteQueue {
   // Several times a waiter's sleep between two attempts, because its process may not run at once.
   // It announces itself again while it waits.
   static constexpr std::chrono::milliseconds room_left = 5 * LockWait::pause_max;
-  static constexpr std::chrono::milliseconds room_requested_valid = LockWait::every + std::chrono::milliseconds(50);
+  static constexpr std::chrono::milliseconds room_requested_valid =
+      LockWait::every + std::chrono::milliseconds(50);
 
   void leave_room() const noexcept;
   void end_turn() noexcept;
@@ -169,7 +178,8 @@ class WriteQueue {
   };
   // Joins the open group, or begins a new one (`first`). If it throws, the baton is passed on.
   std::shared_ptr<Group> join(bool alone, bool& first);
-  Member work_as_member(Group& group, bool first, const How& how, std::optional<Clock::time_point> deadline,
+  Member work_as_member(Group& group, bool first, const How& how,
+                        std::optional<Clock::time_point> deadline,
                         const std::function<void(Connection&)>& work, bool* wants_flush);
   void refuse_what_commit_would();
   // True: the group stays open and another thread has the baton.
@@ -191,8 +201,9 @@ class WriteQueue {
   std::deque<Waiter*> queue_;
   std::optional<Clock::time_point> since_;  // when the baton last changed hands, if somebody waits
 
-  std::shared_ptr<Group> open_;                // for the holder of the baton
-  bool flushing_ = false;                      // for the holder of the baton: PRAGMA synchronous is EXTRA for this transaction
+  std::shared_ptr<Group> open_;  // for the holder of the baton
+  bool flushing_ =
+      false;  // for the holder of the baton: PRAGMA synchronous is EXTRA for this transaction
   std::optional<Clock::time_point> deadline_;  // for the holder of the baton
   mutable std::atomic<Clock::time_point> room_requested_at_{Clock::time_point{}};
   std::atomic<std::int64_t> commits_{0};
