@@ -1,5 +1,5 @@
-// This file is long because its parts only make sense together: where layer 1 is, the last row, and
-// the plans of its functions.
+// Long: its parts only make sense together: where layer 1 is, the last row, and the plans of its
+// functions.
 //
 // It finds layer 1 in this database and calls its functions. The schema is that of the extension's
 // own entry, which only a superuser can have made; a schema with the right name proves nothing. The

@@ -402,6 +402,7 @@ std::unique_ptr<Target> target_of(const Database& database, const std::string& u
   throw UsageError(fmt::format("bench knows no {} databases", database.kind()));
 }
 
+// Long: one run, from its options to its report.
 int run_bench(const Arguments& arguments) {
   struct sigaction action {};
   action.sa_handler = [](int) { stop_wanted = true; };

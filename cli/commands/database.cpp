@@ -508,6 +508,7 @@ void table_option(po::options_description& o) {
 
 }  // namespace
 
+// Long: a table of commands, each with its help.
 void add_database_commands(std::vector<Command>& commands) {
   commands.push_back(
       {"init",

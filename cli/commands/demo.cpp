@@ -68,8 +68,7 @@ constexpr milliseconds between_writes{400};
 // A stream for this run only, because an earlier demo on the same server may have left one.
 Stream events(const Scope& scope) { return Stream(scope.name() + "-events"); }
 
-// ---- a leader
-// --------------------------------------------------------------------------------------
+// ---- a leader ----------------------------------------------------------------------------------
 
 void say(std::string_view line) {
   print_line(line);
@@ -107,8 +106,7 @@ int lead(const Arguments& arguments) {
   }
 }
 
-// ---- the play
-// --------------------------------------------------------------------------------------
+// ---- the play ----------------------------------------------------------------------------------
 
 class Child {
  public:

@@ -272,6 +272,7 @@ void scope_and_owner(po::options_description& o) {
 
 }  // namespace
 
+// Long: a table of commands, each with its help.
 void add_lease_commands(std::vector<Command>& commands) {
   commands.push_back({"lease acquire",
                       "take a free lease, or your own again; prints term and owner",

@@ -30,6 +30,7 @@ namespace termgate::cli {
 
 using namespace std::chrono_literals;
 
+// Long: a table of options, each with its help.
 void proxy_options(po::options_description& o) {
   const auto text = [] { return po::value<std::string>(); };
   const auto list = [] { return po::value<std::vector<std::string>>()->composing(); };

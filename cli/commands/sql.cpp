@@ -29,7 +29,7 @@ constexpr const char* dot_commands =
     ".schema [NAME]     how they were made\n"
     ".quit              the end; an open transaction is rolled back";
 
-// ------------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 // output
 
 std::string number_text(double number) {
@@ -97,7 +97,7 @@ void print_rows(const HranaRows& result, bool json) {
   print_table(head, rows);
 }
 
-// ------------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 // statements
 
 bool blank(std::string_view text) {

@@ -364,6 +364,7 @@ int run_stream_move(const Arguments& arguments) {
 
 }  // namespace
 
+// Long: a table of commands, each with its help.
 void add_write_commands(std::vector<Command>& commands) {
   commands.push_back(
       {"append",

@@ -46,8 +46,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return those;
 }
 
-// ---- the keeper
-// ------------------------------------------------------------------------------------
+// ---- the keeper --------------------------------------------------------------------------------
 
 class Keeper {
  public:
@@ -199,8 +198,7 @@ int keep(const Arguments& arguments) {
   return Keeper(control, arguments.list("command")).run();
 }
 
-// ---- the drill's side
-// ------------------------------------------------------------------------------
+// ---- the drill's side --------------------------------------------------------------------------
 
 Instance::Instance(int number, const std::vector<std::string>& command,
                    const std::vector<std::string>& settings,

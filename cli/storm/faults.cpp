@@ -3,7 +3,7 @@
 // Both classes belong to the director's thread. Faults::tick() chooses a fault. A short one runs at
 // once; one that takes time gets a Hand, a thread of its own, at most six at a time. Every choice
 // follows from the seed and the fault's name and number, so a schedule can be repeated although the
-// timing of threads cannot.
+// timing of threads cannot. Long: a case for each fault.
 #include "storm/faults.hpp"
 #include "storm/started.hpp"
 
@@ -63,8 +63,7 @@ const std::vector<Fault>& all_faults() {
 
 bool holds(std::string_view fault) { return fault.starts_with("hold-"); }
 
-// ---- the leaders
-// -----------------------------------------------------------------------------------
+// ---- the leaders -------------------------------------------------------------------------------
 
 Crew::~Crew() {
   for (Leader& leader : leaders_) {
@@ -218,8 +217,7 @@ void Crew::end_all(milliseconds patience) {
   }
 }
 
-// ---- the faults
-// ------------------------------------------------------------------------------------
+// ---- the faults --------------------------------------------------------------------------------
 
 Faults::Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database,
                std::vector<Relay*> relays, Proxies* proxies)

@@ -187,8 +187,7 @@ bool has_prepared(const Plan& plan, const std::string& scope) {
 
 }  // namespace
 
-// ---- the fault
-// -------------------------------------------------------------------------------------
+// ---- the fault ---------------------------------------------------------------------------------
 
 milliseconds Faults::takeover_wait() {
   const std::lock_guard lock(mutex_);

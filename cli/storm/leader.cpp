@@ -1,6 +1,7 @@
 // storm: one leader process. Each scope has a thread that acquires and keeps the lease, and threads
 // that write as long as they believe that they lead. Their belief may be wrong: a leader that has
 // lost its lease goes on until the database refuses it, because the storm tests exactly that.
+// Long: one process, whose threads share its belief.
 #include <unistd.h>
 
 #include <array>
@@ -106,8 +107,7 @@ std::chrono::steady_clock::time_point by_steady_clock(const Lease& lease) {
   return std::chrono::steady_clock::now() + (lease.held_until() - Lease::Clock::now());
 }
 
-// ---- Termgate's own boundary
-// -----------------------------------------------------------------------
+// ---- Termgate's own boundary -------------------------------------------------------------------
 
 class Ours final : public Boundary {
  public:
@@ -142,8 +142,7 @@ class Ours final : public Boundary {
   Database database_;
 };
 
-// ---- the threads
-// -----------------------------------------------------------------------------------
+// ---- the threads -------------------------------------------------------------------------------
 
 std::unique_ptr<Boundary> boundary_of(const Setting& setting,
                                       const std::optional<Database>& database) {

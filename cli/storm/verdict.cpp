@@ -156,6 +156,7 @@ Judgement judge(const Plan& plan, Ground& ground, const History& history, const 
   return judgement;
 }
 
+// Long: the questions of the verdict, in the order of the report.
 int report(const Plan& plan, const Arguments& arguments, const History& history,
            const Judgement& judgement, const Crew& crew, const Faults& faults,
            std::int64_t evictions, double seconds, bool cleared, const std::string& logs) {

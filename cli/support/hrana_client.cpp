@@ -65,7 +65,7 @@ Place place_of(const std::string& url) {
   return place;
 }
 
-// ------------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 // values
 
 // Decodes base64. The server sends no padding, and invalid characters make OpenSSL report an error.
@@ -137,7 +137,7 @@ HranaRows rows_of(const json::value& result) {
   return table;
 }
 
-// ------------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 // errors
 
 [[noreturn]] void fail(const json::value& error) {

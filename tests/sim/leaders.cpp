@@ -3,14 +3,17 @@
 // at any point, in front of layer 1 itself on an SQLite database in memory whose clock is the
 // simulation's. A seed is a history, the same on every machine.
 //
-//   sim_leaders [--seeds N] [--from SEED]     N histories (default 1000; with TERMGATE_TEST_LONG 100,000) from SEED (default 1); ends at
-//   the first breach, whose seed is printed with it sim_leaders --seed SEED                   one; TERMGATE_SIM_TELL=1 prints what happens
-//   sim_leaders --plant MISTAKE [--seeds N]   with a mistake in what stands around LeaderCore; status 0 if it is found within N histories:
+//   sim_leaders [--seeds N] [--from SEED]     N histories (default 1000; with TERMGATE_TEST_LONG
+//                                             100,000) from SEED (default 1); ends at the first
+//                                             breach, whose seed is printed with it
+//   sim_leaders --seed SEED                   one; TERMGATE_SIM_TELL=1 prints what happens
+//   sim_leaders --plant MISTAKE [--seeds N]   with a mistake in what is around LeaderCore; status 0
+//                                             if it is found within N histories:
 //     from-answer   a lease is counted from when its answer came
 //     unknown-done  a renewal without an answer is taken for one that was granted
-// Long: one simulated world.
 //     late-loss     leadership that ran out ends only when the next thing happens
 //     no-fence      writes meet no check
+// Long: one simulated world.
 //
 // What is judged in every history: what the clients saw and the rows show, by the checker of the
 // testkit; that a loop says that it no longer leads before its own window ends, and makes no more

@@ -3,8 +3,10 @@
 // a raise. Everything but the sockets is the proxy's own code; the server is the model of
 // tests/support/postgres_model.hpp. A seed is a history, the same on every machine.
 //
-//   sim_sessions [--seeds N] [--from SEED]     N histories (default 1000) from SEED (default 1); ends the program at the first breach,
-//   whose seed is printed behind it sim_sessions --seed SEED                   one; TERMGATE_FUZZ_TELL=1 prints what goes where
+//   sim_sessions [--seeds N] [--from SEED]     N histories (default 1000) from SEED (default 1);
+//                                              ends the program at the first breach, whose seed is
+//                                              printed with it
+//   sim_sessions --seed SEED                   one; TERMGATE_FUZZ_TELL=1 prints what goes where
 //
 // What a client says, and which bytes travel, comes from session_game.hpp, which also judges what
 // the client sees. Here stand who takes part, the clock, raises from outside, and what the proxies

@@ -206,6 +206,7 @@ void refuse_what_clients_would_miss(const std::map<std::string, std::string>& gi
 
 }  // namespace
 
+// Long: one URL, read from its beginning to its end.
 Backend parse_backend(std::string_view url) {
   if (url.starts_with(sqlserver_scheme))
     return parse_sqlserver(url.substr(sqlserver_scheme.size()));

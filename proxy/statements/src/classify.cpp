@@ -1278,6 +1278,7 @@ std::size_t statements_by_tokens(std::string_view sql, Tokens tokens) noexcept {
   return count;
 }
 
+// Long: the ways in which a text cannot be parsed end here one by one.
 Classified classified(std::string_view sql, const Settings& settings) {
   Classified result;
   Lexed& lexed = lexer_of_thread();

@@ -508,6 +508,7 @@ std::string Connection::read_long(SQLHSTMT statement, SQLUSMALLINT column, bool 
   return utf8_of(text);
 }
 
+// Long: one statement, from its values to its rows.
 std::size_t Connection::execute_rows(const Marked& text, std::span<const ArrayColumn> columns,
                                      milliseconds timeout) {
   const std::size_t total = columns.empty() ? 0 : columns.front().values.size();

@@ -3,6 +3,7 @@
 //
 // The outcome of a COMMIT whose answer is lost is never guessed: the library promises to report
 // "unknown" (F5).
+// Long: the pool, its transactions and their seats share one session's state.
 #include <termgate/detail/postgres_driver.hpp>
 
 #include <poll.h>

@@ -56,7 +56,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kPatience = 15s;  // longer than any wait of the server's own
 
-// ----------------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 // the wire
 
 std::uint32_t number_at(std::string_view bytes, std::size_t at) {
@@ -234,7 +234,7 @@ class Direct {
   Wire wire_;
 };
 
-// -------------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 // the sessions
 
 // What a step does, and how it reads.
@@ -968,7 +968,7 @@ class Maker {
   bool unsynced_ = false;
 };
 
-// ---------------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 // playing
 
 struct Trouble {
@@ -1265,6 +1265,7 @@ bool explain(Player& player, std::uint64_t seed, const std::string& mode, bool s
   return !what.empty();
 }
 
+// Long: one run, whose threads share its counts.
 int run(const Options& options) {
   std::mutex lock;
   std::atomic<bool> stop{false};

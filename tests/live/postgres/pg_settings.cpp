@@ -40,6 +40,7 @@ const char* const evil =
     "CREATE FUNCTION evil.current_setting(text, boolean) RETURNS text LANGUAGE sql AS 'SELECT "
     "NULL::text'";
 
+// Long: each call once.
 void whole_api(PgSession& s, const std::string& tag) {
   // A name with everything that has to be escaped somewhere, as a literal that means the same under
   // every setting.

@@ -68,6 +68,7 @@ std::optional<std::string_view> StartupMessage::find(std::string_view name) cons
   return found;
 }
 
+// Long: one packet, a check for each field in turn.
 StartupEvent StartupReader::next(std::string_view input) noexcept try {
   if (given_) {
     given_ = false;

@@ -236,6 +236,7 @@ std::string Layer1::enters(const Table& table, const std::string& condition,
                      quoted_identifier(table.name), condition);
 }
 
+// Long: the text of a table's triggers, which share its names.
 std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(
     const Table& table, const std::optional<std::string>& scope_column,
     const std::optional<std::string>& scope, const std::string& mode) {
@@ -678,7 +679,7 @@ std::vector<std::string> Layer1::outdated_triggers(bool mend) {
   return outdated;
 }
 
-// -------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 // doctor, verify
 
 namespace {

@@ -1,6 +1,7 @@
 // From the first byte to the first ReadyForQuery: encryption asked for on both sides, who is let
 // in, what the server is told at the start, and the talk about the credential, which passes through
 // but for channel binding; whole, cut everywhere, with either connection lost everywhere.
+// Long: a script for each way in.
 #include "script.hpp"
 
 using namespace std::chrono_literals;
@@ -261,6 +262,7 @@ TEST_CASE("session: who is not admitted is told why and no server is asked", "[p
   script.replay();
 }
 
+// Long: each kind of connection, with and without the rule.
 TEST_CASE("session: replication is refused unless a rule lets it through", "[F6][proxy]") {
   Script script = from_the_first_byte();
   script.client(startup(0, {{"user", "ann"}, {"replication", "database"}})).acts({Kind::admit});

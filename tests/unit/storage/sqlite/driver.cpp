@@ -488,6 +488,7 @@ TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it",
 
 // One transaction's random walk over savepoints, beside a model that keeps a copy for each. A pass
 // that raised nothing may outlive a ROLLBACK TO; it must still be the fence's term that writes.
+// Long: one walk.
 TEST_CASE("savepoint: random walks never write below or above the fence",
           "[F1][F2][sqlite][issue-2]") {
   CAPTURE(Catch::rngSeed());

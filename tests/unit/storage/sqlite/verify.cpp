@@ -254,6 +254,7 @@ TEST_CASE("refusals: stale writes of plain SQL are counted when their transactio
 }
 
 // Every table of layer 1, and every way to write to one.
+// Long: each table once.
 TEST_CASE("own tables: nobody but Termgate writes to them", "[F1][F2][F3][F5][sqlite]") {
   Folder folder;
   {
