@@ -22,7 +22,7 @@
 namespace termgate::test::game {
 
 namespace pgwire = termgate::pgwire;
-namespace session = termgate::session;
+namespace pg_session = termgate::pg_session;
 
 class Neighbours : public pg_session::SessionHost {
  public:
