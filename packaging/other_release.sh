@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the library and the command on another release of Debian and runs the conformance tests there, on SQLite and on that release's PostgreSQL.
-# As root, with mmdebstrap and a network; some twenty minutes on two cores the first time.
+# Builds everything on another release of Debian and runs the tests of the library and the command there, on SQLite and on that release's PostgreSQL.
+# As root, with mmdebstrap and a network; some forty minutes on two cores the first time.
 #   packaging/other_release.sh [SUITE] [FOLDER]              trixie (Debian 13), in /var/tmp/termgate-SUITE, which is kept for a next run
 #   packaging/other_release.sh --packages [SUITE] [FOLDER]   that release's packages, into build/packages-SUITE; the command in them refuses a stale leader
 set -euo pipefail
@@ -13,7 +13,8 @@ suite=${1:-trixie}
 root=$(realpath -m "${2:-/var/tmp/termgate-$suite}")
 make_root "$root" "$suite" "$(dpkg --print-architecture)" g++ cmake ninja-build pkg-config libpqxx-dev libsqlite3-dev unixodbc-dev libfmt-dev \
   libboost-dev libboost-program-options-dev libboost-json-dev libpg-query-dev libssl-dev libhiredis-dev libzookeeper-mt-dev ccache git make \
-  catch2 sqlite3 postgresql postgresql-client python3 procps util-linux
+  catch2 sqlite3 postgresql postgresql-client python3 procps util-linux curl openssl libfaketime python3-pytest python3-pytest-subtests python3-psycopg2 \
+  odbc-postgresql libsqliteodbc
 enter "$root"
 copy_tree "$root"
 
@@ -47,7 +48,7 @@ inside "$root" bash -euc '
   dpkg-query -W -f "\${Package} \${Version}\n" g++ cmake libpqxx-dev libboost-dev libfmt-dev catch2 libpg-query-dev libsqlite3-dev libssl-dev postgresql
   cmake -S . -B /build -G Ninja -Wno-dev -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" -DTERMGATE_UNITY=ON -DTERMGATE_PROXY=ON \
     -DTERMGATE_SOURCES=ON >/root/configure.log || { cat /root/configure.log; exit 1; }
-  cmake --build /build --target termgate conformance unit_postgres'
+  cmake --build /build'
 # The server listens on loopback, in a network namespace of its own.
 unshare --net --pid --mount --fork --kill-child bash -euc "
   ip link set lo up
