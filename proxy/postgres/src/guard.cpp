@@ -279,10 +279,11 @@ Act in_group(const Unit& unit, const TransactionView& view, Standing claim,
 
 Act sound(const Unit& unit, const TransactionView& view, Standing claim,
           const Policy& policy) noexcept {
+  // The server refuses it.
+  if (view.tx.failed && view.place != Place::group) return Act::pass;
   switch (view.place) {
-    case Place::call:
-      return unit.does == Does::writes && !view.tx.failed ? Act::refuse_call : Act::pass;
-    case Place::text: return view.tx.failed ? Act::pass : in_text(unit, view, claim, policy);
+    case Place::call: return unit.does == Does::writes ? Act::refuse_call : Act::pass;
+    case Place::text: return in_text(unit, view, claim, policy);
     case Place::group: return in_group(unit, view, claim, policy);
     case Place::alone:
     case Place::block: break;

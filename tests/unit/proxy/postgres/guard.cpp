@@ -562,6 +562,7 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
       {"a hole in a pipeline that the client wants READ ONLY", {.does = Does::code, .hole = true}, {.place = Place::group, .read_only = true}, Standing::current, Act::refuse_own_word},
       {"VACUUM that would release its lock", {.does = Does::alone, .unlocks = true}, alone, Standing::current, Act::refuse_unlocks},
       {"a write by the fast path outside of a block", {.does = Does::writes}, {.place = Place::call}, Standing::current, Act::refuse_call},
+      {"a call of layer 1 for what is untrusted in a failed block", {.does = Does::own_call, .untrusted = true}, {.place = Place::block, .tx = {.failed = true}}, Standing::untrusted, Act::pass},
       {"anything in a failed block", {.does = Does::writes}, {.place = Place::block, .tx = {.failed = true}}, Standing::none, Act::pass},
   };
   // clang-format on

@@ -213,6 +213,24 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
     script.replay();
   }
   {
+    // A block that has failed gets the server's one answer to a text of several statements, and one
+    // ReadyForQuery.
+    Script script;
+    script.untrusted_scopes = {{"orders", message}};
+    const std::string aborted = error("25P02", "current transaction is aborted");
+    script.client(query("BEGIN")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.client(query("SELECT 1/0")).to_server(query("SELECT 1/0"));
+    script.server(error("22012", "division by zero") + ready('E'))
+        .to_client(error("22012", "division by zero") + ready('E'));
+    const std::string call = "SELECT termgate.check_term('orders', 7)";
+    script.client(query(call + "; " + call)).to_server(query(call));
+    script.server(aborted + ready('E')).to_client(aborted + ready('E'));
+    script.client(query("SELECT 1; " + call)).to_server(query("SELECT 1"));
+    script.server(aborted + ready('E')).to_client(aborted + ready('E'));
+    script.replay();
+  }
+  {
     // A scope that only the server knows, and one that the text names itself, may be this one.
     Script script;
     script.application_name.clear();
