@@ -309,7 +309,7 @@ class PostgresDriver final : public Driver {
     // With a write id, the id is looked up before the term is compared.
     if (scope && parameters[5].is_null())
       return write_alone({*scope, Term(parameters[1].as_int())}, nullptr, sql, parameters, timeout);
-    if (read_only || scope || !stands(call)) {
+    if (read_only || scope || may_sit(call)) {
       Pool::PooledConnection lent = lend(timeout);
       return run_alone(*lent, {sql, parameters}, read_only, timeout);
     }
@@ -478,13 +478,19 @@ class PostgresDriver final : public Driver {
     }
   }
 
-  // Calls that must run in a session without seats: those above, the two that change all scopes,
-  // and an append to a stream that may be new, because a session with a seat would give the stream
-  // that seat's scope.
-  static bool stands(sql::Call call) {
+  // The frequent calls, none of which takes a scope exclusively: they may run in a session that has
+  // seats. All others that write need one without, because layer 1 takes no scope exclusively in a
+  // session with a seat in it (TG005), and would give a new stream that seat's scope.
+  static bool may_sit(sql::Call call) {
     using sql::Call;
-    return may_raise(call) || call == Call::declare_nothing_lost ||
-           call == Call::declare_untrusted || call == Call::append || call == Call::append_many;
+    switch (call) {
+      case Call::renew_lease:
+      case Call::renew_leases:
+      case Call::job_heartbeat:
+      case Call::job_heartbeat_renew:
+      case Call::record_refusal: return true;
+      default: return false;
+    }
   }
 
   // Errors are ignored: proxies and waiters look by themselves a little later, and the server stops

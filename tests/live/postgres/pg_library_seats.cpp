@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <cstdio>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
 #include <termgate/operator.hpp>
 
 #include "support/pg_session.hpp"
@@ -281,6 +283,32 @@ TEST_CASE("library seats: the process itself raises, acquires and reads beside i
   CHECK_THROWS_AS(home.write(billing, Term(term)), FenceUntrusted);
   Operator(home.db).declare_nothing_lost("me", "test");
   home.write(billing, Term(term));
+}
+
+TEST_CASE("library seats: an operator's calls beside seats of the same process", "[seats][live]") {
+  Home home("seats_operator");
+  Operator desk(home.db);
+  const Stream orders("orders");
+  AppendOptions in_billing;
+  in_billing.scope = billing;
+  home.db.append(orders, Term(1), "x", in_billing);
+  const std::pair<const char*, std::function<void()>> calls[] = {
+      {"set_raise_by", [&] { desk.set_raise_by(billing, "seal"); }},
+      {"and back", [&] { desk.set_raise_by(billing, "writer"); }},
+      {"move_stream", [&] { CHECK(desk.move_stream(orders, other, "me", "test")); }},
+      {"prune", [&] { desk.prune(orders, SequenceNo(1)); }},
+      {"prune_history", [&] { desk.prune_history(std::chrono::hours(1)); }},
+      {"adopt", [&] { desk.adopt("t", "scope", "term"); }},
+      {"unadopt", [&] { CHECK(desk.unadopt("t")); }},
+      {"force_release", [&] { desk.force_release(billing, "me", "test"); }}};
+  std::int64_t term = 1;
+  for (const auto& [name, call] : calls) {
+    CAPTURE(name);
+    home.sit(other, Term(1));
+    home.sit(billing, Term(term));
+    CHECK_NOTHROW(call());
+    term = Info(home.db).fence(billing)->term;
+  }
 }
 
 TEST_CASE("library seats: seats that are not used are given up", "[seats][live]") {
