@@ -20,8 +20,9 @@ BEGIN
   RETURN @schema@._read_term(current_setting('termgate.term', true));
 END $$;
 
--- What this transaction says it has: the term of the mark that it bears for the scope (p_sign: its signature, still to be verified), else the declared one. A mark without a signature
--- counts while the transaction holds the lock of the scope, which it took for it; sign is 'held' then.
+-- What this transaction says it has: the term of the mark that it bears for the scope (sign: its signature, still to be verified), else
+-- the declared one. A mark without a signature counts while the transaction holds the lock of the scope, which it took for it; sign is
+-- 'held' then.
 CREATE OR REPLACE FUNCTION @schema@._claim(p_scope text, OUT term bigint, OUT sign text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -59,7 +60,7 @@ CREATE OR REPLACE FUNCTION @schema@._mark_sign(p_sign text, p_scope text) RETURN
   SELECT CASE WHEN length(p_sign) = 64 THEN p_sign WHEN p_sign = '' AND @schema@._holds(@schema@._queue_key(p_scope), 'ShareLock') THEN 'held' END
 $$;
 
--- What the session has declared, for messages: '; nothing is declared' and so on.
+-- What the session has declared, for messages: 'nothing is declared' and so on.
 CREATE OR REPLACE FUNCTION @schema@._what_is_declared() RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -297,7 +298,7 @@ BEGIN
   END IF;
 END $$;
 
--- What would have been refused, written down: no lock, and at most one row a transaction, table, scope and reason.
+-- What would have been refused, written down: no lock of the scope, and at most one row a transaction, table, scope and reason.
 CREATE OR REPLACE FUNCTION @schema@._observe(p_table oid, p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

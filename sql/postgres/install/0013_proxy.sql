@@ -62,9 +62,10 @@ BEGIN
   fence := r.fence;
 END $$;
 
--- check_claim_text(scope, term, else_scope, else_term) → the term, the fence and the scope that check_claim gives, in one text with a blank between them: what the proxy
--- asks before every write. The common case, a session that has passed this very claim before, is check_term's and costs as much. What the session remembers is the
--- text of a term that has passed, so a declaration equal to it needs no other look; if somebody wrote that setting, the fence decides all the same.
+-- check_claim_text(scope, term, else_scope, else_term) → the term, the fence and the scope that check_claim gives, in one text with a blank
+-- between them: what the proxy sends before a write that no passed check or seat covers. The common case, a session that has passed this
+-- very claim before, is check_term's and costs as much. What the session remembers is the text of a term that has passed, so a declaration
+-- equal to it needs no other look; if somebody wrote that setting, the fence decides all the same.
 CREATE OR REPLACE FUNCTION @schema@.check_claim_text(p_scope text, p_term bigint, p_else_scope text, p_else_term bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE

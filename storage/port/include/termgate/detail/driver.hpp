@@ -83,7 +83,8 @@ class Driver {
  public:
   virtual ~Driver() = default;
 
-  // "postgresql", "sqlserver" or "sqlite"; for messages and benchmarks.
+  // "postgresql", "sqlserver" or "sqlite"; for messages and benchmarks, and where databases behave
+  // differently.
   virtual std::string_view kind() const noexcept = 0;
   virtual PayloadLimits payload_limits() const noexcept = 0;
 
