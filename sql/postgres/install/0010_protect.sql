@@ -656,7 +656,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- protect(target, scope_column | scope, mode, prefix) → how many tables, partitions and children are covered. Run it again after ATTACH PARTITION, or to change mode.
+-- protect(target, scope_column, scope, mode, prefix) → how many tables, partitions and children are covered. One of scope_column and scope
+-- is given. Run it again after ATTACH PARTITION, or to change mode.
 DROP FUNCTION IF EXISTS @schema@.protect(regclass, name, text, text);  -- as it was up to version 19
 CREATE OR REPLACE FUNCTION @schema@.protect(target regclass, scope_column name DEFAULT NULL, scope text DEFAULT NULL, mode text DEFAULT 'enforce', prefix text DEFAULT '') RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -775,7 +775,8 @@ BEGIN
   END CATCH
 END
 GO
--- seal(scope, term, grace_ms) → the receipt, one row. The same term again changes nothing. 50001 where the fence is higher.
+-- seal(scope, term, grace_ms, actor, reason) → the receipt, one row. The same term again changes nothing. 50001 where the fence is higher.
+-- actor and reason go to the audit; both or neither.
 -- Locks: row first_read S statement
 -- Locks: row fences S statement
 CREATE PROCEDURE @schema@.seal @scope nvarchar(4000), @term bigint, @grace_ms bigint = NULL, @actor nvarchar(4000) = NULL, @reason nvarchar(4000) = NULL AS
