@@ -1,5 +1,5 @@
 -- The check: shared lock, then the comparison (docs/reference/lock-protocol.md). Everything that waits or refuses is in helpers, so that
--- the common case, a writer whose term is the fence, runs two plpgsql expressions and one indexed read.
+-- the common case, a writer whose session remembers its term, runs a few plpgsql expressions and one query by index.
 -- Locks: a test of the scope's turnstile, a shared transaction lock on its queue; a raise takes both exclusively (0003).
 -- Keeps F1, F2, F5.
 

@@ -325,8 +325,8 @@ END $$;
 
 -- Raises the fence to p_term and returns it. p_how: 'check' (also append; needs raise_by = writer), 'again' (see _raise_again) or 'seal'.
 -- TG001 when the fence turns out to be higher under the lock; evicted and previous go to the receipt. p_actor and p_reason: a seal's, for
--- the audit. Another session may have raised the fence to p_term since the look that led here, and who holds the queue then may be a writer of
--- that very term: it looks again once it holds the turnstile, and a check goes on with the shared lock.
+-- the audit. Another session may have raised the fence to p_term since the look that led here, and who holds the queue then may be a writer
+-- of that very term: it looks again once it holds the turnstile, and a check goes on with the shared lock.
 DROP FUNCTION IF EXISTS @schema@._raise(text, bigint, text, interval);  -- as it was before a seal had a reason
 CREATE OR REPLACE FUNCTION @schema@._raise(p_scope text, p_term bigint, p_how text, p_grace interval, p_actor text DEFAULT NULL, p_reason text DEFAULT NULL,
                                            OUT fence bigint, OUT previous bigint, OUT evicted integer, OUT sealed_at timestamptz)

@@ -1,4 +1,5 @@
--- Reading: functions and views for those who have EXECUTE or SELECT here and nothing on the tables. No locks.
+-- Reading: functions and views for those who have EXECUTE or SELECT here and nothing on the tables. They take no locks, but the first of
+-- them after a restart may note the restart in `incarnation`. And two subjects that write: record_refusal() and the runs of jobs.
 
 -- Up to version 14 fence() had the column `doubt` and fence_status had `in_doubt`. PostgreSQL renames a view's column but not a function's: the older
 -- function stands aside, so that 0015 can give its grants to the new one.
@@ -193,7 +194,8 @@ BEGIN
 END $$;
 
 -- job_finish(run_id, status, exit_code, detail, checkpoint) → false when the run was no longer open. That a run is completed counts as a
--- write and is checked like one; failed, cancelled and lost may be said by a role whose run it is and which has lost the lead. An operator may cancel any run.
+-- write and is checked like one; failed, cancelled and lost may be said by a role whose run it is and which has lost the lead. An operator
+-- may cancel any run.
 CREATE OR REPLACE FUNCTION @schema@.job_finish(run_id bigint, status text, exit_code integer DEFAULT NULL, detail text DEFAULT NULL, checkpoint text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

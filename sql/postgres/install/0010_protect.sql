@@ -112,9 +112,10 @@ BEGIN
   END IF;
 END $$;
 
--- The common case of what the triggers do: whether this session has a seat in the scope, or declares the fence's very term for it, and gets the lock at once. Otherwise _guard() looks.
--- Runs for every row, so: one expression to decide, one query of one table, and no SET search_path (all names are qualified). The SQL functions in it are inlined, which PostgreSQL does
--- only where an argument that the body names twice is a plain variable; else it would parse and plan that body in every transaction.
+-- The common case of what the triggers do: whether this session has a seat in the scope, or declares the fence's very term for it, and gets
+-- the lock at once. Otherwise _guard() looks. Runs for every row, so: few expressions, for a seat one query of seats, else one of fences,
+-- and no SET search_path (all names are qualified). The SQL functions in it are inlined, which PostgreSQL does only where an argument that
+-- the body names twice is a plain variable; else it would parse and plan that body in every transaction.
 -- A seat counts at READ COMMITTED alone, for an older snapshot may show one that was given up; where another term is declared it does not; and the transaction that takes it is
 -- judged by its check. p_table: is known to be covered (_cover).
 CREATE OR REPLACE FUNCTION @schema@._covers(p_table oid) RETURNS boolean LANGUAGE sql STABLE AS $$

@@ -1,6 +1,7 @@
--- What the proxy sends. check_session: the check with what the session has declared. hold_session and release_session: the check's lock for the session, around
--- a statement that cannot run inside a transaction block (VACUUM, CREATE INDEX CONCURRENTLY, a CALL that commits). Locks: the check's; hold_session the
--- queue besides, shared, at session level. A raise waits for such a holder and after the grace evicts it, whatever transaction it is in by then.
+-- What the proxy sends, and what that is built on. check_session: the check with what the session has declared. hold_session and
+-- release_session: the check's lock for the session, around a statement that cannot run inside a transaction block (VACUUM, CREATE INDEX
+-- CONCURRENTLY, a CALL that commits). Locks: the check's; hold_session the queue besides, shared, at session level. A raise waits for such
+-- a holder and after the grace evicts it, whatever transaction it is in by then.
 -- Keeps F1, F2, F4, F5.
 
 -- Raises TG002 unless both are there. p_scope, p_term: what is known of each.

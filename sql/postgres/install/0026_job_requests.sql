@@ -2,7 +2,8 @@
 -- There is one at most of a job in a scope (the index job_runs_one_open). Locks: those of the INSERT and the UPDATE. Keeps F1: a run begins under a term that passes the check.
 
 -- job_request(job_name, scope, kind, actor, reason) → (requested, run_id). kind: run, dry-run or resume; it is for the command that
--- answers. requested false: the run of this id is asked for already, and nothing was changed. It stays until it is begun or cancelled (job_finish).
+-- answers. requested false: the run of this id is asked for already, and nothing was changed. It stays until it is begun or cancelled
+-- (job_finish).
 CREATE OR REPLACE FUNCTION @schema@.job_request(job_name text, scope text, kind text DEFAULT 'run', actor text DEFAULT NULL, reason text DEFAULT NULL,
                                                 OUT requested boolean, OUT run_id bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -4,7 +4,8 @@ DROP PROCEDURE IF EXISTS @schema@.job_request;
 DROP PROCEDURE IF EXISTS @schema@.job_take;
 GO
 -- job_request(job_name, scope, kind, actor, reason) → one row: requested, run_id. kind: run, dry-run or resume; it is for the command that
--- answers. requested 0: the run of this id is asked for already, and nothing was changed. It stays until it is begun or cancelled (job_finish). The lease's lock keeps two requests apart.
+-- answers. requested 0: the run of this id is asked for already, and nothing was changed. It stays until it is begun or cancelled
+-- (job_finish). The lease's lock keeps two requests apart.
 -- Locks: row first_read S statement
 -- Locks: row job_runs S statement
 CREATE PROCEDURE @schema@.job_request @job_name nvarchar(4000), @scope nvarchar(4000), @kind nvarchar(20) = N'run', @actor nvarchar(4000) = NULL, @reason nvarchar(4000) = NULL AS
