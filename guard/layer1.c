@@ -686,7 +686,8 @@ void layer1_learn_trust(const ScopeName* scope, int64 term) {
   if (fence.found && fence.term == term) { layer1_verdict(scope, term, &fence, false); }
 }
 
-// The message of the refusal, or NULL. It refuses, locks and writes nothing. `scope` NULL: uses
+// The message of the refusal, or NULL. It refuses nothing, takes no lock of the scope and changes
+// no fence; the first call after a restart notes the restart in `incarnation`. `scope` NULL: uses
 // what is declared.
 char* layer1_would_refuse(const ScopeName* scope, int64 term, const Fence* fence, bool too_early) {
   Datum values[5];

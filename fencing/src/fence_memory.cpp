@@ -14,7 +14,8 @@ std::int64_t FenceMemory::highest(const std::string& scope) const {
 
 void FenceMemory::saw(const std::string& scope, std::int64_t fence) {
   const std::lock_guard lock(mutex_);
-  // Drops an arbitrary scope. A lost entry costs one round trip to the database.
+  // Drops an arbitrary scope. A lost entry costs one round trip to the database, and until the
+  // fence is seen again, a raise of that scope that the database has forgotten is not noticed.
   if (highest_.size() >= most_ && !highest_.contains(scope)) highest_.erase(highest_.begin());
   auto& held = highest_[scope];
   // Answers of concurrent calls arrive in any order.

@@ -151,8 +151,8 @@ static bool has_plain_indexes(Relation table, Indexes* known) {
   return plain;
 }
 
-// Whether the owner has what SQL would need a privilege for. Owners have all privileges unless they
-// have revoked them.
+// Whether the owner of layer 1 has the privileges that the same statement would need in SQL: SELECT
+// and `mode`. An owner has all of them unless they were revoked.
 static bool may_be_written(Oid table, AclMode mode) {
   return pg_class_aclcheck(table, guard->layer1_owner(), ACL_SELECT) == ACLCHECK_OK &&
          pg_class_aclcheck(table, guard->layer1_owner(), mode) == ACLCHECK_OK;

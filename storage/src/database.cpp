@@ -1,7 +1,7 @@
 // Database sends the statements of sql/<database>/calls/ through the driver and turns rows into
 // values: writes, with retries if the caller wants them, and leases, whose end is computed
 // conservatively.
-// Long: all calls of Database.
+// Long: all calls of Database but hold() and try_hold(), which are in held_lease.cpp.
 #include <termgate/database.hpp>
 
 #include <unistd.h>
@@ -235,7 +235,7 @@ SealReceipt Database::seal(const Scope& scope, Term term, std::optional<millisec
           static_cast<int>(row["evicted"].as_int()), row["sealed_at_ms"].as_int()};
 }
 
-// Host, process and eight random digits: a restarted process that gets the same process number must
+// Host, process ID and eight random digits: a restarted process that gets the same process ID must
 // not pass for the holder of its predecessor's lease.
 const std::string& default_owner() {
   static const std::string owner = [] {

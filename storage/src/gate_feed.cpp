@@ -1,5 +1,5 @@
 // Feeds of wanted gates on SQL Server (decision 0011) and of wanted seats on PostgreSQL (decision
-// 0026). A build without ODBC lacks the former.
+// 0026). A build without ODBC lacks the former, one without PostgreSQL's driver the latter.
 #include <termgate/detail/gate_feed.hpp>
 
 #ifdef TERMGATE_WITH_POSTGRES

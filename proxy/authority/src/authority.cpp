@@ -1,8 +1,9 @@
 // What the proxy knows besides the bytes of its sessions: rules, term files, leases of hosts,
 // fences.
 //
-// Owner: the server. Threads: any may call. Each mutex guards one subject. None is held while a
-// callback runs, except `calling`, which lets subscribe(nullptr) return only after the last call.
+// Owner: the server. Threads: any may call. The comment of each mutex says what it guards. None is
+// held while a subscriber's callback runs, except `calling`, which lets subscribe(nullptr) return
+// only after the last call.
 // Members are destroyed from the last to the first: the threads of `watch` and `gate_watch` use
 // those above them.
 #include <termgate/authority/authority.hpp>
@@ -304,7 +305,8 @@ struct Authority::Inside {
     });
   }
 
-  // The files are checked without any lock, because stat() on a network file system may hang.
+  // The files are checked without the locks of this class, because stat() on a network file system
+  // may hang. A new file's first look is in its constructor, under files_mutex.
   void look_at_files() {
     std::unique_lock lock(stop_mutex);
     while (!stopped.wait_for(lock, settings.file_pause, [this] { return stopping; })) {

@@ -1,6 +1,7 @@
 // What the proxy knows of the fences of one database: the highest fence of each scope, which scopes
-// are suspect, and which are untrusted. Any thread. Only reads of the database change it (took,
-// believe); what a session reports is a hint to read (F3).
+// are suspect, and which are untrusted. Any thread. A fence is only believed from what the proxy
+// has read (took), or from an acquisition or raise of its own that has committed (believe); what a
+// session reports is a hint to read (F3).
 #include "fence_book.hpp"
 
 #include <utility>

@@ -1,5 +1,5 @@
-// The fences of one database that are known: lower bounds, only from what was read in its `fences`.
-// FenceReader reads them. Any thread.
+// The fences of one database that are known: lower bounds, from what FenceReader has read in its
+// `fences`, and from the proxy's own acquisitions and raises there. Any thread.
 #pragma once
 
 #include <atomic>
@@ -68,7 +68,7 @@ class FenceBook final : public conversation::Fences {
   std::int64_t remembered(const std::string& scope) const { return memory_.highest(scope); }
   // `info` was just read; `remembered`: what was remembered before that read.
   void took(const FenceInfo& info, std::int64_t remembered);
-  // For a fence from an acquisition on our own connection, or one that was just read.
+  // For a fence from an acquisition or a raise on our own connection, or one that was just read.
   void believe(const std::string& scope, std::int64_t fence);
 
  private:

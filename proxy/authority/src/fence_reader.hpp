@@ -37,7 +37,8 @@ class FenceReader {
               std::chrono::milliseconds pause);
 
   // Reads what is due according to `heard`, the book's suspects and the clock, and records it in
-  // the book. Throws what the source throws; the next turn then reads all.
+  // the book. Throws what the source throws. The hints and suspects are lost then, so call
+  // read_all_next() or discard the reader.
   void turn(const detail::FenceFeed::Heard& heard);
   // The next turn reads all fences, because notifications may have been missed.
   void read_all_next() noexcept { read_again_ = {}; }

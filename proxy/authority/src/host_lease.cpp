@@ -1,10 +1,11 @@
 // The lease that a rule takes for a host: taken when its first session opens, renewed while a
 // session of it answers, given back when the last one has closed.
 //
-// Owner: shared; the Authority holds it weakly, each session's TermSource and each scheduled task
-// strongly. Threads: any may call. step() and what it calls run on one worker at a time (`busy_`),
-// without the lock while they query the database. `kicked_` counts the tasks: only the last one
-// that was scheduled does anything.
+// Owner: shared. The Authority's map of leases and the task that ends a session's wait hold it
+// weakly; each admitted session, its TermSource and each task of kick() hold it strongly. Threads:
+// any may call. step() and what it calls run on one worker at a time (`busy_`), without the lock
+// while they query the database. `kicked_` counts the tasks of kick(): only the last one that was
+// scheduled does anything.
 #include "host_lease.hpp"
 
 #include <algorithm>

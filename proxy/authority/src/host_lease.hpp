@@ -1,8 +1,8 @@
 // The lease of one application: acquired when the first of its sessions is established, renewed
 // while one of them is open and its peer answers within the TTL, given back when the last one has
 // ended. Several proxies can share one lease of the database: its owner is the application's host,
-// and a proxy that finds the host holding the lease already uses its term. Any thread; only workers
-// call the database and the lock service.
+// and a proxy that finds the host holding the lease already uses its term. Any thread; only
+// workers, and at the end the Authority's destructor, call the database and the lock service.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // Where a HostLease gets its lease from: the database's own leases, or a lock service. One worker
-// at a time calls it, without locks.
+// at a time calls it, and at the end the Authority's destructor, without locks.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // A file with one line, scope=… term=…, which another program replaces when it has been elected.
-// Any thread may call now(); look() runs on the Authority's looker thread. A term lower than one
-// that any file has shown for the scope is stale: restoring an old file must not make an old leader
-// current.
+// Any thread may call now(). The constructor looks once; later look() runs on the Authority's
+// looker thread. A term lower than one that any file has shown for the scope is stale: restoring an
+// old file must not make an old leader current.
 #include <termgate/authority/term_file.hpp>
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Threads for calls that may block (rules with a lease, name resolution), so that no event loop
+// Threads for calls that may block (rules, name resolution, HTTP queries), so that no event loop
 // waits for them. Any thread.
 #pragma once
 

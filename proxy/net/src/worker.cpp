@@ -1,6 +1,5 @@
 // One thread and its connections (worker.hpp; docs/decisions/0017). Functions run on the worker's
-// own thread, except post(), fence_rose(), gate_wanted(), hand_over(), drain() and stop(), which
-// any thread may call.
+// own thread, except those under "any thread" in worker.hpp.
 #include "worker.hpp"
 
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 // Messages for the server together with the replies that they will have: those on their way, those
 // held of a pipeline, those that wait for a lock. Owner: one session, its thread. Invariant: every
-// message in `bytes` that the server answers has its entry in `replies`, in the same order; so both
-// change together, through add(), append() and insert_at().
+// message in `bytes` that the server answers has its entry in `replies`, in the same order; the
+// messages of a passage (passage.hpp) share one. Whoever writes to `bytes` also pushes the entry;
+// add() does both.
 #pragma once
 
 #include <cassert>

@@ -120,7 +120,7 @@ class Claims {
   // After DISCARD ALL the session declares what it did at its start.
   void discarded();
   void has_spoken() noexcept { spoke_ = true; }
-  // The same for a check that was refused.
+  // As check_passed(), for a check that was refused.
   void check_refused(const ScopedTerm& pair, std::uint32_t declarations);
 
   // --- of one unit ---
@@ -136,7 +136,8 @@ class Claims {
 
   Admission admission_;
   bool replication_ = false;
-  // With the policy `allow`: the session has declared.
+  // With the policy `allow`: the session has declared or has a rule, or code that it ran may have
+  // declared.
   bool guarded_ = false;
   bool server_guarded_ = false;
   bool to_be_raised_ = false;

@@ -1,10 +1,15 @@
 // The client's half of the session: cuts the client's bytes into messages, decides which of them
 // must wait, and hands each to its function.
 //
-// A message waits for one of three reasons: a script or a session lock is at work, or the server
-// has sent a FATAL error (blocked_but_for_deferred); a unit cannot be judged before the server has
-// answered (must_wait, then `line_.deferred`); or the connection to the server is still being made
-// (from_client). Bytes after such a message stay in `line_.client_in`, in the order of arrival.
+// A message waits:
+//   - while a script or a session lock is at work, or after the server has sent a FATAL error
+//     (blocked_but_for_deferred);
+//   - if its unit cannot be judged before the server has answered (must_wait);
+//   - if a standby is queried first whether it was promoted (asks_recovery);
+//   - if the session gives its seat back first (stands_before);
+//   - while the connection to the server is being made (from_client).
+// In the second to fourth case it is in `line_.deferred`. The bytes after it stay in
+// `line_.client_in`, in the order of arrival.
 #include <cassert>
 
 #include <termgate/pgwire/decode.hpp>

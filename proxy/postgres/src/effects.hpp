@@ -157,8 +157,8 @@ std::string without_read_write(std::string_view sql, const Effects& effects,
 // a transaction is open, it applies to that one.
 bool asks_for_read_write(const Effects& effects, const statements::Statement& statement) noexcept;
 
-// The text as the server must get it, rewritten by the two functions above. Empty: as the client
-// wrote it.
+// The text as the server must get it, rewritten by without_read_write() or with_own_set_config().
+// Empty: as the client wrote it.
 std::string rewritten_for(std::string_view sql, const Effects& effects,
                           const statements::Statement& statement);
 

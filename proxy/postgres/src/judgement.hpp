@@ -20,8 +20,9 @@
 
 namespace termgate::pg_session {
 
-// Owner: the session's State; its thread. Sends nothing. Only learn(), remember_writer() and
-// unit_is() change state, and only what is remembered of texts.
+// Owner: the session's State; its thread. Sends nothing. learn() applies what a text changes for
+// the session (claims, role, settings, prepared names); remember_writer() and unit_is() remember
+// texts; saw_fence() and observe() report to the host. The rest only reads.
 class Judgement {
  public:
   Judgement(Line& line, Claims& claims, TransactionModel& model, Texts& texts, ServerFacts& facts,
@@ -39,7 +40,6 @@ class Judgement {
   static bool declares(const statements::Classified& text) noexcept;
   // What a SHOW must return.
   Shows shown_of(const Effects& effects) const noexcept;
-  // Keeps the first words of the unit for the log.
   void unit_is(std::string_view sql) { unit_text_ = sql.substr(0, unit_text_bytes); }
   const std::string& unit_text() const noexcept { return unit_text_; }
 
@@ -89,7 +89,8 @@ class Judgement {
 
   // Hashes of texts that looked like reads and failed because of READ ONLY.
   std::vector<std::size_t> writers_;
-  // For the extended protocol: the text that was parsed last.
+  // The beginning of the unit's text, for the log. In the extended protocol: of the text that was
+  // parsed last.
   std::string unit_text_;
 };
 

@@ -50,7 +50,7 @@ Login::Login(Line& line, Claims& claims, Texts& texts, ServerFacts& facts, Trans
       encrypted_(line.peer.encrypted_already),
       started_(line.now) {}
 
-// Logs that this client is not admitted.
+// Reports that this client is not admitted, and ends the session.
 void Login::refuse(std::string_view sqlstate, std::string_view message) {
   line_.host.happened(
       {.kind = Incident::Kind::login_refused, .code = sqlstate, .message = message});

@@ -1,5 +1,5 @@
-// Runs statements that cannot run inside a block of ours: alone, while the session holds the
-// check's lock.
+// Runs statements that cannot run inside a block of ours, while the session holds the check's lock:
+// DO and CALL with the checks that follow them, the others alone.
 #pragma once
 
 #include <string_view>

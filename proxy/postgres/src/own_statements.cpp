@@ -1,6 +1,7 @@
 // The messages that the proxy sends ahead of, around and after the client's (docs/decisions/0006).
-// They use named statements and portals only, and close them. The exception is what replaces a
-// simple query, which drops the unnamed ones anyway.
+// They use named statements, and close them. The portal is the unnamed one at the beginning of an
+// implicit transaction, where the client has none, and otherwise `_termgate`, which is closed too.
+// What replaces a simple query is in carrier.cpp.
 #include "own_statements.hpp"
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The parts of a session's state, one struct for each concern. Values only; state.hpp lists the
+// The parts of a session's state, one struct for each concern. Values only; README.md describes the
 // files that use them.
 #pragma once
 

@@ -1,6 +1,7 @@
 // The replies that the server still owes, in order: one entry for every message sent to it that is
-// answered. Counters are not enough: the request that a reply belongs to decides whether it is
-// forwarded, hidden or rewritten (docs/decisions/0006).
+// answered, and one for all messages of a passage (passage.hpp). Counters are not enough: the
+// request that a reply belongs to decides whether it is forwarded, hidden or rewritten
+// (docs/decisions/0006).
 //
 // Owner: a Batch of one session; the session's thread. Invariant: entries are in the order in which
 // their messages are sent, so the head is always the request that the server answers next.

@@ -72,7 +72,9 @@ enum class Shown : std::uint8_t {
   keep_description,
   // For a converted query: kept until the Sync has committed it.
   keep_complete,
-  // For a text in a frame: kept until its next statement has run, or the frame's COMMIT.
+  // For a text in a frame (our BEGIN and COMMIT around it): kept until the server replies to the
+  // text's next statement, or that one is sent by itself; the last one until the frame's COMMIT has
+  // succeeded.
   keep_framed,
 };
 

@@ -56,7 +56,7 @@ class Seat {
     return std::max(wanted_ ? Instant() : used_ + unused_max, not_before_);
   }
   // Code that the client runs may have changed the declaration without showing it in a text, so the
-  // server is queried once a second.
+  // server is queried between two transactions, at most once a second.
   bool to_be_looked_at(Instant now) const noexcept {
     return held() && now - looked_at_ >= look_again;
   }

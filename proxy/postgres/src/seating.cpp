@@ -130,7 +130,7 @@ bool Seating::seat_covers() const {
 }
 
 // Classifies the text of a message that scripts_.on_query() or pipelines_.on_parse() judges right
-// after this.
+// after this, or that Passage passes on.
 const Text& Seating::peek(std::string_view sql) {
   if (!has_peeked(sql)) peeked_ = {sql.data(), judgement_.classified(sql)};
   return peeked_.text;

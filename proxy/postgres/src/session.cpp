@@ -91,8 +91,8 @@ void Session::State::settle() {
   pump();
 }
 
-// Ends a draining session, once its transaction is over and every message that the client has sent
-// is answered.
+// Nothing is under way: ends a draining session whose messages are all answered, attends to the
+// seat, and ends a stale session.
 void Session::State::idle_now() {
   if (line_.draining && line_.stage == Stage::ready && line_.server.replies.empty() &&
       model_.status == pgwire::TransactionStatus::idle && !pipeline_.begun() && !line_.deferred &&

@@ -79,8 +79,8 @@ struct Transaction : TransactionFacts {
   }
 };
 
-// The session's default_transaction_read_only: the server's is always `on`; this is what the client
-// has set.
+// The session's default_transaction_read_only, as the client has set it. While the session guards
+// (Claims::guards()) the proxy keeps the server's value `on`, except while a statement runs alone.
 struct Default {
   // The value when everything sent has run.
   Mode believed = Mode::servers;

@@ -241,7 +241,9 @@ void TdsSession::State::on_message(Instant now) {
 // --- what is done with it ---
 
 void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
-  // Nothing is checked if the session is not known to have declared and there is no gate to call.
+  // Forwarded without a call of the gate: the rows of a bulk load, whose announcement has passed,
+  // and what a session sends that may write without a term, if it has declared nothing, or if it is
+  // not known to have declared and the gate cannot be called.
   if (verdict.does == Verdict::Does::bulk_rows || claims_.may_go_without() ||
       (claims_.is_silent() && !no_layer1_.empty()))
     return forward(verdict, now);

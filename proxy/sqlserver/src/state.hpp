@@ -12,10 +12,17 @@
 //   server.cpp       the server's answers: relayed and parsed
 //   session.cpp      the public interface: ends, deadlines, evictions
 //
+//   After the login:
 //   READY ──▶ ENTERING ──▶ RELAYING ──▶ READY   the gate is not held, and is entered first
+//             ENTERING ──▶ RAISING ──▶ ENTERING the fence must be raised first
+//             ENTERING or RAISING ──▶ READY     refused or cancelled
+//             ENTERING ──▶ LEAVING              it is not proven that the gate was not entered
 //   READY ──────────────▶ RELAYING ──▶ READY    the gate is held, or the message needs none
-//   READY ──▶ LEAVING ──▶ READY                 a raise wants the gate, or it was not used for a while
-//   any   ──▶ CLOSING                           a raise has waited for the grace period
+//   READY ──▶ LEAVING ──▶ READY                 a raise wants the gate, it was not used for a while,
+//                                               or the proxy drains
+//   READY ──▶ LEAVING ──▶ ENTERING              the session has declared another scope or term
+//   any   ──▶ CLOSING                           an error, a deadline, a drain, a higher fence, or a
+//                                               raise that has waited for the grace period
 #pragma once
 
 #include <cstdint>

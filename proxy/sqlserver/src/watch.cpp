@@ -79,8 +79,9 @@ bool is_nothing(std::uint32_t c) noexcept {
          is_in(c, 0x202A, 0x202E) || is_in(c, 0x2060, 0x2064) || is_in(c, 0xFE00, 0xFE0F) ||
          c == 0xFEFF;
 }
-// Letters that a collation may compare as equal to one or more of a to z: with accents, in circles,
-// ligatures.
+// UTF-16 units that a collation may compare as equal to one or more of a to z: letters with
+// accents, raised, in circles, ligatures. A surrogate pair is seen as two units, so 0xD835
+// (mathematical letters) and every low surrogate count too.
 bool is_like_latin(std::uint32_t c) noexcept {
   return is_in(c, 0xA1, 0x24F) || is_in(c, 0x1D00, 0x1EFF) || is_in(c, 0x2070, 0x218F) ||
          is_in(c, 0x2460, 0x24FF) || is_in(c, 0xFB00, 0xFB06) || c == 0xD835 ||

@@ -1,5 +1,5 @@
 // PostgreSQL's words that the classifier knows, in a hash table that the compiler fills. Open
-// addressing; the table is a quarter full, so a lookup takes about one comparison.
+// addressing; the table is an eighth full, so a lookup takes about one comparison.
 #include "words.hpp"
 
 #include <array>

@@ -1,2 +1,2 @@
--- Lets the rows of the caller's own table count towards MAX(term).
+-- Makes the terms in the caller's own table evidence: raises the fences to them, and so does each new row (F3).
 SELECT @schema@.adopt($1::text::regclass, $2::name, $3::name, $4::text) AS scopes

@@ -1,2 +1,2 @@
--- Closes a job run: completed, failed or cancelled.
+-- Ends a job run: completed, failed, cancelled or lost.
 SELECT @schema@.job_finish($1::bigint, $2, $3::int, $4, $5) AS finished

@@ -1,2 +1,2 @@
--- Ends that; fences stay (F3).
+-- Takes the triggers of adopt off a table; fences stay (F3).
 SELECT @schema@.unadopt($1::text::regclass) AS unadopted

@@ -184,7 +184,8 @@ CREATE TABLE IF NOT EXISTS @schema@.observed (
   client      text
 );
 
--- Passes of transactions over very many scopes: see docs/reference/lock-protocol.md, escalation. Rows of finished transactions mean nothing.
+-- Passes of transactions over very many scopes: see docs/reference/lock-protocol.md, "Very many scopes". Rows of finished transactions
+-- mean nothing.
 CREATE UNLOGGED TABLE IF NOT EXISTS @schema@.passes (
   xid   xid8 NOT NULL,
   scope text COLLATE pg_catalog."C" NOT NULL,

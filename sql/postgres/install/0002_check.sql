@@ -1,5 +1,5 @@
 -- The check: shared lock, then the comparison (docs/reference/lock-protocol.md). Everything that waits or refuses is in helpers, so that
--- the common case, a writer whose term is the fence, runs two plpgsql expressions and one indexed read.
+-- the common case, a writer whose session remembers its term, runs a few plpgsql expressions and one query by index.
 -- Locks: a test of the scope's turnstile, a shared transaction lock on its queue; a raise takes both exclusively (0003).
 -- Keeps F1, F2, F5.
 
@@ -207,7 +207,7 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- TG004 when the fence of the scope is untrusted; p_generation is that of its row, NULL when it has none.
+-- Why the scope's fence is untrusted, or NULL; p_generation is that of its row, NULL when it has none. _need_trusted raises it as TG004.
 CREATE OR REPLACE FUNCTION @schema@._why_untrusted(p_generation bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -272,7 +272,7 @@ BEGIN
   PERFORM set_config('lock_timeout', v_ms::text, true);
 END $$;
 
--- Whether this transaction (p_pid: this session) holds an advisory key in that mode.
+-- Whether this session holds an advisory key in that mode, for the session or for its transaction.
 CREATE OR REPLACE FUNCTION @schema@._holds(p_key bigint, p_mode text) RETURNS boolean
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
   SELECT EXISTS (
@@ -374,7 +374,8 @@ BEGIN
 END $$;
 
 -- The shared lock of a scope, waited for. The wait for the turnstile happens in a subtransaction that is rolled back, which gives it up on every way
--- out, a cancelled query included; who already holds the queue is let through, or a raise that waits for it would deadlock with it. Strangers are ended when the grace of a raise is over.
+-- out, a cancelled query included; who already holds the queue is let through, or a raise that waits for it would deadlock with it.
+-- Strangers are ended when the grace of a raise is over, or half of the wait if that is less.
 CREATE OR REPLACE FUNCTION @schema@._share(p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

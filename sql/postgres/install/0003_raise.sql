@@ -285,7 +285,7 @@ BEGIN
   END IF;
 END $$;
 
--- For a scope that has a lease, terms are issued by acquisitions alone.
+-- For a scope that has a lease, terms are issued by acquisitions and forced releases alone.
 CREATE OR REPLACE FUNCTION @schema@._need_issued(p_scope text, p_term bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -323,9 +323,10 @@ BEGIN
   END;
 END $$;
 
--- Raises the fence to p_term and returns it. p_how: 'check' (also append; needs raise_by = writer), 'again' (see _raise_again) or 'seal'. TG001 when the fence turns out to be
--- higher under the lock; p_evicted and p_previous go to the receipt. p_actor and p_reason: a seal's, for the audit. Another session may have raised the fence to p_term since the
--- look that led here, and who holds the queue then may be a writer of that very term: it looks again once it holds the turnstile, and a check goes on with the shared lock.
+-- Raises the fence to p_term and returns it. p_how: 'check' (also append; needs raise_by = writer), 'again' (see _raise_again) or 'seal'.
+-- TG001 when the fence turns out to be higher under the lock; evicted and previous go to the receipt. p_actor and p_reason: a seal's, for
+-- the audit. Another session may have raised the fence to p_term since the look that led here, and who holds the queue then may be a writer
+-- of that very term: it looks again once it holds the turnstile, and a check goes on with the shared lock.
 DROP FUNCTION IF EXISTS @schema@._raise(text, bigint, text, interval);  -- as it was before a seal had a reason
 CREATE OR REPLACE FUNCTION @schema@._raise(p_scope text, p_term bigint, p_how text, p_grace interval, p_actor text DEFAULT NULL, p_reason text DEFAULT NULL,
                                            OUT fence bigint, OUT previous bigint, OUT evicted integer, OUT sealed_at timestamptz)
@@ -408,8 +409,8 @@ BEGIN
   RETURN (SELECT r.fence FROM @schema@._raise(p_scope, p_term, 'again', NULL) r);
 END $$;
 
--- seal(scope, term, grace, actor, reason) → the receipt. The same term again changes nothing and locks nothing. TG001 where the fence is higher. actor and reason go to the audit; both or
--- neither.
+-- seal(scope, term, grace, actor, reason) → the receipt. The same term again changes nothing and keeps no lock. TG001 where the fence is
+-- higher. actor and reason go to the audit; both or neither.
 DROP FUNCTION IF EXISTS @schema@.seal(text, bigint, interval);  -- as it was before a seal had a reason
 CREATE OR REPLACE FUNCTION @schema@.seal(scope text, term bigint, grace interval DEFAULT NULL, actor text DEFAULT NULL, reason text DEFAULT NULL,
                                          OUT fence bigint, OUT previous bigint, OUT evicted integer, OUT sealed_at timestamptz)

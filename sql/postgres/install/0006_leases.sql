@@ -167,8 +167,9 @@ END $$;
 
 DROP FUNCTION IF EXISTS @schema@._lease_nowait(text);  -- as it was up to version 19
 
--- The keys of leases, exclusively, for a renewal or a release: which of them it has got. An acquisition, which announces itself, and another renewal, which is at the table, are not
--- waited for; nobody else has any use for such a key, and is ended when p_patience is over.
+-- The keys of leases, exclusively, for a renewal or a release: which of them it has got. An acquisition, which announces itself, and
+-- another renewal, which is at the table, are not waited for; nobody else has any use for such a key, and is ended after p_patience, at
+-- most the eviction grace (NULL: the grace).
 CREATE OR REPLACE FUNCTION @schema@._take_leases(p_scopes text[], p_patience interval) RETURNS boolean[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

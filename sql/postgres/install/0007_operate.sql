@@ -104,7 +104,7 @@ BEGIN
   RETURN f.term;
 END $$;
 
--- set_raise_by(scope, who): 'writer': any writer with a higher term raises the fence; 'seal': only seal does.
+-- set_raise_by(scope, raise_by): 'writer': any writer with a higher term raises the fence; 'seal': only seal does.
 CREATE OR REPLACE FUNCTION @schema@.set_raise_by(scope text, raise_by text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<set_raise_by>>

@@ -1,4 +1,5 @@
--- Reading: functions and views for those who have EXECUTE or SELECT here and nothing on the tables. No locks.
+-- Reading: functions and views for those who have EXECUTE or SELECT here and nothing on the tables. They take no locks, but the first of
+-- them after a restart may note the restart in `incarnation`. And two subjects that write: record_refusal() and the runs of jobs.
 
 -- Up to version 14 fence() had the column `doubt` and fence_status had `in_doubt`. PostgreSQL renames a view's column but not a function's: the older
 -- function stands aside, so that 0015 can give its grants to the new one.
@@ -130,7 +131,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION @schema@._job_begin(text, text, text, bigint), @schema@._need_job(text) FROM PUBLIC;
 
--- job_start(job, scope, owner, term, detail) → run id. Checked like a write.
+-- job_start(job_name, scope, owner, term, detail) → run id. Checked like a write.
 CREATE OR REPLACE FUNCTION @schema@.job_start(job_name text, scope text, owner text, term bigint, detail text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<job_start>>
@@ -177,7 +178,7 @@ BEGIN
   RETURN true;
 END $$;
 
--- job_heartbeat(run, checkpoint) → false when the run is no longer open. Checked like a write.
+-- job_heartbeat(run_id, checkpoint) → false when the run is no longer open. Checked like a write.
 CREATE OR REPLACE FUNCTION @schema@.job_heartbeat(run_id bigint, checkpoint text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<job_heartbeat>>
@@ -192,8 +193,9 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- job_finish(run, status, exit code, detail, checkpoint) → false when the run was no longer open. That a run is completed counts as a write and is checked like
--- one; failed, cancelled and lost may be said by a role whose run it is and which has lost the lead. An operator may cancel any run.
+-- job_finish(run_id, status, exit_code, detail, checkpoint) → false when the run was no longer open. That a run is completed counts as a
+-- write and is checked like one; failed, cancelled and lost may be said by a role whose run it is and which has lost the lead. An operator
+-- may cancel any run.
 CREATE OR REPLACE FUNCTION @schema@.job_finish(run_id bigint, status text, exit_code integer DEFAULT NULL, detail text DEFAULT NULL, checkpoint text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

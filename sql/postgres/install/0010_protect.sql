@@ -20,8 +20,9 @@ BEGIN
   RETURN @schema@._read_term(current_setting('termgate.term', true));
 END $$;
 
--- What this transaction says it has: the term of the mark that it bears for the scope (p_sign: its signature, still to be verified), else the declared one. A mark without a signature
--- counts while the transaction holds the lock of the scope, which it took for it; sign is 'held' then.
+-- What this transaction says it has: the term of the mark that it bears for the scope (sign: its signature, still to be verified), else
+-- the declared one. A mark without a signature counts while the transaction holds the lock of the scope, which it took for it; sign is
+-- 'held' then.
 CREATE OR REPLACE FUNCTION @schema@._claim(p_scope text, OUT term bigint, OUT sign text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -59,7 +60,7 @@ CREATE OR REPLACE FUNCTION @schema@._mark_sign(p_sign text, p_scope text) RETURN
   SELECT CASE WHEN length(p_sign) = 64 THEN p_sign WHEN p_sign = '' AND @schema@._holds(@schema@._queue_key(p_scope), 'ShareLock') THEN 'held' END
 $$;
 
--- What the session has declared, for messages: '; nothing is declared' and so on.
+-- What the session has declared, for messages: 'nothing is declared' and so on.
 CREATE OR REPLACE FUNCTION @schema@._what_is_declared() RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -111,9 +112,10 @@ BEGIN
   END IF;
 END $$;
 
--- The common case of what the triggers do: whether this session has a seat in the scope, or declares the fence's very term for it, and gets the lock at once. Otherwise _guard() looks.
--- Runs for every row, so: one expression to decide, one query of one table, and no SET search_path (all names are qualified). The SQL functions in it are inlined, which PostgreSQL does
--- only where an argument that the body names twice is a plain variable; else it would parse and plan that body in every transaction.
+-- The common case of what the triggers do: whether this session has a seat in the scope, or declares the fence's very term for it, and gets
+-- the lock at once. Otherwise _guard() looks. Runs for every row, so: few expressions, for a seat one query of seats, else one of fences,
+-- and no SET search_path (all names are qualified). The SQL functions in it are inlined, which PostgreSQL does only where an argument that
+-- the body names twice is a plain variable; else it would parse and plan that body in every transaction.
 -- A seat counts at READ COMMITTED alone, for an older snapshot may show one that was given up; where another term is declared it does not; and the transaction that takes it is
 -- judged by its check. p_table: is known to be covered (_cover).
 CREATE OR REPLACE FUNCTION @schema@._covers(p_table oid) RETURNS boolean LANGUAGE sql STABLE AS $$
@@ -297,7 +299,7 @@ BEGIN
   END IF;
 END $$;
 
--- What would have been refused, written down: no lock, and at most one row a transaction, table, scope and reason.
+-- What would have been refused, written down: no lock of the scope, and at most one row a transaction, table, scope and reason.
 CREATE OR REPLACE FUNCTION @schema@._observe(p_table oid, p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -655,7 +657,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- protect(target, scope_column | scope, mode, prefix) → how many tables, partitions and children are covered. Run it again after ATTACH PARTITION, or to change mode.
+-- protect(target, scope_column, scope, mode, prefix) → how many tables, partitions and children are covered. One of scope_column and scope
+-- is given. Run it again after ATTACH PARTITION, or to change mode.
 DROP FUNCTION IF EXISTS @schema@.protect(regclass, name, text, text);  -- as it was up to version 19
 CREATE OR REPLACE FUNCTION @schema@.protect(target regclass, scope_column name DEFAULT NULL, scope text DEFAULT NULL, mode text DEFAULT 'enforce', prefix text DEFAULT '') RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

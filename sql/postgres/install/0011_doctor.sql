@@ -1,4 +1,5 @@
--- doctor() and verify_findings(): what is not covered, and any breach that the stored rows can show. They read, and lock nothing.
+-- doctor() and verify_findings(): what is not covered, and any breach that the stored rows can show. They read, and lock nothing; but
+-- doctor() may note a restart in `incarnation`, if it is the first call after it.
 
 -- What other parts of layer 1 add to doctor(); 0012 and later files may replace it.
 DO $$

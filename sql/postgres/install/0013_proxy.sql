@@ -1,6 +1,7 @@
--- What the proxy sends. check_session: the check with what the session has declared. hold_session and release_session: the check's lock for the session, around
--- a statement that cannot run inside a transaction block (VACUUM, CREATE INDEX CONCURRENTLY, a CALL that commits). Locks: the check's; hold_session the
--- queue besides, shared, at session level. A raise waits for such a holder and after the grace evicts it, whatever transaction it is in by then.
+-- What the proxy sends, and what that is built on. check_session: the check with what the session has declared. hold_session and
+-- release_session: the check's lock for the session, around a statement that cannot run inside a transaction block (VACUUM, CREATE INDEX
+-- CONCURRENTLY, a CALL that commits). Locks: the check's; hold_session the queue besides, shared, at session level. A raise waits for such
+-- a holder and after the grace evicts it, whatever transaction it is in by then.
 -- Keeps F1, F2, F4, F5.
 
 -- Raises TG002 unless both are there. p_scope, p_term: what is known of each.
@@ -62,9 +63,10 @@ BEGIN
   fence := r.fence;
 END $$;
 
--- check_claim_text(scope, term, else_scope, else_term) → the term, the fence and the scope that check_claim gives, in one text with a blank between them: what the proxy
--- asks before every write. The common case, a session that has passed this very claim before, is check_term's and costs as much. What the session remembers is the
--- text of a term that has passed, so a declaration equal to it needs no other look; if somebody wrote that setting, the fence decides all the same.
+-- check_claim_text(scope, term, else_scope, else_term) → the term, the fence and the scope that check_claim gives, in one text with a blank
+-- between them: what the proxy sends before a write that no passed check or seat covers. The common case, a session that has passed this
+-- very claim before, is check_term's and costs as much. What the session remembers is the text of a term that has passed, so a declaration
+-- equal to it needs no other look; if somebody wrote that setting, the fence decides all the same.
 CREATE OR REPLACE FUNCTION @schema@.check_claim_text(p_scope text, p_term bigint, p_else_scope text, p_else_term bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE

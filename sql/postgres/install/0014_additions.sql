@@ -11,7 +11,8 @@ BEGIN
   IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = format('%I.leases', @schema_lit@)::regclass AND a.attname = 'acquired_xid') THEN
     ALTER TABLE @schema@.leases ADD COLUMN acquired_xid xid8, ADD COLUMN acquired_ttl interval;
   END IF;
-  -- One open run of a job per scope and term (lower terms are lost as it is). What older versions left open besides the last is lost.
+  -- One open run of a job per scope and term (runs under other terms than the fence are shown as lost). What older versions left open
+  -- besides the last is lost.
   IF to_regclass(format('%I.job_runs_one_open', @schema_lit@)) IS NULL THEN
     UPDATE @schema@.job_runs j SET status = 'lost', completed_at = clock_timestamp()
      WHERE j.status = 'started' AND EXISTS (SELECT FROM @schema@.job_runs o

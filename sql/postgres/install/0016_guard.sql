@@ -69,7 +69,8 @@ BEGIN
   PERFORM @schema@._check_escalated(p_scope, p_term);
 END $$;
 
--- For mode observe: the message of what would be refused, or NULL. Without a scope: what the declaration lacks. Writes and locks nothing.
+-- For mode observe: the message of what would be refused, or NULL. Without a scope: what the declaration lacks.
+-- Takes no lock of the scope and changes no fence. The first call after a restart notes the restart in `incarnation`.
 CREATE OR REPLACE FUNCTION @schema@._guard_would_refuse(p_scope text, p_term bigint, p_fence bigint, p_generation bigint, p_too_early boolean) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

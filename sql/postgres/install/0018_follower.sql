@@ -106,8 +106,9 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
    ORDER BY d.stream_id
 $$;
 
--- follower_advance(name, run, stream, from, to) → moved; taken: a later start has taken the follower over; elsewhere: the position is not `from`. In the transaction of what handles the
--- writes it makes each of them count exactly once. Locks: the follower's row, shared, and the position, to the end of the transaction; a start waits for them.
+-- follower_advance(name, run, stream, from_no, to_no) → moved; taken: a later start has taken the follower over; elsewhere: the position is
+-- not from_no. In the transaction of what handles the writes it makes each of them count exactly once. Locks: the follower's row, shared,
+-- and the position, to the end of the transaction; a start waits for them.
 CREATE OR REPLACE FUNCTION @schema@.follower_advance(name text, run bigint, stream text, from_no bigint, to_no bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 <<follower_advance>>

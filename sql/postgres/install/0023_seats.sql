@@ -90,7 +90,8 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@._all_seats_key() RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 5) $$;
 
--- What tells this server session from all others, also from one that had its pid before: what currval() remembers, no client can set. DISCARD forgets it, and with it the session's seats.
+-- What tells this server session from all others, also from one that had its pid before: what currval() remembers, no client can set.
+-- DISCARD ALL and DISCARD SEQUENCES forget it: the session can no longer prove its seats, whose rows stay.
 CREATE OR REPLACE FUNCTION @schema@._session_number() RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -326,7 +327,8 @@ EXCEPTION WHEN insufficient_privilege THEN
   RETURN false;
 END $$;
 
--- Waits until no living session but this one sits in the scope, and ends those that do when the grace is over; returns whom it ended. T and Q are held, so nobody sits down meanwhile.
+-- Waits until no living session but this one sits in the scope, and ends those that do when the grace is over; returns whom it ended.
+-- The caller holds T and Q, or the key of all seats, so nobody sits down meanwhile.
 -- Gone is who is not there any more: his transaction has been rolled back by then, or has committed. A session of which the owner of layer 1 may not see the start is taken for a living one.
 CREATE OR REPLACE FUNCTION @schema@._sweep(p_scope text, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -3,7 +3,8 @@
 -- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE.
 -- Keeps F3: a fence is neither lowered, deleted, renamed nor replaced, and a raise is refused where its
 -- COMMIT would not be flushed. INSERT OR REPLACE fires no DELETE trigger (unless recursive_triggers is on),
--- so a replaced row is caught BEFORE INSERT; upserts meet the same refusal, layer 1 itself uses neither.
+-- so a replaced row is caught BEFORE INSERT; upserts meet the same refusal, layer 1 itself uses neither for
+-- a fence.
 --
 -- The guard is a function of the extension. Its name is what a program without the extension reads in its
 -- error message, so the name says what to do. RAISE(ABORT) beside it is never reached when the guard

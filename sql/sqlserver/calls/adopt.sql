@@ -1,4 +1,4 @@
--- Lets the rows of the caller's own table count towards MAX(term).
+-- Makes the terms in the caller's own table evidence: raises the fences to them, and so does each new row (F3).
 DECLARE @scopes bigint;
 EXEC @schema@.adopt @target = $1, @scope_column = $2, @term_column = $3, @prefix = $4, @scopes = @scopes OUTPUT;
 SELECT @scopes AS scopes

@@ -1,7 +1,7 @@
--- The check and the raise (docs/reference/lock-protocol.md, SQL Server). Three things stand in front of a scope: turnstile and queue, which are application locks,
--- and the row of fences. Application locks order the waiting, the row is the truth. Locks: a check holds the queue shared to the end of its transaction; a session in
--- the gate of a proxy (0010) a lock of its own kind, the gate, shared; a raise turnstile, gate and queue exclusively: by its transaction inside one, else by its session,
--- around a transaction of its own, for KILL is not allowed inside one.
+-- The check and the raise (docs/reference/lock-protocol.md, SQL Server). A scope has three application locks, turnstile, gate and queue,
+-- and a row of fences. The locks order the waiting, the row is the truth. Locks: a check holds the queue shared to the end of its
+-- transaction; a session in the gate of a proxy (0010) holds the gate shared; a raise holds all three exclusively: by its transaction
+-- inside one, else by its session, around a transaction of its own, for KILL is not allowed inside one.
 -- Keeps F1, F2, F3, F4, F5.
 --
 -- What each procedure locks by itself stands at its head, a line a lock: `-- Locks: <resource> <mode> <until>`. Resources: turnstile, gate, queue, lease, stream,
@@ -9,8 +9,9 @@
 -- gives it back), session, owner (transaction or session, as @owner says). Three rules hold everywhere:
 --   A look, which only chooses the way, takes no lock (NOLOCK): without READ_COMMITTED_SNAPSHOT it would wait for the very session that is to be evicted ("SET
 --   TRANSACTION ISOLATION LEVEL (Transact-SQL)"). What decides is read again by a locking read, once an application lock keeps the writers of it away.
---   No statement runs at a level above READ COMMITTED, or with HOLDLOCK: key-range locks would stop the scope next to this one. Each public procedure sets the
---   level, LOCK_TIMEOUT and ROWCOUNT; what a procedure sets ends with it ("SET Statements (Transact-SQL)").
+--   No statement has HOLDLOCK, and checks, appends, leases and raises set the level READ COMMITTED: key-range locks would stop the scope
+--   next to this one. Each public procedure sets LOCK_TIMEOUT, and one that writes ROWCOUNT; what a procedure sets ends with it ("SET
+--   Statements (Transact-SQL)").
 --   Nothing waits for a row longer than 5 s (LOCK_TIMEOUT), nor for an application lock longer than the settings say: TG006.
 DROP FUNCTION IF EXISTS @schema@._digits;
 DROP FUNCTION IF EXISTS @schema@._resource;
@@ -775,7 +776,8 @@ BEGIN
   END CATCH
 END
 GO
--- seal(scope, term, grace_ms) → the receipt, one row. The same term again changes nothing. 50001 where the fence is higher.
+-- seal(scope, term, grace_ms, actor, reason) → the receipt, one row. The same term again changes nothing. 50001 where the fence is higher.
+-- actor and reason go to the audit; both or neither.
 -- Locks: row first_read S statement
 -- Locks: row fences S statement
 CREATE PROCEDURE @schema@.seal @scope nvarchar(4000), @term bigint, @grace_ms bigint = NULL, @actor nvarchar(4000) = NULL, @reason nvarchar(4000) = NULL AS

@@ -65,8 +65,10 @@ BEGIN
   RETURN @name;
 END
 GO
--- acquire_lease(scope, owner, ttl_ms, endpoint, grace_ms) → one row. A free or expired lease, or the caller's own, under a new term, sealed in the same transaction. Another's
--- live lease: acquired is 0 at once, without a lock. An untrusted scope is trusted again after it: the term jumps by 2^32. Called again in the caller's transaction with the same owner, TTL and endpoint it returns the first one's row.
+-- acquire_lease(scope, owner, ttl_ms, endpoint, grace_ms) → one row. A free or expired lease, or the caller's own, under a new term, sealed
+-- in the same transaction. Another's live lease: acquired is 0 at once, without a lock. An untrusted scope is trusted again after it: the
+-- term jumps by 2^32 to 2^33. Called again in the caller's transaction with the same owner, TTL and endpoint it returns the first one's
+-- row.
 -- Locks: row first_read S statement
 -- Locks: row leases none statement
 -- Locks: row leases S statement

@@ -132,7 +132,7 @@ BEGIN
    WHERE scope_key = @key AND CONVERT(varbinary(800), job_name) = CONVERT(varbinary(800), @job_name) AND status = 'started' AND term NOT IN (0, @term);
 END
 GO
--- job_start(job, scope, owner, term, detail) → run_id. Checked like a write.
+-- job_start(job_name, scope, owner, term, detail) → run_id. Checked like a write.
 CREATE PROCEDURE @schema@.job_start @job_name nvarchar(4000), @scope nvarchar(4000), @owner nvarchar(4000), @term bigint, @detail nvarchar(max) = NULL, @run_id bigint OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -199,8 +199,8 @@ BEGIN
   IF @own = 1 COMMIT TRANSACTION;
 END
 GO
--- job_finish(run, status, exit code, detail, checkpoint) → finished. That a run is completed counts as a write; failed, cancelled and lost may be said by a login whose run it is and which has lost the lead. An operator may
--- cancel any run.
+-- job_finish(run_id, status, exit_code, detail, checkpoint) → finished. That a run is completed counts as a write; failed, cancelled and
+-- lost may be said by a login whose run it is and which has lost the lead. An operator may cancel any run.
 CREATE PROCEDURE @schema@.job_finish @run_id bigint, @status nvarchar(20), @exit_code int = NULL, @detail nvarchar(max) = NULL, @checkpoint nvarchar(max) = NULL, @finished bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;

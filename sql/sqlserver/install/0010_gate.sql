@@ -192,9 +192,10 @@ BEGIN
 END
 GO
 -- --- For a proxy: the same by OUTPUT parameters, which come once, behind everything else that an answer holds (result sets of SET STATISTICS XML among it). ---
--- All three: @proof comes in as a number and goes out as -@proof - 1, set by the last statement: an answer without it proves nothing. @trancount and
--- @xact_state tell what the session is in afterwards, which no token of a batch need tell. They are called by the client's own login, on its own session,
--- and run as termgate_guard (0001), so that the client needs no right and is in no role; @secret keeps the client from leaving by itself.
+-- All three: @proof comes in as a number and goes out as -@proof - 1, set by the last statement: an answer without it proves nothing.
+-- @trancount, and @xact_state of gate_enter and gate_leave, tell what the session is in afterwards, which no token of a batch need tell.
+-- They are called by the client's own login, on its own session, and run as termgate_guard (0001), so that the client needs no right and is
+-- in no role; @secret of gate_enter and gate_leave keeps the client from leaving by itself.
 -- gate_hello(proof) → version of layer 1, the eviction grace, whether the session has declared anything (1), by a logon trigger perhaps. Once a login.
 -- Locks: row migrations S statement
 CREATE PROCEDURE @schema@.gate_hello @proof bigint OUTPUT, @version bigint = NULL OUTPUT, @grace_ms bigint = NULL OUTPUT, @declared bigint = NULL OUTPUT, @trancount bigint = NULL OUTPUT

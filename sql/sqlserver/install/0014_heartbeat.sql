@@ -2,8 +2,9 @@
 -- Parameters: none. Locks: those of CREATE.
 DROP PROCEDURE IF EXISTS @schema@.job_heartbeat_renew;
 GO
--- job_heartbeat_renew(run, checkpoint, ttl_ms) → one row: beaten, renewed, remaining_ms, beat_before. A heartbeat and the renewal of the run's lease in one transaction: the next one must have
--- succeeded by beat_before, which is when the lease ends. beaten 0: the run is no longer open, and nothing was renewed. renewed 0: its owner no longer holds the lease under the run's term.
+-- job_heartbeat_renew(run_id, checkpoint, ttl_ms) → one row: beaten, renewed, remaining_ms, beat_before. A heartbeat and the renewal of the
+-- run's lease in one transaction: the next one must have succeeded by beat_before, which is when the lease ends. beaten 0: the run is no
+-- longer open, and nothing was renewed. renewed 0: its owner no longer holds the lease under the run's term.
 CREATE PROCEDURE @schema@.job_heartbeat_renew @run_id bigint, @checkpoint nvarchar(max) = NULL, @ttl_ms bigint AS
 BEGIN
   SET NOCOUNT ON;

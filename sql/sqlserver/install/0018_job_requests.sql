@@ -3,8 +3,9 @@
 DROP PROCEDURE IF EXISTS @schema@.job_request;
 DROP PROCEDURE IF EXISTS @schema@.job_take;
 GO
--- job_request(job, scope, kind, actor, reason) → one row: requested, run_id. kind: run, dry-run or resume; it is for the command that answers. requested 0: the run of this id is asked for already,
--- and nothing was changed. It stays until it is begun or cancelled (job_finish). The lease's lock keeps two requests apart.
+-- job_request(job_name, scope, kind, actor, reason) → one row: requested, run_id. kind: run, dry-run or resume; it is for the command that
+-- answers. requested 0: the run of this id is asked for already, and nothing was changed. It stays until it is begun or cancelled
+-- (job_finish). The lease's lock keeps two requests apart.
 -- Locks: row first_read S statement
 -- Locks: row job_runs S statement
 CREATE PROCEDURE @schema@.job_request @job_name nvarchar(4000), @scope nvarchar(4000), @kind nvarchar(20) = N'run', @actor nvarchar(4000) = NULL, @reason nvarchar(4000) = NULL AS
@@ -47,7 +48,8 @@ BEGIN
   SELECT @requested AS requested, @run_id AS run_id;
 END
 GO
--- job_take(job, scope, owner, term) → one row: run_id, kind. Begins the run that is asked for, as job_start begins one. NULL: none is, or another session is at it.
+-- job_take(job_name, scope, owner, term) → one row: run_id, kind. Begins the run that is asked for, as job_start begins one. NULL: none is,
+-- or another session is at it.
 -- Locks: row first_read S statement
 -- Locks: row job_runs X transaction
 CREATE PROCEDURE @schema@.job_take @job_name nvarchar(4000), @scope nvarchar(4000), @owner nvarchar(4000), @term bigint AS

@@ -112,8 +112,8 @@ struct LeaderOptions {
   std::function<void(const LeaderNews&)> news = {};
 };
 
-// It has three threads: one keeps the time, one talks to the database, one runs the work. Members:
-// any thread.
+// It has three threads: one keeps the time, one talks to the database and the source, one runs the
+// work. Members: any thread.
 class LeaderLoop {
  public:
   // Runs on one thread, for one election at a time; this loop is not elected again before it has

@@ -461,7 +461,8 @@ class PostgresDriver final : public Driver {
  private:
   using Pool = ConnectionPool<Session>;
 
-  // Calls whose first parameter is a scope, and that may raise its fence or release its lease.
+  // Calls whose first parameter is a scope and after which waiters, proxies or the holder are
+  // notified: they may raise its fence, release its lease or request it.
   static bool may_raise(sql::Call call) {
     using sql::Call;
     switch (call) {

@@ -279,9 +279,10 @@ struct Function {
 // hostile schema must not be able to seal a scope.
 constexpr int writes = SQLITE_UTF8 | SQLITE_DIRECTONLY;
 constexpr int reads = SQLITE_UTF8 | SQLITE_DIRECTONLY;
-// Only the guard function may be called from triggers, also under trusted_schema = OFF, and
-// therefore from views. A view gains nothing by that: the guard passes only what the session has
-// declared or passed, and raises or counts only inside a writing statement.
+// Besides termgate_version() and termgate_now(), only the guard function may be called from
+// triggers, also under trusted_schema = OFF, and therefore from views. A view gains nothing by
+// that: the guard passes only what the session has declared or passed, and raises or counts only
+// inside a writing statement.
 constexpr int guards = SQLITE_UTF8 | SQLITE_INNOCUOUS;
 
 constexpr Function functions[] = {

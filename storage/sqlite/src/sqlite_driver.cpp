@@ -101,9 +101,10 @@ class SqliteDriver final : public Driver {
   void transact(const TransactOptions& options,
                 const std::function<void(OpenTransaction&)>& work) override {
     refuse_nested();
-    // All isolation levels mean SQLite's only one, serializable. With these settings a crash may
-    // lose the newest commits, but a fence may never be lowered (F3), so a raise must run in a
-    // flushed transaction.
+    // All isolation levels mean SQLite's only one, serializable.
+    //
+    // With synchronous = normal or off a crash may lose the newest commits. It must not lower a
+    // fence (F3), so a raise runs in a flushed transaction.
     const bool forgetful =
         !options.read_only && (how_.synchronous == "normal" || how_.synchronous == "off");
     WriteQueue* flushing = nullptr;

@@ -36,7 +36,7 @@ class DatabaseMetrics {
   std::mutex mutex_;  // guards the members below
   std::int64_t last_id_ = -1;
   std::int64_t refused_ = 0, evicted_ = 0;
-  // When each lease that may still be held was acquired, by scope.
+  // By scope: the time at which its lease was acquired. Only leases that may still be held.
   std::map<std::string, std::int64_t> acquired_at_ms_;
   std::map<std::string, std::vector<std::int64_t>>
       taken_at_ms_;  // acquisitions of the last ten minutes, by scope

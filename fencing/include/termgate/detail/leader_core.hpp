@@ -42,8 +42,9 @@ class LeaderCore {
   struct Timing {
     Time ttl;
     Time margin;  // 0 to half the TTL
-    // How long a standby waits before it tries again. The jitter adds up to half; while the
-    // database does not answer, the wait is two to three times as long.
+    // How long a standby waits at most before it tries again; a jitter adds up to half of it. While
+    // the database does not answer, the wait begins at min(poll, TTL / retries_a_ttl) and doubles
+    // up to twice the poll, with a jitter of up to half of it, up or down.
     Time poll;
   };
   // A renewal is sent when a third of the TTL has passed, or up to a quarter of that earlier. A

@@ -33,8 +33,9 @@ class GateFeed {
   virtual bool runs_any_text() const noexcept { return true; }
 };
 
-// nullptr for a database that has neither gates nor seats: SQLite. Connects at the first request.
-// Throws InvalidInput for a malformed URL.
+// nullptr for what has neither gates nor seats (SQLite, PostgreSQL through ODBC), and for a
+// database whose driver this build lacks. Connects at the first request. Throws InvalidInput for a
+// malformed URL.
 std::unique_ptr<GateFeed> open_gate_feed(std::string_view url, std::string_view schema);
 
 }  // namespace detail

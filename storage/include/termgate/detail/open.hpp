@@ -1,4 +1,4 @@
-// Turns a --db URL into a driver: the one place in storage/ that knows every database. Internal.
+// Turns a --db URL into a driver. Internal.
 #pragma once
 
 #include <memory>

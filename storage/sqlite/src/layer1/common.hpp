@@ -1,4 +1,5 @@
-// What the parts of layer 1 share: refusals, and checks of arguments. Internal to this folder.
+// What the parts of layer 1 share: refusals, checks of arguments, and a reader of small files.
+// Internal to this folder.
 #pragma once
 
 #include <cstdint>

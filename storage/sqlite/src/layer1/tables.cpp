@@ -69,8 +69,8 @@ void require_prefix(std::string_view prefix) {
     throw InvalidInput("TG005 the prefix of a scope may have at most 600 bytes, and no NUL");
 }
 
-// The condition of a partial index: what follows the column list of its CREATE statement, which is
-// the first parenthesis outside quotes and comments.
+// The condition of a partial index: what follows the WHERE after the column list in its CREATE
+// statement. The column list is the first pair of parentheses outside quotes and comments.
 std::string partial_condition(const std::string& sql) {
   int depth = 0;
   bool listed = false;

@@ -71,8 +71,9 @@ class Authority final : public conversation::Authority {
   // The fences of one database, shared by all sessions there. Their holders must be gone before
   // this object.
   std::shared_ptr<conversation::Fences> fences(std::string_view database) override;
-  // Writes a write that was refused as stale to the audit, at most once a second for each scope,
-  // and only for the database of database_url.
+  // Notes a write that was refused as stale. A worker adds what was noted to the audit, at most
+  // once a second for each scope. Only for the database of database_url, and not for refusals by
+  // PostgreSQL itself, which layer 1 records.
   void happened(std::string_view database, const conversation::Incident& incident) override;
   void subscribe(
       std::function<void(std::uint64_t fences, std::string_view scope, std::int64_t fence)>

@@ -1,5 +1,5 @@
-// The port to one database: the only thing that Database (storage/) knows of PostgreSQL or SQLite.
-// Internal; not part of the public API.
+// The port to one database: Database (storage/) uses PostgreSQL, SQL Server and SQLite through it
+// alone. Internal; not part of the public API.
 //
 // A driver moves statements and values and turns the database's errors into termgate::Error types.
 // It has no rules of fencing: what a check or a seal is, sql/<database>/ says, and Database makes
@@ -83,7 +83,8 @@ class Driver {
  public:
   virtual ~Driver() = default;
 
-  // "postgresql", "sqlserver" or "sqlite"; for messages and benchmarks.
+  // "postgresql", "sqlserver" or "sqlite"; for messages and benchmarks, and where databases behave
+  // differently.
   virtual std::string_view kind() const noexcept = 0;
   virtual PayloadLimits payload_limits() const noexcept = 0;
 

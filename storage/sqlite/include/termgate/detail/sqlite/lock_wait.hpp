@@ -4,8 +4,8 @@
 //
 // A waiter sends a datagram to the process that the kernel's list of locks names: to an abstract
 // Unix socket, named by process and file, so nothing is left on any disk. A process that does not
-// listen, is in another network namespace or belongs to another user receives nothing, and the
-// waiter polls on. F1 to F3 do not depend on this.
+// listen, is in another network namespace, or belongs to another user than the waiter, unless the
+// waiter is root, does nothing, and the waiter polls on. F1 to F3 do not depend on this.
 #pragma once
 
 #include <atomic>

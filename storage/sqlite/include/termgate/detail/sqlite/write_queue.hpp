@@ -11,7 +11,9 @@
 // The refusal of one member is rolled back to its savepoint and does not affect the others. It is
 // thrown after the group's end, because it may depend on what another member has written. A COMMIT
 // that fails, or an error on which SQLite rolls the whole transaction back, fails every member:
-// nothing was written (Unavailable), unless a flush failed half-way (OutcomeUnknown).
+// nothing was written (Unavailable, or Blocked if readers prevent the commit), unless a flush
+// failed half-way (OutcomeUnknown). A member whose own error rolled everything back gets its own
+// error.
 //
 // Threads: any thread may call. The driver refuses a call from inside the work of another call.
 // Owner: borrows the connection, which nobody else may use while the queue lives.
