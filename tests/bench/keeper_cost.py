@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+"""What the keeper of seats costs an idle process: processor time of the process and of the server, in percent of a core.
+
+  keeper_cost.py TERMGATE SERVER_SCRIPT [--seconds 8]
+
+A server of its own (PostgreSQL 15, fsync off). `termgate append --lines` appends until its session has a seat, and then waits for
+more input: the keeper asks whether a raise wants the seat until the seat has not been used for ten seconds. `termgate proxy --seats
+eager` does the same for an idle session of a client. "No seat" is the same processes after they have given it up.
+"""
+import argparse
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import psycopg2
+
+parser = argparse.ArgumentParser()
+parser.add_argument("termgate")
+parser.add_argument("server")
+parser.add_argument("--seconds", type=float, default=8)
+options = parser.parse_args()
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def spent(pid, ended=0.0):
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except FileNotFoundError:
+        return ended
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def measure(name, process):
+    sql.execute("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
+    pids = [process, *(pid for pid, in sql.fetchall())]
+    before = [spent(pid) for pid in pids]
+    time.sleep(options.seconds)
+    own, *theirs = (100 * (spent(pid, early) - early) / options.seconds for pid, early in zip(pids, before))
+    print(f"{name:18} process {own:5.2f} %   its sessions {sum(theirs):5.2f} %", flush=True)
+
+
+def seats_become(sql, wanted):
+    end = time.time() + 30
+    while time.time() < end:
+        sql.execute("SELECT count(*) > 0 FROM termgate.seats")
+        if sql.fetchone()[0] == wanted:
+            return
+        time.sleep(0.1)
+    raise SystemExit(f"keeper_cost.py: waited for 30 s until seats are {'taken' if wanted else 'given up'}")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chmod(folder, 0o755)
+    home = f"{folder}/server"
+    url = subprocess.run([options.server, "start", "15", home, "fsync=off"], capture_output=True, text=True, check=True).stdout.strip()
+    try:
+        subprocess.run([options.termgate, "init", "--db", url], check=True, stdout=subprocess.DEVNULL)
+        connection = psycopg2.connect(url)
+        connection.autocommit = True
+        sql = connection.cursor()
+        sql.execute("CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, v text)")
+        with subprocess.Popen(
+            [options.termgate, "append", "--db", url, "--stream", "s", "--scope", "s", "--term", "1", "--lines"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        ) as writer:
+            for _ in range(40):
+                writer.stdin.write(b"x\n" * 1000)
+                writer.stdin.flush()
+                time.sleep(0.02)
+            seats_become(sql, True)
+            measure("library, seat", writer.pid)
+            seats_become(sql, False)
+            measure("library, no seat", writer.pid)
+            writer.stdin.close()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        with subprocess.Popen(
+            [options.termgate, "proxy", "--listen", f"127.0.0.1:{port}", "--backend", url, "--seats", "eager", "--log-level", "warning"]
+        ) as proxy:
+            for attempt in range(100):
+                try:
+                    client = psycopg2.connect(
+                        host="127.0.0.1", port=port, user="postgres", dbname="postgres", options="-c termgate.scope=p -c termgate.term=1"
+                    )
+                    break
+                except psycopg2.OperationalError:
+                    time.sleep(0.1)
+            client.autocommit = True
+            for _ in range(200):
+                client.cursor().execute("INSERT INTO t (v) VALUES ('x')")
+                time.sleep(0.005)
+            seats_become(sql, True)
+            measure("proxy, seat", proxy.pid)
+            seats_become(sql, False)
+            measure("proxy, no seat", proxy.pid)
+            proxy.terminate()
+    finally:
+        subprocess.run([options.server, "stop", home, "immediate"], stdout=subprocess.DEVNULL)
