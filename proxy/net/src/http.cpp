@@ -1,5 +1,6 @@
 #include "http.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <termgate/detail/host_header.hpp>
 #include <termgate/http/server.hpp>
 #include <termgate/scope.hpp>
+#include <termgate/text/hex.hpp>
 
 namespace termgate::net {
 namespace {
@@ -18,27 +20,10 @@ namespace {
 // Above this number, the connection that has been silent for longest is closed.
 constexpr std::size_t http_connections_max = 64;
 
-int hex(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 std::optional<std::string> decoded(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '+') {
-      plain += ' ';
-    } else if (text[i] != '%') {
-      plain += text[i];
-    } else {
-      if (i + 2 >= text.size() || hex(text[i + 1]) < 0 || hex(text[i + 2]) < 0) return std::nullopt;
-      plain += static_cast<char>(hex(text[i + 1]) * 16 + hex(text[i + 2]));
-      i += 2;
-    }
-  }
-  return plain;
+  std::string spaced(text);
+  std::replace(spaced.begin(), spaced.end(), '+', ' ');
+  return text::percent_decoded(spaced);
 }
 
 // The answer to a wrong Host header. Empty: the header is right.

@@ -12,6 +12,7 @@
 
 #include <termgate/tds/text.hpp>
 #include <termgate/text/ascii.hpp>
+#include <termgate/text/hex.hpp>
 
 namespace termgate::net {
 namespace {
@@ -26,28 +27,11 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   }
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 std::string percent_decoded(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      plain += text[i];
-      continue;
-    }
-    const int high = i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
-    const int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
-    if (low < 0 || (high == 0 && low == 0))
-      throw std::invalid_argument("--backend: a % in it is not followed by two hexadecimal digits");
-    plain += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  return plain;
+  auto plain = text::percent_decoded(text);
+  if (!plain || plain->find('\0') != std::string::npos)
+    throw std::invalid_argument("--backend: a % in it is not followed by two hexadecimal digits");
+  return *std::move(plain);
 }
 
 std::uint16_t port_of(std::string_view text) {
