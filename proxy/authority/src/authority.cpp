@@ -242,21 +242,28 @@ struct Authority::Inside {
     }
   }
 
+  // A new TermFile reads its file. That may hang, so it is made without the lock.
+  std::shared_ptr<TermFile> watched(const std::string& path) {
+    {
+      const std::lock_guard lock(files_mutex);
+      if (auto file = files[path].lock()) return file;
+    }
+    auto made = std::make_shared<TermFile>(path, highest_terms);
+    const std::lock_guard lock(files_mutex);
+    if (auto file = files[path].lock()) return file;
+    files[path] = made;
+    return made;
+  }
+
   // A reload keeps the files of the rules, because sessions hold them. Files that no rule and no
   // session uses any more are dropped.
   void watch_files(const Rules& of) {
     std::map<std::string, std::shared_ptr<TermFile>> kept;
-    const std::lock_guard lock(files_mutex);
     for (const Rule& rule : of.all) {
-      const auto* source = std::get_if<FileTerm>(&rule.source);
-      if (source == nullptr || kept.contains(source->path)) continue;
-      auto file = files[source->path].lock();
-      if (!file) {
-        file = std::make_shared<TermFile>(source->path, highest_terms);
-        files[source->path] = file;
-      }
-      kept[source->path] = std::move(file);
+      if (const auto* source = std::get_if<FileTerm>(&rule.source))
+        kept[source->path] = watched(source->path);
     }
+    const std::lock_guard lock(files_mutex);
     files_of_rules = std::move(kept);
     if (!files_of_rules.empty() && !looker.joinable())
       looker = std::thread([this] { look_at_files(); });
@@ -306,7 +313,7 @@ struct Authority::Inside {
   }
 
   // The files are checked without the locks of this class, because stat() on a network file system
-  // may hang. A new file's first look is in its constructor, under files_mutex.
+  // may hang.
   void look_at_files() {
     std::unique_lock lock(stop_mutex);
     while (!stopped.wait_for(lock, settings.file_pause, [this] { return stopping; })) {
@@ -339,16 +346,8 @@ struct Authority::Inside {
                                        fixed->scope.name(), rule.name);
       return std::make_shared<Constant>(std::move(standing));
     }
-    if (const auto* file = std::get_if<FileTerm>(&rule.source)) {
-      const std::lock_guard lock(files_mutex);
-      auto watched = files[file->path].lock();
-      if (!watched) {
-        // A reload has just dropped the file; this request still uses the former rules.
-        watched = std::make_shared<TermFile>(file->path, highest_terms);
-        files[file->path] = watched;
-      }
-      return watched;
-    }
+    // A reload may just have dropped the file; this request still uses the former rules.
+    if (const auto* file = std::get_if<FileTerm>(&rule.source)) return watched(file->path);
     if (const auto* lease = std::get_if<LeaseTerm>(&rule.source))
       return lease_of(rule, *lease, session, request);
     return nullptr;
