@@ -1,4 +1,6 @@
 if(TARGET termgate_postgres)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(LIBPQ REQUIRED IMPORTED_TARGET libpq)
   termgate_test(unit_postgres LABEL unit
     SOURCES
       unit/storage/postgres/conninfo.cpp
@@ -7,7 +9,7 @@ if(TARGET termgate_postgres)
       unit/storage/postgres/schema.cpp
       unit/storage/postgres/statement_text.cpp
       unit/storage/postgres/watchdog.cpp
-    LIBRARIES Termgate::postgres)
+    LIBRARIES Termgate::postgres PkgConfig::LIBPQ)
   target_include_directories(unit_postgres PRIVATE "${PROJECT_SOURCE_DIR}/storage/postgres/src")
 endif()
 if(TARGET termgate_sqlite)
@@ -46,8 +48,6 @@ if(TARGET termgate)
     target_sources(unit_cli PRIVATE unit/cli/support/hrana_client.cpp)
   endif()
   if(TARGET termgate_postgres)
-    find_package(PkgConfig REQUIRED)
-    pkg_check_modules(LIBPQ REQUIRED IMPORTED_TARGET libpq)
     termgate_test(unit_storm_relay LABEL unit
       SOURCES unit/cli/storm/relay.cpp
       LIBRARIES termgate_command Termgate::fencing PkgConfig::LIBPQ fmt::fmt Threads::Threads)

@@ -904,32 +904,30 @@ int rollback_to(sqlite3_vtab* table, int index) {
   return SQLITE_OK;
 }
 
-constexpr sqlite3_module transaction_module = {
-    .iVersion = 2,
-    .xCreate = nullptr,  // eponymous only: it has no place in any schema
-    .xConnect = connect,
-    .xBestIndex = best_index,
-    .xDisconnect = disconnect,
-    .xDestroy = nullptr,
-    .xOpen = open_cursor,
-    .xClose = close_cursor,
-    .xFilter = filter,
-    .xNext = next,
-    .xEof = eof,
-    .xColumn = column,
-    .xRowid = rowid,
-    .xUpdate = update,
-    .xBegin = begin,
-    .xSync = sync,
-    .xCommit = commit,
-    .xRollback = rollback,
-    .xFindFunction = nullptr,
-    .xRename = nullptr,
-    .xSavepoint = savepoint,
-    .xRelease = release,
-    .xRollbackTo = rollback_to,
-    .xShadowName = nullptr,
-};
+// Newer versions of SQLite have further members.
+constexpr sqlite3_module transaction_module = [] {
+  sqlite3_module module{};  // eponymous only, so without xCreate: it has no place in any schema
+  module.iVersion = 2;
+  module.xConnect = connect;
+  module.xBestIndex = best_index;
+  module.xDisconnect = disconnect;
+  module.xOpen = open_cursor;
+  module.xClose = close_cursor;
+  module.xFilter = filter;
+  module.xNext = next;
+  module.xEof = eof;
+  module.xColumn = column;
+  module.xRowid = rowid;
+  module.xUpdate = update;
+  module.xBegin = begin;
+  module.xSync = sync;
+  module.xCommit = commit;
+  module.xRollback = rollback;
+  module.xSavepoint = savepoint;
+  module.xRelease = release;
+  module.xRollbackTo = rollback_to;
+  return module;
+}();
 
 constexpr sqlite3_module connection_module = [] {
   sqlite3_module module = transaction_module;
