@@ -7,7 +7,11 @@
 
 namespace Catch {
 
+using Matchers::EndsWith;
+using Matchers::Equals;
 using Matchers::StartsWith;
 inline auto Contains(const std::string& text) { return Matchers::ContainsSubstring(text); }
 
 }  // namespace Catch
+
+using Catch::Approx;

@@ -210,5 +210,5 @@ TEST_CASE("jwt: a key is PEM or 43 letters", "[sqlite_server]") {
     INFO(text);
     CHECK_THROWS_AS(JwtKey::parse(text), std::invalid_argument);
   }
-  CHECK_THROWS_WITH(JwtKey::from_file("/nowhere/key"), Catch::Matchers::Contains("/nowhere/key"));
+  CHECK_THROWS_WITH(JwtKey::from_file("/nowhere/key"), Catch::Contains("/nowhere/key"));
 }
