@@ -720,7 +720,7 @@ Reply Api::change(const Call& call) {
     throw Refused(400, "\"confirm\" must be the scope's name");
   if (release) {
     if (!Operator(database_).force_release(scope, "admin " + call.caller->name, reason))
-      throw Refused(404, "this scope never had a lease");
+      throw Refused(404, "there is no lease to end: this scope has none, or it was given back");
     return document({{"released", true}});
   }
   const SealReceipt receipt = database_.seal(scope, Term(number_of(body, "term")), {},

@@ -434,7 +434,7 @@ BEGIN
   RETURN f;
 EXCEPTION WHEN lock_not_available THEN
   PERFORM @schema@._count_refusal('TG006');
-  RAISE EXCEPTION 'TG006 blocked at the fence row of scope "%" by a transaction that changes it', p_scope
+  RAISE EXCEPTION 'TG006 blocked at the fence row of scope "%" by %', p_scope, @schema@._blockers(NULL, p_scope)
     USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was written: try again when that transaction has ended.';
 END $$;
 

@@ -86,7 +86,8 @@ BEGIN
       -- In this block, which is a savepoint, as the lock was.
       PERFORM @schema@._name_row_locks();
     EXCEPTION WHEN lock_not_available THEN
-      RAISE EXCEPTION 'TG006 blocked at the fence of scope "%" by a raise that is not finished: %', p_scope, @schema@._blockers(v_queue, p_scope)
+      PERFORM @schema@._count_refusal('TG006');
+      RAISE EXCEPTION 'TG006 blocked at the fence row of scope "%" by %', p_scope, @schema@._blockers(NULL, p_scope)
         USING ERRCODE = 'TG006', HINT = 'Nothing was written.';
     END;
   END IF;

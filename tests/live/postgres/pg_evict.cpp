@@ -254,20 +254,33 @@ TEST_CASE("evict: a check waits for who changes fences no longer than check_wait
   admin.must("SELECT termgate.set_setting('check_wait_ms', '200')");
   PgSession open(database().url());
   PgSession writer(database().url());
-  open.must("BEGIN; SELECT termgate.declare_untrusted('me', 'a test')");
-  const std::string how = GENERATE("by a call", "by a trigger");
+  const std::string how = GENERATE("by a call", "by a trigger", "by a call after very many scopes");
   CAPTURE(how);
-  writer.must(
-      "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = '10 s'; SET LOCAL "
-      "termgate.scope = '" +
-      scope + "'; SET LOCAL termgate.term = '5'");
+  const bool many = how == "by a call after very many scopes";
+  if (many) admin.must("SELECT termgate.seal('many ' || n, 5) FROM generate_series(1, 70) n");
+  const auto refusals = [&] {
+    return std::stoi(admin.value(
+        "SELECT coalesce(sum(count), 0) FROM termgate.refusal_counts WHERE code = 'TG006'"));
+  };
+  const int refused_before = refusals();
+  writer.must(std::string("BEGIN ISOLATION LEVEL ") +
+              (many ? "READ COMMITTED" : "REPEATABLE READ") +
+              "; SET LOCAL statement_timeout = '10 s'; SET LOCAL termgate.scope = '" + scope +
+              "'; SET LOCAL termgate.term = '5'");
+  if (many)
+    writer.must(
+        "DO $$ BEGIN FOR n IN 1..70 LOOP EXIT WHEN octet_length(current_setting('termgate.passed', "
+        "true)) > 5000; PERFORM termgate.check_term('many ' || n, 5); END LOOP; END $$");
+  open.must("BEGIN; SELECT termgate.declare_untrusted('me', 'a test')");
   termgate::test::PgResult blocked;
   const auto took = time_of([&] {
     blocked =
-        writer.run(how == "by a call" ? check(scope, 5)
-                                      : "INSERT INTO public.guarded VALUES ('" + scope + "')");
+        writer.run(how != "by a trigger" ? check(scope, 5)
+                                         : "INSERT INTO public.guarded VALUES ('" + scope + "')");
   });
   CHECK(blocked.code == "TG006");
+  CHECK_THAT(blocked.message, Catch::Contains("pid " + std::to_string(open.pid()) + " "));
+  CHECK(refusals() == refused_before + 1);
   CHECK(took < 200ms + slack);
   open.must("ROLLBACK");
   admin.must("SELECT termgate.set_setting('check_wait_ms', '5000')");
