@@ -57,8 +57,8 @@ bool Claims::guards() const noexcept {
   return admission_.enforce == Enforce::on && !replication_ &&
          (admission_.without_term != WithoutTerm::allow || guarded_);
 }
-// `perhaps_` counts: a function with an unknown body may have declared, and then its later writes
-// need the check.
+// `perhaps_` counts: a function with an unknown body may have declared, and then the session's
+// later writes need the check.
 bool Claims::active() const noexcept {
   if (handed_over_) return false;
   return admission_.enforce == Enforce::on &&

@@ -105,8 +105,8 @@ bool Session::State::asks_recovery(char type) const noexcept {
          type == frontend::function_call;
 }
 
-// After an error everything up to the Sync is skipped: by the proxy if it refused, else by the
-// server.
+// After an error everything up to the Sync is dropped: the proxy has refused, or the server would
+// skip it.
 void Session::State::skip_to_sync(const Event& event) {
   if (event.type == frontend::sync) {
     if (!pipeline_.refused()) {

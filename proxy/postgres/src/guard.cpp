@@ -54,7 +54,7 @@ bool is_open(const Unit& unit, const TransactionView& view) noexcept {
   return unit.does != Does::reads && unit.does != Does::savepoint && !runs_apart(unit);
 }
 
-// Its access mode is fixed, and it is READ ONLY. A held pipeline is opened where it begins.
+// The transaction is READ ONLY and must stay so. A held pipeline is opened where it begins.
 bool is_fixed(const TransactionView& view) noexcept {
   if (view.place != Place::group) return view.tx.snapshot || view.tx.locked;
   return view.pipeline.called || (!view.tx.writable && !view.pipeline.opening_possible);
@@ -137,8 +137,8 @@ Act for_run(const Unit& unit, const TransactionView& view, Standing claim,
   if (!enforces(unit, policy) || view.tx.failed) return Act::pass;
   const bool open = is_open(unit, view), fixed = is_fixed(view), writable = is_writable(unit, view);
   // Check before another claim replaces the one that code has declared and written under. A view, a
-  // trigger or a cast can run code that the text does not show. A session without a complete claim
-  // so far is exempt.
+  // trigger or a cast can run code that the text does not show. Until a check has passed, only code
+  // that may have declared counts.
   const bool any_passed = view.tx.passed_any();
   if (unit.redeclares && writable && (view.tx.code_declared || (view.tx.acted_since && any_passed)))
     return Act::recheck;

@@ -22,8 +22,8 @@
 
 namespace termgate::pg_session {
 
-// Owner: the session's State; its thread. `to` is the server's batch, or the batch that goes ahead
-// of a held pipeline.
+// Owner: the session's State; its thread. `to` is the server's batch, that of a held pipeline, or
+// one that will be inserted into a held pipeline.
 class OwnStatements {
  public:
   OwnStatements(Line& line, Claims& claims, TransactionModel& model, Texts& texts,

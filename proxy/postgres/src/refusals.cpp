@@ -153,8 +153,7 @@ Refusal Refusals::refusal_of(Act act, const Effects& effects, const Claim& claim
   return refusal;
 }
 
-// What is refused for its claim, or for a missing one, is reported. So is a write that comes too
-// late in its pipeline, in shorter words.
+// Some refusals are also reported to the host, a few in shorter words than the client gets.
 void Refusals::refuse(Act act, const Effects& effects, const Claim& claim) {
   if (act == Act::refuse_member) {
     const auto refused = [&](const Claim& member) {

@@ -103,9 +103,9 @@ class ReplyRouter {
   void forward(const pgwire::Event& message);
   // For a message that the running request has caused.
   void forward_unless_hidden(const pgwire::Event& message);
-  // Notices about our own statements are not shown; the server's log has them. Two hidden
-  // statements are exceptions: what replaces a simple query, and the COMMIT of a frame, which runs
-  // the client's deferred triggers.
+  // Notices about our own statements are not shown; the server's log has them. Exceptions are
+  // hidden messages in the client's place (Purpose::client), such as those that replace a simple
+  // query, and the COMMIT of a frame, which runs the client's deferred triggers.
   void forward_notice(const pgwire::Event& notice);
 
   // --- the rest of a message that comes in parts ---

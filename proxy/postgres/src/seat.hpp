@@ -123,7 +123,7 @@ class Seat {
       refused_for{5}, failed_for{60};
 
   Stage stage_ = Stage::none;
-  // Another session waits for the seat, or it is no longer of use.
+  // A raise waits for the seat, or may; or the seat is no longer of use.
   bool wanted_ = false;
   bool failed_ = false;
   bool runs_any_text_ = true;

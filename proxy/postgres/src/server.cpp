@@ -265,12 +265,11 @@ void ServerReplies::check_answered(std::string_view row) {
     return;
   }
   fence = number(height);
-  // check_again() returns no fence if the session declares nothing, or only half a claim.
   if (head.role == Purpose::check) claims_.has_passed();
   if (!head.given && !model_.tx.in_block && head.role == Purpose::check)
     claims_.check_passed(passed, head.changes);
   if (!passed.complete() || fence == 0) {
-    // Nothing is declared, and nothing need be: no lock is held.
+    // The session declares nothing, or only half a claim, and need not: no lock is held.
     session_lock_.unclaimed |= head.role == Purpose::hold;
     return;
   }

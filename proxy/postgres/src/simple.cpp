@@ -69,7 +69,7 @@ void ScriptRunner::on_query(std::string_view sql) {
   run_statement(sql, effects, claim, *text);
 }
 
-// Runs one statement as the decision requires, by simple queries.
+// Runs one statement as the decision requires.
 // Long: one case for each decision.
 void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Claim& claim,
                                  const statements::Classified& text) {

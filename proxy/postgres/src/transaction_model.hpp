@@ -43,7 +43,8 @@ struct Transaction : TransactionFacts {
   bool calling_cursor = false;  // FETCH may run functions
   // The client has set a savepoint in it.
   bool savepoint = false;
-  // The names of the client's open savepoints. Empty optional: not known after an error.
+  // The names of the client's open savepoints. nullopt: they are not known, for example after an
+  // error.
   std::optional<std::vector<std::string>> savepoints{std::in_place};
   // A savepoint of ours precedes the client's first.
   bool marked = false;
@@ -93,7 +94,7 @@ struct Default {
   bool own = false;
   bool unit_failed = false;  // an error came since the last ReadyForQuery
   bool shown = false;        // what the client saw last, in a ParameterStatus
-  // The server's value is off: it must be put back before anything else runs.
+  // The server's value is off, or may be: it must be put back before anything else runs.
   bool broken = false;
   // The server reports changes of it (14 and later). Otherwise it is put back whenever it may have
   // changed.
@@ -133,7 +134,7 @@ struct TransactionModel {
   void ran_ahead(Step step, std::string_view name, const Effects& effects, bool named);
   // The Bind of that statement, or the Execute of that portal, follows.
   void follows(Step step, std::string_view name);
-  // For a BEGIN of ours, or a BEGIN of the client's that ours replaces.
+  // For a BEGIN of the client's or of ours, and where our block becomes the client's.
   void begin_block();
   // At the end of a savepoint the server restores the access mode that the transaction had there.
   void savepoint_over() noexcept {
