@@ -49,8 +49,8 @@ Access access_of(std::string_view value) noexcept {
   return Access::unspecified;
 }
 
-// SET, SET LOCAL and RESET of one name. Only the access modes need more than the way: the session
-// is kept READ ONLY through them, so a client's change is noted and its text is rewritten
+// SET, SET LOCAL and RESET of one name. Only the access modes need more than `way`: the session is
+// kept READ ONLY through them, so a client's change is noted and its text is rewritten
 // (without_read_write).
 void setting(Effects& effects, const Statement& statement) {
   effects.way = Way::neutral;

@@ -98,8 +98,8 @@ Act in_writable(const Unit& unit, const TransactionView& view, Standing claim) n
   const bool others_first = view.tx.code_declared || (view.tx.unnamed && !view.tx.session_passed);
   if (unit.named)
     return !others_first ? Act::check : view.named_passed ? Act::recheck : Act::check_both;
-  // A passed check still counts unless the session has declared something else since, or has
-  // withdrawn what it had declared.
+  // The session may have declared something else since its check passed, or withdrawn its claim.
+  // What is certainly a read needs none then, so it is only rechecked.
   if (view.tx.session_passed) return unit.does >= Does::calls ? Act::check : Act::recheck;
   // A check of arguments or of a comment counts for a session that declares nothing; only the
   // server knows whether it does.
@@ -230,8 +230,8 @@ Act opened_where_it_begins(Act act, const Unit& unit, const TransactionView& vie
   if (pipeline.called && act == Act::open) return Act::refuse_after_call;
   if (!pipeline.opening_possible) return Act::refuse_after_read;
   if (unit.unread && !policy.may_speak && !policy.allows) return Act::refuse_unread;
-  // A read that would be locked counts as one that is not checked: in a session that is not guarded
-  // nothing is READ ONLY, and the COMMIT comes after a check.
+  // `lock` comes only from a session that is not guarded, where nothing is READ ONLY. The
+  // transaction goes on without a check, and gets one before its COMMIT.
   if (act != Act::open) return Act::open_unchecked;
   return view.tx.redeclared && pipeline.executed_here ? Act::open_then_check : Act::open;
 }

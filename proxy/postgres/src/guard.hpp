@@ -83,7 +83,7 @@ struct Unit {
   bool unlocks = false;
   // It is one call of layer 1, which a final rule of the operator turns into a write like others.
   bool own = false;
-  // What that call writes is untrusted by memory (TG004).
+  // That call writes, and memory shows an untrusted fence (TG004).
   bool untrusted = false;
 
   Does now() const noexcept { return step == Step::runs ? does : ahead; }

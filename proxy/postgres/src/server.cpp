@@ -45,9 +45,8 @@ void ServerReplies::parameter_status(const Event& event) {
     return;
   }
   if (status->name == "default_transaction_read_only" && claims_.guards()) {
-    // The proxy has set the default itself while the lock at session level is held. Otherwise
-    // something has changed it after a check. While that lock is only requested, it was an earlier
-    // statement.
+    // While the lock at session level is held, the proxy has set the default itself. Otherwise, and
+    // while that lock is only requested, an earlier statement has changed it.
     model_.by_default.broken =
         status->value == "off" && (session_lock_.stage == SessionLock::Stage::none ||
                                    session_lock_.stage == SessionLock::Stage::requested);

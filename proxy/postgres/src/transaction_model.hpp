@@ -34,7 +34,8 @@ enum class Mode : std::uint8_t {
 struct Transaction : TransactionFacts {
   bool in_block = false;
   Mode mode = Mode::servers;
-  // AND CHAIN began it, so what made or locked the transaction before may be undone.
+  // AND CHAIN began it, and what made the transaction before it writable, or locked it, may be
+  // undone.
   bool mode_unsure = false;
   // Scope or term may have been declared in this transaction.
   bool declared_inside = false;
@@ -155,10 +156,10 @@ struct TransactionModel {
   void on_ready(pgwire::TransactionStatus now, bool in_text, bool text_failed);
   void on_text_done(bool failed);
   // For a message of ours that makes the transaction READ ONLY, or preserves the way to do so.
-  // `locks`: it makes all of that transaction READ ONLY which comes after this many ends.
+  // `locks`: it makes a whole transaction READ ONLY, the one that this many ends precede.
   void on_mode_done(std::string_view tag, std::optional<std::size_t> locks);
   // The value of default_transaction_read_only after the client's code, which may have set it.
-  // `lent`: meanwhile the proxy had given it up.
+  // `lent`: while that code ran, the server's own value was in force.
   void default_is(bool on, bool lent);
   // Every request is answered: from here on the server's report about the transaction counts.
   void settle();

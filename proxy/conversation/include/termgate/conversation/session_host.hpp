@@ -58,8 +58,8 @@ class SessionHost {
  public:
   virtual ~SessionHost() = default;
 
-  // The highest fence that the proxy itself has read in this session's database; 0: none. The true
-  // fence may be higher.
+  // The highest fence that the proxy itself has read, acquired or raised in this session's
+  // database; 0: none. The true fence may be higher.
   virtual std::int64_t highest_fence(std::string_view scope) const = 0;
   // The session's server has returned this fence. It is not used to judge any session: the proxy
   // reads `fences` on a connection of its own, and trusts that.
