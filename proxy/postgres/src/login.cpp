@@ -356,7 +356,7 @@ bool Login::is_same_user(const Event& event) {
 }
 
 Login::Then Login::from_server(const Event& event) {
-  if (event.kind == Event::Kind::part) {  // an ErrorResponse beyond the length limit
+  if (event.kind == Event::Kind::part) {  // of an error or notice that is too long to be parsed
     line_.to_client.back() += event.frame;
     return Then::nothing;
   }

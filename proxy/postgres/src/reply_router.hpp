@@ -83,7 +83,7 @@ Shown shown_as(const PendingReply& request, const pgwire::Event& reply) noexcept
 // Owner: the session's State; its thread. Borrows the queue of requests that the server has not
 // answered yet and the client's outbox. Invariants: a reply belongs to the head of `pending`
 // (fits() before route() or hide()); the client gets replies in the order of its requests, so a
-// kept reply is released before anything later is forwarded.
+// kept reply is released before any later reply is forwarded. Notices do not wait for it.
 class ReplyRouter {
  public:
   ReplyRouter(PendingReplies& pending, Outbox& client) noexcept

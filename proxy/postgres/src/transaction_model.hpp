@@ -159,7 +159,7 @@ struct TransactionModel {
   // `locks`: it makes a whole transaction READ ONLY, the one that this many ends precede.
   void on_mode_done(std::string_view tag, std::optional<std::size_t> locks);
   // The value of default_transaction_read_only after the client's code, which may have set it.
-  // `lent`: while that code ran, the server's own value was in force.
+  // `lent`: while that code ran, the proxy did not keep the value `on`.
   void default_is(bool on, bool lent);
   // Every request is answered: from here on the server's report about the transaction counts.
   void settle();
