@@ -367,8 +367,6 @@ std::string with_own_set_config(std::string_view sql, const statements::Statemen
   return text;
 }
 
-// How a statement changes default_transaction_read_only once the server has answered it, or how it
-// ends the transaction.
 Change change_of(const Effects& effects) noexcept {
   if (effects.kind == Kind::commit) return Change::commit;
   if (effects.kind == Kind::rollback) return Change::rollback;
@@ -381,7 +379,6 @@ Change change_of(const Effects& effects) noexcept {
   return back ? Change::back : effects.access == Access::read_only ? Change::on : Change::off;
 }
 
-// A statement of which nothing is known: a write that may do everything that a write may do.
 Effects effects_of_unknown() {
   Effects effects;
   effects.changes_declaration = effects.unsettles = effects.calls_functions =

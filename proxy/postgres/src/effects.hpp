@@ -126,7 +126,8 @@ inline bool ours_to_keep(const Effects& effects) noexcept {
   return effects.sets_access || effects.sets_default_access;
 }
 
-// How the statement changes the access mode that the client sees as its default.
+// How the statement changes the access mode that the client sees as its default, once the server
+// has answered it; or how it ends the transaction.
 Change change_of(const Effects& effects) noexcept;
 
 // The effects of one statement of `sql`.

@@ -222,7 +222,8 @@ Act redeclares_after_reads(const TransactionView& view, Standing claim) noexcept
 }
 
 // The transaction of a pipeline would be opened where it begins. Its earlier reads could then write
-// too, so none of them may call functions, and each of their claims must be able to pass.
+// too, so none of them may call functions of unknown effect, and each of their claims must be able
+// to pass.
 Act opened_where_it_begins(Act act, const Unit& unit, const TransactionView& view,
                            const Policy& policy) noexcept {
   const PipelineView& pipeline = view.pipeline;

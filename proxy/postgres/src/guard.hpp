@@ -266,8 +266,8 @@ enum class Act : std::uint8_t {
   refuse_unread_read_only,  // the proxy cannot read it, and the client wants READ ONLY
   refuse_call,              // the fast path would write outside of a block
   refuse_unlocks,           // it would release the lock that it needs
-  // It must be the only statement of its pipeline, and follows another, or another or a Flush
-  // follows it.
+  // It must be the only statement of its pipeline, but another comes before it, or another or a
+  // Flush comes after it.
   refuse_code_after,
   refuse_alone_after,
   refuse_after_held,

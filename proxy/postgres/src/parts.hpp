@@ -54,7 +54,7 @@ struct Texts {
 
 // What the server has reported about itself and this session.
 struct ServerFacts {
-  // A standby cannot be written until it is promoted, which may happen at any time.
+  // A standby takes no write until it is promoted, which may happen at any time.
   enum class Recovery : std::uint8_t { primary, standby } recovery = Recovery::primary;
   // The database has rules: a rewritten statement may return rows of another one.
   bool has_rules = false;
