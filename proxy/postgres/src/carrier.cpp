@@ -172,8 +172,8 @@ bool Carrier::carry_out(Act act, const Effects& effects, const Claim& claim) {
   if (is_refusal(act)) return refusals_.refuse(act, effects, claim), false;
   switch (act) {
     case Act::open_unchecked:
-      // The opening leaves the mode unsettled here: the client's SET TRANSACTION may follow its
-      // savepoint.
+      // Ahead of a savepoint the opening leaves the mode unsettled: the client's SET TRANSACTION
+      // may follow the savepoint.
       own_.add_opening(line_.server, claim, false, effects.kind != Kind::savepoint);
       return true;
     case Act::open: own_.add_opening(line_.server, claim, true); return true;

@@ -51,14 +51,14 @@ bool Claims::may_be_server_guarded() const noexcept {
 }
 
 // Under `allow` a session may write without a term until it declares one. So it is READ ONLY by
-// default only from then on (guard_from_here).
+// default only from then on (guard_from_here); if it has a rule, from its login on.
 bool Claims::guards() const noexcept {
   if (server_guarded_ || seated_) return false;
   return admission_.enforce == Enforce::on && !replication_ &&
          (admission_.without_term != WithoutTerm::allow || guarded_);
 }
-// `perhaps_` counts: a function with an unknown body may have declared, and then its later writes
-// need the check.
+// `perhaps_` counts: a function with an unknown body may have declared, and then the session's
+// later writes need the check.
 bool Claims::active() const noexcept {
   if (handed_over_) return false;
   return admission_.enforce == Enforce::on &&

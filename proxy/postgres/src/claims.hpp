@@ -53,7 +53,7 @@ class Claims {
   void declare(const statements::Declaration& at_start);
   void admit(const Admission& admission, bool replication);
   bool enforces() const noexcept;
-  // From here on the server session is READ ONLY by default, if it must be.
+  // Decides, for the policy `allow`, whether the session is READ ONLY by default from its login on.
   void login_begins() { guarded_ = may_speak(); }
   // What the server's session declares from its start, including by ALTER ROLE and ALTER DATABASE.
   void server_declares(std::string_view scope, std::string_view term);
@@ -97,11 +97,10 @@ class Claims {
   bool may_speak() const noexcept { return rule() || spoke_; }
   // Whether the session may have the claim that a write needs, or needs none.
   bool may_write() const noexcept;
-  // Whether to query the server at the login: who serves, what the session declares already, and
-  // what it may do.
+  // Whether to query the server at the login (Login::question).
   bool asks_at_login(bool pooler) const noexcept;
-  // With the policy `allow`, a session that has declared a claim is held to it from then on: its
-  // hidden writes must be checked too. True: that begins now.
+  // With the policy `allow`, a session that has declared a claim, or may have, is held to it from
+  // then on: its hidden writes must be checked too. True: that begins now.
   bool guard_from_here();
 
   // --- when messages are sent ---
@@ -154,7 +153,8 @@ class Claims {
   bool certain_ = true;  // whether `known_` is certain
   // How many messages were sent that may declare.
   std::uint32_t declarations_ = 0;
-  // A declaration of the client's own was seen.
+  // A declaration was seen: in what the client sent, in the server's settings at the login, or in
+  // the reply to a check.
   bool spoke_ = false;
   // Code has run that may have declared although no text shows it.
   bool perhaps_ = false;

@@ -5,7 +5,7 @@
 //   - while a script or a session lock is at work, or after the server has sent a FATAL error
 //     (blocked_but_for_deferred);
 //   - if its unit cannot be judged before the server has answered (must_wait);
-//   - if a standby is queried first whether it was promoted (asks_recovery);
+//   - if the server is a standby, until its answer shows whether it was promoted (asks_recovery);
 //   - if the session gives its seat back first (stands_before);
 //   - while the connection to the server is being made (from_client).
 // In the second to fourth case it is in `line_.deferred`. The bytes after it stay in
@@ -105,8 +105,8 @@ bool Session::State::asks_recovery(char type) const noexcept {
          type == frontend::function_call;
 }
 
-// After an error everything up to the Sync is skipped: by the proxy if it refused, else by the
-// server.
+// After an error everything up to the Sync is dropped: the proxy has refused, or the server would
+// skip it.
 void Session::State::skip_to_sync(const Event& event) {
   if (event.type == frontend::sync) {
     if (!pipeline_.refused()) {

@@ -29,8 +29,8 @@ bool holds_word(std::string_view text, std::string_view word) noexcept {
                      [](char a, char b) { return text::lower(a) == b; }) != text.end();
 }
 
-// The first statement of pg_dump: it takes the name from pg_settings, where the setting may not
-// exist.
+// A statement that pg_dump begins with: it takes the name from pg_settings, because an older server
+// does not have the setting.
 bool is_pg_dump(std::string_view sql) noexcept {
   return sql ==
          "SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = "
@@ -49,8 +49,8 @@ Access access_of(std::string_view value) noexcept {
   return Access::unspecified;
 }
 
-// SET, SET LOCAL and RESET of one name. Only the access modes need more than the way: the session
-// is kept READ ONLY through them, so a client's change is noted and its text is rewritten
+// SET, SET LOCAL and RESET of one name. Only the access modes need more than `way`: the session is
+// kept READ ONLY through them, so a client's change is noted and its text is rewritten
 // (without_read_write).
 void setting(Effects& effects, const Statement& statement) {
   effects.way = Way::neutral;
@@ -84,7 +84,7 @@ void setting(Effects& effects, const Statement& statement) {
 
 }  // namespace
 
-// Long: one case for each kind of statement, and nothing else.
+// Long: one case for each kind of statement.
 Effects effects_of(const Statement& statement, std::string_view sql) {
   Effects effects;
   effects.kind = statement.kind;
@@ -253,7 +253,8 @@ constexpr int rank(Way way) noexcept {
 
 }  // namespace
 
-// The only union of these flags: every flag of Effects must have its line here.
+// The only union of these flags. Not joined: `access`, `shown`, `savepoint`, and what a PREPARE
+// defines, except `prepares_input`. Every other flag of Effects must have its line here.
 void add(Effects& all, const Effects& one) {
   // The flags that grant something are joined with AND, those that ask for caution with OR.
   if (rank(one.way) > rank(all.way)) all.way = one.way, all.kind = one.kind;
@@ -366,8 +367,6 @@ std::string with_own_set_config(std::string_view sql, const statements::Statemen
   return text;
 }
 
-// How a statement changes default_transaction_read_only once the server has answered it, or how it
-// ends the transaction.
 Change change_of(const Effects& effects) noexcept {
   if (effects.kind == Kind::commit) return Change::commit;
   if (effects.kind == Kind::rollback) return Change::rollback;
@@ -380,7 +379,6 @@ Change change_of(const Effects& effects) noexcept {
   return back ? Change::back : effects.access == Access::read_only ? Change::on : Change::off;
 }
 
-// A statement of which nothing is known: a write that may do everything that a write may do.
 Effects effects_of_unknown() {
   Effects effects;
   effects.changes_declaration = effects.unsettles = effects.calls_functions =
@@ -442,7 +440,7 @@ bool puts_own_names_first(std::string_view search_path) noexcept {
 
 namespace {
 
-// A SET or set_config() of search_path, in any statement of the text.
+// False: after the first `search_path` in the text, other names come before pg_catalog.
 bool sets_own_names_first(std::string_view sql) noexcept {
   constexpr std::string_view name = "search_path";
   const auto at = std::search(sql.begin(), sql.end(), name.begin(), name.end(),

@@ -23,7 +23,7 @@ struct Learned {
   bool speaks_of_terms = false;
   // It calls code that may declare although the text does not show it.
   bool calls_unknown = false;
-  // Some statement in it has CREATE RULE.
+  // It may contain a CREATE RULE.
   bool may_make_rules = false;
   // The text sets no search_path that puts other schemas before pg_catalog.
   bool own_names_first = true;
@@ -38,16 +38,16 @@ bool puts_own_names_first(std::string_view search_path) noexcept;
 
 struct Effects {
   enum class Way : std::uint8_t {
-    // Runs unchanged; READ ONLY ensures that it does not write.
+    // Looks like a read; where it runs without a check, READ ONLY ensures that it does not write.
     read,
     // Needs the check first.
     write,
-    // Cannot run in a transaction block, or may end its transactions itself: runs under a lock at
-    // session level.
+    // Cannot run in a transaction block, or may end its transactions itself: outside of a block it
+    // runs under a lock at session level.
     alone,
     // Transaction control: BEGIN, COMMIT, SAVEPOINT and the like.
     control,
-    // SET, SHOW, LISTEN and the like: reads no table, needs no snapshot.
+    // SET, SHOW, LISTEN, FETCH, a set_config() of scope or term, and the like.
     neutral,
   };
   Way way = Way::write;
@@ -58,7 +58,7 @@ struct Effects {
   bool read_only_hole = false;
   // Calls functions, which may change the session's default access mode.
   bool calls_functions = false;
-  // Calls functions that are not among the server's well-known ones.
+  // Calls functions, or uses operators or casts, that are not among the server's common ones.
   bool calls_unknown = false;
   // Consists of one call of layer 1, which takes scope and term as arguments.
   bool own_check = false;
@@ -66,7 +66,7 @@ struct Effects {
   bool own_check_passes = false;
   // The arguments of that call may run code.
   bool own_check_acts = false;
-  // That call itself writes, which must not happen while a fence is untrusted.
+  // It is check_term(), append() or append_many(), which must not run while a fence is untrusted.
   bool own_check_writes = false;
   // Changes the declared scope or term, or may.
   bool changes_declaration = false;
@@ -84,12 +84,12 @@ struct Effects {
   bool literals = true;
   bool parameters = false;       // it has some, as far as its tokens show
   bool describes_first = false;  // Statement::describes_first
-  // DECLARE of a query that calls functions, which a later FETCH runs.
+  // DECLARE of a query that calls functions of unknown effect, which a later FETCH runs.
   bool opens_calling_cursor = false;
   // The next unit cannot be judged before this one is answered.
   bool unsettles = false;
   bool forgets_prepared = false;  // DEALLOCATE ALL, DISCARD ALL
-  // Calls a function that would release the lock it runs under.
+  // May call a function that would release the lock it runs under.
   bool unlocks = false;
   // EXECUTE: runs a statement that was prepared before.
   bool runs_prepared = false;
@@ -126,7 +126,8 @@ inline bool ours_to_keep(const Effects& effects) noexcept {
   return effects.sets_access || effects.sets_default_access;
 }
 
-// How the statement changes the access mode that the client sees as its default.
+// How the statement changes the access mode that the client sees as its default, once the server
+// has answered it; or how it ends the transaction.
 Change change_of(const Effects& effects) noexcept;
 
 // The effects of one statement of `sql`.
@@ -153,8 +154,8 @@ Effects effects_of_unknown();
 std::string without_read_write(std::string_view sql, const Effects& effects,
                                const statements::Statement& statement);
 
-// SET TRANSACTION READ WRITE, a SET of transaction_read_only to a value, or BEGIN READ WRITE. Where
-// a transaction is open, it applies to that one.
+// SET TRANSACTION READ WRITE, a SET of transaction_read_only that may turn it off, or BEGIN READ
+// WRITE. Where a transaction is open, it applies to that one.
 bool asks_for_read_write(const Effects& effects, const statements::Statement& statement) noexcept;
 
 // The text as the server must get it, rewritten by without_read_write() or with_own_set_config().

@@ -374,9 +374,9 @@ void PipelineRunner::send_held() {
   pipeline_.sent = pipeline_.touched_server = true;
 }
 
-// The end of the group. It was refused here, and its ReadyForQuery is made here; or it needs a lock
-// at session level, and moves into session_lock_; or it is sent with what the decision puts around
-// it.
+// The end of the group. For a refused group the ReadyForQuery is made here. A group that needs a
+// lock at session level waits for it in the session's SessionLock. Any other is sent with what the
+// decision puts around it.
 bool PipelineRunner::on_sync() {
   group_begins();
   if (pipeline_.refused()) {

@@ -54,7 +54,7 @@ bool is_open(const Unit& unit, const TransactionView& view) noexcept {
   return unit.does != Does::reads && unit.does != Does::savepoint && !runs_apart(unit);
 }
 
-// Its access mode is fixed, and it is READ ONLY. A held pipeline is opened where it begins.
+// The transaction is READ ONLY and must stay so. A held pipeline is opened where it begins.
 bool is_fixed(const TransactionView& view) noexcept {
   if (view.place != Place::group) return view.tx.snapshot || view.tx.locked;
   return view.pipeline.called || (!view.tx.writable && !view.pipeline.opening_possible);
@@ -98,8 +98,8 @@ Act in_writable(const Unit& unit, const TransactionView& view, Standing claim) n
   const bool others_first = view.tx.code_declared || (view.tx.unnamed && !view.tx.session_passed);
   if (unit.named)
     return !others_first ? Act::check : view.named_passed ? Act::recheck : Act::check_both;
-  // A passed check still counts unless the session has declared something else since, or has
-  // withdrawn what it had declared.
+  // The session may have declared something else since its check passed, or withdrawn its claim.
+  // What is certainly a read needs none then, so it is only rechecked.
   if (view.tx.session_passed) return unit.does >= Does::calls ? Act::check : Act::recheck;
   // A check of arguments or of a comment counts for a session that declares nothing; only the
   // server knows whether it does.
@@ -137,8 +137,8 @@ Act for_run(const Unit& unit, const TransactionView& view, Standing claim,
   if (!enforces(unit, policy) || view.tx.failed) return Act::pass;
   const bool open = is_open(unit, view), fixed = is_fixed(view), writable = is_writable(unit, view);
   // Check before another claim replaces the one that code has declared and written under. A view, a
-  // trigger or a cast can run code that the text does not show. A session without a complete claim
-  // so far is exempt.
+  // trigger or a cast can run code that the text does not show. Until a check has passed, only code
+  // that may have declared counts.
   const bool any_passed = view.tx.passed_any();
   if (unit.redeclares && writable && (view.tx.code_declared || (view.tx.acted_since && any_passed)))
     return Act::recheck;
@@ -222,7 +222,8 @@ Act redeclares_after_reads(const TransactionView& view, Standing claim) noexcept
 }
 
 // The transaction of a pipeline would be opened where it begins. Its earlier reads could then write
-// too, so none of them may call functions, and each of their claims must be able to pass.
+// too, so none of them may call functions of unknown effect, and each of their claims must be able
+// to pass.
 Act opened_where_it_begins(Act act, const Unit& unit, const TransactionView& view,
                            const Policy& policy) noexcept {
   const PipelineView& pipeline = view.pipeline;
@@ -230,8 +231,8 @@ Act opened_where_it_begins(Act act, const Unit& unit, const TransactionView& vie
   if (pipeline.called && act == Act::open) return Act::refuse_after_call;
   if (!pipeline.opening_possible) return Act::refuse_after_read;
   if (unit.unread && !policy.may_speak && !policy.allows) return Act::refuse_unread;
-  // A read that would be locked counts as one that is not checked: in a session that is not guarded
-  // nothing is READ ONLY, and the COMMIT comes after a check.
+  // `lock` comes only from a session that is not guarded, where nothing is READ ONLY. The
+  // transaction goes on without a check, and gets one before its COMMIT.
   if (act != Act::open) return Act::open_unchecked;
   return view.tx.redeclared && pipeline.executed_here ? Act::open_then_check : Act::open;
 }

@@ -1,9 +1,10 @@
 // The proxy's one decision: may this unit run, and with which check? Pure: values in, a value out;
-// no I/O, no clock, no memory. Three files say everything about a unit:
+// no I/O, no clock, no memory. A unit goes through three files:
 //
-//   effects.cpp    what it is: unit_of() makes a Unit of a text and the step that the server is at
+//   effects.cpp    what it is: unit_of() makes a Unit of its effects and the step that the server
+//                  gets it with
 //   guard.cpp      what may happen to it: an Act, whatever the place in which it runs
-//   carrier.cpp    what is sent for it: carry_out(), for every place alike
+//   carrier.cpp    what is sent for it in an open transaction: carry_out()
 //
 // The callers (simple.cpp, script.cpp, group.cpp, carrier.cpp) pass on what they know, and do what
 // the Act says. What holds whatever the client sends:
@@ -82,7 +83,7 @@ struct Unit {
   bool unlocks = false;
   // It is one call of layer 1, which a final rule of the operator turns into a write like others.
   bool own = false;
-  // What that call writes is untrusted by memory (TG004).
+  // That call writes, and memory shows an untrusted fence (TG004).
   bool untrusted = false;
 
   Does now() const noexcept { return step == Step::runs ? does : ahead; }
@@ -197,7 +198,7 @@ struct TransactionView {
   bool server_guards = false;
   // The check has passed for the claim that this unit names.
   bool named_passed = false;
-  // Only a Parse or a Bind may have declared whose own statement may follow at once.
+  // Nothing but one Parse or Bind may have declared, and its own statement may follow at once.
   bool redeclared_ahead = false;
   // --- for a pipeline ---
   PipelineView pipeline{};
@@ -234,8 +235,8 @@ enum class Act : std::uint8_t {
   // `recheck`, for what code has declared and written under, then `check` for what the unit itself
   // names.
   check_both,
-  // Make the transaction READ ONLY again: nothing was declared, so it only reads. Before a COMMIT
-  // this covers the whole transaction, not only its savepoints.
+  // Make the transaction READ ONLY again: no check has passed in it, and nothing that needs one has
+  // run. Before a COMMIT this covers the whole transaction, not only its savepoints.
   lock,
   // Put BEGIN and COMMIT around the unit, then decide again inside that block.
   frame,
@@ -262,11 +263,11 @@ enum class Act : std::uint8_t {
   refuse_no_term,           // READ ONLY would not stop the unit, and there is no claim
   refuse_own_word,          // the same, in a pipeline that the client wants READ ONLY
   refuse_unread,            // the proxy cannot read it, and there is no claim
-  refuse_unread_read_only,  // the same, and the client wants READ ONLY
+  refuse_unread_read_only,  // the proxy cannot read it, and the client wants READ ONLY
   refuse_call,              // the fast path would write outside of a block
   refuse_unlocks,           // it would release the lock that it needs
-  // It must be the only statement of its pipeline, and follows another, or another or a Flush
-  // follows it.
+  // It must be the only statement of its pipeline, but another comes before it, or another or a
+  // Flush comes after it.
   refuse_code_after,
   refuse_alone_after,
   refuse_after_held,
@@ -292,8 +293,9 @@ Act at_sight(const Unit& unit, const TransactionView& view, Standing claim,
 // What this transaction still needs before it may commit: pass, check, recheck or lock.
 Act before_commit(const TransactionView& view, const Policy& policy) noexcept;
 
-// What happens to a pipeline that can be held no longer: it is opened, stays READ ONLY, or passes.
-// `writes`: a write was parsed in it. `flushed`: more of it may follow.
+// What happens to a pipeline that can be held no longer: it is opened, stays READ ONLY, passes, or
+// is refused. `writes`: something was parsed in it that writes or may write. `flushed`: the client
+// has sent a Flush, or nothing for a while.
 Act before_flush(const TransactionView& view, Standing claim, bool writes, bool flushed) noexcept;
 
 // Whether the unit is decided about completely: when it runs, or when a write is bound that opens

@@ -22,7 +22,7 @@ namespace termgate::pg_session {
 
 // Owner: the session's State; its thread. Sends nothing. learn() applies what a text changes for
 // the session (claims, role, settings, prepared names); remember_writer() and unit_is() remember
-// texts; saw_fence() and observe() report to the host. The rest only reads.
+// texts; saw_fence(), observe() and remember_writer() report to the host. The rest only reads.
 class Judgement {
  public:
   Judgement(Line& line, Claims& claims, TransactionModel& model, Texts& texts, ServerFacts& facts,

@@ -1,4 +1,4 @@
-// How both connections of a session begin and end.
+// How both connections of a session end.
 #include "line.hpp"
 
 #include <cassert>
@@ -58,8 +58,8 @@ void Line::close_all() {
   act(Action::Kind::close_client);
 }
 
-// Whether the last request in the queue is one that the server does not answer before it gets a
-// Sync or a Flush. In COPY FROM STDIN the server ignores a Sync, so no ReadyForQuery follows.
+// Whether the last request in the queue is one that the server need not answer before it gets a
+// Sync or a Flush. A Sync that a COPY FROM STDIN has swallowed is no longer in the queue.
 bool Line::server_awaits_sync() const noexcept {
   assert(!server.replies.empty() && "must_wait() and the callers have seen that a reply is owed");
   switch (server.replies.last().request) {

@@ -29,7 +29,7 @@ bool is_ascii(std::string_view text) noexcept {
                      [](char letter) { return static_cast<unsigned char>(letter) < 0x80; });
 }
 
-// PostgreSQL up to 16 truncates a longer name. The client would log in as a user, or into a
+// Most versions of PostgreSQL truncate a longer name. The client would log in as a user, or into a
 // database, whose rules and limits were not applied.
 std::string too_long(std::string_view what, const std::string& name) {
   if (name.size() <= name_bytes_max) return {};
@@ -356,7 +356,7 @@ bool Login::is_same_user(const Event& event) {
 }
 
 Login::Then Login::from_server(const Event& event) {
-  if (event.kind == Event::Kind::part) {  // an ErrorResponse beyond the length limit
+  if (event.kind == Event::Kind::part) {  // of an error or notice that is too long to be parsed
     line_.to_client.back() += event.frame;
     return Then::nothing;
   }
@@ -490,8 +490,8 @@ std::string Login::question() const {
   return sql;
 }
 
-// Reads what the session declares from the start, including by ALTER ROLE and ALTER DATABASE, and
-// whether rules may return rows of their own.
+// Reads the answer to question(): what the session declares from the start, including by ALTER ROLE
+// and ALTER DATABASE; whether rules may return rows of their own; and what the session may do.
 void Login::served_by(std::string_view row) {
   std::string_view scope, term, rules;
   if (!column(row, 1, scope)) return;

@@ -40,8 +40,8 @@ class Login {
 
   // --- after the server's ReadyForQuery, before the client gets it ---
   bool asks() const;
-  // The query for who serves, what the session declares already, and what it may do. served_by()
-  // reads its row.
+  // The query for the server's PID, what the session declares already, and what it may do.
+  // served_by() reads its row.
   std::string question() const;
   void served_by(std::string_view row);
   bool keeps_ready() const noexcept { return !ready_.empty(); }

@@ -9,9 +9,6 @@ namespace termgate::pg_session {
 
 using statements::Kind;
 
-// What cannot run in a block of ours runs while the session holds the check's lock: DO and CALL in
-// one pipeline with the checks that follow them; the rest (VACUUM and the like) alone, because it
-// cannot be in a pipeline.
 void LoneStatement::run_held(std::string_view sql, const Effects& effects, const Claim& claim) {
   session_lock_ = SessionLock();
   session_lock_.sql = sql;

@@ -1,5 +1,6 @@
 // Runs statements that cannot run inside a block of ours, while the session holds the check's lock:
-// DO and CALL with the checks that follow them, the others alone.
+// DO and CALL in one pipeline with the checks that follow them; the rest (VACUUM and the like)
+// alone, because it cannot be in a pipeline.
 #pragma once
 
 #include <string_view>

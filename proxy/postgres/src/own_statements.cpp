@@ -355,8 +355,9 @@ void OwnStatements::raise_in_advance(const Claim& claim) {
   add_sync(Purpose::in_advance);
 }
 
-// A function, run after a check, has made the session writable by default with set_config(). The
-// default is restored before anything else runs.
+// Makes the session READ ONLY by default: when it becomes guarded (at the login, or later under
+// `allow`), and after code or the client's RESET has changed the default. The client's next
+// statement waits for that.
 void OwnStatements::restore_default(bool looks) {
   model_.by_default.broken = false;
   if (model_.tx.in_block) model_.tx.suspect = true;  // the restore is undone with the block

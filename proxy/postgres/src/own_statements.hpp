@@ -22,8 +22,8 @@
 
 namespace termgate::pg_session {
 
-// Owner: the session's State; its thread. `to` is the server's batch, or the batch that goes ahead
-// of a held pipeline.
+// Owner: the session's State; its thread. `to` is the server's batch, that of a held pipeline, or
+// one that will be inserted into a held pipeline.
 class OwnStatements {
  public:
   OwnStatements(Line& line, Claims& claims, TransactionModel& model, Texts& texts,
@@ -88,10 +88,10 @@ class OwnStatements {
   const Script& script_;
 
   std::array<std::string, proxy_statement_count> names_;
-  // For each statement, the last Parse that is not known to be closed again, counted in parses_; 0:
-  // none. An error makes the server skip the Close that follows it.
+  // For each statement, the number of its last Parse, until the server has closed what that made;
+  // 0: none. An error makes the server skip the Close that follows it.
   std::array<std::size_t, proxy_statement_count> left_{};
-  // How many Parses were sent, and how many of them ahead of the last Sync.
+  // How many Parses were sent (which numbers them), and how many of them ahead of the last Sync.
   std::size_t parses_ = 0, parses_synced_ = 0;
   Check check_;
 };

@@ -29,7 +29,7 @@
 namespace termgate::pg_session {
 
 // What runs in the server and makes it uncertain how the client's next text is to be read. Cleared
-// when every request is answered.
+// when every request is answered and no pipeline is open.
 struct Outstanding {
   bool functions = false;     // something runs that may change settings
   bool unknown = false;       // a function of unknown effect runs
@@ -54,14 +54,14 @@ struct Texts {
 
 // What the server has reported about itself and this session.
 struct ServerFacts {
-  // A standby cannot be written until it is promoted, which may happen at any time.
+  // A standby takes no write until it is promoted, which may happen at any time.
   enum class Recovery : std::uint8_t { primary, standby } recovery = Recovery::primary;
   // The database has rules: a rewritten statement may return rows of another one.
   bool has_rules = false;
   // The role of the last SET ROLE. Empty: the session's user.
   std::string role;
-  // For a session that is only observed: the code that its check would fail with. Empty: it would
-  // pass.
+  // For a session that is only observed: the code of the error that a call of the check would end
+  // with, whatever the claim. Empty: the session may call it.
   std::string check_problem;
 
   bool standby() const noexcept { return recovery == Recovery::standby; }
@@ -148,7 +148,7 @@ struct Script {
   bool ending = false;     // COMMIT or ROLLBACK of the frame is on its way
   std::size_t offset = 0;  // where the current piece is in the text
   std::size_t bytes = 0;
-  std::size_t inserted = 0;  // how many bytes the proxy inserted ahead of it
+  std::size_t inserted = 0;  // how many bytes the proxy inserted into that piece
   // A BEGIN with modes was sent inside the frame: when it is answered, the frame becomes the
   // client's block.
   bool becomes_block = false;
@@ -161,7 +161,7 @@ struct SessionLock {
   bool failed = false;
   // A cancel request has interrupted the release, which is sent again.
   bool again = false;
-  // It failed, perhaps after the lock was taken, and a rollback does not release that lock.
+  // The check failed, perhaps after it took the lock, which a rollback does not release.
   bool perhaps_held = false;
   // The scope of that lock. Empty: the scope that the session declares.
   std::string perhaps_scope;

@@ -68,7 +68,7 @@ class PipelineRunner {
   void forward_extended(const pgwire::Event& event, PendingReply reply);
 
   // --- group.cpp ---
-  // Called for each message; acts on the first of a group.
+  // Called for each message; acts on the first of a group, and where the hand-over ends.
   void group_begins(bool declares = false);
   void guard_group(const Effects& effects, const Known& known, Step step, bool whole);
   TransactionView view_of(const Claim& claim, bool whole = true) const;

@@ -23,8 +23,8 @@ void Refusals::refuse(std::string_view code, std::string_view message, std::stri
   const std::string error = error_text(code, message, hint);
   if (pipeline_.begun()) {
     // Nothing of the pipeline was sent, so the server need not know of it: the names that it would
-    // have made are forgotten, and the rest up to the Sync is dropped. An exception is a Sync that
-    // the server waits for, because a COPY has swallowed the one before.
+    // have made are forgotten, and the rest up to the Sync is dropped. But the server must get the
+    // Sync if it still waits for one, because a COPY has swallowed the one before.
     if (!pipeline_.sent && !model_.tx.in_block &&
         (line_.server.replies.empty() || !line_.server_awaits_sync())) {
       for (const std::string& name : pipeline_.parsed) names_.statements.erase(name);
@@ -153,8 +153,7 @@ Refusal Refusals::refusal_of(Act act, const Effects& effects, const Claim& claim
   return refusal;
 }
 
-// What is refused for its claim, or for a missing one, is reported. So is a write that comes too
-// late in its pipeline, in shorter words.
+// Some refusals are also reported to the host, a few in shorter words than the client gets.
 void Refusals::refuse(Act act, const Effects& effects, const Claim& claim) {
   if (act == Act::refuse_member) {
     const auto refused = [&](const Claim& member) {

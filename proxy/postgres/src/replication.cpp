@@ -24,8 +24,8 @@ using statements::Kind;
 
 namespace {
 
-// A text that begins with one of these words is never SQL: a server that does not know the word
-// reports a syntax error.
+// On a replication connection a text that begins with one of these words never runs as SQL: a
+// server that does not know the word reports a syntax error.
 constexpr std::array<std::string_view, 10> commands{
     "IDENTIFY_SYSTEM",        "BASE_BACKUP",
     "START_REPLICATION",      "CREATE_REPLICATION_SLOT",

@@ -68,15 +68,16 @@ constexpr std::size_t index_of(ProxyStatement which) noexcept {
 // Why a message was sent.
 enum class Purpose : std::uint8_t {
   client,      // its replies go to the client
-  silent,      // ours; its replies matter only if it fails
+  silent,      // ours; nothing depends on its replies
   who_serves,  // pg_backend_pid(), to be compared with BackendKeyData
   // Restores the session's access mode, without which nothing that follows is safe.
   put_back,
   lock,  // makes the whole transaction READ ONLY
-  // Sets the transaction's access mode, or the savepoint that preserves it. If it fails, the
-  // transaction fails.
+  // Sets something for the transaction: its access mode, the savepoint that preserves it, a
+  // declaration, the end of a seat. If it fails, the transaction fails.
   mode,
-  writable,  // SET transaction_read_only = off
+  // SET transaction_read_only TO off, or what applies the server's own default after it.
+  writable,
   // SHOW default_transaction_read_only, while the value is the server's own.
   own,
   // The same SHOW, after the client's code may have changed the value.
@@ -95,8 +96,8 @@ enum class Purpose : std::uint8_t {
   framed,
   commit,    // ends a frame
   rollback,  // ends a frame
-  hold,      // hold_claim()
-  release,   // release_session()
+  hold,      // hold_claim(), and what comes ahead of it
+  release,   // release_session(), and the default that is restored with it
   // The check of a transaction that has become stale: it fails, and the transaction with it.
   eviction,
   // A check that must fail, so that the server's transaction fails with it. `text` holds the
@@ -105,7 +106,7 @@ enum class Purpose : std::uint8_t {
 };
 
 // What a successful statement of the client's does to default_transaction_read_only as the client
-// sees it.
+// sees it, or how it ends the transaction.
 enum class Change : std::uint8_t { none, on, off, back, commit, rollback, prepared };
 
 // The value that the client must see in the row of its SHOW of an access mode, if the server would
@@ -138,11 +139,13 @@ struct PendingReply {
   bool late_description = false;
   // For a check: how many declarations had been sent before it.
   std::uint32_t changes = 0;
-  // For a check: the proxy passed scope and term to it, or they were declared for its transaction
-  // alone.
+  // For a check: the proxy passed scope and term to it, or they may have been declared in its own
+  // transaction.
   bool given = false;
   ProxyStatement closes = ProxyStatement::none;  // the statement that a `close` of ours closes
-  std::string text{};  // the name for `parse` and `bind`; the bytes for `nothing`
+  // For the client's `parse` and `bind`: the name. For `nothing`: the bytes. For a refusal: the
+  // client's error.
+  std::string text{};
 };
 
 class PendingReplies {

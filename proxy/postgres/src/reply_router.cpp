@@ -55,7 +55,6 @@ void ReplyRouter::route(const Event& reply) {
   end_request(reply);
 }
 
-// For a reply that belongs to its request but is not shown to the client.
 void ReplyRouter::hide(const Event& reply) {
   assert(!pending_.empty());
   showing_ = false;

@@ -83,7 +83,7 @@ Shown shown_as(const PendingReply& request, const pgwire::Event& reply) noexcept
 // Owner: the session's State; its thread. Borrows the queue of requests that the server has not
 // answered yet and the client's outbox. Invariants: a reply belongs to the head of `pending`
 // (fits() before route() or hide()); the client gets replies in the order of its requests, so a
-// kept reply is released before anything later is forwarded.
+// kept reply is released before any later reply is forwarded. Notices do not wait for it.
 class ReplyRouter {
  public:
   ReplyRouter(PendingReplies& pending, Outbox& client) noexcept
@@ -103,9 +103,9 @@ class ReplyRouter {
   void forward(const pgwire::Event& message);
   // For a message that the running request has caused.
   void forward_unless_hidden(const pgwire::Event& message);
-  // Notices about our own statements are not shown; the server's log has them. Two hidden
-  // statements are exceptions: what replaces a simple query, and the COMMIT of a frame, which runs
-  // the client's deferred triggers.
+  // Notices about our own statements are not shown; the server's log has them. Exceptions are
+  // hidden messages in the client's place (Purpose::client), such as those that replace a simple
+  // query, and the COMMIT of a frame, which runs the client's deferred triggers.
   void forward_notice(const pgwire::Event& notice);
 
   // --- the rest of a message that comes in parts ---

@@ -47,7 +47,7 @@ class ScriptRunner {
 
   void on_query(std::string_view sql);
   void on_function_call(const pgwire::Event& event);
-  // Called when the piece before has succeeded, or the text has failed.
+  // Called at the start of a script, and when a piece of it has succeeded or failed.
   void next_piece();
 
  private:

@@ -5,9 +5,9 @@
 //
 // A raise of the scope waits for the session that has the seat, and ends that session after a grace
 // period. So a mistake here delays a takeover, but lets no stale write through as long as two
-// things hold: the session's READ ONLY default is off only while the row of its seat exists (both
-// change in one statement), and what passes without a check passes under the seat's own scope and
-// term.
+// things hold: a seat turns the session's READ ONLY default off only while the row of that seat
+// exists (both change in one statement), and what passes without a check passes under the seat's
+// own scope and term.
 #pragma once
 
 #include <algorithm>
@@ -123,7 +123,7 @@ class Seat {
       refused_for{5}, failed_for{60};
 
   Stage stage_ = Stage::none;
-  // Another session waits for the seat, or it is no longer of use.
+  // A raise waits for the seat, or may; or the seat is no longer of use.
   bool wanted_ = false;
   bool failed_ = false;
   bool runs_any_text_ = true;

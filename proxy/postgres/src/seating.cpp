@@ -213,9 +213,11 @@ void Seating::unit_begins() {
   hand_over();
 }
 
-// Hands the next transaction over to a server that guards the session, unless its term is known to
-// be above or below the fence. Only the server knows what code has declared. If it finds a term
-// above the fence there, the proxy handles the session until its check has raised the fence.
+// Hands the next transaction over where the session's seat covers it; or to a server that guards
+// the session, unless its term is known to be above or below the fence, or its own text has
+// declared one that the proxy does not know yet. Only the server knows what code has declared. If
+// it finds a term above the fence there, the proxy handles the session until its check has raised
+// the fence.
 void Seating::hand_over() {
   if (seat_.held()) {
     claims_.hand_over(seat_covers());

@@ -43,7 +43,7 @@ class Seating {
         session_lock_(session_lock) {}
 
   // --- between two transactions ---
-  // No message of the client's is under way, in either direction.
+  // No transaction is open, and no message is under way in either direction.
   bool at_rest() const noexcept;
   void mind_seat();
   void stand();

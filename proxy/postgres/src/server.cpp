@@ -45,9 +45,8 @@ void ServerReplies::parameter_status(const Event& event) {
     return;
   }
   if (status->name == "default_transaction_read_only" && claims_.guards()) {
-    // The proxy has set the default itself while the lock at session level is held. Otherwise
-    // something has changed it after a check. While that lock is only requested, it was an earlier
-    // statement.
+    // While the lock at session level is held, the proxy has set the default itself. Otherwise, and
+    // while that lock is only requested, an earlier statement has changed it.
     model_.by_default.broken =
         status->value == "off" && (session_lock_.stage == SessionLock::Stage::none ||
                                    session_lock_.stage == SessionLock::Stage::requested);
@@ -265,12 +264,11 @@ void ServerReplies::check_answered(std::string_view row) {
     return;
   }
   fence = number(height);
-  // check_again() returns no fence if the session declares nothing, or only half a claim.
   if (head.role == Purpose::check) claims_.has_passed();
   if (!head.given && !model_.tx.in_block && head.role == Purpose::check)
     claims_.check_passed(passed, head.changes);
   if (!passed.complete() || fence == 0) {
-    // Nothing is declared, and nothing need be: no lock is held.
+    // The session declares nothing, or only half a claim, and need not: no lock is held.
     session_lock_.unclaimed |= head.role == Purpose::hold;
     return;
   }

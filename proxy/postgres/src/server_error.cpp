@@ -191,7 +191,7 @@ void ServerReplies::ours_failed(const Event& event, const pgwire::ReportFields& 
     case Purpose::lock:
     case Purpose::own:
     case Purpose::mode:
-      // The client's statement had failed already or was cancelled, so it writes nothing.
+      // What follows of the client's fails, is skipped, or is a SHOW, so it writes nothing.
       refusals_.ours_refused(report, head.role);
       model_.opening_refused = true;
       model_.tx.forget_checks();

@@ -1,6 +1,6 @@
-// How a session ends and what ends it: errors, deadlines, a drain, an eviction; and the public face
-// of Session, which only forwards to State. One thread calls resume() at a time (session.hpp); no
-// call blocks and none does I/O.
+// The server's bytes as messages; how a session ends and what ends it: errors, deadlines, a drain,
+// an eviction; and the public face of Session, which forwards to State. One thread calls resume()
+// at a time (conversation.hpp); no call blocks and none does I/O.
 #include <termgate/pg_session/session.hpp>
 
 #include <algorithm>
@@ -223,8 +223,8 @@ bool Session::State::waits_for_more() const noexcept {
          !waiting_.blocked();
 }
 
-// When tick() must be called at the latest. While the server owes a reply, the session has no
-// deadline: the server's own timeouts apply.
+// When tick() must be called at the latest. While the server owes a reply after the login, and no
+// message is held, the session has no deadline: the server's own timeouts apply.
 std::optional<Instant> Session::State::deadline() const noexcept {
   if (waits_for_more()) return line_.quiet_since + line_.options.held_quiet_max;
   switch (line_.stage) {

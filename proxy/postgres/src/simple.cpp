@@ -69,7 +69,7 @@ void ScriptRunner::on_query(std::string_view sql) {
   run_statement(sql, effects, claim, *text);
 }
 
-// Runs one statement as the decision requires, by simple queries.
+// Runs one statement as the decision requires.
 // Long: one case for each decision.
 void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Claim& claim,
                                  const statements::Classified& text) {
@@ -141,8 +141,8 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
   switch (act) {
     case Act::pass:
       if (unit.does == Does::begin && standing == Standing::current) own_.raise_in_advance(claim);
-      // A transaction of its own that stays READ ONLY. In a session that is not guarded yet it may
-      // write, and may have declared.
+      // The statement is a transaction of its own. In a session that is not guarded yet this is not
+      // READ ONLY: it may declare and write, so a check precedes its COMMIT.
       if (!claims_.guards() && effects.changes_declaration &&
           (unit.does >= Does::calls || effects.by_name) && !script_.running && text.single)
         break;

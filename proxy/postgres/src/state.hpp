@@ -1,8 +1,9 @@
 // The inside of Session: one state machine, in a few classes that State wires together. parts.hpp
 // has the structs that they share.
 //
-// Owner: one Session. Thread: the one that calls resume(); there is no lock and nothing is shared.
-// Every event goes through resume(), and assert_consistent() runs after each. Its invariants:
+// Owner: one Session. Thread: the one that calls resume(); there is no lock. What sessions share is
+// in SessionHost. Every event goes through resume(), and assert_consistent() runs after most of
+// them. Its invariants:
 //   - once the session ends, nothing of the client's waits;
 //   - the server owes no reply before the login has begun;
 //   - messages are held only while a pipeline is open, and the mark of its implicit transaction lies
@@ -10,7 +11,7 @@
 //   - a frame exists only around a text that runs, and messages wait for a session lock only while
 //     one is requested or held;
 //   - the transaction model is consistent (transaction_model.hpp).
-// README.md describes each file.
+// README.md describes the files.
 #pragma once
 
 #include <cstddef>

@@ -18,7 +18,7 @@ using statements::Kind;
 using Way = Effects::Way;
 
 bool TransactionModel::apply(const Effects& effects, Does does, bool guarded, bool named) {
-  // Another message comes between a Parse and its Bind, or a Bind and its Execute.
+  // A Parse or Bind that ran code is no longer directly followed by its own statement.
   tx.ahead.reset();
   // The end of a block undoes what was declared in it, and nothing else.
   const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback ||

@@ -34,7 +34,8 @@ enum class Mode : std::uint8_t {
 struct Transaction : TransactionFacts {
   bool in_block = false;
   Mode mode = Mode::servers;
-  // AND CHAIN began it, so what made or locked the transaction before may be undone.
+  // AND CHAIN began it, and what made the transaction before it writable, or locked it, may be
+  // undone.
   bool mode_unsure = false;
   // Scope or term may have been declared in this transaction.
   bool declared_inside = false;
@@ -43,7 +44,8 @@ struct Transaction : TransactionFacts {
   bool calling_cursor = false;  // FETCH may run functions
   // The client has set a savepoint in it.
   bool savepoint = false;
-  // The names of the client's open savepoints. Empty optional: not known after an error.
+  // The names of the client's open savepoints. nullopt: they are not known, for example after an
+  // error.
   std::optional<std::vector<std::string>> savepoints{std::in_place};
   // A savepoint of ours precedes the client's first.
   bool marked = false;
@@ -93,7 +95,7 @@ struct Default {
   bool own = false;
   bool unit_failed = false;  // an error came since the last ReadyForQuery
   bool shown = false;        // what the client saw last, in a ParameterStatus
-  // The server's value is off: it must be put back before anything else runs.
+  // The server's value is off, or may be: it must be put back before anything else runs.
   bool broken = false;
   // The server reports changes of it (14 and later). Otherwise it is put back whenever it may have
   // changed.
@@ -133,7 +135,7 @@ struct TransactionModel {
   void ran_ahead(Step step, std::string_view name, const Effects& effects, bool named);
   // The Bind of that statement, or the Execute of that portal, follows.
   void follows(Step step, std::string_view name);
-  // For a BEGIN of ours, or a BEGIN of the client's that ours replaces.
+  // For a BEGIN of the client's or of ours, and where our block becomes the client's.
   void begin_block();
   // At the end of a savepoint the server restores the access mode that the transaction had there.
   void savepoint_over() noexcept {
@@ -154,10 +156,10 @@ struct TransactionModel {
   void on_ready(pgwire::TransactionStatus now, bool in_text, bool text_failed);
   void on_text_done(bool failed);
   // For a message of ours that makes the transaction READ ONLY, or preserves the way to do so.
-  // `locks`: it makes all of that transaction READ ONLY which comes after this many ends.
+  // `locks`: it makes a whole transaction READ ONLY, the one that this many ends precede.
   void on_mode_done(std::string_view tag, std::optional<std::size_t> locks);
   // The value of default_transaction_read_only after the client's code, which may have set it.
-  // `lent`: meanwhile the proxy had given it up.
+  // `lent`: while that code ran, the proxy did not keep the value `on`.
   void default_is(bool on, bool lent);
   // Every request is answered: from here on the server's report about the transaction counts.
   void settle();

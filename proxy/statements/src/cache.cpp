@@ -1,6 +1,7 @@
 // Classified texts, the most recently used first. Used by one worker's thread. The key is the text
-// and every setting that changes how it is read, so a text that was classified under other settings
-// is never found.
+// and the settings that change in a session, so a text that was classified under other ones is
+// never found. The schema and the bounds are not in it: they are the same for all sessions of a
+// process.
 #include <termgate/statements/cache.hpp>
 
 #include <cassert>

@@ -258,8 +258,8 @@ Declaration declared_in_application_name(std::string_view name) {
       if (rest.size() < length ||
           !same_but_case(rest.substr(rest.size() - length), key.substr(0, length)))
         continue;
-      // With `at` > 0 the whole rest must match, because otherwise a word that ends in `t` would
-      // count.
+      // After another declaration the whole rest must match, because otherwise a word that ends in
+      // `t` would count.
       if (declaration.empty() || rest.size() == length) {
         refuse(declaration, where, "it ends within a key and may have been cut short");
         return declaration;
@@ -298,8 +298,8 @@ Declaration declared_in_options(std::string_view options) {
       declare(declaration, name, assignment.substr(equals + 1), where);
     }
   };
-  // getopt with the server's switches: those followed by a colon take the rest of the word or the
-  // next word; `--name=value` is the switch `-` with a value.
+  // As the server's getopt: the switches listed here take the rest of the word or the next word as
+  // their value; `--name=value` is the switch `-` with a value.
   constexpr std::string_view with_value = "BCDNSWcdfhkprtv-";
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];

@@ -14,7 +14,7 @@ constexpr std::string_view holes[] = {
     // Large objects: READ ONLY refuses to write them only from version 16 on. Functions that only
     // read are listed below.
     "lo_*", "lowrite",
-    // Sequences: READ ONLY refuses these, but they are never a read.
+    // Sequences: READ ONLY refuses these, except for temporary ones.
     "nextval", "setval",
     // Messages to other sessions, and functions that end other sessions.
     "pg_notify", "pg_terminate_backend", "pg_cancel_backend", "pg_log_backend_memory_contexts",
@@ -74,8 +74,9 @@ constexpr std::string_view termgate_reads[] = {"doctor",         "fence",       
                                                "lease",          "outcome",     "read_stream",
                                                "schema_version", "server_time", "verify_findings"};
 
-// Words that cannot be the name of a function or type unless quoted: reserved ones, or column names
-// only. For all others the surrounding words decide (classify.cpp, is_grammar_here).
+// Words that cannot be the name of a function or type unless quoted: reserved ones, and those that
+// can name only a column. For all others the surrounding words decide (classify.cpp,
+// is_grammar_here).
 constexpr std::string_view syntax[] = {
     "all",     "and",       "any",      "array",     "as",        "between",   "bigint",
     "bit",     "boolean",   "case",     "cast",      "char",      "character", "coalesce",

@@ -7,8 +7,9 @@
 namespace termgate::statements {
 
 // Functions of PostgreSQL and its common extensions that change something although the transaction
-// is READ ONLY, or that run SQL which they get as text, so that it cannot be seen here.
-// functions.cpp lists them, with the reasons. Without set_config, whose first argument decides.
+// is READ ONLY (in some version at least), or that run SQL which they get as text, so that it
+// cannot be seen here. functions.cpp lists them, with the reasons. Without set_config, whose first
+// argument decides.
 bool is_read_only_hole(std::string_view function) noexcept;
 
 // The server's own functions that most queries call. Only a hint, because a user's function may
@@ -23,7 +24,7 @@ bool stands_before_a_constant(std::string_view word) noexcept;
 bool is_everyday_type(std::string_view type) noexcept;
 
 // The functions of layer 1 that write and decide by themselves whether they may. A statement that
-// is one such call and nothing else gets no check of the proxy's.
+// is one such call and nothing else may run without a check of the proxy's.
 bool is_termgate_write(std::string_view function) noexcept;
 
 // The functions of layer 1 that only read.

@@ -1,5 +1,5 @@
 // PostgreSQL's own grammar (libpg_query, version 15), used only to find where statements begin and
-// end. This is the one entry point that keeps no tree, so any depth is safe on a small stack
+// end, by a function that does not walk the tree. So any depth is safe on a small stack
 // (grammar.cpp).
 #pragma once
 

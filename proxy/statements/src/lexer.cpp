@@ -1,6 +1,6 @@
-// PostgreSQL's tokens, as all versions from 13 to 18 read them. If versions differ, or an unknown
-// setting decides, the text has a problem, and its statements count as writes. Never reads past the
-// end, and takes linear time.
+// PostgreSQL's tokens, as all versions from 13 to 18 read them. If versions differ in what matters
+// here, or an unknown setting decides, the text has a problem, and its statements count as writes.
+// Never reads past the end, and takes linear time.
 #include "lexer.hpp"
 
 #include <array>
@@ -186,7 +186,7 @@ class Lexer {
     const bool based = sql_[at_] == '0' && (peek(1) == 'x' || peek(1) == 'X' || peek(1) == 'o' ||
                                             peek(1) == 'O' || peek(1) == 'b' || peek(1) == 'B');
     if (based) {
-      // From 16 on. Earlier versions read `0` and a name, and no such name is a keyword.
+      // A number from 16 on. Earlier versions read `0` and a name, and no such name is a keyword.
       at_ += 2;
       const std::size_t digits = at_;
       while (at_ < sql_.size() && (is(sql_[at_], hex_digit) || sql_[at_] == '_')) ++at_;
@@ -285,7 +285,7 @@ void lex(std::string_view sql, const Settings& settings, Lexed& out) {
   }
   Lexer lexer(sql, settings);
   const auto ignore = [](std::size_t, std::size_t) {};
-  bool ended = false;  // the last token was a `;`
+  bool ended = false;  // a `;` has come after another token
   bool any = false;
   if (!lexer.trivia(ignore)) {
     out.problem = lexer.problem();

@@ -1,6 +1,6 @@
 // PostgreSQL's tokens (src/backend/parser/scan.l, versions 13 to 18), as far as a decision needs
-// them: where strings, comments and statements end, and which words are outside of them. A text
-// that versions read differently is `odd`, which callers treat as unparsable.
+// them: where strings, comments and statements end, and which words are outside of them. If
+// versions differ in one of these, the text is `odd`, which callers treat as unparsable.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ enum class TokenType : std::uint8_t {
   dollar_string,   // $$…$$, $tag$…$tag$
   number,
   parameter,  // $1
-  symbol,     // one character that is not an operator: ( ) [ ] , ; : .
+  symbol,     // ( ) [ ] , ; : . and PL/pgSQL's ..
   operation,  // a run of operator characters
 };
 
@@ -41,7 +41,7 @@ struct Lexed {
 
   std::vector<Token> tokens;  // at most tokens_max
   bool complete = true;       // false: there are more tokens
-  bool several = false;       // a `;` is followed by a token, at any depth
+  bool several = false;       // a `;` is between two other tokens, at any depth
   Problem problem = Problem::none;
   std::size_t first_token = 0;  // where leading white space and comments end
   // Where trailing white space and comments begin; a `;` at the end counts as trailing.

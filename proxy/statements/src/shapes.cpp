@@ -1,5 +1,5 @@
-// Recognizes a few complete statements by their tokens. A match allows something (no check, or the
-// statement's own), so anything unexpected means no match.
+// Recognizes a few complete statements by their tokens. A match allows something (a call of layer 1
+// runs without the proxy's check), so anything unexpected means no match.
 #include "shapes.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using Tokens = std::span<const Token>;
 
-// Types whose names are words of the grammar: nobody can create a type with such a name.
+// Types whose names are words of the grammar: unquoted, such a word never means a user's type.
 bool is_grammars_type(std::string_view word) noexcept {
   static constexpr std::array<std::string_view, 12> all{
       "bigint",  "boolean",  "char",    "character", "decimal",   "int",

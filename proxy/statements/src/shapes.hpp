@@ -1,4 +1,4 @@
-// What a proxy has to know of a statement exactly, by its tokens.
+// What the proxy must know of a statement exactly, found by its tokens.
 #pragma once
 
 #include <span>

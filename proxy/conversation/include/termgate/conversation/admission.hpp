@@ -13,7 +13,7 @@
 
 namespace termgate::conversation {
 
-// --without-term: what a session may do that has declared no term.
+// --without-term: what a session that has declared no term may do.
 enum class WithoutTerm : std::uint8_t { reject, read_only, allow };
 // --enforce: observe takes no lock, refuses nothing, and reports what would have been refused.
 enum class Enforce : std::uint8_t { on, observe };

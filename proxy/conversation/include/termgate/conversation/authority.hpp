@@ -47,8 +47,8 @@ struct ConnectRequest {
 };
 
 // The fences of one database that this process knows: lower bounds, and only what the proxy itself
-// has read from `fences` there. A session keeps those of its own database until it ends. Any
-// thread; must not block.
+// has read from `fences` there, acquired or raised. A session keeps those of its own database until
+// it ends. Any thread; must not block.
 class Fences {
  public:
   virtual ~Fences() = default;

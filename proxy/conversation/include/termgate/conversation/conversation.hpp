@@ -8,8 +8,8 @@
 // After each resume: send what the two outboxes hold (the session owns them; remove the bytes with
 // sent_to_client() and sent_to_server()), and carry out every action, in order. Backpressure: the
 // caller reads from the client only while wants_client(), and from the server only while
-// wants_server(). Both turn false while the outbox of the other side is full; bytes given all the
-// same are kept.
+// wants_server(). Both turn false while the outbox of the other side is full; bytes that are given
+// all the same are not lost.
 #pragma once
 
 #include <cstddef>
@@ -82,7 +82,7 @@ struct Cut {
 // The time of deadline() has come.
 struct Tick {};
 struct Raised {
-  std::string_view code, message;  // why the raise failed; empty: it succeeded
+  std::string_view code, message;  // why the raise failed; both empty: it succeeded
 };
 // A raise waits for the gate of this scope: the session gives it back as soon as nothing runs in
 // it.
@@ -124,7 +124,7 @@ class Conversation {
   virtual bool wants_client() const noexcept = 0;
   virtual bool wants_server() const noexcept = 0;
 
-  // When to call resume(Tick) unless something else happens earlier. Changes with every event.
+  // When to call resume(Tick) unless something else happens earlier. Any event may change it.
   virtual std::optional<Instant> deadline() const noexcept = 0;
 
   virtual const LoginRequest& login() const noexcept = 0;

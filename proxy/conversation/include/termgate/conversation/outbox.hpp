@@ -23,7 +23,7 @@ class Outbox {
       bytes_.clear();
       if (bytes_.capacity() > kept) std::string().swap(bytes_);
     } else if (sent_ >= compacted && sent_ >= bytes_.size() / 2) {
-      // A reader that never quite catches up must not make us keep everything that it has read.
+      // For a reader that never quite catches up, what it has read must not be kept for ever.
       bytes_.erase(0, sent_);
       sent_ = 0;
     }

@@ -18,7 +18,7 @@ struct ScopedTerm {
   bool operator==(const ScopedTerm&) const = default;
 };
 
-// The session keeps the first pair that the rule returns. If the rule later has no pair, or another
+// The session keeps the first pair that the rule returns. While the rule has no pair, or another
 // one, the session has none.
 class RuleClaim {
  public:

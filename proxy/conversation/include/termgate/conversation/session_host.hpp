@@ -36,7 +36,8 @@ struct Incident {
   std::string_view code{};  // TG001 and the like, or an SQLSTATE
   std::string_view message{};
   std::string_view client{};  // address, user and application, if the host knows them
-  // The refused statement, as the client wrote it. Logs show only its first words and no value.
+  // The beginning of the refused statement, as the client wrote it. Logs show only its first words
+  // and no value.
   std::string_view statement{};
   bool from_memory = false;
   std::chrono::nanoseconds took{};  // from sending the check to its answer
@@ -47,7 +48,7 @@ struct SeatOffer {
   // Gives the seat back; hexadecimal, and the same for the life of the process. Empty: there are no
   // seats.
   std::string_view secret{};
-  // After this many checks of one claim within a second, a session takes a seat.
+  // After this many passed checks of one claim within a second, a session takes a seat.
   int checks = 8;
   // The database has functions that run their arguments as SQL.
   bool runs_any_text = true;
@@ -57,16 +58,16 @@ class SessionHost {
  public:
   virtual ~SessionHost() = default;
 
-  // The highest fence that the proxy itself has read in this session's database; 0: none. The true
-  // fence may be higher.
+  // The highest fence that the proxy itself has read, acquired or raised in this session's
+  // database; 0: none. The true fence may be higher.
   virtual std::int64_t highest_fence(std::string_view scope) const = 0;
   // The session's server has returned this fence. It is not used to judge any session: the proxy
   // reads `fences` on a connection of its own, and trusts that.
   virtual void saw_fence(std::string_view scope, std::int64_t fence) = 0;
 
   // The message of TG004, if the database shows a lower fence for the scope than was seen before
-  // and no audited reset explains that (F3); otherwise empty. An empty scope stands for any scope,
-  // for a session whose scope only the server knows.
+  // and no audited reset explains that (F3); otherwise empty. An empty scope means any scope, for a
+  // session whose scope only the server knows.
   virtual std::string untrusted(std::string_view) const { return {}; }
 
   // This session now holds the gate of this scope, and of no other; empty: of none. GateWanted

@@ -21,7 +21,7 @@ struct Options {
   pgwire::Limits limits;
   // Must be built again after a change of `limits`.
   pgwire::Rules client_rules = pgwire::Rules::frontend(limits);
-  // While an outbox holds more than this, the session reads nothing from the other side.
+  // While an outbox holds this much or more, the session wants nothing from the other side.
   std::size_t outbox_bytes_max = 256u << 10;
   // How much of an unfinished pipeline is held back until it is known whether it writes.
   std::size_t held_bytes_max = 64u << 10;
@@ -30,7 +30,7 @@ struct Options {
 
   // The proxy has a certificate: it answers SSLRequest with S.
   bool client_tls = false;
-  // A start-up message in clear text is refused.
+  // A start-up message in clear text is refused, unless the client is local.
   bool client_tls_required = false;
   // The caller verifies the server's certificate (verify-ca, verify-full).
   enum class ServerTls : std::uint8_t { disable, prefer, require } server_tls = ServerTls::prefer;
@@ -39,8 +39,9 @@ struct Options {
 
   // The schema of layer 1.
   std::string schema = "termgate";
-  // Whether the guard inside the server (docs/use/guard.md) checks the writes: never; where the
-  // login finds it; or always, so that a login without it is refused.
+  // Whether the guard inside the server (docs/use/guard.md) checks the writes of the sessions that
+  // it can guard (Claims::may_be_server_guarded): never; if the last login of the same user to the
+  // same database has found it; or always, so that a login without it is refused.
   enum class ServerGuard : std::uint8_t {
     off,
     when_there,

@@ -20,11 +20,11 @@ namespace termgate::statements {
 
 enum class Kind : std::uint8_t {
   empty,  // no statement: white space, comments, `;`
-  // SELECT, VALUES, TABLE: without INTO, a lock, a modifying WITH, or a function of the list in
-  // functions.cpp.
+  // SELECT, VALUES, TABLE: without INTO, a lock, a modifying WITH, a set_config() of scope or term,
+  // or a function that functions.cpp lists as a hole or as a write of layer 1.
   provably_read,
   write,
-  // Counts as a write, as several statements, and as one that may end the transaction.
+  // Counts as a write that may do anything, and that may end the transaction.
   unparsable,
   // Some version refuses it inside a transaction block: VACUUM, CREATE DATABASE, CREATE INDEX
   // CONCURRENTLY and the like.
@@ -114,16 +114,18 @@ struct Statement {
   // Changes, or may change, how later texts are lexed: until the server has answered, Settings are
   // unknown.
   bool changes_lexing = false;
-  // Calls functions of unknown effect, which may write.
+  // Calls functions, common ones too, or uses operators or casts that are not among the server's
+  // common ones. Not set for definitions.
   bool calls_functions = false;
-  // Calls functions that are not among the server's common ones, by name, so it is more likely to
-  // write. Only a hint.
+  // Some of these are not among the server's common ones, by name, so the statement is more likely
+  // to write. Only a hint.
   bool calls_unknown = false;
   // Calls a function of layer 1 that writes and decides by itself whether it may.
   bool calls_termgate = false;
   LoneCall lone_call;  // if calls_termgate
-  // Its text declares termgate.scope or termgate.term, or may: a set_config() of ours or of a
-  // computed name anywhere in it, or one of the two names in a string.
+  // It declares termgate.scope or termgate.term, or may: by a set_config() of them or of a computed
+  // name anywhere in it, or because it is CALL, DO or unparsable. Not set for SET and RESET, which
+  // `name` shows.
   bool declares = false;
   // A query that calls set_config() of these two and is otherwise a read without unknown calls.
   bool only_declares = false;
@@ -131,12 +133,13 @@ struct Statement {
   // boolean), … with literals and parameters. This holds only if set_config is the server's own.
   bool exactly_declares = false;
   bool unknown_parameters = false;  // PREPARE: parameters of user-defined types
-  // Where the text calls set_config() without a schema. `pg_catalog.` inserted there makes it the
-  // server's own, whatever the search_path.
+  // Where the text calls set_config() of scope or term. `pg_catalog.` inserted there makes it the
+  // server's own, whatever the search_path. npos: the call names its schema already.
   std::vector<std::size_t> set_config_at;
   // Where the WRITE of READ WRITE is, in a statement that sets the access mode.
   std::vector<std::size_t> write_words;
-  // Contains COMMIT, ROLLBACK or CALL as a word. A DO with one of them may end transactions.
+  // A CALL, or a DO that may end transactions: it contains COMMIT, ROLLBACK or CALL, or its body
+  // cannot be read.
   bool holds_transaction_words = false;
   // Has a parameter ($1). True if that is not known.
   bool parameters = true;
@@ -146,8 +149,8 @@ struct Statement {
   bool names_tables = true;
   // BEGIN [WORK | TRANSACTION] or START TRANSACTION, without modes.
   bool bare_begin = false;
-  // The server describes its rows before it makes the first one: a query or SHOW. INSERT …
-  // RETURNING and EXECUTE describe them only once they have succeeded.
+  // Begins as a query or SHOW, whose rows the server describes before it makes the first one.
+  // INSERT … RETURNING and EXECUTE describe them only once they have succeeded.
   bool describes_first = false;
   // Must run alone if the table is partitioned: CLUSTER t, REINDEX TABLE t, REINDEX INDEX i.
   bool perhaps_alone = false;
@@ -162,21 +165,22 @@ struct Statement {
 
   // Scope and term in the comments before its first token and after its last one. In a text of
   // several statements, a comment belongs to the statement on its side of the `;`, and one at the
-  // very end to the last statement.
+  // very end to the last statement. If the text begins with BEGIN or ends with COMMIT, a comment
+  // there counts for every statement that has none.
   Declaration declared;
 };
 
 struct Classified {
   std::vector<Statement> statements;  // at least one: Kind::empty for an empty text
-  // No `;` precedes the last token: at most one statement, whatever its grammar. Only then may a
-  // text be sent by Parse.
+  // No `;` is between two of its other tokens: at most one statement, whatever its grammar. Only
+  // then may a text be sent by Parse.
   bool single = false;
   // Classified without the grammar: doing that again is as cheap as a lookup.
   bool by_tokens = false;
   // The scope and term in the comments at the ends of the text.
   Declaration declared;
-  // Whether the text mentions termgate.scope or termgate.term anywhere, in whatever form, so that
-  // it may declare.
+  // Whether the text contains termgate.scope or termgate.term anywhere, in upper or lower case, so
+  // that it may declare.
   bool speaks_of_terms = false;
 
   // Whether it needs no term: no statement in it is a write, or a hole, or may become one.
@@ -186,7 +190,8 @@ struct Classified {
 
 // Whether the statement by itself may run without a term. EXECUTE, FETCH and MOVE count as reads
 // here: the caller knows what was prepared, and a cursor can only read. Transaction control is a
-// read unless it may set READ WRITE (sets_read_only). CALL and DO never are.
+// read, except two-phase commit and what may set READ WRITE (sets_read_only). CALL and DO never
+// are.
 bool is_read(const Statement& statement) noexcept;
 
 // Whether it is refused inside a transaction block: kind must_run_alone, DISCARD ALL, COMMIT

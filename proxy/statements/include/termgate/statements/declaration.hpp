@@ -43,8 +43,8 @@ void declare(Declaration& declaration, std::string_view setting, std::string_vie
 // beside ours. Two different values for a key are malformed.
 Declaration declared_in_comments(std::string_view sql, const Settings& settings = {});
 
-// Section 5.2: termgate.scope=…;termgate.term=…; somewhere in application_name. One without its `;`
-// was truncated, and is malformed.
+// Section 5.2: termgate.scope=…;termgate.term=…; somewhere in application_name. A value without its
+// `;` may have been truncated, so it is malformed.
 Declaration declared_in_application_name(std::string_view application_name);
 
 // Section 5.3: the start-up parameter `options` (PGOPTIONS): -c termgate.scope=… or

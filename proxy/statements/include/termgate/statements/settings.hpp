@@ -8,7 +8,7 @@
 namespace termgate::statements {
 
 // standard_conforming_strings as the server reported it. `unknown` while a change of it may be on
-// its way: a text that the two values read differently is then unparsable.
+// its way. Unless it is `on`, a text that the two values read differently is unparsable.
 enum class ConformingStrings : std::uint8_t { on, off, unknown };
 
 struct Settings {
@@ -18,7 +18,8 @@ struct Settings {
   // so a text with bytes above 0x7f is unparsable.
   bool ascii_safe_encoding = true;
   // Whether search_path finds the server's own functions, operators and types before others of the
-  // same name. If not, all of them count as unknown.
+  // same name. If not, they count as unknown, except types that are words of the grammar or follow
+  // `pg_catalog.`.
   bool own_names_first = true;
   std::size_t parsed_bytes_max = 1u << 20;  // longer texts are not given to the grammar
   std::size_t lexed_bytes_max = 16u << 20;  // longer texts are not lexed
