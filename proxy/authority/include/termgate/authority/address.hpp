@@ -20,7 +20,7 @@ class Address {
   const std::array<std::uint8_t, 16>& bytes() const noexcept {
     return bytes_;
   }  // IPv4 uses the first four
-  // Whether it stands for a different machine on each machine: loopback and link-local addresses.
+  // Whether it means another machine on each machine: a loopback or link-local address.
   bool of_this_machine() const noexcept;
   std::string text() const;
 
