@@ -47,8 +47,8 @@ constexpr std::size_t leases_max =
 constexpr milliseconds refusals_pause{1000};
 constexpr milliseconds polled_pause{1000};  // between two readings of all fences, if polls()
 // How often the database is queried for raises that wait for a seat or a gate, and after how long
-// without an answer every gate counts as wanted. Seats are queried more often, because that query is
-// cheap.
+// without an answer every gate counts as wanted. Seats are queried more often, because that query
+// is cheap.
 constexpr milliseconds seats_pause{20}, gates_pause{50}, gate_answer_max{300};
 
 class Constant final : public conversation::TermSource {

@@ -129,7 +129,8 @@ void FenceReader::turn(const detail::FenceFeed::Heard& heard) {
   for (const auto& payload : heard.payloads) {
     if (auto scope = hinted_scope(payload, schema_)) scopes.insert(std::move(*scope));
   }
-  // Of very many untrusted scopes only the first; the others are read together with all fences.
+  // If there are very many untrusted scopes, only the first are added; the others are read together
+  // with all fences.
   if (book_.any_untrusted()) book_.add_untrusted(scopes);
   // More hints than read_one_by_one_max, forged or not, cause all fences to be read, at most once a
   // second.

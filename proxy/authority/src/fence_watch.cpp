@@ -1,5 +1,5 @@
-// The thread waits for a notification or the end of a pause, and then calls the reader. From the feed
-// the proxy also learns which database that is, which server has it, and who owns its layer 1.
+// The thread waits for a notification or the end of a pause, and then calls the reader. From the
+// feed the proxy also learns which database that is, which server has it, and who owns its layer 1.
 #include "fence_watch.hpp"
 
 #include <algorithm>

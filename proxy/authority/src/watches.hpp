@@ -1,7 +1,7 @@
 // Watches the fences of databases other than that of --backend, each from its first session with a
 // scope and a term until no session is left or another database needs the place. One thread polls
-// all connections and a few read, so that two hundred databases do not need two hundred threads. Any
-// thread may call.
+// all connections and a few read, so that two hundred databases do not need two hundred threads.
+// Any thread may call.
 //
 // A database whose layer 1 does not belong to a trusted owner (FenceFeed::owner_is_trusted) is not
 // watched, because reading there would run code of that owner.

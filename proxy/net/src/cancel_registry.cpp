@@ -1,5 +1,5 @@
-// Several sessions may have the same PID, because --backend may name several servers. So the key
-// decides.
+// Several sessions may have the same PID, for example if --backend names several servers. So the
+// key decides.
 #include <termgate/net/cancel_registry.hpp>
 
 #include <openssl/crypto.h>

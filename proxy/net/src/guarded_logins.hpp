@@ -1,5 +1,6 @@
 // Which users the server's guard checks in which database, as the newest login of each has shown.
-// For a login that is not remembered, the proxy checks the writes itself, so forgetting one is safe.
+// For a login that is not remembered, the proxy checks the writes itself, so forgetting one is
+// safe.
 #pragma once
 
 #include <cstddef>

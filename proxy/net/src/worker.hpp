@@ -63,8 +63,8 @@ class Worker final {
   }
   void drain(conversation::Instant cut_at);
   void stop();
-  // Takes a connection that another thread has accepted. `room_is_here`: of all workers this one has
-  // the most clients that are still in their greeting.
+  // Takes a connection that another thread has accepted. `room_is_here`: of all workers this one
+  // has the most clients that are still in their greeting.
   void hand_over(int descriptor, const Endpoint& peer, const http::OpenListener* listener,
                  bool room_is_here);
   std::size_t greeting_count() const noexcept {

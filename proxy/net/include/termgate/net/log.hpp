@@ -50,7 +50,7 @@ class Log {
   static constexpr std::size_t subjects_max = 4096;  // of say_seldom(); above it all are forgotten
 
   Log(int descriptor, LogFormat format, LogLevel level);
-  // Waits until all lines are written. Gives up on a descriptor that accepts nothing for five
+  // Waits until all lines are written, but gives up on a descriptor that still stalls after five
   // seconds.
   ~Log();
   Log(const Log&) = delete;

@@ -72,8 +72,8 @@ struct Limits {
 
 struct Options {
   std::vector<ListenerOptions> listeners;
-  // The peers that may send a PROXY header to a listener that accepts them. Others are handled as on
-  // an ordinary listener.
+  // The peers that may send a PROXY header to a listener that accepts them. Others are handled as
+  // on an ordinary listener.
   std::vector<Network> proxy_protocol_from;
   Backend backend;
   ClientTls client_tls;

@@ -49,7 +49,7 @@ class Server {
 
   void start();
 
-  // Any thread may call the following functions, but only one at a time stop().
+  // --- any thread; stop() one thread at a time ---
   // Admits no new clients. Open transactions end, or are cut at the drain timeout.
   void drain();
   void stop();         // cuts every connection now
