@@ -166,7 +166,7 @@ bool FenceReader::read_all() {
   for (std::size_t read = 0; read < scopes_max_ && !stopping_; read += page) {
     const auto fences = source_.page(after, page);
     for (const auto& info : fences) {
-      // The page may be older than what was learned since it was read, so one scope is read again
+      // The page may be older than what was learned since it was read, so this scope is read again
       // before it counts as untrusted.
       if (info.term < book_.remembered(info.scope)) read_one(info.scope);
       else book_.took(info, 0);

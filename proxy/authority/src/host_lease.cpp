@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// After an error; also the longest pause between two looks at another owner's lease.
+// The pause after an error, and the longest one between two looks at another owner's lease.
 constexpr milliseconds longest_pause{500};
 constexpr milliseconds shortest_pause{20};
 constexpr milliseconds hold_off_max{5'000};
@@ -192,7 +192,8 @@ std::optional<HostLease::Clock::time_point> HostLease::step() {
   }
   if (!any) {
     if (lease) {
-      // Tried again as long as the lease lasts; after that there is nothing to give back.
+      // If this throws, it is tried again as long as the lease lasts. After that there is nothing
+      // to give back.
       if (lease->still_held()) give_back(*lease);
       lost(fmt::format("no term for scope \"{}\": the lease for {} is being taken", scope_.name(),
                        owner_));

@@ -90,7 +90,7 @@ class HttpServer::Inside : public http::Handler {
     // server.
     if (request.head.target == "/healthz" && request.head.method == "GET")
       return answer.reply(reply_of({200, "ok\n"}));
-    // To find the answer may block, and this loop has other requests to serve.
+    // Finding the answer may block, and this loop has other requests to serve.
     auto owed = std::make_shared<http::Answer>(std::move(answer));
     blocking_pool_.run([this, owed, head = std::move(request.head)] {
       HttpAnswer reply;

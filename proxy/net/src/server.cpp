@@ -249,7 +249,7 @@ class Server::Inside {
   }
 
   // Why new clients cannot be served, in one word. May block: the probe of the server may take two
-  // seconds, and to resolve its name longer.
+  // seconds, and the resolution of its name longer.
   std::string obstacle() {
     if (shared.draining) return "draining";
     if (!server_answers()) return "unreachable";

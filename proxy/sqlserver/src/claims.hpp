@@ -1,5 +1,5 @@
 // Which scope and term a session writes under: what the operator's rule gives, or what the session
-// declares. The declaration wins unless a rule exists that cannot be overridden.
+// declares. The declaration wins unless there is a rule that is not overridable.
 #pragma once
 
 #include <cstdint>

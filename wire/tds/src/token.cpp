@@ -448,8 +448,7 @@ bool TokenReader::on_value(TokenEvent& event) {
         return event.kind != TokenEvent::Kind::need_more;
       }
       buffer_.clear();
-      // Chunks are not joined, because values in chunks are long, and nothing that the proxy needs
-      // is.
+      // Chunks are not joined: values in chunks are long, and the proxy needs no long value.
       value_.kept = false;
       skip_ = number;
       want_ = 4;

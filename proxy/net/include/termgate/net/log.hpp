@@ -47,7 +47,8 @@ class Log {
  public:
   // When more than this waits to be written, lines are dropped, and the next line reports how many.
   static constexpr std::size_t waiting_bytes_max = 1u << 20;
-  static constexpr std::size_t subjects_max = 4096;  // of say_seldom(); above it all are forgotten
+  // How many subjects say_seldom() remembers. Above this number it forgets all.
+  static constexpr std::size_t subjects_max = 4096;
 
   Log(int descriptor, LogFormat format, LogLevel level);
   // Waits until all lines are written, but gives up on a descriptor that still stalls after five

@@ -70,7 +70,7 @@ class Counters {
   std::map<std::pair<std::string, std::string>, Refusals> refusals_;
 };
 
-// Values of the whole proxy that are not a counter of one thread.
+// Values of the whole proxy, beside the counters of its threads.
 struct Gauges {
   std::int64_t connections = 0;
   std::int64_t connections_peak = 0;

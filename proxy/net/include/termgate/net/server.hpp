@@ -49,7 +49,7 @@ class Server {
 
   void start();
 
-  // --- any thread; stop() one thread at a time ---
+  // --- any thread (stop(): one at a time) ---
   // Admits no new clients. Open transactions end, or are cut at the drain timeout.
   void drain();
   void stop();         // cuts every connection now

@@ -49,9 +49,9 @@ struct Options {
   std::string database;
   std::string install_hint = "termgate init --db sqlserver://…";
 
-  // A session keeps the gate until a raise wants it (GateWanted). If it has not used it for this
-  // long, and is in no transaction, it gives it back, because it could not if the proxy's machine
-  // were lost.
+  // A session keeps the gate until a raise wants it (GateWanted), or until it has not used the gate
+  // for this long and is in no transaction. The limit is for a proxy whose machine is lost later:
+  // it could not give the gate back.
   std::chrono::milliseconds gate_idle_max{std::chrono::seconds{10}};
   // If a call of the gate has no answer after this time, both connections are closed.
   std::chrono::milliseconds gate_answer_timeout{std::chrono::seconds{60}};

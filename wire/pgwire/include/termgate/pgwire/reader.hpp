@@ -4,7 +4,7 @@
 //
 // Its type's rule decides how a message is delivered:
 //   whole     one `message`, its body in one span; for messages that are read
-//   streamed  one or more `part`s, buffered up to the rule's head_bytes only; for messages that are passed on
+//   streamed  one or more `part`s, buffered up to head_bytes only; for messages that are passed on
 // A message that is complete in the given span is never copied. Of one that spans two calls, what
 // must be delivered in one span is copied.
 #pragma once

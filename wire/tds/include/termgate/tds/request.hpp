@@ -50,7 +50,7 @@ class CallReader {
   // False: the message is malformed, or has a type that is not known here. Every later call returns
   // false too. What came before was reported.
   bool take(std::string_view bytes, CallSink& sink);
-  // Whether the message may end here. Drivers send a separator even after the last call.
+  // Whether the message may end here. Some drivers send a separator even after the last call.
   bool may_end() const noexcept {
     return good_ && head_.empty() && (in_ == In::between || (in_ == In::call && any_));
   }
