@@ -83,7 +83,7 @@ std::int64_t milliseconds_since_1970() {
       .count();
 }
 
-// A lock service takes two processes with the same name for one owner, so each process has its own.
+// A lock service takes two processes with the same name for one owner, so each process adds a mark.
 std::string mark_of_process() {
   std::random_device chance;
   return fmt::format(" by proxy {:08x}{:08x}", chance(), chance());

@@ -151,7 +151,7 @@ std::string own_url(std::string_view url) {
 namespace {
 
 // Options in the URL, or in libpq's environment, that libpq would apply to the proxy's own
-// connection only: clients would reach another server, or the same one under weaker rules.
+// connection only. Clients would then reach another server, or the same one under weaker rules.
 struct OwnOnly {
   const char* name;
   const char* variable;

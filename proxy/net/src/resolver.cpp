@@ -1,5 +1,5 @@
-// If every host is a literal address or a path, all are known from the start. Otherwise names are
-// resolved on a thread of the blocking pool.
+// If every host is a literal address or a path, all are known from the start, and resolve() is not
+// needed.
 #include "resolver.hpp"
 
 #include <netdb.h>
