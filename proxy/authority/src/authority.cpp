@@ -1,11 +1,10 @@
 // What the proxy knows besides the bytes of its sessions: rules, term files, leases of hosts,
 // fences.
 //
-// Owner: the server. Threads: any may call. The comment of each mutex says what it guards. None is
+// Owner: the command. Threads: any may call. The comment of each mutex says what it guards. None is
 // held while a subscriber's callback runs, except `calling`, which lets subscribe(nullptr) return
-// only after the last call.
-// Members are destroyed from the last to the first: the threads of `watch` and `gate_watch` use
-// those above them.
+// only after the last call. Members are destroyed from the last to the first: the threads of
+// `watches`, `watch` and `gate_watch` use those above them.
 #include <termgate/authority/authority.hpp>
 
 #include <unistd.h>
@@ -46,10 +45,10 @@ constexpr int worker_threads = 8;  // renewals and takeovers that may wait for t
 constexpr std::size_t leases_max =
     1000;  // holders at once; a holder's name can come from the client
 constexpr milliseconds refusals_pause{1000};
-constexpr milliseconds polled_pause{1000};  // between two readings of all fences
-// How often the database is queried for raises that wait for a gate, and how long an answer may
-// take: one late answer is tolerated, the second counts as missing. Seats are queried more often,
-// because a takeover waits for them and that query is cheap.
+constexpr milliseconds polled_pause{1000};  // between two readings of all fences, if polls()
+// How often the database is queried for raises that wait for a seat or a gate, and after how long
+// without an answer every gate counts as wanted. Seats are queried more often, because that query
+// is cheap.
 constexpr milliseconds seats_pause{20}, gates_pause{50}, gate_answer_max{300};
 
 class Constant final : public conversation::TermSource {
@@ -75,7 +74,7 @@ std::string name_of_machine() {
   return name;
 }
 
-// Text from the network is compared as a scope, but need not be a valid one.
+// Whether a text, which may come from the network, is a valid scope.
 bool is_scope(std::string_view scope) { return name_problem(scope) == nullptr; }
 
 std::int64_t milliseconds_since_1970() {
@@ -84,7 +83,7 @@ std::int64_t milliseconds_since_1970() {
       .count();
 }
 
-// A lock service takes two processes with the same name for one owner, so each process has its own.
+// A lock service takes two processes with the same name for one owner, so each process adds a mark.
 std::string mark_of_process() {
   std::random_device chance;
   return fmt::format(" by proxy {:08x}{:08x}", chance(), chance());
@@ -184,7 +183,8 @@ struct Authority::Inside {
     if (auto gates = seats && settings.seat_checks == 0
                          ? nullptr
                          : detail::open_gate_feed(settings.database_url, settings.schema)) {
-      // What keeps this proxy from its database has one line, which the watch of the fences writes.
+      // While the proxy cannot reach its database, the watch of the fences logs the reason, and a
+      // second line would add nothing.
       const auto noted = [this, log = log_as(Settings::Weight::info)](const std::string& message) {
         const bool watched = own->watched();
         if (watched) log(message);
@@ -255,8 +255,8 @@ struct Authority::Inside {
     return made;
   }
 
-  // A reload keeps the files of the rules, because sessions hold them. Files that no rule and no
-  // session uses any more are dropped.
+  // A file that is watched already is kept, because sessions may hold it. look_at_files() drops one
+  // that no rule and no session uses any more.
   void watch_files(const Rules& of) {
     std::map<std::string, std::shared_ptr<TermFile>> kept;
     for (const Rule& rule : of.all) {
@@ -489,7 +489,7 @@ struct Authority::Inside {
   std::optional<Watches> watches;
   std::optional<FenceWatch>
       watch;  // its thread uses the ones above, and so do the threads of the next
-  std::optional<GateWatch> gate_watch;  // only where layer 1 has gates
+  std::optional<GateWatch> gate_watch;  // only where layer 1 has gates or seats
 };
 
 Authority::Authority(Settings settings) : inside_(std::make_unique<Inside>(std::move(settings))) {}
@@ -614,9 +614,9 @@ void Authority::raise(std::string_view scope, std::int64_t term,
                       std::function<void(std::string_view, std::string_view)> done) {
   Inside& in = *inside_;
   if (!in.database || !is_scope(scope) || term < 1 || term > Term::max_value)
-    // No fence can be raised here.
+    // Answers that no fence can be raised here.
     return conversation::Authority::raise(scope, term, std::move(done));
-  // Sessions of this proxy need no notification from the database.
+  // Sessions of this proxy give the gate back at once, not only when the database shows the raise.
   in.gate_wanted(scope, true);
   in.workers->at(Workers::Clock::now(), [&in, scope = Scope(std::string(scope)), term = Term(term),
                                          done = std::move(done)] {

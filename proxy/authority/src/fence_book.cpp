@@ -1,7 +1,7 @@
 // What the proxy knows of the fences of one database: the highest fence of each scope, which scopes
-// are suspect, and which are untrusted. Any thread. A fence is only believed from what the proxy
-// has read (took), or from an acquisition or raise of its own that has committed (believe); what a
-// session reports is a hint to read (F3).
+// are suspect, and which are untrusted. A fence is believed only if the proxy has read it (took),
+// or if an acquisition or raise of its own has committed (believe). What a session reports is a
+// hint to read (F3).
 #include "fence_book.hpp"
 
 #include <utility>
@@ -30,7 +30,8 @@ FenceBook::FenceBook(std::string name, std::size_t scopes_max, Events events)
       memory_(scopes_max),
       scopes_max_(scopes_max) {}
 
-// Wakes the watch only at the first call, because sessions call this in every transaction.
+// Wakes the watch only at the first call since quiet(), because sessions call this in every
+// transaction.
 void FenceBook::want() const {
   requested_at_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   if (!wanted_.load(std::memory_order_relaxed) && !wanted_.exchange(true))
@@ -99,8 +100,8 @@ void FenceBook::believe(const std::string& scope, std::int64_t fence) {
 }
 
 void FenceBook::took(const FenceInfo& info, std::int64_t remembered) {
-  // If a reset came after the scope was found untrusted, reset_from differs from the one recorded
-  // then.
+  // A later reset shows in a reset_from that differs from the one recorded when the scope was found
+  // untrusted.
   const auto reset_since = [&] {
     const std::lock_guard lock(untrusted_mutex_);
     const auto found = untrusted_.find(info.scope);

@@ -27,11 +27,11 @@ class FenceBook final : public conversation::Fences {
 
   struct Events {
     std::function<void(const FenceBook&, std::string_view scope, std::int64_t fence)> rose;
-    // A session has asked for the first time since quiet(), or there is a scope to read.
+    // A session has called for the first time since quiet(), or there is a scope to read.
     std::function<void(FenceBook&)> wanted;
   };
-  // `name`: the database's name, for messages; empty: the one of --backend. Any thread that calls a
-  // member may call the events.
+  // `name`: the database's name, for messages; empty: the one of --backend. The events are called
+  // by the thread that calls a member.
   FenceBook(std::string name, std::size_t scopes_max, Events events);
 
   // --- for sessions ---
@@ -42,17 +42,16 @@ class FenceBook final : public conversation::Fences {
 
   // --- for the reader ---
   const std::string& name() const noexcept { return name_; }
-  // Whether the fences are being read now. Earlier reads still count while a connection is lost,
-  // because that is when a database may have lost fences.
+  // Whether the fences are being read now. What was read before a connection was lost still counts,
+  // because a database may lose fences just then.
   void set_watched(bool watched) noexcept { watched_ = watched; }
   bool watched() const noexcept { return watched_; }
-  // When a session last asked. A session that wants a watch asks again after quiet().
+  // When a session last called highest() or hint().
   Clock::time_point requested_at() const noexcept {
     return Clock::time_point(Clock::duration(requested_at_.load(std::memory_order_relaxed)));
   }
   bool wanted() const noexcept { return wanted_; }
   void quiet() noexcept { wanted_ = false; }
-  // Forgets everything.
   void forget_all();
 
   struct Suspects {
@@ -61,7 +60,7 @@ class FenceBook final : public conversation::Fences {
   };
   Suspects take_suspects();
   bool has_suspects() const;
-  // Adds as many of the untrusted scopes as fit.
+  // Adds untrusted scopes until there are suspects_max.
   void add_untrusted(std::set<std::string>& scopes) const;
   bool any_untrusted() const noexcept { return any_untrusted_; }
 
@@ -91,7 +90,7 @@ class FenceBook final : public conversation::Fences {
 
   mutable std::mutex untrusted_mutex_;  // guards untrusted_
   std::map<std::string, Untrusted, std::less<>> untrusted_;
-  std::atomic<bool> any_untrusted_{false};  // every write checks this
+  std::atomic<bool> any_untrusted_{false};  // read without the lock, at every write
 
   mutable std::mutex suspects_mutex_;  // guards the two below
   std::set<std::string> suspects_;

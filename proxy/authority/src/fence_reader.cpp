@@ -1,5 +1,4 @@
-// Reads fences when something suggests that they have changed. Anybody may send a notification, so
-// it is not trusted: it only says which scope to read.
+// Anybody may send a notification, so it is not trusted: it only names a scope to read.
 #include "fence_reader.hpp"
 
 #include <algorithm>
@@ -130,16 +129,18 @@ void FenceReader::turn(const detail::FenceFeed::Heard& heard) {
   for (const auto& payload : heard.payloads) {
     if (auto scope = hinted_scope(payload, schema_)) scopes.insert(std::move(*scope));
   }
-  // Only the first of very many untrusted scopes; the others are read together with all fences.
+  // If there are very many untrusted scopes, only the first are added; the others are read together
+  // with all fences.
   if (book_.any_untrusted()) book_.add_untrusted(scopes);
-  // More hints than that, forged or not, cause all fences to be read, but at most once a second.
+  // More hints than read_one_by_one_max, forged or not, cause all fences to be read, at most once a
+  // second.
   if (heard.missed || all || scopes.size() > read_one_by_one_max) {
     owing_ = true;
     scopes.clear();
   }
   if (heard.connected_anew || now >= read_again_ || (owing_ && now >= not_before_)) {
     const bool flood = std::exchange(owing_, false);
-    // If reading fails half-way, it is due again at once.
+    // If reading fails half-way, the next read is due at once.
     read_again_ = {};
     const bool one_page = read_all();
     // Raises by plain SQL send no notification. If reading is cheap (one page), it is repeated
@@ -165,7 +166,7 @@ bool FenceReader::read_all() {
   for (std::size_t read = 0; read < scopes_max_ && !stopping_; read += page) {
     const auto fences = source_.page(after, page);
     for (const auto& info : fences) {
-      // The page may be older than what was learned since it was read, so one scope is read again
+      // The page may be older than what was learned since it was read, so this scope is read again
       // before it counts as untrusted.
       if (info.term < book_.remembered(info.scope)) read_one(info.scope);
       else book_.took(info, 0);

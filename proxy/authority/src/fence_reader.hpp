@@ -31,8 +31,8 @@ class FenceReader {
     std::function<std::vector<FenceInfo>(const std::string& after, int limit)> page;
     std::function<std::optional<FenceInfo>(const std::string& scope)> one;
   };
-  // `pause`: between two reads of all fences. If they fit on one page, it is a thirtieth of that,
-  // but at least a second.
+  // `pause`: between two reads of all fences. If they fit on one page, a thirtieth of it or a
+  // second, whichever is longer, but no more than `pause`.
   FenceReader(FenceBook& book, Source source, std::string schema, std::size_t scopes_max,
               std::chrono::milliseconds pause);
 

@@ -1,6 +1,5 @@
-// The watch of the database of --backend: one thread that waits for a notification or the end of a
-// pause, and then calls the reader. The proxy also learns here which database that is, who owns its
-// layer 1, and its version.
+// The thread waits for a notification or the end of a pause, and then calls the reader. From the
+// feed the proxy also learns which database that is, which server has it, and who owns its layer 1.
 #include "fence_watch.hpp"
 
 #include <algorithm>
@@ -89,8 +88,8 @@ void FenceWatch::run() {
     return stopping_;
   };
   bool known = false;
-  // Each obstacle is logged once until it is gone: a server that restarts is unreachable, then
-  // starting, then there.
+  // An obstacle is logged when it differs from the one before, so a server that is down for an hour
+  // makes one line.
   Obstacle reported = Obstacle::none;
   detail::FenceFeed::Heard heard;
   while (!stopping()) {

@@ -1,5 +1,5 @@
-// A thread that watches the fences of the database of --backend, by notifications if it has them,
-// and by reading. It also knows what prevents that. Any thread.
+// Watches the fences of the database of --backend on a thread of its own: by notifications, if the
+// database has them, and by reading. Knows what prevents that. Any thread may call.
 #pragma once
 
 #include <atomic>
@@ -27,15 +27,15 @@ conversation::Obstacle obstacle_of(const std::exception& error);
 class FenceWatch {
  public:
   struct Events {
-    // Called when the database is first reached: with its name, if it has one, and the owner of
-    // layer 1 there.
+    // Called once, when the feed has first connected: with the database's name, and the owner of
+    // layer 1 there. Not called without a feed.
     std::function<void(const std::string& database, const std::string& owner)> known;
     // Called with a message for the operator, once for each change. Must not block.
     std::function<void(const std::string&)> failed, recovered;
   };
 
-  // Watches for `book`. Without `feed`, only reads all fences every `pause`. `book` and what the
-  // events use must outlive the watch.
+  // Watches for `book`. Without `feed` there are no notifications. `pause`: as in FenceReader.
+  // `book` and what the events use must outlive the watch.
   FenceWatch(FenceBook& book, Database database, std::unique_ptr<detail::FenceFeed> feed,
              std::string schema, std::chrono::milliseconds pause, Events events);
   ~FenceWatch();

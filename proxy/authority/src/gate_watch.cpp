@@ -47,7 +47,7 @@ GateWatch::~GateWatch() {
 void GateWatch::held(std::string_view scope) {
   {
     const std::lock_guard lock(mutex_);
-    // Without a held gate the database was not queried, so the time counts from here.
+    // Without a held gate the last answer may be seconds old, so the time counts from here.
     if (held_.empty()) answered_ = Clock::now();
     const auto found = held_.find(scope);
     if (found != held_.end()) {
@@ -80,8 +80,8 @@ void GateWatch::ask() {
     const std::vector<std::string> asked = scopes();
     lock.unlock();
     try {
-      // Asked for nobody too, so that the connection exists, and the procedure is compiled, when
-      // the first gate is held.
+      // Queries even if no gate is held, so that the connection exists, and the procedure is
+      // compiled, when the first one is.
       for (const std::string& scope : feed_->wanted(asked)) events_.wanted(scope, true);
       if (said != Said::nothing &&
           events_.noted("raises that wait for sessions of this proxy are known again"))

@@ -35,8 +35,8 @@ class GateWatch {
     std::function<bool(const std::string&)> noted;
   };
 
-  // `pause`: between two queries. `answer_max`: after this time without an answer the result counts
-  // as unknown.
+  // `pause`: between two queries while a gate is held. `answer_max`: after this time without an
+  // answer, the result counts as unknown.
   GateWatch(std::unique_ptr<detail::GateFeed> feed, std::chrono::milliseconds pause,
             std::chrono::milliseconds answer_max, Events events);
   ~GateWatch();

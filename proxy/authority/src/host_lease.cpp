@@ -1,6 +1,3 @@
-// The lease that a rule takes for a host: taken when its first session opens, renewed while a
-// session of it answers, given back when the last one has closed.
-//
 // Owner: shared. The Authority's map of leases and the task that ends a session's wait hold it
 // weakly; each admitted session, its TermSource and each task of kick() hold it strongly. Threads:
 // any may call. step() and what it calls run on one worker at a time (`busy_`), without the lock
@@ -22,7 +19,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// After an error; also the longest pause between two looks at another owner's lease.
+// The pause after an error, and the longest one between two looks at another owner's lease.
 constexpr milliseconds longest_pause{500};
 constexpr milliseconds shortest_pause{20};
 constexpr milliseconds hold_off_max{5'000};
@@ -45,7 +42,8 @@ void HostLease::set(milliseconds ttl, Takeover takeover) {
   takeover_ = takeover;
 }
 
-// `settled` is called once: as soon as it is known whether there is a lease, or after settle_wait.
+// `settled` is called once: as soon as it is known whether there is a lease, after settle_wait, or
+// when the session ends.
 void HostLease::opened(std::uint64_t session, std::shared_ptr<PeerLiveness> liveness,
                        std::function<void()> settled) {
   {
@@ -161,7 +159,7 @@ void HostLease::run(std::uint64_t kicked) {
     const Lock lock(mutex_);
     busy_ = false;
     if (std::exchange(again_, false) || kicked != kicked_)
-      next = Clock::now();  // a session has arrived meanwhile; the next step settles it
+      next = Clock::now();  // something has changed meanwhile; the next step handles it
     else settled = take_settled();
     if (next) kick(*next);
   }
@@ -194,7 +192,8 @@ std::optional<HostLease::Clock::time_point> HostLease::step() {
   }
   if (!any) {
     if (lease) {
-      // Tried again as long as the lease lasts; after that there is nothing to give back.
+      // If this throws, it is tried again as long as the lease lasts. After that there is nothing
+      // to give back.
       if (lease->still_held()) give_back(*lease);
       lost(fmt::format("no term for scope \"{}\": the lease for {} is being taken", scope_.name(),
                        owner_));
@@ -234,7 +233,7 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
     origin_->noted();
     return Clock::now() + pause;
   } catch (const LeaseLost&) {
-    // A higher term has ended it, or it was not renewed in time.
+    // For example, a higher term has ended it, or it was not renewed in time.
     if (const auto fence = Info(common_.database).fence(scope_)) fence_rose(fence->term);
     common_.log(fmt::format("lease of scope \"{}\" with term {} lost by {}", scope_.name(),
                             lease->term().value(), owner_));

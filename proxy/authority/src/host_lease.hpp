@@ -1,8 +1,9 @@
 // The lease of one application: acquired when the first of its sessions is established, renewed
 // while one of them is open and its peer answers within the TTL, given back when the last one has
 // ended. Several proxies can share one lease of the database: its owner is the application's host,
-// and a proxy that finds the host holding the lease already uses its term. Any thread; only
-// workers, and at the end the Authority's destructor, call the database and the lock service.
+// and if a proxy finds that the host has the lease, it uses the term of that lease. Any thread may
+// call. Only workers, and at the end the Authority's destructor, query the database and the lock
+// service.
 #pragma once
 
 #include <chrono>
@@ -54,8 +55,7 @@ class HostLease final : public conversation::TermSource,
   const Scope& scope() const noexcept { return scope_; }
   bool held() const;
 
-  // Gives the lease back at the very end, when no worker runs any more. False: the database did not
-  // answer.
+  // Gives the lease back at the very end, when no worker runs any more. False: that has failed.
   bool give_back_now();
 
  private:
@@ -80,7 +80,7 @@ class HostLease final : public conversation::TermSource,
   Common& common_;
   const Scope scope_;
   const std::string owner_;
-  const std::unique_ptr<LeaseOrigin> origin_;  // only the busy worker calls it
+  const std::unique_ptr<LeaseOrigin> origin_;  // called by the busy worker, and give_back_now()
 
   mutable std::mutex mutex_;  // guards what follows
   std::chrono::milliseconds ttl_{10'000};
@@ -90,8 +90,8 @@ class HostLease final : public conversation::TermSource,
   std::string why_not_;
   const char* problem_code_ = "TG002";  // belongs to why_not_
   bool newcomer_ = false;               // a session has arrived since the lease was last held
-  // After a higher term has ended the lease, it is not taken before this time, because the other
-  // leader must find it free.
+  // After a higher term has ended the lease, it is not taken before this time unless a new session
+  // arrives, because the other leader must find it free.
   Clock::time_point hold_off_until_{};
   bool busy_ = false;  // a worker is in step()
   bool again_ = false;

@@ -64,8 +64,8 @@ class OfDatabase final : public LeaseOrigin {
     return NotHad{"its lease was taken by another just now", {}};
   }
 
-  // Reads the lease before and after the renewal, to see whether another proxy renews it as well,
-  // which also changes renewed_at.
+  // Reads the lease before the renewal. If renewed_at has changed since noted() read it, another
+  // proxy renews the lease too.
   Lease renew(const Lease& lease, milliseconds ttl) override {
     const auto before = Info(database_).lease(scope_);
     if (before && before->owner == owner_ && before->term == lease.term().value() &&

@@ -29,9 +29,9 @@ class LeaseOrigin {
   LeaseOrigin& operator=(const LeaseOrigin&) = delete;
   virtual ~LeaseOrigin() = default;
 
-  // Tries once. `force`: ends another owner's lease first. `hold_off`: another owner has just taken
-  // the lease and keeps it at least this long. Throws Error if the origin fails, and StaleTerm for
-  // a term that went backwards.
+  // Tries once. `force`: ends another owner's lease first. `hold_off`: for this long the lease is
+  // not acquired, because it has just been taken from this owner. Throws Error if the origin fails,
+  // and StaleTerm for a term that went backwards.
   virtual std::variant<Won, NotHad> take(std::chrono::milliseconds ttl, bool force,
                                          std::chrono::milliseconds hold_off) = 0;
   // Throws LeaseLost, or Error if the result is not known.
@@ -47,8 +47,8 @@ class LeaseOrigin {
 std::unique_ptr<LeaseOrigin> lease_of_database(Database database, Scope scope, std::string owner,
                                                std::string reason);
 
-// A lock service cannot look a lease up, so `owner` must be unique to this process: processes
-// cannot share such a lease. Each term is sealed in `database` before it is returned.
+// A lock service does not show who holds a lease, so `owner` must be unique to this process:
+// processes cannot share such a lease. Each term is sealed in `database` before it is returned.
 std::unique_ptr<LeaseOrigin> lease_of_source(std::shared_ptr<LeaseSource> source, Database database,
                                              Scope scope, std::string owner);
 

@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// `*` matches any characters. The usual two-pointer algorithm, linear except for the stars.
+// Whether the pattern matches the whole text. `*` matches any characters.
 bool glob(std::string_view pattern, std::string_view text) {
   std::size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
   while (t < text.size()) {

@@ -1,4 +1,3 @@
-// A file with one line, scope=… term=…, which another program replaces when it has been elected.
 // Any thread may call now(). The constructor looks once; later look() runs on the Authority's
 // looker thread. A term lower than one that any file has shown for the scope is stale: restoring an
 // old file must not make an old leader current.
@@ -57,7 +56,7 @@ void TermFile::look() {
   const std::string says =
       stat(path_.c_str(), &file) == 0 ? what_stat_says(file) : fmt::format("error {}", errno);
   if (says == seen_) return;
-  // Recorded before the read, so that a change in between is seen by the next look.
+  // Recorded before the read, so that the next look sees a change in between.
   seen_ = says;
   Standing standing = read();
   const std::lock_guard lock(mutex_);

@@ -38,9 +38,9 @@ struct Watches::Entry {
   milliseconds pause{retry_pause};
   Clock::time_point left{};  // since when no session uses it; zero: one does
   int descriptor = -1;
-  std::unique_ptr<FenceReader> reader;  // only the busy worker uses it, without the lock
-  // While the entry is busy, only its worker uses the feed, without the lock. Otherwise the lock
-  // guards it.
+  // While the entry is busy, only its worker uses the reader and the feed, without the lock
+  // (~Watches may stop() the reader). Otherwise the lock guards them.
+  std::unique_ptr<FenceReader> reader;
   std::unique_ptr<detail::FenceFeed> feed;
 };
 
@@ -129,7 +129,7 @@ void Watches::run() {
                           : std::clamp<std::int64_t>(
                                 std::chrono::ceil<milliseconds>(until - Clock::now()).count(), 0,
                                 look_pause.count());
-    // Without the lock. Entries may be removed meanwhile; `of` keeps them alive.
+    // Without the lock.
     if (poll(watched.data(), watched.size(), static_cast<int>(left)) < 0) continue;
     std::uint64_t count = 0;
     if (::read(wakeup_, &count, sizeof count) < 0) count = 0;  // nobody has called wake()

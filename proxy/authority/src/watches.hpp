@@ -1,6 +1,7 @@
 // Watches the fences of databases other than that of --backend, each from its first session with a
-// scope and a term until no session is left. One thread polls all connections and a few read, so
-// that two hundred databases do not need two hundred threads. Any thread.
+// scope and a term until no session is left or another database needs the place. One thread polls
+// all connections and a few read, so that two hundred databases do not need two hundred threads.
+// Any thread may call.
 //
 // A database whose layer 1 does not belong to a trusted owner (FenceFeed::owner_is_trusted) is not
 // watched, because reading there would run code of that owner.
@@ -29,12 +30,12 @@ class Watches {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t scopes_max = 10'000;  // remembered for each database
-  // Above this number unused databases are forgotten at once.
+  // Above this number, databases without a session and a watch are forgotten at once.
   static constexpr std::size_t databases_known_max = 1000;
   static constexpr int readers = 4;  // threads
   static constexpr std::chrono::milliseconds look_pause{1000};
   static constexpr std::chrono::milliseconds retry_pause{
-      1000};  // after a failure; doubled each time
+      1000};  // after a failure; doubled each time, up to retry_pause_max
   static constexpr std::chrono::milliseconds retry_pause_max{60'000};
 
   struct Options {
@@ -76,7 +77,7 @@ class Watches {
 
   const Options options_;
   const int wakeup_;
-  mutable std::mutex mutex_;  // guards what follows, and the members of each entry that say so
+  mutable std::mutex mutex_;  // guards what follows, and the members of an Entry that are marked so
   std::map<std::string, std::shared_ptr<Entry>> entries_;
   std::string owner_;
   bool begun_ = false;

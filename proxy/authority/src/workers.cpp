@@ -1,5 +1,5 @@
-// A few threads that run tasks at given times, ordered in a multimap. Tasks may schedule further
-// ones. After stop() no task begins, and those that waited are destroyed without having run.
+// Tasks may schedule further ones. After stop() no task begins, and those that waited are destroyed
+// without having run.
 #include "workers.hpp"
 
 #include <utility>

@@ -1,4 +1,5 @@
-// A few threads that run tasks later: renewals, acquisitions, reports. Any thread.
+// A few threads that run tasks at given times, such as renewals, acquisitions and reports. Any
+// thread may call.
 #pragma once
 
 #include <chrono>

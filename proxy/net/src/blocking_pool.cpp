@@ -1,5 +1,4 @@
-// Threads for calls that may block: rules, name resolution, HTTP queries. After end() no call
-// begins, and those that waited are dropped.
+// After end() no call begins, and those that waited are dropped.
 #include "blocking_pool.hpp"
 
 namespace termgate::net {

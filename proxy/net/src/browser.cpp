@@ -1,6 +1,5 @@
-// An answer is up to thirty times as long as its request, whose source address may be forged. So
-// the number of answers is limited, per address and in total, to make this port useless for
-// flooding others.
+// An answer is much longer than its request, whose source address may be forged. So the number of
+// answers is limited, per address and in total, to make this port useless for flooding others.
 #include "browser.hpp"
 
 #include <netdb.h>
@@ -161,7 +160,7 @@ class Browser::Inside {
   const std::string name_;
   const std::vector<int> sockets_;
   const int stop_;
-  Allowance allowance_;  // used by that thread only
+  Allowance allowance_;  // used by thread_ only
   std::thread thread_;
 };
 

@@ -1,5 +1,5 @@
-// Answers SQL Server's Browser protocol on a UDP port: which TCP port the instance has that a
-// client names. Has its own thread.
+// Answers SQL Server's Browser protocol on a UDP port: which instances there are, and which TCP
+// port each has. Has its own thread.
 #pragma once
 
 #include <memory>

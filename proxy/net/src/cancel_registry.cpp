@@ -1,5 +1,5 @@
-// Which server session a client's cancel request is for. Any thread, under one mutex. Several
-// sessions may have the same PID, so the key decides.
+// Several sessions may have the same PID, for example if --backend names several servers. So the
+// key decides.
 #include <termgate/net/cancel_registry.hpp>
 
 #include <openssl/crypto.h>

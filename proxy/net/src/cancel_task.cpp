@@ -1,7 +1,5 @@
-// One cancel request on its way to the server: connect, TLS if the session has it, the request,
-// then wait for the server to close. The close shows that the signal was sent, so `done` is called
-// after it. Runs on the worker's thread. A failure is silent, because the protocol has no answer to
-// a cancel.
+// The server closes once it has sent the signal, so `done` is called after that. A failure or the
+// timeout calls it too: the protocol has no answer to a cancel that could report it.
 #include "cancel_task.hpp"
 
 #include <sys/epoll.h>
@@ -87,7 +85,7 @@ void CancelTask::ready(std::uint32_t) {
       std::size_t bytes = 0;
       const auto outcome = stream_.read(&answer, 1, bytes);
       if (outcome == Stream::Io::wait_read) return;
-      // Without TLS, those whom TLS keeps out could read the key.
+      // The session has TLS. Without it here, others on the network could read the key.
       if (outcome != Stream::Io::done || answer != 'S' || !settings_->server_tls) return end();
       SSL* ssl = tls_to_server(settings_->server_tls, worker_.shared().backend, target_.server_name,
                                stream_.descriptor());

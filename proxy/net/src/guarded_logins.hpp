@@ -1,5 +1,5 @@
-// Which users the server guards in which database, according to the newest login of each. The proxy
-// checks the writes of a login that is not remembered, and queries the server, so forgetting one is
+// Which users the server's guard checks in which database, as the newest login of each has shown.
+// For a login that is not remembered, the proxy checks the writes itself, so forgetting one is
 // safe.
 #pragma once
 

@@ -17,7 +17,8 @@
 namespace termgate::net {
 namespace {
 
-// Above this number, the connection that has been silent for longest is closed.
+// Above this number, the connection that has been idle longest is closed, or, if none is idle, the
+// new one.
 constexpr std::size_t http_connections_max = 64;
 
 std::optional<std::string> decoded(std::string_view text) {
@@ -89,7 +90,7 @@ class HttpServer::Inside : public http::Handler {
     // server.
     if (request.head.target == "/healthz" && request.head.method == "GET")
       return answer.reply(reply_of({200, "ok\n"}));
-    // The answer may block, and this loop has other requests to serve.
+    // Finding the answer may block, and this loop has other requests to serve.
     auto owed = std::make_shared<http::Answer>(std::move(answer));
     blocking_pool_.run([this, owed, head = std::move(request.head)] {
       HttpAnswer reply;

@@ -13,7 +13,7 @@
 
 namespace termgate::net {
 
-// What the paths need to know. Called on threads of the blocking pool, because each may block.
+// What the paths need to know. Each function may block.
 struct HttpQuestions {
   // Why new clients cannot be served, in one word. Empty: they can.
   std::function<std::string()> obstacle;

@@ -1,9 +1,8 @@
-// Whether a client's machine still answers, according to the kernel: it has sent data, or an answer
-// to a keepalive probe. So a client that computes for an hour counts as alive, and one whose
-// machine is gone does not.
+// A machine answers by sending data or by acknowledging a keepalive probe. So a client that
+// computes for an hour counts as alive, and one whose machine is gone does not.
 //
-// The mutex keeps the descriptor open while it is used: over() is called before it is closed, after
-// which the number may be another socket's.
+// The mutex keeps the descriptor open while it is used here: its owner calls over() before closing
+// it, and over() waits for the mutex.
 #include "liveness.hpp"
 
 #include <netinet/in.h>
@@ -39,8 +38,8 @@ std::chrono::milliseconds SocketLiveness::silent_for() const {
 void SocketLiveness::ask_within(std::chrono::milliseconds bound) {
   const std::lock_guard lock(mutex_);
   if (descriptor_ < 0) return;
-  // The first probe comes after a third of the bound, the next ones every second, because the
-  // kernel counts in whole seconds.
+  // The first probe comes after a third of the bound. One that is not answered is repeated every
+  // second, the shortest interval that the kernel has.
   const int idle =
       static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(bound.count() / 3000, 1, 3600));
   const int interval = 1;

@@ -1,5 +1,5 @@
-// One line for each event, as text or JSON. Any thread. Names come from the network, so a value
-// that is not plain ASCII is quoted: it cannot begin a new line or control a terminal.
+// Names come from the network, so a value that is not plain ASCII is quoted and escaped: it cannot
+// begin a new line or control a terminal.
 #include <termgate/net/log.hpp>
 #include <termgate/text/ascii.hpp>
 #include <termgate/text/scanner.hpp>
@@ -28,8 +28,8 @@ const char* name_of(LogLevel level) {
   return "";
 }
 
-// How many bytes the UTF-8 character at `at` has. 0: the bytes there are not valid UTF-8, which a
-// name from a peer need not be.
+// How many bytes the UTF-8 character at `at` has. 0: it must not be logged as it is, because it is
+// a C1 control or not valid UTF-8, which a name from a peer need not be.
 std::size_t character(std::string_view text, std::size_t at) {
   const auto lead = static_cast<unsigned char>(text[at]);
   const std::size_t size = lead < 0x80                   ? 1
@@ -42,7 +42,7 @@ std::size_t character(std::string_view text, std::size_t at) {
     if ((static_cast<unsigned char>(text[at + i]) & 0xC0) != 0x80) return 0;
   }
   const auto second = size > 1 ? static_cast<unsigned char>(text[at + 1]) : 0;
-  // Refuses overlong forms, surrogates, code points beyond U+10FFFF, and C1 controls, which can
+  // Refuses overlong forms, surrogates and code points beyond U+10FFFF; then C1 controls, which can
   // control terminals.
   if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
       (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F))

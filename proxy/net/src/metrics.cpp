@@ -8,7 +8,7 @@
 namespace termgate::net {
 namespace {
 
-// Codes that are exported with 0 from the start, those of --enforce observe included.
+// Codes that are exported with 0 from the start, for --enforce on and for observe.
 constexpr std::array<const char*, 7> codes_from_start{"3F000", "42501", "TG001", "TG002",
                                                       "TG004", "TG005", "TG006"};
 
@@ -16,8 +16,6 @@ bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
 
 }  // namespace
 
-// The leading letters of a scope: enough to distinguish kinds of scopes without a series for each
-// scope.
 std::string_view scope_class(std::string_view scope) noexcept {
   std::size_t end = 0;
   while (end < scope.size() && end < 40 && letter(scope[end])) ++end;
@@ -154,7 +152,7 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
           "Open transactions ended because a higher term was seen.");
 
   std::map<std::pair<std::string, std::string>, Counters::Refusals> refusals;
-  // They start at 0, because increase() misses the first count of a series that begins with 1.
+  // Series start at 0, because increase() misses the first count of one that begins with 1.
   for (const char* code : codes_from_start) refusals[{"other", code}] = {};
   for (const auto& one : counters) {
     for (const auto& [key, count] : one->refusals()) {

@@ -63,8 +63,8 @@ TlsVersion oldest_tls_of(std::string_view text) {
 
 constexpr std::string_view sqlserver_scheme = "sqlserver://";
 
-// USER:PASSWORD@HOST:PORT/DB?…. After the ?, only TLS options of relayed connections are parsed;
-// the rest is for the driver.
+// USER:PASSWORD@HOST:PORT/DB?…. After the ?, only what concerns the TLS of relayed connections is
+// parsed; the rest is for the driver.
 Backend parse_sqlserver(std::string_view rest) {
   constexpr std::uint16_t default_port = 1433;
   Backend backend;
@@ -151,7 +151,7 @@ std::string own_url(std::string_view url) {
 namespace {
 
 // Options in the URL, or in libpq's environment, that libpq would apply to the proxy's own
-// connection only: clients would reach another server, or the same one under weaker rules.
+// connection only. Clients would then reach another server, or the same one under weaker rules.
 struct OwnOnly {
   const char* name;
   const char* variable;

@@ -1,5 +1,5 @@
-// The server's addresses. Literal addresses and paths are known from the start; names are resolved
-// on a blocking thread and kept for a while.
+// If every host is a literal address or a path, all are known from the start, and resolve() is not
+// needed.
 #include "resolver.hpp"
 
 #include <netdb.h>
@@ -55,7 +55,7 @@ Resolver::Addresses Resolver::resolve(std::string& problem) {
     freeaddrinfo(found);
   }
   const std::lock_guard lock(mutex_);
-  // A failing name server must not remove addresses that worked.
+  // A name server that fails altogether must not remove addresses that worked.
   if (all->empty()) return addresses_ ? addresses_ : all;
   addresses_ = all;
   until_ = std::chrono::steady_clock::now() + fresh_for;

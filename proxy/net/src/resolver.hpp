@@ -1,5 +1,4 @@
-// The server's addresses. Names are resolved at most every few seconds, by a thread that may block.
-// Any thread.
+// The server's addresses. Those of names are kept for a few seconds. Any thread.
 #pragma once
 
 #include <chrono>
@@ -28,8 +27,8 @@ class Resolver {
 
   // nullptr: a name must be resolved; call resolve() on a thread that may block.
   Addresses known(std::chrono::steady_clock::time_point now) const;
-  // Never nullptr. Empty if no name has an address; `problem` then has the reason. A name that was
-  // resolved before keeps its addresses while the name server fails.
+  // Never nullptr. If no host has an address now, returns those found before, or none. `problem`:
+  // why a name has no address.
   Addresses resolve(std::string& problem);
 
  private:

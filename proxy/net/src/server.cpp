@@ -103,8 +103,8 @@ std::string question_of(Backend::Protocol protocol) {
   return question;
 }
 
-// A server of TDS 8.0 answers only under TLS. `wait_for`: waits for POLLIN or POLLOUT; false: the
-// time is over.
+// A server of TDS 8.0 answers only under TLS. `wait_for` waits for POLLIN or POLLOUT, and returns
+// false when the time is over.
 template <typename WaitFor>
 bool handshakes(SSL* ssl, const WaitFor& wait_for) {
   for (;;) {
@@ -117,8 +117,8 @@ bool handshakes(SSL* ssl, const WaitFor& wait_for) {
   }
 }
 
-// Whether a server answers there. An SSLRequest gets one byte from any PostgreSQL, and leaves no
-// line in its log.
+// Whether a server answers at this address. An SSLRequest gets one byte from any PostgreSQL, and
+// leaves no line in its log.
 bool answers(const ServerAddress& address, const Backend& backend, const TlsContext& tls,
              std::chrono::milliseconds patience) {
   const Endpoint& server = address.endpoint;
@@ -248,8 +248,8 @@ class Server::Inside {
     return gauges;
   }
 
-  // Why new clients cannot be served, in one word. Runs on a blocking thread, because the probe of
-  // the server may take two seconds.
+  // Why new clients cannot be served, in one word. May block: the probe of the server may take two
+  // seconds, and the resolution of its name longer.
   std::string obstacle() {
     if (shared.draining) return "draining";
     if (!server_answers()) return "unreachable";

@@ -62,7 +62,7 @@ struct Shared {
   std::atomic<std::int64_t> greeting{0};
   std::atomic<std::int64_t> cancels_under_way{0};
   // How many threads listen. The last one to stop closes the listeners, so that clients are refused
-  // instead of waiting.
+  // instead of waiting (not those of a service manager's socket).
   std::atomic<unsigned> listening{0};
   std::atomic<bool> draining{false};
   std::atomic<std::int64_t> needs_restart{0};  // number of options
@@ -76,7 +76,8 @@ struct Shared {
     settings_ = std::move(settings);
   }
 
-  BlockingPool blocking_pool;  // last: its threads use the members above
+  // Its threads use the other members, so the server ends it before it destroys them.
+  BlockingPool blocking_pool;
 
  private:
   mutable std::mutex mutex_;  // guards settings_

@@ -14,8 +14,8 @@ class Stream : public http::Stream {
  public:
   ~Stream() { close(); }
 
-  // Like start_tls(), with the handshake in TDS packets (tds_handshake.hpp). False: out of memory,
-  // and `ssl` is freed.
+  // Like start_tls(), with the handshake in TDS packets (tds_handshake.hpp). False: out of memory;
+  // the stream owns `ssl` all the same.
   bool start_wrapped_tls(SSL* ssl) noexcept;
   Io handshake() noexcept;
   void close() noexcept;

@@ -1,5 +1,3 @@
-// An OpenSSL BIO that wraps the TLS handshake in packets of type PRELOGIN, as TDS 7 requires. After
-// the handshake unwrap() ends that, and records go to the socket unchanged.
 #include "tds_handshake.hpp"
 
 #include <sys/socket.h>

@@ -20,7 +20,7 @@ class TdsHandshake {
   // A new BIO for SSL_set_bio, which owns it; this object must outlive it. nullptr: out of memory.
   BIO* bio() noexcept;
   // Called after the handshake: from here on bytes go unchanged. False, with errno: the last packet
-  // is not sent yet.
+  // is not sent (EAGAIN: not yet).
   bool unwrap() noexcept;
 
  private:

@@ -1,5 +1,5 @@
-// TLS towards clients and towards the server: two contexts, created at the start and at each
-// reload. A session keeps the one that it began with.
+// Two contexts, one towards clients and one towards the server, are created at the start and at
+// each reload. A connection keeps those that it began with.
 #include "tls.hpp"
 
 #include <arpa/inet.h>

@@ -23,7 +23,7 @@ TlsContext context_for_server(const Backend& backend);
 bool is_address(const std::string& name);
 
 // The TLS state of one connection to the server. `server_name`: the name that the certificate must
-// have, if the mode checks that.
+// have, if the mode checks that. nullptr: out of memory, or that check has no usable name.
 SSL* tls_to_server(const TlsContext& context, const Backend& backend,
                    const std::string& server_name, int descriptor);
 

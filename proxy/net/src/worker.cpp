@@ -28,14 +28,14 @@ namespace {
 constexpr std::chrono::milliseconds sweep_every{100};
 constexpr int events_at_once = 128;
 constexpr int accepts_at_once = 64;
-constexpr int queue_max = 4096;               // for the queue of a listener that closes
+constexpr int queue_max = 4096;               // clients taken from a listener before it is closed
 constexpr std::chrono::seconds cut_takes{2};  // for the last messages of sessions that are cut
 
-// For a client that cannot be served: sends what fits into its socket's empty buffer, and closes.
 constexpr std::string_view greeting_limit_met =
     "too many connections without a start-up message: the proxy's limit was reached "
     "(--max-greeting)";
 
+// For a client that cannot be served: sends what fits into its socket's empty buffer, and closes.
 void turn_away(int descriptor, Backend::Protocol protocol, std::string_view sqlstate,
                std::string_view message) {
   std::string report;
@@ -192,8 +192,8 @@ void Worker::hand_over(int descriptor, const Endpoint& peer, const http::OpenLis
   });
 }
 
-// If epoll_ctl fails (the kernel's limit of watches), a socket stays unwatched until its deadline
-// ends it.
+// If epoll_ctl fails (the kernel's limit of watches), the socket stays unwatched. Deadlines still
+// hold for its connection.
 void Worker::watch(int descriptor, Pollable* who, std::uint32_t wanted, std::uint32_t& current) {
   if (wanted == current) return;
   epoll_event event{};
@@ -345,7 +345,7 @@ void Worker::happened(const Connection& connection, const conversation::Incident
 
 void Worker::watch_listeners(bool wanted) {
   for (const auto& acceptor : acceptors_) {
-    // Exclusive: one thread is woken for a connection, not all of them.
+    // Exclusive: a new client does not wake every thread.
     watch(acceptor->listener.descriptor, acceptor.get(),
           wanted ? std::uint32_t{EPOLLIN} | EPOLLEXCLUSIVE : 0, acceptor->watched);
   }
@@ -362,8 +362,8 @@ void Worker::accept_from(const http::OpenListener& listener) {
         shared_.log.say_seldom("descriptors", LogLevel::error, "accept_failed",
                                {{"reason", std::strerror(errno)}, {"limit", "RLIMIT_NOFILE"}});
         // Without a free descriptor nothing can be accepted, and the ready listener would make this
-        // loop spin. The spare descriptor lets one client get an error; then the listener rests for
-        // a moment.
+        // loop spin. The spare descriptor lets one client get an error; then the listeners rest
+        // for a moment.
         if (spare_ >= 0) {
           close(spare_);
           const int last = accept4(listener.descriptor, nullptr, nullptr, SOCK_CLOEXEC);
@@ -377,7 +377,7 @@ void Worker::accept_from(const http::OpenListener& listener) {
         accept_again_ = std::chrono::steady_clock::now() + sweep_every;
         return;
       }
-      continue;  // the client has gone, or its network has failed
+      continue;  // most likely the client has gone, or its network has failed
     }
     counters_->accepted.add();
     // Connections stay on the thread where they begin, so the load is balanced here. The counts may
@@ -403,10 +403,9 @@ void Worker::has_greeted(std::list<Connection*>::iterator place) {
   --shared_.greeting;
 }
 
-// False: there is no client that may be closed.
+// Closes the oldest client that may be closed: one that has sent nothing, or has not finished its
+// greeting within a second. False: there is none.
 bool Worker::make_room() {
-  // Closes the client that has been silent for longest. One that has begun its greeting is closed
-  // only after a second.
   const auto now = std::chrono::steady_clock::now();
   for (Connection* oldest : greeting_) {
     if (oldest->silent() || now - oldest->began() > std::chrono::seconds(1)) {
@@ -444,8 +443,8 @@ void Worker::take(int descriptor, const Endpoint& peer, const http::OpenListener
   by_id_.emplace(one->id(), one);
   load_.fetch_add(1, std::memory_order_relaxed);
   one->begin();
-  // Only now, because bytes that a client sends into a closed socket would cause a reset, which
-  // discards the answer.
+  // A client that comes during the drain is greeted first. If its socket were closed at once, the
+  // bytes that it sends would cause a reset, which discards the answer.
   if (draining_) one->drain();
 }
 
@@ -471,8 +470,8 @@ void Worker::run_posted() {
   }
 }
 
-// Called every 100 ms: deadlines, the drain, and once a second the gauges. Goes backwards, because
-// a connection that ends is replaced by the last one.
+// Called every 100 ms unless the worker is idle: deadlines, the drain, and once a second the
+// gauges. Goes backwards, because a connection that ends is replaced by the last one.
 void Worker::sweep(conversation::Instant now) {
   if (accept_again_ != conversation::Instant{} && now >= accept_again_) {
     accept_again_ = {};

@@ -1,9 +1,9 @@
 // One thread with its connections: an epoll loop, the read buffer that they share, and the sweep
 // that checks deadlines.
 //
-// It uses epoll directly and not through Asio, whose waits re-arm the descriptor each time (a
-// system call for every message, where here there is one only when the interest changes) and keep
-// an operation allocated for each idle socket.
+// It uses epoll directly and not through Asio. Asio re-arms the descriptor at each wait, which is a
+// system call for every message, and keeps an operation allocated for each idle socket. Here there
+// is a system call only when the events of interest change.
 //
 // Functions may be called by the worker's own thread only, unless marked otherwise.
 #pragma once
@@ -63,8 +63,8 @@ class Worker final {
   }
   void drain(conversation::Instant cut_at);
   void stop();
-  // Takes a connection that another thread has accepted. `room_is_here`: this worker has most of
-  // the clients that are still in their greeting.
+  // Takes a connection that another thread has accepted. `room_is_here`: of all workers this one
+  // has the most clients that are still in their greeting.
   void hand_over(int descriptor, const Endpoint& peer, const http::OpenListener* listener,
                  bool room_is_here);
   std::size_t greeting_count() const noexcept {
@@ -79,7 +79,7 @@ class Worker final {
   void watch(int descriptor, Pollable* who, std::uint32_t wanted, std::uint32_t& current);
   Connection* find(std::uint64_t id);
   void bury(Connection& connection);
-  // The connections that have not sent their login, in order of arrival.
+  // Adds a connection to those that have not sent their login, or removes it from them.
   std::list<Connection*>::iterator greets(Connection& connection);
   void has_greeted(std::list<Connection*>::iterator place);
   // `done` is called once, on this thread. False: too many requests are under way, and `done` will
@@ -118,9 +118,10 @@ class Worker final {
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::unordered_map<std::uint64_t, Connection*> by_id_;
-  std::list<Connection*> greeting_;
+  std::list<Connection*> greeting_;  // those that have not sent their login, in order of arrival
   std::vector<std::unique_ptr<CancelTask>> tasks_;
-  std::vector<std::unique_ptr<Connection>> buried_;  // kept until the current events are handled
+  // Kept until the current events are handled.
+  std::vector<std::unique_ptr<Connection>> buried_;
   std::vector<std::unique_ptr<CancelTask>> buried_tasks_;
   conversation::Instant accept_again_{};
   conversation::Instant counted_{};

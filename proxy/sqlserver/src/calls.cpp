@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t nothing_declared = 50002;
 
-// The server has a transaction that the proxy has not seen, and has done nothing.
+// The server has a transaction that the proxy has not seen, and has not run the call.
 bool is_wrong_transaction(std::uint32_t number) noexcept {
   return number == 3988 || number == 3989;
 }

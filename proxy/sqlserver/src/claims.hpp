@@ -1,5 +1,5 @@
-// Which scope and term a session writes under: by the operator's rule, else by what the session
-// declares.
+// Which scope and term a session writes under: what the operator's rule gives, or what the session
+// declares. The declaration wins unless there is a rule that is not overridable.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace termgate::tds_session {
 using conversation::ScopedTerm;
 
 struct Claim {
-  // Incomplete and without a code: only the server's session knows the claim.
+  // Incomplete and without a code: only the server knows whether the session has a claim, and
+  // which.
   ScopedTerm pair;
   // Why there can be no claim.
   std::string code, message;
@@ -32,21 +33,21 @@ class Claims {
   void declare_at_login(const statements::Declaration& declaration);
   // Declared by EXEC termgate.set_term. Lasts until the session is reset.
   void set(ScopedTerm pair) { set_ = std::move(pair); }
-  // SESSION_CONTEXT may hold a scope and a term.
+  // SESSION_CONTEXT has a scope or a term, or a message was sent that sets one.
   void server_knows() noexcept { server_ = ServerKnows::a_claim; }
   // Something ran that may have declared: a procedure, a trigger, a text with a variable in it.
   void server_may_know() noexcept {
     if (server_ == ServerKnows::nothing) server_ = ServerKnows::perhaps;
   }
-  // The gate was called, and the session declares nothing.
+  // The gate has reported that the session has declared nothing.
   void server_knows_nothing() noexcept { server_ = ServerKnows::nothing; }
   void reset() { set_ = {}; }
 
   const conversation::Admission& admission() const noexcept { return admission_; }
   bool enforces() const noexcept { return admission_.enforce == conversation::Enforce::on; }
   bool final_rule() const noexcept { return admission_.rule != nullptr && !admission_.overridable; }
-  // Whether a session that has declared nothing may write without a term. Only the gate knows
-  // whether it has declared.
+  // Whether the session may write without a term if SESSION_CONTEXT has no claim. Only the gate
+  // knows whether it has one.
   bool allows_silence() const noexcept;
   // The session may write without a term, and is not known to have declared anything.
   bool is_silent() const noexcept { return allows_silence() && server_ != ServerKnows::a_claim; }
@@ -56,11 +57,11 @@ class Claims {
     return allows_silence() && server_ == ServerKnows::nothing;
   }
 
-  // The claim for a message outside a transaction, or for the first one inside.
+  // The claim that applies now. Queries the rule, if its claim is the one that counts.
   Claim now();
 
  private:
-  // Whether SESSION_CONTEXT holds a claim, which only the server knows.
+  // What is known of a claim in SESSION_CONTEXT, which only the server sees.
   enum class ServerKnows : std::uint8_t { nothing, perhaps, a_claim };
 
   // Declared by set_term, else at the login.

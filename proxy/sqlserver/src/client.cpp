@@ -106,7 +106,7 @@ void TdsSession::State::pump_client(Instant now) {
       drop();
       return channel_.malformed_peer("client", event.problem.reason(), awaited());
     }
-    // The calls below may lead back to this function, so `input_` must be in order before.
+    // The call below may lead back to this function, so `input_` must be in order before it.
     const std::string raw(event.raw);
     tds::PacketEvent kept = event;
     kept.raw = raw;
@@ -118,8 +118,8 @@ void TdsSession::State::pump_client(Instant now) {
   if (channel_.stage == Stage::closing) std::string().swap(input_);
 }
 
-// While a message of the client's or a call of ours runs, only an attention is processed; anything
-// else waits.
+// While a message of the client or a call of ours runs, an attention is processed, and the client's
+// next message waits.
 bool TdsSession::State::take_attention(Instant now) {
   if (input_.empty() || !client_reader_.between_messages()) return false;
   const bool waits = channel_.stage == Stage::entering || channel_.stage == Stage::raising ||
@@ -214,8 +214,8 @@ void TdsSession::State::on_message(Instant now) {
       rows_may_come_ && (gate_.held() || claims_.is_silent() || !claims_.enforces());
   const Verdict verdict = classifier_.verdict_of(message_, channel_.tds_version, takes_rows);
   if (verdict.does == Verdict::Does::resets) {
-    // A call has the same effect as the reset bit, which is sent with it: open work is rolled back,
-    // and the gate is open.
+    // Such a call has the same effect as the reset bit, which is sent with it: open work is rolled
+    // back, and the gate is released.
     claims_.reset();
     rows_may_come_ = false;
     resets_ = tds::status::reset;
@@ -241,9 +241,9 @@ void TdsSession::State::on_message(Instant now) {
 // --- what is done with it ---
 
 void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
-  // Forwarded without a call of the gate: the rows of a bulk load, whose announcement has passed,
-  // and what a session sends that may write without a term, if it has declared nothing, or if it is
-  // not known to have declared and the gate cannot be called.
+  // Two things are forwarded without a call of the gate. One is the rows of a bulk load, whose
+  // announcement has passed. The other is any message of a session that may write without a term,
+  // if the session has declared nothing, or if that is not known and the gate cannot be called.
   if (verdict.does == Verdict::Does::bulk_rows || claims_.may_go_without() ||
       (claims_.is_silent() && !no_layer1_.empty()))
     return forward(verdict, now);
@@ -281,7 +281,7 @@ void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
   send_leave(AfterLeave::enter, now);
 }
 
-// Sends the message unchanged, with the reset that it, or an earlier message, requires.
+// Sends the message unchanged, but for the reset bits that it or an earlier message requires.
 void TdsSession::State::forward(const Verdict& verdict, Instant now) {
   message_.raw[status_at] =
       static_cast<char>(static_cast<std::uint8_t>(message_.raw[status_at]) | resets_);

@@ -82,9 +82,8 @@ class Gate {
   Answer answer_;
   Instant called_at_{}, used_at_{};
   bool wanted_ = false;
-  // Since when a raise is known to wait, and when it was last reported.
-  std::optional<Instant> raise_waits_;
-  Instant raise_seen_{};
+  std::optional<Instant> raise_waits_;  // since when a raise is known to wait
+  Instant raise_seen_{};                // when that was last reported
   // The eviction grace that the database reported at the login.
   std::chrono::milliseconds grace_{1000};
 };

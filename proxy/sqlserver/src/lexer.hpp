@@ -30,13 +30,13 @@ bool contains(const List& list, std::string_view word) noexcept {
 struct Token {
   enum class Kind : std::uint8_t { word, name, string, either, number, sign, strange };
   Kind kind = Kind::strange;
-  // A word in lower case; or a name, a string, or what is one of the two depending on
-  // QUOTED_IDENTIFIER (`either`), without its quotes.
+  // A word or number in lower case; a sign; or, without its quotes, a name, a string, or what is
+  // one of these two depending on QUOTED_IDENTIFIER (`either`).
   std::string text;
 };
 
-// Splits a text into tokens as SQL Server does. Anything that could be read in two ways becomes
-// `strange`, which no statement of the allow-list contains.
+// Splits a text into tokens as SQL Server does. Where a token may begin or end in two ways, it
+// becomes `strange`, which no statement of the allow-list contains.
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}

@@ -73,7 +73,7 @@ void Login::on_client_prelogin(std::string_view greeting, bool more_came) {
   channel_.say_to_client(payload);
   channel_.stage = Stage::client_login;
   if (!tls) return;
-  // Clear text that has arrived after it would be taken for data under TLS.
+  // Clear text that has arrived after PRELOGIN would be taken for data under TLS.
   if (more_came) return malformed_peer("client", "it sends on before TLS has begun");
   channel_.stage = Stage::client_tls;
   channel_.act(Action::Kind::start_wrapped_client_tls);
@@ -83,7 +83,7 @@ void Login::on_client_login(std::string_view payload) {
   const auto login = tds::decode_login7(payload);
   if (!login) return malformed_peer("client", login.problem().reason());
   channel_.speak(login->tds_version);
-  // PRELOGIN required TLS, and the client has continued in clear text.
+  // The proxy requires TLS, and the client has continued in clear text.
   if (channel_.options.client_tls_required && !encrypted_)
     return refuse("28000", "this proxy requires TLS: Encrypt=yes");
   if (!speaks_known_version(*login)) return;
@@ -94,9 +94,10 @@ void Login::on_client_login(std::string_view payload) {
                     "use a SQL Server login");
     }
   }
-  // A session that the client library restores on its own would continue without its gate. A
-  // classified result cannot be parsed, nor can the types JSON and vector. Azure's gateway finds a
-  // server by its name in the login.
+  // Features that the proxy cannot support are removed. A session that the client library restores
+  // on its own would continue without its gate. A classified result cannot be parsed, nor can the
+  // types JSON and vector. The server's name is put in, because Azure's gateway finds a server by
+  // the name in the login.
   using namespace tds::feature;
   constexpr char unwanted[] = {static_cast<char>(session_recovery),
                                static_cast<char>(data_classification), static_cast<char>(json),

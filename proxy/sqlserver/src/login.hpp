@@ -23,7 +23,7 @@ class Login {
       : channel_(channel), claims_(claims), encrypted_(channel.peer.encrypted_already) {}
 
   // --- the client ---
-  // `more_came`: bytes of the client's follow already.
+  // `more_came`: more bytes of the client have arrived after this message.
   void on_client_message(const Message& message, bool more_came);
   void client_has_tls() noexcept { encrypted_ = true; }
   const conversation::LoginRequest& request() const noexcept { return request_; }
@@ -34,8 +34,8 @@ class Login {
   void take_server_prelogin(std::string_view bytes, bool ends);
   void send_login();
   void on_token(const tds::TokenEvent& event);
-  // The server's message has ended. True: the server admits the client, and pass_answer_on() gives
-  // the client its answer. False: the client has been given the answer.
+  // The server's message has ended. True: the server admits the client, and pass_answer_on() passes
+  // its answer on. False: the client has been sent an answer or an error already.
   [[nodiscard]] bool lets_in();
   void pass_answer_on();
 

@@ -3,8 +3,9 @@
 //
 //   every reserved word      is on the allow-list below. Each statement that writes begins with a
 //                            reserved word, except for a few, whose words are on a list of their own
-//   every word before a (    is a function of the server without side effects, or a type. A function
-//                            with a dot in its name is a user's, which may do anything
+//   every word before a (    is on a list: a word of the allow-list, a function of the server without
+//                            side effects, or a type. A function with a dot in its name is a
+//                            user's, which may do anything
 //   no name has four parts   because that would be on another server
 #include "read.hpp"
 
@@ -580,7 +581,7 @@ bool own_variables(std::span<const Token> tokens, std::size_t& at) noexcept {
   }
 }
 
-// `at` is after a name: whether the name is not called, or is a function that a read may call.
+// Whether the name at `at` is not called, or is a function that a read may call.
 bool may_be_called(std::span<const Token> tokens, std::size_t at) noexcept {
   const Token& name = tokens[at];
   if (!is_sign(tokens, at + 1, '(')) return true;
@@ -593,7 +594,7 @@ bool word_may_stand(std::span<const Token> tokens, std::size_t at) noexcept {
   const std::string_view word = tokens[at].text;
   if (contains(never, word)) return false;
   if (contains(reserved, word) && !contains(of_reads, word)) return false;
-  // Only the FETCH of OFFSET … FETCH NEXT; other words precede that of a cursor.
+  // Only the FETCH of OFFSET … ROWS FETCH NEXT. The FETCH of a cursor does not follow ROW or ROWS.
   if (word == "fetch") {
     const bool of_offset =
         at > 0 && (is_word(tokens, at - 1, "rows") || is_word(tokens, at - 1, "row"));

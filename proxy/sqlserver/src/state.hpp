@@ -126,11 +126,11 @@ class TdsSession::State {
   std::string input_;
   Message message_;
   Rest rest_ = Rest::gathered;
-  // What the message does that is on its way to the gate or to the server.
+  // What the message that is on its way to the gate or to the server does.
   Verdict::Does does_ = Verdict::Does::other;
   // The error to send when a refused message has ended.
   std::string refusal_;
-  // Status bits of a reset that the server has not been sent yet.
+  // Status bits of a reset that has not been sent to the server yet.
   std::uint8_t resets_ = 0;
   // What happened while a call of ours for this message was under way.
   struct OnTheWay {

@@ -1,6 +1,6 @@
-// Which way a message of the client's goes: forwarded unchanged, through the gate, refused, or
-// answered here. Decided from its type, its text and the procedures that it calls. Owner: one
-// session; its thread.
+// What happens to a client's message: it is forwarded unchanged, goes through the gate, is refused,
+// or is answered here. That is decided from its type, its text and the procedures that it calls.
+// Owner: one session; its thread.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@
 
 namespace termgate::tds_session {
 
-// A message of the client's: complete, or the part that is judged before the rest is forwarded.
+// A message of the client: complete, or the part that is judged before the rest is forwarded.
 struct Message {
   enum class Extent : std::uint8_t { begun, whole, given_up };
 
   bool complete() const noexcept { return extent != Extent::begun; }
-  // The next part of it, or the first of a new one. `kept`: with its bytes.
+  // Adds its next part, or begins a new message with the first. `kept`: the bytes are stored too.
   void add(const tds::PacketEvent& event, bool kept);
 
   std::uint8_t type = 0;
   // `begun`: more packets follow. `given_up`: in its last packet the client has withdrawn it.
   Extent extent = Extent::begun;
-  // Status bits of its first packet, removed from `raw`.
+  // The reset bits of its first packet's status, which are removed from `raw`.
   std::uint8_t resets = 0;
   // Its packets, and their payload.
   std::string raw;

@@ -342,8 +342,8 @@ void Watch::literal(Kind kind) {
   last_ = {kind, {}};
 }
 
-// Whether anything other than a line feed ends such a comment is not documented: after such a
-// character every word counts.
+// It is not documented whether anything other than a line feed ends such a comment. After a
+// character that might, every word counts.
 void Watch::in_line_comment(std::uint32_t c) {
   if (c == '\n') {
     in_ = In::plain;
@@ -598,8 +598,8 @@ void Judge::parameter(std::string_view name, std::uint8_t, const tds::TypeInfo& 
       at == text_at_ || (text_at_ >= 0 && (strange || text::same(called, "@stmt") ||
                                            text::same(called, "@statement")));
   if (is_text && !wide && !narrow && at == text_at_) {
-    // The server accepts no text of another type. It reports that itself if this is a handle that
-    // has come too early.
+    // The server accepts no text of another type. A number may be a handle that has come too early,
+    // which the server reports itself.
     const bool number = type.form == tds::ValueForm::fixed || type.form == tds::ValueForm::length_1;
     if (!number && problem_ == nullptr) problem_ = unreadable_problem;
     return;

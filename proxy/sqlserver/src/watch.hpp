@@ -1,7 +1,9 @@
 // What is refused in every fenced session, whoever sends it and in whatever form: calls that could
-// release the gate, and transactions that could be committed after their session has ended and its
-// gate is released. Texts are read in the same way whether they come as a batch or as a parameter
-// of an RPC, in one chunk or many. Only the current word is stored, so a text may have any length.
+// release the gate; transactions that could be committed after their session has ended and its gate
+// is released; and what cannot be read, because it could contain these. Texts are read in the same
+// way whether they come as a batch or as a parameter of an RPC, in one chunk or many. Of a text
+// only the current word and a letter for each open parenthesis are stored, so it may have any
+// length.
 #pragma once
 
 #include <cstdint>

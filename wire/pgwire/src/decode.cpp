@@ -58,7 +58,6 @@ Decoded<Parse> decode_parse(std::string_view body) noexcept {
   return parse;
 }
 
-// Only for a body that decode_parse() has accepted: the count is not checked again.
 std::vector<std::uint32_t> decode_parse_types(std::string_view body) {
   Cursor cursor(body);
   cursor.text();
@@ -92,7 +91,6 @@ Decoded<Bind> decode_bind(std::string_view body) noexcept {
   return bind;
 }
 
-// For a Bind that is streamed: its first bytes must contain both names.
 Decoded<BindNames> decode_bind_names(std::string_view head) noexcept {
   Cursor cursor(head);
   BindNames names;
@@ -189,7 +187,7 @@ Decoded<BackendKeyData> decode_backend_key_data(std::string_view body) noexcept 
   Cursor cursor(body);
   BackendKeyData data;
   data.pid = cursor.u32();
-  // Four bytes up to protocol 3.0; from 3.2 on the server chooses the length.
+  // Four bytes in protocol 3.0; from 3.2 on the server chooses the length.
   data.key = cursor.rest();
   if (!cursor.good() || data.key.size() < cancel_key_bytes_min) return cut_short("BackendKeyData");
   if (data.key.size() > cancel_key_bytes_max) return too_long("BackendKeyData");

@@ -82,8 +82,8 @@ StartupEvent StartupReader::next(std::string_view input) noexcept try {
   }
   first_byte_may_be_tls_ = false;
 
-  // A packet is small and comes once for each connection, so it is always copied, and every check
-  // sees it in one piece. No byte beyond it is taken, so that the caller sees what follows.
+  // These packets are small and few, so each is copied, and every check sees it in one piece. No
+  // byte beyond it is taken, so that the caller sees what follows.
   const auto take_up_to = [&](std::size_t wanted) {
     const std::size_t taken =
         std::min(wanted - std::min(wanted, buffer_.size()), input.size() - event.used);

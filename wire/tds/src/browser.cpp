@@ -24,7 +24,7 @@ constexpr unsigned char asked_of_all = 0x02, asked_of_this_machine = 0x03,
 constexpr std::size_t instance_name_bytes_max = 32;
 constexpr std::size_t server_name_bytes_max = 255;
 constexpr std::size_t head_bytes = 3;
-constexpr std::string_view version = "16.0.1000.6";  // the same as in PRELOGIN
+constexpr std::string_view version = "16.0.1000.6";  // of SQL Server 2022, as in PRELOGIN
 
 }  // namespace
 

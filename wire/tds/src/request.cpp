@@ -1,15 +1,15 @@
 // ALL_HEADERS ([MS-TDS] 2.2.5.3): total length:4, then headers of length:4, type:2, data. Type 2:
 // descriptor:8, outstanding requests:4.
 //
-// Batch (type 1):   ALL_HEADERS  text as UTF-16 RPC (type 3):     ALL_HEADERS  call (0xFF call)*
-// 0x80 in place of 0xFF in TDS 7.1; 0xFE: the rest is not to be executed
+//   Batch (type 1):   ALL_HEADERS  text as UTF-16
+//   RPC (type 3):     ALL_HEADERS  call (0xFF call)*     0x80 in place of 0xFF in TDS 7.1; 0xFE: the rest is not to be executed
 //   call:           name length:2  name as UTF-16 | 0xFFFF id:2     options:2     parameter*
 //   parameter:      name: 1 + UTF-16   status:1 (1: OUTPUT, 2: default, 8: encrypted)   TYPE_INFO   value   (cipher, where encrypted)
 //   cipher:         TYPE_INFO  algorithm:1  (its name: 1 + UTF-16, where it is 0)  kind:1  database:4  key:4  version:4  metadata:8  rule:1
 //   table:          0xF3  database, schema, name: 1 + UTF-16   count:2 (0xFFFF: NULL)  column*  option* 0x00  (0x01 value*)* 0x00
 //   column:         user type:4  flags:2 (0x0200: the rows do not have it)  TYPE_INFO  name: 1 + UTF-16
 //   option:         0x10  count:2  (column:2 flags:1)*  |  0x11  count:2  column:2*
-// Transaction (14): ALL_HEADERS  kind:2  …
+//   Transaction (14): ALL_HEADERS  kind:2  …
 //   begin           isolation:1  name: 1 (its bytes) + UTF-16
 //   commit          name  flags:1  (isolation:1  name, where flags has 1: the next one begins at once)
 //   rollback        the same as commit

@@ -1,5 +1,5 @@
-// Converts UTF-16, little-endian, to UTF-8 and back, as TDS encodes texts. Neither direction fails:
-// malformed input becomes U+FFFD. If that would matter, callers check is_utf16() first.
+// Neither direction fails: malformed input becomes U+FFFD. If that would matter, callers check
+// is_utf16() first.
 #include <termgate/tds/text.hpp>
 
 #include <algorithm>

@@ -24,7 +24,7 @@
 namespace termgate::tds {
 namespace {
 
-// How much is gathered of a token's body, or of the beginning of one.
+// How much is gathered of FEATUREEXTACK, or of the description of one column.
 constexpr std::size_t part_bytes_max = 64u << 10;
 constexpr std::size_t value_kept_max = 8000;  // for a RETURNVALUE
 constexpr std::size_t columns_max = 8192;     // a result has at most 4,096
@@ -228,7 +228,7 @@ bool TokenReader::step(TokenEvent& event) {
       return give(event);
     case Step::body: return give(event);
     case Step::feature_id: {
-      // Gathered as a whole: the ids, sizes and data that have arrived.
+      // The token is gathered as a whole: the buffer has the ids, sizes and data so far.
       if (static_cast<std::uint8_t>(buffer_.back()) == feature::terminator) return give(event);
       want(Step::feature_size, buffer_.size() + 4);
       return false;
@@ -448,8 +448,7 @@ bool TokenReader::on_value(TokenEvent& event) {
         return event.kind != TokenEvent::Kind::need_more;
       }
       buffer_.clear();
-      // Chunks are not joined, because values in chunks are long, and nothing that the proxy needs
-      // is.
+      // Chunks are not joined: values in chunks are long, and the proxy needs no long value.
       value_.kept = false;
       skip_ = number;
       want_ = 4;

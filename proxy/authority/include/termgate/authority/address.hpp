@@ -20,7 +20,8 @@ class Address {
   const std::array<std::uint8_t, 16>& bytes() const noexcept {
     return bytes_;
   }  // IPv4 uses the first four
-  // Whether it stands for a different machine on each machine: loopback and link-local addresses.
+  // Whether the address means a different machine on each machine that uses it: loopback and
+  // link-local addresses.
   bool of_this_machine() const noexcept;
   std::string text() const;
 

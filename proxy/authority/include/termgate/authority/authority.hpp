@@ -30,7 +30,7 @@ struct Settings {
   // This machine's name in names of lease holders. Empty: its host name.
   std::string machine;
   std::chrono::milliseconds file_pause{200};       // between two checks of the watched files
-  std::chrono::milliseconds fences_pause{30'000};  // between two readings of all fences
+  std::chrono::milliseconds fences_pause{30'000};  // at most, between two readings of all fences
   std::chrono::milliseconds settle_wait{10'000};   // how long `settled` may be delayed
   // What applies where no rule says otherwise.
   conversation::WithoutTerm without_term = conversation::WithoutTerm::read_only;
@@ -48,9 +48,9 @@ struct Settings {
   // Opens the lock service of a rule's `source`. Throws InvalidInput for a URL that it does not
   // know. Empty: no rule may have a source.
   std::function<std::shared_ptr<LeaseSource>(const std::string& url)> open_source;
-  // Messages for the operator's log: leases taken, lost, given back (info); another database that
-  // cannot be watched (warning); the database of database_url that cannot be watched (error). Any
-  // thread; must not block.
+  // Messages for the operator's log. error: the database of database_url cannot be watched or
+  // queried. warning: another database cannot be watched, or a lock service warns. info: the rest,
+  // such as leases taken, lost and given back. Any thread; must not block.
   enum class Weight : std::uint8_t { info, warning, error };
   std::function<void(Weight, std::string_view)> log;
 };

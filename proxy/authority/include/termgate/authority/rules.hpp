@@ -73,7 +73,8 @@ class WrongRules : public InvalidInput {
   using InvalidInput::InvalidInput;
 };
 
-// Throws WrongRules, with a message that begins with `FILE:LINE: `.
+// Throws WrongRules. Its message begins with `FILE:LINE: `, or with `FILE: ` if the text is too
+// long or contains a NUL.
 Rules parse_rules(std::string_view text, const std::string& file);
 // The same for a file. If it cannot be read, the message begins with `FILE: ` and has the reason.
 Rules read_rules(const std::string& path);

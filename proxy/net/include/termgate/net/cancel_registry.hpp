@@ -32,7 +32,7 @@ class CancelRegistry {
   Ticket add(const Target& target, std::string_view client_key);
   void remove(Ticket ticket);
 
-  // Takes the same time for a wrong key as for an unknown process.
+  // An unknown process costs a comparison too, so that the time does not show whether it exists.
   std::optional<Target> find(std::uint32_t pid, std::string_view key) const;
   std::size_t size() const;
 

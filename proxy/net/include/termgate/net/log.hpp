@@ -47,18 +47,20 @@ class Log {
  public:
   // When more than this waits to be written, lines are dropped, and the next line reports how many.
   static constexpr std::size_t waiting_bytes_max = 1u << 20;
+  // How many subjects say_seldom() remembers. Above this number it forgets all.
   static constexpr std::size_t subjects_max = 4096;
 
   Log(int descriptor, LogFormat format, LogLevel level);
-  // Waits until all lines are written, but at most five seconds.
+  // Waits until all lines are written, but gives up on a descriptor that still stalls after five
+  // seconds.
   ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
   bool wanted(LogLevel level) const noexcept { return level >= level_; }
   void say(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
-  // The same for an event that may come a thousand times a second: logs at most once a second for
-  // each `subject`. True: it was logged.
+  // The same for an event that may come a thousand times a second: logs about one a second for each
+  // `subject`. True: it was logged.
   bool say_seldom(std::string_view subject, LogLevel level, std::string_view event,
                   std::initializer_list<LogField> fields = {});
 

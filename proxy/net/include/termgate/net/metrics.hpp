@@ -42,7 +42,8 @@ class Counters {
  public:
   static constexpr std::array<double, 12> bounds_seconds{
       0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1, 5};
-  static constexpr std::size_t classes_max = 50;  // later classes are counted as "other"
+  // Pairs of a scope's class and a code. Later ones are counted as "other".
+  static constexpr std::size_t classes_max = 50;
 
   Counter accepted, opened, closed, transactions, fenced, evicted, malformed, bytes_from_clients,
       bytes_from_servers;
@@ -69,7 +70,7 @@ class Counters {
   std::map<std::pair<std::string, std::string>, Refusals> refusals_;
 };
 
-// Values of the whole process that are not a counter of one thread.
+// Values of the whole proxy, beside the counters of its threads.
 struct Gauges {
   std::int64_t connections = 0;
   std::int64_t connections_peak = 0;

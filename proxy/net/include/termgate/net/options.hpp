@@ -1,5 +1,5 @@
-// What the operator chose, and the parsers of the options. Values; no I/O. A malformed option
-// throws std::invalid_argument, whose message contains no password.
+// What the operator chose, and the parser of --backend. Values; no I/O. A malformed URL throws
+// std::invalid_argument, whose message contains no password.
 #pragma once
 
 #include <chrono>
@@ -29,8 +29,8 @@ using http::TlsVersion;
 enum class SslMode : std::uint8_t { disable, prefer, require, verify_ca, verify_full };
 
 // Where the server is: those parts of a postgresql:// or sqlserver:// URL that concern relayed
-// connections. Its user, password and database are not stored: they are for the proxy's own
-// connection, and each client brings its own.
+// connections. The user, the password and a PostgreSQL database are not stored: they are for the
+// proxy's own connection, and each client brings its own.
 struct Backend {
   enum class Protocol : std::uint8_t { postgresql, tds };
   Protocol protocol = Protocol::postgresql;
@@ -55,14 +55,14 @@ struct Backend {
   TlsVersion ssl_oldest = TlsVersion::v1_2;  // ssl_min_protocol_version
 };
 Backend parse_backend(std::string_view url);
-// The URL of the proxy's own connection: a sqlserver:// URL without the parts that concern only
-// relayed connections (sslmode, sslrootcert).
+// The URL for the proxy's own connection: a sqlserver:// URL loses the parameters that concern only
+// relayed connections (sslmode, sslrootcert, ssl_min_protocol_version); any other stays as it is.
 std::string own_url(std::string_view url);
 
 struct Limits {
   std::size_t connections = 1000;  // clients that have sent a login
-  // Clients that have not sent one yet. Above this limit, those that have been silent for longest
-  // are closed.
+  // Clients that have not sent one yet. At this limit, a new one takes the place of one that has
+  // sent nothing or has needed more than a second; if there is none, the new one is turned away.
   std::size_t greeting = 1000;
   std::size_t per_user = 0;  // 0: no limit
   std::size_t per_database = 0;
@@ -72,13 +72,13 @@ struct Limits {
 
 struct Options {
   std::vector<ListenerOptions> listeners;
-  // The peers that may send a PROXY header. Other clients of such a listener are handled as if it
-  // had no headers.
+  // The peers that may send a PROXY header to a listener that accepts them. Others are handled as
+  // on an ordinary listener.
   std::vector<Network> proxy_protocol_from;
   Backend backend;
   ClientTls client_tls;
-  // SQL Server: the UDP port that tells clients which TCP port a named instance has. Listeners
-  // whose names can be instance names are the instances.
+  // SQL Server: the UDP port where clients learn which TCP port a named instance has. The instances
+  // are the TCP listeners whose names can be instance names.
   std::optional<HostPort> browser;
   Limits limits;
   pg_session::Options session;
@@ -88,7 +88,7 @@ struct Options {
   bool enforcing = true;  // --enforce on: for the metrics
   unsigned unix_mode = 0777;
   std::chrono::milliseconds greeting_timeout{
-      std::chrono::seconds{10}};  // for the first packet, while a client has sent nothing
+      std::chrono::seconds{10}};  // for a PROXY header, and the first byte or direct TLS
   std::chrono::milliseconds connect_timeout{std::chrono::seconds{10}};
   std::chrono::milliseconds cancel_timeout{std::chrono::seconds{10}};
   std::chrono::milliseconds drain_timeout{std::chrono::seconds{30}};

@@ -32,9 +32,8 @@ struct HttpReply {
 
 class Server {
  public:
-  // Opens the listeners and reads certificates. Throws std::runtime_error with what could not be
-  // opened and why. `authority` and `log` must outlive the server. No connection is accepted before
-  // start().
+  // Reads the certificates and opens the listeners. Throws std::runtime_error with what failed and
+  // why. `authority` and `log` must outlive the server. No connection is accepted before start().
   Server(const Options& options, conversation::Authority& authority, Log& log);
   ~Server();  // closes every connection that is left
   Server(const Server&) = delete;
@@ -43,24 +42,24 @@ class Server {
   // Opens the HTTP port; throws std::runtime_error if that fails. Call before start().
   void serve_http(const HttpOptions& options);
 
-  // For a caller that serves HTTP itself: the answer of a path of serve_http(), with the same
-  // `options`. Empty: not one of these paths. Any thread.
+  // For a caller that serves HTTP itself: the answer that the HTTP port would give with these
+  // options. Empty: not a path of that port. Any thread; may block.
   std::optional<HttpReply> answer(std::string_view method, std::string_view target,
                                   std::string_view host, const HttpOptions& options);
 
   void start();
 
-  // The following functions may be called by any thread, even at once.
+  // --- any thread (stop(): one at a time) ---
   // Admits no new clients. Open transactions end, or are cut at the drain timeout.
   void drain();
   void stop();         // cuts every connection now
   bool ended() const;  // after drain() or stop(): no connection is left
 
   // Applies certificates, limits and time-outs to future sessions. `rest` reloads what is not the
-  // server's own; it is called when these have been found valid and before they are applied.
-  // Returns what was wrong with either, and then nothing has changed.
+  // server's own. It is called when the options have been found valid, before they are applied.
+  // Returns what was wrong with the options or with the rest, and then nothing has changed.
   std::string reload(const Options& options, const std::function<std::string()>& rest);
-  // How many changed options take effect only with the next start, for the metrics. Any thread.
+  // How many changed options take effect only with the next start, for the metrics.
   void needs_restart(std::size_t options);
 
   // The listening addresses as text, with the chosen port if 0 was given.

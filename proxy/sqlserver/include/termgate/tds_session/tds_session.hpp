@@ -17,7 +17,7 @@ namespace termgate::tds_session {
 
 using conversation::Instant;
 
-// What the operator chose, the same for all sessions of a listener. Must outlive them.
+// What the operator chose. Must outlive the sessions that use it.
 struct Options {
   // While an outbox holds more than this, the session reads nothing from the other side.
   std::size_t outbox_bytes_max = 256u << 10;
@@ -49,11 +49,11 @@ struct Options {
   std::string database;
   std::string install_hint = "termgate init --db sqlserver://…";
 
-  // A session keeps the gate until a raise wants it (GateWanted). A session that has not used it
-  // for this long, and is in no transaction, gives it back, because a proxy on a lost machine could
-  // not.
+  // A session keeps the gate until a raise wants it (GateWanted), or until it has not used the gate
+  // for this long and is in no transaction. The limit is for a proxy whose machine is lost later:
+  // it could not give the gate back.
   std::chrono::milliseconds gate_idle_max{std::chrono::seconds{10}};
-  // After this time both connections are closed.
+  // If a call of the gate has no answer after this time, both connections are closed.
   std::chrono::milliseconds gate_answer_timeout{std::chrono::seconds{60}};
 
   std::chrono::milliseconds login_timeout{std::chrono::seconds{60}};

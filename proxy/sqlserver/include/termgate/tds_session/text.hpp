@@ -1,6 +1,6 @@
 // Decides whether a T-SQL text may run outside the gate. An allow-list has connection settings,
-// transaction control, queries about the server, and what certainly only reads. Everything else is
-// `other`, and goes through the gate. Any thread.
+// transaction control, queries about the server, and what certainly only reads. Anything else goes
+// through the gate, except for `set_term` and `forbidden`. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct TextVerdict {
     // Perhaps settings, then SELECTs without side effects: needs no gate if reads may pass.
     reads,
     bulk_insert,  // INSERT BULK: the rows come in a separate message
-    // Would release the gate or outlive the session: `problem` says which.
+    // Could release the gate or outlive the session, or cannot be read: `problem` says which.
     forbidden,
     other,
   };

@@ -1,7 +1,8 @@
-// Decodes bodies of messages, as far as a decision needs them. Every function takes the body of one
-// whole message (Event::body), checks all of it, and returns views into it, or why it is malformed.
-// Except for decode_parse_types(), none allocates or throws. Any thread. What a proxy only passes
-// on (rows, values, passwords, SASL data) is not decoded.
+// Decodes bodies of messages, as far as a decision needs them. A function takes the body of one
+// whole message (Event::body), checks it to its end, and returns views into it, or why it is
+// malformed. If its argument is named `head`, the first bytes are enough, and the rest is not
+// checked. Except for decode_parse_types(), none allocates or throws. Any thread. What a proxy only
+// passes on (rows, values, passwords, SASL data) is not decoded.
 #pragma once
 
 #include <array>

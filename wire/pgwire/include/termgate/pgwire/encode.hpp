@@ -1,6 +1,6 @@
-// Appends the messages that a proxy makes itself to a buffer. A text ends at its first NUL, so that
-// a value cannot insert a message of its own into the stream. Throws only std::bad_alloc, and
-// std::length_error for a message that exceeds its own length field (2 GB); then `out` is
+// Appends the messages that a proxy makes itself to a buffer. A text is cut at its first NUL, so
+// that a value cannot insert a message of its own into the stream. Throws only std::bad_alloc, and
+// std::length_error for a message of more than 2 GB or with more than 65,535 entries; then `out` is
 // unchanged. Any thread.
 #pragma once
 

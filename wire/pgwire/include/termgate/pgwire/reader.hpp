@@ -4,9 +4,9 @@
 //
 // Its type's rule decides how a message is delivered:
 //   whole     one `message`, its body in one span; for messages that are read
-//   streamed  one or more `part`s, never buffered; for messages that are only passed on
-// A message that is complete in the given span is never copied. One that spans two calls is, up to
-// the rule's maximum.
+//   streamed  one or more `part`s, buffered up to head_bytes only; for messages that are passed on
+// A message that is complete in the given span is never copied. Of one that spans two calls, what
+// must be delivered in one span is copied.
 #pragma once
 
 #include <array>

@@ -37,7 +37,7 @@ struct StartupMessage {
   std::optional<std::string_view> find(std::string_view name) const noexcept;
 
   // The minor version to use, and whether to send NegotiateProtocolVersion (exactly once): the
-  // client requested a newer version, or an extension, none of which this codec knows.
+  // client requested a newer version, or an extension. This codec knows no extension.
   std::uint16_t spoken_minor() const noexcept {
     return minor < protocol_minor_max ? minor : protocol_minor_max;
   }

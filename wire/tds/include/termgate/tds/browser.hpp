@@ -1,4 +1,4 @@
-// SQL Server's Browser protocol, which tells a client the TCP port of a named instance: one
+// SQL Server's Browser protocol, by which a client learns the TCP port of a named instance: one
 // datagram to UDP 1434, one back ([MC-SQLR]). Any thread.
 #pragma once
 

@@ -22,8 +22,8 @@ struct Prelogin {
   std::optional<std::uint8_t> mars;
   std::optional<std::uint8_t> federated_required;
 };
-// Malformed: the version is not first, an option is outside the payload or occurs twice, a value
-// has the wrong size, or there are more than 64 options.
+// Malformed: the version is not first, a known option occurs twice or has an impossible value, an
+// option is outside the payload, the list has no end, or it has more than 64 options.
 Decoded<Prelogin> decode_prelogin(std::string_view payload);
 // Appends the options that are set, in the order of their numbers, and always the version.
 void append_prelogin(std::string& out, const Prelogin& prelogin);
@@ -50,8 +50,8 @@ struct Login7 {
   bool read_only_intent() const noexcept { return (type_flags & 0x20) != 0; }
   bool user_instance() const noexcept { return (option_flags_3 & 0x02) != 0; }
 };
-// The payload's own length field must be its size, and every field must lie within it, after the
-// fixed part.
+// The payload's own length field must be its size, and every field that is not empty must lie
+// within it, after the fixed part.
 Decoded<Login7> decode_login7(std::string_view payload);
 // What a proxy changes in a login: the features (their numbers) that it removes, and the server's
 // name if `server` is given (UTF-8).
@@ -60,7 +60,7 @@ struct Login7Changes {
   std::string_view server;
 };
 // The same login with these changes, its fields in the order of the fixed part. Malformed if the
-// result does not fit the length fields.
+// result does not fit the length fields, or exceeds login7_bytes_max.
 Decoded<std::string> changed_login7(std::string_view payload, const Login7& login,
                                     const Login7Changes& changes);
 

@@ -50,9 +50,8 @@ class PacketReader {
   explicit PacketReader(Direction direction) noexcept : direction_(direction) {}
 
   // Call again with the rest of the input until it returns need_more. After `malformed` it returns
-  // nothing else. Malformed: a length below 8 or above 32767, a type that this side does not send,
-  // a packet of another type within a message, undefined status bits, a reset anywhere but in the
-  // first packet of a batch, an RPC or a transaction request.
+  // nothing else. Malformed is, for example, a length below 8 or above 32767, a type that this side
+  // does not send, or a packet of another type within a message; fault_of() has all reasons.
   PacketEvent next(std::string_view input) noexcept;
 
   bool between_messages() const noexcept {

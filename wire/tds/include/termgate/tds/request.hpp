@@ -21,8 +21,8 @@ struct Headers {
   bool has_transaction = false;  // without this header a request belongs to no transaction
   std::size_t bytes = 0;         // how long they are; 0: there are none (TDS 7.1)
 };
-// `payload`: at least its first bytes; what follows the headers does not matter. Malformed: lengths
-// that do not fit, a header that occurs twice, more than 4096 bytes of headers.
+// `payload`: at least all headers; what follows them does not matter. Malformed: lengths that do
+// not fit, a second header of a transaction, more than 4096 bytes of headers.
 Decoded<Headers> decode_headers(std::string_view payload, std::uint32_t tds_version);
 // Appends the headers of a request of our own, in the transaction `transaction`.
 void append_headers(std::string& out, std::uint64_t transaction);
@@ -40,17 +40,17 @@ class CallSink {
   virtual void parameter_ends() = 0;
 };
 
-// Reads an RPC message as it arrives, in pieces of any size. It stores only the head that it is
-// reading and no value, so a value may have any length.
+// Reads an RPC message as it arrives, in pieces of any size. It stores the head that it is reading,
+// and the types of a table's columns, but no value, so a value may have any length.
 class CallReader {
  public:
   explicit CallReader(std::uint32_t tds_version = version::v7_4) noexcept
       : tds_version_(tds_version) {}
 
-  // False: it is malformed, or has a type that is not known here, and so is every later call. What
-  // came before was reported.
+  // False: the message is malformed, or has a type that is not known here. Every later call returns
+  // false too. What came before was reported.
   bool take(std::string_view bytes, CallSink& sink);
-  // Whether the message may end here. Drivers send a separator even after the last call.
+  // Whether the message may end here. Some drivers send a separator even after the last call.
   bool may_end() const noexcept {
     return good_ && head_.empty() && (in_ == In::between || (in_ == In::call && any_));
   }
@@ -68,7 +68,8 @@ class CallReader {
     table_option,
     row
   };
-  std::size_t step(CallSink& sink);  // how many bytes its head still needs; 0: it was read
+  // Returns how many bytes the head still needs; 0: it was read.
+  std::size_t step(CallSink& sink);
   std::size_t begin_value(const TypeInfo& type, std::size_t at, bool tells, CallSink& sink,
                           std::string_view name, std::uint8_t status);
   std::size_t read_call(CallSink& sink);
@@ -116,8 +117,8 @@ struct Call {
 // All calls of one RPC message, as far as it could be read.
 struct Calls {
   std::vector<Call> all;
-  // The message was read to its end. False: it is malformed, incomplete, or has a type that is not
-  // known here; `all` has what came before that.
+  // The message was read to its end. False: it is malformed or incomplete, or has a type that is
+  // not known here, or too many parameters; `all` has what came before that.
   bool whole = false;
 };
 // `body`: without the headers. At most 10,000 parameters are read in total.

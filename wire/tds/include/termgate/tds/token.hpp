@@ -72,7 +72,7 @@ struct TokenEvent {
   enum class Kind : std::uint8_t {
     need_more,
     // A whole token: `token` and `body`, without the token's byte and its length. Rows and their
-    // metadata have no body.
+    // metadata have no body. SESSIONSTATE and FEDAUTHINFO are skipped without an event.
     token,
     return_value,  // `value`
     // Returned once: from here on only the end of the message can be found.

@@ -30,7 +30,7 @@ enum class TypePlace : std::uint8_t { column, parameter };
 struct TypeInfo {
   std::uint8_t type = 0;
   ValueForm form = ValueForm::fixed;
-  std::uint32_t size = 0;  // of a fixed value; otherwise the maximum of its type
+  std::uint32_t size = 0;  // of a fixed value; otherwise the size or scale that the type declares
   std::size_t bytes = 0;   // length of the TYPE_INFO itself
 
   // TEXT, NTEXT or IMAGE: a column of these types also has the name of its table.
@@ -44,7 +44,8 @@ struct TypeRead {
   TypeInfo info{};
   std::size_t needed = 0;  // for need_more: at least this many bytes
 };
-// Table parameters are unknown here, and so are types that no server has sent since TDS 7.0.
+// Unknown here are, among others, JSON, vector, and a table as a parameter (which CallReader
+// reads).
 TypeRead read_type(std::string_view bytes, TypePlace place) noexcept;
 
 }  // namespace termgate::tds
