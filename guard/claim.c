@@ -93,7 +93,7 @@ static void read_claim(Claim* into, const char* scope, const char* term) {
   }
 }
 
-// Whether the claim that is declared now is complete.
+// Whether the claim that is declared now, which must be CLAIM_WHOLE, is for this scope.
 bool claim_is_of(const ScopeName* scope) {
   const Claim* now = claim_now();
   return VARSIZE(&now->scope.text.header) == VARSIZE(&scope->text.header) &&

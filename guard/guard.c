@@ -171,8 +171,8 @@ Datum termgate_guard_session(PG_FUNCTION_ARGS) {
   PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));
 }
 
-// Only layer 1 may call the functions below. False if the guard cannot use this layer 1, which the
-// write then reports.
+// For functions that only layer 1 may call; raises an error for another caller. False if the guard
+// cannot use this layer 1, which the write then reports.
 static bool from_layer1(void) {
   if (!layer1_usable()) { return false; }
   if (GetUserId() != layer1_owner()) {

@@ -368,8 +368,8 @@ static bool is_same_scope(const ScopeName* one, const ScopeName* other) {
          memcmp(&one->text, &other->text, VARSIZE(&one->text.header)) == 0;
 }
 
-// Computes the same as _queue_key() and _turnstile_key(); layer1_verdict() compares the results
-// with layer 1's once a session.
+// Computes the same as _queue_key() and _turnstile_key(). layer1_verdict() has layer 1 compare the
+// queue's key.
 void layer1_keys(const ScopeName* scope, ScopeKeys* keys) {
   if (last_row.valid && last_row.has_keys && is_same_scope(scope, &last_row.scope)) {
     *keys = last_row.keys;
@@ -653,7 +653,7 @@ void layer1_check_by_row(const ScopeName* scope, int64 term) {
 }
 
 // Layer 1 refuses, or reports since when fences are trusted. It also confirms that both compute the
-// same key.
+// same queue key.
 void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fence, bool too_early) {
   ScopeKeys keys;
   Datum values[6];
@@ -678,7 +678,8 @@ void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fence, bool
   trust_known = !RecoveryInProgress();
 }
 
-// After layer 1 has passed the scope itself: learns what a verdict would have reported.
+// Learns since when fences are trusted, unless that is known, from a scope whose fence is at
+// `term`.
 void layer1_learn_trust(const ScopeName* scope, int64 term) {
   Fence fence;
   if (trust_known) { return; }

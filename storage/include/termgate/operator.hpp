@@ -97,8 +97,8 @@ class Operator {
                      std::string_view term_column, std::string_view prefix = {});
   bool unadopt(std::string_view table);
 
-  // The audited ways to lower or drop a fence (F3). They return the previous fence, the new fence,
-  // or the number of scopes.
+  // The audited calls about fences after a restore or a promotion (F3). reset_fence returns the
+  // previous fence, declare_restored the new one, the others the number of scopes.
   std::int64_t reset_fence(const Scope& scope, Term term, std::string_view actor,
                            std::string_view reason);
   Term declare_restored(const Scope& scope, Term above, std::string_view actor,

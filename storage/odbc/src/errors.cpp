@@ -27,7 +27,7 @@ bool is_any(int native, std::initializer_list<int> list) {
 // The connection is gone. 08: SQL's class; HYT01 connection timeout; IMC0n msodbcsql could not
 // bring the session back; 57P0n, 25P0n PostgreSQL ended the session. 20003 … 20047 FreeTDS's own
 // numbers for a broken line; 596 and 6005 the session or the server is being ended; 10053, 10054,
-// 10060 sockets.
+// 10060 sockets; 64 and 233 the network's name or the pipe is gone.
 bool is_gone(const Diagnostic& one, Family family) {
   const std::string_view state = one.sqlstate;
   if (state.starts_with("08") || state.starts_with("IMC0") || state == "HYT01" ||

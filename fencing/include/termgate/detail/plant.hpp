@@ -2,7 +2,7 @@
 // (docs/evidence/correctness.md). They exist in test builds only: CMake's TERMGATE_PLANT, empty by
 // default and refused outside Debug, compiles them into the files that contain one. With
 // TERMGATE_PLANT=all the environment variable TERMGATE_PLANTED selects the active one; unset, there
-// is none. No other build reads that variable, and there the macro is `false`.
+// is none. No other build reads that variable. Without TERMGATE_PLANT the macro is `false`.
 #pragma once
 
 #ifdef TERMGATE_PLANT
