@@ -44,9 +44,9 @@ static bool has_id(void) { return TransactionIdIsValid(GetTopTransactionIdIfAny(
 
 void hooks_layer1_call(bool begins) { in_layer1_call = begins; }
 
-// Whether something may have written unseen by the hooks, or may do so from now on. Either a
-// statement that writes continues; or a function without a trace, whose expression is prepared, is
-// called again by what has run since the claim was declared, or by what runs now.
+// Whether something may have written without any hook seeing it, or may do so from now on: a
+// statement that writes is still running; or a function that leaves no trace was prepared, and
+// something that may call it has run since the claim was declared (`ran`) or runs now.
 bool hooks_may_write(bool ran) { return writing > 0 || (used_traceless && (ran || running > 0)); }
 
 // A write that touches only layer 1's tables is about to begin.

@@ -64,8 +64,8 @@ class HeldLease {
   HeldLease& operator=(HeldLease&&) noexcept;  // releases the lease that it held
   HeldLease(const HeldLease&) = delete;
   HeldLease& operator=(const HeldLease&) = delete;
-  // Calls release() and swallows its errors: the lease then ends when its TTL is over. Inside a
-  // callback of lost() or asked_to_leave() it ends the program.
+  // Calls release() and swallows its errors: the lease then ends when its TTL is over. Not inside a
+  // callback of lost() or asked_to_leave(), where it would end the program or wait for itself.
   ~HeldLease();
 
   const Scope& scope() const noexcept;
@@ -90,7 +90,7 @@ class HeldLease {
 
   // Releases the lease, so that another can acquire it at once. False: it was no longer held.
   // Throws what the call throws, after five attempts within 150 ms plus their duration. Afterwards
-  // the handle holds nothing in any case.
+  // the handle holds nothing in any case. Not inside a callback, like the destructor.
   bool release();
 
  private:

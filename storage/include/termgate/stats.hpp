@@ -47,7 +47,7 @@ struct DatabaseStats {
   // HeldLease objects whose lease was lost, according to the database.
   std::int64_t lost = 0;
   std::int64_t expired = 0;       // HeldLease objects whose lease could not be renewed in time
-  std::int64_t stale_writes = 0;  // of this Database's own calls: refused with TG001
+  std::int64_t stale_writes = 0;  // this Database's own calls that were refused with TG001
   std::vector<ScopeContention> contention = {};
 };
 

@@ -66,7 +66,7 @@ class LeaderCore {
   enum class Loss {
     stopped,      // stop() was called
     finished,     // the work ended by itself
-    handed_over,  // the same, after somebody had requested the lease
+    handed_over,  // the work ended after somebody had requested the lease
     fenced,       // the work was refused as stale: another has been elected
     lost,         // the database says that the lease is no longer ours
     expired       // no renewal was granted in time

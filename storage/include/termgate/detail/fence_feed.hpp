@@ -43,8 +43,8 @@ class FenceFeed {
   virtual std::optional<FenceInfo> fence(std::string_view scope) = 0;
   // The owner of layer 1 in that database; empty: there is no layer 1.
   virtual std::string owner() = 0;
-  // Whether the view that fences() and fence() read belongs to a superuser, to our own role or to
-  // `owner`. Whoever owns it decides which code runs there with our rights.
+  // Whether the view that fences() and fence() read, and its schema, belong to a superuser, to our
+  // own role or to `owner`. Their owners decide which code runs there with our rights.
   virtual bool owner_is_trusted(std::string_view owner) = 0;
   // The name of the database as the server reported it; empty before the first connection.
   virtual std::string database() const = 0;

@@ -15,7 +15,7 @@ namespace detail {
 
 class GateFeed {
  public:
-  static constexpr std::size_t scopes_max = 500;  // of one request; more are split into several
+  static constexpr std::size_t scopes_max = 500;  // of one request; more of them take several
 
   virtual ~GateFeed() = default;
 
