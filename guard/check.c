@@ -7,9 +7,9 @@
 // earlier one: locks are released after the commit is visible.
 #include "guard.h"
 
-// Nothing has changed since the last write passed, so the next one passes at once.
+// True: nothing has changed since the last write passed, so the next one passes at once.
 static bool passed_now = false;
-// The declaration has changed since the last check, and a statement has run since.
+// Whether the declaration has changed since the last check, and whether a statement has run since.
 static bool claim_changed = false;
 static bool ran_since = false;
 // Counts changes of the declaration, and remembers how many of them the start of the last statement

@@ -14,8 +14,8 @@ static const struct config_enum_entry modes[] = {{"off", GUARD_OFF, false},
 static int mode_setting = GUARD_OFF;
 static bool session_setting = false;
 static bool foreign_setting = false;
-// The session has requested to be guarded, which cannot be undone. This counts even if a RESET or a
-// rollback changes the setting.
+// Whether the session has requested to be guarded, which cannot be undone. This counts even if a
+// RESET or a rollback changes the setting.
 static bool session_guarded = false;
 static bool preloaded = false;
 

@@ -50,8 +50,8 @@ const char* layer1_schema(void) { return here.schema; }
 Oid layer1_owner(void) { return here.owner; }
 Oid layer1_schema_oid(void) { return here.schema_oid; }
 
-// Layer 1 was looked for and not found. Valid until a function or a schema changes, as CREATE
-// EXTENSION and init do.
+// Whether layer 1 was looked for and not found. Valid until a function or a schema changes, as it
+// does by CREATE EXTENSION and init.
 static bool known_missing = false;
 
 static void last_row_is_gone(void);
@@ -192,9 +192,9 @@ static void find_passing(Layer1* found) {
   }
 }
 
-// Somebody has locked the whole table by hand. At COMMIT the server's own timeouts are off already,
-// so this wait has its own: the default of check_wait_ms, because that setting is in a table as
-// well.
+// Locks the table of fences. It waits only if somebody has locked the whole table by hand. At
+// COMMIT the server's own timeouts are off already, so this wait has its own: the default of
+// check_wait_ms, because that setting is in a table as well.
 static void lock_fences(Oid table, const char* schema) {
   enum { WAIT_MS = 5000 };
   MemoryContext caller = CurrentMemoryContext;

@@ -495,7 +495,7 @@ static bool append_rows(AppendOf* what, int64* last) {
   }
   streams = table_open(here.streams, RowExclusiveLock);
   writes = table_open(here.writes, RowExclusiveLock);
-  // Refuses what an UPDATE would be refused for if the table is published.
+  // Fails as an UPDATE would, if the table is published and has no replica identity.
   CheckCmdReplicaIdentity(streams, CMD_UPDATE);
   // Locking has processed invalidations.
   if (here.state == USABLE) { done = append_to(streams, writes, what, last); }

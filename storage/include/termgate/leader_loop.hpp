@@ -9,8 +9,8 @@
 //     }
 //   });
 //
-// What it cannot do: stop work that does not check, or a process that the machine has paused; and a
-// clock may run wrong. Only the fence makes a stale leader's writes harmless (F1, F2): write under
+// It cannot stop work that does not check, or a process that the machine has paused, and its clock
+// may run wrong. Only the fence makes a stale leader's writes harmless (F1, F2): write under
 // leads.term(), never under a term that is looked up later.
 //
 // When can two loops both believe that they lead? The window in which a loop believes it is counted

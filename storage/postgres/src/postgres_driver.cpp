@@ -58,8 +58,8 @@ void refuse_transaction_control(std::string_view sql) {
 }
 
 // OpenSSL cleans up when the process ends. A static Database may be destroyed after that, and then
-// neither it nor a keeper of seats may use the connection. Never destroyed, because threads may
-// still read it.
+// neither it nor a keeper of seats may use the connection. This struct is never destroyed, because
+// threads may still read it.
 struct ProcessEnd {
   std::shared_mutex asking;  // shared by keepers during a request
   std::atomic<bool> came{false};
