@@ -42,8 +42,8 @@ bool mentions(std::string_view text, std::string_view what) {
   return text.find(what) != std::string_view::npos;
 }
 
-// Other servers that speak TDS lack SQL Server's numbers (33557097 stands for every error without a
-// number), so their texts are read.
+// Other servers that speak TDS lack SQL Server's numbers (33557097 is sent for every error without
+// a number), so their texts are read.
 bool is_conflict(const Diagnostic& one, Family family) {
   if (one.sqlstate.starts_with("40") && one.sqlstate != "40003") return true;
   if (family != Family::sqlserver) return false;
