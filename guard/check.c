@@ -7,9 +7,9 @@
 // earlier one: locks are released after the commit is visible.
 #include "guard.h"
 
-// Nothing has changed since the last write passed, so the next one passes at once.
+// True: nothing has changed since the last write passed, so the next one passes at once.
 static bool passed_now = false;
-// The declaration has changed since the last check, and a statement has run since.
+// Whether the declaration has changed since the last check, and whether a statement has run since.
 static bool claim_changed = false;
 static bool ran_since = false;
 // Counts changes of the declaration, and remembers how many of them the start of the last statement
@@ -47,9 +47,9 @@ static ResourceOwner owner_of_locks(void) {
   return guard_mode() == GUARD_ENFORCE ? TopTransactionResourceOwner : CurrentResourceOwner;
 }
 
-// Looks without locking. The answer has room for every session of the server. It is in a memory
-// context that is kept for the next look, because a statement's context would request that memory
-// from the system each time.
+// Looks without locking. The server's answer has room for every session, so it gets a memory
+// context that is kept for the next look: a statement's context would request that memory from the
+// system each time.
 static bool raise_is_under_way(const ScopeKeys* keys) {
   static MemoryContext context = NULL;
   MemoryContext caller;
@@ -238,7 +238,8 @@ bool check_for_protect(const ScopeName* scope, Snapshot snapshot) {
   if (pass != NULL) {
     // The pass came by arguments, or before a ROLLBACK TO, so its term may be too new for this
     // statement. A rolled-back savepoint may have released the lock although the pass is older, as
-    // with a cursor that failed in it. A holder of a lock gets it again.
+    // with a cursor that failed in it. So the lock is taken again; whoever still holds it gets it
+    // at once.
     if (pass->epoch == passes_epoch()) {
       layer1_read_fence(scope, &fence);
     } else if (!share_and_compare(scope, pass->term, &pass->keys, &fence)) {

@@ -41,7 +41,7 @@ void claim_define_settings(void) {
 // Scope keys depend on the schema of layer 1.
 void claim_forget_keys(void) { claim.has_keys = false; }
 
-// The last result of claim_of_statement() came from a comment.
+// Whether the last result of claim_of_statement() came from a comment.
 static bool by_comment = false;
 
 bool claim_is_a_comments(void) { return by_comment; }
@@ -93,7 +93,7 @@ static void read_claim(Claim* into, const char* scope, const char* term) {
   }
 }
 
-// Whether the claim that is declared now is complete.
+// Whether the claim that is declared now, which must be CLAIM_WHOLE, is for this scope.
 bool claim_is_of(const ScopeName* scope) {
   const Claim* now = claim_now();
   return VARSIZE(&now->scope.text.header) == VARSIZE(&scope->text.header) &&

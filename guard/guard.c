@@ -14,8 +14,8 @@ static const struct config_enum_entry modes[] = {{"off", GUARD_OFF, false},
 static int mode_setting = GUARD_OFF;
 static bool session_setting = false;
 static bool foreign_setting = false;
-// The session has requested to be guarded, which cannot be undone. This counts even if a RESET or a
-// rollback changes the setting.
+// Whether the session has requested to be guarded, which cannot be undone. This counts even if a
+// RESET or a rollback changes the setting.
 static bool session_guarded = false;
 static bool preloaded = false;
 
@@ -171,8 +171,8 @@ Datum termgate_guard_session(PG_FUNCTION_ARGS) {
   PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));
 }
 
-// Only layer 1 may call the functions below. False if the guard cannot use this layer 1, which the
-// write then reports.
+// For functions that only layer 1 may call; raises an error for another caller. False if the guard
+// cannot use this layer 1, which the write then reports.
 static bool from_layer1(void) {
   if (!layer1_usable()) { return false; }
   if (GetUserId() != layer1_owner()) {

@@ -9,7 +9,7 @@
 //   check.c       locks the scope, compares, remembers
 //   statements.c  which statements write
 //   hooks.c       where the server calls the guard: executor, utility statements, functions, the end of a transaction
-//   sessions.c    what all sessions publish: termgate.guarded_sessions, termgate.guard_counts
+//   sessions.c    what all sessions publish: termgate.guarded_sessions, termgate.guard_observed
 //
 //   interface.h   what the separate library in guard/shortcuts/ uses of all this
 //
@@ -38,7 +38,8 @@ typedef struct ScopeKeys {
 // The two settings of a claim, which are set one after the other.
 typedef enum ClaimSetting { SETTING_SCOPE = 1, SETTING_TERM = 2 } ClaimSetting;
 
-// CLAIM_ODD: an incomplete claim, or one that only layer 1 can read or refuse.
+// CLAIM_HALF: a scope without a term, or a term without a scope. CLAIM_ODD: any other claim, which
+// only layer 1 can read or refuse.
 typedef enum ClaimKind { CLAIM_NONE, CLAIM_WHOLE, CLAIM_HALF, CLAIM_ODD } ClaimKind;
 
 typedef struct Claim {

@@ -13,9 +13,9 @@ static ExecutorFinish_hook_type next_executor_finish = NULL;
 static ProcessUtility_hook_type next_utility = NULL;
 static object_access_hook_type next_object_access = NULL;
 
-// This transaction has run something that its end cannot detect.
+// Whether this transaction has run something that its end cannot detect.
 static bool used_traceless = false;
-// A statement of layer 1 gave the transaction its id.
+// Whether a statement of layer 1 gave the transaction its id.
 static bool id_is_layer1s = false;
 // Set from hooks_layer1_call(true) to hooks_layer1_call(false): layer 1 notifies, or counts a
 // refusal.
@@ -23,7 +23,7 @@ static bool in_layer1_call = false;
 // How many nested statements run, and how many of them write.
 static int running = 0;
 static int writing = 0;
-// A statement that includes its own check is being prepared, and nothing has passed yet.
+// Whether a statement that includes its own check is being prepared, and nothing has passed yet.
 static bool on_credit = false;
 
 bool hooks_exempt(void) {
@@ -44,9 +44,9 @@ static bool has_id(void) { return TransactionIdIsValid(GetTopTransactionIdIfAny(
 
 void hooks_layer1_call(bool begins) { in_layer1_call = begins; }
 
-// Whether something may have written unseen by the hooks, or may do so from now on. Either a
-// statement that writes continues; or a function without a trace, whose expression is prepared, is
-// called again by what has run since the claim was declared, or by what runs now.
+// Whether something may have written without any hook seeing it, or may do so from now on: a
+// statement that writes is still running; or a function that leaves no trace was prepared, and
+// something that may call it has run since the claim was declared (`ran`) or runs now.
 bool hooks_may_write(bool ran) { return writing > 0 || (used_traceless && (ran || running > 0)); }
 
 // A write that touches only layer 1's tables is about to begin.
@@ -220,8 +220,8 @@ static void object_access(ObjectAccessType access, Oid class, Oid object, int su
   if (access == OAT_FUNCTION_EXECUTE && class == ProcedureRelationId) { before_function(object); }
 }
 
-// In every session, guarded or not, and after all deferred triggers: layer 1's own trigger has
-// looked earlier, and others may have run since.
+// Called in every session, guarded or not, and after all deferred triggers: layer 1's own trigger
+// has looked earlier, and others may have run since.
 static void leases_before_commit(void) {
   const char* required = GetConfigOption("termgate.required_leases", true, false);
   if (required != NULL && required[0] != '\0' && layer1_found()) {

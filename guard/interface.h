@@ -41,12 +41,13 @@ typedef struct GuardInterface {
   CarriedAppend append;
   CarriedAppend append_many;
 
-  // Whether this is a process that the server needs for itself: recovery, autovacuum, replication.
+  // Whether the guard leaves this process alone, such as recovery, autovacuum and replication.
   bool (*exempt)(void);
   bool (*argument_scope)(FunctionCallInfo fcinfo, int number, ScopeName* name);
   bool (*claim_set_name)(ScopeName* name, const char* text, size_t length);
 
-  // The members below are valid if one of the first two has returned true.
+  // layer1_usable() and layer1_found() return whether there is a layer 1 that the guard can use.
+  // The members after them are valid only if one of them has returned true.
   bool (*layer1_usable)(void);
   bool (*layer1_found)(void);
   const char* (*layer1_schema)(void);

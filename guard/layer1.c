@@ -50,8 +50,8 @@ const char* layer1_schema(void) { return here.schema; }
 Oid layer1_owner(void) { return here.owner; }
 Oid layer1_schema_oid(void) { return here.schema_oid; }
 
-// Layer 1 was looked for and not found. Valid until a function or a schema changes, as CREATE
-// EXTENSION and init do.
+// Whether layer 1 was looked for and not found. Valid until a function or a schema changes, as it
+// does by CREATE EXTENSION and init.
 static bool known_missing = false;
 
 static void last_row_is_gone(void);
@@ -192,9 +192,9 @@ static void find_passing(Layer1* found) {
   }
 }
 
-// Somebody has locked the whole table by hand. At COMMIT the server's own timeouts are off already,
-// so this wait has its own: the default of check_wait_ms, because that setting is in a table as
-// well.
+// Locks the table of fences. It waits only if somebody has locked the whole table by hand. At
+// COMMIT the server's own timeouts are off already, so this wait has its own: the default of
+// check_wait_ms, because that setting is in a table as well.
 static void lock_fences(Oid table, const char* schema) {
   enum { WAIT_MS = 5000 };
   MemoryContext caller = CurrentMemoryContext;
@@ -368,8 +368,8 @@ static bool is_same_scope(const ScopeName* one, const ScopeName* other) {
          memcmp(&one->text, &other->text, VARSIZE(&one->text.header)) == 0;
 }
 
-// Computes the same as _queue_key() and _turnstile_key(); layer1_verdict() compares the results
-// with layer 1's once a session.
+// Computes the same as _queue_key() and _turnstile_key(). layer1_verdict() has layer 1 compare the
+// queue's key.
 void layer1_keys(const ScopeName* scope, ScopeKeys* keys) {
   if (last_row.valid && last_row.has_keys && is_same_scope(scope, &last_row.scope)) {
     *keys = last_row.keys;
@@ -653,7 +653,7 @@ void layer1_check_by_row(const ScopeName* scope, int64 term) {
 }
 
 // Layer 1 refuses, or reports since when fences are trusted. It also confirms that both compute the
-// same key.
+// same queue key.
 void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fence, bool too_early) {
   ScopeKeys keys;
   Datum values[6];
@@ -678,7 +678,8 @@ void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fence, bool
   trust_known = !RecoveryInProgress();
 }
 
-// After layer 1 has passed the scope itself: learns what a verdict would have reported.
+// Learns since when fences are trusted, unless that is known, from a scope whose fence is at
+// `term`.
 void layer1_learn_trust(const ScopeName* scope, int64 term) {
   Fence fence;
   if (trust_known) { return; }

@@ -1,6 +1,6 @@
 // PostgreSQL's own headers, all in one place, because they do not compile without warnings under
-// -Wextra. What differs between majors 13 and 18 is settled here; nothing else in this folder
-// depends on a version.
+// -Wextra. What differs between majors 13 and 18 is settled here, except how sessions.c requests
+// shared memory.
 #pragma once
 #pragma GCC system_header
 

@@ -163,7 +163,8 @@ bool sessions_leader_is_guarded(void) {
          shared->place[index].ratchet;
 }
 
-// A refusal that mode observe has only observed: it is counted, and logged at most once a second.
+// A refusal that mode observe has only observed: it is counted, and logged by each session at most
+// once a second.
 void sessions_count_observed(const char* message) {
   static TimestampTz logged = 0;
   TimestampTz now = GetCurrentTimestamp();

@@ -1,8 +1,8 @@
 -- The guard's functions and views, in the schema of layer 1. No tables: what is kept is layer 1's. Run by CREATE EXTENSION as a superuser.
 -- Rows, locks: none. Keeps F1, F2, F5, F6 for guarded sessions.
 
--- Where no schema is named, the server takes the first of search_path: beside a layer 1 in another schema everything would be created in vain.
--- Without any layer 1 it passes: a dump creates the extension first.
+-- Where CREATE EXTENSION names no schema, the server takes the first of search_path. If layer 1 is in another schema, everything would be
+-- created in vain. Without any layer 1 this does not fail, because a dump creates the extension first.
 DO $$
 DECLARE
   v_schemas pg_catalog.text := (SELECT pg_catalog.string_agg(pg_catalog.format('CREATE EXTENSION termgate_guard SCHEMA %I;', n.nspname), ' or ')
@@ -20,7 +20,7 @@ END $$;
 CREATE FUNCTION @extschema@.guard_session(OUT version text, OUT schema text, OUT preloaded boolean, OUT database text)
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_session';
 
--- What layer 1 asks and tells the guard. The guard refuses any caller but the owner of layer 1.
+-- For layer 1: the guard refuses any other caller of these than the owner of layer 1.
 CREATE FUNCTION @extschema@.guard_check(scope text, term bigint) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_check';
 CREATE FUNCTION @extschema@.guard_has_passed(scope text) RETURNS boolean
@@ -47,14 +47,16 @@ RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', '
 CREATE FUNCTION @extschema@._guard_observed(OUT code text, OUT count bigint)
 RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_observed';
 
--- Sessions of this database that have passed a check or asked to be guarded. passed: in the transaction that is open now; the others show their last.
+-- Sessions of this database that have passed a check or requested to be guarded. passed: in the transaction that is open now; the others
+-- show their last scope and term.
 CREATE VIEW @extschema@.guarded_sessions AS
   SELECT g.pid, pg_catalog.pg_get_userbyid(g.role) AS role, g.scope, g.term, g.passed, g.since FROM @extschema@._guarded_sessions() g;
 
 -- What mode observe would have refused on this server since it started.
 CREATE VIEW @extschema@.guard_observed AS SELECT o.code, o.count FROM @extschema@._guard_observed() o;
 
--- As to pg_stat_activity: whoever may monitor the server sees it. A view's functions run with its reader's right to execute them.
+-- Whoever may monitor the server may read these views, as with pg_stat_activity. A view's functions need the reader's own right to execute
+-- them.
 REVOKE ALL ON FUNCTION @extschema@._guarded_sessions(), @extschema@._guard_observed() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@._guarded_sessions(), @extschema@._guard_observed() TO pg_monitor;
 GRANT SELECT ON @extschema@.guarded_sessions, @extschema@.guard_observed TO pg_monitor;

@@ -13,7 +13,7 @@ inline namespace v0 {
 namespace detail {
 namespace {
 
-// The integer that starts text[at], or 0.
+// The integer that starts at text[at], or 0.
 std::int64_t number_at(std::string_view text, std::size_t at) {
   std::int64_t value = 0;
   if (at < text.size()) std::from_chars(text.data() + at, text.data() + text.size(), value);
@@ -59,7 +59,6 @@ std::uint32_t number_of_tg(std::string_view code) noexcept {
   return numbers_begin + static_cast<std::uint32_t>(code[4] - '0');
 }
 
-// Throws the exception for a refusal of layer 1; returns if the message is not one.
 void throw_if_tg(std::string_view message) {
   const auto at = message.find("TG00");
   if (at == std::string_view::npos || at + 5 >= message.size() || message[at + 5] != ' ') return;

@@ -1,7 +1,6 @@
 // Decides which leases to renew, and which are over (held_leases_core.hpp). Two ordered sets hold
-// the moments: `ends_` has one entry for each lease, `dues_` one for each lease that is not being
-// renewed. Every change of a lease goes through set_until() and set_due(), which keep the sets and
-// the leases in step.
+// the moments: `ends_` has one entry for each lease, `dues_` one for each lease that is due at some
+// moment. A lease that is being renewed, or was lost, is not in `dues_`.
 #include <termgate/detail/held_leases_core.hpp>
 
 #include <algorithm>
@@ -62,8 +61,8 @@ HeldLeasesCore::Action HeldLeasesCore::resume(Moment now) {
   for (const Id id : std::exchange(lost_, {})) {
     if (leases_.contains(id)) over(id, Loss::lost);
   }
-  // The clock is checked before any answer that waited while this process was stopped: set_until()
-  // never moves an end that has passed.
+  // An answer that waited while this process was stopped cannot keep a lease: answered() never
+  // moves an end that has passed.
   while (!ends_.empty() && ends_.begin()->first <= now) over(ends_.begin()->second, Loss::expired);
 
   if (!busy_ && now >= pause_ && !dues_.empty() && dues_.begin()->first <= now) {
@@ -101,8 +100,8 @@ void HeldLeasesCore::answered(std::span<const Outcome> outcomes, Moment sent, Mo
     shortest = std::min(shortest, timing.ttl);
     const Outcome outcome = outcomes.empty() ? Outcome::failed : outcomes[i];
     if (outcome == Outcome::renewed) {
-      // A renewal that is answered after the end changes nothing: the holder is already being
-      // notified of the loss.
+      // A renewal that is answered after the end does not move it: the next resume() reports the
+      // loss.
       if (held.until > now)
         set_until(renewed_ids[i], held, std::max(held.until, sent + timing.ttl - timing.margin));
       set_due(renewed_ids[i], held,
@@ -122,7 +121,7 @@ void HeldLeasesCore::answered(std::span<const Outcome> outcomes, Moment sent, Mo
     return;
   }
   // The whole statement failed. One lease that makes it fail must not take the others with it, so
-  // the next one holds half as many.
+  // the next statement renews half as many.
   limit_ = std::max<std::size_t>(limit_ / 2, 1);
   failures_ = std::min(failures_ + 1, 20);
   if (shortest == Time::max()) return;

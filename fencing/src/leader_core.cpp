@@ -40,8 +40,9 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
 
   if (give_back_ && now >= give_back_->until) give_back_.reset();
   // One call at a time. A release comes before everything else, a renewal only while it leads, an
-  // acquisition only when the work of the last election has ended. The call under way may have been
-  // answered before what the hint reports, so the hint is kept until then.
+  // acquisition only when the work of the last election has ended. The database may have carried
+  // out the call under way before what the hint reports, so the hint is kept until that call is
+  // answered.
   if (!under_way_ && std::exchange(hinted_, false)) {
     next_ = std::min(next_, std::max(now, hint_after_));
     hint_after_ = next_ + hint_pause;
@@ -77,10 +78,11 @@ void LeaderCore::assert_consistent([[maybe_unused]] const Action& action) const 
          "over means that nothing is left to do");
 }
 
-// The caller must stop the work when it reads `change`; at most `margin` is left of the lease.
+// The caller must stop the work when it reads `change`. After `expired`, at most `margin` is left
+// of the lease.
 void LeaderCore::step_down(Loss loss, Moment now, Action& action) {
   action.change = LeadershipChange{loss, leading_->term};
-  // A lease that is over, or may be, is not released. Nor is one whose database cannot be reached.
+  // After the other losses the lease, if it still lasts, is left to expire.
   if (loss == Loss::stopped || loss == Loss::finished || loss == Loss::handed_over)
     gives_back({leading_->term, leading_->until + timing_.margin});
   leading_.reset();
@@ -104,7 +106,7 @@ void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Ac
     case Call::Kind::renew:
       if (!leading_) return;  // lost in the meantime
       if (answer.how == How::granted) {
-        // The end is never moved back by an answer that a later renewal has overtaken.
+        // A renewal never moves the end back.
         leading_->until = std::max(leading_->until, answer.until - timing_.margin);
         next_ = due(answer.until - timing_.ttl, now);
         if (answer.leave && !std::exchange(leaving_, true)) action.leave = true;
@@ -142,8 +144,8 @@ void LeaderCore::acquired(const Answer& answer, Moment now, Action& action) {
   next_ = due(answer.until - timing_.ttl, now);
 }
 
-// Up to a quarter earlier, at random, so that loops that were elected together do not renew
-// together.
+// When to renew: up to a quarter earlier, at random, so that loops that were elected together do
+// not renew together.
 LeaderCore::Moment LeaderCore::due(Moment sent, Moment now) {
   const Time every = timing_.ttl / renewals_a_ttl;
   return std::max(sent + every - spread(Time(0), every / 4),

@@ -3,7 +3,8 @@
 //   scope=billing term=7
 //
 // Words are separated by blanks, each key comes once, values are URL-encoded. Anything else is a
-// problem and not a declaration: half of a file that is just being written must never count.
+// problem and not a declaration. Electors replace the file by rename, so that half of it is never
+// read.
 #include <termgate/detail/term_declaration.hpp>
 
 #include <charconv>

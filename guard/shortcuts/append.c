@@ -1,8 +1,9 @@
 // append() and append_many() without SQL, for the common case only: the same locks, the same
-// comparisons and the same rows as in 0005_append. It leaves these to layer 1: a stream of another
-// scope, an unexpected number, a known write id, write ids of a batch, a fence that layer 1 has to
-// look at, a row with a higher term, and a table to which its owner has added triggers, rules, row
-// security, constraints or columns. It also runs in sessions that are not guarded.
+// comparisons and the same rows as in 0005_append. It leaves everything else to layer 1, such as a
+// stream of another scope, an unexpected number, a known write id, write ids of a batch, more than
+// 1 MiB, a fence that layer 1 has to look at, a row with a higher term, and a table to which its
+// owner has added triggers, rules, row security, constraints or columns. It also runs in sessions
+// that are not guarded.
 #include "shortcuts.h"
 
 typedef struct AppendOf {
@@ -373,7 +374,7 @@ static bool note_write_id(const AppendOf* what, int64 number) {
   return guard->layer1_execute(&new_write_id, values) == 1;
 }
 
-// Returns numbers that this transaction has taken.
+// Gives back the numbers that this transaction has taken.
 static void give_numbers_back(const AppendOf* what) {
   Datum values[2] = {what->stream, Int64GetDatum(what->count)};
   (void)guard->layer1_execute(&give_back, values);
@@ -469,8 +470,8 @@ static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* 
   }
   guard->hooks_layer1_writes();
   if (!advance(streams, what, last)) { return false; }
-  // This transaction holds the stream's row now: an earlier attempt on it has ended, and the
-  // primary key finds one on another stream.
+  // This transaction holds the stream's row now, so an earlier attempt with this id on the stream
+  // has ended. The primary key of write_ids finds one on another stream.
   if (what->has_write_id && !note_write_id(what, *last + 1)) {
     give_numbers_back(what);
     // Layer 1 answers a repeated write id without a check, so this one must not count as passed.
@@ -494,7 +495,7 @@ static bool append_rows(AppendOf* what, int64* last) {
   }
   streams = table_open(here.streams, RowExclusiveLock);
   writes = table_open(here.writes, RowExclusiveLock);
-  // Refuses what an UPDATE would be refused for if the table is published.
+  // Fails as an UPDATE would, if the table is published and has no replica identity.
   CheckCmdReplicaIdentity(streams, CMD_UPDATE);
   // Locking has processed invalidations.
   if (here.state == USABLE) { done = append_to(streams, writes, what, last); }

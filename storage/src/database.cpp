@@ -135,9 +135,9 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
                       const WriteOptions& options) {
   if (options.write_id) state_->try_raise(scope, term, *options.write_id, options.timeout);
   else state_->raise_ahead(scope, term, options.timeout);
-  // Each round is a transaction of its own. A conflict is repeated as often as the caller allows. A
-  // fence that is lower than this process remembers is repeated after an audited reset, because the
-  // memory is dropped then.
+  // Each round is a transaction of its own. Another one follows a conflict, as often as the caller
+  // allows, and a fence that is lower than this process remembers, if an audited reset has lowered
+  // it: the memory has been dropped then.
   for (int conflicts = 0;;) {
     try {
       const Attempt attempt = write_once(*state_, scope, term, work, options);

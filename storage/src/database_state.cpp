@@ -17,8 +17,8 @@ namespace detail {
 using sql::Call;
 using std::chrono::milliseconds;
 
-// Reports refusals that were gathered and are not yet due. report() does not throw, so a lost
-// database does not delay the destructor.
+// Reports refusals that were gathered and are not yet due. report() does not throw, even if the
+// database is lost.
 DatabaseState::~DatabaseState() {
   for (const Refusals& rest : refusals.take_all()) report(rest);
 }

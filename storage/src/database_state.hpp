@@ -115,7 +115,8 @@ inline DatabaseState& state_of(const Database& database) noexcept {
   return DatabaseState::of(database);
 }
 
-// One open transaction of a write. On the stack of Database::write(), as long as its callback runs.
+// One open transaction of a write. On the stack of a call of Database::write(), as long as its
+// callback runs.
 struct TransactionState {
   Transaction handle() { return Transaction(*this); }
 

@@ -310,8 +310,9 @@ class Follower::Inside {
     return false;
   }
 
-  // The next write is missing. If it was pruned and skip_pruned is set, continues after it (true);
-  // otherwise the follower ends.
+  // The next write is missing. True: it was pruned, and the follower goes on after it
+  // (skip_pruned). False: it was pruned, and the follower ends; or it was not, and the follower
+  // waits for it.
   bool pass_gap(const Stream& stream, Place& place) {
     const auto info = Info(database_).stream(stream);
     const std::int64_t first = info && info->first_no ? *info->first_no

@@ -21,8 +21,8 @@ class WantedSeats final : public GateFeed {
  public:
   WantedSeats(std::string_view url, std::string_view schema) : feed_(std::string(url), schema) {}
 
-  // Finds its seats by its secret. If the database has changed, or may not have seats any more, all
-  // of them must be given back.
+  // The feed finds seats by its secret. If the URL leads to another database now, or if no session
+  // may have a seat any more, all of them must be given back.
   std::vector<std::string> wanted(const std::vector<std::string>& scopes) override {
     PostgresGateFeed::Wanted wanted = feed_.wanted();
     return wanted.all ? scopes : std::move(wanted.scopes);

@@ -180,7 +180,7 @@ struct HeldLease::State {
     if (std::exchange(given_back, true)) return false;
     detail::LeaseKeeper& keeper = holding.keeper();
     if (keeper.is_own_thread()) {
-      // It would wait for itself, and meanwhile every other lease of the process would run out.
+      // It would wait for itself, and meanwhile every other lease of this Database would run out.
       std::fputs("termgate: a HeldLease was released inside a stop callback of a lease\n", stderr);
       std::abort();
     }

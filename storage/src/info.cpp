@@ -115,8 +115,8 @@ std::vector<LeaseInfo> Info::leases(std::string_view after, int limit) {
 std::vector<StreamWrite> Info::read_stream(const Stream& stream, SequenceNo after, int limit,
                                            std::size_t bytes_max) {
   const std::size_t part_bytes = state_of(database_).driver->payload_limits().part_bytes;
-  // The payloads of a page that are not fetched in parts are bounded as well, by a number of them
-  // and by `bytes_max`.
+  // Payloads of at most `in_page` bytes come with the page itself. So the page has at most
+  // `bytes_max` bytes of them, or 64 KiB for each write.
   constexpr std::size_t small = std::size_t{64} << 10;
   const std::size_t in_page = std::min(
       part_bytes, std::max(bytes_max / static_cast<std::size_t>(std::max(limit, 1)), small));

@@ -369,7 +369,8 @@ void LeaderLoop::start() {
   State& state = *state_;
   void (State::*const bodies[])() = {&State::talk, &State::labour, &State::keep_time};
   try {
-    // All ids are known once the last thread has started.
+    // A thread that runs user code finds all ids: no work is begun, and no news sent, before the
+    // last thread has started.
     for (int i = 0; i < 3; ++i) {
       const std::lock_guard lock(state.mutex);
       state.threads[i] = std::thread([&state, body = bodies[i]] {

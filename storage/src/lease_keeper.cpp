@@ -5,8 +5,8 @@
 //    renew()      sends one statement for the batch and reports the answers
 //
 // `call_` passes a batch from the first to the second. The core has one batch under way at a time,
-// so `call_` is empty when the next one is made. LeaseWaiters has one more thread, only while
-// somebody waits for a lease.
+// so `call_` is empty when the next one is made. LeaseWaiters has one more thread, while somebody
+// waits for a lease or watches one, if the database notifies.
 #include "lease_keeper.hpp"
 
 #include <algorithm>

@@ -50,7 +50,7 @@ struct KeptLease {
 
 class LeaseKeeper {
  public:
-  // `renewals` is called on the keeper's thread and returns the driver to renew with, which must
+  // `renewals` is called on the renewing thread and returns the driver to renew with, which must
   // live as long as the keeper.
   LeaseKeeper(std::function<Driver&()> renewals, StatsCounter& stats);
   ~LeaseKeeper();  // must not run on its own threads
@@ -93,7 +93,7 @@ class LeaseKeeper {
 class LeaseWaiters {
  public:
   // `open` returns the feed of releases, or nullptr if the database has none. It is opened when
-  // somebody waits, and closed when nobody has waited for a while.
+  // somebody waits or watches, and closed when nobody has done so for a while.
   explicit LeaseWaiters(std::function<std::unique_ptr<FenceFeed>()> open)
       : open_(std::move(open)) {}
   ~LeaseWaiters();

@@ -1,5 +1,5 @@
-// Databases for one test: created in the constructor with layer 1, dropped in the destructor. The
-// name is random, so that tests can run side by side.
+// Databases for one test: created with layer 1 by the static functions, dropped by the destructor.
+// The name is random, so that tests can run side by side.
 #include <termgate/operator.hpp>
 #include <termgate/testkit/database.hpp>
 

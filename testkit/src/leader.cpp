@@ -71,8 +71,8 @@ Leader::~Leader() {
     state_->abandoned = true;
     state_->changed.notify_all();
   }
-  // A body that never reaches another point blocks the test here. That is the body's mistake, and
-  // this makes it visible.
+  // A body that neither ends nor reaches another point blocks the test here. That is the body's
+  // mistake, and this makes it visible.
   if (state_->thread.joinable()) state_->thread.join();
 }
 

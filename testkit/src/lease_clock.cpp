@@ -23,7 +23,7 @@ struct LeaseClock::State {
 
 LeaseClock::LeaseClock(Database database, std::string schema) {
   const bool sqlite = database.kind() == "sqlite";
-  // A lease that has expired stays unchanged.
+  // All leases are moved; one that has expired stays expired.
   std::string statement =
       sqlite ? "UPDATE termgate_leases SET expires_at = expires_at - $1"
              : "UPDATE " + text::quoted(schema, '"') +

@@ -4,8 +4,7 @@
 // A write ends in one of three ways: committed, surely not committed, or unknown. Only
 // OutcomeUnknown means the third; every other type here means that nothing of the write is in the
 // database. Messages that come from the database's own functions start with their code (TG001 …
-// TG007); the codes are listed in docs/contract.md, section 4. Thread rules: values, copy them as
-// you like.
+// TG007); the codes are listed in docs/contract.md, section 4. Values; copy them as you like.
 #pragma once
 
 #include <cstdint>
@@ -73,16 +72,16 @@ class TERMGATE_EXPORT FenceUntrusted : public Error {
   ~FenceUntrusted() override;
 };
 
-// TG005: a malformed scope, term or declaration; a term that was never issued; a stream that
-// belongs to another scope.
+// TG005: something that the caller gave is not valid, such as a malformed scope, term, declaration,
+// option or URL; a term that was never issued; a stream that belongs to another scope.
 class TERMGATE_EXPORT InvalidInput : public Error {
  public:
   explicit InvalidInput(const std::string& message) : Error(message, "TG005") {}
   ~InvalidInput() override;
 };
 
-// TG006: blocked longer than the grace or check_wait; the message names the holder. Trying again is
-// safe.
+// TG006: waited in vain for a lock, a lease or a free connection. The message says what blocks.
+// Trying again is safe.
 class TERMGATE_EXPORT Blocked : public Error {
  public:
   explicit Blocked(const std::string& message) : Error(message, "TG006") {}

@@ -4,7 +4,7 @@
 //
 // The service decides who leads. The database still decides whose writes count: LeaderLoop and
 // `termgate run` seal each new term before the work starts, and refuse one that is not above the
-// fence.
+// fence (from a watched file: one below it).
 #pragma once
 
 #include <chrono>
@@ -30,8 +30,8 @@ struct SourceLease {
 };
 
 // One object may be called from any thread, one call at a time. The caller measures the lease from
-// before its call, by BootClock. A call may block as long as the service's `timeout`, but one that
-// takes a TTL at most a third of the TTL. It throws
+// before its call, by BootClock. A call may block as long as the service's `timeout`; one that
+// takes a TTL, at most for a third of that. It throws
 //    Unavailable     the request did not reach the service, or surely did nothing
 //    OutcomeUnknown  the request may have been carried out; a lease that was perhaps acquired ends
 //                    with its TTL, and the same owner may acquire it again
@@ -53,8 +53,9 @@ class TERMGATE_EXPORT LeaseSource {
   virtual std::vector<std::string> warnings() { return {}; }
 
   // One attempt. None: another owner holds the lease. Two acquirers of one scope must not use the
-  // same owner at the same time. Throws StaleTerm for a term that is not above every term that this
-  // object has seen for the scope.
+  // same owner at the same time. Throws StaleTerm if the service has lost what it knew: its
+  // identity is another one, or its term is not above all that this object has seen for the scope
+  // (for a watched file: is below one of them).
   virtual std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner,
                                                  std::chrono::milliseconds ttl) = 0;
   // False: the lease is no longer this owner's under this term.

@@ -85,7 +85,8 @@ using Row = std::vector<Value>;
 struct Rows {
   std::vector<std::string> columns;
   std::vector<Row> rows;
-  std::int64_t affected = 0;  // rows changed by an INSERT, UPDATE or DELETE
+  // Rows changed by an INSERT, UPDATE or DELETE. For a query: 0 on SQLite, its rows elsewhere.
+  std::int64_t affected = 0;
 
   bool empty() const noexcept { return rows.empty(); }
   // The row of a statement that must return exactly one; throws DatabaseError otherwise.

@@ -1,6 +1,6 @@
 // BootClock: a monotonic clock that keeps running while the machine is suspended (CLOCK_BOOTTIME).
-// It measures everything that must end on time: std::chrono::steady_clock stops while a machine is
-// suspended, but its leases still end.
+// Leases are measured by it: std::chrono::steady_clock stops while a machine is suspended, but the
+// machine's leases still end.
 #pragma once
 
 #include <chrono>

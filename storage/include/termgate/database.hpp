@@ -8,14 +8,14 @@
 // Any thread may call any member at any time; the object owns its connections, and copies share
 // them. Moments in results are milliseconds since 1970 by the database's clock.
 // <termgate/error.hpp> says what each error means for the caller, docs/contract.md has the
-// guarantees (F1 … F7). Layer 1 itself runs inside the database: this class only sends its
-// statements.
+// guarantees (F1 … F7). Layer 1 decides, in the database; this class only calls it.
 //
 // Further classes, each made from a Database:
 //   Operator (operator.hpp)    layer 1, roles, triggers on your tables, audited resets, audit
 //   Info (info.hpp)            fences, leases, streams and their writes, as they are now
 //   Jobs, JobRun (jobs.hpp, job_run.hpp)               recorded runs of jobs
 //   Followers, Follower (followers.hpp, follower.hpp)  who reads a stream, and how far
+//   LeaderLoop, LeaseWatch (leader_loop.hpp, lease_watch.hpp)  an election; who leads now
 #pragma once
 
 #include <array>
@@ -78,8 +78,8 @@ class Database {
   // Runs `work` in one transaction after the check for (scope, term), and commits it (F1, F5). A
   // term above the fence is raised first, in a separate transaction. When this returns the write is
   // committed. Throws StaleTerm, TermRequired, InvalidInput, FenceUntrusted, Blocked, Conflict,
-  // Unavailable, DatabaseError: nothing was written; OutcomeUnknown: COMMIT was sent and not
-  // answered. What `work` throws is passed on unchanged.
+  // LeaseLost (options.lease_owner), Unavailable, DatabaseError: nothing was written;
+  // OutcomeUnknown: COMMIT was sent and not answered. What `work` throws is passed on unchanged.
   Wrote write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work,
               const WriteOptions& options = {});
 
@@ -105,10 +105,9 @@ class Database {
   SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads,
                          const AppendOptions& options = {},
                          const std::vector<WriteId>& write_ids = {});
-  // The limit of one payload, and of all payloads of one batch together, on every database.
-  // PostgreSQL and SQLite cannot take more: there a payload is one value of one message, which both
-  // ends hold in memory several times, and twice as long if it is sent as text (a batch,
-  // odbc-postgresql).
+  // What every database takes as one payload, and as all payloads of one batch together. PostgreSQL
+  // and SQLite take no more: there a payload is one value, of which several copies are in memory at
+  // once, and some of them are text of twice the length (a batch, odbc-postgresql).
   static constexpr std::size_t payload_bytes_max = std::size_t{256} << 20;
   // The limit on this database. SQL Server takes up to 1 GiB if its setting payload_bytes_max (256
   // MiB by default) allows it, because payloads are sent in pieces there.
@@ -131,7 +130,7 @@ class Database {
   std::optional<HeldLease> try_hold(const Scope& scope, const HoldOptions& options = {});
 
   // A lease that its caller renews. Waits up to options.wait while another owner holds it, then
-  // throws Blocked. TTL 100 ms to 1 day.
+  // throws Blocked; throws Cancelled if options.stop was requested. TTL 100 ms to 1 day.
   Lease acquire_lease(const Scope& scope, std::chrono::milliseconds ttl,
                       const LeaseOptions& options = {});
   // None: another owner holds it.
@@ -139,7 +138,7 @@ class Database {
                                          const LeaseOptions& options = {});
   // Extends by the lease's own TTL. Throws LeaseLost if its owner no longer holds it.
   void renew_lease(Lease& lease);
-  // Renews by the parts of a lease, for a holder without the Lease object. Throws LeaseLost.
+  // The same for a holder that has no Lease object.
   Lease renew_lease(const Scope& scope, Term term, const std::string& owner,
                     std::chrono::milliseconds ttl);
   // False: it was no longer held.
@@ -153,7 +152,7 @@ class Database {
   // id.
   std::optional<WriteOutcome> outcome(const WriteId& write_id);
 
-  // A read outside the fence: SELECTs only, the database refuses everything else.
+  // A read outside the fence: SELECTs only, everything else is refused.
   Rows query(std::string_view sql, const std::vector<Value>& values = {});
 
  private:

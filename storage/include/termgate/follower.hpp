@@ -6,9 +6,10 @@
 //   else … read at the leader …
 //
 // While the follower lives, it passes each write of a stream once and in order; across restarts, at
-// least once: what was handled after the position was last saved (at most a page) comes again. No
-// write is left out, because numbers of a stream become visible in order. A later start with the
-// same name, anywhere, takes the follower over; the earlier one saves no more positions and stops.
+// least once: what was handled after the position was last saved comes again (at most a page, or
+// more after saves that failed). No write is left out, because numbers of a stream become visible
+// in order. A later start with the same name, anywhere, takes the follower over; the earlier one
+// saves no more positions and stops.
 //
 // Each follower has one thread, which calls `apply` and `news`. Any thread may call the members. On
 // PostgreSQL it listens on a connection of its own. If `apply` throws, it is called again with the

@@ -6,11 +6,10 @@
 //     db.write(held.scope(), held.term(), [](Transaction& tx) { … });   // StaleTerm: another process holds it now
 //   }
 //
-// All handles of a Database share one timer thread, one renewal thread and one connection: leases
-// that are due together are renewed by one statement, so thousands cost little. The handle's view
-// is conservative (<termgate/lease.hpp>): it ends `margin` before the lease does, even while a call
-// to the database hangs. Only the fence makes a late write harmless (F1, F2): write under
-// held.term().
+// All handles of a Database share a timer thread, a renewal thread and a connection: leases that
+// are due together are renewed by one statement, so thousands cost little. The handle's view is
+// conservative (<termgate/lease.hpp>): it ends `margin` before the lease does, even while a call to
+// the database hangs. Only the fence makes a late write harmless (F1, F2): write under held.term().
 #pragma once
 
 #include <atomic>
@@ -40,8 +39,8 @@ struct HoldOptions {
   std::optional<std::chrono::milliseconds> margin = {};
   // The polling interval while another owner holds the lease: the first and the longest; each
   // refusal doubles it, plus some jitter. A release is noticed at once on PostgreSQL, and on every
-  // database if it is by a handle of this Database. None: 10 ms to 1 s on PostgreSQL, to 20 ms on
-  // SQLite, to 250 ms on SQL Server.
+  // database if this Database sends it. None: 10 ms to 1 s on PostgreSQL, to 20 ms on SQLite, to
+  // 250 ms on SQL Server.
   struct Poll {
     std::chrono::milliseconds first{10};
     std::chrono::milliseconds longest{800};
@@ -66,7 +65,7 @@ class HeldLease {
   HeldLease(const HeldLease&) = delete;
   HeldLease& operator=(const HeldLease&) = delete;
   // Calls release() and swallows its errors: the lease then ends when its TTL is over. Not inside a
-  // callback of lost().
+  // callback of lost() or asked_to_leave(), where it would end the program or wait for itself.
   ~HeldLease();
 
   const Scope& scope() const noexcept;
@@ -74,12 +73,13 @@ class HeldLease {
   const std::string& owner() const noexcept;
 
   // Requested when the lease is lost: the database reports it, it could not be renewed in time, or
-  // it was given back. Stop callbacks run on the timer thread of all handles and must return at
-  // once. Wait on it with std::condition_variable_any.
+  // it was given back. Stop callbacks run on the timer thread of all handles, or in release(), and
+  // must return at once. Wait on it with std::condition_variable_any.
   std::stop_token lost() const noexcept;
   // Requested when somebody requests the lease (`termgate lease hand-over`): noticed by the next
   // renewal, on PostgreSQL at once. Finish what is under way, then release(). The lease is renewed
-  // as before until leave_before(), and not after. Callbacks as for lost().
+  // as before until leave_before(), and not after. Callbacks run on the timer thread and must
+  // return at once.
   std::stop_token asked_to_leave() const noexcept;
   std::optional<Clock::time_point> leave_before() const noexcept;  // none: nobody requests it
   // Whether the holder may trust the lease at this moment, read from the clock: false even if the
@@ -90,7 +90,7 @@ class HeldLease {
 
   // Releases the lease, so that another can acquire it at once. False: it was no longer held.
   // Throws what the call throws, after five attempts within 150 ms plus their duration. Afterwards
-  // the handle holds nothing in any case.
+  // the handle holds nothing in any case. Not inside a callback, like the destructor.
   bool release();
 
  private:

@@ -32,15 +32,14 @@ class JobRun {
   JobRun& operator=(const JobRun&) = delete;
 
   const std::string& id() const noexcept { return id_; }
-  // The checkpoint of the job's last run in this scope, unless that run was completed. None: there
-  // is none.
+  // What last_checkpoint() below returned before this run began.
   const std::optional<std::string>& last_checkpoint() const noexcept { return last_checkpoint_; }
 
   // A heartbeat and, if given, a checkpoint. False: the run is no longer open; stop.
   bool beat(const std::optional<std::string>& checkpoint = {});
   // A heartbeat and a renewal of `lease`, in one transaction; the lease then tells when the next
-  // beat must have succeeded. For a lease without a HeldLease or a LeaderLoop. Throws LeaseLost if
-  // neither was done.
+  // beat must have succeeded. For a lease without a HeldLease or a LeaderLoop. If it throws
+  // LeaseLost, neither was done.
   bool beat(Lease& lease, const std::optional<std::string>& checkpoint = {});
   // A heartbeat and a renewal of the lease that the run was started under, by its owner and term in
   // the database. Returns when the next beat must have succeeded; none: the run is no longer open.
@@ -61,7 +60,8 @@ class JobRun {
   bool ended_ = false;
 };
 
-// The checkpoint of the newest run of the job in that scope, unless the run was completed.
+// The newest checkpoint of the job's runs in that scope since the last completed one, among the
+// last 100 runs; dry runs do not count.
 std::optional<std::string> last_checkpoint(Database& database, std::string_view job,
                                            const Scope& scope);
 

@@ -70,7 +70,7 @@ class Jobs {
 
   // Requests a run of the job. `kind` is run, dry-run or resume, which the command that runs the
   // job interprets. A job has at most one request in a scope; it stays until it is taken, or
-  // cancelled by finish(). Empty actor or reason: this login, "by hand".
+  // cancelled by finish(). An empty actor means this login, an empty reason "by hand".
   JobRequest request(std::string_view job, const Scope& scope, std::string_view kind,
                      std::string_view actor = {}, std::string_view reason = {});
   // Begins the requested run, as start() would. None: there is no request.

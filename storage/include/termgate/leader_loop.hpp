@@ -9,18 +9,18 @@
 //     }
 //   });
 //
-// What it cannot do: stop work that does not check, or a process that the machine has paused; and a
-// clock may run wrong. Only the fence makes a stale leader's writes harmless (F1, F2): write under
+// It cannot stop work that does not check, or a process that the machine has paused, and its clock
+// may run wrong. Only the fence makes a stale leader's writes harmless (F1, F2): write under
 // leads.term(), never under a term that is looked up later.
 //
-// When two loops may both believe that they lead. The window is counted from before the request was
-// sent, by BootClock, and ends `margin` before the lease. At most one of a scope's loops leads at
-// any moment, as long as that clock runs slower than the database's by no more than margin ÷ TTL,
-// less what the database's clock jumps ahead within one TTL. With the default margin, a fifth, that
-// allows 10 % slower and a jump by a tenth of the TTL. A machine that was suspended past that
-// moment reports the loss as soon as it wakes up. After a forced release the old leader learns of
-// it at its next renewal, at most a third of the TTL later. In all these cases its writes are
-// refused.
+// When can two loops both believe that they lead? The window in which a loop believes it is counted
+// from before the request was sent, by BootClock, and ends `margin` before the lease. At most one
+// of a scope's loops leads at any moment, as long as that clock runs slower than the database's by
+// no more than margin ÷ TTL, less what the database's clock jumps ahead within one TTL. With the
+// default margin, a fifth, that allows 10 % slower and a jump by a tenth of the TTL. A machine that
+// was suspended past the end of the window reports the loss as soon as it wakes up. After a forced
+// release the old leader learns of it at its next renewal, normally at most a third of the TTL
+// later. In all these cases its writes are refused.
 #pragma once
 
 #include <atomic>

@@ -81,7 +81,8 @@ class Operator {
   int installed_version();  // 0: none
   void uninstall();
 
-  // read, write, lead, operate; "public" (every role) takes read or write. PostgreSQL, SQL Server.
+  // `level`: read, write, lead or operate. The role "public", which means every role, can have read
+  // or write only. PostgreSQL and SQL Server only.
   void grant(std::string_view role, std::string_view level);
   // Removes every level (PostgreSQL). The returned rows are what the role can still do: the level,
   // and the role that it has it through.
@@ -91,14 +92,15 @@ class Operator {
   // count.
   std::int64_t protect(std::string_view table, const Protection& protection);
   bool unprotect(std::string_view table);
-  // Reads the table once, as its owner; from then on its rows report their terms. NULL and terms
-  // below 1 are no evidence. Returns the number of scopes.
+  // Raises fences to the terms in the table, which is read once, as its owner; from then on a row
+  // with a higher term raises the fence. NULL and terms below 1 do not count. Returns the number of
+  // scopes.
   std::int64_t adopt(std::string_view table, std::string_view scope_column,
                      std::string_view term_column, std::string_view prefix = {});
   bool unadopt(std::string_view table);
 
-  // The audited ways to lower or drop a fence (F3). They return the previous fence, the new fence,
-  // or the number of scopes.
+  // The audited calls about fences after a restore or a promotion (F3). reset_fence returns the
+  // previous fence, declare_restored the new one, the others the number of scopes.
   std::int64_t reset_fence(const Scope& scope, Term term, std::string_view actor,
                            std::string_view reason);
   Term declare_restored(const Scope& scope, Term above, std::string_view actor,
@@ -116,8 +118,8 @@ class Operator {
   // more, and ends as after a crash. False: nobody holds it. A new request replaces the last one.
   bool request_hand_over(const Scope& scope, const HandOverOptions& options = {});
 
-  // Deletes a stream's writes below `before`, and old rows of the audit and of jobs; fences stay.
-  // Both return the number of rows.
+  // prune() deletes a stream's writes below `before`, prune_history() old rows of the audit and of
+  // jobs; fences stay. Both return the number of rows.
   std::int64_t prune(const Stream& stream, SequenceNo before);
   std::int64_t prune_history(std::chrono::milliseconds older_than);
   // Moves a stream to another scope. False: it is in that scope already.

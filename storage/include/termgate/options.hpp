@@ -31,9 +31,9 @@ struct OpenOptions {
   // PostgreSQL, ODBC (whole seconds, by the driver): how long one answer may take, COMMIT's
   // included (then OutcomeUnknown), before the connection is closed. 0: without limit, because a
   // statement may take long. A server that is gone is noticed anyway: a connection attempt ends
-  // after 10 s, a peer that has vanished from the network is noticed after 60 s, unless the URL
-  // sets other values (connect_timeout, keepalives_idle, keepalives_interval, keepalives_count,
-  // tcp_user_timeout).
+  // after 10 s, and on PostgreSQL a peer that has vanished from the network is noticed after 60 s,
+  // unless the URL sets other values there (connect_timeout, keepalives_idle, keepalives_interval,
+  // keepalives_count, tcp_user_timeout).
   std::chrono::milliseconds answer_wait{0};
 
   // Called with each acquisition, renewal and release of this Database's handles, loops and own
@@ -46,8 +46,8 @@ struct WriteOptions {
   // Makes the write repeatable after OutcomeUnknown.
   std::optional<WriteId> write_id = {};
 
-  // For the work including the check, but not for COMMIT. Then Unavailable is thrown, a second
-  // later if the server is silent.
+  // For the work including the check, but not for COMMIT. When it is over, Unavailable is thrown,
+  // up to a second later if the server is silent.
   std::optional<std::chrono::milliseconds> timeout = {};
 
   Isolation isolation = Isolation::database_default;

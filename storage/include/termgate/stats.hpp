@@ -44,10 +44,10 @@ struct DatabaseStats {
   std::chrono::nanoseconds waited{
       0};                 // by all waits, whether or not the lease was granted in the end
   std::int64_t held = 0;  // HeldLease objects that hold a lease now
-  // HeldLease objects that lost their lease, according to the database.
+  // HeldLease objects whose lease was lost, according to the database.
   std::int64_t lost = 0;
-  std::int64_t expired = 0;       // this Database's own calls that were refused with TG001
-  std::int64_t stale_writes = 0;  // of this Database's own calls: refused with TG001
+  std::int64_t expired = 0;       // HeldLease objects whose lease could not be renewed in time
+  std::int64_t stale_writes = 0;  // this Database's own calls that were refused with TG001
   std::vector<ScopeContention> contention = {};
 };
 

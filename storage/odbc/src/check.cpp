@@ -127,8 +127,8 @@ Term check(SQLHDBC connection, const Scope& scope, Term term, std::string_view s
   Family family = Family::sqlserver;
   try {
     family = family_behind(connection);
-    // odbc-postgresql begins a transaction by itself before the first statement, and reports no
-    // other.
+    // With autocommit off, odbc-postgresql begins a transaction by itself before the first
+    // statement. It does not report one that was begun by a BEGIN.
     if (family == Family::postgresql && in_autocommit(connection))
       throw InvalidInput(std::string(no_transaction));
     const Dialect& dialect = dialect_of(family);

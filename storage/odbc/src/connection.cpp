@@ -86,7 +86,7 @@ Handle::~Handle() {
   SQLFreeHandle(type_, handle_);
 }
 
-// All records, at most 20. A message that did not fit is read again with the length that the driver
+// At most 20 records. A message that did not fit is read again with the length that the driver
 // reported.
 std::vector<Diagnostic> diagnostics_of(SQLSMALLINT type, SQLHANDLE handle) {
   std::vector<Diagnostic> found;
@@ -477,7 +477,7 @@ void Connection::fetch(SQLHSTMT statement, SQLSMALLINT columns, Rows& rows) {
 std::string Connection::read_long(SQLHSTMT statement, SQLUSMALLINT column, bool binary,
                                   bool& null) {
   const std::size_t ending =
-      binary ? 0 : sizeof(char16_t);  // text comes with a NUL behind each piece
+      binary ? 0 : sizeof(char16_t);  // text comes with a NUL after each piece
   std::string held(1024, '\0');
   std::size_t used = 0;
   for (;;) {

@@ -130,7 +130,7 @@ ConnectionString of_sqlserver(std::string_view rest) {
       else further.emplace_back(key, value);
     }
   }
-  // A password may contain an unescaped @, so the last one ends it. A / is not allowed.
+  // A password may contain @ and /, so the last @ ends it. A ? in it must be percent-encoded.
   const auto at = address.rfind('@');
   if (at == std::string_view::npos)
     malformed("it is sqlserver://USER:PASSWORD@HOST:PORT/DB?driver=NAME");
@@ -261,8 +261,7 @@ Attributes attributes_of(std::string_view text) {
       value = plain;
       text.remove_prefix(end);
     }
-    // ODBC implementations use the first of two values, but two passwords are more likely a
-    // mistake.
+    // ODBC implementations use the first of two values of a key, but two are more likely a mistake.
     if (find(attributes, text::lower(key)) != nullptr)
       malformed(fmt::format("the connection string has {} twice", key));
     attributes.emplace_back(key, std::move(value));
@@ -300,8 +299,8 @@ std::string redacted(std::string message, const std::vector<std::string>& secret
   for (const std::string& secret : secrets) {
     for (auto at = message.find(secret); at != std::string::npos;) {
       const auto end = at + secret.size();
-      // A password of three letters is hidden where it is a word of its own, and not inside other
-      // words.
+      // A password of up to three characters is hidden where it is a word of its own, and not
+      // inside other words.
       const bool word = (at == 0 || !text::is_letter_or_digit(message[at - 1])) &&
                         (end >= message.size() || !text::is_letter_or_digit(message[end]));
       if (secret.size() >= 4 || word) message.replace(at, secret.size(), "***");

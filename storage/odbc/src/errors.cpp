@@ -27,7 +27,7 @@ bool is_any(int native, std::initializer_list<int> list) {
 // The connection is gone. 08: SQL's class; HYT01 connection timeout; IMC0n msodbcsql could not
 // bring the session back; 57P0n, 25P0n PostgreSQL ended the session. 20003 … 20047 FreeTDS's own
 // numbers for a broken line; 596 and 6005 the session or the server is being ended; 10053, 10054,
-// 10060 sockets.
+// 10060 sockets; 64 and 233 the network's name or the pipe is gone.
 bool is_gone(const Diagnostic& one, Family family) {
   const std::string_view state = one.sqlstate;
   if (state.starts_with("08") || state.starts_with("IMC0") || state == "HYT01" ||
@@ -42,8 +42,8 @@ bool mentions(std::string_view text, std::string_view what) {
   return text.find(what) != std::string_view::npos;
 }
 
-// Other servers that speak TDS lack SQL Server's numbers (33557097 stands for every error without a
-// number), so their texts are read.
+// Other servers that speak TDS lack SQL Server's numbers (33557097 is sent for every error without
+// a number), so their texts are read.
 bool is_conflict(const Diagnostic& one, Family family) {
   if (one.sqlstate.starts_with("40") && one.sqlstate != "40003") return true;
   if (family != Family::sqlserver) return false;

@@ -44,7 +44,7 @@ constexpr milliseconds idle_trusted{100};
 struct Patience {
   milliseconds each{0};                    // 0: no limit
   std::optional<Clock::time_point> until;  // none: no limit
-  milliseconds whole{0};                   // the length of time behind `until`
+  milliseconds whole{0};                   // the timeout that `until` was computed from
 
   // The limit for the next statement. Throws Unavailable if the time is over; the statement is then
   // not sent.
@@ -130,7 +130,8 @@ class OdbcDriver final : public Driver {
     return run_alone(text_of(call), parameters, read_only, timeout, true);
   }
 
-  // Runs the user's own query; the database itself refuses everything but reading.
+  // Runs the user's own query. PostgreSQL refuses everything but reading by itself; SQL Server does
+  // not, so need_query() looks at the text.
   Rows query(std::string_view sql, std::span<const Value> parameters) override {
     if (dialect_.family == Family::sqlserver) odbc::need_query(sql);
     odbc::need_one_statement(sql, dialect_.family);
@@ -369,7 +370,7 @@ class OdbcDriver final : public Driver {
     if (const auto* view = std::get_if<BytesArrayView>(&value.variant())) return view->items;
     return std::nullopt;
   }
-  // Whether the parameters contain more than one piece.
+  // Whether the payloads together are longer than one piece.
   static bool is_large(std::span<const Value> parameters) {
     std::size_t bytes = 0;
     for (const Value& value : parameters) {

@@ -70,7 +70,7 @@ void bring_batch(Connection& connection, std::span<const std::string> payloads,
       columns[0].values.emplace_back(std::to_string(row));
       columns[1].values.push_back(
           later ? std::string()
-                : payload);  // an empty text instead of NULL, which the driver would send as text
+                : payload);  // empty bytes instead of NULL, which the driver would send as text
       columns[2].values.emplace_back(std::to_string(payload.size()));
       columns[3].values.push_back(ids == nullptr ? std::nullopt : (*ids)[row]);
       bytes += later ? 0 : payload.size();
@@ -89,8 +89,8 @@ void bring_batch(Connection& connection, std::span<const std::string> payloads,
   }
 }
 
-// Outside a transaction nothing else removes them. A session that fails to do so is closed, so that
-// the next call finds none.
+// Outside a transaction nothing else removes what a failed call has left. A session that cannot
+// remove it is closed, so that the next call finds nothing.
 void clear_pieces(Connection& connection, milliseconds limit) noexcept {
   try {
     if (connection.broken()) return;

@@ -39,8 +39,9 @@ std::string joining_text(std::size_t bytes_parameter);
 void bring_batch(Connection& connection, std::span<const std::string> payloads,
                  const TextArray* ids, const NextLimit& limit);
 
-// Removes the pieces from the server's memory after a call outside a transaction (inside one, the
-// rollback or commit does). A connection that cannot do that is closed.
+// Removes the pieces and the batch from the server's memory after a call outside a transaction.
+// Inside one, joining them empties the table, or the rollback does. A connection that cannot do
+// that is closed.
 void clear_pieces(Connection& connection, milliseconds limit) noexcept;
 
 // Replaces `$<number>` by `instead`, but not inside longer numbers.

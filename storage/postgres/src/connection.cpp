@@ -28,7 +28,7 @@ constexpr Oid oid_bool = 16, oid_bytea = 17, oid_int8 = 20, oid_int2 = 21, oid_i
               oid_oid = 26, oid_float4 = 700, oid_float8 = 701;
 
 constexpr std::size_t prepared_max =
-    256;  // statements that one connection keeps prepared; further ones are sent unprepared
+    256;  // statements that one connection remembers; further ones are never prepared
 
 constexpr std::chrono::milliseconds just_now{5};  // see looks_alive()
 
@@ -140,7 +140,7 @@ class Parameters {
     texts_.reserve(values.size());  // no reallocation, so that pointers into it stay valid
     for (const Value& value : values) {
       // A large payload is sent in binary: as text it would be twice as long, and copied three
-      // times. Only the library's own calls have views, and they declare them as bytea.
+      // times. A view is for a parameter of type bytea.
       const auto* view = std::get_if<BytesView>(&value.variant());
       const bool binary = view != nullptr && view->data.size() > binary_from;
       if (!binary) texts_.push_back(parameter_text(value));

@@ -60,7 +60,7 @@ class Connection {
 
   // False if the server has closed the connection while it was idle. Looking costs no round trip,
   // and a write sent on a dead connection would end as "unknown" without need. A connection that
-  // answered within 5 ms is not looked at, which saves a system call for each statement.
+  // answered within the last 5 ms is not looked at, which saves a system call for each statement.
   bool looks_alive() const;
   // Call it before COMMIT: it throws if the session has already ended. COMMIT is then not sent, so
   // the write surely did not happen. Other messages in the socket (a notice, a changed parameter)

@@ -9,10 +9,10 @@ namespace termgate {
 inline namespace v0 {
 namespace detail {
 
-// Adds the client encoding, a fallback application name, and, where neither the URL nor the
-// environment sets them: connect_timeout 10 s, and TCP keepalives and tcp_user_timeout by which a
-// peer that has vanished is noticed after 60 s or less. `connect_timeout_in_environment`:
-// PGCONNECT_TIMEOUT is set.
+// Adds the client encoding, a fallback application name, and, unless the URL sets them or names a
+// service: connect_timeout 10 s, and TCP keepalives and tcp_user_timeout by which a peer that has
+// vanished is noticed after 60 s or less. `connect_timeout_in_environment`: PGCONNECT_TIMEOUT is
+// set, so connect_timeout is not added.
 std::string conninfo_of(std::string_view url, bool connect_timeout_in_environment);
 
 }  // namespace detail

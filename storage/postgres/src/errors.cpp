@@ -117,8 +117,9 @@ void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, P
   if (sqlstate == "TG001")
     throw_if_tg(std::string_view(message).substr(0, message.find("; hint: ")));
   if (sqlstate.starts_with("TG")) throw_if_tg(message);
-  // The session was ended (57P01 eviction or shutdown, 57P02 crash, 57P03 not accepting, 57P05 idle
-  // timeouts) or the connection is gone (08): whatever was sent last may or may not have happened.
+  // The session was ended (57P01 eviction or shutdown, 57P02 crash, 57P04 its database was dropped,
+  // 57P05, 25P03 and 25P04 timeouts) or the connection is gone (08): whatever was sent last may or
+  // may not have happened.
   const bool gone = sqlstate.starts_with("08") || sqlstate.starts_with("57P") ||
                     sqlstate == "25P03" || sqlstate == "25P04";
   if (gone && sqlstate != "57P03") {

@@ -1,4 +1,5 @@
-// libpqxx's exceptions and PostgreSQL's SQLSTATEs, turned into termgate::Error types in one place.
+// PostgreSQL's SQLSTATEs, and the exceptions of Connection and of libpqxx, turned into
+// termgate::Error types in one place.
 #pragma once
 
 #include <string>
@@ -17,16 +18,17 @@ enum class Phase {
 // PostgreSQL's error text without severity and context: "message; hint: …". Redacts nothing.
 std::string readable_message(std::string_view text);
 
-// Throws the type for an SQLSTATE. If the code ended the session after COMMIT was sent, that is
-// OutcomeUnknown.
+// Throws the type for an SQLSTATE. If the code says that the session has ended and COMMIT was sent,
+// that is OutcomeUnknown.
 [[noreturn]] void throw_for_sqlstate(std::string_view sqlstate, const std::string& message,
                                      Phase phase);
 
 // Call it inside a catch block: rethrows the current exception as a termgate::Error. Exceptions
 // that are neither libpqxx's nor Termgate's pass unchanged. `secrets_of` is the URL whose password
-// must not show. `connected`: whether the connection still exists. Without it, an error other than
-// a refusal of layer 1 does not tell what became of a COMMIT (a server that panics while it flushes
-// one still sends its SQLSTATE).
+// must not show. `connected`: whether the connection still exists. Without it, only a refusal of
+// layer 1, a rollback (class 40) and the end of the session (57P) count as themselves: any other
+// error does not tell what became of a COMMIT (a server that panics while it flushes one still
+// sends its SQLSTATE).
 [[noreturn]] void rethrow_as_ours(Phase phase, std::string_view secrets_of, bool connected = true);
 
 }  // namespace detail

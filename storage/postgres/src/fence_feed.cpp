@@ -1,6 +1,6 @@
 // LISTEN on a connection of its own, whose socket is polled together with an eventfd. One thread
-// calls wait() and the readers; any thread may call wake(). After an error there is no connection;
-// the next wait() connects and reports it, because notifications in between are lost.
+// calls wait() and the readers; any thread may call wake(). After an error in wait() there is no
+// connection; the next wait() connects and reports it, because notifications in between are lost.
 #include <termgate/detail/postgres_fence_feed.hpp>
 
 #include <poll.h>
@@ -61,7 +61,7 @@ struct PostgresFenceFeed::Inside {
       listen();
     }
     // A standby does not accept LISTEN: until it is promoted, the feed polls. True: it listens from
-    // now on.
+    // now on, and did not before.
     bool listen() {
       if (listens ||
           connection.run_script("SELECT pg_catalog.pg_is_in_recovery()").one()[0].as_bool())

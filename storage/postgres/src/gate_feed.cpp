@@ -30,11 +30,11 @@ constexpr int share_of_looks = 20;  // at most a twentieth of the time is spent 
 
 // Finds code in the database that can do more than a client's text shows. `speaks`: code that may
 // declare a scope and term, or raise: functions and procedures that name Termgate or call what
-// layer 1 has, and calls of set_config() (funcid 2078) in places that are not text. Layer 1's own
-// code is not counted. `any_text`: code that runs its arguments as SQL; languages other than SQL
-// and PL/pgSQL count as unknown. Reading everything takes seconds in a database with 20,000
-// functions, so $2 can restrict it to code that is newer than a transaction: the `horizon` of the
-// previous look.
+// layer 1 has, and parsed expressions (in views, defaults, constraints, triggers, policies) that
+// call set_config() (funcid 2078). Layer 1's own code is not counted. `any_text`: code that runs
+// its arguments as SQL, or may: a function in another language than C, SQL and PL/pgSQL counts.
+// Reading everything takes seconds in a database with 20,000 functions, so $2 can restrict it to
+// code that is newer than a transaction: the `horizon` of the previous look.
 constexpr std::string_view code_sql = R"(
 WITH own AS (SELECT pg_catalog.to_regnamespace(pg_catalog.quote_ident($1)) AS oid,
                     coalesce(pg_catalog.age($2::pg_catalog.xid), 2147483647) AS new),

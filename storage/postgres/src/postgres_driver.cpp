@@ -58,8 +58,8 @@ void refuse_transaction_control(std::string_view sql) {
 }
 
 // OpenSSL cleans up when the process ends. A static Database may be destroyed after that, and then
-// neither it nor a keeper of seats may use the connection. Never destroyed, because threads may
-// still read it.
+// neither it nor a keeper of seats may use the connection. This struct is never destroyed, because
+// threads may still read it.
 struct ProcessEnd {
   std::shared_mutex asking;  // shared by keepers during a request
   std::atomic<bool> came{false};
@@ -82,7 +82,7 @@ void need_process() {
   if (process_end().came) throw Unavailable("the program is ending; nothing was written");
 }
 
-// How long to wait for an answer about seats: no write depends on it.
+// How long to wait for an answer about seats.
 constexpr milliseconds seats_wait{3000};
 
 // How long an answer may take: without limit, unless OpenOptions::answer_wait sets one.
@@ -323,7 +323,7 @@ class PostgresDriver final : public Driver {
     return rows;
   }
 
-  // Runs the user's own query; the database itself refuses everything but reading.
+  // Runs the user's own query in a READ ONLY transaction, in which the server refuses writes.
   Rows query(std::string_view sql, std::span<const Value> parameters) override {
     refuse_transaction_control(sql);
     Pool::PooledConnection lent = lend_standing();
@@ -494,8 +494,9 @@ class PostgresDriver final : public Driver {
     }
   }
 
-  // Errors are ignored: proxies and waiters look by themselves a little later, and the server stops
-  // waiting after 50 ms if others notify.
+  // Errors are ignored: proxies and waiters look by themselves a little later. One of them is
+  // expected: PostgreSQL lets one transaction at a time notify, and notify_raised() waits at most
+  // 50 ms for its turn.
   void notify_raised(const Value& scope) {
     try {
       const Value values[] = {scope};
@@ -584,9 +585,9 @@ class PostgresDriver final : public Driver {
     lent.ended();
   }
 
-  // The scope that an append writes under; none: it is not an append, or the scope is unknown. A
-  // stream without a scope of its own has one with its name only if its first write named no scope,
-  // so this queries the database once it is clear that the stream is written often.
+  // The scope that an append writes under; none: it is not an append, or the scope is unknown. An
+  // append that names no scope uses the one that the stream's first write has fixed. So this reads
+  // it from the database, with the eighth such append to the stream.
   std::optional<Scope> scope_of_append(sql::Call call, std::span<const Value> parameters) {
     if (call != sql::Call::append && call != sql::Call::append_many) return std::nullopt;
     if (!parameters[4].is_null()) return Scope(parameters[4].as_text());
@@ -681,7 +682,7 @@ class PostgresDriver final : public Driver {
     } catch (...) {}
   }
 
-  // Ends the timeout's watch first: from here on only answer_wait limits the wait.
+  // The timeout's watch has ended: only answer_wait limits this wait.
   void commit(Pool::PooledConnection& lent) {
     silence().bounded(*lent, Phase::commit, url_, [&] { lent->run_script("COMMIT"); });
     lent.ended();

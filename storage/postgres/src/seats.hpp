@@ -2,11 +2,11 @@
 // a check (docs/reference/lock-protocol.md, seats).
 //
 // A session takes a seat with the eighth check of one scope and term within a second. It gives the
-// seat up when somebody wants the scope, when the seat was not used for ten seconds, and when the
-// keeper has had no answer for a while. It does so on its own connection and outside any
-// transaction, so no write of its is outstanding, and it is used again after the answer. If no
-// answer comes, the connection is closed, and the server's notice that the session has ended ends
-// its seats.
+// seat up, above all, when somebody wants the scope, when the seat was not used for ten seconds,
+// and when the keeper has had no answer for a while. It does so on its own connection and outside
+// any transaction, so that none of its writes is under way, and is used again once the server has
+// answered. If no answer comes, the connection is closed; its seats end when the server notices
+// that.
 //
 // The keeper, a thread with a connection of its own, requests every 20 ms which seats are wanted,
 // as long as seats are used, and gives up seats for idle sessions. A session that is lent for a
@@ -39,8 +39,8 @@ namespace termgate {
 inline namespace v0 {
 namespace detail {
 
-// The keeper's request: returns bell, place and scope; a row for each wanted scope, or one row
-// without a scope.
+// The request of the keeper, and of a proxy's feed: returns bell, place and scope; a row for each
+// wanted scope, or one row without a scope.
 inline constexpr std::string_view seats_wanted_sql =
     "SELECT w.bell, w.place, w.wanted[i.n] AS scope FROM @schema@.seats_wanted($1, $2) w LEFT JOIN "
     "LATERAL "
@@ -82,7 +82,8 @@ class Seats {
     // Runs a statement for the keeper or for a session that gives up seats. Throws the library's
     // errors.
     std::function<Rows(Connection&, const Statement&)> run;
-    // Calls `use` with each idle session that `which` picks. If it throws, the session is closed.
+    // Calls `use` with each idle session that `which` picks. If `use` throws, the session is
+    // closed.
     std::function<void(const std::function<bool(const Session&)>& which,
                        const std::function<void(Session&)>& use)>
         each_idle;
@@ -96,7 +97,7 @@ class Seats {
   // Call it before a write under (scope, term): the session gives up seats that it must not use any
   // more. If it throws, the session must be closed.
   void give_way(Session& session, const Scope& scope, Term term);
-  // Gives up all seats, before a call that may take long, or raises. Throws like give_way().
+  // Gives up all seats, before a call that may take long, or may raise. Throws like give_way().
   void stand(Session& session);
   // A write under the session's seat begins.
   void use(Session& session, const Scope& scope);

@@ -1,7 +1,7 @@
 // One SQLite connection and its invariants: no statement of the application begins or ends a
-// transaction, or changes what the driver relies on (authorize), and every wait for a lock is
-// announced to the process that holds it (lock_wait.hpp). The owner ensures that one thread uses it
-// at a time; SQLite is opened with NOMUTEX and does not check that.
+// transaction, or changes what the driver relies on (authorize), and waits for a lock are announced
+// to the process that holds it (lock_wait.hpp). The owner ensures that one thread uses it at a
+// time; SQLite is opened with NOMUTEX and does not check that.
 #include <termgate/detail/sqlite/connection.hpp>
 
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ inline namespace v0 {
 namespace sqlite {
 namespace {
 
-// PRAGMAs that may have an argument, and only read.
+// PRAGMAs that may have an argument: they read, or set a number in the file within the transaction.
 constexpr std::array<std::string_view, 13> harmless_pragmas = {
     "table_info",   "table_xinfo",      "table_list",        "index_list",      "index_info",
     "index_xinfo",  "foreign_key_list", "foreign_key_check", "integrity_check", "quick_check",
@@ -125,7 +125,7 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
       wait_for_locks(std::chrono::milliseconds(0));
       wait_for_locks(layer1_->check_wait());
     }
-    // The path may have named another file a moment later than the one that was opened.
+    // The path may by now name another file than the one that was opened.
     if (const auto problem = layer1_->file().problem(false);
         problem && !(reader && problem->code == SQLITE_CANTOPEN)) {
       throw_sqlite(problem->code, problem->text);
@@ -288,8 +288,9 @@ Connection::Cached Connection::prepare(std::string_view sql) {
   return made;
 }
 
-// Removes the least recently used statement. The keys of by_text_ point into the list's elements,
-// which a splice does not move. A statement that must not be kept is put into `once`.
+// Finds the statement in the cache, or prepares it; a full cache drops the least recently used one.
+// The keys of by_text_ point into the list's elements, which a splice does not move. A statement
+// that must not be kept is put into `once`.
 Connection::Cached& Connection::prepared(std::string_view sql, std::optional<Cached>& once) {
   if (const auto found = by_text_.find(sql); found != by_text_.end()) {
     recent_.splice(recent_.begin(), recent_, found->second);

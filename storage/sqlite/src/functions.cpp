@@ -275,8 +275,8 @@ struct Function {
   Body body;
 };
 
-// Functions that change anything may only be called by top-level SQL: a trigger or view of a
-// hostile schema must not be able to seal a scope.
+// Most functions may only be called by top-level SQL: a trigger or view of a hostile schema must
+// not be able to seal a scope.
 constexpr int writes = SQLITE_UTF8 | SQLITE_DIRECTONLY;
 constexpr int reads = SQLITE_UTF8 | SQLITE_DIRECTONLY;
 // Besides termgate_version() and termgate_now(), only the guard function may be called from
@@ -804,8 +804,8 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
   sqlite3_set_last_insert_rowid(db, rowid);
 }
 
-// ------------------------------------------------------------------------------------- the table
-// of transactions
+// ------------------------------------------------------------------------------------------------
+// the table of transactions
 
 struct Table : sqlite3_vtab {
   Layer1* layer1;
@@ -838,9 +838,9 @@ int disconnect(sqlite3_vtab* table) {
   return SQLITE_OK;
 }
 
-// A second table, which no statement ever uses, so that SQLite disconnects it when the connection
-// closes. SQLite refuses to close while our statements are prepared, and this is the last moment to
-// finalize them.
+// A second table. Only one statement ever names it, once, to connect it; SQLite then disconnects it
+// when the connection closes. SQLite refuses to close while our statements are prepared, and this
+// is the last moment to finalize them.
 int disconnect_last(sqlite3_vtab* table) {
   static_cast<Table*>(table)->layer1->finalize_statements();
   return disconnect(table);
@@ -951,7 +951,6 @@ std::optional<std::string> registered_version(sqlite3* db) {
 }  // namespace
 
 Layer1* Layer1::register_on(sqlite3* db) {
-  // Passed by pointer, so that only the Layer1 of this very binary accepts it.
   if (registered_version(db)) return nullptr;
   return &put_on(db);
 }

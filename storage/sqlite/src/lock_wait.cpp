@@ -1,6 +1,6 @@
 // The notice is one datagram, "TERM SCOPE", to an abstract Unix socket whose name holds the process
 // and the file (lock_wait.hpp says what it is for). The sender runs on the thread that waits; the
-// listener has a thread of its own, which ends in its destructor.
+// listener has a thread of its own, which its destructor ends.
 #include <termgate/detail/sqlite/lock_wait.hpp>
 
 #include <sys/socket.h>

@@ -146,7 +146,7 @@ class SqliteDriver final : public Driver {
       return rows;
     }
     bool wants_flush = false;
-    // The claim of the check, for a holder that could be evicted for it (F4).
+    // What the check claims is announced to the lock's holder, which can be evicted for it (F4).
     const bool checks = (call == sql::Call::check_term || call == sql::Call::seal ||
                          call == sql::Call::seal_with_reason) &&
                         parameters.size() >= 2;
@@ -212,7 +212,8 @@ class SqliteDriver final : public Driver {
 
  private:
   void refuse_nested() const {
-    // Before any mutex, which another thread of the parent may have held at fork().
+    // Tested before any mutex is locked, because another thread of the parent may have held it at
+    // fork().
     if (!how_.memory() && getpid() != process_) {
       throw Unavailable(fmt::format("the database {} was opened by process {} and inherited by "
                                     "fork(), and its locks are not this process's: "

@@ -183,7 +183,7 @@ void WriteQueue::finish(Group& group, Group::End end, std::string message, std::
 // Every path calls finish(): members of a group without an end would wait for ever.
 void WriteQueue::commit(std::shared_ptr<Group> held) {
   assert_has_baton();
-  Group& group = *held;  // a copy, because the end of a group resets open_
+  Group& group = *held;  // `held` is a copy, because the end of a group resets open_
   // All members were refused, or they only read: there is nothing to commit.
   if (group.members == 0) {
     connection_.control("ROLLBACK");

@@ -1,5 +1,6 @@
-// The codes of Termgate's refusals, and the exception type of a message that begins with one
-// ("TG001 stale term …"). Internal; every driver and both proxies read the codes here.
+// The codes of Termgate's refusals, and the exception for a message that begins with one ("TG001
+// stale term …"). Internal; every driver uses it, and so do the servers in front of SQL Server and
+// SQLite.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@ namespace termgate {
 inline namespace v0 {
 namespace detail {
 
-// Throws the exception type of the TG code at the start of `message`, or after a driver's own
-// prefix such as "ERROR:  ". Returns when there is no such code.
+// Throws the exception for the TG code at the start of `message`, or after the prefix "ERROR:  " or
+// "FATAL:  ". Returns when there is no such code.
 void throw_if_tg(std::string_view message);
 
 // The codes are TG001 to TG007 (docs/contract.md, section 4); SQL Server throws them as the numbers

@@ -6,8 +6,8 @@
 // A lease counts as held until `margin` before its end, measured from before the request that
 // granted it was sent. At that moment its holder is notified, even if a renewal is on its way; only
 // a granted renewal moves the moment. Leases that fall due at about the same time are renewed by
-// one statement, and only one statement is under way at a time. None of this keeps the data safe:
-// the fence does (F1, F2).
+// one statement, up to batch_max of them, and only one statement is under way at a time. None of
+// this keeps the data safe: the fence does (F1, F2).
 #pragma once
 
 #include <chrono>

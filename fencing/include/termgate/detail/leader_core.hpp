@@ -6,12 +6,16 @@
 // Owner: one LeaderLoop, which serialises the calls; one thread at a time. Invariants, asserted
 // after every event:
 //   - it leads only while the work of that election runs;
-//   - at most one call to the database is under way, an acquisition never while it leads or gives a lease back;
+//   - at most one call to the database is under way; it is no acquisition while it leads or gives
+//     a lease back;
 //   - it never leads and gives back at the same time;
 //   - once `over`, nothing is under way and nothing is held.
 //
-//   standby ── acquire: granted ──> leads (its work may be asked to stop: somebody wants the lease) ── margin before the lease's end,
-//   renewal refused, the work ended, stop() ──> steps down ── the work has ended ──> release or not ──> standby, over
+//   standby ── acquisition granted ──> leads ── stop(), the work ended, a renewal was refused,
+//       or `margin` before the lease's end ──> steps down
+//   steps down ── the work has ended; the lease is released, or not ──> standby, or over
+//
+// While it leads, the work may be requested to stop, because somebody wants the lease.
 //
 // It believes that it leads until `margin` before the lease's end, counted from before the request
 // was sent, and reports the loss at that moment, whatever call is under way. Only a granted renewal
@@ -44,14 +48,14 @@ class LeaderCore {
     Time margin;  // 0 to half the TTL
     // How long a standby waits at most before it tries again; a jitter adds up to half of it. While
     // the database does not answer, the wait begins at min(poll, TTL / retries_a_ttl) and doubles
-    // up to twice the poll, with a jitter of up to half of it, up or down.
+    // up to twice the poll; a jitter makes each wait up to half longer or shorter.
     Time poll;
   };
   // A renewal is sent when a third of the TTL has passed, or up to a quarter of that earlier. A
   // failed one is repeated after at most TTL / retries_a_ttl.
   static constexpr int renewals_a_ttl = 3;
   static constexpr int retries_a_ttl = 12;
-  // A release without a definite answer is sent again, up to releases_max times in all, after
+  // A release that failed, or may have, is sent again, up to releases_max times in all, after
   // pauses of 10, 20, 40 and 80 ms: another's acquisition may hold the row, and without a release
   // the lease could last for hours. But a stop must not wait for a database that has gone.
   static constexpr int releases_max = 5;
@@ -62,7 +66,7 @@ class LeaderCore {
   enum class Loss {
     stopped,      // stop() was called
     finished,     // the work ended by itself
-    handed_over,  // the same, after somebody had requested the lease
+    handed_over,  // the work ended after somebody had requested the lease
     fenced,       // the work was refused as stale: another has been elected
     lost,         // the database says that the lease is no longer ours
     expired       // no renewal was granted in time
@@ -106,7 +110,7 @@ class LeaderCore {
 
   struct Action {
     std::optional<LeadershipChange> change;  // act on this first: stop the work, or start it
-    bool leave = false;  // request the work to stop; it leads, and renews, until the work has ended
+    bool leave = false;          // request the work to stop, and lead on until it has ended
     std::optional<Call> call;    // then make this call; one at a time, and each is answered
     std::optional<Moment> wake;  // none: nothing to do until another event
     bool over = false;           // nothing will happen any more
@@ -150,8 +154,8 @@ class LeaderCore {
   Moment give_back_at_ = Moment::min();
   int releases_ = 0;  // releases in a row that did not get through
   std::optional<Call> under_way_;
-  Moment next_ = Moment::min();  // no call before this moment
-  int failures_ = 0;             // acquisitions that failed in a row
+  Moment next_ = Moment::min();  // no acquisition or renewal before this moment
+  int failures_ = 0;             // acquisitions in a row that failed or were granted too late
   bool working_ = false;
   bool stopping_ = false;
   bool leaving_ = false;  // it still leads, and has requested the work to stop

@@ -1,4 +1,4 @@
-// Notifications from a database when a fence is raised: PostgreSQL's NOTIFY on channel `termgate`
+// Notifications from a database, such as of raised fences: PostgreSQL's NOTIFY
 // (docs/reference/lock-protocol.md). Internal.
 //
 // Any role may notify, so a payload only tells where to look; and a client that was not connected
@@ -36,15 +36,15 @@ class FenceFeed {
   // Connects if necessary, and waits for a notification, for wake(), or until `at_most` is over.
   // Throws Unavailable (the next call connects again) and DatabaseError.
   virtual Heard wait(std::chrono::milliseconds at_most) = 0;
-  // These two use the connection that wait() made, and work like Info::fences() and Info::fence(),
-  // but fill in only scope, term and reset_from. They take at most five seconds. They throw
+  // fences() and fence() use the connection that wait() made, and work like those of Info, but fill
+  // in only scope, term and reset_from. The server ends each after five seconds. They throw
   // Unavailable and DatabaseError.
   virtual std::vector<FenceInfo> fences(std::string_view after, int limit) = 0;
   virtual std::optional<FenceInfo> fence(std::string_view scope) = 0;
   // The owner of layer 1 in that database; empty: there is no layer 1.
   virtual std::string owner() = 0;
-  // Whether the code that the two reads above run belongs to a superuser, to our own role or to
-  // `owner`. It is its owner's code, and runs with our rights.
+  // Whether the view that fences() and fence() read, and its schema, belong to a superuser, to our
+  // own role or to `owner`. Their owners decide which code runs there with our rights.
   virtual bool owner_is_trusted(std::string_view owner) = 0;
   // The name of the database as the server reported it; empty before the first connection.
   virtual std::string database() const = 0;
@@ -62,10 +62,11 @@ class FenceFeed {
   virtual void wake() noexcept = 0;
 };
 
-// nullptr for a database that does not notify (SQLite). Throws InvalidInput for a URL of an unknown
-// kind. `database`, unless empty, replaces the one in the URL. `channel`: for raised fences; or
-// "termgate_leases", whose payloads are the scopes of leases that were released; or
-// "termgate_streams", whose payloads are followed streams that somebody has appended to.
+// nullptr for a database that does not notify (SQLite, SQL Server), and for PostgreSQL through
+// ODBC. Throws InvalidInput for a URL of an unknown kind. `database`, unless empty, replaces the
+// one in the URL. `channel`: for raised fences; or "termgate_leases", whose payloads are the scopes
+// of leases that were released; or "termgate_streams", whose payloads are followed streams that
+// somebody has appended to.
 std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, std::string_view schema,
                                            std::string_view database = {},
                                            std::string_view channel = "termgate");

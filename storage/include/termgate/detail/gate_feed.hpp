@@ -15,19 +15,20 @@ namespace detail {
 
 class GateFeed {
  public:
-  static constexpr std::size_t scopes_max = 500;  // of one request; more are split into several
+  static constexpr std::size_t scopes_max = 500;  // of one request; more of them take several
 
   virtual ~GateFeed() = default;
 
-  // Returns those of `scopes` that a raise waits for. The server is queried even if `scopes` is
-  // empty. Connects if necessary. Waits for no lock, and gives up after a few seconds. Throws
-  // Unavailable (the next call connects again) and DatabaseError.
+  // Returns the scopes that a raise waits for: on SQL Server those of `scopes`, on PostgreSQL those
+  // in which a session with the secret has a seat. The server is queried even if `scopes` is empty.
+  // Connects if necessary. Waits for no lock. Throws Unavailable (the next call connects again) and
+  // DatabaseError.
   virtual std::vector<std::string> wanted(const std::vector<std::string>& scopes) = 0;
 
   // The secret by which seats are given back, in hexadecimal; it never changes. Empty: there are no
   // seats, or none now. Any thread.
   virtual std::string_view secret() const noexcept { return {}; }
-  // Whether secret() is empty because of code in the database. Any thread.
+  // Whether there are no seats because of code in the database. Any thread.
   virtual bool code_prevents_seats() const noexcept { return false; }
   // Whether the database has a function that runs its argument as SQL. Any thread.
   virtual bool runs_any_text() const noexcept { return true; }

@@ -1,5 +1,5 @@
-// An election by a LeaseSource: either both its lease and the seal of its term in the database, or
-// neither. Internal.
+// An election by a LeaseSource: its lease, and the seal of its term in the database. If the seal
+// fails, the lease is released. Internal.
 #pragma once
 
 #include <chrono>
@@ -19,10 +19,11 @@ struct SourceElection {
   BootClock::time_point until;  // measured from before the last request was sent
 };
 
-// One attempt. None: another owner holds the lease. The seal is atomic in the database: if a
-// service that lost data lets two holders have one term, only one of them passes. Throws what
-// LeaseSource and Database::seal throw, and StaleTerm for a term that is not above the fence (for a
-// watched file: below it); the lease is then released. `database` may be null: nothing is sealed.
+// One attempt. None: another owner holds the lease, or has taken it over during the seal. The seal
+// is atomic in the database: if a service that lost data lets two holders have one term, only one
+// of them passes. Throws what LeaseSource and Database::seal throw, and StaleTerm for a term that
+// is not above the fence (for a watched file: below it); the lease is then released. `database` may
+// be null: nothing is sealed.
 std::optional<SourceElection> elect_by_source(LeaseSource& source, Database* database,
                                               const Scope& scope, const std::string& owner,
                                               std::chrono::milliseconds ttl,

@@ -20,19 +20,19 @@ namespace sqlserver {
 // savepoint older than it.
 //
 // A transaction is open after your BEGIN TRANSACTION, and always with SQL_ATTR_AUTOCOMMIT off. In
-// autocommit a check would guard nothing: it throws InvalidInput, and has only queried that. Call
-// it on the thread that uses `connection`; without MARS, the connection must have no unread
-// results. One round trip with SQL Server's drivers; blocks while a raise is under way, up to the
-// setting check_wait_ms. The connection keeps its settings.
+// autocommit a check would guard nothing: it throws InvalidInput and has changed nothing. Call it
+// on the thread that uses `connection`; without MARS, the connection must have no unread results.
+// One round trip with SQL Server's drivers; blocks while a raise is under way, up to the setting
+// check_wait_ms. The connection keeps its settings.
 //
 // Throws StaleTerm, InvalidInput, FenceUntrusted, Blocked, Conflict, Unavailable, DatabaseError
 // (docs/contract.md, section 4). In each case nothing of the transaction may be committed: roll it
 // back. SQL Server has done so already where the check refused (@@TRANCOUNT is 0). With autocommit
-// off call SQLEndTran(…, SQL_ROLLBACK) all the same, for the driver does not know of that; FreeTDS
-// may answer 25000, that there is nothing to roll back, and goes on.
+// off call SQLEndTran(…, SQL_ROLLBACK) all the same, because the driver does not know of that.
+// FreeTDS may then report 25000 (nothing to roll back), which is harmless.
 //
-// PostgreSQL's layer 1 behind odbc-postgresql is checked likewise, with SQL_ATTR_AUTOCOMMIT off,
-// which is all that its driver shows of a transaction.
+// It also works with layer 1 of PostgreSQL through odbc-postgresql. There SQL_ATTR_AUTOCOMMIT must
+// be off, because this driver shows no other transaction.
 Term check(SQLHDBC connection, const Scope& scope, Term term, std::string_view schema = "termgate");
 
 }  // namespace sqlserver

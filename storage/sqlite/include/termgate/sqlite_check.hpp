@@ -15,12 +15,13 @@ namespace sqlite {
 // table that protect guards then takes its writes for this scope. Outside a transaction it guards
 // nothing but itself. A check after a savepoint is lost by ROLLBACK TO: take it again.
 //
-// The thread that uses `db`. Registers the functions termgate_… on `db` the first time; they go
-// with it. Throws StaleTerm, FenceUntrusted, InvalidInput (docs/contract.md, section 4); Blocked
-// (TG006) when another connection kept the write lock for longer than the setting check_wait_ms
-// (the busy timeout or handler of your own waits first, at each try: the longer of the two counts);
-// Conflict when the transaction had read before and another connection has committed since: roll
-// back and run it again, best with BEGIN IMMEDIATE. Nothing was written in any of these cases.
+// Call it on the thread that uses `db`. The first call registers the functions termgate_… on `db`.
+// Throws StaleTerm, FenceUntrusted, InvalidInput (docs/contract.md, section 4); Blocked (TG006)
+// when another connection kept the write lock for longer than the setting check_wait_ms (your own
+// busy timeout or handler waits first, at each attempt, so the longer of the two counts); Conflict
+// when the transaction had read before and another connection has committed since: roll back and
+// run it again, best with BEGIN IMMEDIATE; Unavailable and DatabaseError. Nothing was written in
+// any of these cases.
 Term check(sqlite3* db, const Scope& scope, Term term);
 
 }  // namespace sqlite

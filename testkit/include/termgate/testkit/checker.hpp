@@ -5,7 +5,6 @@
 // reports no false breaches: it orders operations by numbers that the database gave, and by real
 // time only if one was answered before the other began. It cannot see a breach between concurrent
 // operations whose rows nothing numbers; number them (Row::sequence) where that matters.
-// where that matters.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +20,12 @@ namespace testkit {
 
 struct Breach {
   enum class Kind {
-    order,    // F1: committed after a row of a higher term
-    seal,     // F2: committed although a higher term had been acknowledged before it began
-    lowered,  // F3: a fence was seen below what had been acknowledged or seen before
+    order,  // F1: committed after a row of a higher term
+    seal,   // F2: committed or sealed although a higher term had been acknowledged before it began
+    lowered,  // F3: a fence was below what had been acknowledged, seen or written
     // F4: a raise was answered too late; a raise without an answer is not judged.
     held_up,
-    issued_twice,  // F3: two acquisitions got one term, or a later one a lower term
+    issued_twice,  // F3: an acquisition got a term not above what had been acknowledged or issued
     torn,          // F5: some of a write's rows are there, but not all
     lost,          // F5: acknowledged, but not there
     leaked,        // F5: there, although it was refused every time it was sent
@@ -39,7 +38,7 @@ struct Breach {
   Kind kind;
   std::string scope;
   std::string text;  // one sentence
-  // The shortest history that shows the breach: indices into the history, ordered by time.
+  // The operations that show the breach: indices into the history, ordered by time.
   std::vector<std::size_t> operations;
 };
 
@@ -53,7 +52,7 @@ struct Verdict {
   std::size_t raises = 0;          // acknowledged raises
 };
 
-// At most `breaches_max` breaches are kept; there is at least one if a guarantee was broken.
+// At most `breaches_max` breaches are kept.
 Verdict check(const std::vector<Operation>& history, const State& state,
               std::size_t breaches_max = 100);
 

@@ -14,12 +14,13 @@ namespace testkit {
 
 class ThrowAwayDatabase {
  public:
-  // Makes a file in a new folder under TMPDIR, or /tmp. Throws Unavailable if that fails or this
-  // build has no SQLite.
+  // Makes a file in a new folder under TMPDIR, or /tmp. Throws Unavailable if that fails,
+  // InvalidInput if this build has no SQLite.
   static ThrowAwayDatabase sqlite();
   // Runs CREATE DATABASE termgate_test_… on the server of `server_url` (postgresql://…), as that
   // URL's role, which needs CREATEDB. Throws Unavailable if the server cannot be reached or this
-  // build has no PostgreSQL, DatabaseError if the server refuses.
+  // build has no PostgreSQL, DatabaseError if the server refuses, InvalidInput for another kind of
+  // URL.
   static ThrowAwayDatabase postgres(std::string_view server_url);
   // Uses the server in the environment variable TERMGATE_TEST_POSTGRESQL, or SQLite if it is not
   // set, so that one test runs on both.

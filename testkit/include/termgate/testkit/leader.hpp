@@ -30,7 +30,8 @@ namespace termgate {
 inline namespace v0 {
 namespace testkit {
 
-// The body did not get where the test waited for it; the message says where it is instead.
+// The body did not reach the point where the test waited for it; the message says where it is
+// instead.
 class NotReached : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -40,7 +41,7 @@ class NotReached : public std::runtime_error {
 class Points {
  public:
   // Passes the point `name`, or pauses there until resume() if the test has requested that. If the
-  // leader is being destroyed, it throws a type that is not a std::exception; do not catch it.
+  // Leader is being destroyed, it throws something that is not a std::exception; do not catch it.
   void operator()(std::string_view name);
 
  private:

@@ -1,5 +1,5 @@
 // LeaseClock lets leases age at once, so that a test of a takeover need not wait for a TTL. For a
-// database that belongs to the test (testkit/database.hpp).
+// database that belongs to the test (testkit/database.hpp): SQLite or PostgreSQL.
 //
 // Two clocks matter for a lease: by the database's clock another owner may acquire it, and by its
 // own clock the holder knows whether it still leads (Lease::still_held). advance() moves both:

@@ -15,8 +15,8 @@ namespace termgate::text {
 template <class Put>
 void escape(std::string_view bytes, bool backslashes, Put put) {
   const bool utf8 = is_utf8(bytes);
-  // What each byte becomes: a table, so that a large payload does not cost a branch and three calls
-  // for each byte.
+  // What each byte becomes: a table, because comparing each byte with each range is slow for a
+  // large payload.
   enum Way : char { as_it_is, hex, twice, perhaps_control };
   Way ways[256]{};
   for (std::size_t value = 0; value < std::size(ways); ++value) {

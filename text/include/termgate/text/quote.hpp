@@ -1,5 +1,4 @@
-// Names and strings as SQL writes them. This is the one place where text becomes part of a
-// statement.
+// Names and strings as SQL writes them, for the few that cannot be bound as values.
 #pragma once
 
 #include <string>

@@ -30,7 +30,7 @@ namespace detail {
 template <class Connection>
 class ConnectionPool {
  public:
-  // Called without the pool's lock, so they may query the server. take() passes on what `connect`
+  // Called without the pool's lock, so they may query the server. lend() passes on what `connect`
   // and `is_alive` throw.
   struct Hooks {
     std::function<std::unique_ptr<Connection>()> connect;
@@ -199,7 +199,7 @@ class ConnectionPool {
   const Hooks hooks_;
   const int max_;
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Connection>> idle_;  // the one that was returned last is lent first
   int open_ = 0;                                   // idle and lent ones

@@ -2,7 +2,7 @@
 // alone. Internal; not part of the public API.
 //
 // A driver moves statements and values and turns the database's errors into termgate::Error types.
-// It has no rules of fencing: what a check or a seal is, sql/<database>/ says, and Database makes
+// It has no rules of fencing: sql/<database>/ defines what a check or a seal is, and Database makes
 // the calls of sql/<database>/calls/ (listed in sql/README.md) through this port.
 #pragma once
 
@@ -107,18 +107,18 @@ class Driver {
   virtual Rows call(sql::Call call, std::span<const Value> parameters, bool read_only,
                     std::optional<std::chrono::milliseconds> timeout = std::nullopt) = 0;
 
-  // Runs the user's own query; the database itself refuses everything but reading.
+  // Runs the user's own query; everything but reading is refused.
   virtual Rows query(std::string_view sql, std::span<const Value> parameters) = 0;
 
-  // These install or upgrade layer 1 (idempotent, in one transaction), return the installed version
-  // (0: none), remove it, and grant a level to a role ("read", "write", "lead", "operate").
+  // Installs or upgrades layer 1, in one transaction; running it again changes nothing.
   virtual InstallReport install() = 0;
   // Tests with two sessions whether the server's advisory locks exclude each other. Returns why
-  // they do not; empty: they do, or layer 1 does not need them. install() calls it first, and
-  // refuses if there is a problem.
+  // they do not; empty: they do, or this driver does not test them. PostgreSQL's install() calls it
+  // first, and refuses if there is a problem.
   virtual std::string locks_problem() { return {}; }
-  virtual int installed_version() = 0;
+  virtual int installed_version() = 0;  // 0: none
   virtual void uninstall() = 0;
+  // `level`: "read", "write", "lead" or "operate".
   virtual void grant(std::string_view role, std::string_view level) = 0;
   // Returns rows of level and through: what the role still has, and which role it has it from.
   virtual Rows revoke(std::string_view role) = 0;

@@ -31,14 +31,13 @@ class PostgresFenceFeed {
   PostgresFenceFeed(const PostgresFenceFeed&) = delete;
   PostgresFenceFeed& operator=(const PostgresFenceFeed&) = delete;
 
-  // Appends at most `payloads_max` payloads; the rest is only counted in the result. Sets
-  // `connected_anew` if it has connected.
+  // Sets `payloads` to at most `payloads_max` payloads, and returns how many others there were.
+  // Sets `connected_anew` to whether it has connected, or begun to listen, in this call.
   std::size_t wait(std::chrono::milliseconds at_most, std::size_t payloads_max,
                    std::vector<std::string>& payloads, bool& connected_anew);
   void wake() noexcept;
 
-  // Uses the connection that wait() made. An answer that takes longer than five seconds is an
-  // error.
+  // These use the connection that wait() made. The server ends each query after five seconds.
   std::vector<Fence> fences(std::string_view after, int limit);
   std::optional<Fence> fence(std::string_view scope);
   std::string owner();

@@ -16,7 +16,7 @@ class PostgresGateFeed {
  public:
   struct Wanted {
     std::vector<std::string>
-        scopes;  // scopes with a raise under way in which a session with the secret has a seat
+        scopes;  // in which a session with the secret has a seat that a raise waits for
     // All seats must be given up: the connection leads to another database now, or the database has
     // code that secret() describes.
     bool all = false;
@@ -31,8 +31,8 @@ class PostgresGateFeed {
   // See GateFeed::runs_any_text(). Any thread.
   bool runs_any_text() const noexcept;
   // The secret by which seats are given back, in hexadecimal: random, and used by this object only.
-  // Empty before the first answer, and while the database has code of its own that mentions
-  // Termgate: such code may declare or raise without the client's text showing it. Any thread.
+  // Empty before the first answer, after an error, and while the database has code that may declare
+  // or raise without the client's text showing it. Any thread.
   std::string_view secret() const noexcept;
   // See GateFeed::code_prevents_seats(). Any thread.
   bool code_prevents_seats() const noexcept;

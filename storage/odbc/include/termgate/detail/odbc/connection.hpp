@@ -63,8 +63,8 @@ class Connection {
   static constexpr std::size_t piece_bytes = std::size_t{1} << 20;  // of a value that is streamed
   static constexpr std::size_t array_bytes_max = std::size_t{4} << 20;
 
-  // Connects; gives up after `login_wait`. Throws OdbcError, and DatabaseError if it reaches
-  // another kind of database than the driver's.
+  // Connects; gives up after `login_wait`. Throws OdbcError, DatabaseError if it reaches another
+  // kind of database than the driver's, and InvalidInput for a text that is too long.
   Connection(const ConnectionString& text, std::chrono::seconds login_wait);
 
   // Runs one statement with ODBC's markers; `text.order` says which value belongs to each. `keep`:

@@ -1,8 +1,10 @@
 // What a --db URL says about an ODBC connection, and the connection string made of it. The one
 // place that reads or quotes these texts.
 //
-//   sqlserver://USER:PASSWORD@HOST:PORT/DB?driver=NAME&KEY=VALUE…   percent-encoded where needed; DB may be missing; further keys go to the
-//   driver odbc:KEY=VALUE;KEY={a value; with {anything}} in it};…          as for SQLDriverConnect; DSN=NAME is looked up in odbc.ini
+//   sqlserver://USER:PASSWORD@HOST:PORT/DB?driver=NAME&KEY=VALUE…
+//       percent-encoded where needed; DB may be missing; further keys go to the driver
+//   odbc:KEY=VALUE;KEY={a value; with {anything}} in it};…
+//       as for SQLDriverConnect; DSN=NAME is looked up in odbc.ini
 #pragma once
 
 #include <string>

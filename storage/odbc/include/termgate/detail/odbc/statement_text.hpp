@@ -1,6 +1,5 @@
-// What must be understood of a statement's text on the client's side: where its parameters are,
-// whether it is one statement, and whether it begins or ends a transaction. Quotes and comments
-// follow the rules of the database.
+// What the client must find in a statement's text: its parameters, further statements, and what
+// begins or ends a transaction. Quotes and comments follow the rules of the database.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +31,8 @@ std::vector<std::string> statements_of(std::string_view script, Family family);
 std::vector<std::string> batches_of(std::string_view script);
 
 // Throws InvalidInput if the text contains transaction control (savepoints are allowed),
-// DatabaseError if it contains a second statement. T-SQL needs no semicolon between statements, so
-// there the whole text is searched.
+// DatabaseError if it contains a second statement. T-SQL needs no semicolon between statements;
+// there a second one is allowed, and the whole text is searched for transaction control.
 void need_one_statement(std::string_view sql, Family family);
 
 // Throws InvalidInput unless a T-SQL text is one query: SQL Server has no read-only transaction to

@@ -13,7 +13,7 @@ namespace termgate {
 inline namespace v0 {
 namespace sqlite {
 
-// SQLITE_BUSY without any wait: the caller may try again.
+// For SQLITE_BUSY. Whoever waited turns it into a Blocked that names the lock's holder.
 class BusyNow : public Blocked {
  public:
   BusyNow()
@@ -37,8 +37,8 @@ std::string moved_message(std::string_view path);
 std::string naming(std::string_view path, std::string_view message);
 
 // Whether the writes of a COMMIT that failed with this code may still come back. A failed flush
-// leaves a complete commit record in the log, which may take effect after a crash; no other failure
-// leaves one.
+// leaves a complete commit record in the log, which may take effect after a crash. An I/O error
+// that cannot be placed earlier counts as one.
 bool commit_outcome_unknown(int extended_code) noexcept;
 
 // "SQLITE_FULL", "SQLITE_BUSY_SNAPSHOT" …; for an extended code without a name here, that of its

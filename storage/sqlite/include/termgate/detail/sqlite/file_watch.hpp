@@ -47,7 +47,7 @@ class FileWatch {
   std::optional<Problem> unfit() const;
   // Whether the connection was inherited through fork().
   bool inherited() const noexcept;
-  // The name of a VFS's locks of which it is unknown whether they exclude others; empty otherwise.
+  // The VFS, if it is unknown whether its locks exclude other programs; empty otherwise.
   const std::string& foreign_locks() const noexcept { return foreign_locks_; }
   // Whether the file was replaced. Does not use SQLite, so another thread can call it on a copy. A
   // link that now points to the moved file looks unchanged.

@@ -3,9 +3,9 @@
 // them nor end a client that blocks a higher term (F4).
 //
 // A waiter sends a datagram to the process that the kernel's list of locks names: to an abstract
-// Unix socket, named by process and file, so nothing is left on any disk. A process that does not
-// listen, is in another network namespace, or belongs to another user than the waiter, unless the
-// waiter is root, does nothing, and the waiter polls on. F1 to F3 do not depend on this.
+// Unix socket, named by process and file, so nothing is left on any disk. If that process does not
+// listen, is in another network namespace, or belongs to another user (unless the waiter is root),
+// nothing happens, and the waiter polls on. F1 to F3 do not depend on this.
 #pragma once
 
 #include <atomic>

@@ -89,7 +89,7 @@ class WriteQueue {
            bool* wants_flush = nullptr);
 
   // Called from inside the work of a run that is alone: restarts its transaction as a flushed one.
-  // The work must not have run anything in it yet. Throws as run() does if the lock cannot be
+  // What the work has done in it so far is undone. Throws as run() does if the lock cannot be
   // acquired again.
   void begin_flushed();
 
