@@ -1,2 +1,2 @@
--- Who may raise this scope's fence: any writer, or seal alone.
+-- Which raises of this scope are allowed: by any writer, or only by a seal.
 SELECT @schema@.set_raise_by($1, $2) AS raise_by
