@@ -647,14 +647,17 @@ GO
 --
 -- Two sessions, A and B, in a database with layer 1, once with READ_COMMITTED_SNAPSHOT OFF and once with ON (A: EXEC termgate.acquire_lease N'facts', N'a', 1000;)
 --  a. A: BEGIN TRANSACTION; DECLARE @n bigint; EXEC termgate.append N'facts', 1, 0x01, @sequence_no = @n OUTPUT;  and is left alone.
---     B, two seconds later: EXEC termgate.acquire_lease N'facts', N'b', 1000;  has term 2 after about a second, and A is ended.
+--     B, two seconds later: EXEC termgate.acquire_lease N'facts', N'b', 1000;  has term 2 within a second, and A is ended.
 --  b. A: BEGIN TRANSACTION; DECLARE @f bigint; EXEC termgate.check_term N'facts-b', 7, @f OUTPUT;   B: EXEC termgate.seal N'facts-b', 9;  evicted 1.
 --  c. A: BEGIN TRANSACTION; EXEC termgate.renew_lease N'facts', N'b', 2, 1000;   B, two seconds later: EXEC termgate.acquire_lease N'facts', N'c', 1000;  has a new term.
 --  d. A: BEGIN TRANSACTION; UPDATE termgate.fences SET raised_at = raised_at WHERE scope = N'facts';   B: EXEC termgate.seal N'facts', 9;  50006 after 5 s, with A's session.
 -- A third session throughout: DECLARE @n bigint; EXEC termgate.append N'facts-neighbour', 1, 0x01, @sequence_no = @n OUTPUT;  never waits.
--- An attention: sqlcmd -t 1, EXEC termgate.seal N'facts', 99; behind a session that cannot be ended; then a check in the same session passes, and others' checks do too.
--- A pooled connection that was reset (SQL_COPT_SS_RESET_CONNECTION, .NET's pool): SELECT SESSION_CONTEXT(N'termgate.term') is NULL, the locks of the session are gone.
--- Restores: note number 39; RESTORE to the end, to a point in time, revert to a database snapshot, a planned, an automatic and a forced failover of an availability group. Where 39
--- differs afterwards, EXEC termgate.doctor says untrusted; where it is the same, an operator must say so (declare_untrusted).
+-- An attention: sqlcmd -t 1, EXEC termgate.seal N'facts', 99; while a session holds the scope that cannot be ended. Then a check in the
+-- same session passes, and the checks of others do too.
+-- A pooled connection that was reset (SQL_COPT_SS_RESET_CONNECTION, .NET's pool): SELECT SESSION_CONTEXT(N'termgate.term') is NULL, and the
+-- locks of the session are gone.
+-- Restores: note number 39; RESTORE to the end, to a point in time, revert to a database snapshot, a planned, an automatic and a forced
+-- failover of an availability group. If 39 differs afterwards, EXEC termgate.doctor reports untrusted; if it is the same, an operator must
+-- declare it (declare_untrusted).
 PRINT 'done';
 GO

@@ -1,2 +1,2 @@
--- Which raises of this scope are allowed: by any writer, or only by a seal.
+-- Whether writers may raise this scope's fence.
 SELECT @schema@.set_raise_by($1, $2) AS raise_by

@@ -1,6 +1,7 @@
 -- What operators do, all of it audited: lowering a fence, moving and pruning streams, settings, and declaring scopes trusted or untrusted.
 -- Locks: reset_fence, set_raise_by, stream_move and declare_restored take those of a raise, and the first and the last the lease's key too;
--- the declarations take the row of incarnation; declare_untrusted takes the key of all seats, exclusively. Keeps F3.
+-- prune takes those of a raise if the fence is below the rows; the declarations take the row of incarnation; declare_untrusted takes the
+-- key of all seats, exclusively. Keeps F3.
 
 -- Locks the row of incarnation, and waits for it no longer than a check may wait: a session that is frozen in a transaction may have
 -- changed it (an acquisition of another scope, or the first check after a restart).

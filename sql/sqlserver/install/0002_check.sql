@@ -5,14 +5,15 @@
 -- F5.
 -- What each procedure locks by itself is at its head, one line for each lock: `-- Locks: <resource> <mode> <until>`. Resources: turnstile,
 -- gate, queue, lease, stream, announcement, mark, key (application locks) and row TABLE. Modes: shared, exclusive, test; S, U, X; none
--- (NOLOCK). Until: statement, transaction, session, owner (transaction or session, as @owner says). Three rules hold everywhere:
--- 1. A look, which only chooses the way, takes no lock (NOLOCK): without READ_COMMITTED_SNAPSHOT it would wait for the very session that is
--- to be evicted ("SET TRANSACTION ISOLATION LEVEL (Transact-SQL)"). What decides is read again by a locking read, once an application lock
--- keeps its writers away.
+-- (NOLOCK). Until: statement, transaction, session, owner (transaction or session, as @owner says). Three rules hold everywhere: 1. A look,
+-- which only chooses the way, takes no lock (NOLOCK): without READ_COMMITTED_SNAPSHOT it would wait for the very session that is to be
+-- evicted ("SET TRANSACTION ISOLATION LEVEL (Transact-SQL)"). What decides is read again by a locking read, once an application lock keeps
+-- its writers away.
 -- 2. No statement has HOLDLOCK, and checks, appends, leases and raises set the level READ COMMITTED: key-range locks would stop the next
 -- scope. Each public procedure sets LOCK_TIMEOUT, and one that writes sets ROWCOUNT. What a procedure sets ends with it ("SET Statements
 -- (Transact-SQL)").
 -- 3. Nothing waits for a row longer than 5 s (LOCK_TIMEOUT), nor for an application lock longer than the settings say: then TG006.
+-- (Procedures that only read wait 2 s: error 1222.)
 DROP FUNCTION IF EXISTS @schema@._digits;
 DROP FUNCTION IF EXISTS @schema@._resource;
 DROP FUNCTION IF EXISTS @schema@._announcement;

@@ -1,7 +1,7 @@
 -- The gate, for a proxy that fences a client's own statements: the session itself holds the check's lock from before its first write until
 -- after its last, across any number of autocommit batches and transactions, a ROLLBACK among them (docs/reference/lock-protocol.md, SQL
 -- Server). The proxy enters by RPC, forwards, and leaves; only it knows when.
--- Entering and leaving return one answer and a return code and never an error, which under the client's XACT_ABORT would roll back its
+-- Entering and leaving report an error in their answer and never raise one, which under the client's XACT_ABORT would roll back its
 -- transaction. They begin no transaction, not even under IMPLICIT_TRANSACTIONS, and what they SET ends with them. Only an answer with the
 -- nonce or the proof counts: under SET NOEXEC, FMTONLY or PARSEONLY a call that did nothing ends without an error. Locks: the gate of the
 -- scope, shared, for the session. A raise takes it exclusively and evicts its holders. Keeps F1, F2, F4, F5.
@@ -41,8 +41,8 @@ BEGIN
     WHILE @rc >= 0 AND APPLOCK_MODE(@role, @name, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @name, @LockOwner = N'Session', @DbPrincipal = @role;
 END
 GO
--- Enters the gate with a secret, for `enter` and for a proxy. @code 0: passed. @raise 1: refused because the fence must be raised first,
--- and @may_raise is 0 or a transaction is open. A session that is in the gate already must show the secret with which it was entered.
+-- Enters the gate with a secret, for `enter` and for a proxy. @code 0: passed. @raise 1: refused because the fence must be raised first. A
+-- session that is in the gate already must show the secret with which it was entered.
 -- Locks: row first_read S statement
 -- Locks: row fences S statement
 -- Locks: key shared session
@@ -222,9 +222,9 @@ BEGIN
 END
 GO
 -- gate_enter(scope, term, secret, proof) → code and the rest. If @scope and @term are both NULL: what the session has declared
--- (SESSION_CONTEXT), which is returned in them. 0: passed, and the session holds the gate. 50002: neither given nor declared. It never
--- raises: @raise 1 means that the fence must be raised first, in another session. A refusal leaves the client's transaction as it was,
--- except after a deadlock inside, which @xact_state shows.
+-- (SESSION_CONTEXT), which is returned in them. 0: passed, and the session holds the gate. 50002: not given, and not both declared. It
+-- never raises: @raise 1 means that the fence must be raised first, in another session. A refusal leaves the client's transaction as it
+-- was, except after a deadlock inside, which @xact_state shows.
 CREATE PROCEDURE @schema@.gate_enter @scope nvarchar(4000) = NULL OUTPUT, @term bigint = NULL OUTPUT, @secret varbinary(64), @proof bigint OUTPUT, @code bigint = NULL OUTPUT, @fence bigint = NULL OUTPUT,
   @raise bigint = NULL OUTPUT, @trancount bigint = NULL OUTPUT, @xact_state bigint = NULL OUTPUT, @message nvarchar(2048) = NULL OUTPUT
 WITH EXECUTE AS 'termgate_guard' AS
