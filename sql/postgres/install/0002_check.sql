@@ -3,7 +3,7 @@
 -- Locks: a test of the scope's turnstile, a shared transaction lock on its queue; a raise takes both exclusively (0003).
 -- Keeps F1, F2, F5.
 
--- Up to version 14 "untrusted" was called "in doubt". Renaming a function keeps its grants, and the objects that call it.
+-- Up to version 14 "untrusted" was called "in doubt". A renamed function keeps its grants, and what calls it goes on working.
 DO $$
 DECLARE
   f record;
@@ -182,7 +182,7 @@ BEGIN
   END IF;
   v_system := @schema@._system_identifier();
   SELECT d.oid INTO v_database FROM pg_database d WHERE d.datname = current_database();
-  -- A standby does not know its timeline, and cannot write; the first check after a promotion detects it.
+  -- A standby cannot read its timeline, and cannot write; the first check after a promotion detects it.
   v_timeline := CASE WHEN pg_is_in_recovery() THEN i.timeline ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END;
   IF v_system <> i.system_identifier AND v_system <> 0 AND i.system_identifier <> 0 THEN
     v_why := v_why || format('system identifier %s, was %s', v_system, i.system_identifier);
@@ -589,7 +589,7 @@ BEGIN
       END IF;
       RETURN term;
     END IF;
-    -- A reset may have lowered the fence since; then the lock was taken for what is a raise.
+    -- A reset may have lowered the fence since. Then this is a raise after all, and the shared lock has been taken already.
     v_fence := @schema@._raise_again(scope COLLATE pg_catalog."C", term);
   ELSIF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
     RETURN @schema@._check_guarded(scope COLLATE pg_catalog."C", term);

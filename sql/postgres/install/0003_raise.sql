@@ -325,7 +325,7 @@ BEGIN
   IF EXISTS (SELECT FROM @schema@.fences t WHERE t.scope = p_scope) THEN
     RETURN;
   END IF;
-  -- Only an INSERT meets a row that the snapshot does not show. This one is taken back.
+  -- Only an INSERT detects a row that the snapshot does not show. This one is taken back.
   BEGIN
     PERFORM set_config('lock_timeout', '1', true);
     INSERT INTO @schema@.fences (scope, term) VALUES (p_scope, 0) ON CONFLICT DO NOTHING;

@@ -152,7 +152,7 @@ BEGIN
   END IF;
   v_no := @schema@._advance(stream, v_scope, 1, CASE WHEN write_id IS NULL THEN expected END) + 1;
   IF write_id IS NOT NULL THEN
-    -- This transaction holds the stream's row. So an earlier attempt on this stream has ended, and the primary key meets one on another
+    -- This transaction holds the stream's row. So an earlier attempt on this stream has ended, and the primary key detects one on another
     -- stream.
     INSERT INTO @schema@.write_ids (write_id, stream_id, sequence_no, scope, term) VALUES (_append.write_id, _append.stream, v_no, v_scope, _append.term)
     ON CONFLICT DO NOTHING;
@@ -222,7 +222,7 @@ BEGIN
         END IF;
         RETURN v_no;
       END IF;
-      -- A new stream. If it exists, or is being created, the primary key meets it.
+      -- A new stream. If it exists, or is being created, the primary key detects that.
       INSERT INTO @schema@.streams (stream_id, scope, last_no)
       SELECT append.stream, v_scope, 1
        WHERE pg_catalog.char_length(append.stream) OPERATOR(pg_catalog.>=) 1 AND pg_catalog.char_length(append.stream) OPERATOR(pg_catalog.<=) 200

@@ -41,9 +41,9 @@ EXCEPTION WHEN invalid_parameter_value THEN
 END $$;
 
 -- acquire_lease(scope, owner, ttl, endpoint, grace): takes a free or expired lease, or the caller's own, under a new term, and seals it in
--- the same transaction. If another owner's lease is live: acquired = false at once, without a lock. Afterwards an untrusted scope is
--- trusted again: its term jumps by 2^32 to 2^33. Called again in the same transaction with the same owner, TTL and endpoint it returns the
--- first call's row, because SELECT (acquire_lease(...)).* calls it once for each column.
+-- the same transaction. If another owner's lease is live: acquired = false at once, without a lock (but for _bound_lease, 0021). Afterwards
+-- an untrusted scope is trusted again: its term jumps by 2^32 to 2^33. Called again in the same transaction with the same owner, TTL and
+-- endpoint it returns the first call's row, because SELECT (acquire_lease(...)).* calls it once for each column.
 CREATE OR REPLACE FUNCTION @schema@.acquire_lease(scope text, owner text, ttl interval, endpoint text DEFAULT NULL, grace interval DEFAULT NULL,
                                                   OUT acquired boolean, OUT term bigint, OUT expires_at timestamptz, OUT owner_id text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

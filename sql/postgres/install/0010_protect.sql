@@ -112,15 +112,15 @@ BEGIN
   END IF;
 END $$;
 
--- Whether the session remembers that the table is covered (_cover). _pass and the row triggers inline this and the other SQL functions that
--- they call, which PostgreSQL does only if an argument that the body uses twice is a plain variable; otherwise it would parse and plan the
--- body in every transaction.
+-- Whether the session remembers that the table is covered (_cover). _pass inlines this and the other SQL functions that it calls, which
+-- PostgreSQL does only if an argument that the body uses twice is a plain variable; otherwise it would parse and plan the body in every
+-- transaction.
 CREATE OR REPLACE FUNCTION @schema@._covers(p_table oid) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT coalesce(pg_catalog.strpos(pg_catalog.current_setting('termgate.covered', true), '|' OPERATOR(pg_catalog.||) p_table::pg_catalog.text OPERATOR(pg_catalog.||) '|') OPERATOR(pg_catalog.>) 0, false)
 $$;
 -- The common case of what the triggers do: true if this session has a seat in the scope, or if it declares the fence's very term for it and
--- gets the lock at once. Otherwise _guard() decides. It runs for every row. So it has few expressions, one query (of seats, or of fences)
--- or two, and no SET search_path: all names are qualified. A seat counts only at READ COMMITTED, because an older snapshot may show one
+-- gets the lock at once. Otherwise _guard() decides. It runs for every row. So it has few expressions, at most two queries (of seats and of
+-- fences), and no SET search_path: all names are qualified. A seat counts only at READ COMMITTED, because an older snapshot may show one
 -- that was given up. It does not count if another term is declared for the scope, or in the transaction that takes it, which is judged by
 -- its check.
 CREATE OR REPLACE FUNCTION @schema@._pass(p_table oid, p_scope text, p_mode text, p_snapshot pg_snapshot) RETURNS boolean LANGUAGE plpgsql AS $$
