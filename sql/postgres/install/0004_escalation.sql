@@ -79,7 +79,7 @@ BEGIN
   IF NOT EXISTS (SELECT FROM @schema@.passes p WHERE p.xid = pg_current_xact_id_if_assigned()) THEN
     PERFORM @schema@._clear_passes();
   END IF;
-  -- No subtransaction where the row is free: 10^5 of them, each with an id of its own, would slow down every snapshot of the server.
+  -- No subtransaction if the row is free: 10^5 of them, each with an id of its own, would slow down every snapshot of the server.
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR SHARE SKIP LOCKED;
   IF NOT FOUND THEN
     BEGIN

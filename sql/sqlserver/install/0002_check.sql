@@ -1,14 +1,15 @@
 -- The check and the raise (docs/reference/lock-protocol.md, SQL Server). A scope has three application locks (turnstile, gate and queue)
 -- and a row of fences. The locks order the waiting; the row is the truth. Locks: a check holds the queue shared to the end of its
--- transaction. A session in the gate of a proxy (0010) holds the gate shared. A raise holds all three exclusively: inside a transaction, by
--- the transaction; otherwise by the session, around a transaction of its own, because KILL is not allowed inside one. Keeps F1, F2, F3, F4,
--- F5.
+-- transaction. A session in the gate of a proxy (0010) holds the gate shared. A raise holds all three exclusively. Inside a transaction,
+-- the transaction owns them; otherwise the session does, around a transaction of its own, because KILL is not allowed inside a transaction.
+-- Keeps F1, F2, F3, F4, F5.
 -- What each procedure locks by itself is at its head, one line for each lock: `-- Locks: <resource> <mode> <until>`. Resources: turnstile,
 -- gate, queue, lease, stream, announcement, mark, key (application locks) and row TABLE. Modes: shared, exclusive, test; S, U, X; none
--- (NOLOCK). Until: statement, transaction, session, owner (transaction or session, as @owner says). Three rules hold everywhere: 1. A look,
--- which only chooses the way, takes no lock (NOLOCK): without READ_COMMITTED_SNAPSHOT it would wait for the very session that is to be
--- evicted ("SET TRANSACTION ISOLATION LEVEL (Transact-SQL)"). What decides is read again by a locking read, once an application lock keeps
--- its writers away.
+-- (NOLOCK). Until: statement, transaction, session, owner (transaction or session, as @owner says).
+-- Three rules hold everywhere:
+-- 1. A look, which only chooses the way, takes no lock (NOLOCK): without READ_COMMITTED_SNAPSHOT it would wait for the very session that is
+-- to be evicted ("SET TRANSACTION ISOLATION LEVEL (Transact-SQL)"). What decides is read again by a locking read, once an application lock
+-- keeps its writers away.
 -- 2. No statement has HOLDLOCK, and checks, appends, leases and raises set the level READ COMMITTED: key-range locks would stop the next
 -- scope. Each public procedure sets LOCK_TIMEOUT, and one that writes sets ROWCOUNT. What a procedure sets ends with it ("SET Statements
 -- (Transact-SQL)").
