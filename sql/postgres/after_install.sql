@@ -1,16 +1,20 @@
 -- Runs after all files of install/, in their transaction. Parameters: none. Locks: those of GRANT.
--- Who may do what is what it was before (before_install.sql), and nothing else, whatever ALTER DEFAULT PRIVILEGES or PostgreSQL itself gives to what is new: who had a level has it
--- with the functions that the files have added to it, and what was granted by hand stays, also where it had to be made anew with another result.
+-- Who may do what is what it was before (before_install.sql), and nothing else, whatever ALTER DEFAULT PRIVILEGES or PostgreSQL itself
+-- gives to new objects. A role that had a level keeps it, now with the functions that the files have added to that level. What was granted
+-- by hand stays, also on a function that was dropped and created again.
 DO $$
 DECLARE
   v_noted jsonb := current_setting('termgate.grants')::jsonb;
   v_levels text[] := ARRAY['dump', 'read', 'write', 'lead', 'operate'];
   v_owner name := (SELECT pg_get_userbyid(d.datdba) FROM pg_database d WHERE d.datname = current_database());
-  -- PUBLIC cannot have level lead: where it may call such functions they were made without taking that away, as PostgreSQL makes functions, and nothing was granted to it.
+  -- grant_level never gives level lead to PUBLIC. If PUBLIC may call such functions, nobody granted that: it is PostgreSQL's default for a
+  -- new function, which nothing had revoked.
   v_open boolean := EXISTS (SELECT FROM jsonb_to_recordset(v_noted) AS n(kind text, name name, role oid) WHERE n.kind = 'FUNCTION' AND n.role = 0 AND n.name <> 'adopt' AND NOT starts_with(n.name, '_') AND @schema@._level_of(n.name) > 2);
   g record;
 BEGIN
-  -- What counts: functions of layer 1 that may be granted by hand (what PUBLIC has, no role needs); adopt() up to version 19 had three arguments and took level write.
+  -- Keeps the entries that count. Left out: roles that are gone; adopt() with three arguments, which until version 19 took only level
+  -- write; PUBLIC's functions where v_open; functions that are at no level; functions that a role need not be granted, because PUBLIC has
+  -- them; internal functions above level write.
   SELECT coalesce(jsonb_agg(n.entry), '[]') INTO v_noted FROM (
     SELECT e AS entry, x.kind, x.name, x.arguments, x.role FROM jsonb_array_elements(v_noted) e, jsonb_to_record(e) AS x(kind text, name name, arguments integer, role oid)) n
    WHERE (n.role = 0 OR EXISTS (SELECT FROM pg_roles r WHERE r.oid = n.role))
@@ -71,8 +75,8 @@ BEGIN
   END IF;
 END $$;
 
--- What \df+ and \dv+ show, by name: signatures change, and a function that is not there is passed over. tests/live/postgres/pg_upgrade.cpp
--- fails on a public function or view without a comment.
+-- The comments that \df+ and \dv+ show. They go by name, because signatures change; a name that does not exist is skipped.
+-- tests/live/postgres/pg_upgrade.cpp fails on a public function or view without a comment.
 DO $$
 DECLARE
   f record;

@@ -1,7 +1,7 @@
 -- Runs in front of all files of install/, in their transaction. Parameters: none. Locks: none.
--- The installing role's own settings must not change what the files mean, and a session that is frozen in a transaction must not hold up an
--- upgrade, and everybody behind it, for ever. Notes who may do what, so that no upgrade takes a grant away and whatever ALTER DEFAULT
--- PRIVILEGES gives to what is new can be distinguished from it (after_install.sql).
+-- The installing role's own settings must not change what the files mean, and a session that is frozen in a transaction must not block an
+-- upgrade, and everybody queued after it, for ever. Records who may do what, so that after_install.sql can give every grant back, and can
+-- tell them from what ALTER DEFAULT PRIVILEGES gives to new objects.
 DO $$
 BEGIN
   PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),

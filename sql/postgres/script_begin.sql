@@ -1,5 +1,5 @@
--- The beginning of what `termgate init --print` writes for PostgreSQL: what the command looks at before it installs anything.
--- Parameters: none; @version@ is the newest of install/. Locks: the installers' one, so that two of them take turns.
+-- The beginning of what `termgate init --print` writes for PostgreSQL: the command's own tests before it installs anything. Parameters:
+-- none; @version@ is the newest of install/. Locks: the installers' one, so that two of them take turns.
 DO $$
 BEGIN
   PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), pg_catalog.set_config('lock_timeout', '10s', true),

@@ -1,8 +1,10 @@
--- Removes layer 1: the triggers of protect() and adopt(), and then layer 1's own functions, views and tables. Nothing else is ever
--- dropped. Where something of somebody else's is in the schema or depends on layer 1, or where a protected table belongs to a role
--- that the caller is not a member of, it changes nothing and raises an error that lists each object with the command to run first.
+-- Removes layer 1: the triggers of protect() and adopt(), then layer 1's own functions, views and tables, then the schema, unless it
+-- belongs to a role that the caller is not a member of. Nothing else is ever dropped.
+-- If the schema contains something else, if something else depends on layer 1, or if a protected or adopted table belongs to a role that
+-- the caller is not a member of, it changes nothing and raises an error that lists each object with the command to run first.
 -- Parameters: none. @own_relations@ and @own_functions@ are what install/ creates; sql/embed.cmake fills them in.
--- Locks: ACCESS EXCLUSIVE on every protected or adopted table. Afterwards no fence is remembered: F3 ends here, on purpose.
+-- Locks: ACCESS EXCLUSIVE on every protected or adopted table and on layer 1's own. Afterwards no fence is remembered: F3 ends here, on
+-- purpose.
 SET LOCAL search_path = pg_catalog, pg_temp;
 DO $$
 DECLARE
@@ -32,7 +34,7 @@ BEGIN
   v_functions := ARRAY(SELECT p.oid FROM pg_proc p WHERE p.pronamespace = v_schema
                           AND (p.proname = ANY (@own_functions@::name[]) OR starts_with(p.proname, '_protected_row_') OR starts_with(p.proname, '_adopted_row_')));
 
-  -- What else is in the schema. A member of an extension goes with its extension.
+  -- What else is in the schema. Of an extension only itself is listed, not its members.
   SELECT string_agg(format('%s  %s %s%s: ALTER %s %s SET SCHEMA public; or DROP %s %s;', chr(10), i.type, i.identity, ' (owner ' || o.name || ')', k.kind, i.identity, k.kind, i.identity), '' ORDER BY i.type, i.identity)
     INTO v_foreign
     FROM pg_depend d
@@ -56,7 +58,7 @@ BEGIN
                   ELSE format('DROP %s %s;', CASE i.type WHEN 'composite type' THEN 'TYPE' WHEN 'statistics object' THEN 'STATISTICS' ELSE upper(i.type) END, i.identity) END AS command
         FROM pg_depend d
         LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
-        -- The rule of a view is named by its view.
+        -- For the rule of a view, name the view.
         CROSS JOIN LATERAL (SELECT CASE WHEN r.rulename = '_RETURN' THEN 'pg_class'::regclass::oid ELSE d.classid END AS class, CASE WHEN r.rulename = '_RETURN' THEN r.ev_class ELSE d.objid END AS id) o
         CROSS JOIN LATERAL pg_identify_object(o.class, o.id, CASE WHEN o.class = 'pg_class'::regclass THEN 0 ELSE d.objsubid END) i
         LEFT JOIN LATERAL (SELECT f.adrelid::regclass AS target, x.attname AS name FROM pg_attrdef f JOIN pg_attribute x ON x.attrelid = f.adrelid AND x.attnum = f.adnum
@@ -66,21 +68,21 @@ BEGIN
          AND ((d.refclassid = 'pg_proc'::regclass AND d.refobjid = ANY (v_functions)) OR (d.refclassid = 'pg_class'::regclass AND d.refobjid = ANY (v_tables))
               OR (d.refclassid = 'pg_type'::regclass AND EXISTS (SELECT FROM pg_type y LEFT JOIN pg_type z ON z.typarray = y.oid
                                                                   WHERE y.oid = d.refobjid AND (y.typrelid = ANY (v_tables) OR z.typrelid = ANY (v_tables)))))
-         -- What is layer 1's itself, or on its own tables and views; and its triggers on the owners' tables.
+         -- Left out: what is layer 1's own or belongs to its own tables and views; its triggers on the owners' tables.
          AND NOT (o.class = 'pg_class'::regclass AND o.id = ANY (v_tables)) AND NOT (o.class = 'pg_proc'::regclass AND o.id = ANY (v_functions))
          AND NOT EXISTS (SELECT FROM pg_trigger g WHERE d.classid = 'pg_trigger'::regclass AND g.oid = d.objid AND (g.tgrelid = ANY (v_tables) OR starts_with(g.tgname, 'termgate_')))
          AND NOT EXISTS (SELECT FROM pg_attrdef f WHERE d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid AND f.adrelid = ANY (v_tables))
          AND NOT EXISTS (SELECT FROM pg_constraint n WHERE d.classid = 'pg_constraint'::regclass AND n.oid = d.objid AND n.conrelid = ANY (v_tables))
          AND NOT EXISTS (SELECT FROM pg_class n JOIN pg_index x ON x.indexrelid = n.oid WHERE o.class = 'pg_class'::regclass AND n.oid = o.id AND x.indrelid = ANY (v_tables))
          AND NOT EXISTS (SELECT FROM pg_rewrite n WHERE d.classid = 'pg_rewrite'::regclass AND n.oid = d.objid AND n.ev_class = ANY (v_tables))
-         -- What is in the schema is in the first list.
+         -- Left out: what is in the schema, because the first list has it.
          AND NOT EXISTS (SELECT FROM pg_depend n WHERE n.classid = o.class AND n.objid = o.id AND n.refclassid = 'pg_namespace'::regclass AND n.refobjid = v_schema)) w;
 
   IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'termgate_guard' AND e.extnamespace = v_schema) THEN
     v_dependent := concat(v_dependent, chr(10), '  extension termgate_guard: DROP EXTENSION termgate_guard; (as a superuser, and before that ALTER ROLE ... RESET termgate.guard: a guarded session without it writes nothing)');
   END IF;
 
-  -- Tables whose triggers the caller may not drop: only their owners may.
+  -- Tables whose triggers only another role may drop: their owner.
   SELECT string_agg(format('%s  as %I: %s', chr(10), pg_get_userbyid(w.owner), w.command), '' ORDER BY w.owner, w.command) INTO v_covered
     FROM (
       SELECT DISTINCT c.relowner AS owner,
@@ -100,7 +102,7 @@ BEGIN
     RAISE EXCEPTION 'uninstall changed nothing, because of the following.%', v_list || chr(10) || 'Then run termgate uninstall again.' USING ERRCODE = '2BP01';
   END IF;
 
-  -- From here on nothing is dropped with CASCADE: what the lists above should have missed ends this with the server's own error.
+  -- From here on nothing is dropped with CASCADE: if the lists above have missed something, the server's own error ends this.
   FOR t IN SELECT g.tgname, g.tgrelid::regclass AS target FROM pg_trigger g
             WHERE g.tgfoid = ANY (v_functions) AND NOT g.tgisinternal AND g.tgparentid = 0 LOOP
     EXECUTE format('DROP TRIGGER %I ON %s', t.tgname, t.target);
@@ -114,7 +116,7 @@ BEGIN
   FOR t IN SELECT c.oid::regclass AS name FROM pg_class c WHERE c.oid = ANY (v_tables) AND c.relkind = 'S' LOOP
     EXECUTE format('DROP SEQUENCE %s', t.name);
   END LOOP;
-  -- A schema of another role's was there before layer 1, and stays.
+  -- A schema that belongs to another role was there before layer 1, and stays.
   IF pg_has_role((SELECT n.nspowner FROM pg_namespace n WHERE n.oid = v_schema), 'USAGE') THEN
     DROP SCHEMA @schema@;
   END IF;

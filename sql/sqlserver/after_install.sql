@@ -1,5 +1,6 @@
 -- Runs after all files of install/, in their transaction. Parameters: none. Locks: those of GRANT.
--- Whoever could call a procedure or read a view before an upgrade can do so after it. Signatures are gone with the procedures that bore them: sign.sql again (doctor tells).
+-- Whoever could call a procedure or read a view before an upgrade can do so afterwards. A dropped procedure has lost its signature: run
+-- sign.sql again (doctor reports it).
 DECLARE @id int = 0, @line nvarchar(1000);
 WHILE 1 = 1
 BEGIN

@@ -1,6 +1,7 @@
--- Runs in front of all files of install/, in their transaction. Parameters: none. @own_objects@ is what install/ creates. Locks: those of DROP, 10 s each at most: a session that
--- is frozen in a transaction must not hold up an upgrade, and everybody behind it, for ever.
--- Notes who may call what, so that no upgrade takes a grant away (after_install.sql), and drops procedures, views and functions, which the files make anew. Tables stay.
+-- Runs before all files of install/, in their transaction. Parameters: none. @own_objects@ is what install/ creates. Locks: those of DROP,
+-- for at most 10 s each: a session that is frozen in a transaction must not block an upgrade, and everybody queued after it, for ever.
+-- Records who may call what, so that no upgrade takes a grant away (after_install.sql), and drops procedures, views and functions, which
+-- the files create again. Tables stay.
 SET LOCK_TIMEOUT 10000;
 GO
 IF OBJECT_ID(N'tempdb..#termgate_grants') IS NOT NULL DROP TABLE #termgate_grants;
@@ -11,7 +12,7 @@ IF SERVERPROPERTY('Babelfish') IS NULL
   SELECT o.name, CASE g.state WHEN 'D' THEN N'DENY ' ELSE N'GRANT ' END + g.permission_name COLLATE DATABASE_DEFAULT + N' ON @schema@.' + QUOTENAME(o.name) COLLATE DATABASE_DEFAULT + N' TO ' + QUOTENAME(u.name) COLLATE DATABASE_DEFAULT + CASE g.state WHEN 'W' THEN N' WITH GRANT OPTION' ELSE N'' END
     FROM sys.database_permissions g JOIN sys.objects o ON o.object_id = g.major_id JOIN sys.database_principals u ON u.principal_id = g.grantee_principal_id
    WHERE g.class = 1 AND g.minor_id = 0 AND o.schema_id = SCHEMA_ID(@schema_lit@) AND o.type IN ('P', 'V', 'FN') AND o.name IN (@own_objects@) AND o.name <> N'_adopted_row'
-     -- Level write has had adopt, and has it no more.
+     -- Level write had adopt in earlier versions, and has it no more.
      AND NOT (o.name = N'adopt' AND u.name = CONCAT(@schema_lit@, N'_write'));
 GO
 DECLARE @id int = 2147483647, @text nvarchar(max);

@@ -1,11 +1,11 @@
--- What Termgate's SQL believes of the server, asked statement by statement. For a database of Microsoft's SQL Server 2016 SP1 or later in which the login is db_owner, best a scratch
--- one; it makes objects named termgate_facts… in dbo and takes them away again.
+-- Tests what Termgate's SQL assumes about the server, statement by statement. For a database of Microsoft's SQL Server 2016 SP1 or later in
+-- which the login is db_owner, preferably a scratch one. It creates objects named termgate_facts… in dbo and drops them again.
 --
 --   sqlcmd -I -S HOST -U sa -P … -d SCRATCH -i sql/sqlserver/facts.sql
 --
--- Each line says ok or WRONG, the number and the fact; "left out" where the login or the edition cannot ask. A WRONG tells which promise rests on it: open an issue with the line
--- and the output of SELECT @@VERSION. Some facts need VIEW SERVER STATE; number 28 needs a login that may create users. Takes some seconds. What two sessions or a restore
--- are needed for stands at the end, to be done by hand.
+-- Each line is ok or WRONG, the number and the fact; "left out" if the login or the edition cannot test it. WRONG means that a promise
+-- rests on a false assumption: open an issue with the line and the output of SELECT @@VERSION. Some facts need VIEW SERVER STATE; number 28
+-- needs a login that may create users. Takes some seconds. What needs two sessions or a restore is at the end, to be done by hand.
 SET NOCOUNT ON;
 SET XACT_ABORT OFF;
 GO
@@ -289,7 +289,7 @@ DROP TABLE dbo.termgate_facts_orders;
 DROP TABLE dbo.termgate_facts_log;
 DROP SEQUENCE dbo.termgate_facts_ids;
 GO
--- What other triggers do: a number of IDENTITY, and a client's ROWCOUNT with a cascade
+-- What other triggers do: an IDENTITY number, and a client's ROWCOUNT with a cascade
 CREATE TABLE dbo.termgate_facts_orders (id int IDENTITY(7, 1) NOT NULL PRIMARY KEY, what nvarchar(10) NULL);
 CREATE TABLE dbo.termgate_facts_log (id int IDENTITY(1000, 1) NOT NULL PRIMARY KEY, what nvarchar(10) NULL);
 CREATE TABLE dbo.termgate_facts_parent (id int NOT NULL PRIMARY KEY);
@@ -332,7 +332,7 @@ DROP TABLE dbo.termgate_facts_parent;
 DROP TABLE dbo.termgate_facts_orders;
 DROP TABLE dbo.termgate_facts_log;
 GO
--- What an AND asks
+-- What an AND evaluates
 BEGIN TRY
   DECLARE @zero int = 0, @asked int = 0;
   IF @zero = 1 AND APPLOCK_MODE(N'public', N'termgate facts', N'Transaction') = N'NoLock' SET @asked = 1;
@@ -415,7 +415,8 @@ DROP USER IF EXISTS termgate_facts_user;
 DROP USER IF EXISTS termgate_facts_guard;
 DROP ROLE IF EXISTS termgate_facts_role;
 GO
--- SNAPSHOT: a transaction whose first read was at READ COMMITTED cannot read on at SNAPSHOT (3951), one whose first read was at SNAPSHOT can, whatever a procedure did in between
+-- SNAPSHOT: a transaction whose first read was at READ COMMITTED cannot go on reading at SNAPSHOT (3951); one whose first read was at
+-- SNAPSHOT can, whatever a procedure did in between
 CREATE PROCEDURE dbo.termgate_facts_level AS
 BEGIN
   SET NOCOUNT ON;
@@ -463,8 +464,9 @@ IF OBJECT_ID(N'sys.database_recovery_status') IS NOT NULL
 ELSE SELECT 'left out' AS verdict, '39 no sys.database_recovery_status (Azure SQL Database): doctor says so' AS fact;
 SELECT CASE WHEN ORIGINAL_DB_NAME() = DB_NAME() THEN 'ok' ELSE 'info' END AS verdict, CONCAT('40 ORIGINAL_DB_NAME is ', ORIGINAL_DB_NAME(), ' (sqlcmd -d: this database)') AS fact;
 GO
--- What the installation and doctor run on Microsoft's server and no other engine compiles: the very texts, with names of their own (tests/unit/sql/tsql_lint.py compares them). An error here is
--- one that termgate init, a raise or doctor would end with. Number 47 needs VIEW SERVER STATE to find somebody; its text is compiled whoever asks.
+-- What the installation and doctor run on Microsoft's server and no other engine compiles: the same texts, with names of their own
+-- (tests/unit/sql/tsql_lint.py compares them). An error here would also end termgate init, a raise or doctor. Number 47 needs VIEW SERVER
+-- STATE to find a session; its text is compiled for any login.
 CREATE TABLE #termgate_grants (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, name nvarchar(128) NOT NULL, line nvarchar(1000) NOT NULL);
 CREATE TABLE #termgate_found (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, severity nvarchar(10) NOT NULL, object nvarchar(800) NOT NULL, problem nvarchar(2048) NOT NULL, remedy nvarchar(1000) NOT NULL);
 CREATE TABLE dbo.termgate_facts_protected (table_id int NOT NULL PRIMARY KEY, table_name nvarchar(600) NOT NULL);
@@ -616,7 +618,7 @@ BEGIN CATCH
   SELECT 'WRONG' AS verdict, CONCAT('87 what doctor asks: ', ERROR_NUMBER(), N' ', ERROR_MESSAGE()) AS fact;
 END CATCH
 GO
--- An owner that is not there stops what runs as the owner, and nothing that runs as a user without a login.
+-- A missing owner stops what runs as the owner, and nothing that runs as a user without a login.
 CREATE PROCEDURE dbo.termgate_facts_guarded WITH EXECUTE AS 'termgate_guard' AS
 BEGIN
   SET NOCOUNT ON;
@@ -635,24 +637,27 @@ DROP PROCEDURE IF EXISTS dbo.termgate_facts_guarded;
 DROP TABLE IF EXISTS dbo.termgate_facts_protected, dbo.termgate_facts_adopted, dbo.termgate_facts_fences, dbo.termgate_facts_leases, dbo.termgate_facts_incarnation, dbo.termgate_facts_observed;
 DROP TYPE IF EXISTS dbo.termgate_facts_payload_batch;
 DROP TABLE IF EXISTS #termgate_found, #termgate_grants;
--- Where layer 1 is installed its procedures run as this user: it stays.
+-- If layer 1 is installed its procedures run as this user, so it stays.
 IF NOT EXISTS (SELECT 1 FROM sys.sql_modules m WHERE m.execute_as_principal_id = DATABASE_PRINCIPAL_ID(N'termgate_guard')) EXEC(N'DROP USER IF EXISTS [termgate_guard]');
 GO
 DROP TABLE dbo.termgate_facts;
 GO
--- By two sessions at once, without layer 1: tests/live/sqlserver/sqlserver_facts_test.py, which runs this file, too (facts 51 and on).
+-- By two sessions at once, without layer 1: tests/live/sqlserver/sqlserver_facts_test.py, which also runs this file (facts 51 and on).
 -- By hand
 --
 -- Two sessions, A and B, in a database with layer 1, once with READ_COMMITTED_SNAPSHOT OFF and once with ON (A: EXEC termgate.acquire_lease N'facts', N'a', 1000;)
 --  a. A: BEGIN TRANSACTION; DECLARE @n bigint; EXEC termgate.append N'facts', 1, 0x01, @sequence_no = @n OUTPUT;  and is left alone.
---     B, two seconds later: EXEC termgate.acquire_lease N'facts', N'b', 1000;  has term 2 after about a second, and A is ended.
+--     B, two seconds later: EXEC termgate.acquire_lease N'facts', N'b', 1000;  has term 2 within a second, and A is ended.
 --  b. A: BEGIN TRANSACTION; DECLARE @f bigint; EXEC termgate.check_term N'facts-b', 7, @f OUTPUT;   B: EXEC termgate.seal N'facts-b', 9;  evicted 1.
 --  c. A: BEGIN TRANSACTION; EXEC termgate.renew_lease N'facts', N'b', 2, 1000;   B, two seconds later: EXEC termgate.acquire_lease N'facts', N'c', 1000;  has a new term.
 --  d. A: BEGIN TRANSACTION; UPDATE termgate.fences SET raised_at = raised_at WHERE scope = N'facts';   B: EXEC termgate.seal N'facts', 9;  50006 after 5 s, with A's session.
 -- A third session throughout: DECLARE @n bigint; EXEC termgate.append N'facts-neighbour', 1, 0x01, @sequence_no = @n OUTPUT;  never waits.
--- An attention: sqlcmd -t 1, EXEC termgate.seal N'facts', 99; behind a session that cannot be ended; then a check in the same session passes, and others' checks do too.
--- A pooled connection that was reset (SQL_COPT_SS_RESET_CONNECTION, .NET's pool): SELECT SESSION_CONTEXT(N'termgate.term') is NULL, the locks of the session are gone.
--- Restores: note number 39; RESTORE to the end, to a point in time, revert to a database snapshot, a planned, an automatic and a forced failover of an availability group. Where 39
--- differs afterwards, EXEC termgate.doctor says untrusted; where it is the same, an operator must say so (declare_untrusted).
+-- An attention: sqlcmd -t 1, EXEC termgate.seal N'facts', 99; while a session holds the scope that cannot be ended. Then a check in the
+-- same session passes, and the checks of others do too.
+-- A pooled connection that was reset (SQL_COPT_SS_RESET_CONNECTION, .NET's pool): SELECT SESSION_CONTEXT(N'termgate.term') is NULL, and the
+-- locks of the session are gone.
+-- Restores: note number 39; RESTORE to the end, to a point in time, revert to a database snapshot, a planned, an automatic and a forced
+-- failover of an availability group. If 39 differs afterwards, EXEC termgate.doctor reports untrusted; if it is the same, an operator must
+-- declare it (declare_untrusted).
 PRINT 'done';
 GO

@@ -1,9 +1,11 @@
--- Removes layer 1: the triggers of protect() and adopt() on the owners' tables, and then layer 1's own procedures, views, functions, tables, roles and schema. Nothing else is
--- ever dropped. Where something of somebody else's is in the schema or depends on layer 1, it changes nothing and ends with an error that lists each object with the command
--- to run first. Parameters: none. @own_objects@ is what install/ creates; sql/embed.cmake fills it in. Locks: those of DROP. The installer runs it in one transaction. After it no fence is
--- remembered: F3 ends here, on purpose. The roles' members are taken out, and what was granted to the roles goes with them.
--- One by one, for engines differ in what they promise about SELECT @text = @text + …; where things are dropped, the youngest first, for what is younger may refer to what is older. Each id once, so
--- that one that cannot be dropped ends in an error and not in a loop. The loop stands by each kind: one query over all of them would mix catalogs whose collations may differ.
+-- Removes layer 1: the triggers of protect() and adopt() on the owners' tables, then layer 1's own procedures, views, functions, tables,
+-- roles, schema and user. Nothing else is ever dropped. If the schema contains something else, or something else depends on layer 1, it
+-- changes nothing and ends with an error that lists each object with the command to run first. Parameters: none. @own_objects@ is what
+-- install/ creates; sql/embed.cmake fills it in. Locks: those of DROP. The installer runs it in one transaction. Afterwards no fence is
+-- remembered: F3 ends here, on purpose. Members are removed from the roles, and what was granted to the roles goes with them.
+-- Objects are handled one by one, because engines differ in what they promise about SELECT @text = @text + …. They are dropped youngest
+-- first, because a younger one may refer to an older one. Each id comes once, so that an object that cannot be dropped ends in an error and
+-- not in a loop. Each kind has its own loop: one query over all of them would mix catalogs whose collations may differ.
 DECLARE @list nvarchar(max) = N'', @line nvarchar(max), @id int = -2147483648, @more int = 0, @query nvarchar(max), @message nvarchar(2048);
 WHILE 1 = 1
 BEGIN
@@ -49,7 +51,8 @@ BEGIN
   IF LEN(@list) < 1700 SET @list = CONCAT(@list, NCHAR(10), N'depends on it: ', @line);
   ELSE SET @more = @more + 1;
 END
--- What is bound to it by schema: views and functions WITH SCHEMABINDING, constraints and computed columns that call a function. An engine without this view drops nothing that is bound either.
+-- What is bound to it by schema: views and functions WITH SCHEMABINDING, constraints and computed columns that call a function. An engine
+-- without this catalog view does not drop what is bound either.
 SET @id = -2147483648;
 SET @query = N'SELECT TOP (1) @id = o.object_id, @line = CASE WHEN o.type IN (''C'', ''D'') THEN N''ALTER TABLE '' + QUOTENAME(OBJECT_SCHEMA_NAME(o.parent_object_id)) + N''.'' + QUOTENAME(OBJECT_NAME(o.parent_object_id)) + N'' DROP CONSTRAINT '' + QUOTENAME(o.name) + N'';''
    WHEN o.type = ''U'' THEN N''ALTER TABLE '' + QUOTENAME(OBJECT_SCHEMA_NAME(o.object_id)) + N''.'' + QUOTENAME(o.name) + N'' DROP COLUMN: its computed column''
@@ -113,7 +116,7 @@ END
 GO
 IF TYPE_ID(N'@schema@.payload_batch') IS NOT NULL DROP TYPE @schema@.payload_batch;
 GO
--- It refers to the others, and the order of ids on SQL Server is not that of creation.
+-- It refers to the others, and on SQL Server ids are not in the order of creation.
 DROP TABLE IF EXISTS @schema@.anchors;
 GO
 DECLARE @id int = 2147483647, @text nvarchar(max);
@@ -161,6 +164,6 @@ BEGIN
   EXEC(@text);
 END
 GO
--- The user that the procedures ran as, unless another schema's run as it.
+-- The user that procedures ran as, unless those of another schema do.
 IF SERVERPROPERTY('Babelfish') IS NULL AND NOT EXISTS (SELECT 1 FROM sys.sql_modules m WHERE m.execute_as_principal_id = DATABASE_PRINCIPAL_ID(N'termgate_guard')) EXEC(N'DROP USER IF EXISTS [termgate_guard]');
 GO

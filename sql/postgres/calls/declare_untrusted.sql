@@ -1,2 +1,2 @@
--- The operator says that an old copy was put back, which the database cannot see (F3).
+-- The operator declares that an old copy was put back, which the database cannot detect (F3).
 SELECT @schema@.declare_untrusted($1, $2) AS scopes

@@ -1,2 +1,2 @@
--- What a follower has not handled yet, a stream a row; no lock.
+-- What a follower has not handled yet, one row for each stream; no lock.
 SELECT run, stream_id AS stream, "position", last_no, behind FROM @schema@.follower_behind($1, $2::int)

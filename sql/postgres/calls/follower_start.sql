@@ -1,2 +1,2 @@
--- A follower begins, or is taken over: its number from now on.
+-- Starts a follower, or takes it over; run is its number from now on.
 SELECT @schema@.follower_start($1, $2, $3, $4::boolean) AS run

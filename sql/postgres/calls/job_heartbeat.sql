@@ -1,2 +1,2 @@
--- A sign of life and, if given, a checkpoint.
+-- Records that a run is alive and, if given, a checkpoint.
 SELECT @schema@.job_heartbeat($1::bigint, $2) AS beaten

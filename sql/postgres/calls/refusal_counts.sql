@@ -1,2 +1,2 @@
--- How often each code was refused, plain SQL's refusals included. Rows: one for each code.
+-- How many refusals each code has had, plain SQL's included. Rows: one for each code.
 SELECT code, count FROM @schema@.refusal_counts ORDER BY code

@@ -1,3 +1,3 @@
--- Raises a fence without writing (F2); may wait for the grace and evict (F4). Parameters: scope, term, grace_ms?, actor?, reason?.
+-- Raises a fence without a write (F2); may wait for the grace and evict (F4). Parameters: scope, term, grace_ms?, actor?, reason?.
 SELECT fence, previous, evicted, (extract(epoch FROM sealed_at) * 1000)::bigint AS sealed_at_ms
 FROM @schema@.seal($1, $2::bigint, $3::bigint * interval '1 millisecond', $4, $5)

@@ -1,2 +1,2 @@
--- Who may raise this scope's fence: any writer, or seal alone.
+-- Whether writers may raise this scope's fence.
 SELECT @schema@.set_raise_by($1, $2) AS raise_by

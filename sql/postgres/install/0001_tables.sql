@@ -1,8 +1,9 @@
 -- Tables of layer 1, and what a table must refuse by itself.
--- Parameters: none. The installer puts the schema's name where it is marked (see ../README.md). Where the installed version is lower it runs all files,
--- in order, in one transaction, behind an advisory lock: each statement may run again, and columns that came later are in 0014. Locks: those of CREATE. Keeps F3: a fence row is never lowered, deleted or truncated.
+-- Parameters: none. The installer puts the schema's name where it is marked (see ../README.md). If the installed version is lower, it runs
+-- all files, in order, in one transaction, under an advisory lock. So each statement may run again, and a column that came later has its
+-- own ALTER TABLE. Locks: those of CREATE. Keeps F3: only an audited reset lowers a fence row, and nothing deletes or truncates it.
 
--- For all files: whoever may create a function in a schema of the installer's path could otherwise have it run by the installer.
+-- For all files: otherwise a role that may create functions in a schema of the installer's search path could have the installer run one.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 DO $$
@@ -19,7 +20,8 @@ BEGIN
   END IF;
 END $$;
 
--- Whoever owns the schema may drop what is in it and put functions beside ours; whoever owns a table there has triggers on it, which would run as the installer.
+-- The owner of the schema could drop what is in it and add functions beside ours. The owner of a table in it could give the table triggers,
+-- which would run as the installer.
 DO $$
 DECLARE
   v_other name := (
@@ -29,7 +31,7 @@ DECLARE
                     WHERE c.relnamespace = n.oid AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')) o
       JOIN pg_roles r ON r.oid = o.oid
      WHERE n.nspname = @schema_lit@ AND NOT r.rolsuper AND r.rolname <> current_user
-       -- An upgrade by another role, which may act for the owner of layer 1.
+       -- Allowed: an upgrade by a role that may act for the owner of layer 1.
        AND NOT (pg_has_role(r.oid, 'USAGE') AND EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = n.oid AND c.relname = 'migrations' AND c.relowner = r.oid)) LIMIT 1);
 BEGIN
   IF v_other IS NOT NULL THEN
@@ -38,7 +40,7 @@ BEGIN
   END IF;
 END $$;
 
--- IF NOT EXISTS comes too late for somebody who may use the schema but not create one.
+-- CREATE SCHEMA IF NOT EXISTS fails for a role that may use the schema but may not create one, even if the schema exists.
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = @schema_lit@) THEN
@@ -52,7 +54,7 @@ CREATE TABLE IF NOT EXISTS @schema@.migrations (
   applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- One row a scope, kept for ever. Term 0: known, but no term accepted yet.
+-- One row for each scope, kept for ever. Term 0: known, but no term accepted yet.
 CREATE TABLE IF NOT EXISTS @schema@.fences (
   scope      text COLLATE pg_catalog."C" PRIMARY KEY CHECK (char_length(scope) BETWEEN 1 AND 200),
   term       bigint NOT NULL CHECK (term BETWEEN 0 AND 4611686018427387904),
@@ -64,7 +66,7 @@ CREATE TABLE IF NOT EXISTS @schema@.fences (
   generation bigint NOT NULL DEFAULT 1,
   -- The OID of this very table when its generation was last compared; 0: compare again. A dump that is restored brings another OID.
   vouched    oid NOT NULL DEFAULT 0,
-  -- Means nothing any more: the library of the guard up to version 19 needs the column.
+  -- Not used any more: the library of the guard up to version 19 needs the column.
   marked     boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 70);
 
@@ -98,7 +100,7 @@ CREATE TABLE IF NOT EXISTS @schema@.incarnation (
   fences_path       text NOT NULL
 ) WITH (fillfactor = 20);
 
--- The audited way down. Terms above to_term and not above from_term are no evidence any more.
+-- One row for each audited reset of a fence. Terms above to_term and not above from_term are no evidence any more.
 CREATE TABLE IF NOT EXISTS @schema@.resets (
   id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   scope     text COLLATE pg_catalog."C" NOT NULL,
@@ -119,8 +121,8 @@ CREATE TABLE IF NOT EXISTS @schema@.leases (
   endpoint    text
 ) WITH (fillfactor = 50);
 
--- Never pruned: a stream keeps its scope and its numbering. Half empty pages, so that last_no is updated in place. No CHECK here and
--- on stream_writes: PostgreSQL reads each anew in every statement, which costs an append a tenth; the functions check.
+-- Never pruned: a stream keeps its scope and its numbering. Half-empty pages, so that last_no is updated in place. No CHECK here or on
+-- stream_writes: PostgreSQL would read each of them again in every statement, which costs an append a tenth. The functions check instead.
 CREATE TABLE IF NOT EXISTS @schema@.streams (
   stream_id  text COLLATE pg_catalog."C" PRIMARY KEY,
   scope      text COLLATE pg_catalog."C" NOT NULL,
@@ -159,7 +161,8 @@ CREATE TABLE IF NOT EXISTS @schema@.adopted (
   adopted_by   text NOT NULL DEFAULT session_user
 );
 
--- Every table, partition and child whose triggers protect() made. A relation that bears the triggers but is not listed here is refused.
+-- Every table, partition and child for which protect() made triggers. A write to a table that has the triggers but is not listed here is
+-- refused.
 CREATE TABLE IF NOT EXISTS @schema@.protected (
   table_oid    oid PRIMARY KEY,
   root_oid     oid NOT NULL,
@@ -172,7 +175,7 @@ CREATE TABLE IF NOT EXISTS @schema@.protected (
   CHECK ((scope_column IS NULL) <> (scope IS NULL))
 );
 
--- What mode 'observe' would have refused: at most one row a transaction, table, scope and reason; nothing is ever updated here.
+-- What mode 'observe' would have refused: at most one row for each transaction, table, scope and code. No row is ever updated.
 CREATE TABLE IF NOT EXISTS @schema@.observed (
   at          timestamptz NOT NULL DEFAULT clock_timestamp(),
   table_oid   oid NOT NULL,
@@ -220,7 +223,7 @@ CREATE TABLE IF NOT EXISTS @schema@.audit (
   detail         jsonb NOT NULL DEFAULT '{}'
 );
 
--- What was asked for (0026). NULL: nobody asked for the run.
+-- What the request for the run asked for (0026). NULL: nobody requested the run.
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = format('%I.job_runs', @schema_lit@)::regclass AND a.attname = 'request' AND NOT a.attisdropped) THEN
@@ -228,7 +231,7 @@ BEGIN
   END IF;
 END $$;
 
--- CREATE INDEX IF NOT EXISTS would wait for every writer of a table also where the index is there.
+-- CREATE INDEX IF NOT EXISTS would wait for every writer of a table even if the index exists.
 DO $$
 BEGIN
   IF to_regclass(format('%I.resets_scope', @schema_lit@)) IS NULL THEN
@@ -269,7 +272,7 @@ CREATE TABLE IF NOT EXISTS @schema@.settings (
   what  text NOT NULL
 );
 
--- Refuses a setting that could not be read back: layer 1 reads them with a cast and must not fail on it in the middle of a raise.
+-- Refuses a setting that could not be read back: layer 1 reads settings with a cast, which must not fail in the middle of a raise.
 CREATE OR REPLACE FUNCTION @schema@._settings_guard() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -300,7 +303,7 @@ BEGIN
   RETURN NEW;
 END $$;
 
--- Behind the guard's new form: its trigger may be there already, and would refuse a setting that is new.
+-- After _settings_guard: its trigger may exist already, and the function's earlier form would refuse a new setting.
 INSERT INTO @schema@.settings (name, value, what) VALUES
   ('check_wait_ms', '5000', 'how long a check waits for a raise to end before TG006'),
   ('default_raise_by', 'writer', 'who may raise the fence of a new scope: writer (any writer with a higher term) or seal'),
@@ -310,7 +313,7 @@ INSERT INTO @schema@.settings (name, value, what) VALUES
   ('payload_bytes_max', '268435456', 'the largest payload of an append, in bytes')
 ON CONFLICT DO NOTHING;
 
--- F3: the way down is a row of `resets` written by this very transaction.
+-- F3: the way down is a row of `resets` that this very transaction has written.
 CREATE OR REPLACE FUNCTION @schema@._fences_guard() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -332,8 +335,9 @@ BEGIN
   RAISE EXCEPTION 'TG005 fences are kept for ever: % refused', TG_OP USING ERRCODE = 'TG005';
 END $$;
 
--- F3: a raise is on disk before its COMMIT returns, whatever the session chose. A setting made by a function ends with the
--- function, before COMMIT; a deferred trigger runs inside COMMIT itself, and inside PREPARE TRANSACTION, which it refuses: a raise that is prepared holds its scope, and nobody could evict it.
+-- F3: a raise is on disk before its COMMIT returns, whatever the session has set. A deferred trigger runs inside COMMIT, so nothing can
+-- change the setting afterwards. It also runs inside PREPARE TRANSACTION, which it refuses: a prepared raise holds its scope, and nobody
+-- could evict it.
 CREATE OR REPLACE FUNCTION @schema@._flush_raise() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -362,7 +366,7 @@ BEGIN
     CREATE TRIGGER settings_guard BEFORE INSERT OR UPDATE OR DELETE ON @schema@.settings
       FOR EACH ROW EXECUTE FUNCTION @schema@._settings_guard();
   END IF;
-  -- ALWAYS: session_replication_role = replica must not switch layer 1 off. Not where they are so: it would wait for every raise.
+  -- ALWAYS: session_replication_role = replica must not switch layer 1 off. Only if they are not so yet: ALTER TABLE waits for every raise.
   IF EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = format('%I.fences', @schema_lit@)::regclass AND g.tgname LIKE 'fences%' AND g.tgenabled <> 'A') THEN
     ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_guard;
     ALTER TABLE @schema@.fences ENABLE ALWAYS TRIGGER fences_guard_truncate;
@@ -370,7 +374,8 @@ BEGIN
   END IF;
 END $$;
 
--- The server's identifier, or 0 where the owner of layer 1 may not ask for it (some managed servers): then it is not compared, and doctor says so.
+-- The server's identifier, or 0 if the owner of layer 1 may not read it (some managed servers): then it is not compared, and doctor reports
+-- that.
 CREATE OR REPLACE FUNCTION @schema@._system_identifier() RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

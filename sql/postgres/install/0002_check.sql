@@ -3,7 +3,7 @@
 -- Locks: a test of the scope's turnstile, a shared transaction lock on its queue; a raise takes both exclusively (0003).
 -- Keeps F1, F2, F5.
 
--- Up to version 14 "untrusted" was called "in doubt". A renamed function keeps its grants and whoever calls it.
+-- Up to version 14 "untrusted" was called "in doubt". A renamed function keeps its grants, and what calls it goes on working.
 DO $$
 DECLARE
   f record;
@@ -30,7 +30,8 @@ $$ SELECT pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog
 CREATE OR REPLACE FUNCTION @schema@._lease_key(p_scope text) RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 3)) $$;
 
--- The shared lock of a scope, if it can be had at once. The turnstile is taken and given back in one expression: nothing can be cancelled in between.
+-- Takes the shared lock of a scope if that needs no wait. The turnstile is taken and given back in one expression, so that no cancel can
+-- come in between.
 CREATE OR REPLACE FUNCTION @schema@._try_share(p_scope text) RETURNS boolean LANGUAGE sql VOLATILE AS $$
   SELECT pg_catalog.pg_try_advisory_lock_shared(@schema@._turnstile_key(p_scope)) AND pg_catalog.pg_advisory_unlock_shared(@schema@._turnstile_key(p_scope))
      AND pg_catalog.pg_try_advisory_xact_lock_shared(@schema@._queue_key(p_scope))
@@ -39,11 +40,11 @@ $$;
 CREATE OR REPLACE FUNCTION @schema@._setting(p_name text) RETURNS text LANGUAGE sql STABLE AS
 $$ SELECT s.value FROM @schema@.settings s WHERE s.name OPERATOR(pg_catalog.=) p_name $$;
 
--- A setting of milliseconds.
+-- A setting of milliseconds, as an interval.
 CREATE OR REPLACE FUNCTION @schema@._wait(p_name text) RETURNS interval LANGUAGE sql STABLE AS
 $$ SELECT @schema@._setting(p_name)::pg_catalog.int8 OPERATOR(pg_catalog.*) pg_catalog.make_interval(secs => 0.001) $$;
 
--- TG005 unless the scope is one.
+-- TG005 unless p_scope is a valid scope.
 CREATE OR REPLACE FUNCTION @schema@._need_scope(p_scope text, p_what text DEFAULT 'scope') RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -56,7 +57,7 @@ BEGIN
   END IF;
 END $$;
 
--- TG005 unless the term is one.
+-- TG005 unless p_term is a valid term.
 CREATE OR REPLACE FUNCTION @schema@._need_term(p_term bigint) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -77,7 +78,8 @@ BEGIN
   END IF;
 END $$;
 
--- Counts a refusal although it rolls its own transaction back: a sequence keeps what it has given out. One for each code, so there is nothing to fill up. Never an error of its own.
+-- Counts a refusal by a sequence, because a sequence keeps its value when the refused transaction is rolled back. There is one for each
+-- code. A read-only transaction cannot move it, so its refusals are not counted.
 CREATE OR REPLACE FUNCTION @schema@._count_refusal(p_code text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -88,8 +90,8 @@ BEGIN
   END IF;
 END $$;
 
--- Where the guard is loaded (guard/) and this session is guarded: what follows, up to the same with false, is a call of layer 1's own that no
--- check need precede.
+-- If the guard (guard/) is loaded and guards this session: the statements between a call with true and a call with false are layer 1's own,
+-- and need no check.
 CREATE OR REPLACE FUNCTION @schema@._guard_own_call(p_begins boolean) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -98,11 +100,11 @@ BEGIN
   END IF;
 END $$;
 
--- The role that calls, as SET ROLE has made it: in these functions current_user is their owner.
+-- The role that calls, after SET ROLE: in these functions current_user is their owner.
 CREATE OR REPLACE FUNCTION @schema@._caller() RETURNS name LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role')::name END $$;
 
--- For hints: how the caller raises the fence of this scope to this term, by a function that it may call.
+-- For hints: how the caller can raise the fence of this scope to this term, by a function that it may call.
 CREATE OR REPLACE FUNCTION @schema@._how_to_raise(p_scope text, p_term bigint) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -127,7 +129,7 @@ BEGIN
     USING ERRCODE = 'TG001', HINT = 'Another leader holds the scope: stop writing. Trying again with this term cannot succeed.';
 END $$;
 
--- A raise in a transaction that already holds the shared lock would be an upgrade in place: two of them deadlock.
+-- A raise in a transaction that already holds the shared lock would upgrade it in place: two such transactions deadlock.
 CREATE OR REPLACE FUNCTION @schema@._not_upgraded(p_scope text, p_term bigint, p_fence bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -143,11 +145,12 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
           p_action, p_scope, p_detail);
 $$;
 
--- The mark of a passed check, for the triggers of protect(): who passed what in this very transaction. It lives in a transaction-local
--- setting, so ROLLBACK TO takes it back together with the lock, and is signed with a secret, so that no SET can make one up. One
--- mark: '|S', the scope with '\' and '|' escaped, '|', the term, '|', the signature. A backslash is chr(92) in these files: what it means in a literal
--- is up to the caller's standard_conforming_strings, and a session reads the text of a function anew. Not concat(), which is
--- only STABLE: these two could no longer be inlined.
+-- The mark of a passed check, for the triggers of protect(): which scope and term this very transaction has passed. It is in a
+-- transaction-local setting, so that ROLLBACK TO removes it together with the lock. It is signed with a secret, so that no SET can make one
+-- up (_mark has the exception). One mark is: '|S', the scope with '\' and '|' escaped, '|', the term, '|', the signature.
+-- A backslash is chr(92) in these files, because its meaning in a literal depends on the caller's standard_conforming_strings, and each
+-- session parses a function's text for itself. No concat() in _escape and _unescape: it is only STABLE, and they could no longer be
+-- inlined.
 CREATE OR REPLACE FUNCTION @schema@._escape(p_scope text) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_catalog.replace(pg_catalog.replace(p_scope, pg_catalog.chr(92), pg_catalog.chr(92) OPERATOR(pg_catalog.||) 'b'), '|', pg_catalog.chr(92) OPERATOR(pg_catalog.||) 'p') $$;
 CREATE OR REPLACE FUNCTION @schema@._unescape(p_token text) RETURNS text LANGUAGE sql IMMUTABLE AS
@@ -158,7 +161,8 @@ CREATE OR REPLACE FUNCTION @schema@._sign(p_scope text, p_term bigint, p_key uui
                          p_term, p_scope))), 'hex')
 $$;
 
--- Why the fences of this database cannot be trusted, or NULL. A mere restart is noted, by whoever comes first, and waited for by nobody.
+-- Why the fences of this database cannot be trusted, or NULL. A mere restart is recorded by the first session that can, and no session
+-- waits for that.
 CREATE OR REPLACE FUNCTION @schema@._changed_incarnation() RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -178,7 +182,7 @@ BEGIN
   END IF;
   v_system := @schema@._system_identifier();
   SELECT d.oid INTO v_database FROM pg_database d WHERE d.datname = current_database();
-  -- A standby cannot tell its timeline, and cannot write either; the promotion shows at the first check after it.
+  -- A standby cannot read its timeline, and cannot write; the first check after a promotion detects it.
   v_timeline := CASE WHEN pg_is_in_recovery() THEN i.timeline ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END;
   IF v_system <> i.system_identifier AND v_system <> 0 AND i.system_identifier <> 0 THEN
     v_why := v_why || format('system identifier %s, was %s', v_system, i.system_identifier);
@@ -207,7 +211,8 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Why the scope's fence is untrusted, or NULL; p_generation is that of its row, NULL when it has none. _need_trusted raises it as TG004.
+-- Why the scope's fence is untrusted, or NULL. p_generation is that of its row; NULL: it has no row. _need_trusted raises the reason as
+-- TG004.
 CREATE OR REPLACE FUNCTION @schema@._why_untrusted(p_generation bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -236,14 +241,15 @@ BEGIN
   END IF;
 END $$;
 
--- The highest term that the rows of the scope show, those that a reset took back left out. Each step is one index probe.
+-- The highest term of the scope's stream writes and of what adopted tables have reported, without what a reset has taken back. Each step is
+-- one index probe.
 CREATE OR REPLACE FUNCTION @schema@._stored_max(p_scope text) RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_max bigint;
   v_below bigint;
 BEGIN
-  -- No row can close a scope for good: above 2^62 there is no term.
+  -- There is no term above 2^62, and a row that has one must not close the scope for good.
   SELECT max(w.term) INTO v_max FROM @schema@.stream_writes w WHERE w.scope = p_scope;
   IF v_max > 4611686018427387904 THEN
     v_max := 4611686018427387904;
@@ -254,16 +260,16 @@ BEGIN
     EXIT WHEN v_below IS NULL;
     SELECT max(w.term) INTO v_max FROM @schema@.stream_writes w WHERE w.scope = p_scope AND w.term <= v_below;
   END LOOP;
-  -- What adopted tables have reported: a reset lowers it (0007).
+  -- What adopted tables have reported. A reset lowers it (0007).
   RETURN greatest(coalesce(v_max, 0), (SELECT least(a.term, 4611686018427387904) FROM @schema@.adopted_terms a WHERE a.scope = p_scope));
 END $$;
 
--- How long a statement may still wait: `p_until`, but no longer than a lock_timeout that the user set.
+-- Sets lock_timeout to the time that is left until p_until, unless the user's own (p_user) is shorter.
 CREATE OR REPLACE FUNCTION @schema@._set_lock_timeout(p_until timestamptz, p_user text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_ms bigint := greatest(1, ceil(extract(epoch FROM p_until - clock_timestamp()) * 1000)::bigint);
-  -- Not from pg_settings: any role may lock that view, exclusively too.
+  -- Not from pg_settings: any role may lock that view, even exclusively.
   v_user bigint := extract(epoch FROM current_setting('lock_timeout')::interval) * 1000;
 BEGIN
   IF p_user <> '0' AND v_user BETWEEN 1 AND v_ms THEN
@@ -281,27 +287,31 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
        AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid)
 $$;
 
--- A number that nobody else can compute. Advisory locks of such keys cannot be forged, nor taken by somebody else first; once held, they are there for all to see.
+-- A number that only layer 1 can compute. So nobody can forge an advisory lock on such a key, or take it first. While the lock is held,
+-- everybody can see it.
 CREATE OR REPLACE FUNCTION @schema@._signed_key(p_text text) RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT ('x' || left(encode(sha256(convert_to(concat_ws('/', s.key, p_text), 'UTF8')), 'hex'), 16))::bit(64)::bigint FROM @schema@.pass_secret s
 $$;
 
--- What a session announces a raise of the scope with (0003): the class of the two-number locks that say its term. Even: the next number is the class of the term's other half. Of one
--- transaction alone (p_transaction: its virtual id), for everybody can read a class while it is held: a session that comes to the same pid later must have no use for it.
-DROP FUNCTION IF EXISTS @schema@._announcement(text, integer);  -- as it was when it was the session's
+-- A transaction that raises the scope announces its term by two-number advisory locks (0003). This is the class of the first. It is even:
+-- the class of the second, for the term's other half, is the next number. It belongs to one transaction (p_transaction: its virtual id),
+-- because everybody can read a class while it is held, and it must be of no use to a later session with the same pid.
+DROP FUNCTION IF EXISTS @schema@._announcement(text, integer);  -- as it was when it belonged to a session
 CREATE OR REPLACE FUNCTION @schema@._announcement(p_scope text, p_pid integer, p_transaction text) RETURNS integer
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT (@schema@._signed_key(concat_ws('/', encode(timestamptz_send(pg_postmaster_start_time()), 'hex'), p_pid, p_transaction, p_scope)) >> 32)::integer & -2
 $$;
 
--- Which sessions are in the way at an advisory key of the scope: they hold it, or ask for it exclusively and so stop whoever comes after them; p_key NULL: they hold the fence's row. One
--- row for each session, which is known by its pid alone: a lock of a session outlives its transactions. A prepared transaction has no pid. raising: the term that the session has
--- announced for this scope. shared: it holds the key in no other mode. surely: false where it only may hold the row (0004).
+-- The sessions in the way at an advisory key of the scope: those that hold it, and those that wait for it exclusively without an
+-- announcement, because they stop all who come after them. If p_key is NULL: those that hold the fence's row. One row for each session,
+-- which is known by its pid alone, because a lock of a session outlives its transactions. A prepared transaction has no pid. raising: the
+-- term that the session has announced for this scope. shared: it holds the key in no other mode. surely: false if it only may hold the row
+-- (0004).
 CREATE OR REPLACE FUNCTION @schema@._in_the_way(p_key bigint, p_scope text) RETURNS TABLE (pid integer, raising bigint, shared boolean, surely boolean, who text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM pg_stat_clear_snapshot();  -- within a transaction the view of sessions stands still
+  PERFORM pg_stat_clear_snapshot();  -- otherwise the view of sessions stays the same within a transaction
   RETURN QUERY
   WITH locks AS MATERIALIZED (
     SELECT l.* FROM pg_locks l WHERE l.pid IS DISTINCT FROM pg_backend_pid()
@@ -316,7 +326,7 @@ BEGIN
     UNION ALL
     SELECT r.pid, r.virtualtransaction, true, false, r.surely FROM @schema@._row_holders(p_scope) r WHERE p_key IS NULL
   ), sessions AS (
-    -- Where a transaction announced twice the two halves may not belong together: the least that they can mean.
+    -- If a transaction has announced two terms, the halves may not belong together: this is the least that the higher one can be.
     SELECT s.*, (SELECT (max(l.objid::bigint) FILTER (WHERE l.classid = (a.class & 4294967295)::oid) << 31)
                         + min(l.objid::bigint) FILTER (WHERE l.classid = ((a.class + 1) & 4294967295)::oid) + 1
                    FROM locks l, here, (SELECT @schema@._announcement(p_scope, s.pid, s.virtualtransaction)::bigint AS class) a
@@ -333,24 +343,24 @@ BEGIN
                                            coalesce(a.state, 'state not shown'), ' since ' || a.state_change::text)
                                FROM pg_stat_activity a WHERE a.pid = s.pid), 'pid ' || s.pid)
          END
-    FROM sessions s WHERE s.holds OR s.raising IS NULL;  -- a raise in the queue is in nobody's way yet
+    FROM sessions s WHERE s.holds OR s.raising IS NULL;  -- a raise that only waits is in nobody's way yet
 END $$;
 
--- The text for TG006: who is in the way of the key.
+-- The text for TG006: who is in the way at the key.
 CREATE OR REPLACE FUNCTION @schema@._blockers(p_key bigint, p_scope text) RETURNS text
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(string_agg(concat(CASE WHEN NOT h.surely THEN 'perhaps ' END, h.who), ', '), 'a session that has just ended') FROM @schema@._in_the_way(p_key, p_scope) h
 $$;
 
--- Ends one session if it still is in the way. Verified at the last moment, in a statement of its own: in a WHERE clause the planner may kill before it filters. False: it may not be
--- signalled. NULL: it had gone by itself.
+-- Ends one session if it is still in the way. That is verified at the last moment, in a statement of its own: in a WHERE clause the planner
+-- could end a session before it filters. False: the owner of layer 1 may not signal it. NULL: it was no longer in the way.
 CREATE OR REPLACE FUNCTION @schema@._evict(p_key bigint, p_scope text, p_pid integer, p_who text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM 1 FROM @schema@._in_the_way(p_key, p_scope) h WHERE h.pid = p_pid AND h.surely;
   IF FOUND THEN
     PERFORM pg_terminate_backend(p_pid);
-    -- The server's log keeps this even where the transaction fails in the end and its audit row with it.
+    -- The server's log keeps this even if the transaction fails later and its audit row is rolled back.
     RAISE LOG 'Termgate evicts % from scope "%"', p_who, p_scope;
     RETURN true;
   END IF;
@@ -359,7 +369,8 @@ EXCEPTION WHEN insufficient_privilege THEN
   RETURN false;
 END $$;
 
--- For a check, which a stranger must not hold up: ends who has turnstile or queue exclusively, or asks for it so, and is no raise. Only raises have any use for that.
+-- For a check, so that no stranger holds it up: ends every session that holds the key (turnstile or queue) exclusively, or waits for it so,
+-- and has announced no raise. Only raises need it in that mode.
 CREATE OR REPLACE FUNCTION @schema@._evict_strangers(p_key bigint, p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -373,9 +384,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- The shared lock of a scope, waited for. The wait for the turnstile happens in a subtransaction that is rolled back, which gives it up on every way
--- out, a cancelled query included; who already holds the queue is let through, or a raise that waits for it would deadlock with it.
--- Strangers are ended when the grace of a raise is over, or half of the wait if that is less.
+-- Takes the shared lock of a scope, waiting for it. The wait for the turnstile is in a subtransaction that is rolled back, which releases
+-- it in every case, a cancelled query included. A session that already holds the queue does not wait for the turnstile: it would deadlock
+-- with the raise that waits for it. Strangers are ended after the eviction grace, or after half of the wait if that is less.
 CREATE OR REPLACE FUNCTION @schema@._share(p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -421,7 +432,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- The fence row FOR SHARE, waited for no longer than a check may wait. 40001 where the transaction's snapshot is older than the row.
+-- Reads the fence row FOR SHARE, and waits for it no longer than a check may wait. 40001 if the row has changed since the transaction's
+-- snapshot.
 CREATE OR REPLACE FUNCTION @schema@._share_row(p_scope text) RETURNS @schema@.fences
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -438,8 +450,8 @@ EXCEPTION WHEN lock_not_available THEN
     USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was written: try again when that transaction has ended.';
 END $$;
 
--- Everything about a check that is not the common case. enable_seqscan: a session keeps its plans, and one that was made while a table
--- had a single page must not read all of it when there are 10^5 scopes; where a scan is all there is, its cost must not call the compiler (jit).
+-- Everything about a check that is not the common case. enable_seqscan = off: a session keeps its plans, and one made while a table had a
+-- single page must not scan it when there are 10^5 scopes. jit = off: if only a scan is possible, its cost must not start the compiler.
 CREATE OR REPLACE FUNCTION @schema@._check(p_scope text, p_term bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -462,7 +474,8 @@ BEGIN
   IF NOT @schema@._try_share(p_scope) THEN
     PERFORM @schema@._share(p_scope);
   END IF;
-  -- In a new statement, hence with a new snapshot; where the snapshot is the transaction's, a locking read fails with 40001 on a hidden raise.
+  -- In a new statement, which has a new snapshot. If the snapshot belongs to the transaction, a locking read fails with 40001 on a raise
+  -- that it hides.
   IF v_committed THEN
     SELECT t.scope, t.term, t.generation, t.vouched = t.tableoid AND t.generation >= i.trusted_since AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(t.tableoid)
       INTO f.scope, f.term, f.generation, v_sure
@@ -482,8 +495,9 @@ BEGIN
   RETURN f.term;
 END $$;
 
--- Leaves the mark of a pass, once a scope. For functions that run as the owner already. Where the session declares the same it needs no signature, as in _pass (0010). The key is found
--- by an index: to scan a table costs a call of the kernel.
+-- Leaves the mark of a pass, once for each scope and term. For functions that already run as the owner. No signature if the session
+-- declares the same scope and term, as in _pass (0010), and its marks are still few. The secret is found by an index: a scan would cost a
+-- system call.
 DROP FUNCTION IF EXISTS @schema@._mark(text, bigint, uuid);  -- as it was up to version 22
 CREATE OR REPLACE FUNCTION @schema@._mark(p_scope text, p_term bigint) RETURNS text
 LANGUAGE plpgsql AS $$
@@ -503,7 +517,8 @@ BEGIN
   RETURN v_passed;
 END $$;
 
--- Whether the transaction has passed so many other scopes that it must not keep one more advisory lock: 5,000 bytes of marks, some 60 scopes.
+-- Whether the transaction has passed so many other scopes that it must not take another advisory lock: 5,000 bytes of marks, about 60
+-- scopes.
 CREATE OR REPLACE FUNCTION @schema@._many_scopes(p_scope text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
   v_passed pg_catalog.text := pg_catalog.current_setting('termgate.passed', true);
@@ -512,8 +527,9 @@ BEGIN
                   AND pg_catalog.strpos(v_passed, pg_catalog.concat('|S', @schema@._escape(p_scope), '|')) OPERATOR(pg_catalog.=) 0, false);
 END $$;
 
--- What a session remembers: the scopes and terms that it has passed, so that the next check need not look at the fence before it takes the lock, nor test again whether the database was
--- restored: a restart ends the session, and every other way to lose trust shows in fences.vouched. At most some 60, for nobody counts the locks that they are worth.
+-- What a session remembers: the scopes and terms that it has passed. For these the next check takes the lock without a first look at the
+-- fence, and does not test again whether the database was restored: a restart ends the session, and every other way to lose trust shows in
+-- fences.vouched. At most about 60 (1,500 bytes), because these checks do not count their locks.
 CREATE OR REPLACE FUNCTION @schema@._knows(p_scope text, p_term text) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT coalesce(pg_catalog.strpos(pg_catalog.current_setting('termgate.known', true), '|' OPERATOR(pg_catalog.||) (p_term COLLATE pg_catalog."C") OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||)
                                     @schema@._escape(p_scope COLLATE pg_catalog."C") OPERATOR(pg_catalog.||) '|') OPERATOR(pg_catalog.>) 0, false)
@@ -522,15 +538,15 @@ CREATE OR REPLACE FUNCTION @schema@._remember(p_scope text, p_term text) RETURNS
 DECLARE
   v_known pg_catalog.text := coalesce(pg_catalog.current_setting('termgate.known', true), '');
 BEGIN
-  -- A standby's session may live to see the promotion, after which every scope is untrusted.
+  -- A session on a standby may survive the promotion, after which scopes can be untrusted.
   IF NOT @schema@._knows(p_scope, p_term) AND NOT pg_catalog.pg_is_in_recovery() THEN
     v_known := pg_catalog.set_config('termgate.known', CASE WHEN pg_catalog.octet_length(v_known) OPERATOR(pg_catalog.>) 1500 THEN '' ELSE v_known END OPERATOR(pg_catalog.||) '|'
                                        OPERATOR(pg_catalog.||) p_term OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||) @schema@._escape(p_scope) OPERATOR(pg_catalog.||) '|', false);
   END IF;
 END $$;
 
--- check_term() in a guarded session (guard/): the common case is C, and what passes here is told, so that what is written next needs no
--- declaration.
+-- check_term() in a guarded session (guard/). The common case is in C. The guard is notified of a check that passes here, so that the
+-- writes that follow need no declaration.
 CREATE OR REPLACE FUNCTION @schema@._check_guarded(p_scope text, p_term bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -548,23 +564,23 @@ BEGIN
   RETURN v_fence;
 END $$;
 
--- check_term(scope, term) → the fence after it. Shared lock to the end of the transaction; above the fence it raises, in a transaction that
--- holds no lock on the scope yet. TG001, TG004, TG005, TG006; 40001 where the snapshot hides a raise.
--- Qualified names instead of SET search_path, and few expressions, for each is made ready anew in every transaction.
+-- check_term(scope, term) → the fence afterwards. Shared lock to the end of the transaction. A term above the fence raises it, if the
+-- transaction holds no lock on the scope yet. TG001, TG004, TG005, TG006; 40001 if the snapshot hides a raise. Qualified names instead of
+-- SET search_path, and few expressions, because each is prepared again in every transaction.
 CREATE OR REPLACE FUNCTION @schema@.check_term(scope text, term bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   v_fence pg_catalog.int8;
   v_protected pg_catalog.oid;
 BEGIN
-  -- Not `=`: where it is NULL, what follows AND would be called all the same.
+  -- Not `=`: if that is NULL, the function after AND would be called all the same.
   IF pg_catalog.current_setting('termgate.seat', true) IS NOT DISTINCT FROM 'on' AND @schema@._seated(scope, term) THEN
     RETURN term;
   END IF;
-  -- Lock first, where the session knows that this will be no raise: shared or exclusive is decided before.
+  -- The session remembers the term, so this is no raise, and the shared lock can be taken before the fence is read.
   IF @schema@._knows(scope, term::pg_catalog.text) AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
      AND pg_catalog.current_setting('termgate.guarded', true) IS DISTINCT FROM 'on' AND @schema@._try_share(scope) THEN
-    -- A new statement, hence a new snapshot.
+    -- A new statement, which has a new snapshot.
     SELECT (SELECT p.table_oid FROM @schema@.protected p ORDER BY p.table_oid LIMIT 1) INTO v_protected FROM @schema@.fences f
      WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope COLLATE pg_catalog."C" AND f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
     IF FOUND THEN
@@ -573,7 +589,7 @@ BEGIN
       END IF;
       RETURN term;
     END IF;
-    -- A session may remember a term that a reset has taken back, and has then locked before it looked.
+    -- A reset may have lowered the fence since. Then this is a raise after all, and the shared lock has been taken already.
     v_fence := @schema@._raise_again(scope COLLATE pg_catalog."C", term);
   ELSIF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
     RETURN @schema@._check_guarded(scope COLLATE pg_catalog."C", term);
@@ -585,7 +601,7 @@ BEGIN
   RETURN v_fence;
 END $$;
 
--- Whether `seats.session` is the number of this server session. After DISCARD SEQUENCES it has none, which currval() raises (55000).
+-- Whether `seats.session` is the number of this server session. After DISCARD SEQUENCES a session has none, and currval() fails (55000).
 CREATE OR REPLACE FUNCTION @schema@._is_this_session(p_session bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   RETURN p_session OPERATOR(pg_catalog.=) pg_catalog.currval('@schema@.seat_sessions'::pg_catalog.regclass);
@@ -593,8 +609,9 @@ EXCEPTION WHEN object_not_in_prerequisite_state THEN
   RETURN false;
 END $$;
 
--- Whether this session has a seat in the scope under that term (NULL: any), which is as good as a check. Only at READ COMMITTED, for an older snapshot may show a seat that was given up; and not
--- where this very transaction takes it, which is judged by its check.
+-- Whether this session has a seat in the scope under that term (NULL: any), which is as good as a check. Only at READ COMMITTED, because an
+-- older snapshot may show a seat that was given up. A seat that this very transaction takes does not count: the transaction is judged by
+-- its check.
 CREATE OR REPLACE FUNCTION @schema@._seated(p_scope text, p_term bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.<>) 'read committed' THEN

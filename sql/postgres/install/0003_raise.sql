@@ -1,12 +1,14 @@
--- The raise, and seal. Locks, all to the end of the transaction: turnstile, then queue, exclusively; then the fence row; then it waits for those who have a seat (0023). Whoever stands
--- in the way when the grace is over is evicted. Keeps F1, F2, F3, F4. Nothing here notifies: NOTIFY waits at COMMIT for whoever else notifies, on any database of the server, and fails
--- when the server's queue of notifications is full (notify_raised).
+-- The raise, and seal. Locks, all to the end of the transaction: turnstile, then queue, exclusively; then the fence row. Then it waits for
+-- sessions that have a seat (0023). Sessions still in the way when the grace is over are evicted. Keeps F1, F2, F3, F4. Nothing here but
+-- notify_raised notifies: a COMMIT that notifies waits for all others that do, on any database of the server, and fails if the server's
+-- queue of notifications is full.
 
 DROP FUNCTION IF EXISTS @schema@._announce_high(text);  -- as it was up to version 19
 DROP FUNCTION IF EXISTS @schema@._announce_low(text);
 DROP FUNCTION IF EXISTS @schema@._marks_wanted(text);
 
--- What a raise announces, so that seal(7) need not evict an uncommitted 9: its term's high and low 31 bits, as shared two-number locks of the transaction's own classes (_announcement).
+-- Announces a raise, so that seal(7) need not evict an uncommitted 9. The high and low 31 bits of the term minus one are the second numbers
+-- of two shared locks, whose classes belong to the transaction (_announcement).
 CREATE OR REPLACE FUNCTION @schema@._announce(p_scope text, p_term bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -16,8 +18,9 @@ BEGIN
           AND pg_try_advisory_xact_lock_shared(v_class + 1, ((p_term - 1) & 2147483647)::integer);
 END $$;
 
--- The pids that hold a key, or wait for it exclusively, at each of three looks within 40 ms. One look is not enough to end a session: whoever waits for the turnstile holds it for a
--- moment on the way through, and a transaction that ends releases its locks one by one, so a raise may hold the turnstile for a moment without its announcement.
+-- The pids that are in the way at a key at each of three looks within 40 ms. One look is not enough to end a session: a session that waits
+-- for the turnstile holds it for a moment on its way through, and a transaction that ends releases its locks one by one, so a raise may
+-- hold the turnstile for a moment without its announcement.
 CREATE OR REPLACE FUNCTION @schema@._stay(p_key bigint, p_scope text) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -31,7 +34,8 @@ BEGIN
   RETURN v_stay;
 END $$;
 
--- Takes one key exclusively, or with p_key NULL the fence's row (a raise holds both keys by then), evicting after the grace; returns the pids that it evicted.
+-- Takes one key exclusively, or, if p_key is NULL, the fence's row (a raise holds both keys by then). Evicts after the grace; returns the
+-- pids that it evicted.
 CREATE OR REPLACE FUNCTION @schema@._take(p_key bigint, p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz)
 RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -44,13 +48,13 @@ DECLARE
   v_immovable text;
   v_stay integer[];
   v_ended boolean;
-  -- Longer each time: whoever is in front of this raise in the queue, and takes turns with others, goes by meanwhile.
+  -- Longer each time, so that sessions that are ahead of this raise and take turns can pass.
   v_pause interval := '50 ms';
   h record;
 BEGIN
   LOOP
     BEGIN
-      -- Every time: a wait can run out in the moment that grants it, and TG006 must not name a lock that nobody holds.
+      -- Before each wait: a wait can time out in the moment that grants the lock, and TG006 must not name a lock that nobody holds.
       IF p_key IS NULL THEN
         PERFORM 1 FROM @schema@.fences f WHERE f.scope = p_scope FOR UPDATE NOWAIT;
         RETURN v_evicted;
@@ -62,7 +66,7 @@ BEGIN
     END;
     IF clock_timestamp() >= p_grace_until THEN
       v_immovable := NULL;
-      -- Those who take turns in the turnstile, so that none of them stays, have half a second.
+      -- For half a second, sessions that hand the turnstile to each other are spared: only those that stay are evicted.
       v_stay := CASE WHEN v_passing AND clock_timestamp() < p_grace_until + interval '500 ms' THEN @schema@._stay(p_key, p_scope) END;
       FOR h IN SELECT * FROM @schema@._in_the_way(p_key, p_scope) w WHERE w.surely AND (w.raising < p_term) IS NOT FALSE LOOP
         IF h.pid IS NULL THEN
@@ -73,7 +77,8 @@ BEGIN
             v_immovable := h.who || format('; role %I may not signal it: GRANT pg_signal_backend TO %I (superusers stay beyond it)', current_user, current_user);
           ELSIF v_ended AND NOT h.pid = ANY (v_evicted) THEN
             v_evicted := v_evicted || h.pid;
-            -- It lets go of its locks within moments, also where a machine that stood still has used up p_until: giving up now would cost it and the raise.
+            -- An evicted session releases its locks within moments. If the machine stood still until after p_until, giving up now would
+            -- lose the session for nothing.
             p_until := least(v_last, greatest(p_until, clock_timestamp() + interval '500 ms'));
           END IF;
         END IF;
@@ -106,7 +111,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- TG005 unless a grace is a sensible one; NULL: the setting.
+-- The grace to use; NULL: the setting. TG005 if it is out of range.
 CREATE OR REPLACE FUNCTION @schema@._grace(p_grace interval) RETURNS interval
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -118,7 +123,8 @@ BEGIN
   RETURN p_grace;
 END $$;
 
--- Any role of any database can fill the lock table of the server, and PostgreSQL then gives locks to nobody. So views are not read here, which would need some.
+-- Any role of any database can fill the lock table of the server, and then no session gets a lock. So this reads no view, which would need
+-- locks.
 CREATE OR REPLACE FUNCTION @schema@._lock_table_full(p_scope text, p_error text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -128,7 +134,8 @@ BEGIN
     USING ERRCODE = 'TG006', HINT = 'The fence is unchanged. End what is named here: SELECT pg_terminate_backend(pid).';
 END $$;
 
--- The first lock of a raise to p_term: while it is held nobody new passes or raises; returns whom it evicted. Must come before any shared lock on the scope.
+-- The first lock of a raise to p_term: while it is held, nobody new passes or raises. Returns the evicted pids. Must come before any shared
+-- lock on the scope.
 CREATE OR REPLACE FUNCTION @schema@._take_turnstile(p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -153,17 +160,17 @@ EXCEPTION WHEN out_of_memory THEN
   PERFORM @schema@._lock_table_full(p_scope, SQLERRM);
 END $$;
 
--- The other locks of a raise, once it holds the turnstile; returns whom it evicted.
+-- The other locks of a raise, once it holds the turnstile. Returns the evicted pids.
 CREATE OR REPLACE FUNCTION @schema@._take_queue(p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_evicted integer[] := @schema@._take(@schema@._queue_key(p_scope), p_scope, p_term, p_grace_until, p_until) || @schema@._take(NULL, p_scope, p_term, p_grace_until, p_until);
 BEGIN
-  PERFORM @schema@._ring();  -- once more: who held the queue may have sat down since
+  PERFORM @schema@._ring();  -- once more: a holder of the queue may have taken a seat since
   RETURN v_evicted || @schema@._sweep(p_scope, p_grace_until, p_until);
 END $$;
 
--- The exclusive lock of a scope, for a raise to p_term; returns whom it evicted.
+-- Takes the exclusive lock of a scope, for a raise to p_term. Returns the evicted pids.
 CREATE OR REPLACE FUNCTION @schema@._exclude(p_scope text, p_term bigint, p_grace interval) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -174,7 +181,8 @@ BEGIN
   RETURN v_evicted || @schema@._take_queue(p_scope, p_term, v_grace_until, v_until);
 END $$;
 
--- The highest term that our own tables show for the scope: its fence, its lease and its writes. Waits for nobody, so it may be asked before the lock is held.
+-- The highest term that layer 1's own tables show for the scope: fence, lease, stream writes and adopted terms. Waits for nobody, so it may
+-- be called before the lock is held.
 CREATE OR REPLACE FUNCTION @schema@._shown(p_scope text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -184,7 +192,8 @@ BEGIN
   RETURN greatest(coalesce(v_fence, 0), coalesce(v_lease, 0), @schema@._stored_max(p_scope));
 END $$;
 
--- The highest term that fence and rows show for the scope (the second line of defence): under the exclusive lock, when those in the way are gone.
+-- The highest term that fence and rows show for the scope (the second line of defence). Called under the exclusive lock, after the
+-- eviction.
 CREATE OR REPLACE FUNCTION @schema@._evidence(p_scope text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -193,8 +202,9 @@ BEGIN
   RETURN greatest(coalesce(v_fence, 0), @schema@._stored_max(p_scope));
 END $$;
 
--- The term that an acquisition announces: above p_known, and above what another one announces that does not end. Acquisitions take turns within moments, so one that has not ended
--- when the grace and a second are over is frozen in a transaction of its client's, and this one overtakes it.
+-- The term that an acquisition announces: above p_known, and above the announcement of another one that does not end. Acquisitions take
+-- turns within moments. So one that has not ended after the grace and a second is frozen in its client's transaction, and this one
+-- overtakes it.
 CREATE OR REPLACE FUNCTION @schema@._next_term(p_scope text, p_known bigint, p_grace interval) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -222,7 +232,7 @@ EXCEPTION WHEN out_of_memory THEN
   PERFORM @schema@._lock_table_full(p_scope, SQLERRM);
 END $$;
 
--- Puts the fence at p_term, under the exclusive lock: row and audit. p_generation: NULL keeps the row's.
+-- Sets the fence to p_term, under the exclusive lock: row and audit. p_generation NULL keeps the row's.
 CREATE OR REPLACE FUNCTION @schema@._set_fence(p_scope text, p_term bigint, p_action text, p_actor text, p_detail jsonb, p_generation bigint DEFAULT NULL)
 RETURNS timestamptz
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -235,7 +245,7 @@ BEGIN
      SET term = p_term, raised_at = v_at, raised_by = session_user, raised_xid = pg_current_xact_id(), generation = greatest(f.generation, p_generation), vouched = f.tableoid
    WHERE f.scope = p_scope;
   IF NOT FOUND THEN
-    -- An adopt() under way may be making this fence, and holds no lock of the scope for it (0009).
+    -- An adopt() that is still open may be creating this fence, and holds no lock of the scope for it (0009).
     BEGIN
       PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._wait('check_wait_ms'), v_user);
       INSERT INTO @schema@.fences (scope, term, raised_at, raised_xid, raise_by, generation, vouched)
@@ -259,8 +269,9 @@ BEGIN
   RETURN v_at;
 END $$;
 
--- notify_raised(scope): the hint that the scope's fence has risen or its lease was given back or is asked for, for proxies, waiters and holders, who look by themselves a little later. In a transaction of its
--- own after the COMMIT of the raise. The server lets one transaction at a time notify, to the end of its COMMIT: whoever has waited 50 ms for that fails (55P03), and the caller passes over it.
+-- notify_raised(scope): tells proxies, waiters and holders that the scope's fence has risen, or that its lease was given back or is asked
+-- for. Without it they find out a little later. Call it in a transaction of its own, after the COMMIT of the raise. The server lets one
+-- transaction at a time notify, to the end of its COMMIT. If that takes more than 50 ms this fails (55P03), and the caller ignores it.
 CREATE OR REPLACE FUNCTION @schema@.notify_raised(scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -279,13 +290,13 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@._audit_evictions(p_scope text, p_term bigint, p_evicted integer[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  -- A check may run in a read-only transaction; there the server's log alone has it.
+  -- A check may run in a read-only transaction; then only the server's log has the eviction.
   IF p_evicted <> '{}' AND current_setting('transaction_read_only') = 'off' THEN
     PERFORM @schema@._audit('evict', p_scope, NULL, jsonb_strip_nulls(jsonb_build_object('term', p_term, 'pids', to_jsonb(p_evicted))));
   END IF;
 END $$;
 
--- For a scope that has a lease, terms are issued by acquisitions and forced releases alone.
+-- TG005 if the scope has a lease, and the term is above both lease and fence: its terms come from leases.
 CREATE OR REPLACE FUNCTION @schema@._need_issued(p_scope text, p_term bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -293,7 +304,7 @@ DECLARE
 BEGIN
   IF p_term > v_issued THEN
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-      -- 40001 where the snapshot hides a newer lease; else the error below gives the lock up again.
+      -- 40001 if the snapshot hides a newer lease; otherwise the error below releases the lock.
       PERFORM 1 FROM @schema@.leases l WHERE l.scope = p_scope FOR SHARE SKIP LOCKED;
     END IF;
     RAISE EXCEPTION 'TG005 term % was never issued for scope "%": its leases stand at %', p_term, p_scope, v_issued
@@ -302,7 +313,8 @@ BEGIN
   END IF;
 END $$;
 
--- For whoever holds the turnstile: 40001 where the transaction's snapshot hides a raise, before anybody is ended for what it shows. Waits for nobody.
+-- For a holder of the turnstile: 40001 if the transaction's snapshot hides a raise, before any session is evicted because of what the
+-- snapshot shows. Waits for a millisecond at most.
 CREATE OR REPLACE FUNCTION @schema@._need_snapshot(p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -313,7 +325,7 @@ BEGIN
   IF EXISTS (SELECT FROM @schema@.fences t WHERE t.scope = p_scope) THEN
     RETURN;
   END IF;
-  -- A row that the snapshot does not show is met by an INSERT alone; this one is taken back.
+  -- Only an INSERT detects a row that the snapshot does not show. This one is taken back.
   BEGIN
     PERFORM set_config('lock_timeout', '1', true);
     INSERT INTO @schema@.fences (scope, term) VALUES (p_scope, 0) ON CONFLICT DO NOTHING;
@@ -323,10 +335,10 @@ BEGIN
   END;
 END $$;
 
--- Raises the fence to p_term and returns it. p_how: 'check' (also append; needs raise_by = writer), 'again' (see _raise_again) or 'seal'.
--- TG001 when the fence turns out to be higher under the lock; evicted and previous go to the receipt. p_actor and p_reason: a seal's, for
--- the audit. Another session may have raised the fence to p_term since the look that led here, and who holds the queue then may be a writer
--- of that very term: it looks again once it holds the turnstile, and a check goes on with the shared lock.
+-- Raises the fence to p_term and returns it. p_how: 'check' (append too), 'again' (see _raise_again) or 'seal'; the first two need raise_by
+-- = writer. TG001 if, under the lock, the fence or the stored terms turn out to be higher. evicted and previous go to the receipt; p_actor
+-- and p_reason are a seal's, for the audit. Another session may have raised the fence to p_term meanwhile, and those that hold the queue
+-- may be its writers. So this looks at the fence again once it has the turnstile; then a check goes on with the shared lock.
 DROP FUNCTION IF EXISTS @schema@._raise(text, bigint, text, interval);  -- as it was before a seal had a reason
 CREATE OR REPLACE FUNCTION @schema@._raise(p_scope text, p_term bigint, p_how text, p_grace interval, p_actor text DEFAULT NULL, p_reason text DEFAULT NULL,
                                            OUT fence bigint, OUT previous bigint, OUT evicted integer, OUT sealed_at timestamptz)
@@ -345,7 +357,7 @@ BEGIN
       USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(p_scope, p_term);
   END IF;
   IF p_how = 'check' AND @schema@._holds(@schema@._queue_key(p_scope), 'ExclusiveLock') THEN
-    -- This transaction has raised the scope before, and its first term there is its only one.
+    -- This transaction has raised the scope before: the term of its first check is its only one.
     PERFORM @schema@._not_upgraded(p_scope, p_term, f.term);
   END IF;
   PERFORM @schema@._need_trusted(p_scope, f.generation);
@@ -396,9 +408,9 @@ BEGIN
   END IF;
 END $$;
 
--- For a check that took the shared lock because its session remembers the term, and found a lower fence: a reset has taken it back. The lock is made
--- exclusive only where nobody else holds it, so that nobody waits for anybody. NULL where the fence is not lower, where the transaction has
--- raised it itself, or where others hold the lock.
+-- For a check that took the shared lock because its session remembers the term, and then found a lower fence: a reset has lowered it. The
+-- lock is made exclusive only if no other session holds it, so nobody waits for anybody. NULL if the fence is not lower, if the transaction
+-- itself has raised it, or if others hold the lock.
 CREATE OR REPLACE FUNCTION @schema@._raise_again(p_scope text, p_term bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -409,8 +421,8 @@ BEGIN
   RETURN (SELECT r.fence FROM @schema@._raise(p_scope, p_term, 'again', NULL) r);
 END $$;
 
--- seal(scope, term, grace, actor, reason) → the receipt. The same term again changes nothing and keeps no lock. TG001 where the fence is
--- higher. actor and reason go to the audit; both or neither.
+-- seal(scope, term, grace, actor, reason) → the receipt. The same term again changes nothing and keeps no lock. TG001 if the fence is
+-- higher. actor and reason go to the audit: both or neither.
 DROP FUNCTION IF EXISTS @schema@.seal(text, bigint, interval);  -- as it was before a seal had a reason
 CREATE OR REPLACE FUNCTION @schema@.seal(scope text, term bigint, grace interval DEFAULT NULL, actor text DEFAULT NULL, reason text DEFAULT NULL,
                                          OUT fence bigint, OUT previous bigint, OUT evicted integer, OUT sealed_at timestamptz)
@@ -436,7 +448,7 @@ BEGIN
     END IF;
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
       BEGIN
-        -- 40001 where the snapshot hides a raise. The row's lock goes with the subtransaction.
+        -- 40001 if the snapshot hides a raise. The row's lock ends with the subtransaction.
         PERFORM @schema@._share_row(scope);
         RAISE EXCEPTION 'through' USING ERRCODE = 'TGTHR';
       EXCEPTION WHEN SQLSTATE 'TGTHR' THEN

@@ -1,15 +1,17 @@
--- A transaction over very many scopes. Beyond some 60 of them a check keeps no more advisory locks (60,000 would fill the lock table of the whole server):
--- it tests turnstile and queue, then holds the fence row FOR SHARE, which costs no lock table at all; the pass is a row of
--- `passes`. A raise waits for the row after its own two locks; whom to evict it finds by the transaction ids that the row itself lists. Keeps F1, F2, F4.
+-- Transactions over very many scopes. After about 60 of them a check keeps no more advisory locks, except for scopes that the session
+-- remembers: 60,000 locks would fill the lock table of the whole server. It tests turnstile and queue, then holds the fence row FOR SHARE,
+-- which takes no place in the lock table. Its pass is a row of `passes`. A raise waits for the row after its own two locks, and finds the
+-- sessions to evict by the transaction ids that the row lists. Keeps F1, F2, F4.
 
--- A row locked inside a savepoint lists the savepoint's id, whose own lock is gone once the savepoint is released. So that the session is found all the same,
--- it holds a shared lock of a key for that id, which ends with the row's lock: at ROLLBACK TO, else with the transaction. Signed, or somebody could hold the keys of ids to come.
+-- A row locked inside a savepoint lists the savepoint's id, whose own lock ends when the savepoint is released. So the session also holds a
+-- shared lock of a key for that id, which ends when the row's lock does: at ROLLBACK TO, or with the transaction. The key is signed:
+-- otherwise somebody could hold the keys of ids to come.
 DROP FUNCTION IF EXISTS @schema@._savepoint_class();  -- as it was up to version 19
 CREATE OR REPLACE FUNCTION @schema@._savepoint_key(p_xid text) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$ SELECT @schema@._signed_key('savepoint ' || p_xid) $$;
 
--- p_xid: what xmin of a row says that was written beside the row lock. At most 250 savepoints, for each costs a place in the lock table of the server; the count goes
--- back with ROLLBACK TO, as the locks do.
+-- p_xid: the xmin of a row that was written in the same savepoint as the row lock. At most 250 savepoints, because each takes a place in
+-- the server's lock table. ROLLBACK TO sets the count back, and releases the locks.
 CREATE OR REPLACE FUNCTION @schema@._name_savepoint(p_xid xid) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -32,7 +34,8 @@ BEGIN
   END IF;
 END $$;
 
--- For who changes or locks rows of fences without their advisory locks: call it in the same block, so that an eviction finds this session.
+-- For functions that change or lock rows of fences without the scopes' advisory locks. Call it in the same block, so that an eviction finds
+-- this session.
 CREATE OR REPLACE FUNCTION @schema@._name_row_locks() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -44,7 +47,7 @@ BEGIN
   PERFORM @schema@._name_savepoint(v_xid);
 END $$;
 
--- The term under which this transaction has passed the scope in the escalated way; NULL: it has not.
+-- The term under which this transaction has passed the scope by a row of `passes`; NULL: it has not.
 CREATE OR REPLACE FUNCTION @schema@._pass_of(p_scope text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 BEGIN
@@ -76,14 +79,14 @@ BEGIN
   IF NOT EXISTS (SELECT FROM @schema@.passes p WHERE p.xid = pg_current_xact_id_if_assigned()) THEN
     PERFORM @schema@._clear_passes();
   END IF;
-  -- No subtransaction where the row is free: 10^5 of them, each with an id of its own, would slow down every snapshot of the server.
+  -- No subtransaction if the row is free: 10^5 of them, each with an id of its own, would slow down every snapshot of the server.
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR SHARE SKIP LOCKED;
   IF NOT FOUND THEN
     BEGIN
       PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._wait('check_wait_ms'), v_user);
       SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR SHARE;
       PERFORM set_config('lock_timeout', v_user, true);
-      -- In this block, which is a savepoint, as the lock was.
+      -- In this block, which is a savepoint: the lock was taken in it.
       PERFORM @schema@._name_row_locks();
     EXCEPTION WHEN lock_not_available THEN
       PERFORM @schema@._count_refusal('TG006');
@@ -104,7 +107,8 @@ BEGIN
   RETURN f.term;
 END $$;
 
--- Clears what finished transactions left in `passes`; whoever escalates for the first time does it, without waiting for another that is at it.
+-- Clears what finished transactions left in `passes`. A transaction's first escalated check calls it. It skips rows that another session is
+-- clearing.
 CREATE OR REPLACE FUNCTION @schema@._clear_passes() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -112,8 +116,9 @@ BEGIN
    WHERE (p.xid, p.scope) IN (SELECT q.xid, q.scope FROM @schema@.passes q WHERE q.xid < pg_snapshot_xmin(pg_current_snapshot()) FOR UPDATE SKIP LOCKED);
 END $$;
 
--- Who holds the fence row: found by the transaction ids in its xmax (one id, or a multixact of several). A number can be both; who holds no lock on
--- the table fences, which any lock of a row brings along, is not meant. `surely` false: nobody was found so, and it is one of these, who all may hold the row.
+-- The sessions that hold the fence row, found by the transaction ids in its xmax (one id, or a multixact of several). A number can be an id
+-- and a multixact at once, so a session counts only if it holds a lock on the table fences, which every row lock needs. If none is found by
+-- its ids, all sessions with such a lock are listed, because each of them may hold the row: `surely` is false.
 DROP FUNCTION IF EXISTS @schema@._take_row(text, bigint, timestamptz, timestamptz);  -- as they were up to version 19
 DO $$
 BEGIN

@@ -1,11 +1,12 @@
--- Streams: the check and the insert in one transaction. Locks: the check's, then the stream's row to the end of the transaction (numbers are
--- consecutive and in commit order). Keeps F1, F2, F5. Whoever follows a stream (0018) is woken at COMMIT.
+-- Streams: the check and the insert in one transaction. Locks: the check's, then the stream's row to the end of the transaction, so that
+-- numbers are consecutive and in commit order. Keeps F1, F2, F5. COMMIT wakes those who follow the stream (0018).
 
 CREATE OR REPLACE FUNCTION @schema@._declared_scope() RETURNS text LANGUAGE sql STABLE AS
 $$ SELECT CASE WHEN pg_catalog.current_setting('termgate.scope', true) OPERATOR(pg_catalog.<>) '' THEN pg_catalog.current_setting('termgate.scope', true) END $$;
 
--- The one scope that this transaction has passed, by the locks that it holds, else by the session's seat; NULL where there is none or more than one. TG005 where the session has several
--- seats: nobody knows under which of them it writes. Needed only for the first write of a stream whose scope nobody names.
+-- The one scope that this transaction has passed, by the locks that it holds, or else by the session's seat. NULL if there is none, or more
+-- than one. TG005 if it holds no such lock and the session has several seats: nothing shows under which of them it writes. Needed only for
+-- the first write of a stream whose scope nobody names.
 CREATE OR REPLACE FUNCTION @schema@._only_scope_passed() RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -25,7 +26,8 @@ BEGIN
   RETURN CASE WHEN cardinality(v_scopes) = 1 THEN v_scopes[1] END;
 END $$;
 
--- The scope of a stream: fixed by its first write. The one named, else the transaction's, else the stream's own name.
+-- The scope of a stream, which its first write fixes: the one named, else the one that the session declares, else the one that the
+-- transaction has passed, else the stream's own name.
 CREATE OR REPLACE FUNCTION @schema@._stream_scope(p_stream text, p_named text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -41,8 +43,9 @@ BEGIN
   RETURN v_scope;
 END $$;
 
--- The check of an append: as check_term, but a term below what the rows show is stale too (one index probe), and the write id is looked up under
--- the lock before the term is compared. `done`: the write has happened, sequence_no is its number.
+-- The check of an append: as check_term, but a term below what the rows show is stale too (one index probe). The write id is looked up
+-- first, under the shared lock if there is to be one, so that a repeated write is recognised although its term is stale by now. done: the
+-- write has happened, and sequence_no is its number.
 CREATE OR REPLACE FUNCTION @schema@._check_append(p_stream text, p_scope text, p_term bigint, p_write_id uuid, OUT done boolean, OUT sequence_no bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -51,9 +54,9 @@ DECLARE
 BEGIN
   IF p_write_id IS NOT NULL THEN
     PERFORM @schema@._need_term(p_term);
-    -- Above the fence the lock will be exclusive; among very many scopes it is the row's. Neither may follow a shared one.
+    -- A term above the fence needs the exclusive lock; after very many scopes it is the row's. Neither may follow a shared lock.
     SELECT f.term INTO v_fence FROM @schema@.fences f WHERE f.scope = p_scope;
-    -- Nor may a session that sits wait for a raise, which waits for it.
+    -- A session that has a seat must not wait for a raise, which waits for the session.
     IF v_fence >= p_term AND NOT @schema@._many_scopes(p_scope) AND NOT (coalesce(current_setting('termgate.seat', true), '') = 'on' AND @schema@._seated(p_scope, p_term)) THEN
       PERFORM @schema@._share(p_scope);
     END IF;
@@ -149,7 +152,8 @@ BEGIN
   END IF;
   v_no := @schema@._advance(stream, v_scope, 1, CASE WHEN write_id IS NULL THEN expected END) + 1;
   IF write_id IS NOT NULL THEN
-    -- The stream's row is ours: an earlier attempt on this stream has ended by now, one on another stream is met by the primary key.
+    -- This transaction holds the stream's row. So an earlier attempt on this stream has ended, and the primary key detects one on another
+    -- stream.
     INSERT INTO @schema@.write_ids (write_id, stream_id, sequence_no, scope, term) VALUES (_append.write_id, _append.stream, v_no, v_scope, _append.term)
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
@@ -168,8 +172,8 @@ BEGIN
   RETURN v_no;
 END $$;
 
--- append(stream, term, payload, expected, scope, write_id) → sequence number. Qualified names instead of SET search_path, as in check_term. The planner's
--- settings: see _check(); a bitmap is dearer than the one row that it finds.
+-- append(stream, term, payload, expected, scope, write_id) → sequence number. Qualified names instead of SET search_path, as in check_term.
+-- The planner's settings: see _check(). A bitmap scan costs more than reading the one row that it finds.
 CREATE OR REPLACE FUNCTION @schema@.append(stream text, term bigint, payload bytea, expected bigint DEFAULT NULL,
                                            scope text DEFAULT NULL, write_id uuid DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -181,7 +185,7 @@ DECLARE
   v_no pg_catalog.int8;
   v_followed pg_catalog.bool;
 BEGIN
-  -- Where the guard is loaded (guard/) it does what follows without SQL; NULL: it has changed nothing.
+  -- If the guard is loaded (guard/), it does all this without SQL. NULL: it has changed nothing.
   IF pg_catalog.current_setting('termgate.guard_appends', true) OPERATOR(pg_catalog.=) @schema_lit@ THEN
     v_no := @schema@.guard_append(stream, term, payload, expected, scope, write_id);
     IF v_no IS NOT NULL THEN
@@ -192,16 +196,17 @@ BEGIN
       RETURN v_no;
     END IF;
   END IF;
-  -- A stream that is there, in the scope that is named, and a payload of ordinary size; whatever does not come out of it as it should is looked at by _append(),
-  -- under the lock that is held by then.
+  -- The common case: the stream exists in the scope that is named, and the payload is of ordinary size. Whatever this cannot settle goes to
+  -- _append(), under the lock that is held by then.
   IF write_id IS NULL AND pg_catalog.octet_length(payload) OPERATOR(pg_catalog.<=) 1048576 THEN
     IF v_scope IS NULL THEN
       SELECT s.scope INTO v_scope FROM @schema@.streams s WHERE s.stream_id OPERATOR(pg_catalog.=) append.stream;
     END IF;
     IF v_scope IS NOT NULL THEN
       v_no := @schema@.check_term(v_scope, term);
-      -- Rows with a higher term, where the fence may have been lowered or lost. MAX() would have to step over what others are just writing. By the stream alone: the index of scopes
-      -- would lead to all streams of the scope.
+      -- The last condition looks for rows with a higher term, because the fence may have been lowered or lost. MAX() would have to step
+      -- over the rows that others are writing at that moment. `|| ''` keeps the planner off the index of scopes, which would lead to all
+      -- streams of the scope.
       UPDATE @schema@.streams s SET last_no = s.last_no OPERATOR(pg_catalog.+) 1
        WHERE s.stream_id OPERATOR(pg_catalog.=) append.stream AND s.scope OPERATOR(pg_catalog.||) '' OPERATOR(pg_catalog.=) v_scope
          AND (append.expected IS NULL OR s.last_no OPERATOR(pg_catalog.=) append.expected)
@@ -217,7 +222,7 @@ BEGIN
         END IF;
         RETURN v_no;
       END IF;
-      -- A new stream. One that is there, or is being made, is met by the primary key.
+      -- A new stream. If it exists, or is being created, the primary key detects that.
       INSERT INTO @schema@.streams (stream_id, scope, last_no)
       SELECT append.stream, v_scope, 1
        WHERE pg_catalog.char_length(append.stream) OPERATOR(pg_catalog.>=) 1 AND pg_catalog.char_length(append.stream) OPERATOR(pg_catalog.<=) 200
@@ -304,8 +309,8 @@ BEGIN
   RETURN v_last + v_count;
 END $$;
 
--- append_many(stream, term, payloads, expected, scope, write_ids) → last sequence number. All or nothing; with write ids, all of them or none may
--- have been written before. As append().
+-- append_many(stream, term, payloads, expected, scope, write_ids) → last sequence number. All or nothing: with write ids, either all of
+-- them were written before or none. Otherwise as append().
 CREATE OR REPLACE FUNCTION @schema@.append_many(stream text, term bigint, payloads bytea[], expected bigint DEFAULT NULL,
                                                 scope text DEFAULT NULL, write_ids uuid[] DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -381,7 +386,8 @@ BEGIN
     USING ERRCODE = 'TG003', HINT = 'Another writer of this term was first: read on from what you saw, then append again.';
 END $$;
 
--- claim_write(scope, term, write_id) → (fresh, fence): the check for a write outside streams that may be sent twice. Not fresh: it happened.
+-- claim_write(scope, term, write_id) → (fresh, fence): the check for a write outside streams that may be sent twice. fresh is false if the
+-- write was claimed before.
 CREATE OR REPLACE FUNCTION @schema@.claim_write(scope text, term bigint, write_id uuid, OUT fresh boolean, OUT fence bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<claim_write>>
@@ -410,7 +416,7 @@ BEGIN
   END IF;
 END $$;
 
--- outcome(write_id) → whether that write was committed, and as what. No lock: an attempt still under way is not found.
+-- outcome(write_id) → whether that write was committed, and as what. No lock: an attempt that is still in progress is not found.
 CREATE OR REPLACE FUNCTION @schema@.outcome(write_id uuid, OUT found boolean, OUT stream_id text, OUT sequence_no bigint, OUT scope text,
                                             OUT term bigint, OUT created_at timestamptz)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -1,7 +1,8 @@
--- Leases. Locks of an acquisition: the fence's (as any raise), then the lease's key and row. A renewal takes the lease's key without
--- waiting for acquisitions or other renewals, so that it never deadlocks with one. Time is clock_timestamp(), read after the locks. Keeps F2, F3, F4.
+-- Leases. Locks of an acquisition: the fence's (as any raise), then the lease's key and row. A renewal or a release takes the lease's key
+-- without waiting for acquisitions or other renewals, so that it never deadlocks with one. The time is clock_timestamp(), read after the
+-- locks. Keeps F2, F3, F4.
 
--- A month is compared as 30 days and added as what the calendar has: '1200 months -36000 days 1 s' would be years.
+-- No months: an interval compares a month as 30 days but adds a calendar month, so '1200 months -36000 days 1 s' would be years.
 CREATE OR REPLACE FUNCTION @schema@._need_ttl(p_ttl interval) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -18,8 +19,9 @@ BEGIN
   END IF;
 END $$;
 
--- Whether this very transaction has acquired the lease as it is now, and the fence is still at its term. The transaction's id is in the row, so it goes with ROLLBACK TO; that
--- the row is not committed yet tells it from one that was restored into a server which has come to the same id.
+-- Whether this very transaction has acquired the lease as it is now, and the fence is still at its term. The row has the transaction's id,
+-- and ROLLBACK TO removes both. That the row is not committed yet distinguishes it from a restored row, if this server has come to the same
+-- id.
 CREATE OR REPLACE FUNCTION @schema@._acquired_here(p_scope text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -31,16 +33,17 @@ BEGIN
   END IF;
   SELECT l.xmin::text::bigint INTO v_xmin FROM @schema@.leases l JOIN @schema@.fences f ON f.scope = l.scope AND f.term = l.term
    WHERE l.scope = p_scope AND l.acquired_xid::text = v_here::text;
-  -- The row's own id may be a savepoint's; both are of the same 2^32.
+  -- The row's own id may be a savepoint's; both ids are taken to be of the same 2^32.
   v_xmin := (v_here & ~4294967295::bigint) | v_xmin;
   RETURN coalesce(v_xmin >= v_here AND pg_xact_status(v_xmin::text::xid8) = 'in progress', false);
 EXCEPTION WHEN invalid_parameter_value THEN
   RETURN false;  -- an id in the future: not of this server
 END $$;
 
--- acquire_lease(scope, owner, ttl, endpoint, grace): a free or expired lease, or the caller's own, under a new term, sealed in the same
--- transaction. Another's live lease: acquired = false at once, without a lock. An untrusted scope is trusted again after it: the term jumps by 2^32 to 2^33. Called again in the same transaction with the same owner, TTL
--- and endpoint it returns the first one's row: SELECT (acquire_lease(...)).* calls it once a column.
+-- acquire_lease(scope, owner, ttl, endpoint, grace): takes a free or expired lease, or the caller's own, under a new term, and seals it in
+-- the same transaction. If another owner's lease is live: acquired = false at once, without a lock (but for _bound_lease, 0021). Afterwards
+-- an untrusted scope is trusted again: its term jumps by 2^32 to 2^33. Called again in the same transaction with the same owner, TTL and
+-- endpoint it returns the first call's row, because SELECT (acquire_lease(...)).* calls it once for each column.
 CREATE OR REPLACE FUNCTION @schema@.acquire_lease(scope text, owner text, ttl interval, endpoint text DEFAULT NULL, grace interval DEFAULT NULL,
                                                   OUT acquired boolean, OUT term bigint, OUT expires_at timestamptz, OUT owner_id text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -86,7 +89,7 @@ BEGIN
     RETURN;
   END IF;
   IF grace IS NULL AND l.released_at IS NULL AND l.expires_at <= clock_timestamp() THEN
-    v_grace := least(v_grace, @schema@._wait('grace_after_expiry_ms'));  -- the time of the lease was the grace; sessions with a seat need some to stand up
+    v_grace := least(v_grace, @schema@._wait('grace_after_expiry_ms'));  -- the lease's own time was the grace; a seated session needs some
   END IF;
   v_known := @schema@._shown(scope);
   IF v_known >= 4611686018427387904 THEN
@@ -96,21 +99,21 @@ BEGIN
   IF v_next > 4611686018427387904 THEN
     PERFORM @schema@._out_of_terms(scope, v_next - 1);
   END IF;
-  -- Under it a competitor may have won while this one waited.
+  -- A competitor may have won while this one waited in _next_term.
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope;
   IF l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > clock_timestamp() THEN
     acquired := false; term := l.term; expires_at := l.expires_at; owner_id := l.owner_id;
     RETURN;
   END IF;
   IF v_next > v_known + 1 THEN
-    v_grace := interval '0';  -- it has had its grace
+    v_grace := interval '0';  -- the other acquisition has had its grace
   END IF;
   v_grace_until := clock_timestamp() + v_grace;
   v_until := v_grace_until + @schema@._wait('check_wait_ms');
   BEGIN
     v_evicted := @schema@._take_turnstile(scope, v_next, v_grace_until, v_until);
     PERFORM @schema@._need_snapshot(scope);
-    -- The same again, for nobody acquires any more: a winner's writers are not ended for an acquisition that comes to nothing.
+    -- The same test again, now that nobody else can acquire: a winner's writers must not be evicted for an acquisition that fails.
     SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope;
     IF l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > clock_timestamp() THEN
       RAISE EXCEPTION 'lost' USING ERRCODE = 'TGTHR';  -- gives the turnstile back
@@ -132,8 +135,8 @@ BEGIN
   v_known := greatest(l.term, v_next - 1, @schema@._evidence(scope));
   v_untrusted := @schema@._why_untrusted(f.generation);
   IF v_untrusted IS NOT NULL THEN
-    -- Above whatever was lost. The next failover may lose this very acquisition, and its successor must not issue the same term again: a later timeline
-    -- jumps farther, and chance tells two promotions apart that chose the same number.
+    -- Above whatever was lost. The next failover may lose this very acquisition, and its successor must not issue the same term again. So a
+    -- later timeline jumps farther, and a random part distinguishes two promotions that chose the same timeline number.
     v_known := v_known + 4294967296 + (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint % 1024) * 4194304 + floor(random() * 4194304)::bigint;
     v_generation := @schema@._admit_incarnation(NULL);
   END IF;
@@ -167,9 +170,9 @@ END $$;
 
 DROP FUNCTION IF EXISTS @schema@._lease_nowait(text);  -- as it was up to version 19
 
--- The keys of leases, exclusively, for a renewal or a release: which of them it has got. An acquisition, which announces itself, and
--- another renewal, which is at the table, are not waited for; nobody else has any use for such a key, and is ended after p_patience, at
--- most the eviction grace (NULL: the grace).
+-- Takes the keys of leases, exclusively, for a renewal, a release or a request of a hand-over; returns which of them it got. It does not
+-- wait for an acquisition, which has announced itself, or for another renewal, which holds a lock on the table of leases. Nobody else needs
+-- such a key: any other holder is evicted after p_patience, or after the eviction grace if that is less (p_patience NULL: after the grace).
 CREATE OR REPLACE FUNCTION @schema@._take_leases(p_scopes text[], p_patience interval) RETURNS boolean[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -203,7 +206,7 @@ BEGIN
     IF v_strangers = 0 THEN
       RETURN v_got;
     END IF;
-    -- In the queue of one of them, so that nobody else gets it first.
+    -- Waits in the queue of one of them, so that nobody else gets it first.
     BEGIN
       v_pause_ms := CASE WHEN clock_timestamp() < v_grace_until THEN 10 ELSE greatest(2 * v_pause_ms, 100) END;  -- as in _take()
       PERFORM set_config('lock_timeout', v_pause_ms::text, true);
@@ -215,7 +218,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- The key of one lease; TG006 names who is at it.
+-- Takes the key of one lease. TG006 names the sessions in the way.
 CREATE OR REPLACE FUNCTION @schema@._need_lease(p_scope text, p_patience interval) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -225,8 +228,8 @@ BEGIN
   END IF;
 END $$;
 
--- renew_lease(scope, owner, term, ttl) → (renewed, expires_at, leave_before). Only the holder, only that term, only before expiry. leave_before: the holder is asked to give the lease back by
--- then (0024), after which it is renewed no more.
+-- renew_lease(scope, owner, term, ttl) → (renewed, expires_at, leave_before). Only the holder can renew, under the same term, before
+-- expiry. leave_before: the holder is asked to give the lease back by then (0024); after that it is renewed no more.
 DROP FUNCTION IF EXISTS @schema@.renew_lease(text, text, bigint, interval);  -- up to version 23 without leave_before
 CREATE FUNCTION @schema@.renew_lease(scope text, owner text, term bigint, ttl interval, OUT renewed boolean, OUT expires_at timestamptz, OUT leave_before timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -254,7 +257,7 @@ BEGIN
   END IF;
 END $$;
 
--- release_lease(scope, owner, term) → whether it was the caller's to release. Row, term and fence stay.
+-- release_lease(scope, owner, term) → whether there was such a lease to release. Row, term and fence stay.
 CREATE OR REPLACE FUNCTION @schema@.release_lease(scope text, owner text, term bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<release_lease>>
@@ -274,7 +277,7 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- force_release(scope, actor, reason) → whether there was a lease to end. Seals the next term, so that its holder is shut out at once.
+-- force_release(scope, actor, reason) → whether there was a lease to end. Seals the next term, which shuts the holder out at once.
 CREATE OR REPLACE FUNCTION @schema@.force_release(scope text, actor text, reason text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<force_release>>

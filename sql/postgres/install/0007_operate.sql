@@ -1,9 +1,10 @@
--- What operators do, all of it audited: the way down, moving, pruning, settings, and declaring scopes trusted or untrusted. Locks: as a raise of the scope; declare_untrusted
--- the key of all seats, exclusively.
--- Keeps F3.
+-- What operators do, all of it audited: lowering a fence, moving and pruning streams, settings, and declaring scopes trusted or untrusted.
+-- Locks: reset_fence, set_raise_by, stream_move and declare_restored take those of a raise, and the first and the last the lease's key too;
+-- prune takes those of a raise if the fence is below the rows; the declarations take the row of incarnation; declare_untrusted takes the
+-- key of all seats, exclusively. Keeps F3.
 
--- The row of incarnation, waited for no longer than a check may wait: a session that is frozen in a transaction may have changed it (an acquisition of another scope, or
--- the first check after a restart).
+-- Locks the row of incarnation, and waits for it no longer than a check may wait: a session that is frozen in a transaction may have
+-- changed it (an acquisition of another scope, or the first check after a restart).
 CREATE OR REPLACE FUNCTION @schema@._lock_incarnation() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -27,8 +28,8 @@ EXCEPTION WHEN lock_not_available THEN
     USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was changed. End what is named here, then try again.';
 END $$;
 
--- The stamps of the database as it is now become the trusted ones. NULL: a loss was seen, so that every scope but those admitted later is
--- untrusted; returns the new generation. Otherwise p_trusted_since: 0 when nothing is missing.
+-- Records the database as it is now as the trusted one, and returns its generation. p_trusted_since NULL: only if the incarnation has
+-- changed; then every scope is untrusted until it is admitted under the new generation. 0: no raise is missing.
 CREATE OR REPLACE FUNCTION @schema@._admit_incarnation(p_trusted_since bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -36,7 +37,7 @@ DECLARE
   v_new boolean;
   v_generation bigint;
 BEGIN
-  -- Where nothing has to be written here the row is not locked: acquisitions of other scopes must not wait for one that is frozen.
+  -- If nothing has to be written the row is not locked: acquisitions of other scopes must not wait for a frozen one.
   v_new := @schema@._changed_incarnation() IS NOT NULL;
   IF v_new OR p_trusted_since IS NOT NULL THEN
     PERFORM @schema@._lock_incarnation();
@@ -61,7 +62,7 @@ BEGIN
   RETURN v_generation;
 END $$;
 
--- reset_fence(scope, term, actor, reason) → the fence before. The only way down. A lease of the scope ends, and its terms go on from here.
+-- reset_fence(scope, term, actor, reason) → the fence before. The only way down. A lease with a higher term ends.
 CREATE OR REPLACE FUNCTION @schema@.reset_fence(scope text, term bigint, actor text, reason text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<reset_fence>>
@@ -93,7 +94,7 @@ BEGIN
     INSERT INTO @schema@.resets (scope, from_term, to_term) VALUES (reset_fence.scope, f.term, reset_fence.term);
   END IF;
   IF v_before > greatest(f.term, term) THEN
-    -- The rows show more than the fence did: they are taken back too.
+    -- The rows show more than the fence did, so their terms are taken back too.
     INSERT INTO @schema@.resets (scope, from_term, to_term) VALUES (reset_fence.scope, v_before, reset_fence.term);
   END IF;
   UPDATE @schema@.adopted_terms a SET term = reset_fence.term WHERE a.scope = reset_fence.scope AND a.term > reset_fence.term;
@@ -104,7 +105,7 @@ BEGIN
   RETURN f.term;
 END $$;
 
--- set_raise_by(scope, raise_by): 'writer': any writer with a higher term raises the fence; 'seal': only seal does.
+-- set_raise_by(scope, raise_by). writer: any writer with a higher term raises the fence. seal: no writer does.
 CREATE OR REPLACE FUNCTION @schema@.set_raise_by(scope text, raise_by text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<set_raise_by>>
@@ -128,7 +129,7 @@ BEGIN
   RETURN raise_by;
 END $$;
 
--- set_setting(name, value) → both, as they now are.
+-- set_setting(name, value) → name and value as they are now.
 CREATE OR REPLACE FUNCTION @schema@.set_setting(INOUT name text, INOUT value text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -160,7 +161,7 @@ BEGIN
   ELSIF v_scope IS NULL THEN
     RAISE EXCEPTION 'TG005 there is no stream "%"', stream USING ERRCODE = 'TG005';
   END IF;
-  -- The rows may be the only evidence left of a fence that was lost: it is made good before they go.
+  -- The rows may be the only evidence of a raise that was lost: the fence is raised before they go.
   v_stored := @schema@._stored_max(v_scope);
   IF v_stored > coalesce((SELECT f.term FROM @schema@.fences f WHERE f.scope = v_scope), 0) THEN
     PERFORM @schema@._raise(v_scope, v_stored, 'seal', NULL);
@@ -171,8 +172,8 @@ BEGIN
   RETURN v_count;
 END $$;
 
--- prune_history(older_than) → how many rows of audit, of ended job runs and of observations were deleted. Nothing younger than an hour, so that what is
--- collected elsewhere each hour misses nothing; and every pruning stays on record, as resets do.
+-- prune_history(older_than) → how many rows were deleted: of the audit, of job runs that have ended or are lost, and of observations.
+-- Nothing younger than an hour, so that an hourly collector misses nothing. The audit row of each pruning stays.
 CREATE OR REPLACE FUNCTION @schema@.prune_history(older_than interval) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -180,7 +181,7 @@ DECLARE
   v_count bigint;
   v_all bigint;
 BEGIN
-  -- By the time that it comes to: '-2 months 60 days 1 hour' compares as an hour.
+  -- By the moment that results, because '-2 months 60 days 1 hour' compares as an hour.
   IF v_before IS NULL OR v_before > clock_timestamp() - interval '1 hour' THEN
     RAISE EXCEPTION 'TG005 prune_history needs an age of 1 hour or more, not %', coalesce((extract(epoch FROM older_than) * 1000)::bigint || ' ms', 'NULL') USING ERRCODE = 'TG005';
   END IF;
@@ -189,7 +190,8 @@ BEGIN
   DELETE FROM @schema@.job_runs j
    WHERE coalesce(j.completed_at, j.last_heartbeat) < v_before
      AND (j.status <> 'started' OR j.term > 0 AND EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = j.scope AND f.term <> j.term))
-     -- The last completed run says when the next one is due (--once-per), and the last run's checkpoint where it begins (--resume). Dry runs, and requests that nobody has begun, are neither.
+     -- The last completed run shows when the next one is due (--once-per), and the last run's checkpoint shows where it begins (--resume).
+     -- Dry runs, and requests that nobody has begun, show neither.
      AND (j.status <> 'completed' OR j.request = 'dry-run'
           OR EXISTS (SELECT FROM @schema@.job_runs o WHERE o.scope = j.scope AND o.job_name = j.job_name AND o.status = 'completed' AND o.request IS DISTINCT FROM 'dry-run'
                                                         AND (o.started_at, o.run_id) > (j.started_at, j.run_id) AND o.started_at <= clock_timestamp()))
@@ -205,8 +207,9 @@ BEGIN
   RETURN v_all;
 END $$;
 
--- stream_move(stream, scope, actor, reason) → false when it was there already. From now on another scope guards the stream. Both are raised: the old one so that nobody is still
--- writing, the new one to the stream's highest term, so that terms along the stream never fall.
+-- stream_move(stream, scope, actor, reason) → false if the stream was there already. From now on another scope guards the stream. Both
+-- scopes are locked as for a raise: the old one so that nobody is still writing, the new one because its fence must not be below the
+-- stream's highest term, so that terms along the stream never fall.
 CREATE OR REPLACE FUNCTION @schema@.stream_move(stream text, scope text, actor text, reason text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<stream_move>>
@@ -250,8 +253,9 @@ BEGIN
   RETURN true;
 END $$;
 
--- Prepared transactions that hold the lock of an untrusted scope. COMMIT PREPARED asks no fence, so what such a one wrote under a term that has been overtaken where the database
--- was still alive would commit here. One row for each scope; scope NULL: it has passed very many, and which is not known.
+-- Prepared transactions that hold the lock of an untrusted scope. COMMIT PREPARED checks no fence. So such a transaction would commit here
+-- even if its term was overtaken in the database as it was before the restore. One row for each scope; scope NULL: the transaction has
+-- passed very many, and it is not known which.
 CREATE OR REPLACE FUNCTION @schema@._prepared_in_doubt() RETURNS TABLE (gid text, owner name, prepared timestamptz, scope text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -280,7 +284,7 @@ BEGIN
        AND (v_all OR EXISTS (SELECT FROM @schema@.fences f WHERE f.generation < v_since));
 END $$;
 
--- A warning to who declares, and a row of the audit. p_scope: of this one only.
+-- Warns the caller of a declaration, and writes a row of the audit. p_scope: only for this scope.
 CREATE OR REPLACE FUNCTION @schema@._warn_of_prepared(p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -293,8 +297,8 @@ BEGIN
   END IF;
 END $$;
 
--- declare_restored(scope, above, actor, reason) → the fence: after a restore, no term up to `above` has been overtaken unseen. `above` comes from the
--- authority that issues the terms. This one scope is trusted again.
+-- declare_restored(scope, above, actor, reason) → the fence, which is at least `above`: the highest term that the authority that issues the
+-- terms has given out. Releases the scope's lease. This one scope is trusted again.
 CREATE OR REPLACE FUNCTION @schema@.declare_restored(scope text, above bigint, actor text, reason text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<declare_restored>>
@@ -348,15 +352,15 @@ BEGIN
   PERFORM @schema@._warn_of_prepared(NULL);
   PERFORM @schema@._audit('declare_nothing_lost', NULL, actor, jsonb_build_object('reason', reason, 'scopes', v_scopes, 'changed', @schema@._changed_incarnation()));
   PERFORM @schema@._admit_incarnation(0);
-  -- Only so that checks are quick again: rows that somebody holds keep asking.
+  -- Only to make checks fast again. Rows that another session holds are skipped; their checks go on testing.
   UPDATE @schema@.fences f SET vouched = f.tableoid
    WHERE f.scope IN (SELECT g.scope FROM @schema@.fences g WHERE g.vouched <> g.tableoid FOR UPDATE SKIP LOCKED);
   PERFORM @schema@._name_row_locks();
   RETURN v_scopes;
 END $$;
 
--- declare_untrusted(actor, reason) → how many scopes are: an older copy of this database was put back in a way that it cannot know (storage
--- snapshot, bare base backup).
+-- declare_untrusted(actor, reason) → how many scopes are untrusted now. For an older copy of this database that was put back in a way that
+-- the database cannot detect (storage snapshot, bare base backup).
 CREATE OR REPLACE FUNCTION @schema@.declare_untrusted(actor text, reason text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<declare_untrusted>>

@@ -1,8 +1,8 @@
--- Reading: functions and views for those who have EXECUTE or SELECT here and nothing on the tables. They take no locks, but the first of
--- them after a restart may note the restart in `incarnation`. And two subjects that write: record_refusal() and the runs of jobs.
+-- Reading: functions and views for roles that have EXECUTE or SELECT on them and nothing on the tables. They take no locks; only the first
+-- after a restart may record the restart in `incarnation`. Also two subjects that write: record_refusal() and the runs of jobs.
 
--- Up to version 14 fence() had the column `doubt` and fence_status had `in_doubt`. PostgreSQL renames a view's column but not a function's: the older
--- function stands aside, so that 0015 can give its grants to the new one.
+-- Up to version 14 fence() had the column `doubt` and fence_status had `in_doubt`. PostgreSQL renames a view's column but not a function's.
+-- So the older function gets another name, and 0015 gives its grants to the new one.
 DO $$
 BEGIN
   IF EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = to_regclass(format('%I.fence_status', @schema_lit@)) AND a.attname = 'in_doubt') THEN
@@ -13,7 +13,7 @@ BEGIN
   END IF;
 END $$;
 
--- fence(scope) → one row, or none for a scope that was never raised. untrusted: why its writes get TG004, NULL where they do not.
+-- fence(scope) → one row, or none for a scope that was never raised. untrusted: why its writes get TG004; NULL if they do not.
 CREATE OR REPLACE FUNCTION @schema@.fence(scope text, OUT term bigint, OUT raised_at timestamptz, OUT raised_by text, OUT raise_by text, OUT untrusted text)
 RETURNS SETOF record LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT f.term, f.raised_at, f.raised_by, f.raise_by, @schema@._why_untrusted(f.generation) FROM @schema@.fences f WHERE f.scope = fence.scope COLLATE pg_catalog."C"
@@ -28,7 +28,7 @@ RETURNS SETOF record LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog,
     FROM @schema@.leases l WHERE l.scope = lease.scope COLLATE pg_catalog."C"
 $$;
 
--- read_stream(stream, after, limit) → writes with a higher number, in order. Numbers become visible in order: a follower skips none.
+-- read_stream(stream, after, limit) → writes with a higher number, in order. Numbers become visible in order, so a follower skips none.
 CREATE OR REPLACE FUNCTION @schema@.read_stream(stream text, after bigint DEFAULT 0, "limit" bigint DEFAULT NULL)
 RETURNS TABLE (sequence_no bigint, scope text, term bigint, payload bytea, created_at timestamptz, write_id uuid)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -37,18 +37,18 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
    ORDER BY w.sequence_no LIMIT read_stream."limit"
 $$;
 
--- server_time(): the database's moving clock, for those who reckon with expiries.
+-- server_time(): the database's moving clock, to compare with expiries.
 CREATE OR REPLACE FUNCTION @schema@.server_time() RETURNS timestamptz LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$ SELECT clock_timestamp() $$;
 
 CREATE OR REPLACE FUNCTION @schema@.schema_version() RETURNS integer LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $$ SELECT max(m.version) FROM @schema@.migrations m $$;
 
--- Functions in a view run as who reads it, hence this small door to _why_untrusted().
+-- Whoever reads a view needs EXECUTE on the functions in it. Readers get this one, and not _why_untrusted().
 CREATE OR REPLACE FUNCTION @schema@._untrusted(p_generation bigint) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT @schema@._why_untrusted(p_generation) IS NOT NULL $$;
 
--- reset_from: the highest fence that an audited reset took down.
+-- reset_from: the highest fence that an audited reset has lowered.
 CREATE OR REPLACE VIEW @schema@.fence_status AS
   SELECT f.scope, f.term, f.raised_at, f.raised_by, f.raise_by, @schema@._untrusted(f.generation) AS untrusted,
          (SELECT max(r.from_term) FROM @schema@.resets r WHERE r.scope = f.scope) AS reset_from
@@ -61,8 +61,9 @@ CREATE OR REPLACE VIEW @schema@.stream_status AS
   SELECT s.stream_id, s.scope, s.last_no, s.created_at,
          (SELECT min(w.sequence_no) FROM @schema@.stream_writes w WHERE w.stream_id = s.stream_id) AS first_no
     FROM @schema@.streams s;
--- A run whose lease is over, taken or force-released is lost at once; nothing has to be written for that, so nobody waits for a row that a frozen session holds. While its term
--- is the fence it may still finish. An open run without a term is one that somebody asked for and nobody has begun (0026).
+-- An open run is shown as lost as soon as its lease has expired or ended, or its term is not the fence. Nothing is written for that, so
+-- nobody waits for a row that a frozen session holds. While its term is the fence it may still finish. An open run with term 0 is one that
+-- somebody requested and nobody has begun (0026).
 CREATE OR REPLACE VIEW @schema@.job_history AS
   SELECT j.run_id, j.job_name, j.scope, j.owner_id, j.term, j.started_at, j.completed_at,
          CASE WHEN j.status = 'started' AND j.term = 0 THEN 'requested'
@@ -74,7 +75,8 @@ CREATE OR REPLACE VIEW @schema@.job_history AS
     FROM @schema@.job_runs j;
 CREATE OR REPLACE VIEW @schema@.setting_list AS SELECT s.name, s.value, s.what FROM @schema@.settings s;
 
--- record_refusal(…): a refusal rolled its own transaction back; who was refused writes it down afterwards, at most once a second a scope.
+-- record_refusal(…): a refused transaction is rolled back, so its library or proxy records the refusal afterwards, at most once a second
+-- for each scope.
 CREATE OR REPLACE FUNCTION @schema@.record_refusal(scope text, term bigint, count bigint, first timestamptz, last timestamptz, client text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -87,7 +89,7 @@ BEGIN
   IF count IS NULL OR count < 1 THEN
     RAISE EXCEPTION 'TG005 the number of refusals must be 1 or more' USING ERRCODE = 'TG005';
   END IF;
-  -- It is the caller's word: what could not have been refused is not written down, nor a time that has not been.
+  -- Only the caller vouches for this. So a refusal that cannot have happened is an error, and times are limited to the last day.
   IF NOT EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = record_refusal.scope AND f.term > record_refusal.term) THEN
     RAISE EXCEPTION 'TG005 term % is not below the fence of scope "%": nothing was refused for it', term, scope USING ERRCODE = 'TG005';
   ELSIF count > 1000000000 THEN
@@ -104,8 +106,9 @@ END $$;
 
 -- The states of a run and what each of the calls below does in them: docs/reference/jobs.md.
 
--- For job_start and job_take (0026): the check, then one open run of a job per scope. An open run of this term is an error, those of other terms are lost, for their terms are not the fence.
--- A row that somebody holds is left alone, for who holds it may be frozen; it is shown as lost.
+-- For job_start and job_take (0026): the check, then room for one open run of a job and scope. An open run of this term is an error. Those
+-- of other terms become lost, because their terms are not the fence. A row that another session holds is left as it is, because that
+-- session may be frozen; it is shown as lost.
 CREATE OR REPLACE FUNCTION @schema@._job_begin(p_job text, p_scope text, p_owner text, p_term bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -151,8 +154,9 @@ BEGIN
   RETURN v_run;
 END $$;
 
--- false: the run is not open. An error: it is not the caller's. It is the role's that started it and of no other scope or term than the session declares, if it declares any.
--- p_checked: its scope and term pass the check too, or TG001. A run that was asked for and has not begun is open only to be ended.
+-- False if the run is not open. An error if it is not the caller's: only the role that started it and its members may use it, and a session
+-- that declares a scope must declare the run's, and no other term. p_checked: the run's scope and term must pass the check too. A requested
+-- run that has not begun is open only without p_checked.
 DROP FUNCTION IF EXISTS @schema@._job_checked(bigint);
 CREATE OR REPLACE FUNCTION @schema@._job_open(p_run bigint, p_checked boolean) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -178,7 +182,7 @@ BEGIN
   RETURN true;
 END $$;
 
--- job_heartbeat(run_id, checkpoint) → false when the run is no longer open. Checked like a write.
+-- job_heartbeat(run_id, checkpoint) → false if the run is not open any more. Checked like a write.
 CREATE OR REPLACE FUNCTION @schema@.job_heartbeat(run_id bigint, checkpoint text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<job_heartbeat>>
@@ -193,9 +197,8 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- job_finish(run_id, status, exit_code, detail, checkpoint) → false when the run was no longer open. That a run is completed counts as a
--- write and is checked like one; failed, cancelled and lost may be said by a role whose run it is and which has lost the lead. An operator
--- may cancel any run.
+-- job_finish(run_id, status, exit_code, detail, checkpoint) → false if the run was not open any more. `completed` is checked like a write.
+-- failed, cancelled and lost are not, so that a role can end its run after it has lost the lead. Level operate may cancel any run.
 CREATE OR REPLACE FUNCTION @schema@.job_finish(run_id bigint, status text, exit_code integer DEFAULT NULL, detail text DEFAULT NULL, checkpoint text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -1,14 +1,16 @@
--- Owners' own tables as evidence. adopt() reads the table once, as its caller, who must own it and have level operate, and raises the fences to what it holds. From then
--- on each row reports its term through a trigger, and a higher one raises the fence in the row's own transaction. What was reported is kept in adopted_terms.
--- Layer 1 itself never reads an owner's table: so no code of an owner's runs as the owner of layer 1, a table that is changed, locked or dropped stops no scope, and the
--- number of such tables costs nothing. Locks: a raise's, for each scope whose fence must rise; adopt() itself SHARE ROW EXCLUSIVE on the table, so that no row slips
--- in between. Keeps F2, F3.
+-- Owners' own tables as evidence. adopt() reads the table once, as its caller, who must own it and have level operate, and raises the
+-- fences to the terms in it. From then on a trigger reports the term of each new or changed row. A term above the fence raises it in the
+-- row's own transaction, and is kept in adopted_terms.
+-- Layer 1 itself never reads an owner's table. So no owner's code runs as the owner of layer 1, no scope stops because a table was changed,
+-- locked or dropped, and the number of such tables costs nothing. Locks: a raise's, for each scope whose fence must rise; adopt() takes
+-- SHARE ROW EXCLUSIVE on the table, so that it misses no row. Keeps F2, F3.
 
 -- Up to version 19 the owner of layer 1 read adopted tables.
 DROP FUNCTION IF EXISTS @schema@._unreadable(oid, name, name), @schema@._need_readable(oid, name, name), @schema@._adopted_max(text), @schema@._scope_literal(oid, name, text),
   @schema@._evidence_for(text), @schema@._adopt_register(regclass, name, name), @schema@.adopt(regclass, name, name), @schema@._owner();
 
--- For the row triggers of protect() and adopt(), which cast a column only when its type is one of ours: a cast from any other type may be anybody's code.
+-- For the row triggers of protect() and adopt(), which cast a column only if its type is one that a scope or term may have: a cast from any
+-- other type may run somebody else's code.
 CREATE OR REPLACE FUNCTION @schema@._wrong_type(p_table oid, p_column name, p_type regtype) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -22,7 +24,7 @@ CREATE OR REPLACE FUNCTION @schema@._tree(p_root oid) RETURNS SETOF oid LANGUAGE
   SELECT oid FROM tree
 $$;
 
--- The type of a column, for messages and choices; TG005 when there is no such column, or it is of a type that cannot be what it is named for.
+-- The type of a column. TG005 if there is no such column, or if it is virtual or of none of p_types.
 CREATE OR REPLACE FUNCTION @schema@._need_column(p_table regclass, p_column name, p_types regtype[]) RETURNS regtype
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -60,11 +62,11 @@ BEGIN
   END IF;
 END $$;
 
--- A name's part for what is made once for every column name. Not md5, which some servers may not use.
+-- A part of the name of what is created once for each column name. Not md5, which some servers forbid.
 CREATE OR REPLACE FUNCTION @schema@._short_hash(p_text text) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT substr(encode(sha256(convert_to(p_text, 'UTF8')), 'hex'), 1, 32) $$;
 
--- TG005 unless it may stand in front of a column's value to make a scope: a uuid still fits behind it.
+-- TG005 unless p_prefix may be put in front of a column's value to make a scope: a uuid must fit after it.
 CREATE OR REPLACE FUNCTION @schema@._need_prefix(p_prefix text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -73,18 +75,19 @@ BEGIN
   END IF;
 END $$;
 
--- Whether a row that this session sees in a catalog was written by its own transaction, which alone sees it while that is in progress.
+-- Whether a catalog row that this session sees was written by its own transaction, which alone sees it until it commits.
 CREATE OR REPLACE FUNCTION @schema@._written_here(p_xmin xid) RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_here bigint := pg_current_xact_id_if_assigned()::text::bigint;
-  v_xmin bigint := (v_here & ~4294967295::bigint) | p_xmin::text::bigint;  -- a savepoint's id is another, of the same 2^32
+  v_xmin bigint := (v_here & ~4294967295::bigint) | p_xmin::text::bigint;  -- a savepoint has an id of its own, of the same 2^32
 BEGIN
   RETURN coalesce(v_xmin >= v_here AND pg_xact_status(v_xmin::text::xid8) = 'in progress', false);
 EXCEPTION WHEN invalid_parameter_value THEN
   RETURN false;  -- an id in the future
 END $$;
 
--- 42501 unless this transaction has made that trigger of ours on the table, which only those can who own it. For the definer's helpers, which anybody may call.
+-- 42501 unless this transaction has created that trigger of ours on the table, which takes the owner or a role with TRIGGER on it. For the
+-- helpers that run as layer 1's owner, which anybody may call.
 CREATE OR REPLACE FUNCTION @schema@._need_proof(p_table regclass, p_trigger name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -94,7 +97,8 @@ BEGIN
   END IF;
 END $$;
 
--- Such a trigger, for who is about to drop all others. Runs as the caller, under a lock that shuts out everybody else.
+-- Creates and drops such a trigger, for a caller that is about to drop all others. Runs as the caller, under a lock that nobody else can
+-- pass.
 CREATE OR REPLACE FUNCTION @schema@._prove(p_table regclass, p_begins boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -106,7 +110,8 @@ BEGIN
   END IF;
 END $$;
 
--- The lock under which trigger functions are made: two CREATE FUNCTION of one name do not wait for each other, the second fails. Held to the end of the transaction.
+-- The lock under which trigger functions are created: two CREATE FUNCTION of one name do not wait for each other, and the second fails.
+-- Held to the end of the transaction.
 CREATE OR REPLACE FUNCTION @schema@._take_turns() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -123,7 +128,7 @@ EXCEPTION WHEN lock_not_available THEN
     USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was changed: try again when it has ended.';
 END $$;
 
--- Takes a trigger function that was just made from everybody: ALTER DEFAULT PRIVILEGES may have given it to somebody.
+-- Revokes every grant on a trigger function that was just created: PostgreSQL or ALTER DEFAULT PRIVILEGES has given some.
 CREATE OR REPLACE FUNCTION @schema@._close_function(p_name name) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -136,12 +141,13 @@ BEGIN
   END LOOP;
 END $$;
 
--- The name of the trigger function of a pair of column names.
+-- The name of the trigger function for a pair of column names.
 CREATE OR REPLACE FUNCTION @schema@._adopted_function(p_scope_column name, p_term_column name) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS
 $$ SELECT '_adopted_row_' || @schema@._short_hash(quote_ident(p_scope_column) || '.' || quote_ident(p_term_column)) $$;
 
--- The trigger function that reports a row's term, for a pair of column names; plpgsql compiles it anew for each table. Argument: the prefix of the scope. A row reports when
--- it is new or its scope or term changes: an UPDATE of other columns must not bring a term back that a reset took away.
+-- Creates the trigger function that reports a row's term, for a pair of column names; plpgsql compiles it again for each table. Its
+-- argument is the prefix of the scope. A row reports if it is new or if its scope or term changes: an UPDATE of other columns must not
+-- bring back a term that a reset has taken away.
 CREATE OR REPLACE FUNCTION @schema@._make_adopted_row(p_scope_column name, p_term_column name) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
@@ -167,12 +173,13 @@ BEGIN
   RETURN NULL;
 END $body$, p_scope_column, p_term_column, p_scope_column, p_term_column));
   PERFORM @schema@._close_function(v_name);
-  -- Whoever makes or attaches a partition makes the trigger there, and needs no level for it: _adopted_row asks which table it is.
+  -- A role that creates or attaches a partition creates the trigger there, and needs no level for that: _adopted_row looks whether the
+  -- table is adopted.
   EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO PUBLIC', v_name);
   RETURN v_name;
 END $$;
 
--- Makes it once for every pair of column names.
+-- Creates that function, once for each pair of column names, and returns its name.
 CREATE OR REPLACE FUNCTION @schema@._adopt_function(p_scope_column name, p_term_column name) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
@@ -187,13 +194,14 @@ BEGIN
   RETURN v_name;
 END $$;
 
--- What an adopted table has reported, under the exclusive lock of the scope.
+-- Keeps the term that an adopted table has reported. Called under the exclusive lock of the scope.
 CREATE OR REPLACE FUNCTION @schema@._keep_adopted(p_scope text, p_term bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   INSERT INTO @schema@.adopted_terms AS a (scope, term) VALUES (p_scope, p_term) ON CONFLICT (scope) DO UPDATE SET term = EXCLUDED.term WHERE a.term < EXCLUDED.term;
 END $$;
 
--- A row of an adopted table: a higher term raises the fence, in the row's own transaction. Anybody may put our trigger on a table of theirs: only an adopted one raises anything.
+-- Handles a row of an adopted table: a higher term raises the fence, in the row's own transaction. Anybody may put this trigger on a table
+-- of their own, but only an adopted table raises anything.
 DROP FUNCTION IF EXISTS @schema@._adopted_row(oid, text, bigint), @schema@._adopted_row(text, bigint);  -- as it was up to version 19, and before it knew the table
 CREATE OR REPLACE FUNCTION @schema@._adopted_row(p_table oid, p_scope_column name, p_term_column name, p_prefix text, p_value text, p_term bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -203,7 +211,7 @@ BEGIN
   IF EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = v_scope AND f.term >= p_term) THEN
     RETURN;
   END IF;
-  -- It, or a table above it. pg_partition_ancestors() knows what is attached by now, whatever the snapshot shows.
+  -- The table itself, or one above it. pg_partition_ancestors() sees what is attached now, whatever the snapshot shows.
   IF NOT EXISTS (
     WITH RECURSIVE above(oid) AS (SELECT p_table UNION SELECT i.inhparent FROM pg_inherits i JOIN above b ON i.inhrelid = b.oid)
     SELECT FROM @schema@.adopted a
@@ -218,8 +226,9 @@ BEGIN
   PERFORM @schema@._keep_adopted(v_scope, p_term);
 END $$;
 
--- For adopt(): notes the table and raises the fences to what its caller has read there, scope by scope; returns how many rose. A scope without a fence gets one at once: nobody has passed
--- its check, so there is nobody to wait for, and a queue may hold 10^5 of them. Whoever raises such a scope meanwhile waits for this transaction, at most check_wait (_set_fence).
+-- For adopt(): records the table, and raises the fences to the terms that its caller has read there, scope by scope; returns how many rose.
+-- A scope without a fence gets one at once: nobody has passed its check, so there is nobody to wait for, and a table may have 10^5 such
+-- scopes. A session that raises such a scope meanwhile waits for this transaction, for check_wait at most (_set_fence).
 CREATE OR REPLACE FUNCTION @schema@._adopt_register(p_table regclass, p_scope_column name, p_term_column name, p_prefix text, p_scopes text[], p_terms bigint[]) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -246,7 +255,7 @@ BEGIN
       INSERT INTO @schema@.fences (scope, term, raised_xid, raise_by, generation, vouched)
       SELECT q.scope, q.term, pg_current_xact_id(), v_raise_by, v_generation, v_fences
         FROM unnest(p_scopes, p_terms) AS q(scope, term)
-       -- What a reset took back is no evidence.
+       -- Terms that a reset has taken back are no evidence.
        WHERE NOT EXISTS (SELECT FROM @schema@.resets r WHERE r.scope = q.scope AND q.term > r.to_term AND q.term <= r.from_term)
        ORDER BY q.scope
       ON CONFLICT DO NOTHING RETURNING scope, term
@@ -284,8 +293,8 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- adopt(target, scope_column, term_column, prefix) → how many scopes' fences it raised. The scope of a row is the prefix and the column's value. NULL and terms below 1 are no
--- evidence: a job that nobody has claimed yet.
+-- adopt(target, scope_column, term_column, prefix) → how many fences it raised. The scope of a row is the prefix followed by the column's
+-- value. Rows with NULL or a term below 1 are no evidence, for example a job that nobody has claimed yet.
 CREATE OR REPLACE FUNCTION @schema@.adopt(target regclass, scope_column name, term_column name, prefix text DEFAULT '') RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 <<adopt>>

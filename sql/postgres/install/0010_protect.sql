@@ -1,9 +1,10 @@
--- protect(): triggers that refuse what has not passed the check. One scope for the table: statement triggers, and on partitions and children a check of their own, once a
--- statement, for what comes by way of a parent. A scope column: AFTER ROW triggers,
--- which see the final row. Partitions and children bear them too; one that came later is refused. protect and unprotect run as
--- their caller, who must own the table; the definer's helpers believe only what the catalogs show. Locks: the check's. Keeps F2, F6.
+-- protect(): triggers that refuse writes that have not passed the check. A table with one scope has statement triggers; its partitions and
+-- children also check once for each statement, for rows that come by way of a parent. A table with a scope column has AFTER ROW triggers,
+-- which see the final row.
+-- Partitions and children have the triggers too; writes to one that was added later are refused. protect and unprotect run as their caller,
+-- who must own the table; the helpers that run as layer 1's owner believe only what the catalogs show. Locks: the check's. Keeps F2, F6.
 
--- The term that a declaration names. '' is not declared; anything else that is no term is TG005.
+-- The term in a declaration. '' means that none is declared; any other text that is no term is TG005.
 CREATE OR REPLACE FUNCTION @schema@._read_term(p_term text) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -20,9 +21,8 @@ BEGIN
   RETURN @schema@._read_term(current_setting('termgate.term', true));
 END $$;
 
--- What this transaction says it has: the term of the mark that it bears for the scope (sign: its signature, still to be verified), else
--- the declared one. A mark without a signature counts while the transaction holds the lock of the scope, which it took for it; sign is
--- 'held' then.
+-- What this transaction claims: the term of its mark for the scope (sign: the mark's signature, still to be verified), or else the declared
+-- term. A mark without a signature counts only while the transaction holds the shared lock of the scope; then sign is 'held'.
 CREATE OR REPLACE FUNCTION @schema@._claim(p_scope text, OUT term bigint, OUT sign text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -55,7 +55,7 @@ BEGIN
     term := @schema@._declared_term();
   END IF;
 END $$;
--- The signature that a mark has; 'held' where it needs none, NULL where it lacks one.
+-- The signature of a mark: 'held' if it needs none, NULL if it needs one and has none.
 CREATE OR REPLACE FUNCTION @schema@._mark_sign(p_sign text, p_scope text) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE WHEN length(p_sign) = 64 THEN p_sign WHEN p_sign = '' AND @schema@._holds(@schema@._queue_key(p_scope), 'ShareLock') THEN 'held' END
 $$;
@@ -73,7 +73,7 @@ BEGIN
               ELSE format('term %s is declared for scope "%s"', left(v_term, 100), left(v_scope, 200)) END;
 END $$;
 
--- TG002: what was seen, and what is needed, with the names filled in. N: only the leader knows it.
+-- TG002: what was found and what is needed, with the names filled in. Only the leader knows N.
 CREATE OR REPLACE FUNCTION @schema@._no_term(p_table oid, p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -91,8 +91,8 @@ BEGIN
     USING ERRCODE = 'TG002', TABLE = p_table::regclass::text, HINT = v_hint;
 END $$;
 
--- The statement's own snapshot is older than the raise to the term that it writes under: it may have read what the leader before has changed since. Running the transaction
--- again is all it takes.
+-- The statement's own snapshot is older than the raise to the term that it writes under: it may have read what the previous leader has
+-- changed since. Running the transaction again is enough.
 CREATE OR REPLACE FUNCTION @schema@._began_too_early(p_scope text, p_term bigint) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -100,7 +100,7 @@ BEGIN
     USING ERRCODE = '40001', HINT = 'Run the transaction again: it may have read what has changed since.';
 END $$;
 
--- As at the end of _guard(), where the row has not been read yet.
+-- The test at the end of _guard(), for callers that have not read the fence's row.
 CREATE OR REPLACE FUNCTION @schema@._need_younger(p_scope text, p_term bigint, p_snapshot pg_snapshot) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -112,20 +112,22 @@ BEGIN
   END IF;
 END $$;
 
--- The common case of what the triggers do: whether this session has a seat in the scope, or declares the fence's very term for it, and gets
--- the lock at once. Otherwise _guard() looks. Runs for every row, so: few expressions, for a seat one query of seats, else one of fences,
--- and no SET search_path (all names are qualified). The SQL functions in it are inlined, which PostgreSQL does only where an argument that
--- the body names twice is a plain variable; else it would parse and plan that body in every transaction.
--- A seat counts at READ COMMITTED alone, for an older snapshot may show one that was given up; where another term is declared it does not; and the transaction that takes it is
--- judged by its check. p_table: is known to be covered (_cover).
+-- Whether the session remembers that the table is covered (_cover). _pass inlines this and the other SQL functions that it calls, which
+-- PostgreSQL does only if an argument that the body uses twice is a plain variable; otherwise it would parse and plan the body in every
+-- transaction.
 CREATE OR REPLACE FUNCTION @schema@._covers(p_table oid) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT coalesce(pg_catalog.strpos(pg_catalog.current_setting('termgate.covered', true), '|' OPERATOR(pg_catalog.||) p_table::pg_catalog.text OPERATOR(pg_catalog.||) '|') OPERATOR(pg_catalog.>) 0, false)
 $$;
+-- The common case of what the triggers do: true if this session has a seat in the scope, or if it declares the fence's very term for it and
+-- gets the lock at once. Otherwise _guard() decides. It runs for every row. So it has few expressions, at most two queries (of seats and of
+-- fences), and no SET search_path: all names are qualified. A seat counts only at READ COMMITTED, because an older snapshot may show one
+-- that was given up. It does not count if another term is declared for the scope, or in the transaction that takes it, which is judged by
+-- its check.
 CREATE OR REPLACE FUNCTION @schema@._pass(p_table oid, p_scope text, p_mode text, p_snapshot pg_snapshot) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   v_passed pg_catalog.text := coalesce(pg_catalog.current_setting('termgate.passed', true), '');
 BEGIN
-  -- Not `=` for what may be NULL: what follows AND would be called all the same, and lock.
+  -- Not `=` for what may be NULL: the function after AND would be called all the same, and take the lock.
   IF pg_catalog.current_setting('termgate.seat', true) IS NOT DISTINCT FROM 'on' AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
      AND @schema@._covers(p_table) THEN
     PERFORM FROM @schema@.seats s
@@ -142,14 +144,14 @@ BEGIN
      AND @schema@._knows(p_scope, pg_catalog.current_setting('termgate.term', true)) AND @schema@._covers(p_table)
      AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND pg_catalog.octet_length(v_passed) OPERATOR(pg_catalog.<=) 1000
      AND @schema@._try_share(p_scope) THEN
-    -- A new statement, hence a new snapshot.
+    -- A new statement, which has a new snapshot.
     PERFORM FROM @schema@.fences f
       WHERE f.scope OPERATOR(pg_catalog.=) p_scope COLLATE pg_catalog."C" AND f.term OPERATOR(pg_catalog.=) pg_catalog.current_setting('termgate.term', true)::pg_catalog.int8
         AND f.vouched OPERATOR(pg_catalog.=) f.tableoid AND coalesce(pg_catalog.pg_visible_in_snapshot(f.raised_xid, p_snapshot), true);
     IF NOT FOUND THEN
       RETURN false;
     ELSIF pg_catalog.strpos(v_passed, '|S' OPERATOR(pg_catalog.||) @schema@._escape(p_scope) OPERATOR(pg_catalog.||) '|') OPERATOR(pg_catalog.=) 0 THEN
-      -- A mark without a signature: it is only needed where something else is declared later in the transaction (_claim).
+      -- A mark without a signature. It is needed only if something else is declared later in the transaction (_claim).
       v_passed := pg_catalog.set_config('termgate.passed', v_passed OPERATOR(pg_catalog.||) '|S' OPERATOR(pg_catalog.||) @schema@._escape(p_scope) OPERATOR(pg_catalog.||) '|'
                                           OPERATOR(pg_catalog.||) pg_catalog.current_setting('termgate.term', true) OPERATOR(pg_catalog.||) '|', true);
     END IF;
@@ -158,8 +160,9 @@ BEGIN
   RETURN false;
 END $$;
 
--- One scope of a write to a protected table: the check, with the term passed or declared. Never raises. p_snapshot: that of the statement that writes, which only the
--- trigger function itself can tell: a VOLATILE function such as this one gets a new one with every statement.
+-- Checks one scope of a write to a protected table, with the term passed or declared. It raises no fence. p_snapshot belongs to the
+-- statement that writes. Only the trigger function itself can see that: a VOLATILE function such as this one gets a new snapshot with every
+-- statement.
 DROP FUNCTION IF EXISTS @schema@._guard(oid, text, text);  -- as it was up to version 13
 CREATE OR REPLACE FUNCTION @schema@._guard(p_table oid, p_scope text, p_mode text, p_snapshot pg_snapshot) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -176,7 +179,8 @@ BEGIN
   IF @schema@._pass(p_table, p_scope, p_mode, p_snapshot) THEN
     RETURN;
   END IF;
-  -- The library (guard/) remembers what this transaction has passed, and leaves no mark. It holds the lock; guard_has_passed: and has compared the statement's snapshot.
+  -- The library (guard/) remembers what this transaction has passed, and leaves no mark. It holds the lock. guard_has_passed() also
+  -- compares the statement's snapshot.
   IF p_scope IS NOT NULL AND current_setting('termgate.guard_checks', true) = @schema_lit@ THEN
     IF @schema@.guard_has_passed(p_scope) THEN
       RETURN;
@@ -226,7 +230,7 @@ BEGIN
     SELECT f.term, (SELECT s.key FROM @schema@.pass_secret s), f.generation, false INTO v_fence, v_key, v_generation, v_sure FROM @schema@._share_row(p_scope) f;
   END IF;
   IF v_library IS NULL AND c.sign <> 'held' AND c.sign <> @schema@._sign(p_scope, c.term, v_key) THEN
-    -- Nobody passed with that mark: somebody wrote it. What is declared counts.
+    -- Somebody has forged that mark. Only a declaration counts.
     v_term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE pg_catalog."C" THEN @schema@._declared_term() END;
     IF v_term IS NULL THEN
       PERFORM @schema@._no_term(p_table, p_scope);
@@ -243,7 +247,8 @@ BEGIN
     RAISE EXCEPTION 'TG005 declared term % is above the fence of scope "%" (%): a trigger never raises it', c.term, p_scope, coalesce(v_fence, 0)
       USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(p_scope, c.term);
   END IF;
-  -- Not where this transaction has raised it itself, nor where the id is of another server's (a restored dump), which this one has not come to yet.
+  -- Not if this transaction has raised the fence itself, or if the id is of another server (in a restored dump) and this one has not
+  -- reached it.
   IF NOT pg_visible_in_snapshot(v_raised, p_snapshot) AND v_raised < pg_snapshot_xmax(pg_current_snapshot()) AND v_raised IS DISTINCT FROM pg_current_xact_id_if_assigned() THEN
     PERFORM @schema@._began_too_early(p_scope, c.term);
   END IF;
@@ -299,7 +304,8 @@ BEGIN
   END IF;
 END $$;
 
--- What would have been refused, written down: no lock of the scope, and at most one row a transaction, table, scope and reason.
+-- Records what would have been refused. No lock of the scope; at most one row for each transaction, table, scope and code, and about 100
+-- rows in a transaction.
 CREATE OR REPLACE FUNCTION @schema@._observe(p_table oid, p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -355,7 +361,7 @@ BEGIN
   PERFORM @schema@._cover(p_table);
   PERFORM @schema@._guard(p_table, p_scope, p_mode, p_snapshot);
 END $$;
--- TG005 unless the table is covered, as it is from then on while it bears the triggers: the session remembers it (_pass).
+-- TG005 unless the table is covered. It stays covered as long as it has the triggers, so the session remembers it (_covers).
 CREATE OR REPLACE FUNCTION @schema@._cover(p_table oid) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -367,9 +373,11 @@ BEGIN
   END IF;
 END $$;
 
--- Arguments of all triggers: mode, scope column or '', scope or ''. The trigger functions are STABLE: such a function runs under the snapshot of the statement that fired it, and
--- can tell it. What they call is VOLATILE and sees what is committed by now.
--- In front of each statement that names the table: is everything below it covered, and, where one scope stands for all, is it passed?
+-- Arguments of all triggers: mode, scope column or '', scope or ''; a prefix is the fourth. The trigger functions are STABLE: such a
+-- function runs under the snapshot of the statement that fired it, and can read that snapshot. The functions that they call are VOLATILE
+-- and see what is committed by now.
+-- Called before each statement that names the table: is everything below it covered, and, if the whole table has one scope, has that
+-- passed?
 CREATE OR REPLACE FUNCTION @schema@._protect_named(p_table oid, p_mode text, p_scope text, p_snapshot pg_snapshot) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -402,7 +410,7 @@ BEGIN
   IF TG_OP OPERATOR(pg_catalog.<>) 'INSERT' THEN
     SELECT c.relhassubclass AND c.relkind OPERATOR(pg_catalog.=) 'r' INTO v_parent FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) TG_RELID;
   END IF;
-  -- Where a column holds the scope the rows are checked one by one, and there that the table is covered.
+  -- With a scope column the row triggers check each row, and also that the table is covered.
   IF NOT v_parent AND (TG_ARGV[2] OPERATOR(pg_catalog.=) '' OR @schema@._pass(TG_RELID, TG_ARGV[2], TG_ARGV[0], pg_catalog.pg_current_snapshot())) THEN
     RETURN NULL;
   END IF;
@@ -410,13 +418,16 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- A statement trigger fires for the table that a statement names. Rows that come by way of a parent (a partition's root, an inheritance parent, a move from another partition)
--- meet no such trigger of their own table, so where one scope stands for the whole of a partition or child, the WHEN of its row trigger runs the check.
--- IMMUTABLE although it is not: PostgreSQL computes such a call of constants when it prepares the trigger for a statement's first row there (TriggerEnabled, ExecPrepareQual), so it runs once a
--- statement and table, under that statement's snapshot, and not for every row. Always false: the trigger itself never fires.
--- Spared where every table by whose name rows can be routed there bears the same statement trigger, which has run. pg_partition_ancestors() knows what is attached by now, and whoever
--- writes holds the lock of the table that it names since before its snapshot, so `protected` is right about that one; an older snapshot (REPEATABLE READ) may be wrong.
--- Of inheritance no function tells what is true by now, only a table. No SET search_path here, for it runs with every statement: every name is qualified.
+-- A statement trigger fires for the table that a statement names. Rows that come by way of a parent (a partition's root, an inheritance
+-- parent, a move from another partition) do not fire the statement trigger of their own table. So if a partition or child has one scope,
+-- the WHEN of its row trigger runs the check.
+-- The function is declared IMMUTABLE, which it is not, so that PostgreSQL computes the call (its arguments are constants) when it prepares
+-- the trigger for a statement's first row in the table (TriggerEnabled, ExecPrepareQual). So it runs once for each statement and table,
+-- under that statement's snapshot, and not for every row. It always returns false: the trigger itself never fires.
+-- No check is needed if every table by whose name rows can be routed there has the same statement trigger, because that has run.
+-- pg_partition_ancestors() sees what is attached now. A writer has locked the table that it names since before its snapshot, so `protected`
+-- is right about that table; an older snapshot (REPEATABLE READ) may be wrong. For inheritance no function shows the present state, only a
+-- table. No SET search_path, because this runs with every statement: every name is qualified.
 CREATE OR REPLACE FUNCTION @schema@._guard_rows(p_table regclass, p_mode text, p_scope text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SECURITY DEFINER AS $$
 BEGIN
@@ -426,7 +437,7 @@ BEGIN
             FROM pg_catalog.pg_partition_ancestors(p_table) a) THEN
     RETURN false;
   END IF;
-  -- Whoever calls it by hand reports nothing about tables of others: a statement that writes has locked the table for it.
+  -- A caller by hand must not record anything about other owners' tables: a statement that writes has locked its table in this mode.
   IF p_mode OPERATOR(pg_catalog.<>) 'observe' OR EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND l.granted
        AND l.relation OPERATOR(pg_catalog.=) p_table::pg_catalog.oid AND l.mode OPERATOR(pg_catalog.=) 'RowExclusiveLock') AND EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid OPERATOR(pg_catalog.=) p_table::pg_catalog.oid
                                                             AND p.scope OPERATOR(pg_catalog.=) p_scope AND p.mode OPERATOR(pg_catalog.=) 'observe') THEN
@@ -441,8 +452,8 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- TRUNCATE removes the rows of every scope in the table. The first trigger collects them as who truncates, for only that role's right to read the table is
--- at stake, and the owner of layer 1 must not read tables of others; the second, later by its name, checks them.
+-- TRUNCATE removes the rows of every scope in the table. The first trigger collects the scopes as the role that truncates, because the
+-- owner of layer 1 must not read other owners' tables. The second, whose name sorts later, checks them.
 CREATE OR REPLACE FUNCTION @schema@._protect_scopes() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 DECLARE
@@ -463,7 +474,7 @@ BEGIN
     PERFORM @schema@._guard_whole(p_table, p_mode, p_scope, p_snapshot);
     RETURN;
   END IF;
-  -- TRUNCATE removes what is there, and the snapshot of such a transaction may not show all of it: rows of other scopes would go unseen.
+  -- TRUNCATE removes all rows, but at these levels the snapshot may not show rows of other scopes.
   IF p_mode <> 'observe' AND current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
     RAISE EXCEPTION 'TG005 TRUNCATE of table %, protected by scope, needs READ COMMITTED: at % it would remove rows of scopes that this transaction cannot see',
       p_table::regclass, upper(current_setting('transaction_isolation')) USING ERRCODE = 'TG005', TABLE = p_table::regclass::text,
@@ -485,8 +496,8 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Row triggers of a partitioned table are copied to a partition that is attached later. This one fires there and nowhere else (its WHEN
--- lists the tables that are covered), and refuses.
+-- Row triggers of a partitioned table are copied to a partition that is attached later. This one fires only there, because its WHEN lists
+-- the covered tables, and refuses.
 CREATE OR REPLACE FUNCTION @schema@._protect_attached() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -494,7 +505,8 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- The row trigger function of a column name: the column's value cannot be had faster than by naming it. In front of it stands the prefix, the fourth argument, where there is one.
+-- Creates the row trigger function for a column name. Naming the column is the fastest way to read its value. The fourth trigger argument,
+-- if there is one, is the prefix.
 CREATE OR REPLACE FUNCTION @schema@._make_protected_row(p_column name) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
@@ -506,7 +518,7 @@ DECLARE
   v_was pg_catalog.text COLLATE pg_catalog."C";
   v_is pg_catalog.text COLLATE pg_catalog."C";
 BEGIN
-  -- The types that a scope may have, by their numbers: text, varchar, smallint, integer, bigint, uuid. The common case in one expression.
+  -- The types that a scope may have, by OID: text, varchar, smallint, integer, bigint, uuid. The common case in one expression.
   IF TG_OP OPERATOR(pg_catalog.=) 'INSERT' AND pg_catalog.pg_typeof(NEW.%1$I)::pg_catalog.oid IN (25, 1043, 21, 23, 20, 2950)
      AND @schema@._pass(TG_RELID, (coalesce(TG_ARGV[3], '') OPERATOR(pg_catalog.||) NEW.%1$I::pg_catalog.text) COLLATE pg_catalog."C", TG_ARGV[0], pg_catalog.pg_current_snapshot()) THEN
     RETURN NULL;
@@ -536,7 +548,7 @@ END $body$, p_column, p_column));
   RETURN v_name;
 END $$;
 
--- Makes it once for every column name, for who puts our triggers on a table just now.
+-- Creates that function once for each column name, and returns its name. For a caller that is putting our triggers on a table.
 CREATE OR REPLACE FUNCTION @schema@._protect_function(p_table regclass, p_column name) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
@@ -553,11 +565,12 @@ BEGIN
   RETURN v_name;
 END $$;
 
--- The arguments of our triggers, and what they must be, byte for byte. A prefix makes them four, which the library (guard/) leaves to these functions.
+-- The arguments of our triggers. A prefix makes them four; the library (guard/) leaves such triggers to these functions.
 DROP FUNCTION IF EXISTS @schema@._protect_arguments(text, text, text);  -- as it was up to version 19
 CREATE OR REPLACE FUNCTION @schema@._protect_arguments(p_mode text, p_column text, p_scope text, p_prefix text) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY[p_mode, coalesce(p_column, ''), coalesce(p_scope, '')] OPERATOR(pg_catalog.||) CASE WHEN p_prefix OPERATOR(pg_catalog.=) '' THEN '{}'::pg_catalog.text[] ELSE ARRAY[p_prefix] END
 $$;
+-- The same as pg_trigger stores them.
 CREATE OR REPLACE FUNCTION @schema@._trigger_arguments(p_arguments text[]) RETURNS bytea LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT string_agg(convert_to(a.value, 'UTF8') || decode('00', 'hex'), ''::bytea ORDER BY a.place) FROM unnest(p_arguments) WITH ORDINALITY AS a(value, place)
 $$;
@@ -567,7 +580,7 @@ CREATE OR REPLACE FUNCTION @schema@._place_in_tree(p_table oid) RETURNS text LAN
   SELECT CASE WHEN c.relkind = 'p' THEN 'above' WHEN EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid) THEN 'child' ELSE 'alone' END FROM pg_class c WHERE c.oid = p_table
 $$;
 
--- The triggers that a covered relation lacks, of those that it must have.
+-- The triggers that a covered relation must have and lacks.
 DROP FUNCTION IF EXISTS @schema@._missing_triggers(oid, name, text, text);  -- as it was up to version 19
 CREATE OR REPLACE FUNCTION @schema@._missing_triggers(p_table oid, p_column name, p_scope text, p_mode text, p_prefix text) RETURNS text[]
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
@@ -590,7 +603,7 @@ CREATE OR REPLACE FUNCTION @schema@._protected_for(p_column name, p_scope text, 
   SELECT CASE WHEN p_column IS NULL THEN format('scope "%s"', p_scope) ELSE format('scope column "%s"', p_column) || CASE WHEN p_prefix = '' THEN '' ELSE format(', prefix "%s"', p_prefix) END END
 $$;
 
--- Notes what the triggers show, which their owner has just made: returns how many relations are covered.
+-- Records what the triggers show, which the caller has just created; returns how many relations are covered.
 DROP FUNCTION IF EXISTS @schema@._protect_register(regclass, name, text, text);  -- as it was up to version 19
 CREATE OR REPLACE FUNCTION @schema@._protect_register(p_root regclass, p_column name, p_scope text, p_mode text, p_prefix text) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -618,13 +631,13 @@ BEGIN
        scope = EXCLUDED.scope, mode = EXCLUDED.mode, scope_prefix = EXCLUDED.scope_prefix, protected_at = clock_timestamp(), protected_by = session_user;
     v_count := v_count + 1;
   END LOOP;
-  -- From now on checks leave marks. A transaction that passed one before this commits may be told TG002, once.
+  -- From now on checks leave marks. A transaction that passed a check before this commits can fail once with TG002.
   PERFORM @schema@._audit('protect', p_scope, NULL, jsonb_strip_nulls(jsonb_build_object('table', p_root::text, 'scope_column', p_column, 'prefix', nullif(p_prefix, ''), 'mode', p_mode,
     'previous', CASE WHEN v_was.table_oid IS NOT NULL THEN @schema@._protected_for(v_was.scope_column, v_was.scope, v_was.scope_prefix) || ', mode ' || v_was.mode END)));
   RETURN v_count;
 END $$;
 
--- Forgets the relations of this tree that bear no trigger of protect() any more, and those that are gone; returns how many.
+-- Forgets the relations of this tree that have no trigger of protect() any more, and any that no longer exist; returns how many.
 CREATE OR REPLACE FUNCTION @schema@._protect_unregister(p_root regclass) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -657,8 +670,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- protect(target, scope_column, scope, mode, prefix) → how many tables, partitions and children are covered. One of scope_column and scope
--- is given. Run it again after ATTACH PARTITION, or to change mode.
+-- protect(target, scope_column, scope, mode, prefix) → how many tables, partitions and children are covered. Give either scope_column or
+-- scope. Run it again after ATTACH PARTITION, or to change the mode.
 DROP FUNCTION IF EXISTS @schema@.protect(regclass, name, text, text);  -- as it was up to version 19
 CREATE OR REPLACE FUNCTION @schema@.protect(target regclass, scope_column name DEFAULT NULL, scope text DEFAULT NULL, mode text DEFAULT 'enforce', prefix text DEFAULT '') RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -697,7 +710,7 @@ BEGIN
     EXECUTE format('CREATE TRIGGER termgate_statement BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT EXECUTE FUNCTION @schema@._protect_statement(%s)',
                    v_rel::regclass, v_arguments);
     IF v_function IS NULL AND scope_column IS NOT NULL THEN
-      v_function := @schema@._protect_function(target, scope_column);  -- the root comes first, and bears a trigger of ours by now
+      v_function := @schema@._protect_function(target, scope_column);  -- the root comes first, and has a trigger of ours by now
     END IF;
     EXECUTE format('CREATE TRIGGER termgate_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION @schema@._protect_truncate(%s)',
                    v_rel::regclass, v_arguments);
@@ -708,7 +721,8 @@ BEGIN
     IF scope IS NOT NULL THEN
       CASE @schema@._place_in_tree(v_rel)
         WHEN 'alone' THEN
-          -- Never fires. PostgreSQL lets no table with such a trigger become a partition or an inheritance child, whose rows no statement trigger would see.
+          -- Never fires. PostgreSQL does not let a table with such a trigger become a partition or an inheritance child, whose rows no
+          -- statement trigger would see.
           EXECUTE format('CREATE TRIGGER termgate_unprotect_first AFTER DELETE ON %s REFERENCING OLD TABLE AS termgate_old FOR EACH ROW WHEN (false) '
                          'EXECUTE FUNCTION @schema@._protect_below(%s)', v_rel::regclass, v_arguments);
         WHEN 'child' THEN
@@ -718,14 +732,14 @@ BEGIN
           NULL;
       END CASE;
     END IF;
-    -- On each table that has rows itself. PostgreSQL could copy it from the top of a tree, but takes the copies away at DETACH.
+    -- On each table that has rows itself. PostgreSQL could copy it from the top of a tree, but removes the copies at DETACH.
     IF scope_column IS NOT NULL AND @schema@._place_in_tree(v_rel) <> 'above' THEN
       EXECUTE format('CREATE TRIGGER termgate_row AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION @schema@.%I(%s)',
                      v_rel::regclass, v_function, v_arguments);
     END IF;
-    -- This one is copied, to partitions that are attached later too.
+    -- The next trigger is copied, also to partitions that are attached later.
     CONTINUE WHEN v_rel <> target AND (SELECT c.relispartition FROM pg_class c WHERE c.oid = v_rel);
-    -- Below a protected root the root's copy is here already.
+    -- Below a protected root the root's copy exists already.
     CONTINUE WHEN EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = v_rel AND g.tgname = 'termgate_attached');
     IF (SELECT c.relkind = 'p' FROM pg_class c WHERE c.oid = v_rel) THEN
       EXECUTE format('CREATE TRIGGER termgate_attached AFTER INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NEW.tableoid <> ALL (%L::oid[])) '

@@ -1,7 +1,7 @@
--- doctor() and verify_findings(): what is not covered, and any breach that the stored rows can show. They read, and lock nothing; but
--- doctor() may note a restart in `incarnation`, if it is the first call after it.
+-- doctor() and verify_findings(): what is not covered, and every breach that the stored rows show. They read, and take no locks. Only
+-- doctor() may record a restart in `incarnation`, if it is the first call after it.
 
--- What other parts of layer 1 add to doctor(); 0012 and later files may replace it.
+-- What other parts of layer 1 add to doctor(). This one is empty; 0014 replaces it.
 DO $$
 BEGIN
   IF to_regprocedure(format('%I._doctor_layer1()', @schema_lit@)) IS NULL THEN
@@ -10,7 +10,7 @@ BEGIN
   END IF;
 END $$;
 
--- doctor() → rows. severity: error (the guarantees do not hold there), warning (somebody could get round it), info.
+-- doctor() → rows. severity: error (the guarantees do not hold there), warning (somebody could get round them), info.
 CREATE OR REPLACE FUNCTION @schema@.doctor() RETURNS TABLE (severity text, object text, problem text, remedy text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -27,7 +27,7 @@ BEGIN
     SELECT 'error', format('scope "%s"', f.scope), 'its fence is untrusted: this database was restored or promoted, and nobody has vouched for the scope since',
            'acquire its lease, or termgate fence declare-restored --scope … --above N'
       FROM @schema@.fences f WHERE v_why IS NULL AND f.generation < v_since ORDER BY f.scope COLLATE pg_catalog."C" LIMIT 100;
-  -- Each list names a hundred; how many more there are is a row of its own.
+  -- A list names at most a hundred; here the next row counts the rest.
   RETURN QUERY SELECT 'error', 'scopes', format('%s more scopes are untrusted for the same reason', c.count - 100), 'termgate fence list shows all of them'
     FROM (SELECT count(*) FROM @schema@.fences f WHERE v_why IS NULL AND f.generation < v_since) c WHERE c.count > 100;
   RETURN QUERY
@@ -37,7 +37,7 @@ BEGIN
   RETURN QUERY
     SELECT 'error', 'schema @schema@', format('belongs to role %s, who may drop what is in it and put functions beside those of layer 1', quote_ident(r.rolname)), format('ALTER SCHEMA @schema@ OWNER TO %I', v_owner)
       FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner WHERE n.nspname = @schema_lit@ AND r.rolname <> v_owner AND NOT r.rolsuper;
-  -- A REVOKE of the unlock functions from PUBLIC takes them from the owner too, unless it is a superuser.
+  -- A REVOKE of these functions from PUBLIC takes them from the owner too, unless it is a superuser.
   RETURN QUERY
     SELECT 'error', 'function ' || f.name::text, format('role %s, which owns layer 1, may not call it: checks fail with 42501', quote_ident(v_owner)),
            format('GRANT EXECUTE ON FUNCTION %s TO %I', f.name, v_owner)
@@ -116,7 +116,7 @@ BEGIN
              WHEN 'TG004' THEN 'settle the fence first: termgate fence declare-restored'
              WHEN 'TG005' THEN 'correct the declaration; a term above the fence takes check_term or seal first, which the proxy does by itself once it enforces'
              ELSE 'let it declare its scope and term before mode enforce' END
-      -- What was seen since the table is observed; with mode enforce or unprotect() it is over.
+      -- Only what was recorded since protect() was last called for the table, in mode observe.
       FROM @schema@.observed o JOIN @schema@.protected p ON p.table_oid = o.table_oid AND p.mode = 'observe' AND o.at >= p.protected_at
       JOIN pg_class c ON c.oid = o.table_oid
      GROUP BY o.table_oid, o.code, o.scope, o.role_name, o.client ORDER BY count(*) DESC LIMIT 100;
@@ -139,7 +139,7 @@ BEGIN
          AND n.nspname <> @schema_lit@ AND n.nspname <> 'information_schema' AND NOT starts_with(n.nspname, 'pg_')
          AND NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = c.oid) AND NOT EXISTS (SELECT FROM @schema@.adopted a WHERE a.table_oid = c.oid)
          AND NOT EXISTS (SELECT FROM pg_inherits i JOIN @schema@.protected p ON p.table_oid = i.inhparent WHERE i.inhrelid = c.oid)
-         -- One that bears the triggers and is not registered refuses every write; it has its row above.
+         -- A table that has the triggers and is not registered refuses every write; it has its row above.
          AND NOT EXISTS (SELECT FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid JOIN pg_namespace m ON m.oid = f.pronamespace
                           WHERE g.tgrelid = c.oid AND g.tgname = 'termgate_statement' AND m.nspname = @schema_lit@)
          AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
@@ -190,7 +190,7 @@ BEGIN
     SELECT 'error', 'materialized view ' || c.oid::regclass::text, 'it is empty: every check of a protected scope fails', format('REFRESH MATERIALIZED VIEW %s;', c.oid::regclass)
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = @schema_lit@ AND c.relname = 'pass_secret' AND NOT c.relispopulated;
 
-  -- Who could not be evicted, were there a raise now. (A raise that ended so took its own trace back; the server's log has the TG006.)
+  -- Sessions that a raise could not evict now. (A raise that failed so was rolled back with its audit row; the server's log has the TG006.)
   RETURN QUERY
     WITH here AS (
       SELECT d.oid FROM pg_database d WHERE d.datname = current_database()
@@ -231,22 +231,22 @@ BEGIN
   RETURN QUERY SELECT l.severity, l.object, l.problem, l.remedy FROM @schema@._doctor_layer1() l;
 END $$;
 
--- verify_findings(since) → one row for each breach that the stored rows show, at most 1,000 of a kind; none: all guarantees kept in what it looks at.
--- kind 'not looked at': what could not be judged, and why. `since` leaves out stream writes that are older. Of adopted tables
--- it judges what they have reported (0009), and reads none.
+-- verify_findings(since) → one row for each breach that the stored rows show, at most 1,000 from each query below; none: all guarantees
+-- were kept in what it looks at. kind 'not looked at': what could not be judged, and why. `since` leaves out older stream writes. For
+-- adopted tables it judges what they have reported (0009), and reads none of them.
 CREATE OR REPLACE FUNCTION @schema@.verify_findings(since timestamptz DEFAULT NULL) RETURNS TABLE (kind text, scope text, object text, detail text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 DECLARE
   v_reset_scopes text[] := ARRAY(SELECT DISTINCT t.scope FROM @schema@.resets t);
-  -- What a pruning of the history may have taken away is missed by nobody; prunings stay on record.
+  -- What a pruning of the history may have deleted is not reported as missing. The prunings stay on record.
   v_known_from timestamptz := coalesce((SELECT max(h.at - (h.detail ->> 'older_than')::interval) FROM @schema@.audit h WHERE h.action = 'prune_history'), '-infinity');
-  -- How far the clock ever went back: by so much, times prove no order.
+  -- How far the clock has gone back at most. Times that are closer than that show no order.
   v_back interval := greatest(
     (SELECT max(h.before - h.at) FROM (SELECT t.at, max(t.at) OVER (ORDER BY t.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM @schema@.audit t) h),
     (SELECT max(h.before - h.at) FROM (SELECT w.created_at AS at, lag(w.created_at) OVER (PARTITION BY w.stream_id ORDER BY w.sequence_no) AS before FROM @schema@.stream_writes w) h),
     interval '1 microsecond');
 BEGIN
-  -- F1: along a stream the terms of a scope never decrease, but for what an audited reset took down in between.
+  -- F1: along a stream the terms of a scope never decrease, except where an audited reset has lowered them in between.
   RETURN QUERY
     SELECT 'term decreases', w.scope, w.stream_id, format('write %s has term %s after term %s', w.sequence_no, w.term, w.before)
       FROM (SELECT s.stream_id, s.sequence_no, s.scope, s.term, s.created_at, lag(s.term) OVER o AS before, lag(s.created_at) OVER o AS before_at
@@ -255,7 +255,7 @@ BEGIN
        AND NOT EXISTS (SELECT FROM @schema@.resets t WHERE t.scope = w.scope AND t.to_term <= w.term AND w.before > t.to_term
                           AND t.at BETWEEN w.before_at - v_back AND w.created_at + v_back)
      LIMIT 1000;
-  -- The same along all streams of a scope, by the times of their writes: each was made under the scope's lock.
+  -- The same for all streams of a scope, by the times of their writes: each write was made under the scope's lock.
   IF v_back > interval '1 second' THEN
     RETURN QUERY SELECT 'not looked at', NULL::text, 'the order of writes in several streams of a scope', format('the server''s clock went back by %s, so their times show no order', v_back);
   ELSE
@@ -271,7 +271,7 @@ BEGIN
          AND NOT EXISTS (SELECT FROM @schema@.resets t WHERE t.scope = w.scope AND t.at BETWEEN w.created_at - v_back AND w.created_at + v_back)
        LIMIT 1000;
   END IF;
-  -- Numbers have no gap after the first that pruning left, and end where the stream says.
+  -- Numbers have no gap after the first that pruning has left, and end where the stream's row says.
   RETURN QUERY
     SELECT 'gap', w.scope, w.stream_id, format('write %s follows write %s', w.sequence_no, w.before)
       FROM (SELECT s.stream_id, s.sequence_no, s.scope, s.created_at, lag(s.sequence_no) OVER (PARTITION BY s.stream_id ORDER BY s.sequence_no) AS before
@@ -300,7 +300,7 @@ BEGIN
      WHERE w.scope <> s.scope AND w.created_at >= v_known_from
        AND NOT EXISTS (SELECT FROM @schema@.audit h WHERE h.action = 'stream_move' AND h.detail ->> 'stream' = w.stream_id AND (h.detail ->> 'from' = w.scope OR h.scope = w.scope))
      GROUP BY w.scope, w.stream_id, s.scope LIMIT 1000;
-  -- F3: no fence stands below a term that was stored under it. Loose index scan: one probe a scope.
+  -- F3: no fence is below a term that was stored under it. Loose index scan: one probe for each scope.
   RETURN QUERY
     WITH RECURSIVE scopes(name) AS (
       SELECT min(w.scope) FROM @schema@.stream_writes w
@@ -309,7 +309,7 @@ BEGIN
     SELECT 'fence below a stored term', s.name, NULL::text, format('the fence stands at %s, a stored write has term %s', coalesce(f.term, 0), m.term)
       FROM scopes s LEFT JOIN @schema@.fences f ON f.scope = s.name, LATERAL (SELECT @schema@._stored_max(s.name) AS term) m
      WHERE s.name IS NOT NULL AND m.term > coalesce(f.term, 0) LIMIT 1000;
-  -- Nor below what the audit says since its last reset.
+  -- Nor below what the audit shows since its last reset.
   RETURN QUERY
     SELECT 'fence below the audit', h.scope, NULL::text, format('the fence stands at %s, and was raised to %s', coalesce(f.term, 0), max((h.detail ->> 'term')::bigint))
       FROM @schema@.audit h LEFT JOIN @schema@.fences f ON f.scope = h.scope

@@ -1,10 +1,11 @@
--- Who may call what. Users need EXECUTE on functions and nothing on the tables: no application can lower a fence by hand. Levels are
--- cumulative. Beside them there is dump: SELECT on the tables and no function, for a role that runs pg_dump. The secret that signs the
+-- Who may call what. Users need EXECUTE on functions and nothing on the tables, so no application can lower a fence by hand. Levels are
+-- cumulative. Besides them there is dump: SELECT on the tables and no function, for a role that runs pg_dump. The secret that signs the
 -- marks of passed checks is in no table (0001).
 
--- The level at which a function is open: 0 to everybody who may use the schema, 1 read, 2 write, 3 lead, 4 operate. NULL: to the owner.
--- Table owners call protect(), unprotect() and unadopt(), which run as their caller, so these and what they need are at 0; those of the helpers that change
--- something ask for proof that the caller owns the table (0009, _need_proof), and the trigger functions look whether the table is one of theirs. adopt() raises any fence, so it takes level operate.
+-- The level at which a function is open: 0 to everybody who may use the schema, 1 read, 2 write, 3 lead, 4 operate. NULL: only to the
+-- owner. protect(), unprotect() and unadopt() run as their caller, a table's owner, so they and what they need are at 0. The helpers among
+-- these that change something require proof (0009, _need_proof), and the trigger functions look whether the table is registered. adopt()
+-- can raise any fence, so it takes level operate.
 CREATE OR REPLACE FUNCTION @schema@._level_of(p_function name) RETURNS integer
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE
@@ -25,16 +26,16 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   END
 $$;
 
--- A role as GRANT wants it. 'public' is everybody: no role can have that name.
+-- A role as GRANT expects it. 'public' is everybody: no role can have that name.
 CREATE OR REPLACE FUNCTION @schema@._role_name(p_role name) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$ SELECT CASE WHEN p_role = 'public' THEN 'PUBLIC' ELSE format('%I', p_role) END $$;
 
--- Whether an object is a member of an extension (termgate_guard, in this schema): its owner is another, and so are its privileges.
+-- Whether an object is a member of an extension (termgate_guard, in this schema): it has another owner and its own privileges.
 CREATE OR REPLACE FUNCTION @schema@._of_extension(p_class oid, p_object oid) RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT EXISTS (SELECT FROM pg_depend d WHERE d.classid = p_class AND d.objid = p_object AND d.deptype = 'e')
 $$;
 
--- What pg_dump reads of layer 1.
+-- Grants what pg_dump reads of layer 1.
 CREATE OR REPLACE FUNCTION @schema@._grant_dump(p_role name) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -47,15 +48,17 @@ BEGIN
   END LOOP;
 END $$;
 
--- grant_level(role, level): level read, write, lead or operate, and no more than that: a higher one is taken away; PUBLIC gets read or write. For the owner; `termgate init --grant ROLE=LEVEL`
--- calls it. dump is what the owner of the database gets by itself (after_install.sql): SELECT on the tables, no function.
+-- grant_level(role, level): gives the role level read, write, lead or operate, and takes away what is above it; PUBLIC gets read or write.
+-- Level dump is SELECT on the tables and no function; the owner of the database gets it without asking (after_install.sql). For the owner
+-- of layer 1; `termgate init --grant ROLE=LEVEL` calls it.
 CREATE OR REPLACE FUNCTION @schema@.grant_level(role name, level text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '10s' AS $$
 DECLARE
   v_level integer := array_position(ARRAY['read', 'write', 'lead', 'operate'], level);
   f record;
 BEGIN
-  -- Two that change privileges on one function at once would end with an error ("tuple concurrently updated"): they take turns, with installers too. Any role can take that lock, so nobody waits for ever.
+  -- Two sessions that changed privileges of one function at once would fail ("tuple concurrently updated"), so they take turns, with
+  -- installers too. Any role can take that lock, so nobody waits for ever (lock_timeout).
   PERFORM pg_advisory_xact_lock(hashtextextended('termgate migrations', 0));
   IF v_level IS NULL AND level IS DISTINCT FROM 'dump' THEN
     RAISE EXCEPTION 'TG005 the level is read, write, lead or operate, not "%"', level USING ERRCODE = 'TG005';
@@ -79,8 +82,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- _levels_in(grants) → every role that has a level by these grants (as before_install.sql notes them), 'public' among them; 0: SELECT on the tables. A level is recognised by functions
--- that it adds, all of them: whoever was granted one by hand has no level, and an upgrade must not make it one. A role may have a level and 0 besides.
+-- _levels_in(grants) → every role that has a level by these grants (as before_install.sql records them), 'public' among them; 0: SELECT on
+-- the tables. A level is recognised by two functions that it adds: a role that was granted only one of them by hand has no level, and an
+-- upgrade must not give it one. A role may have a level and 0 besides.
 CREATE OR REPLACE FUNCTION @schema@._levels_in(p_grants jsonb) RETURNS TABLE (role name, level integer)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WITH signs (name, of) AS (
@@ -96,7 +100,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
    WHERE g.role = 0 OR EXISTS (SELECT FROM pg_roles r WHERE r.oid = g.role)
 $$;
 
--- _levels() → every role that was granted a level, once, with the highest.
+-- _levels() → every role that was granted a level, once, with its highest level.
 CREATE OR REPLACE FUNCTION @schema@._levels() RETURNS TABLE (role name, level integer)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT l.role, max(l.level) FROM @schema@._levels_in((
@@ -108,8 +112,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
      WHERE n.nspname = @schema_lit@ AND a.grantee <> o.owner)) l GROUP BY l.role
 $$;
 
--- revoke_level(role) → what the role can do all the same, and through what: PUBLIC, a role that it is a member of, or because it owns layer 1
--- or is a superuser. For the owner; `termgate init --revoke ROLE` calls it.
+-- revoke_level(role) takes every level from a role → what the role can do all the same, and through what: PUBLIC, a role that it is a
+-- member of, ownership of layer 1, or being a superuser. For the owner of layer 1; `termgate init --revoke ROLE` calls it.
 CREATE OR REPLACE FUNCTION @schema@.revoke_level(role name) RETURNS TABLE (level text, through text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '10s' AS $$
 DECLARE
@@ -139,7 +143,7 @@ BEGIN
      WHERE r.rolname = revoke_level.role AND n.nspname = @schema_lit@ AND c.relname = 'migrations' AND pg_has_role(r.oid, c.relowner, 'MEMBER');
 END $$;
 
--- Until version 13 each fence had a secret of its own, in a column that pg_dump would copy.
+-- Until version 13 each fence had its own secret, in a column that pg_dump would copy.
 DO $$
 BEGIN
   IF EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = format('%I.fences', @schema_lit@)::regclass AND a.attname = 'pass_key' AND NOT a.attisdropped) THEN
@@ -147,4 +151,4 @@ BEGIN
   END IF;
 END $$;
 
-DROP FUNCTION IF EXISTS @schema@._settle_grants();  -- up to version 19; after_install.sql does what it did
+DROP FUNCTION IF EXISTS @schema@._settle_grants();  -- up to version 19; after_install.sql does this now

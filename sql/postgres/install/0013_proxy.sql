@@ -1,10 +1,9 @@
 -- What the proxy sends, and what that is built on. check_session: the check with what the session has declared. hold_session and
 -- release_session: the check's lock for the session, around a statement that cannot run inside a transaction block (VACUUM, CREATE INDEX
--- CONCURRENTLY, a CALL that commits). Locks: the check's; hold_session the queue besides, shared, at session level. A raise waits for such
--- a holder and after the grace evicts it, whatever transaction it is in by then.
--- Keeps F1, F2, F4, F5.
+-- CONCURRENTLY, a CALL that commits). Locks: the check's; hold_session also takes the queue, shared, at session level. A raise waits for
+-- such a holder, and after the grace evicts it, whatever transaction it is in by then. Keeps F1, F2, F4, F5.
 
--- Raises TG002 unless both are there. p_scope, p_term: what is known of each.
+-- TG002 unless both scope and term are known.
 CREATE OR REPLACE FUNCTION @schema@._need_declared(p_scope text, p_term bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -19,8 +18,9 @@ BEGIN
   END IF;
 END $$;
 
--- check_session(scope, term) → scope, term, fence: the check with the arguments or, where one is NULL, what the session has declared; each by itself. Returns
--- what it passed. TG002 where either is missing, TG005 where it is malformed, else what check_term raises. Qualified names, as in check_term.
+-- check_session(scope, term) → scope, term, fence: the check with the arguments; for one that is NULL, with what the session has declared.
+-- Returns what it passed. TG002 if either is missing, TG005 if it is malformed, otherwise what check_term raises. Qualified names, as in
+-- check_term.
 CREATE OR REPLACE FUNCTION @schema@.check_session(INOUT scope text DEFAULT NULL, INOUT term bigint DEFAULT NULL, OUT fence bigint)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -46,8 +46,8 @@ BEGIN
   fence := @schema@.check_term(scope COLLATE pg_catalog."C", term);
 END $$;
 
--- check_claim(scope, term, else_scope, else_term) → scope, term, fence: check_session, and where neither an argument nor the session says anything, what the last two
--- arguments say (of a rule of the proxy's that the session may override).
+-- check_claim(scope, term, else_scope, else_term) → scope, term, fence: check_session; if neither the first two arguments nor the session
+-- give a scope or term, with the last two (from a rule of the proxy's that the session may override).
 CREATE OR REPLACE FUNCTION @schema@.check_claim(INOUT scope text, INOUT term bigint, else_scope text, else_term bigint, OUT fence bigint)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -63,10 +63,10 @@ BEGIN
   fence := r.fence;
 END $$;
 
--- check_claim_text(scope, term, else_scope, else_term) → the term, the fence and the scope that check_claim gives, in one text with a blank
--- between them: what the proxy sends before a write that no passed check or seat covers. The common case, a session that has passed this
--- very claim before, is check_term's and costs as much. What the session remembers is the text of a term that has passed, so a declaration
--- equal to it needs no other look; if somebody wrote that setting, the fence decides all the same.
+-- check_claim_text(scope, term, else_scope, else_term) → what check_claim returns, in one text: term, fence and scope, with a blank between
+-- them. The proxy sends it before a write that no passed check or seat covers. The common case, a session that has passed this very claim
+-- before, is like check_term's and costs as much. The session remembers the text of a term that has passed, so a declaration equal to it
+-- needs no further test. If somebody has forged that setting, the fence decides all the same.
 CREATE OR REPLACE FUNCTION @schema@.check_claim_text(p_scope text, p_term bigint, p_else_scope text, p_else_term bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -97,20 +97,20 @@ BEGIN
   RETURN r.term::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) r.fence::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) r.scope::pg_catalog.text;
 END $$;
 
--- check_again() → scope, term, fence: the check with what the session declares by now, unless it declares no claim. Then there is no fence in the answer.
--- For a transaction that has passed a check and then ran code that may have declared anew.
+-- check_again() → scope, term, fence: the check with what the session declares now. If it does not declare both, fence is NULL and nothing
+-- is checked. For a transaction that has passed a check and then ran code that may have declared something else.
 CREATE OR REPLACE FUNCTION @schema@.check_again(OUT scope text, OUT term bigint, OUT fence bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   scope := @schema@._declared_scope();
   term := @schema@._declared_term();
-  -- Half a claim is none: what is written under it next is TG002.
+  -- Half a claim is none: the next write under it gets TG002.
   IF scope IS NOT NULL AND term IS NOT NULL THEN
     SELECT c.scope, c.term, c.fence INTO scope, term, fence FROM @schema@.check_session(NULL, NULL) c;
   END IF;
 END $$;
 
--- check_prepared(): TG004 where a prepared transaction holds a scope that is untrusted: COMMIT PREPARED asks no fence.
+-- check_prepared(): TG004 if a prepared transaction holds an untrusted scope, because COMMIT PREPARED checks no fence.
 CREATE OR REPLACE FUNCTION @schema@.check_prepared() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -123,10 +123,11 @@ BEGIN
   END IF;
 END $$;
 
--- hold_session(scope, term) → scope, term, fence: check_session, then the scope's queue shared until release_session, or until the session ends. The transaction holds it
--- already, so it is granted at once and no raise gets in between. Scope and term become the session's declared ones, so that the triggers of protect()
--- pass in the transactions to come. A statement that calls pg_advisory_unlock_all() gives the lock up too: it is then as stale as any other.
--- Call it in a transaction of its own. A rolled back one keeps the lock: call release_session whatever the outcome.
+-- hold_session(scope, term) → scope, term, fence: check_session, then the scope's queue, shared, until release_session or until the session
+-- ends. The transaction already holds it, so it is granted at once and no raise gets in between. Scope and term become the session's
+-- declared ones, so that the triggers of protect() pass in the next transactions. A statement that calls pg_advisory_unlock_all() releases
+-- the lock too, and may then be stale. Call this in a transaction of its own. If that is rolled back, the session keeps the lock: call
+-- release_session whatever the outcome.
 CREATE OR REPLACE FUNCTION @schema@.hold_session(INOUT scope text DEFAULT NULL, INOUT term bigint DEFAULT NULL, OUT fence bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -138,12 +139,12 @@ BEGIN
     RAISE EXCEPTION 'TG005 this session already holds the lock of a scope: release_session() first' USING ERRCODE = 'TG005';
   END IF;
   v_queue := @schema@._queue_key(scope);
-  -- A seat is no lock.
+  -- A check that a seat has satisfied has taken no lock.
   PERFORM @schema@._check(scope, term) WHERE NOT @schema@._holds(v_queue, 'ShareLock') AND NOT @schema@._holds(v_queue, 'ExclusiveLock');
   IF NOT @schema@._holds(v_queue, 'ShareLock') AND NOT @schema@._holds(v_queue, 'ExclusiveLock') THEN
     RAISE EXCEPTION 'TG005 this transaction has passed very many scopes: hold_session needs one of its own' USING ERRCODE = 'TG005';
   END IF;
-  -- What release_session puts back; NULL and '' both mean not declared.
+  -- What release_session restores. NULL and '' both mean that nothing was declared.
   PERFORM set_config('termgate.held_session',
                      json_build_object('queue', v_queue::text, 'scope', coalesce(current_setting('termgate.scope', true), ''),
                                        'term', coalesce(current_setting('termgate.term', true), ''), 'held_scope', scope, 'held_term', term::text)::text, false);
@@ -151,8 +152,8 @@ BEGIN
   PERFORM pg_advisory_lock_shared(v_queue);
 END $$;
 
--- hold_claim(scope, term, else_scope, else_term, required) → scope, term, fence: hold_session with the claim that check_claim would check. Not required: where the session
--- declares no claim, nothing is held, and there is no fence in the answer.
+-- hold_claim(scope, term, else_scope, else_term, required) → scope, term, fence: hold_session with the claim that check_claim would check.
+-- If it is not required and the session does not declare both, nothing is held and fence is NULL.
 CREATE OR REPLACE FUNCTION @schema@.hold_claim(INOUT scope text, INOUT term bigint, else_scope text, else_term bigint, required boolean, OUT fence bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -170,10 +171,10 @@ BEGIN
   SELECT h.scope, h.term, h.fence INTO scope, term, fence FROM @schema@.hold_session(scope COLLATE pg_catalog."C", term) h;
 END $$;
 
--- release_session(scope) → whether the lock was held. Gives back what hold_session took and puts back what was declared before,
--- unless something else was declared since. Without a scope: the one that hold_session noted, or where it was rolled back, the declared one. Safe to call when nothing is held (without
--- a warning), when the transaction of hold_session was rolled back, and when the scope has moved on. No privilege is in it: the lock is this session's own.
--- TG005 where the client's statement is no SELECT.
+-- release_session(scope) → whether the lock was held. Releases what hold_session took, and restores what was declared before, unless
+-- something else has been declared since. Without a scope: the one that hold_session recorded, or, if that was rolled back, the declared
+-- one. Safe to call if nothing is held (without a warning), if the transaction of hold_session was rolled back, and if the scope was raised
+-- since. It needs no privilege: the lock is this session's own. TG005 if the client's statement is not a SELECT.
 CREATE OR REPLACE FUNCTION @schema@.release_session(scope text DEFAULT NULL, OUT released boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = error AS $$
 <<release_session>>
@@ -183,7 +184,8 @@ DECLARE
   v_kept bigint;
   v_queue bigint;
 BEGIN
-  -- Inside a DO, a CALL or a function of an index it would give up the lock that fences them. The text of the client's own statement is not theirs to change.
+  -- Code inside a DO, a CALL or an index's function could release the lock that fences it. It cannot change the text of the client's own
+  -- statement.
   IF lower(left(ltrim(current_query(), ' ' || chr(9) || chr(10) || chr(13)), 6)) IS DISTINCT FROM 'select' THEN
     RAISE EXCEPTION USING ERRCODE = 'TG005', MESSAGE = 'TG005 release_session() runs in a SELECT that the client sends itself, not inside DO, CALL or another statement';
   END IF;
@@ -191,7 +193,7 @@ BEGIN
     v_held := nullif(current_setting('termgate.held_session', true), '')::json;
     v_kept := (v_held ->> 'queue')::bigint;
   EXCEPTION WHEN OTHERS THEN
-    NULL;  -- somebody wrote over it: the lock must go all the same
+    NULL;  -- somebody has overwritten it: the lock must be released all the same
   END;
   v_queue := coalesce(@schema@._queue_key(nullif(scope, '')), v_kept, @schema@._queue_key(@schema@._declared_scope()));
   released := v_queue IS NOT NULL AND pg_advisory_unlock_shared(v_queue);

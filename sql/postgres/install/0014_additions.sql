@@ -1,18 +1,19 @@
--- What tables have gained since version 13, each statement safe to run again. Locks: ACCESS EXCLUSIVE on a table that lacks a column, else none:
--- every check waits for that, so it is taken only where there is something to add.
+-- What version 14 has added to tables, and rows for doctor(). Each statement can run again. Locks: ACCESS EXCLUSIVE on a table that lacks a
+-- column, and SHARE on job_runs if it lacks the index; otherwise none. Every check waits for the first, so it is taken only if there is
+-- something to add.
 
 DO $$
 BEGIN
-  -- Which transaction raised the fence: a statement whose snapshot is older must not write with what it read (0010). NULL: not known.
+  -- Which transaction raised the fence: a statement with an older snapshot must not write what it has read (0010). NULL: not known.
   IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = format('%I.fences', @schema_lit@)::regclass AND a.attname = 'raised_xid') THEN
     ALTER TABLE @schema@.fences ADD COLUMN raised_xid xid8;
   END IF;
-  -- Which transaction acquired the lease, and for how long it asked: a repeated call in it is told by them (0006).
+  -- Which transaction acquired the lease, and for what TTL. They identify a repeated call (0006).
   IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = format('%I.leases', @schema_lit@)::regclass AND a.attname = 'acquired_xid') THEN
     ALTER TABLE @schema@.leases ADD COLUMN acquired_xid xid8, ADD COLUMN acquired_ttl interval;
   END IF;
-  -- One open run of a job per scope and term (runs under other terms than the fence are shown as lost). What older versions left open
-  -- besides the last is lost.
+  -- One open run for each job, scope and term (open runs of other terms than the fence are shown as lost). Of several that an older version
+  -- left open, all but the last become lost.
   IF to_regclass(format('%I.job_runs_one_open', @schema_lit@)) IS NULL THEN
     UPDATE @schema@.job_runs j SET status = 'lost', completed_at = clock_timestamp()
      WHERE j.status = 'started' AND EXISTS (SELECT FROM @schema@.job_runs o
@@ -21,7 +22,8 @@ BEGIN
   END IF;
 END $$;
 
--- The trigger functions that were made for owners' tables, as they are made now. Those that no table uses go: protect() and adopt() would take them as they were.
+-- Creates the trigger functions for owners' tables again, in their present form. Those that no table uses are dropped, because protect()
+-- and adopt() would use the old form.
 DO $$
 DECLARE
   t record;
@@ -41,7 +43,7 @@ END $$;
 -- For protect(), which runs as its caller, and for the triggers that it makes.
 GRANT EXECUTE ON FUNCTION @schema@._protect_below(), @schema@._guard_rows(regclass, text, text), @schema@._place_in_tree(oid) TO PUBLIC;
 
--- How many were refused with each code, those included whose transaction was rolled back by it.
+-- How many refusals each of these codes has had, although the refused transactions were rolled back.
 CREATE SEQUENCE IF NOT EXISTS @schema@.refused_tg001;
 CREATE SEQUENCE IF NOT EXISTS @schema@.refused_tg002;
 CREATE SEQUENCE IF NOT EXISTS @schema@.refused_tg004;
@@ -52,7 +54,7 @@ CREATE OR REPLACE VIEW @schema@.refusal_counts AS
   UNION ALL SELECT 'TG004', CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM @schema@.refused_tg004 s
   UNION ALL SELECT 'TG006', CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM @schema@.refused_tg006 s;
 
--- Rows for doctor(): what the files of this folder know of besides.
+-- More rows for doctor(), those of other files among them.
 CREATE OR REPLACE FUNCTION @schema@._doctor_layer1() RETURNS TABLE (severity text, object text, problem text, remedy text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,4 +1,5 @@
--- fence() as it was up to version 14 (0008) gives its grants to the one that took its place, and goes. Locks: none beyond those of GRANT and DROP FUNCTION.
+-- Grants of fence() as it was up to version 14 (0008) go to the function that took its place, and the old one is dropped. Locks: only those
+-- of GRANT and DROP FUNCTION.
 
 DO $$
 DECLARE

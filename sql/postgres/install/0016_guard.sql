@@ -1,12 +1,13 @@
--- What the guard calls, the extension of guard/, and what tells it of passes. The guard takes the shared lock, reads the fence and lets pass what is as it
--- should be: declared term, fence and trust agree. Everything else comes here, where the rules are. Called as the owner of layer 1; nobody is granted any of it.
--- Locks: those of a check (0002, 0004). Keeps F1, F2, F5, F6.
+-- What the guard calls (the extension in guard/). The guard takes the shared lock, reads the fence, and lets a write pass if the declared
+-- term equals the fence and the fence is trusted. Everything else is decided here. Called as the owner of layer 1; no role is granted any
+-- of it. Locks: those of a check (0002, 0004). Keeps F1, F2, F5, F6.
 
--- The library of guard/shortcuts/ carries out the common case of check_term(), append(), append_many() and protect()'s triggers without SQL, as these files say it. It
--- looks for a function of this name: rules that it does not know yet have another one.
+-- The library of guard/shortcuts/ runs the common case of check_term(), append(), append_many() and protect()'s triggers without SQL, by
+-- the same rules as these files. It looks for a function of this name. When a rule changes, the name does, so that an older library finds
+-- none.
 CREATE OR REPLACE FUNCTION @schema@._library_1() RETURNS void LANGUAGE sql IMMUTABLE AS $$ SELECT $$;
 
--- _guard_declared(scope, term) -> the claim that these two texts make, of settings or of a comment. TG002, TG005.
+-- _guard_declared(scope, term) → the claim that two texts make, from settings or from a comment. TG002, TG005.
 CREATE OR REPLACE FUNCTION @schema@._guard_declared(p_scope text, p_term text, OUT scope text, OUT term bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -34,16 +35,17 @@ BEGIN
            'A superuser who restores a dump turns the guard off for its session: PGOPTIONS ''-c termgate.guard=off''.';
 END $$;
 
--- Waits for a raise to end, at most check_wait_ms; TG006. The lock is the caller's transaction's.
+-- Waits for a raise to end, at most check_wait_ms; then TG006. The lock belongs to the caller's transaction.
 CREATE OR REPLACE FUNCTION @schema@._guard_wait(p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM @schema@._share(p_scope);
 END $$;
 
--- _guard_verdict(scope, term, fence, generation, too_early, queue_key) -> since which generation fences are trusted; NULL where the guard locks by another key than
--- layer 1. p_fence, p_generation: what the guard has read under the lock, NULL where there is no row; not what this transaction's snapshot shows.
--- p_too_early: the statement's snapshot is older than the raise. TG001, TG004, TG005, 40001. Never raises the fence.
+-- _guard_verdict(scope, term, fence, generation, too_early, queue_key) → the generation since which fences are trusted; NULL if the guard's
+-- lock has another key than layer 1's. p_fence, p_generation: what the guard has read under the lock, which this transaction's snapshot may
+-- not show; NULL if there is no row. p_too_early: the statement's snapshot is older than the raise. TG001, TG004, TG005, 40001. Never
+-- raises the fence.
 CREATE OR REPLACE FUNCTION @schema@._guard_verdict(p_scope text, p_term bigint, p_fence bigint, p_generation bigint, p_too_early boolean, p_queue_key bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -55,7 +57,7 @@ BEGIN
     PERFORM @schema@._stale(p_scope, p_term, p_fence);
   ELSIF p_term > coalesce(p_fence, 0) THEN
     RAISE EXCEPTION 'TG005 declared term % is above the fence of scope "%" (%): the guard never raises it', p_term, p_scope, coalesce(p_fence, 0)
-      USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(p_scope, p_term), CONSTRAINT = 'termgate_to_be_raised';  -- by which the proxy knows it
+      USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(p_scope, p_term), CONSTRAINT = 'termgate_to_be_raised';  -- for the proxy
   ELSIF p_too_early THEN
     PERFORM @schema@._began_too_early(p_scope, p_term);
   END IF;
@@ -69,8 +71,8 @@ BEGIN
   PERFORM @schema@._check_escalated(p_scope, p_term);
 END $$;
 
--- For mode observe: the message of what would be refused, or NULL. Without a scope: what the declaration lacks.
--- Takes no lock of the scope and changes no fence. The first call after a restart notes the restart in `incarnation`.
+-- For mode observe: the message of what would be refused, or NULL. Without a scope: what the declaration lacks. Takes no lock of the scope
+-- and changes no fence. The first call after a restart records the restart in `incarnation`.
 CREATE OR REPLACE FUNCTION @schema@._guard_would_refuse(p_scope text, p_term bigint, p_fence bigint, p_generation bigint, p_too_early boolean) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -94,7 +96,8 @@ EXCEPTION WHEN OTHERS THEN
   RETURN SQLERRM;
 END $$;
 
--- What a role's connections to this database start with: termgate.guard as ALTER ROLE and ALTER DATABASE have set it, the most specific one; NULL: not set.
+-- The value of termgate.guard with which a role's connections to this database start: the most specific one of ALTER ROLE and ALTER
+-- DATABASE; NULL: not set.
 CREATE OR REPLACE FUNCTION @schema@._guard_setting(p_role oid) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT split_part(c.setting, '=', 2)
@@ -104,7 +107,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
    ORDER BY s.setrole <> 0 AND s.setdatabase <> 0 DESC, s.setrole <> 0 DESC, s.setdatabase <> 0 DESC LIMIT 1
 $$;
 
--- Rows for doctor(): what makes the guard worth less than it looks. Nothing where nobody uses it.
+-- Rows for doctor(): what makes the guard worth less than it seems. None if nobody uses the guard.
 CREATE OR REPLACE FUNCTION @schema@._doctor_guard() RETURNS TABLE (severity text, object text, problem text, remedy text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

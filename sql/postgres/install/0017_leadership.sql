@@ -1,10 +1,11 @@
 -- What holders of many leases call. Time is clock_timestamp(), read after the locks. Keeps F2, F3.
 
--- renew_leases(leases) -> one row for each, in order: outcome is renewed, lost, busy (another session is at that lease: try again at once) or untrusted (F3); leave_before as in renew_lease.
--- `leases` is a JSON array of {"scope", "owner", "term", "ttl_ms"}; no scope twice. One transaction for all of them, which waits for no acquisition and no other renewal: a lease whose key or row one of
--- them holds is busy. Locks: the key and the row of each lease, as renew_lease takes them, to the end of the transaction; so at most 500 in a call.
--- 500 leases are found by their keys, however many there are: the planner would rather read all leases and all fences once there are some
--- thousand. Arrays go by the lease's place, because joining them by scope compares each with each.
+-- renew_leases(leases) → one row for each, in order. outcome: renewed; lost; busy (another session is working on that lease: try again at
+-- once); or untrusted (F3). leave_before: as in renew_lease. `leases` is a JSON array of {"scope", "owner", "term", "ttl_ms"}, no scope
+-- twice. One transaction for all of them. It waits for no acquisition and no other renewal: a lease whose key or row one of them holds is
+-- busy. Locks: the key and the row of each lease, as in renew_lease, to the end of the transaction; so at most 500 in a call.
+-- The settings make it find leases by their keys: the planner would read all leases and all fences once there are a few thousand. Arrays
+-- are joined by the lease's place, because a join by scope would compare each with each.
 DROP FUNCTION IF EXISTS @schema@.renew_leases(json);  -- up to version 23 without leave_before
 CREATE FUNCTION @schema@.renew_leases(leases json, OUT place bigint, OUT outcome text, OUT expires_at timestamptz, OUT leave_before timestamptz) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
@@ -40,7 +41,8 @@ BEGIN
     RAISE EXCEPTION 'TG005 a scope is named twice among the leases to renew' USING ERRCODE = 'TG005';
   END IF;
   v_keyed := @schema@._take_leases(v_scopes, (SELECT min(t) FROM unnest(v_ttls) t) * interval '0.1 ms');
-  -- With the key nobody acquires or releases the lease; a reset may still hold its row.
+  -- With the key, nobody can acquire or release the lease. An acquisition that limits the lease (0021, _bound_lease) may still hold its
+  -- row.
   v_locked := array_fill(false, ARRAY[cardinality(v_scopes)]);
   FOR v_place IN
     SELECT a.place FROM unnest(v_scopes, v_keyed) WITH ORDINALITY AS a(scope, keyed, place) JOIN @schema@.leases l ON l.scope = a.scope

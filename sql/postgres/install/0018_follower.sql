@@ -1,8 +1,8 @@
--- Followers: who reads a stream, or all streams of a scope, one write after the other, and how far each has come. The numbers of a stream are given under its row's lock, which its
--- writer keeps to the end of the transaction: a number becomes visible after all lower ones, and none is left out by a rollback. So a position is one number a stream, and there is no
--- gap behind it that a transaction under way could still fill.
---
--- One follower runs at a time: each start takes a higher number (run), and a lower one moves no position any more.
+-- Followers: programs that read a stream, or all streams of a scope, one write after the other, and how far each has come. The numbers of a
+-- stream are assigned under its row's lock, which a writer keeps to the end of its transaction. So a number becomes visible after all lower
+-- ones, and a rollback leaves no gap. Therefore a position is one number for each stream, and no open transaction can still add a write
+-- below it.
+-- One run of a follower counts at a time: each start takes a higher number (run), and a lower one can move no position any more.
 
 CREATE TABLE IF NOT EXISTS @schema@.followers (
   name       text COLLATE pg_catalog."C" PRIMARY KEY CHECK (char_length(name) BETWEEN 1 AND 200),
@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS @schema@.follower_positions (
 ) WITH (fillfactor = 50);
 DO $$
 BEGIN
-  -- An append looks whether somebody follows its stream: by these.
+  -- By these indexes an append looks whether anybody follows its stream.
   IF to_regclass(format('%I.followers_stream', @schema_lit@)) IS NULL THEN
     CREATE INDEX followers_stream ON @schema@.followers (stream_id) WHERE stream_id IS NOT NULL;
   END IF;
@@ -32,8 +32,9 @@ BEGIN
   END IF;
 END $$;
 
--- Wakes the followers of a stream when this transaction commits. A transaction that notifies cannot be prepared: where the server allows prepared transactions, followers poll;
--- and where its queue of notifications fills up, for a full one fails the COMMIT.
+-- Wakes the followers of a stream when this transaction commits. Does nothing if the server allows prepared transactions, because a
+-- transaction that notifies cannot be prepared; or if the queue of notifications is filling up, because a full one makes COMMIT fail. Then
+-- followers poll.
 CREATE OR REPLACE FUNCTION @schema@._notify_followers(p_stream text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -42,7 +43,8 @@ BEGIN
   END IF;
 END $$;
 
--- 42501 unless the caller may act for the follower: as the role that started it last, or a member of it, or with level operate. One that there is not is anybody's.
+-- 42501 unless the caller may act for the follower: as the role that last started it, as a member of that role, or with level operate.
+-- Anybody may act for a follower that does not exist.
 CREATE OR REPLACE FUNCTION @schema@._need_follower(p_name text) RETURNS void
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -56,8 +58,9 @@ BEGIN
   END IF;
 END $$;
 
--- follower_start(name, stream, scope, from_end) → run: the follower's number from now on; whoever ran under a lower one moves its positions no more. One of stream and scope is given,
--- and always the same one for a name (TG005). from_end: the first start of a name begins behind what is committed by now. Locks: the follower's row, to the end of the transaction.
+-- follower_start(name, stream, scope, from_end) → run: the follower's number from now on. A program with a lower number can move no
+-- position any more. Give either stream or scope, and for one name always the same (TG005). from_end: the first start of a name begins
+-- after what is committed now. Locks: the follower's row, to the end of the transaction.
 CREATE OR REPLACE FUNCTION @schema@.follower_start(name text, stream text DEFAULT NULL, scope text DEFAULT NULL, from_end boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 <<follower_start>>
@@ -91,8 +94,9 @@ BEGIN
   RETURN f.run;
 END $$;
 
--- follower_behind(name, limit) → the streams of which it has not handled all: their position and last number, in the order of names; behind: the writes not handled, of all streams. run:
--- the follower's number. One row with NULLs where it has handled all; none where there is no such follower. No locks.
+-- follower_behind(name, limit) → the streams of which the follower has not handled all writes, in the order of names, with its position and
+-- the last number; behind: how many writes it has not handled, in all streams; run: its number. One row with NULLs if it has handled all;
+-- none if there is no such follower. No locks.
 CREATE OR REPLACE FUNCTION @schema@.follower_behind(name text, "limit" integer DEFAULT 1000)
 RETURNS TABLE (run bigint, stream_id text, "position" bigint, last_no bigint, behind bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -107,8 +111,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- follower_advance(name, run, stream, from_no, to_no) → moved; taken: a later start has taken the follower over; elsewhere: the position is
--- not from_no. In the transaction of what handles the writes it makes each of them count exactly once. Locks: the follower's row, shared,
--- and the position, to the end of the transaction; a start waits for them.
+-- not from_no. Called in the transaction that handles the writes, it makes each of them count exactly once. Locks: the follower's row,
+-- shared, and the position, to the end of the transaction; a start waits for them.
 CREATE OR REPLACE FUNCTION @schema@.follower_advance(name text, run bigint, stream text, from_no bigint, to_no bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 <<follower_advance>>
@@ -141,7 +145,7 @@ BEGIN
   RETURN CASE WHEN FOUND THEN 'moved' ELSE 'elsewhere' END;
 END $$;
 
--- follower_remove(name) → false where there was none. Its positions go with it: who follows under that name again begins anew.
+-- follower_remove(name) → false if there was none. Its positions are deleted too: a later follower of that name begins from the start.
 CREATE OR REPLACE FUNCTION @schema@.follower_remove(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 <<follower_remove>>
@@ -156,7 +160,7 @@ BEGIN
   RETURN v_found;
 END $$;
 
--- behind: the writes not handled yet; behind_since: when the oldest of them was written, NULL where there is none.
+-- behind: the writes not handled yet; behind_since: when the oldest of them was written, NULL if there is none.
 CREATE OR REPLACE VIEW @schema@.follower_status AS
   SELECT f.name, f.stream_id, f.scope, f.run, f.started_at, f.started_by, l.behind, l.behind_since,
          (SELECT max(p.moved_at) FROM @schema@.follower_positions p WHERE p.name = f.name) AS moved_at

@@ -1,9 +1,9 @@
 -- A heartbeat that renews the lease. With this version seal() (0003) takes an actor and a reason. Keeps F2, F3.
 
 -- job_heartbeat(run_id, checkpoint, ttl) → (beaten, renewed, beat_before): a heartbeat and the renewal of the run's lease in one call.
--- beat_before: the next one must have succeeded by then, which is when the lease ends. beaten false: the run is no longer open, and the
--- lease was not renewed. renewed false: its owner no longer holds the lease under the run's term. In both cases stop. Runs as its caller,
--- who needs what each of the two needs: level lead. Locks: those of the check, then those of renew_lease.
+-- beat_before: the next call must succeed before then, because the lease ends then. beaten false: the run is not open any more, and the
+-- lease was not renewed. renewed false: the run's owner does not hold the lease under the run's term any more. In both cases stop. Runs as
+-- its caller, who needs the privileges of both: level lead. Locks: those of the check, then those of renew_lease.
 CREATE OR REPLACE FUNCTION @schema@.job_heartbeat(run_id bigint, checkpoint text, ttl interval, OUT beaten boolean, OUT renewed boolean, OUT beat_before timestamptz)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 <<job_heartbeat>>

@@ -1,7 +1,8 @@
--- What adopt() and protect() have gained: a prefix, and a table of what adopted tables have reported. Each statement is safe to run again. Locks: ACCESS EXCLUSIVE on a
--- table that lacks a column, else none.
+-- What version 20 has added to adopt() and protect(): a prefix, and a table of what adopted tables have reported. Each statement can run
+-- again. Locks: ACCESS EXCLUSIVE on a table that lacks a column, otherwise none.
 
--- The highest term that the rows of adopted tables have shown for a scope: evidence beside its fence (0002, _stored_max).
+-- The highest term to which rows of adopted tables have raised a scope, or to which a reset has lowered that: evidence besides its fence
+-- (0002, _stored_max).
 CREATE TABLE IF NOT EXISTS @schema@.adopted_terms (
   scope text COLLATE pg_catalog."C" PRIMARY KEY,
   term  bigint NOT NULL

@@ -1,6 +1,7 @@
--- Who started a run, a bound for leases that were taken while the clock was ahead, and replica identities. Locks: ACCESS EXCLUSIVE on a table that lacks something, once.
+-- Who started a run, a limit for leases that were taken while the clock was ahead, and replica identities. Locks: ACCESS EXCLUSIVE on a
+-- table that lacks something, once.
 
--- NULL: by a version before this one; whoever has level write may end it.
+-- started_by NULL: an older version started the run, and any role of level write may end it.
 DO $$
 DECLARE
   v_table regclass;
@@ -8,7 +9,7 @@ BEGIN
   IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = '@schema@.job_runs'::regclass AND a.attname = 'started_by' AND NOT a.attisdropped) THEN
     ALTER TABLE @schema@.job_runs ADD COLUMN started_by name;
   END IF;
-  -- A publication FOR ALL TABLES takes in ours, and then no row of a table without a key can be updated or deleted.
+  -- A publication FOR ALL TABLES includes ours, and then no row of a table without a key could be updated or deleted.
   FOR v_table IN SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                   WHERE n.nspname = @schema_lit@ AND c.relkind IN ('r', 'p') AND c.relreplident = 'd'
                     AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary) LOOP
@@ -16,7 +17,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- A lease that was taken or renewed by a clock which was ahead and has been set right since ends after its own length from now on, which is longer than its holder counts on.
+-- For a lease that was taken or renewed while the clock was ahead, if the clock has been set right since: it ends after its own length from
+-- now on. That is longer than its holder counts on.
 CREATE OR REPLACE FUNCTION @schema@._bound_lease(p_scope text) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   UPDATE @schema@.leases t SET expires_at = clock_timestamp() + (t.expires_at - t.renewed_at), renewed_at = clock_timestamp()

@@ -1,9 +1,10 @@
--- Who was refused as stale. A refusal rolls back everything that its transaction wrote, but a sequence keeps what it was set to. So the last eight who were refused are kept in
--- eight places of twelve sequences each, and whoever reads audit_log next writes them to the audit. Who is refused takes no lock that a check or a raise waits for.
--- A place: 0 a mark of who it is in the upper bits and how often in the lower 40; 1 when last, in milliseconds since 1970; 2 hash of the scope; 3 the refused term;
--- 4 OID of the role; 5 to 11 client address and application, eight characters each.
+-- Who was refused as stale. A refusal rolls back everything that its transaction wrote, but a sequence keeps the value that it was set to.
+-- So the last eight refused clients are kept in eight places of twelve sequences each, and the next session that reads audit_log writes
+-- them to the audit. A refused session takes no lock that a check or a raise waits for.
+-- A place: 0 a mark that identifies the refused in the upper bits, and how often in the lower 40; 1 when last, in milliseconds since 1970;
+-- 2 hash of the scope; 3 the refused term; 4 OID of the role; 5 to 11 client address and application_name, eight characters each.
 
--- What the audit knows of already: the first word of each place, and in place 0 how many refusals there were in all.
+-- What the audit has already: the first word of each place, and in place 0 how many refusals there were in all.
 CREATE TABLE IF NOT EXISTS @schema@.refused_known (place integer PRIMARY KEY, word bigint NOT NULL);
 INSERT INTO @schema@.refused_known (place, word)
   SELECT p.place, CASE p.place WHEN 0 THEN (SELECT r.count FROM @schema@.refusal_counts r WHERE r.code = 'TG001') ELSE 0 END FROM generate_series(0, 8) p(place)
@@ -25,13 +26,13 @@ $$ SELECT pg_catalog.to_regclass(pg_catalog.format('%I.refused_%s_%s', @schema_l
 CREATE OR REPLACE FUNCTION @schema@._refused_word(p_place integer, p_word integer) RETURNS bigint LANGUAGE sql VOLATILE AS
 $$ SELECT pg_catalog.pg_sequence_last_value(@schema@._refused_at(p_place, p_word)) $$;
 
--- Who it is, in 22 bits above the 40 of the count; never 0.
+-- The mark: 22 bits that identify scope, term, role and client, above the 40 bits of the count; never 0.
 CREATE OR REPLACE FUNCTION @schema@._refused_mark(p_scope text, p_term bigint, p_role oid, p_client text) RETURNS bigint
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT (1 + (hashtextextended(concat_ws('|', p_term::text, p_role::text, p_client, p_scope) COLLATE pg_catalog."C", 4) & 4194303) % 4194303) << 40
 $$;
 
--- Notes who is refused: in the place that is theirs already, else in the one that was not used for longest. Never an error of its own.
+-- Records who is refused: in the place that is theirs already, or else in the one that was not used for the longest time.
 CREATE OR REPLACE FUNCTION @schema@._note_refused(p_scope text, p_term bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -48,11 +49,11 @@ BEGIN
   v_place := (SELECT i FROM generate_series(1, 8) i WHERE @schema@._refused_word(i, 0) >> 40 = v_mark >> 40 LIMIT 1);
   IF v_place IS NULL THEN
     v_place := (SELECT i FROM generate_series(1, 8) i ORDER BY coalesce(@schema@._refused_word(i, 1), 0) LIMIT 1);
-    -- Without a mark while the rest is not whole.
+    -- Without a mark until the other words are complete.
     PERFORM setval(@schema@._refused_at(v_place, 0), 0), setval(@schema@._refused_at(v_place, 1), v_now),
             setval(@schema@._refused_at(v_place, 2), hashtextextended(p_scope COLLATE pg_catalog."C", 4)),
             setval(@schema@._refused_at(v_place, 3), p_term), setval(@schema@._refused_at(v_place, 4), v_role::bigint);
-    -- Both names are ASCII: PostgreSQL makes them so.
+    -- Address and application_name are ASCII: PostgreSQL makes them so.
     PERFORM setval(@schema@._refused_at(v_place, 5 + i), ('x' || encode(convert_to(substr(rpad(v_client, 56), 1 + 8 * i, 8), 'UTF8'), 'hex'))::bit(64)::bigint)
        FROM generate_series(0, 6) i;
     PERFORM setval(@schema@._refused_at(v_place, 0), v_mark + 1);
@@ -62,8 +63,9 @@ BEGIN
   PERFORM @schema@._guard_own_call(false);
 END $$;
 
--- What was refused since the audit was last brought up to date: written to it, and returned. Where this transaction may not write (a standby, READ ONLY, an older snapshot), or another is writing
--- them now, the rows are only returned, without an id. What has no place any more comes as a sum without a scope.
+-- What was refused since this was last called: writes it to the audit, and returns it. If this transaction may not write (a standby, READ
+-- ONLY, an older snapshot), or if another is writing the same now, the rows are only returned, without an id. What has no place any more is
+-- returned as a sum without a scope.
 CREATE OR REPLACE FUNCTION @schema@._refused_since() RETURNS SETOF @schema@.audit
 LANGUAGE plpgsql SECURITY DEFINER ROWS 9 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -79,7 +81,7 @@ BEGIN
   IF v_writes THEN
     PERFORM FROM @schema@.refused_known k WHERE k.place = 0 FOR UPDATE SKIP LOCKED;
     v_writes := FOUND;
-    -- Anew under the lock: another may have written them meanwhile.
+    -- Again under the lock: another session may have written them meanwhile.
     v_all := (SELECT c.count FROM @schema@.refusal_counts c WHERE c.code = 'TG001') - (SELECT k.word FROM @schema@.refused_known k WHERE k.place = 0);
   END IF;
   FOR r IN
@@ -93,7 +95,7 @@ BEGIN
       JOIN @schema@.fences f ON hashtextextended(f.scope COLLATE pg_catalog."C", 4) = p.hash
      ORDER BY p.last
   LOOP
-    -- Two who took one place at the same moment may have left a mixture.
+    -- Two sessions that took one place at the same moment may have left a mixture.
     CONTINUE WHEN r.count < 1 OR r.mark <> @schema@._refused_mark(r.scope, r.term, r.role, r.client) >> 40;
     a.actor := coalesce((SELECT o.rolname FROM pg_roles o WHERE o.oid = r.role), 'role ' || r.role);
     a."session_user" := a.actor;

@@ -1,27 +1,30 @@
--- Seats: the right of one server session to write under (scope, term) without a check, until it stands up or ends (docs/reference/lock-protocol.md, seats). A seat is a row, written behind a
--- check in the check's own transaction; a raise of the scope waits until no living session has one, and after the grace ends those that do. Locks: sit() the check's, and the key of all
--- seats shared; stand() the rows; a raise none besides its own (0003). Keeps F1, F2, F4.
+-- Seats: the right of one server session to write under (scope, term) without a check, until the seat is given back or the session ends
+-- (docs/reference/lock-protocol.md, seats). A seat is a row, written after a check in the check's own transaction. A raise of the scope
+-- waits until no living session has one, and after the grace ends those that do. Locks: sit() takes the check's, and the key of all seats,
+-- shared; stand() takes the rows; a raise takes none besides its own (0003). Keeps F1, F2, F4.
 
--- A crash empties it and ends every session; after a clean restart no session has that start. `session` is a number that the server session itself remembers (_session_number).
+-- A crash empties the table and ends every session; after a clean restart no session has the start that a row names. `session` is a number
+-- that the server session itself remembers (_session_number).
 CREATE UNLOGGED TABLE IF NOT EXISTS @schema@.seats (
   scope   text COLLATE pg_catalog."C" NOT NULL,
   pid     integer NOT NULL,
   started timestamptz NOT NULL,
   session bigint NOT NULL,
   term    bigint NOT NULL,
-  -- Names the seat. Chance, not a number that may come again after a crash: an old stand() that arrives late must remove nothing younger.
+  -- Names the seat. Random, because a number could come again after a crash: an old stand() that arrives late must not remove a newer seat.
   nonce   uuid NOT NULL UNIQUE,
-  -- SHA-256 of what the holder knows.
+  -- SHA-256 of the holder's secret.
   secret  bytea NOT NULL,
   since   timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (scope, pid)
 ) WITH (fillfactor = 70);
 
--- Moved by every raise, at once and whatever becomes of its transaction: the holders of seats read it.
+-- Every raise moves it, at once and whatever becomes of its transaction. The holders of seats read it.
 CREATE SEQUENCE IF NOT EXISTS @schema@.bell;
 CREATE SEQUENCE IF NOT EXISTS @schema@.seat_sessions;
 
--- When `seats` was made. A dump holds the definition alone, so a database that was restored in place has another moment here than the sessions that went on sitting meanwhile.
+-- When `seats` was created. A dump has only the definition. So in a database that was restored in place, this is later than the start of
+-- sessions that may still have a seat from before.
 DO $$
 BEGIN
   IF to_regclass(format('%I.seats_made', @schema_lit@)) IS NULL THEN
@@ -31,19 +34,20 @@ BEGIN
   END IF;
 END $$;
 
--- A raise that began under an older version sweeps no seats. at, xid: when the new one was first seen to be installed; nobody sits until all that is older has ended.
+-- A raise that began under an older version does not wait for seats. at, xid: when the new version was first seen to be installed. Nobody
+-- gets a seat until all older transactions have ended.
 CREATE TABLE IF NOT EXISTS @schema@.seats_from (
   one     boolean PRIMARY KEY DEFAULT true CHECK (one),
   at      timestamptz,
   xid     xid8,
   settled boolean NOT NULL DEFAULT false
 );
--- Where `fences` was made just now there is no older version.
+-- If `fences` was created in this transaction there is no older version.
 INSERT INTO @schema@.seats_from (settled)
   SELECT c.xmin = pg_current_xact_id()::xid FROM pg_class c WHERE c.oid = format('%I.fences', @schema_lit@)::regclass
 ON CONFLICT DO NOTHING;
 
--- A row removed by hand would let a raise pass over a session that goes on writing.
+-- A row removed by hand would let a raise overtake a session that goes on writing.
 CREATE OR REPLACE FUNCTION @schema@._seats_guard() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -54,7 +58,7 @@ BEGIN
     USING ERRCODE = 'TG005', HINT = 'A raise of the scope waits for a session that has one, and ends it when the grace is over; so does pg_terminate_backend(pid).';
 END $$;
 
--- What follows, up to the same with false, changes seats for layer 1.
+-- Between a call with true and one with false, layer 1 itself changes seats.
 CREATE OR REPLACE FUNCTION @schema@._change_seats(p_begins boolean) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$ SELECT set_config('termgate.changes_seats', CASE WHEN p_begins THEN 'layer 1' ELSE '' END, true) $$;
 
@@ -86,12 +90,12 @@ BEGIN
   END IF;
 END $$;
 
--- Shared by who sits down, exclusively by who makes all scopes untrusted.
+-- sit() takes it shared, and declare_untrusted() exclusively.
 CREATE OR REPLACE FUNCTION @schema@._all_seats_key() RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 5) $$;
 
--- What tells this server session from all others, also from one that had its pid before: what currval() remembers, no client can set.
--- DISCARD ALL and DISCARD SEQUENCES forget it: the session can no longer prove its seats, whose rows stay.
+-- Distinguishes this server session from all others, even from an earlier one with its pid: no client can set what currval() remembers.
+-- DISCARD ALL and DISCARD SEQUENCES make the session forget it. Then it cannot prove its seats any more, whose rows stay.
 CREATE OR REPLACE FUNCTION @schema@._session_number() RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -109,7 +113,7 @@ BEGIN
   PERFORM @schema@._guard_own_call(false);
 END $$;
 
--- Whether all transactions have ended that may be running a raise of an older version.
+-- Whether all transactions have ended in which a raise of an older version may be running.
 CREATE OR REPLACE FUNCTION @schema@._seats_settled() RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -123,7 +127,7 @@ BEGIN
   IF NOT FOUND THEN
     RETURN false;
   ELSIF v_at IS NULL THEN
-    -- This session sees the new version, so whoever begins after this moment runs it.
+    -- This session sees the new version, so every transaction that begins after this moment runs it.
     UPDATE @schema@.seats_from SET at = clock_timestamp(), xid = pg_current_xact_id();
     RETURN false;
   END IF;
@@ -138,7 +142,7 @@ BEGIN
   RETURN true;
 END $$;
 
--- Why the session with this login role cannot sit, or NULL: a raise must be able to see that it has gone, and to end it.
+-- Why the session with this login role cannot have a seat, or NULL. A raise must be able to see that the session has gone, and to end it.
 CREATE OR REPLACE FUNCTION @schema@._why_no_seat(p_started timestamptz, p_login oid) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -151,8 +155,9 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- sit(scope, term, secret_hash) → fence, nonce, why: the check, and a seat for this session once the transaction has committed. Whoever knows the secret whose SHA-256 secret_hash is
--- gives it back by stand(). nonce NULL: the check has passed, but there is no seat, for the reason `why`. Not in a savepoint (TG005). What the check raises.
+-- sit(scope, term, secret_hash) → fence, nonce, why: the check, and a seat for this session once the transaction has committed. secret_hash
+-- is the SHA-256 of a secret; whoever knows the secret can give the seat back by stand(). nonce NULL: the check has passed, but there is no
+-- seat, for the reason in `why`. Not in a savepoint (TG005). Otherwise raises what the check raises.
 CREATE OR REPLACE FUNCTION @schema@.sit(scope text, term bigint, secret_hash bytea, OUT fence bigint, OUT nonce uuid, OUT why text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<sit>>
@@ -172,7 +177,7 @@ BEGIN
     why := 'the guard checks this session';
     RETURN;
   END IF;
-  -- The one that locks. A seat that is there does not satisfy it.
+  -- The check that always locks: a seat does not satisfy it.
   fence := @schema@._check(scope, term);
   IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
     why := 'a seat is taken at READ COMMITTED';
@@ -191,14 +196,14 @@ BEGIN
   IF why IS NOT NULL THEN
     RETURN;
   END IF;
-  -- The row of an earlier seat may be held by a stand() that has not ended.
+  -- A stand() in a transaction that is still open may hold the row of an earlier seat.
   v_exists := EXISTS (SELECT FROM @schema@.seats s WHERE s.scope = sit.scope AND s.pid = pg_backend_pid());
   PERFORM 1 FROM @schema@.seats s WHERE s.scope = sit.scope AND s.pid = pg_backend_pid() FOR UPDATE SKIP LOCKED;
   IF v_exists AND NOT FOUND THEN
     why := 'an earlier seat is just being given back';
     RETURN;
   END IF;
-  -- What sessions left that ended without standing. Seldom, for each raise does it too.
+  -- Removes the rows of sessions that ended without a stand(). Seldom, because each raise does it too.
   IF random() < 0.02 THEN
     PERFORM @schema@._clear_seats(scope);
   END IF;
@@ -210,14 +215,15 @@ BEGIN
      SET started = EXCLUDED.started, session = EXCLUDED.session, term = EXCLUDED.term, nonce = EXCLUDED.nonce, secret = EXCLUDED.secret, since = EXCLUDED.since
   RETURNING s.xmin INTO v_xid;
   PERFORM set_config('lock_timeout', v_user, true), @schema@._change_seats(false);
-  -- ROLLBACK TO would take the lock of the check away.
+  -- ROLLBACK TO would release the check's lock.
   IF v_xid <> pg_current_xact_id()::xid THEN
     RAISE EXCEPTION 'TG005 a seat is not taken in a savepoint' USING ERRCODE = 'TG005', HINT = 'A block with EXCEPTION is a savepoint too.';
   END IF;
   PERFORM set_config('termgate.seat', 'on', false);
 END $$;
 
--- stand(nonces, secret) → those whose seats are gone by it. For a session that has nothing outstanding; it is not used until this is answered. Sent again it does the same. At COMMIT.
+-- stand(nonces, secret) → the nonces whose seats it has removed, which counts from its COMMIT. For sessions that have nothing outstanding;
+-- a session must not be used until this is answered. Safe to call again.
 CREATE OR REPLACE FUNCTION @schema@.stand(nonces uuid[], secret bytea) RETURNS uuid[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -234,8 +240,9 @@ BEGIN
   RETURN v_gone;
 END $$;
 
--- seats_wanted(secret, bell_seen) → bell, place, wanted, nonces: what the holder of seats asks again and again. place: of which server and database this is the answer; where it is another
--- than before, none of the seats is there any more. Where the bell has moved, wanted: the scopes in which it has seats and whose raise is under way; nonces: of all its seats there.
+-- seats_wanted(secret, bell_seen) → bell, place, wanted, nonces: the holder of seats calls this again and again. place: which server and
+-- database has answered; if it has changed, all the seats are gone. If the bell has moved: wanted are the scopes in which the holder has
+-- seats and whose raise is under way, and nonces are all its seats there.
 CREATE OR REPLACE FUNCTION @schema@.seats_wanted(secret bytea, bell_seen bigint, OUT bell bigint, OUT place text, OUT wanted text[], OUT nonces uuid[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -253,8 +260,9 @@ BEGIN
    WHERE s.secret = sha256(seats_wanted.secret) AND EXISTS (SELECT FROM held h WHERE h.key IN (@schema@._turnstile_key(s.scope), @schema@._all_seats_key()));
 END $$;
 
--- The seats of a scope as they are now; p_pid NULL: of all sessions. Above READ COMMITTED the snapshot hides who sat down since (40001), and still shows who has stood up: what is true is
--- known to the primary key alone, so for each session an INSERT is tried and taken back.
+-- The seats of a scope as they are now; p_pid NULL: of all sessions. Above READ COMMITTED the snapshot hides seats that were taken since
+-- (40001), and still shows some that were given back. Only the primary key has the present state, so for each session an INSERT is tried
+-- and taken back.
 CREATE OR REPLACE FUNCTION @schema@._seats_now(p_scope text, p_pid integer DEFAULT NULL) RETURNS SETOF @schema@.seats
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -277,13 +285,13 @@ BEGIN
     EXCEPTION WHEN SQLSTATE 'TGTHR' THEN
       NULL;
     WHEN lock_not_available THEN
-      v_absent := '{}';  -- a stand() that has not ended
+      v_absent := '{}';  -- a stand() is not committed yet
     END;
   END IF;
   RETURN QUERY SELECT s.* FROM @schema@.seats s WHERE s.scope = p_scope AND (p_pid IS NULL OR s.pid = p_pid) AND s.pid <> ALL (coalesce(v_absent, '{}'));
 END $$;
 
--- TG005 where this session itself sits in the scope: its row would outlive the raise.
+-- TG005 if this session itself has a seat in the scope: its row would outlive the raise.
 CREATE OR REPLACE FUNCTION @schema@._not_seated(p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -293,7 +301,7 @@ BEGIN
   END IF;
 END $$;
 
--- Removes the rows of sessions that are no more; not what somebody else is at.
+-- Removes the rows of sessions that have ended; skips rows that another session has locked.
 CREATE OR REPLACE FUNCTION @schema@._clear_seats(p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -311,7 +319,8 @@ CREATE OR REPLACE FUNCTION @schema@._who_is(p_pid integer) RETURNS text LANGUAGE
                      FROM pg_stat_activity a WHERE a.pid = p_pid), 'pid ' || p_pid)
 $$;
 
--- Ends a session that still has this seat, looked at once more by itself. As _evict (0002): false: it may not be signalled; NULL: it has stood up, or gone.
+-- Ends a session that still has this seat, which it verifies once more in a statement of its own. As in _evict (0002), false: layer 1's
+-- owner may not signal it; NULL: it has given the seat back, or has ended.
 CREATE OR REPLACE FUNCTION @schema@._end_seated(s @schema@.seats) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -327,9 +336,10 @@ EXCEPTION WHEN insufficient_privilege THEN
   RETURN false;
 END $$;
 
--- Waits until no living session but this one sits in the scope, and ends those that do when the grace is over; returns whom it ended.
--- The caller holds T and Q, or the key of all seats, so nobody sits down meanwhile.
--- Gone is who is not there any more: his transaction has been rolled back by then, or has committed. A session of which the owner of layer 1 may not see the start is taken for a living one.
+-- Waits until no living session but this one has a seat in the scope, and ends those that have one when the grace is over; returns the pids
+-- that it ended. The caller holds turnstile and queue, or the key of all seats, so nobody takes a seat meanwhile. A session is gone when it
+-- is not shown any more: by then its transaction has been rolled back or committed. A session whose start the owner of layer 1 may not see
+-- counts as living.
 CREATE OR REPLACE FUNCTION @schema@._sweep(p_scope text, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -346,7 +356,7 @@ BEGIN
     RETURN v_evicted;
   END IF;
   LOOP
-    PERFORM pg_stat_clear_snapshot();  -- within a transaction the view of sessions stands still
+    PERFORM pg_stat_clear_snapshot();  -- otherwise the view of sessions stays the same within a transaction
     v_living := ARRAY(SELECT n FROM @schema@._seats_now(p_scope) n JOIN pg_stat_get_activity(NULL) a ON a.pid = n.pid AND (a.backend_start IS NULL OR a.backend_start = n.started)
                        WHERE n.pid <> pg_backend_pid());
     EXIT WHEN v_living = '{}';
@@ -381,7 +391,7 @@ BEGIN
   RETURN v_evicted;
 END $$;
 
--- The same for all scopes, before they all become untrusted: until the end of this transaction nobody sits down.
+-- The same for all scopes, before they all become untrusted. Nobody can take a seat until the end of this transaction.
 CREATE OR REPLACE FUNCTION @schema@._sweep_all() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -408,8 +418,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- After a restore in place: sessions that are older than `seats` may have had a seat in the table that was there before, which this one does not show. They are ended when the grace is
--- over. Whom the owner of layer 1 may not see it cannot have seated; where it could see them once, the warning says so.
+-- After a restore in place: sessions that are older than `seats` may have had a seat in the earlier table, which this one does not show.
+-- They are ended when the grace is over. Layer 1 gives no seat to a session whose start its owner may not see. If the owner could see such
+-- sessions before the restore, the warning applies.
 CREATE OR REPLACE FUNCTION @schema@._end_older_sessions() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -465,7 +476,7 @@ BEGIN
            format('GRANT pg_read_all_stats TO %I', current_user)
      WHERE NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) AND NOT pg_has_role('pg_read_all_stats', 'USAGE');
   IF pg_is_in_recovery() THEN
-    RETURN;  -- nobody sits on a standby, and it cannot read such a table
+    RETURN;  -- nobody has a seat on a standby, and it cannot read such a table
   END IF;
   RETURN QUERY
     SELECT 'warning', format('scope "%s"', s.scope), format('a raise of it ends with TG006: %s has a seat in it, and %s', @schema@._who_is(s.pid),

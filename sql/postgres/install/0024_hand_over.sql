@@ -1,8 +1,9 @@
--- Planned hand-over: the holder of a lease is asked to leave, drains, gives the lease back, and its successor takes it. The request binds nobody but acquisitions and renewals: as long as
--- the drain lasts whom it names alone may take the lease, or, if it names nobody, anybody but who leaves; once it is over the holder's lease is renewed no more, ends, and is free as after a crash.
--- Time is clock_timestamp(), read after the locks. Keeps F2, F3: terms and fences are those of acquire_lease.
+-- Planned hand-over: the holder of a lease is asked to leave, drains, gives the lease back, and its successor takes it. The request affects
+-- only acquisitions and renewals. As long as the drain lasts, only the successor that it names may take the lease, or, if it names none,
+-- anybody but the holder. After the drain the holder's lease is renewed no more, ends, and is free as after a crash. The time is
+-- clock_timestamp(), read after the locks. Keeps F2, F3: terms and fences are those of acquire_lease.
 
--- The last hand-over of each scope. It is about one term of the lease: another acquisition ends it, and then the row is the receipt.
+-- The last hand-over of each scope. It belongs to one term of the lease. The next acquisition ends it, and then the row is the receipt.
 CREATE TABLE IF NOT EXISTS @schema@.hand_overs (
   scope        text COLLATE pg_catalog."C" PRIMARY KEY,
   owner_id     text NOT NULL,
@@ -19,7 +20,7 @@ CREATE TABLE IF NOT EXISTS @schema@.hand_overs (
   taken_at     timestamptz
 ) WITH (fillfactor = 50);
 
--- Whether the owner may take the lease of this term at this moment.
+-- Whether p_owner may take the lease now, whose term is p_term.
 CREATE OR REPLACE FUNCTION @schema@._may_follow(p_scope text, p_term bigint, p_owner text) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT NOT EXISTS (SELECT FROM @schema@.hand_overs h
@@ -28,7 +29,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 REVOKE ALL ON FUNCTION @schema@._may_follow(text, bigint, text) FROM PUBLIC;
 
--- For acquire_lease, under the lease's row: the receipt. The first four are of the lease as it was.
+-- For acquire_lease, under the lease's row lock: the receipt. p_before, p_released and p_expires are of the lease as it was.
 CREATE OR REPLACE FUNCTION @schema@._handed_over(p_scope text, p_before bigint, p_released timestamptz, p_expires timestamptz, p_owner text, p_term bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -43,9 +44,10 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION @schema@._handed_over(text, bigint, timestamptz, timestamptz, text, bigint, timestamptz) FROM PUBLIC;
 
--- request_hand_over(scope, successor, drain, actor, reason) → (requested, owner_id, term, leave_before). Asks the holder to leave within the drain; it learns of it by its next renewal, and at
--- once where it listens, after notify_raised(scope). successor: an owner, or the beginning of one and a *. requested false: nobody holds the lease. A later request takes the place of this one.
--- Locks: the lease's key and row, as renew_lease.
+-- request_hand_over(scope, successor, drain, actor, reason) → (requested, owner_id, term, leave_before). Asks the holder to leave within
+-- the drain. The holder finds out with its next renewal, or, if it listens, at once after notify_raised(scope). successor: an owner, or the
+-- beginning of owners' names and a *. requested false: nobody holds the lease. A later request replaces this one. Locks: the lease's key
+-- and row, as in renew_lease.
 CREATE OR REPLACE FUNCTION @schema@.request_hand_over(scope text, successor text DEFAULT NULL, drain interval DEFAULT '30 s', actor text DEFAULT NULL, reason text DEFAULT NULL,
                                                       OUT requested boolean, OUT owner_id text, OUT term bigint, OUT leave_before timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -67,7 +69,7 @@ BEGIN
     RAISE EXCEPTION 'TG005 the drain must be from 100 ms to 1 day, not %', coalesce((extract(epoch FROM drain) * 1000)::bigint || ' ms', 'NULL') USING ERRCODE = 'TG005';
   END IF;
   PERFORM @schema@._need_reason(v_actor, v_reason);
-  -- A renewal or an acquisition that is at the lease is over in a moment; who stays there is named, or ended, by _need_lease.
+  -- A renewal or an acquisition that holds the key usually ends within moments. _need_lease names or evicts a session that does not.
   BEGIN
     PERFORM @schema@._set_lock_timeout(clock_timestamp() + interval '1 s', v_user);
     PERFORM pg_advisory_xact_lock(@schema@._lease_key(scope));
@@ -96,7 +98,8 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION @schema@.request_hand_over(text, text, interval, text, text) FROM PUBLIC;
 
--- state: asked (the holder has not left yet), left (its successor may come), taken (by next_owner), over (nobody has taken it in time). gap_ms: how long nobody held the lease.
+-- state: asked (the holder has not left yet), left (the successor may take the lease), taken (by next_owner), over (nobody has taken it in
+-- time). gap_ms: how long nobody held the lease.
 CREATE OR REPLACE VIEW @schema@.hand_over_status AS
   SELECT h.scope, h.owner_id, h.term, h.successor, h.requested_at, h.requested_by, h.reason, h.leave_before, n.left_at, h.next_owner, h.next_term, h.taken_at,
          greatest(round(extract(epoch FROM h.taken_at - h.ended_at) * 1000), 0)::bigint AS gap_ms,

@@ -1,7 +1,8 @@
--- A deadline that COMMIT respects: require_lease() makes a transaction fail at its end where the lease has ended by then, even if nobody has taken over. The check alone lets a late holder
--- write until somebody does. Time is clock_timestamp(). Where the guard's library is loaded it looks once more, after all deferred triggers (guard/hooks.c).
+-- A deadline that COMMIT respects: require_lease() makes a transaction fail at its end if the lease has ended by then, even if nobody has
+-- taken over. The check alone lets a late holder write until somebody takes over. The time is clock_timestamp(). If the guard's library is
+-- loaded, it looks at the lease once more, after all deferred triggers (guard/hooks.c).
 
--- What a transaction requires, for the trigger at its end, which takes the rows away again. Rows of other transactions are never seen.
+-- What a transaction requires, for the trigger at its end, which deletes the rows again. Nobody looks at another transaction's rows.
 CREATE UNLOGGED TABLE IF NOT EXISTS @schema@.lease_requirements (
   xid      xid8 NOT NULL,
   scope    text COLLATE pg_catalog."C" NOT NULL,
@@ -10,7 +11,7 @@ CREATE UNLOGGED TABLE IF NOT EXISTS @schema@.lease_requirements (
   PRIMARY KEY (xid, scope)
 );
 
--- TG007 unless this is the lease as it is now.
+-- TG007 unless p_owner holds the lease now, under p_term (NULL: any). Returns when it ends.
 CREATE OR REPLACE FUNCTION @schema@._need_live_lease(p_scope text, p_owner text, p_term bigint) RETURNS timestamptz
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -30,8 +31,10 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION @schema@._need_live_lease(text, text, bigint) FROM PUBLIC;
 
--- require_lease(scope, owner) → when the lease ends unless it is renewed. In a transaction that writes: its COMMIT fails with TG007 where the lease is not this owner's then, under the term that it has now,
--- or has ended. TG007 at once where it is not held. At READ COMMITTED alone: another level would show the lease as it was. Locks: none; the check's keeps others from the lease until the end.
+-- require_lease(scope, owner) → when the lease ends unless it is renewed. For a transaction that writes: its COMMIT fails with TG007 if, at
+-- that moment, this owner does not hold the lease under the term that it has now. TG007 at once if the owner does not hold it. Only at READ
+-- COMMITTED: another level would show an older state of the lease. Takes no lock on the lease: the lock of the check keeps others from
+-- acquiring it until the transaction ends.
 CREATE OR REPLACE FUNCTION @schema@.require_lease(scope text, owner text) RETURNS timestamptz
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<require_lease>>
@@ -55,7 +58,7 @@ BEGIN
     v_ends := @schema@._need_live_lease(require_lease.scope, require_lease.owner, v_required_term);
   ELSE
     INSERT INTO @schema@.lease_requirements VALUES (pg_current_xact_id(), require_lease.scope, require_lease.owner, v_term);
-    -- The trigger takes the row away, so it has run already.
+    -- The trigger deletes the row: if it is gone, the trigger has run already.
     IF NOT EXISTS (SELECT FROM @schema@.lease_requirements r WHERE r.xid = pg_current_xact_id() AND r.scope = require_lease.scope) THEN
       RAISE EXCEPTION 'TG005 constraints are immediate in this transaction, so its COMMIT would not look at the lease' USING ERRCODE = 'TG005', HINT = 'SET CONSTRAINTS ALL DEFERRED first.';
     END IF;
@@ -71,7 +74,7 @@ BEGIN
   IF current_setting('max_prepared_transactions') <> '0' AND current_query() ~* 'prepare([[:space:]]|--.*|/[*].*[*]/)+transaction' THEN
     RAISE EXCEPTION 'cannot PREPARE a transaction that requires the lease of scope "%"', NEW.scope USING ERRCODE = '0A000', HINT = 'COMMIT PREPARED would come at any time, and ask nobody.';
   END IF;
-  -- Its look would come now, and COMMIT would have none.
+  -- The trigger would look now, and not at COMMIT.
   IF current_query() ~* 'set([[:space:]]|--.*|/[*].*[*]/)+constraints[^;]*immediate' THEN
     RAISE EXCEPTION 'constraints stay deferred in a transaction that requires the lease of scope "%"', NEW.scope
       USING ERRCODE = '0A000', HINT = 'SET CONSTRAINTS before require_lease(), and ALL DEFERRED again; or name the constraints that shall be immediate.';
@@ -82,7 +85,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION @schema@._require_at_commit() FROM PUBLIC;
 
--- For the guard's library: the same again, at the last moment before the transaction's commit is written.
+-- For the guard's library: the same test again, at the last moment before the commit is written.
 CREATE OR REPLACE FUNCTION @schema@._guard_required(p_required text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

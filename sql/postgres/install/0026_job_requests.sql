@@ -1,9 +1,10 @@
--- Runs that somebody asks for. A request is an open run without a term (0): whoever leads its scope next, and answers requests, begins it. Shown as requested (0008).
--- There is one at most of a job in a scope (the index job_runs_one_open). Locks: those of the INSERT and the UPDATE. Keeps F1: a run begins under a term that passes the check.
+-- Runs that somebody requests. A request is an open run with term 0. The next leader of its scope that answers requests begins it. It is
+-- shown as requested (0008). There is at most one for each job and scope (the index job_runs_one_open). Locks: those of the INSERT and the
+-- UPDATE. Keeps F1: a run begins under a term that passes the check.
 
--- job_request(job_name, scope, kind, actor, reason) → (requested, run_id). kind: run, dry-run or resume; it is for the command that
--- answers. requested false: the run of this id is asked for already, and nothing was changed. It stays until it is begun or cancelled
--- (job_finish).
+-- job_request(job_name, scope, kind, actor, reason) → (requested, run_id). kind is run, dry-run or resume; its meaning is up to the command
+-- that answers. requested false: run_id has been requested already, and nothing was changed. The request stays until it is begun or
+-- cancelled (job_finish).
 CREATE OR REPLACE FUNCTION @schema@.job_request(job_name text, scope text, kind text DEFAULT 'run', actor text DEFAULT NULL, reason text DEFAULT NULL,
                                                 OUT requested boolean, OUT run_id bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -36,8 +37,8 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION @schema@.job_request(text, text, text, text, text) FROM PUBLIC;
 
--- job_take(job_name, scope, owner, term) → (run_id, kind): begins the run that is asked for, as job_start begins one. NULL: none is, or
--- another session is at it.
+-- job_take(job_name, scope, owner, term) → (run_id, kind): begins the requested run, as job_start begins one. NULL: none is requested, or
+-- another session is working on it.
 CREATE OR REPLACE FUNCTION @schema@.job_take(job_name text, scope text, owner text, term bigint, OUT run_id bigint, OUT kind text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<job_take>>

@@ -1,4 +1,5 @@
--- Parameters: name, limit. Rows: streams not handled to their end, in the order of names; one with NULLs where there is none. Locks: none.
+-- Parameters: name, limit. Rows: the streams of which it has not handled all writes, in the order of names; one with NULLs if there is
+-- none. Locks: none.
 SELECT f.run, d.stream_id AS stream, d.position, d.last_no, coalesce(d.behind, 0) AS behind
 FROM main.termgate_followers f LEFT JOIN (
   SELECT s.stream_id, coalesce(p.position, 0) AS position, s.last_no, sum(s.last_no - coalesce(p.position, 0)) OVER () AS behind

@@ -1,5 +1,5 @@
--- Parameters: job_name, scope, run_id (each NULL: all), limit, status (NULL: all). Rows: newest first; an open run whose lease is over is lost, and may
--- still finish while its term is the fence's; one without a term is requested. Locks: none.
+-- Parameters: job_name, scope, run_id (each NULL: all), limit, status (NULL: all). Rows: newest first. An open run whose lease has ended is
+-- shown as lost, and may still finish while its term is the fence; one with term 0 is requested. Locks: none.
 SELECT run_id, job_name, scope, owner_id, term, started_at AS started_at_ms, completed_at AS completed_at_ms, status, last_heartbeat AS last_heartbeat_ms,
   exit_code, checkpoint, detail, request, termgate_now() AS now_ms
 FROM (SELECT j.run_id, j.job_name, j.scope, j.owner_id, j.term, j.started_at, j.completed_at, j.last_heartbeat, j.exit_code, j.checkpoint, j.detail, j.request,

@@ -1,4 +1,5 @@
--- Only the holder, only that term, only before expiry. leave_in_ms: the holder is asked to leave, and has so long. Parameters: scope, owner, term, ttl_ms. Locks: the write lock. MATERIALIZED: the function runs once.
+-- Only the holder can, under the same term, before expiry. leave_in_ms: the holder is asked to leave, and has so long. Parameters: scope,
+-- owner, term, ttl_ms. Locks: the write lock. MATERIALIZED: the function runs once.
 WITH answer(j) AS MATERIALIZED (SELECT termgate_renew_lease($1, $2, $3, $4))
 SELECT json_extract(j, '$.renewed') AS renewed,
   json_extract(j, '$.expires_at') AS expires_at_ms,

@@ -1,4 +1,5 @@
--- Raises a fence without writing (F2). Parameters: scope, term, grace_ms (nobody is evicted here), actor, reason. Locks: the write lock. MATERIALIZED: the function runs once.
+-- Raises a fence without a write (F2). Parameters: scope, term, grace_ms (nobody is evicted here), actor, reason. Locks: the write lock.
+-- MATERIALIZED: the function runs once.
 WITH answer(j) AS MATERIALIZED (SELECT termgate_seal($1, $2, $3, $4, $5))
 SELECT json_extract(j, '$.fence') AS fence,
   json_extract(j, '$.previous') AS previous,

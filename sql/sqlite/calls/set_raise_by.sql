@@ -1,2 +1,2 @@
--- Who may raise this fence. Parameters: scope, mode. Locks: the write lock.
+-- Whether writers may raise this fence. Parameters: scope, mode. Locks: the write lock.
 SELECT termgate_set_raise_by($1, $2) AS raise_by

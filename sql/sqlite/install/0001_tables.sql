@@ -1,9 +1,8 @@
 -- The tables of layer 1 on SQLite (docs/contract.md, section 4).
 --
--- Parameters: none; `now()` of the installer is termgate_now(). Rows: creates tables, adds the settings that
--- are missing and the one row of termgate_incarnation. Locks: the installer's BEGIN IMMEDIATE.
--- Keeps F3 (fences are rows of their own, never derived from what can be pruned) and F5 (write ids outlive
--- pruning). Every statement may run again. Moments are milliseconds since 1970.
+-- Parameters: none; the moment of the installation is termgate_now(). Rows: creates tables, adds the settings that are missing and the one
+-- row of termgate_incarnation. Locks: the installer's BEGIN IMMEDIATE. Keeps F3 (fences are rows of their own, never derived from what can
+-- be pruned) and F5 (write ids outlive pruning). Every statement can run again. Moments are milliseconds since 1970.
 
 CREATE TABLE IF NOT EXISTS termgate_migrations (
   version    INTEGER PRIMARY KEY,
@@ -11,10 +10,9 @@ CREATE TABLE IF NOT EXISTS termgate_migrations (
   applied_at INTEGER NOT NULL
 ) STRICT;
 
--- term 0: a scope that has settings and no accepted term yet. raise_by NULL: the setting default_raise_by.
--- untrusted: the file was declared an older copy that was put back, and nobody has vouched for this fence since.
--- reset_from: the highest fence that an audited reset took down, NULL if there was none (then termgate_resets
--- need not be asked).
+-- term 0: a scope that has settings and no accepted term yet. raise_by NULL: the setting default_raise_by. untrusted: an operator declared
+-- that the file is an older copy, and nobody has vouched for this fence since. reset_from: the highest fence that an audited reset has
+-- lowered; NULL: none has (then termgate_resets need not be read).
 CREATE TABLE IF NOT EXISTS termgate_fences (
   scope      TEXT NOT NULL PRIMARY KEY,
   term       INTEGER NOT NULL CHECK (term BETWEEN 0 AND 4611686018427387904),
@@ -125,7 +123,7 @@ CREATE TABLE IF NOT EXISTS termgate_audit (
 CREATE INDEX IF NOT EXISTS termgate_audit_scope ON termgate_audit (scope, id);
 CREATE INDEX IF NOT EXISTS termgate_audit_at ON termgate_audit (at);
 
--- One row a lowering: stored terms above new_term and not above old_term are no longer evidence.
+-- One row for each reset: stored terms above new_term and not above old_term are no evidence any more.
 CREATE TABLE IF NOT EXISTS termgate_resets (
   id       INTEGER PRIMARY KEY,
   scope    TEXT NOT NULL,
@@ -148,7 +146,7 @@ INSERT OR IGNORE INTO termgate_settings (name, value, what) VALUES
   ('eviction_grace_ms', '1000', 'kept for the other databases (0 to 600000): SQLite''s lock has one holder, whom no other process can end'),
   ('payload_bytes_max', '268435456', 'the largest payload of one stream write (1 to 268435456)');
 
--- untrusted: scopes without a row are untrusted too, for the older copy may not have known them yet.
+-- untrusted 1: scopes without a row are untrusted too, because the older copy may not have known them yet.
 CREATE TABLE IF NOT EXISTS termgate_incarnation (
   id        INTEGER PRIMARY KEY CHECK (id = 1),
   untrusted INTEGER NOT NULL CHECK (untrusted IN (0, 1))

@@ -1,15 +1,13 @@
--- The triggers that keep Termgate's own tables honest, whatever program writes to them.
+-- The triggers that guard fences and streams, whatever program writes to them.
 --
--- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE.
--- Keeps F3: a fence is neither lowered, deleted, renamed nor replaced, and a raise is refused where its
--- COMMIT would not be flushed. INSERT OR REPLACE fires no DELETE trigger (unless recursive_triggers is on),
--- so a replaced row is caught BEFORE INSERT; upserts meet the same refusal, layer 1 itself uses neither for
--- a fence.
+-- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE. Keeps F3: only an audited reset lowers a fence, nothing deletes,
+-- renames or replaces one, and a raise whose COMMIT would not be flushed is refused. INSERT OR REPLACE fires no DELETE trigger (unless
+-- recursive_triggers is on), so a replaced row is caught BEFORE INSERT. Upserts are refused in the same way; layer 1 itself uses neither
+-- for a fence.
 --
--- The guard is a function of the extension. Its name is what a program without the extension reads in its
--- error message, so the name says what to do. RAISE(ABORT) beside it is never reached when the guard
--- refuses by itself; it is there because only then does SQLite open the statement journal that undoes a
--- half-done statement.
+-- The guard is a function of the extension. A program without the extension reads its name in an error message, so the name says what to
+-- do. The RAISE(ABORT) beside it is never reached if the guard itself refuses. It is there because only then does SQLite open the statement
+-- journal that undoes a partly executed statement.
 
 DROP TRIGGER IF EXISTS termgate_fences_insert;
 CREATE TRIGGER termgate_fences_insert BEFORE INSERT ON termgate_fences

@@ -1,10 +1,9 @@
--- What tells the main database's own triggers from those of an attached file (docs/reference/lock-protocol.md, "SQLite").
+-- What distinguishes the main database's own triggers from those of an attached file (docs/reference/lock-protocol.md, "SQLite").
 --
--- Parameters: none. Rows: adds the one row of termgate_here if it is missing. Locks: the installer's BEGIN IMMEDIATE.
--- Keeps F1, F2 and F3 where several files are attached: a name inside a trigger resolves in the trigger's own
--- file, so each trigger hands the guard the mark that its own file holds. The guard has put a mark of this very
--- transaction into the main database just before, where another file's trigger cannot see it.
--- Every statement may run again. The triggers of 0002 are made anew with the mark.
+-- Parameters: none. Rows: adds the one row of termgate_here if it is missing. Locks: the installer's BEGIN IMMEDIATE. Keeps F1, F2 and F3
+-- if several files are attached: a name inside a trigger resolves in the trigger's own file, so each trigger gives the guard the mark in
+-- its own file. Just before, the guard has written a mark of this very transaction to the main database, where another file's trigger
+-- cannot see it. Every statement can run again. The triggers of 0002 are created again, with the mark.
 
 CREATE TABLE IF NOT EXISTS termgate_here (
   id   INTEGER PRIMARY KEY CHECK (id = 1),

@@ -1,5 +1,5 @@
 -- Up to version 3 the columns `untrusted` of termgate_fences and termgate_incarnation were called `in_doubt`.
 --
--- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE. Keeps F3: what a file says of its fences
--- stays said. SQLite cannot rename a column only where it exists, so the installer does it before the first file
--- (storage/sqlite/src/layer1/install.cpp); this file is the version that says it has been done.
+-- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE. Keeps F3: untrusted fences stay so. SQLite cannot rename a column
+-- on the condition that it exists, so the installer does it before the first file (storage/sqlite/src/layer1/install.cpp). This file is the
+-- version that records that.

@@ -1,8 +1,8 @@
--- Followers: who reads a stream, or all streams of a scope, one write after the other, and how far each has come.
+-- Followers: programs that read a stream, or all streams of a scope, one write after the other, and how far each has come.
 --
--- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE.
--- Numbers of a stream are given under the write lock, in the order of commits and without gaps, so that a position is one
--- number a stream. run: a later start of the same name has a higher one, and a lower one moves no position any more.
+-- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE. Numbers of a stream are assigned under the write lock, in the order
+-- of commits and without gaps, so a position is one number for each stream. run: a later start of the same name has a higher one, and a
+-- lower one can move no position any more.
 
 CREATE TABLE IF NOT EXISTS termgate_followers (
   name       TEXT NOT NULL PRIMARY KEY,

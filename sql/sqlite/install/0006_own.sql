@@ -1,10 +1,10 @@
--- Termgate's own tables are written by Termgate alone (F1, F2, F3, F5).
+-- Only Termgate writes to Termgate's own tables (F1, F2, F3, F5).
 --
--- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE.
--- A fence that was lowered or trusted by hand, a reset, a lease or a write that nobody checked, an audit row that is gone:
--- each would be taken for what layer 1 did. So every table asks the guard whether one of layer 1's own statements is at work.
--- Anybody may let leases run out earlier (testkit/lease_clock.hpp), which gives nobody a term.
--- A program that rewrites the schema (DROP TRIGGER, writable_schema) is outside: docs/reference/security.md.
+-- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE. A fence that was lowered or trusted by hand, a reset, a lease or a
+-- write that nobody checked, a deleted audit row: each would be taken for what layer 1 did. So a trigger of each table asks the guard
+-- whether one of layer 1's own statements is running. Anybody may make a lease end earlier
+-- (testkit/include/termgate/testkit/lease_clock.hpp), which gives nobody a term. A program that rewrites the schema (DROP TRIGGER,
+-- writable_schema) is not stopped: docs/reference/security.md.
 
 DROP TRIGGER IF EXISTS termgate_migrations_own_insert;
 CREATE TRIGGER termgate_migrations_own_insert BEFORE INSERT ON termgate_migrations BEGIN

@@ -2,13 +2,13 @@
 --
 -- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE.
 
--- The highest term that the rows of adopted tables have shown for a scope: evidence beside its fence. A reset lowers it.
+-- The highest term that the rows of adopted tables have shown for a scope: evidence besides its fence. A reset lowers it.
 CREATE TABLE IF NOT EXISTS termgate_adopted_terms (
   scope TEXT NOT NULL PRIMARY KEY,
   term  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- The prefix of a scope column's values. No row: none.
+-- What is put in front of a scope column's values. No row: nothing.
 CREATE TABLE IF NOT EXISTS termgate_scope_prefixes (
   made_by    TEXT NOT NULL CHECK (made_by IN ('adopt', 'protect')),
   table_name TEXT NOT NULL,

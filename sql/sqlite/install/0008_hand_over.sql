@@ -1,7 +1,7 @@
--- Planned hand-over: whom a scope's holder was asked to give its lease to, and what came of it.
+-- Planned hand-over: whom a scope's holder was asked to give its lease to, if anybody was named, and the result.
 --
--- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE.
--- One row a scope, of its last hand-over. It is about one term of the lease: another acquisition ends it, and then the row is the receipt.
+-- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE. One row for each scope, of its last hand-over. It belongs to one
+-- term of the lease. The next acquisition ends it, and then the row is the receipt.
 
 CREATE TABLE IF NOT EXISTS termgate_hand_overs (
   scope        TEXT NOT NULL PRIMARY KEY,

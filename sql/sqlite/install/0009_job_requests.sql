@@ -1,6 +1,6 @@
--- Runs that somebody asks for. A request is an open run without a term (0): whoever leads its scope next, and answers requests, begins it.
+-- Runs that somebody requests. A request is an open run with term 0. The next leader of its scope that answers requests begins it.
 --
--- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE.
--- A table of an earlier version gets its column `request` from the installer, for SQLite adds none twice.
+-- Parameters: none. Rows: none. Locks: the installer's BEGIN IMMEDIATE. The installer adds the column `request` to a table of an earlier
+-- version, because SQLite's ADD COLUMN cannot run twice.
 
 CREATE UNIQUE INDEX IF NOT EXISTS termgate_job_runs_requested ON termgate_job_runs (scope, job_name) WHERE status = 'started' AND term = 0;

@@ -21,8 +21,8 @@ WHERE scope = ?1
 UPDATE main.termgate_fences SET raise_by = ?2 WHERE scope = ?1
 
 -- name: fence_reset
--- The audited way down. Parameters: scope, term, moment, by whom. Rows: the one. F3: the trigger lets it pass only
--- while termgate_reset_fence is at work.
+-- The audited way down. Parameters: scope, term, moment, by whom. Rows: the one. F3: the trigger allows it only while termgate_reset_fence
+-- runs.
 UPDATE main.termgate_fences
 SET reset_from = max(coalesce(reset_from, 0), term), term = ?2, raised_at = ?3, raised_by = ?4
 WHERE scope = ?1
@@ -35,7 +35,7 @@ SELECT f.scope, f.term, f.raised_at, f.raised_by,
 FROM main.termgate_fences f WHERE f.scope = ?1
 
 -- name: fences_set_untrusted
--- The same for every fence. Parameters: untrusted. Rows: those that change.
+-- Marks every fence as untrusted (1) or trusted (0). Parameters: untrusted. Rows: those that change.
 UPDATE main.termgate_fences SET untrusted = ?1 WHERE untrusted <> ?1
 
 -- name: fences_untrusted

@@ -14,16 +14,16 @@ INSERT INTO main.termgate_followers (name, stream_id, scope, run, started_at) VA
 UPDATE main.termgate_followers SET run = run + 1, started_at = ?2 WHERE name = ?1
 
 -- name: follower_from_end
--- A first start behind what is committed by now. Parameters: name, stream, scope, moment. Rows: one a stream.
+-- A first start after what is committed now. Parameters: name, stream, scope, moment. Rows: one for each stream.
 INSERT INTO main.termgate_follower_positions (name, stream_id, position, moved_at)
 SELECT ?1, stream_id, last_no, ?4 FROM main.termgate_streams WHERE (stream_id = ?2 OR scope = ?3) AND last_no > 0
 
 -- name: follower_first
--- Parameters: name, stream, position, moment. Rows: one, none where there is a position.
+-- Parameters: name, stream, position, moment. Rows: one, or none if there is a position.
 INSERT OR IGNORE INTO main.termgate_follower_positions (name, stream_id, position, moved_at) VALUES (?1, ?2, ?3, ?4)
 
 -- name: follower_move
--- Parameters: name, stream, from, to, moment. Rows: one, none where the position is not `from`.
+-- Parameters: name, stream, from, to, moment. Rows: one, or none if the position is not `from`.
 UPDATE main.termgate_follower_positions SET position = ?4, moved_at = ?5 WHERE name = ?1 AND stream_id = ?2 AND position = ?3
 
 -- name: follower_delete

@@ -29,23 +29,23 @@ INSERT INTO main.termgate_stream_writes (stream_id, sequence_no, scope, term, pa
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 
 -- name: write_id_read
--- Looked up before any term is compared (F5). Parameters: write id. Rows: what it did, or none.
+-- Read before any term is compared (F5). Parameters: write id. Rows: what it did, or none.
 SELECT stream_id, sequence_no, scope, term, created_at FROM main.termgate_write_ids WHERE write_id = ?1
 
 -- name: write_id_insert
--- Parameters: write id, stream, number, scope, term, moment. Rows: one. Outlives pruning (F5).
+-- Parameters: write id, stream, number, scope, term, moment. Rows: one. The row outlives pruning (F5).
 INSERT INTO main.termgate_write_ids (write_id, stream_id, sequence_no, scope, term, created_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 
 -- name: evidence_streams
--- MAX(term) over a scope's stream writes: the evidence beside the fence (F3). One index probe. Parameters: scope, the
--- highest term that is still believed. Rows: one, NULL for none.
+-- MAX(term) over a scope's stream writes: the evidence besides the fence (F3). One index probe. Parameters: scope, the highest term that
+-- still counts. Rows: one, NULL for none.
 SELECT max(term) FROM main.termgate_stream_writes WHERE scope = ?1 AND term <= ?2
 
 -- name: prune
--- Parameters: stream, number. Rows: the writes below that number. Locks: write lock held, the fence folded before (F3).
+-- Parameters: stream, number. Rows: the writes below that number. Locks: write lock held, the fence raised to their terms first (F3).
 DELETE FROM main.termgate_stream_writes WHERE stream_id = ?1 AND sequence_no < ?2
 
 -- name: prune_scopes
--- The scopes whose evidence a pruning would take away. Parameters: stream, number. Rows: scope. F3.
+-- The scopes whose evidence a pruning would remove. Parameters: stream, number. Rows: scope. F3.
 SELECT DISTINCT scope FROM main.termgate_stream_writes WHERE stream_id = ?1 AND sequence_no < ?2

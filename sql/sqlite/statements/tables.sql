@@ -1,4 +1,4 @@
--- The owners' tables: what SQLite says of them, which are adopted and which protected.
+-- The owners' tables: what SQLite's catalog has of them, which are adopted and which protected.
 -- Unless a statement says otherwise, the write lock is held when it runs. Each has a marker with its name (sql/embed.cmake).
 
 -- name: table_find
@@ -40,7 +40,7 @@ SELECT sql FROM main.sqlite_schema
 WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE AND name NOT LIKE 'termgate!_protect!_%' ESCAPE '!' AND name NOT LIKE 'termgate!_adopt!_%' ESCAPE '!'
 
 -- name: attached
--- The files that are attached beside the main database. Rows: name. Locks: none.
+-- The files that are attached besides the main database. Rows: name. Locks: none.
 SELECT name FROM pragma_database_list WHERE seq > 1 ORDER BY seq
 
 -- name: adopted_read
@@ -48,7 +48,7 @@ SELECT name FROM pragma_database_list WHERE seq > 1 ORDER BY seq
 SELECT table_name, scope_column, term_column FROM main.termgate_adopted ORDER BY table_name
 
 -- name: adopted_term
--- Parameters: scope, the highest term to look for. Rows: what adopted tables have reported of it.
+-- Parameters: scope, the highest term to return. Rows: what adopted tables have reported for it.
 SELECT min(term, ?2) FROM main.termgate_adopted_terms WHERE scope = ?1
 
 -- name: adopted_terms_above

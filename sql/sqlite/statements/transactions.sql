@@ -6,7 +6,7 @@
 BEGIN IMMEDIATE
 
 -- name: commit
--- Rows: none. Locks: gives all back; the flush of F3 happens here.
+-- Rows: none. Locks: releases all; the flush of F3 happens here.
 COMMIT
 
 -- name: savepoint
@@ -18,17 +18,17 @@ SAVEPOINT termgate_unit
 RELEASE termgate_unit
 
 -- name: lock
--- Makes the open transaction a writer, so that the write lock is held before anything is compared (F1, F2). Rows: none,
--- it changes nothing. Locks: the database's write lock; SQLITE_BUSY when another connection has it,
--- SQLITE_BUSY_SNAPSHOT when the transaction's snapshot is older than the last commit.
+-- Makes the open transaction a writer, so that the write lock is held before anything is compared (F1, F2). Rows: none, it changes nothing.
+-- Locks: the database's write lock. SQLITE_BUSY if another connection has it, SQLITE_BUSY_SNAPSHOT if the transaction's snapshot is older
+-- than the last commit.
 DELETE FROM main.termgate_incarnation WHERE 0
 
 -- name: track
--- Enlists the connection's transaction marks in the open transaction, so that passes vanish at COMMIT, ROLLBACK and
--- ROLLBACK TO (docs/reference/lock-protocol.md). Rows: none; the virtual table has none. Locks: none.
+-- Enlists the connection's transaction marks in the open transaction, so that passes end with COMMIT, ROLLBACK and ROLLBACK TO
+-- (docs/reference/lock-protocol.md). Rows: none; the virtual table has none. Locks: none.
 DELETE FROM main.termgate_transaction WHERE 0
 
 -- name: busy_timeout
--- How long SQLite itself waits for a lock on this connection, in ms; 0 where the application has a handler of its own
--- or waits for nothing. Rows: one. Locks: none.
+-- How long SQLite itself waits for a lock on this connection, in ms; 0 if the application has a handler of its own or waits for nothing.
+-- Rows: one. Locks: none.
 PRAGMA busy_timeout

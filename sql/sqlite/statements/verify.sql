@@ -1,13 +1,12 @@
--- What verify() looks for: rows that break a guarantee. No locks. At most 1,000 rows each.
--- Unless a statement says otherwise, the write lock is held when it runs. Each has a marker with its name (sql/embed.cmake).
---
--- Whoever may write can make a scope's history as long as they like, so each statement goes through it once, and looks nothing up in it for
--- each row of another table.
---
--- What audit rows must support is judged where no pruning of the history can have taken them away (`known_from`, 0: all is there).
+-- What verify() looks for: rows that break a guarantee. No locks. At most 1,000 rows from each statement. Each has a marker with its name
+-- (sql/embed.cmake).
+-- A writer can make a scope's history as long as it likes. So each statement reads it once, and looks nothing up in it for each row of
+-- another table.
+-- What audit rows must support is judged only for the time from which no pruning of the history has removed any (`known_from`; 0: all are
+-- there).
 
 -- name: verify_known_from
--- Rows: one: since when the audit is whole, and whether the clock ever went back between two writes.
+-- Rows: one: the moment from which the audit is complete, and whether the clock ever went back between two writes.
 SELECT coalesce((SELECT max(a.at - json_extract(a.detail, '$.older_than_ms')) FROM main.termgate_audit a WHERE a.action = 'prune_history'), 0),
   EXISTS (SELECT 1 FROM (SELECT created_at, lag(created_at) OVER (ORDER BY rowid) AS before FROM main.termgate_stream_writes) w
           WHERE w.created_at < w.before)
@@ -26,10 +25,10 @@ WHERE w.term < w.before AND w.created_at >= ?1
 ORDER BY w.stream_id, w.sequence_no LIMIT 1000
 
 -- name: verify_scope_order
--- The same along all streams of a scope: rows have been written in the order of their rowids, for there is one writer at a
--- time (F1, F2). What was written in a reset's own millisecond is left out, and a scope with resets where the clock went back.
--- Parameters: since, whether the clock went back. Rows: scope, stream, number, term, the highest before.
--- A write belongs to the epoch of the last reset before it, which is the first row of its epoch here.
+-- The same for all streams of a scope: rows were written in the order of their rowids, because there is one writer at a time (F1, F2). Not
+-- judged: what was written in the same millisecond as a reset, and scopes with resets if the clock went back. Parameters: since, whether
+-- the clock went back. Rows: scope, stream, number, term, the highest before. A write belongs to the epoch of the last reset before it;
+-- here the reset is the first row of its epoch.
 WITH reset_scopes AS MATERIALIZED (SELECT DISTINCT scope FROM main.termgate_resets),
 events AS (
   SELECT w.scope, w.created_at AS at, 1 AS is_write, w.rowid AS id, w.stream_id, w.sequence_no, w.term, NULL AS new_term
@@ -49,8 +48,8 @@ WHERE is_write AND apart AND term < before AND at >= ?1
 ORDER BY scope, stream_id, sequence_no LIMIT 1000
 
 -- name: verify_gaps
--- Numbers along each stream are consecutive; a pruned beginning is none of them (F5). Parameters: since. Rows: scope,
--- stream, number, the number before.
+-- Numbers along each stream are consecutive; a pruned beginning is no gap (F5). Parameters: since. Rows: scope, stream, number, the number
+-- before.
 SELECT w.scope, w.stream_id, w.sequence_no, w.before
 FROM (SELECT scope, stream_id, sequence_no, created_at,
         lag(sequence_no) OVER (PARTITION BY stream_id ORDER BY sequence_no) AS before
@@ -59,8 +58,8 @@ WHERE w.sequence_no <> w.before + 1 AND w.created_at >= ?1
 ORDER BY w.stream_id, w.sequence_no LIMIT 1000
 
 -- name: verify_beginnings
--- What is missing at a stream's beginning, or all of it, was pruned, and that is on record (F5). Parameters: known_from. Rows:
--- scope, stream, the first number that is there or NULL, the last, up to where pruning is on record.
+-- If the beginning of a stream is missing, or all of it, it was pruned, and that is on record (F5). Parameters: known_from. Rows: scope,
+-- stream, the first number that is there or NULL, the last, up to where pruning is on record.
 WITH prunings AS MATERIALIZED (
   SELECT CAST(json_extract(a.detail, '$.stream') AS TEXT) AS stream_id, max(json_extract(a.detail, '$.before')) AS before
   FROM main.termgate_audit a WHERE a.action = 'prune' GROUP BY 1),
@@ -70,8 +69,8 @@ FROM main.termgate_streams t LEFT JOIN prunings p ON p.stream_id = t.stream_id L
 WHERE t.created_at >= ?1 AND coalesce(w.first, t.last_no + 1) > coalesce(p.before, 1) ORDER BY t.stream_id LIMIT 1000
 
 -- name: verify_fences
--- A fence stands at or above every stored term that is still evidence (F3). Rows: scope, fence, highest stored term.
--- A term is below its fence by a reset that went from it or above to below it: the highest old_term of the resets to below it says so.
+-- A fence is at or above every stored term that is still evidence (F3). Rows: scope, fence, highest stored term. A stored term may be above
+-- its fence if a reset went from that term or above to below it: the highest old_term of the resets to below it shows that.
 WITH terms AS (
   SELECT w.scope, w.term AS at, 1 AS is_term, NULL AS old_term
   FROM (SELECT DISTINCT scope, term FROM main.termgate_stream_writes) w LEFT JOIN main.termgate_fences f ON f.scope = w.scope
@@ -85,7 +84,7 @@ WHERE c.is_term AND c.at > coalesce(c.reset_from, 0)
 GROUP BY c.scope ORDER BY c.scope LIMIT 1000
 
 -- name: verify_audited
--- A fence stands where the audit's last word has put it, or higher (F3). Rows: scope, fence, that term.
+-- A fence is at the term to which the audit's last raise or reset has set it, or higher (F3). Rows: scope, fence, that term.
 WITH resets AS MATERIALIZED (SELECT r.scope, max(r.id) AS id FROM main.termgate_audit r WHERE r.action = 'reset' GROUP BY r.scope)
 SELECT a.scope, coalesce(f.term, 0), max(json_extract(a.detail, '$.term'))
 FROM main.termgate_audit a LEFT JOIN resets r ON r.scope = a.scope LEFT JOIN main.termgate_fences f ON f.scope = a.scope
@@ -93,8 +92,8 @@ WHERE a.action IN ('raise', 'seal', 'acquire', 'force_release', 'declare_restore
 GROUP BY a.scope HAVING max(json_extract(a.detail, '$.term')) > coalesce(f.term, 0) ORDER BY a.scope LIMIT 1000
 
 -- name: verify_raises
--- Each stored term, and each fence, was raised, and that is on record (F2, F3). Only where no history was pruned. Rows: scope, term,
--- whether it is the fence's.
+-- Each stored term, and each fence, was raised, and that is on record (F2, F3). Only if no history was pruned. Rows: scope, term, whether
+-- it is the fence's.
 WITH raised AS MATERIALIZED (
   SELECT a.scope, json_extract(a.detail, '$.term') AS term FROM main.termgate_audit a
   WHERE a.action IN ('raise', 'seal', 'acquire', 'force_release', 'declare_restored', 'reset'))
@@ -114,7 +113,7 @@ SELECT DISTINCT scope, old_term, new_term FROM (
 ORDER BY 1, 2 LIMIT 1000
 
 -- name: verify_leases
--- An issued term never stands above its fence (F2). Rows: scope, lease term, fence.
+-- A lease's term is never above its fence (F2). Rows: scope, lease term, fence.
 SELECT l.scope, l.term, coalesce(f.term, 0)
 FROM main.termgate_leases l LEFT JOIN main.termgate_fences f ON f.scope = l.scope
 WHERE l.term > coalesce(f.term, 0) ORDER BY l.scope LIMIT 1000
@@ -127,7 +126,7 @@ FROM (SELECT stream_id, max(sequence_no) AS highest FROM main.termgate_stream_wr
 WHERE s.stream_id IS NULL OR s.last_no <> m.highest ORDER BY 2 LIMIT 1000
 
 -- name: verify_scopes
--- A write's scope is its stream's, or was before a move that is on record (F1). Parameters: known_from. Rows: scope, stream, number,
+-- A write's scope is its stream's, or was that before a move that is on record (F1). Parameters: known_from. Rows: scope, stream, number,
 -- the stream's scope.
 WITH moves AS MATERIALIZED (
   SELECT json_extract(a.detail, '$.stream') AS stream_id, json_extract(a.detail, '$.from') AS before, a.scope FROM main.termgate_audit a
@@ -143,7 +142,7 @@ WHERE w.created_at >= ?1
 GROUP BY w.stream_id, w.scope ORDER BY 2, 3 LIMIT 1000
 
 -- name: verify_write_ids
--- A stored write that carries an id is the one that the id names (F5). Rows: scope, stream, number, id.
+-- A stored write with an id is the one that the id names (F5). Rows: scope, stream, number, id.
 SELECT w.scope, w.stream_id, w.sequence_no, w.write_id
 FROM main.termgate_stream_writes w LEFT JOIN main.termgate_write_ids i ON i.write_id = w.write_id
 WHERE w.write_id IS NOT NULL AND (i.write_id IS NULL OR i.stream_id IS NOT w.stream_id OR i.sequence_no IS NOT w.sequence_no)

@@ -1,4 +1,4 @@
--- The operator says that an old copy was put back, which the database cannot see (F3).
+-- The operator declares that an old copy was put back, which the database cannot detect (F3).
 DECLARE @scopes bigint;
 EXEC @schema@.declare_untrusted @actor = $1, @reason = $2, @scopes = @scopes OUTPUT;
 SELECT @scopes AS scopes

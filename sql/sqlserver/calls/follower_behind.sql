@@ -1,2 +1,2 @@
--- What a follower has not handled yet, a stream a row.
+-- What a follower has not handled yet, one row for each stream.
 EXEC @schema@.follower_behind @name = $1, @limit = $2

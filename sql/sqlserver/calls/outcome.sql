@@ -1,2 +1,2 @@
--- What a write id stands for; no row: that write did not happen.
+-- Which write an id belongs to; no row: that write has not committed.
 EXEC @schema@.outcome @write_id = $1

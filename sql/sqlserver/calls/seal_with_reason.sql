@@ -1,2 +1,2 @@
--- Raises a fence without writing (F2); may wait for the grace and evict (F4).
+-- Raises a fence without a write (F2); may wait for the grace and evict (F4).
 EXEC @schema@.seal @scope = $1, @term = $2, @grace_ms = $3, @actor = $4, @reason = $5

@@ -1,8 +1,9 @@
--- Tables of layer 1, and what a table must refuse by itself. Batches end with GO; @schema@ is the schema in brackets, @schema_lit@ the same as a literal.
--- Parameters: none. An installation and an upgrade run all files in one transaction, behind an application lock. Locks: those of CREATE.
--- Keeps F3: a fence row is never lowered, deleted or truncated. Names are compared by their bytes: every table has them beside the name as a
--- key (varbinary), for SQL Server ignores trailing blanks under every collation, binary ones included. Indexes are looked for by the beginning of their names, which Babelfish makes longer.
--- dbo owns the schema, whoever installs: triggers on the owners' tables reach layer 1 by an ownership chain.
+-- Tables of layer 1, and what a table must refuse by itself. Batches end with GO; @schema@ is the schema in brackets, @schema_lit@ the same
+-- as a literal. Parameters: none. An installation or upgrade runs all files in one transaction, under an application lock. Locks: those of
+-- CREATE. Keeps F3: only an audited reset lowers a fence row, and nothing deletes or truncates it.
+-- Scopes and streams are compared by their bytes: a key (varbinary) is stored beside the name, because SQL Server ignores trailing blanks
+-- under every collation, binary ones included. Indexes are looked up by the beginning of their names, which Babelfish makes longer. dbo
+-- owns the schema, whoever installs: triggers on the owners' tables reach layer 1 by an ownership chain.
 IF SCHEMA_ID(@schema_lit@) IS NULL AND SERVERPROPERTY('Babelfish') IS NULL EXEC(N'CREATE SCHEMA @schema@ AUTHORIZATION [dbo]');
 IF SCHEMA_ID(@schema_lit@) IS NULL EXEC(N'CREATE SCHEMA @schema@');
 IF SERVERPROPERTY('Babelfish') IS NULL AND NOT EXISTS (SELECT 1 FROM sys.schemas s WHERE s.name = @schema_lit@ AND s.principal_id = DATABASE_PRINCIPAL_ID(N'dbo'))
@@ -15,21 +16,23 @@ CREATE TABLE @schema@.migrations (
   applied_at datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME()
 );
 GO
--- Read first in a caller's transaction, and never written: so a transaction of level SNAPSHOT begins as one (a later statement of its client would be error
--- 3951 otherwise), and under IMPLICIT_TRANSACTIONS the client's transaction begins here. Nobody's lock on this row can be in anybody's way.
+-- The first thing read in a caller's transaction, and never changed. So a transaction of level SNAPSHOT begins as one (otherwise a later
+-- statement of its client would be error 3951), and under IMPLICIT_TRANSACTIONS the client's transaction begins here. A lock on this row
+-- blocks nobody.
 IF OBJECT_ID(N'@schema@.first_read', N'U') IS NULL
 CREATE TABLE @schema@.first_read (one int NOT NULL PRIMARY KEY DEFAULT 1 CHECK (one = 1));
 GO
 INSERT INTO @schema@.first_read (one) SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM @schema@.first_read);
 GO
--- Numbers for what a client's own statement may write by a trigger or by the gate: a sequence, for an IDENTITY column would change the client's @@IDENTITY.
+-- Numbers for what a client's own statement may write, by a trigger or by the gate. A sequence, because an IDENTITY column would change the
+-- client's @@IDENTITY.
 IF OBJECT_ID(N'@schema@.audit_ids') IS NULL
 CREATE SEQUENCE @schema@.audit_ids AS bigint START WITH 1;
 GO
 IF OBJECT_ID(N'@schema@.observed_ids') IS NULL
 CREATE SEQUENCE @schema@.observed_ids AS bigint START WITH 1;
 GO
--- One row a scope, kept for ever. Term 0: known, but no term accepted yet. pass_key signs the mark of a pass; readable by nobody but the owner.
+-- One row for each scope, kept for ever. Term 0: known, but no term accepted yet. pass_key signs the mark of a pass; no level may read it.
 IF OBJECT_ID(N'@schema@.fences', N'U') IS NULL
 CREATE TABLE @schema@.fences (
   scope_key  varbinary(800) NOT NULL PRIMARY KEY,
@@ -52,14 +55,14 @@ CREATE TABLE @schema@.incarnation (
   recovery_fork nvarchar(100) NULL
 );
 GO
--- The audited way down. Terms above to_term and not above from_term are no evidence any more.
+-- One row for each audited reset of a fence. Terms above to_term and not above from_term are no evidence any more.
 IF OBJECT_ID(N'@schema@.resets', N'U') IS NULL
 CREATE TABLE @schema@.resets (
   id        bigint IDENTITY(1, 1) NOT NULL PRIMARY KEY,
   scope_key varbinary(800) NOT NULL,
   from_term bigint NOT NULL,
   to_term   bigint NOT NULL,
-  open_now  bit NOT NULL DEFAULT 1, -- set while the transaction that wrote it lowers the fence, and by nobody else
+  open_now  bit NOT NULL DEFAULT 1,  -- 1 only while the transaction of reset_fence lowers the fence
   at        datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME()
 );
 GO
@@ -91,7 +94,7 @@ CREATE TABLE @schema@.streams (
   created_at datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME()
 );
 GO
--- Which scope a stream belongs to is read from this index alone: counting on (last_no) changes none of its columns, so that an append locks none of its keys.
+-- The scope of a stream is read from this index alone. An append changes last_no and no column of the index, so it locks none of its keys.
 IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.streams') AND i.name LIKE N'streams_identity%')
 CREATE UNIQUE INDEX streams_identity ON @schema@.streams (stream_key) INCLUDE (scope, scope_key);
 GO
@@ -146,21 +149,22 @@ CREATE TABLE @schema@.protected (
   protected_by nvarchar(128) NOT NULL DEFAULT ORIGINAL_LOGIN()
 );
 GO
--- The prefix of a scope column's values.
+-- What is put in front of a scope column's values.
 IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.adopted') AND c.name = N'scope_prefix')
   ALTER TABLE @schema@.adopted ADD scope_prefix nvarchar(150) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'';
 GO
 IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.protected') AND c.name = N'scope_prefix')
   ALTER TABLE @schema@.protected ADD scope_prefix nvarchar(150) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'';
 GO
--- The highest term that the rows of adopted tables have shown for a scope: evidence beside its fence. A reset lowers it.
+-- The highest term to which rows of adopted tables have raised a scope, or to which a reset has lowered that: evidence besides its fence.
 IF OBJECT_ID(N'@schema@.adopted_terms', N'U') IS NULL
 CREATE TABLE @schema@.adopted_terms (
   scope_key varbinary(800) NOT NULL PRIMARY KEY,
   term      bigint NOT NULL
 );
 GO
--- What mode 'observe' would have refused, one row a minute for each table, scope, code and login.
+-- What mode 'observe' would have refused, about one row a minute for each table, scope, code and login. The table of earlier versions had
+-- an IDENTITY column.
 IF COLUMNPROPERTY(OBJECT_ID(N'@schema@.observed'), 'id', 'IsIdentity') = 1 EXEC sp_rename N'@schema@.observed', N'observed_with_identity', N'OBJECT';
 GO
 IF OBJECT_ID(N'@schema@.observed', N'U') IS NULL
@@ -205,10 +209,10 @@ CREATE TABLE @schema@.job_runs (
   request        varchar(7) NULL CHECK (request IN ('run', 'dry-run', 'resume'))
 );
 GO
--- Up to version 14 it was not noted who had started a run: whoever has level write may end such a one.
+-- Up to version 14 this was not recorded: NULL, and any login of level write may end such a run.
 IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.job_runs') AND c.name = N'started_by') EXEC(N'ALTER TABLE @schema@.job_runs ADD started_by nvarchar(128) NULL');
 GO
--- What was asked for (0018). NULL: nobody asked for the run.
+-- What the request for the run asked for (0018). NULL: nobody requested the run.
 IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.job_runs') AND c.name = N'request') EXEC(N'ALTER TABLE @schema@.job_runs ADD request varchar(7) NULL CHECK (request IN (''run'', ''dry-run'', ''resume''))');
 GO
 IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.job_runs') AND i.name LIKE N'job_runs_scope%') CREATE INDEX job_runs_scope ON @schema@.job_runs (scope_key, run_id);
@@ -256,8 +260,8 @@ SELECT n.name, n.value, n.what
 GO
 INSERT INTO @schema@.incarnation (one) SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM @schema@.incarnation);
 GO
--- F3 against TRUNCATE TABLE, which fires no trigger: no table can be truncated that a foreign key refers to, not by its owner either ("TRUNCATE TABLE
--- (Transact-SQL)", Restrictions). Always empty.
+-- F3 against TRUNCATE TABLE, which fires no trigger: a table that a foreign key refers to cannot be truncated, even by its owner ("TRUNCATE
+-- TABLE (Transact-SQL)", Restrictions). Always empty.
 IF OBJECT_ID(N'@schema@.anchors', N'U') IS NULL
 CREATE TABLE @schema@.anchors (
   fence       varbinary(800) NULL REFERENCES @schema@.fences (scope_key),
@@ -270,7 +274,7 @@ CREATE TABLE @schema@.anchors (
   CHECK (fence IS NULL AND lease IS NULL AND stream IS NULL AND write_id IS NULL AND reset IS NULL AND setting IS NULL AND incarnation IS NULL)
 );
 GO
--- No lock of a row ever becomes one of the table: one scope's large batch would stop all others.
+-- Row locks in these tables are never escalated to a table lock: one scope's large batch would stop all others.
 DECLARE @tables nvarchar(400) = N'fences,leases,streams,stream_writes,write_ids,observed,audit,job_runs,', @text nvarchar(400);
 WHILE CHARINDEX(N',', @tables) > 0
 BEGIN
@@ -279,7 +283,7 @@ BEGIN
   EXEC(@text);
 END
 GO
--- F3: the way down is an open row of resets, which only reset_fence writes and closes again in its own transaction.
+-- F3: the way down is an open row of resets, which only reset_fence writes, and closes again in its own transaction.
 DROP TRIGGER IF EXISTS @schema@.fences_guard;
 GO
 CREATE TRIGGER @schema@.fences_guard ON @schema@.fences AFTER UPDATE, DELETE AS
@@ -323,16 +327,17 @@ CREATE TYPE @schema@.payload_batch AS TABLE (
   write_id uniqueidentifier NULL
 );
 GO
--- The role that the application locks belong to: who is not in it cannot take one. The four grants are roles too (0009).
+-- The role that owns the application locks: only its members can take them. The four levels are roles too (0009).
 IF DATABASE_PRINCIPAL_ID(@schema_lit@ + N'_lock') IS NULL
 BEGIN
   DECLARE @make nvarchar(400) = N'CREATE ROLE ' + QUOTENAME(@schema_lit@ + N'_lock');
   EXEC(@make);
 END
 GO
--- Whom the procedures run as that anybody may call (EXECUTE AS). A user without a login: the owner's login may not be there (a database restored on another server, a login that was
--- dropped: error 15517; a domain that cannot be reached: 15404), and then every write to a protected table would fail, in mode observe as well. It may read, see definitions and masked
--- values in this database, and take the application locks; it changes the tables of layer 1 by the chain of owners only. Schemas of one database share it.
+-- The user as whom some procedures run (EXECUTE AS), so that their callers need no rights. It has no login, because the owner's login may
+-- be missing (a database restored on another server or a dropped login: error 15517; a domain that cannot be reached: 15404), and then
+-- every write to a protected table would fail, in mode observe too. It may read, see definitions and masked values in this database, and
+-- take the application locks. It changes the tables of layer 1 only by the ownership chain. All schemas of a database share it.
 IF SERVERPROPERTY('Babelfish') IS NULL
 BEGIN
   IF EXISTS (SELECT 1 FROM sys.database_principals p WHERE p.name = N'termgate_guard' AND (p.type <> 'S' OR p.authentication_type <> 0))

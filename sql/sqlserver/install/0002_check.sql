@@ -1,18 +1,20 @@
--- The check and the raise (docs/reference/lock-protocol.md, SQL Server). A scope has three application locks, turnstile, gate and queue,
--- and a row of fences. The locks order the waiting, the row is the truth. Locks: a check holds the queue shared to the end of its
--- transaction; a session in the gate of a proxy (0010) holds the gate shared; a raise holds all three exclusively: by its transaction
--- inside one, else by its session, around a transaction of its own, for KILL is not allowed inside one.
+-- The check and the raise (docs/reference/lock-protocol.md, SQL Server). A scope has three application locks (turnstile, gate and queue)
+-- and a row of fences. The locks order the waiting; the row is the truth. Locks: a check holds the queue shared to the end of its
+-- transaction. A session in the gate of a proxy (0010) holds the gate shared. A raise holds all three exclusively. Inside a transaction,
+-- the transaction owns them; otherwise the session does, around a transaction of its own, because KILL is not allowed inside a transaction.
 -- Keeps F1, F2, F3, F4, F5.
---
--- What each procedure locks by itself stands at its head, a line a lock: `-- Locks: <resource> <mode> <until>`. Resources: turnstile, gate, queue, lease, stream,
--- announcement, mark (application locks) and row TABLE. Modes: shared, exclusive, test; S, U, X; none (NOLOCK). Until: statement, transaction, raise (_release
--- gives it back), session, owner (transaction or session, as @owner says). Three rules hold everywhere:
---   A look, which only chooses the way, takes no lock (NOLOCK): without READ_COMMITTED_SNAPSHOT it would wait for the very session that is to be evicted ("SET
---   TRANSACTION ISOLATION LEVEL (Transact-SQL)"). What decides is read again by a locking read, once an application lock keeps the writers of it away.
---   No statement has HOLDLOCK, and checks, appends, leases and raises set the level READ COMMITTED: key-range locks would stop the scope
---   next to this one. Each public procedure sets LOCK_TIMEOUT, and one that writes ROWCOUNT; what a procedure sets ends with it ("SET
---   Statements (Transact-SQL)").
---   Nothing waits for a row longer than 5 s (LOCK_TIMEOUT), nor for an application lock longer than the settings say: TG006.
+-- What each procedure locks by itself is at its head, one line for each lock: `-- Locks: <resource> <mode> <until>`. Resources: turnstile,
+-- gate, queue, lease, stream, announcement, mark, key (application locks) and row TABLE. Modes: shared, exclusive, test; S, U, X; none
+-- (NOLOCK). Until: statement, transaction, session, owner (transaction or session, as @owner says).
+-- Three rules hold everywhere:
+-- 1. A look, which only chooses the way, takes no lock (NOLOCK): without READ_COMMITTED_SNAPSHOT it would wait for the very session that is
+-- to be evicted ("SET TRANSACTION ISOLATION LEVEL (Transact-SQL)"). What decides is read again by a locking read, once an application lock
+-- keeps its writers away.
+-- 2. No statement has HOLDLOCK, and checks, appends, leases and raises set the level READ COMMITTED: key-range locks would stop the next
+-- scope. Each public procedure sets LOCK_TIMEOUT, and one that writes sets ROWCOUNT. What a procedure sets ends with it ("SET Statements
+-- (Transact-SQL)").
+-- 3. Nothing waits for a row longer than 5 s (LOCK_TIMEOUT), nor for an application lock longer than the settings say: then TG006.
+-- (Procedures that only read wait 2 s: error 1222.)
 DROP FUNCTION IF EXISTS @schema@._digits;
 DROP FUNCTION IF EXISTS @schema@._resource;
 DROP FUNCTION IF EXISTS @schema@._announcement;
@@ -52,20 +54,24 @@ DROP PROCEDURE IF EXISTS @schema@._raise;
 DROP PROCEDURE IF EXISTS @schema@.check_term;
 DROP PROCEDURE IF EXISTS @schema@.seal;
 GO
--- 168 bits of a hash as decimal digits, seven bytes at a time so that no sign is in the way: neither CONVERT's hexadecimal styles nor + between bytes are on every T-SQL engine.
+-- 168 bits of a hash as decimal digits, seven bytes at a time so that no sign bit is in the way. Some T-SQL engines lack CONVERT's
+-- hexadecimal styles and + between bytes.
 CREATE FUNCTION @schema@._digits(@hash varbinary(32)) RETURNS nvarchar(60) AS
 BEGIN
   RETURN CONCAT(CONVERT(bigint, SUBSTRING(@hash, 1, 7)), CONVERT(bigint, SUBSTRING(@hash, 8, 7)), CONVERT(bigint, SUBSTRING(@hash, 15, 7)));
 END
 GO
--- The name of an application lock: a kind (q queue, g gate, t turnstile, l lease, s new stream, p pass of a transaction, m of a session in the gate, a announcement) and a hash of schema and scope's bytes. sys.dm_tran_locks shows 32 characters.
--- The hash costs more than a lock: another kind of the same scope is had by STUFF(name, 3, 1, kind).
+-- The name of an application lock: a kind and a hash of the schema and the scope's bytes. The kinds: q queue, g gate, t turnstile, l lease,
+-- s new stream, p pass of a transaction, m pass of a session in the gate, a announcement, h acquisition, k key of the gate.
+-- sys.dm_tran_locks shows 32 characters. The hash costs more than a lock, so another kind of the same scope is made by STUFF(name, 3, 1,
+-- kind).
 CREATE FUNCTION @schema@._resource(@kind nchar(1), @scope_key varbinary(800)) RETURNS nvarchar(64) AS
 BEGIN
   RETURN N'tg' + @kind + N':' + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(400), CONCAT(@schema_lit@, N' ', @schema@._digits(HASHBYTES('SHA2_256', @scope_key))))));
 END
 GO
--- The lock by which a raise tells its term, so that a raise to a lower one does not evict it: all of it within the 32 characters that others can see.
+-- The lock by which a raise announces its term, so that a raise to a lower one does not evict it. Scope and term are within the 32
+-- characters that others can see.
 CREATE FUNCTION @schema@._announcement(@scope_key varbinary(800), @term bigint) RETURNS nvarchar(32) AS
 BEGIN
   RETURN N'tga:' + LEFT(SUBSTRING(@schema@._resource(N'a', @scope_key), 5, 60), 9) + RIGHT(CONCAT(N'0000000000000000000', @term), 19);
@@ -83,7 +89,8 @@ BEGIN
   RETURN DATEDIFF_BIG(millisecond, CAST('19700101' AS datetime2(3)), @at);
 END
 GO
--- Why a name is none, or NULL. A dot behind it, for LEN leaves out trailing blanks; a pair of surrogates is one character. 200 characters have at most 800 bytes, in UTF-16 and in UTF-8.
+-- Why a name is not valid, or NULL. A dot is put after it because LEN leaves out trailing blanks. A pair of surrogates is one character.
+-- 200 characters have at most 800 bytes, in UTF-16 and in UTF-8.
 CREATE FUNCTION @schema@._name_problem(@name nvarchar(4000)) RETURNS nvarchar(200) AS
 BEGIN
   DECLARE @units int = LEN((@name + N'.') COLLATE Latin1_General_BIN2) - 1, @characters int, @at int = 1;
@@ -102,7 +109,8 @@ BEGIN
   RETURN NULL;
 END
 GO
--- Every refusal whose message holds a name. A % is written twice in a message of THROW ("THROW (Transact-SQL)", Arguments); the message stays within 2048.
+-- Raises a refusal whose message contains a name. In a message of THROW a % is written twice ("THROW (Transact-SQL)", Arguments); the
+-- message stays within 2048 characters.
 CREATE PROCEDURE @schema@._throw @number int, @message nvarchar(2048) AS
 BEGIN
   SET NOCOUNT ON;
@@ -136,8 +144,9 @@ BEGIN
   IF LTRIM(RTRIM(ISNULL(@reason, N''))) = N'' OR DATALENGTH(@reason) > 4000 THROW 50005, 'TG005 a reason must be given, in 1 to 2000 characters: it is audited', 1;
 END
 GO
--- The next element of a JSON array, for compatibility levels below 130, which have no OPENJSON. @at: 0 to begin with, then as it was left; @element NULL: there is none left. An element
--- that is an object is read by JSON_VALUE, and so is any other, as the only one of an array. What is not a JSON array is TG005, and @what names it.
+-- The next element of a JSON array, for compatibility levels below 130, which have no OPENJSON. @at is 0 at first, then what the last call
+-- left; @element NULL: there are no more. JSON_VALUE reads an element that is an object; any other it reads as the only element of an
+-- array. TG005 if @json is no JSON array; @what names it.
 CREATE PROCEDURE @schema@._next_element @json nvarchar(max), @what nvarchar(100), @at int OUTPUT, @element nvarchar(max) OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -170,7 +179,7 @@ BEGIN
     SET @at = @at + 1;
   END
   SET @element = SUBSTRING(@json, @from, @at - @from);
-  -- Behind the last one, and in an empty array.
+  -- After the last element, and in an empty array.
   IF REPLACE(REPLACE(REPLACE(REPLACE(@element, NCHAR(9), N''), NCHAR(10), N''), NCHAR(13), N''), N' ', N'') = N'' SET @element = NULL;
 END
 GO
@@ -189,9 +198,11 @@ BEGIN
   VALUES (ISNULL(@actor, ORIGINAL_LOGIN()), LEFT(CONCAT(HOST_NAME(), N' ', APP_NAME()), 300), @action, CONVERT(varbinary(800), @scope), @scope, @detail);
 END
 GO
--- Whether this is still the database that vouched for its fences. A restore or a failover ends the sessions in a database and begins another recovery fork. Where the
--- fork cannot be seen (Azure SQL Database; a login without VIEW ANY DATABASE that does not own the database) an operator has to say so, and doctor tells that. Asked
--- by each check: what a session notes of itself (SESSION_CONTEXT) its client can write, too. @suspect 1: the fork differs, and nobody has noted it. That is noted outside a transaction only, in one of its own: a client that freezes must not hold the row that everybody asks.
+-- Whether this is still the database that vouched for its fences. A restore or a failover ends the sessions in a database and begins
+-- another recovery fork. If the fork cannot be seen (Azure SQL Database; a login without VIEW ANY DATABASE that does not own the database),
+-- an operator has to declare it; doctor reports that. Each check reads it: what a session could remember (SESSION_CONTEXT) its client can
+-- write too. @suspect 1: the fork differs, and nobody has recorded that. It is recorded only outside a transaction, in one of its own: a
+-- client that freezes must not hold the row that everybody reads.
 -- Locks: row incarnation none statement
 -- Locks: row incarnation X statement
 CREATE PROCEDURE @schema@._look @suspect bit = 0 OUTPUT AS
@@ -200,7 +211,7 @@ BEGIN
   SET IMPLICIT_TRANSACTIONS OFF;
   DECLARE @fork nvarchar(100), @known nvarchar(100);
   SET @suspect = 0;
-  -- Asked for by name: an error, even a caught one, would doom the caller's transaction.
+  -- OBJECT_ID first: an error, even a caught one, would doom the caller's transaction.
   IF OBJECT_ID(N'sys.database_recovery_status') IS NOT NULL
     EXEC sp_executesql N'SELECT @fork = CONVERT(nvarchar(100), recovery_fork_guid) FROM sys.database_recovery_status WHERE database_id = DB_ID()', N'@fork nvarchar(100) OUTPUT', @fork = @fork OUTPUT;
   SELECT @known = i.recovery_fork FROM @schema@.incarnation i WITH (NOLOCK);
@@ -218,14 +229,14 @@ BEGIN
   END
 END
 GO
--- For reading only: what decides is compared with the locked row of incarnation (_need_trusted).
+-- Only for reading: a decision compares with the locked row of incarnation (_need_trusted).
 -- Locks: row incarnation none statement
 CREATE FUNCTION @schema@._untrusted(@generation bigint) RETURNS bit AS
 BEGIN
   RETURN CASE WHEN ISNULL(@generation, 0) < (SELECT i.trusted_since FROM @schema@.incarnation i WITH (NOLOCK)) THEN 1 ELSE 0 END;
 END
 GO
--- @look 1: before a lock is held; it is asked again under the lock.
+-- TG004 if the scope is untrusted. @look 1: before a lock is held; the caller tests again under the lock.
 -- Locks: row incarnation S statement
 CREATE PROCEDURE @schema@._need_trusted @scope nvarchar(400), @generation bigint, @look bit = 0 AS
 BEGIN
@@ -240,8 +251,8 @@ BEGIN
   EXEC @schema@._throw 50004, @message;
 END
 GO
--- The highest term that the rows of the scope show, those that a reset took back left out. Each step is one index probe. For whoever holds the scope's exclusive lock,
--- which keeps every writer of such a row away.
+-- The highest term of the scope's stream writes, without those that a reset has taken back. Each step is one index probe. A locking read:
+-- under the scope's exclusive lock no writer of such a row is in the way.
 -- Locks: row stream_writes S statement
 -- Locks: row resets S statement
 CREATE FUNCTION @schema@._stored_max(@scope_key varbinary(800)) RETURNS bigint AS
@@ -257,7 +268,7 @@ BEGIN
   RETURN ISNULL(@max, 0);
 END
 GO
--- The same by a look, for what a raise announces: a row that is not committed may count.
+-- The same by a look, for what a raise announces: an uncommitted row may count.
 -- Locks: row stream_writes none statement
 -- Locks: row resets none statement
 CREATE FUNCTION @schema@._stored_look(@scope_key varbinary(800)) RETURNS bigint AS
@@ -273,7 +284,8 @@ BEGIN
   RETURN ISNULL(@max, 0);
 END
 GO
--- The highest term that our own tables show for the scope, fence and writes, by a look. Adopted tables are not read, on which a stale leader may hold any lock.
+-- The highest term that fence and writes show for the scope, by a look. Adopted tables are not read: a stale leader may hold any lock on
+-- them.
 -- Locks: row fences none statement
 CREATE FUNCTION @schema@._shown(@scope_key varbinary(800)) RETURNS bigint AS
 BEGIN
@@ -283,10 +295,11 @@ BEGIN
   RETURN @shown;
 END
 GO
--- The next session (above @after, by its number) that holds an application lock. @session NULL: none, or sys.dm_tran_locks may not be read (VIEW SERVER STATE; on Azure
--- SQL Database VIEW DATABASE STATE). @login: when it logged in, for a number is given again. @raising: the term that it has announced for the scope, where it is raising:
--- its request runs, or its transaction is open. What a cancelled raise left to an idle session is no raise. A number of 0 or less belongs to no session but to a
--- distributed transaction that has lost its own ("sys.dm_tran_locks (Transact-SQL)": -2 orphaned, -3 deferred).
+-- The next session (by its number, above @after) that holds an application lock. @session NULL: there is none, or sys.dm_tran_locks may not
+-- be read (VIEW SERVER STATE; on Azure SQL Database VIEW DATABASE STATE). @login: when it logged in, because a number is given again.
+-- @raising: the term that it has announced for the scope, if it is raising: its request runs, or its transaction is open. What a cancelled
+-- raise left to an idle session does not count. A number of 0 or less belongs to no session but to a distributed transaction that has lost
+-- its own ("sys.dm_tran_locks (Transact-SQL)": -2 orphaned, -3 deferred).
 CREATE PROCEDURE @schema@._holder @resource nvarchar(64), @scope_key varbinary(800), @after int, @session int OUTPUT, @login nvarchar(30) OUTPUT, @who nvarchar(1000) OUTPUT, @raising bigint OUTPUT, @asleep bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -296,7 +309,7 @@ BEGIN
   SET @who = NULL;
   SET @raising = NULL;
   SET @asleep = 0;
-  -- Asked first: an error, even a caught one, would doom the caller's transaction.
+  -- OBJECT_ID first: an error, even a caught one, would doom the caller's transaction.
   IF OBJECT_ID(N'sys.dm_tran_locks') IS NULL RETURN 0;
   IF HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER STATE') = 1 SET @sees = 1;
   ELSE IF HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER PERFORMANCE STATE') = 1 SET @sees = 1;
@@ -323,8 +336,8 @@ BEGIN
       @resource = @resource, @announced = @announced, @after = @after, @session = @session OUTPUT, @login = @login OUTPUT, @who = @who OUTPUT, @raising = @raising OUTPUT, @asleep = @asleep OUTPUT;
 END
 GO
--- Ends a session, if the number is still that of the one which logged in then. KILL takes a literal, and no user transaction may be open ("KILL (Transact-SQL)"). Signed,
--- beside _holder, where the logins that raise shall not have the server's rights (sign.sql).
+-- Ends a session, if its number and login time are still the same. KILL takes a literal, and no user transaction may be open ("KILL
+-- (Transact-SQL)"). This and _holder are signed if the logins that raise shall not have the server's rights (sign.sql).
 CREATE PROCEDURE @schema@._kill @session int, @login nvarchar(30), @ended bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -342,9 +355,9 @@ BEGIN
   EXEC @schema@._throw 50006, @message;
 END
 GO
--- Who has locked the scope's row in fences or leases, or the row of incarnation; NULL: nobody, or it cannot be seen. Who uses the procedures never does for long: it is an
--- UPDATE by hand. %%lockres%% is a row's name in sys.dm_tran_locks, undocumented and as old as 2005.
--- With optimized locking (SQL Server 2025, Azure SQL Database) no lock of a key is kept to the end of a transaction: nobody is named then.
+-- Who has locked the scope's row in fences or leases, or the row of incarnation; NULL: nobody, or it cannot be seen. Usually that is an
+-- UPDATE by hand. %%lockres%% is a row's name in sys.dm_tran_locks, undocumented, and as old as SQL Server 2005. With optimized locking
+-- (SQL Server 2025, Azure SQL Database) no lock of a key is kept to the end of a transaction, and nobody is named.
 -- Locks: row fences none statement
 -- Locks: row leases none statement
 -- Locks: row incarnation none statement
@@ -369,8 +382,8 @@ BEGIN
       N'@scope_key varbinary(800), @who nvarchar(1000) OUTPUT', @scope_key = @scope_key, @who = @who OUTPUT;
 END
 GO
--- For CATCH: a row that was waited for in vain (1222) is TG006, and so is a look that met rows on the move (601, "Table Hints (Transact-SQL)", READUNCOMMITTED). Any other
--- error is left to the caller's THROW.
+-- For CATCH: TG006 if a row was waited for in vain (1222), or if a look met rows that were moving (601, "Table Hints (Transact-SQL)",
+-- READUNCOMMITTED). The caller's THROW raises any other error.
 CREATE PROCEDURE @schema@._late @scope nvarchar(400) AS
 BEGIN
   SET NOCOUNT ON;
@@ -385,9 +398,10 @@ BEGIN
   EXEC @schema@._throw 50006, @message;
 END
 GO
--- The shared lock of a scope: the queue, to the end of the transaction, or for @owner 'Session' the gate; TG006 after check_wait_ms. A raise holds the turnstile from its
--- first wait on, so nobody slips in before it; who has the lock already goes through, or a raise that waits for him would wait for ever. What a cancelled raise of this
--- session left behind it (an attention runs no CATCH) is given back first.
+-- The shared lock of a scope: the queue, to the end of the transaction, or for @owner 'Session' the gate. TG006 after check_wait_ms. A
+-- raise holds the turnstile from its first wait on, so nobody overtakes it. A session that already has the lock returns at once: a raise
+-- that waits for it would otherwise wait for ever. First it releases what a cancelled raise of this session has left (an attention runs no
+-- CATCH).
 -- Locks: turnstile test statement
 -- Locks: turnstile shared statement
 -- Locks: queue shared owner
@@ -405,7 +419,8 @@ BEGIN
     IF @rc >= 0 RETURN 0;
   END
   DECLARE @wait int = CAST(@schema@._setting('check_wait_ms') AS int), @start datetime2(3) = SYSUTCDATETIME(), @left int, @has nvarchar(32) = N'NoLock';
-  -- Who has the one of gate and queue goes past the turnstile to the other, for the same reason. A raise takes the gate first, so a session in it still gets the queue.
+  -- A session that has one of gate and queue goes past the turnstile to the other, for the same reason. A raise takes the gate first, so a
+  -- session in the gate can still get the queue.
   IF @owner = N'Transaction' SET @has = APPLOCK_MODE(@role, STUFF(@lock, 3, 1, N'g'), N'Session');
   ELSE IF @@TRANCOUNT > 0 SET @has = APPLOCK_MODE(@role, STUFF(@lock, 3, 1, N'q'), N'Transaction');
   SET @left = CASE WHEN @wait < 1 THEN 1 ELSE @wait END;
@@ -423,9 +438,9 @@ BEGIN
   IF @rc < 0 EXEC @schema@._blocked @scope, @lock, N'the check';
 END
 GO
--- Takes one lock exclusively for @owner; after the grace ends, outside a transaction, the sessions that hold it, each looked at again right before, and waits for what
--- they have to roll back: to the end of the wait, and half a second more for whom it has ended only then. TG006 names who cannot be ended. @evicted counts on, each
--- session once: by its number and the time of its login.
+-- Takes one lock exclusively for @owner. After the grace, and only outside a transaction, it ends the sessions that hold the lock, each
+-- verified right before, and waits for their rollback: to the end of the wait, and half a second longer for a session that was ended just
+-- before that. TG006 names one that cannot be ended. @evicted counts on, each session once: by its number and login time.
 CREATE PROCEDURE @schema@._take @scope nvarchar(400), @term bigint, @resource nvarchar(64), @owner nvarchar(32), @grace_until datetime2(3), @until datetime2(3), @evicted int OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -448,7 +463,7 @@ BEGIN
       IF @session IS NULL BREAK;
       SET @after = @session;
       SET @mark = CONCAT(N'|', @session, N' ', @login, N'|');
-      -- Who raises to the same or a higher term is waited for, and so is who is being ended already.
+      -- A session that raises to the same or a higher term is waited for, and so is one that has been ended already.
       IF @raising >= @term OR CHARINDEX(@mark, @done) > 0 OR CHARINDEX(@mark, @refused) > 0 CONTINUE;
       SET @refused = CONCAT(@refused, @session, N' ', @login, N'|');
       IF @session <= 0
@@ -456,7 +471,7 @@ BEGIN
         SET @why = N'it ends by KILL ''UOW'', with its request_owner_guid in sys.dm_tran_locks';
         CONTINUE;
       END
-      -- What KILL says is told, in TG006, when the time is over.
+      -- If KILL fails, TG006 has its message when the time is over.
       BEGIN TRY
         EXEC @schema@._kill @session, @login, @ended OUTPUT;
         IF @ended = 1 SET @evicted = @evicted + 1;
@@ -479,10 +494,12 @@ BEGIN
   END
 END
 GO
--- The exclusive lock of a scope. @own 1: outside a transaction, held by the session until _release. A lock is never upgraded in place: TG005. @lease 1: the lease's own
--- lock too, behind the others, so that a renewal which is frozen in its client's transaction is evicted like anybody. @raise 1: it looks again once it holds the turnstile:
--- from then on nobody else raises. It comes back as 0, and no lock is held, where another session has raised the fence to the term meanwhile, or, for an acquisition (@holder: who
--- acquires), has acquired the lease, which @holder, @issued and @expires then tell: who holds the queue may be a writer of that very term.
+-- Takes the exclusive lock of a scope. @own 1: outside a transaction, held by the session until _release. A lock is never upgraded in
+-- place: TG005. @lease 1: then the lease's own lock too, so that a renewal that is frozen in its client's transaction is evicted like any
+-- other holder.
+-- @raise 1: look again once the turnstile is held, because from then on nobody else raises. @raise is set to 0, and no lock is kept, if
+-- another session has raised the fence to the term meanwhile, because then those that hold the queue may be its writers. For an acquisition
+-- (@holder: its owner) it is set to 0 if another owner has acquired the lease; then @holder, @issued and @expires describe that lease.
 -- Locks: row fences none statement
 -- Locks: row leases S statement
 -- Locks: announcement shared owner
@@ -499,14 +516,15 @@ BEGIN
   DECLARE @owner nvarchar(32) = CASE WHEN @own = 1 THEN N'Session' ELSE N'Transaction' END, @message nvarchar(2048), @has nvarchar(32) = N'NoLock';
   IF @grace_ms NOT BETWEEN 0 AND 3600000 THROW 50005, 'TG005 the grace must be from 0 to 3600000 ms', 1;
   SET @evicted = 0;
-  -- Nested: outside a transaction the question for its lock is an error (3918), and nothing promises in which order the sides of AND are asked.
+  -- Nested: outside a transaction APPLOCK_MODE for its lock is an error (3918), and the order in which the sides of AND are evaluated is
+  -- not guaranteed.
   IF @own = 0 SET @has = APPLOCK_MODE(@role, @queue, N'Transaction');
   IF @has = N'Shared'
   BEGIN
     SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'", and this transaction already holds the lock of that scope: raise first, in a transaction of its own');
     EXEC @schema@._throw 50005, @message;
   END
-  -- A session in the gate that raises would shut itself out, and its proxy would not know.
+  -- A session in the gate that raises would shut itself out without its proxy's knowledge.
   IF APPLOCK_MODE(@role, @gate, N'Session') = N'Shared'
   BEGIN
     SET @message = CONCAT(N'TG005 this session is in the gate of scope "', @scope, N'", and a raise to term ', @term, N' would overtake it: leave first, or raise in another session');
@@ -515,7 +533,7 @@ BEGIN
   DECLARE @start datetime2(3) = SYSUTCDATETIME();
   DECLARE @grace_until datetime2(3) = DATEADD(millisecond, ISNULL(@grace_ms, CAST(@schema@._setting('eviction_grace_ms') AS bigint)), @start);
   DECLARE @until datetime2(3) = DATEADD(millisecond, CAST(@schema@._setting('check_wait_ms') AS int), @grace_until);
-  -- A raise to the same or a higher term leaves us alone while it can see this.
+  -- While another raise to the same or a lower term can see this, it does not evict us.
   DECLARE @announced nvarchar(32) = @schema@._announcement(@scope_key, @term), @rc int;
   IF @own = 1 EXEC sp_set_session_context @key = N'termgate.announced', @value = @announced;
   IF @has <> N'Exclusive'
@@ -529,7 +547,7 @@ BEGIN
         SELECT @fence = f.term FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key;
         IF @fence >= @term SET @raise = 0;
       END
-      -- A lease whose row somebody holds is not believed: its lock decides.
+      -- If somebody holds the row of the lease, it is not believed: the lease's lock decides.
       ELSE SELECT @raise = 0, @holder = l.owner_id, @issued = l.term, @expires = l.expires_at FROM @schema@.leases l WITH (READPAST, READCOMMITTEDLOCK)
         WHERE l.scope_key = @scope_key AND CONVERT(varbinary(800), l.owner_id) <> CONVERT(varbinary(800), @holder) AND l.released_at IS NULL AND l.expires_at > SYSUTCDATETIME();
       IF @raise = 0
@@ -554,8 +572,8 @@ BEGIN
   IF @lease = 1 EXEC @schema@._take @scope, @term, @lease_lock, @owner, @grace_until, @until, @evicted OUTPUT;
 END
 GO
--- Gives back what a raise holds of a scope for its session. Harmless where it holds nothing; a session in the gate stays there. @term NULL: of a raise that was cancelled,
--- whose announcement the session has noted.
+-- Releases what a raise holds of a scope for its session. Harmless if it holds nothing; a session in the gate stays there. @term NULL:
+-- after a cancelled raise, whose announcement the session has recorded.
 CREATE PROCEDURE @schema@._release @scope_key varbinary(800), @term bigint AS
 BEGIN
   SET NOCOUNT ON;
@@ -563,7 +581,7 @@ BEGIN
   DECLARE @gate nvarchar(64) = STUFF(@queue, 3, 1, N'g'), @turnstile nvarchar(64) = STUFF(@queue, 3, 1, N't'), @lease nvarchar(64) = STUFF(@queue, 3, 1, N'l');
   DECLARE @announced nvarchar(32) = @schema@._announcement(@scope_key, @term), @rc int = 0;
   IF @term IS NULL SET @announced = CAST(SESSION_CONTEXT(N'termgate.announced') AS nvarchar(32));
-  -- Each loop ends with the first release that fails, too: the session's end frees the rest.
+  -- Each loop also ends with the first release that fails: the end of the session releases the rest.
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @lease, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @lease, @LockOwner = N'Session', @DbPrincipal = @role;
   SET @rc = 0;
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @queue, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @queue, @LockOwner = N'Session', @DbPrincipal = @role;
@@ -571,13 +589,13 @@ BEGIN
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @gate, N'Session') = N'Exclusive' EXEC @rc = sp_releaseapplock @Resource = @gate, @LockOwner = N'Session', @DbPrincipal = @role;
   SET @rc = 0;
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @turnstile, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @turnstile, @LockOwner = N'Session', @DbPrincipal = @role;
-  -- Last: without it a raise to the same term, which waits for one of the others, would end this session.
+  -- Last: without it a raise to the same term that waits for one of the others would end this session.
   SET @rc = 0;
   IF @announced IS NOT NULL
     WHILE @rc >= 0 AND APPLOCK_MODE(@role, @announced, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @announced, @LockOwner = N'Session', @DbPrincipal = @role;
 END
 GO
--- The highest term that anything stored shows for the scope, for whoever holds its exclusive lock.
+-- The highest term that anything stored shows for the scope. For a caller that holds its exclusive lock.
 -- Locks: row fences S statement
 -- Locks: row adopted_terms S statement
 CREATE PROCEDURE @schema@._evidence @scope nvarchar(400), @scope_key varbinary(800), @evidence bigint OUTPUT AS
@@ -592,7 +610,7 @@ BEGIN
   IF @adopted > @evidence SET @evidence = @adopted;
 END
 GO
--- Puts the fence at @term, under the exclusive lock: row and audit. @generation NULL keeps the row's.
+-- Sets the fence to @term, under the exclusive lock: row and audit. @generation NULL keeps the row's.
 -- Locks: row fences X transaction
 -- Locks: row incarnation S statement
 -- Locks: row protected none statement
@@ -600,8 +618,8 @@ CREATE PROCEDURE @schema@._set_fence @scope nvarchar(400), @scope_key varbinary(
 BEGIN
   SET NOCOUNT ON;
   DECLARE @durability int = (SELECT d.delayed_durability FROM sys.databases d WHERE d.database_id = DB_ID()), @marked bit = 0;
-  -- FORCED makes every COMMIT return before the log is flushed: a crash could take the raise back (F3). ALLOWED lets each COMMIT do so, and that of a caller's transaction
-  -- is not ours; a raise of its own holds the queue for the session.
+  -- With FORCED every COMMIT returns before the log is flushed, and a crash could take the raise back (F3). With ALLOWED each COMMIT may,
+  -- and the COMMIT of a caller's transaction is not ours. A raise in a transaction of its own holds the queue for the session.
   IF @durability = 2
     THROW 50005, 'TG005 no fence is raised in a database with DELAYED_DURABILITY = FORCED, whose COMMIT returns before it is flushed: ALTER DATABASE CURRENT SET DELAYED_DURABILITY = DISABLED', 1;
   IF @durability = 1 AND APPLOCK_MODE(@schema_lit@ + N'_lock', @schema@._resource(N'q', @scope_key), N'Session') <> N'Exclusive'
@@ -612,7 +630,7 @@ BEGIN
   BEGIN
     IF @generation IS NULL SELECT @generation = i.generation FROM @schema@.incarnation i WITH (READCOMMITTEDLOCK);
     INSERT INTO @schema@.fences (scope_key, scope, term, raise_by, generation) VALUES (@scope_key, @scope, @term, @schema@._setting('default_raise_by'), @generation);
-    -- Behind the INSERT, as protect marks the fences behind its own row of protected: one of the two sees the other.
+    -- After the INSERT, as protect marks the fences after it has inserted its own row of protected: one of the two sees the other.
     SELECT TOP (1) @marked = 1 FROM @schema@.protected p WITH (NOLOCK) WHERE p.scope_column IS NOT NULL OR p.scope = N'*' OR CONVERT(varbinary(800), p.scope) = @scope_key;
     IF @marked = 1 UPDATE @schema@.fences WITH (ROWLOCK) SET marked = 1 WHERE scope_key = @scope_key;
   END
@@ -620,8 +638,8 @@ BEGIN
   EXEC @schema@._audit @action, @scope, @actor, @detail;
 END
 GO
--- For a scope that has a lease, terms are issued by acquisitions alone. By a look in either case: under the scope's exclusive lock nobody changes the lease's term, and
--- whoever renews it must not be waited for.
+-- TG005 if the scope has a lease and @term is above the lease's: its terms come from leases. By a look in either case: under the scope's
+-- exclusive lock nobody changes the lease's term, and a renewal must not be waited for.
 -- Locks: row leases none statement
 CREATE PROCEDURE @schema@._need_issued @scope nvarchar(400), @scope_key varbinary(800), @term bigint AS
 BEGIN
@@ -634,16 +652,16 @@ BEGIN
   EXEC @schema@._throw 50005, @message;
 END
 GO
--- The mark of a pass, for the triggers of protect: one more application lock of this transaction, whose name nobody can tell who cannot read the fence's secret. It
--- ends with the transaction; in the gate (@owner 'Session') it is the session's. It counts only beside the lock of the scope (_guard). A lock that an application takes by
--- hand is no pass.
+-- Leaves the mark of a pass, for the triggers of protect: one more application lock of this transaction, whose name only those can compute
+-- who can read the fence's secret. It ends with the transaction; in the gate (@owner 'Session') it belongs to the session. It counts only
+-- together with the lock of the scope (_guard). A lock that an application takes by hand is no pass.
 -- Locks: row fences none statement
 -- Locks: mark shared owner
 CREATE PROCEDURE @schema@._mark @scope_key varbinary(800), @term bigint, @owner nvarchar(32) = N'Transaction' AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @name nvarchar(200), @role sysname = @schema_lit@ + N'_lock', @rc int;
-  -- By a look: whoever has the scope's lock meets nobody who changes term or secret.
+  -- By a look: while the scope's lock is held, nobody changes the term or the secret.
   SELECT @name = @schema@._resource(CASE @owner WHEN N'Session' THEN N'm' ELSE N'p' END, @scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', @term, N' ', @@SPID))))
     FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key AND f.marked = 1;
   IF @name IS NULL OR (@owner = N'Transaction' AND @@TRANCOUNT = 0) RETURN 0;
@@ -652,8 +670,8 @@ BEGIN
   IF @rc < 0 THROW 50006, 'TG006 the mark of a pass is held by another session', 1;
 END
 GO
--- The comparison under the shared lock. READ COMMITTED and a locking read: right at every isolation level, for a snapshot could be older than the lock. The
--- setting ends with the procedure. @looked 1: a look has just found the fence at the term or above.
+-- The comparison under the shared lock. READ COMMITTED and a locking read are right at every isolation level: a snapshot could be older
+-- than the lock. The setting ends with the procedure. @looked 1: a look has just found the fence at the term or above.
 -- Locks: row fences S statement
 CREATE PROCEDURE @schema@._compare @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @owner nvarchar(32) = N'Transaction', @looked bit = 0 AS
 BEGIN
@@ -674,7 +692,7 @@ BEGIN
   IF @marked = 1 EXEC @schema@._mark @scope_key, @term, @owner;
 END
 GO
--- Whether a check of this term will have to raise, by a look: decided before any lock is taken, and asked again under the lock.
+-- Whether a check of this term must raise, by a look: decided before any lock is taken, and tested again under the lock.
 -- Locks: row fences none statement
 CREATE PROCEDURE @schema@._wants_raise @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @how varchar(5), @raise bit OUTPUT AS
 BEGIN
@@ -699,7 +717,7 @@ BEGIN
   END
 END
 GO
--- The raise itself, in a transaction and under the exclusive lock.
+-- Raises the fence, in a transaction and under the exclusive lock.
 -- Locks: row fences U transaction
 CREATE PROCEDURE @schema@._raise @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @how varchar(5), @evicted int, @previous bigint OUTPUT, @actor nvarchar(400) = NULL, @reason nvarchar(4000) = NULL AS
 BEGIN
@@ -716,7 +734,7 @@ BEGIN
   END
   IF @previous > @term EXEC @schema@._stale @scope, @term, @previous;
   EXEC @schema@._need_issued @scope, @scope_key, @term;
-  -- The look that chose this way may have seen a setting that was not committed.
+  -- The look that chose this way may have read a setting that was not committed.
   IF @how <> 'seal' AND (@fence IS NULL OR @fence < @term) AND ISNULL(@raise_by, @schema@._setting('default_raise_by')) = 'seal'
   BEGIN
     SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'" (', ISNULL(@fence, 0), N'), which only a seal may raise');
@@ -737,8 +755,9 @@ BEGIN
   IF @how <> 'seal' EXEC @schema@._mark @scope_key, @term;
 END
 GO
--- check_term(scope, term) → fence. Shared lock to the end of the transaction; above the fence it raises, in a transaction that holds no lock on the scope
--- yet. In autocommit it guards nothing but itself. Under IMPLICIT_TRANSACTIONS it begins the client's transaction, like any statement that reads. Errors 50001, 50004, 50005, 50006.
+-- check_term(scope, term) → fence. Shared lock to the end of the transaction. A term above the fence raises it, if the transaction holds no
+-- lock on the scope yet. In autocommit it guards nothing but itself. Under IMPLICIT_TRANSACTIONS it begins the client's transaction, like
+-- any statement that reads. Errors 50001, 50004, 50005, 50006.
 -- Locks: row first_read S statement
 CREATE PROCEDURE @schema@.check_term @scope nvarchar(4000), @term bigint, @fence bigint OUTPUT AS
 BEGIN
@@ -776,8 +795,8 @@ BEGIN
   END CATCH
 END
 GO
--- seal(scope, term, grace_ms, actor, reason) → the receipt, one row. The same term again changes nothing. 50001 where the fence is higher.
--- actor and reason go to the audit; both or neither.
+-- seal(scope, term, grace_ms, actor, reason) → the receipt, one row. The same term again changes nothing. 50001 if the fence is higher.
+-- actor and reason go to the audit: both or neither.
 -- Locks: row first_read S statement
 -- Locks: row fences S statement
 CREATE PROCEDURE @schema@.seal @scope nvarchar(4000), @term bigint, @grace_ms bigint = NULL, @actor nvarchar(4000) = NULL, @reason nvarchar(4000) = NULL AS
@@ -810,7 +829,7 @@ BEGIN
     BEGIN
       EXEC @schema@._need_trusted @scope, @generation;
       IF @fence > @term EXEC @schema@._stale @scope, @term, @fence;
-      -- The look had met a raise that was then rolled back.
+      -- The look had read a raise that was then rolled back.
       IF ISNULL(@fence, 0) < @term THROW 50006, 'TG006 another raise of this scope was under way and was rolled back: nothing was written, try again', 1;
       SET @previous = @fence;
     END

@@ -1,5 +1,5 @@
--- Streams: the check and the insert in one transaction. Locks: the check's, then the stream's row to the end of the transaction (numbers are consecutive
--- and in commit order). Keeps F1, F2, F5.
+-- Streams: the check and the insert in one transaction. Locks: the check's, then the stream's row to the end of the transaction, so that
+-- numbers are consecutive and in commit order. Keeps F1, F2, F5.
 DROP FUNCTION IF EXISTS @schema@._known_id;
 DROP PROCEDURE IF EXISTS @schema@._stream_scope;
 DROP PROCEDURE IF EXISTS @schema@._advance;
@@ -8,9 +8,9 @@ DROP PROCEDURE IF EXISTS @schema@.append;
 DROP PROCEDURE IF EXISTS @schema@.append_many;
 DROP PROCEDURE IF EXISTS @schema@.claim_write;
 GO
--- The scope of a stream: fixed by its first write. The one named, else the one declared, else the only one that this transaction has passed, else the stream's own name.
--- A look: a row that somebody is making or moving is passed over (READPAST), where the caller says the scope; _advance compares it under the lock. Where nothing says it
--- the row is waited for.
+-- The scope of a stream, which its first write fixes: the one named, else the declared one, else the only one that this transaction has
+-- passed, else the stream's own name. By a look: a row that somebody is creating or moving is skipped (READPAST) if the caller or the
+-- session gives the scope; _advance compares it under the lock. If nothing gives it, the row is waited for.
 -- Locks: row streams S statement
 -- Locks: row fences none statement
 CREATE PROCEDURE @schema@._stream_scope @stream nvarchar(4000), @named nvarchar(4000), @scope nvarchar(400) OUTPUT AS
@@ -18,7 +18,7 @@ BEGIN
   SET NOCOUNT ON;
   DECLARE @message nvarchar(2048), @role sysname = @schema_lit@ + N'_lock', @key varbinary(800);
   SET @scope = NULL;
-  -- First, for nearly every write comes by here: names that stand in a row need no other proof. Longer ones are cut by CONVERT, and are none.
+  -- First, because nearly every write gets here: names that are in a row need no other test. A name that is too long is in no row.
   IF DATALENGTH(@stream) <= 800 SET @key = CONVERT(varbinary(800), @stream);
   SELECT @scope = s.scope FROM @schema@.streams s WITH (INDEX (streams_identity), READPAST, READCOMMITTEDLOCK) WHERE s.stream_key = @key;
   IF @scope IS NOT NULL AND (@named IS NULL OR (DATALENGTH(@named) = DATALENGTH(@scope) AND CONVERT(varbinary(800), @named) = CONVERT(varbinary(800), @scope))) RETURN 0;
@@ -38,8 +38,8 @@ BEGIN
   EXEC @schema@._need_scope @scope;
 END
 GO
--- Takes the next @count numbers of the stream; @last: the number before them. 50003 where that is not the expected one. The row is held to the end of the transaction:
--- another writer of the same term waits for it 5 s at most.
+-- Takes the next @count numbers of the stream; @last: the number before them. 50003 if that is not the expected one. The row is held to the
+-- end of the transaction: another writer of the same term waits for it, for 5 s at most.
 -- Locks: stream exclusive transaction
 -- Locks: row streams X transaction
 CREATE PROCEDURE @schema@._advance @stream nvarchar(400), @scope nvarchar(400), @count bigint, @expected bigint, @last bigint OUTPUT AS
@@ -50,7 +50,7 @@ BEGIN
   SELECT @known = 1 FROM @schema@.streams s WITH (INDEX (streams_identity), READPAST, READCOMMITTEDLOCK) WHERE s.stream_key = @key;
   IF @known = 0
   BEGIN
-    -- Two first writers of one term: by a lock of the stream's own, so that no hint has to keep them apart.
+    -- Two first writers of one term are kept apart by a lock of the stream's own, so that no hint has to do it.
     DECLARE @lock nvarchar(64) = @schema@._resource(N's', @key), @role sysname = @schema_lit@ + N'_lock', @rc int, @wait int = CAST(@schema@._setting('check_wait_ms') AS int) + 1;
     EXEC @rc = sp_getapplock @Resource = @lock, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = @wait, @DbPrincipal = @role;
     IF @rc = -3 THROW 50006, 'TG006 chosen as the victim of a deadlock at a new stream: nothing was written', 1;
@@ -74,8 +74,8 @@ BEGIN
   END
 END
 GO
--- The check of an append or a claimed write, inside a transaction: the write id is looked up under the lock before the term is compared. @done: the write has happened.
--- @raise: the exclusive lock is held, and the fence goes up.
+-- The check of an append or a claimed write, inside a transaction: the write id is looked up under the lock, before the term is compared.
+-- @done: the write has happened. @raise 1: the exclusive lock is held, and the fence is to be raised.
 -- Locks: row write_ids S statement
 -- Locks: row stream_writes S statement
 CREATE PROCEDURE @schema@._enter @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @raise bit, @evicted int, @write_id uniqueidentifier, @stream nvarchar(400), @done bit OUTPUT, @sequence_no bigint OUTPUT AS
@@ -94,7 +94,7 @@ BEGIN
   END
   IF @raise = 1 EXEC @schema@._raise @scope, @scope_key, @term, 'check', @evicted, @previous OUTPUT;
   ELSE EXEC @schema@._compare @scope, @scope_key, @term, N'Transaction', 1;
-  -- Rows with a higher term, where the fence may have been lowered or lost: one index probe.
+  -- Rows with a higher term, in case the fence was lowered or lost: one index probe.
   IF EXISTS (SELECT 1 FROM @schema@.stream_writes w WITH (READCOMMITTEDLOCK) WHERE w.scope_key = @scope_key AND w.term > @term)
   BEGIN
     SET @stored = @schema@._stored_max(@scope_key);
@@ -102,7 +102,7 @@ BEGIN
   END
 END
 GO
--- By a look: whether a write id is known. What counts is read again under the lock (_enter).
+-- By a look: whether a write id is known. _enter reads it again under the lock.
 -- Locks: row write_ids none statement
 CREATE FUNCTION @schema@._known_id(@write_id uniqueidentifier) RETURNS bit AS
 BEGIN
@@ -160,8 +160,8 @@ BEGIN
   END CATCH
 END
 GO
--- append_many(stream, term, batch, expected, scope) → sequence_no, the last. All or nothing; with write ids all of them or none may have been written before.
--- Positions are consecutive from 0; where bytes is given, a payload that arrived with another length is refused.
+-- append_many(stream, term, batch, expected, scope) → sequence_no, the last. All or nothing: with write ids, either all of them were
+-- written before or none. Positions are consecutive from 0. If bytes is given, a payload that arrived with another length is refused.
 -- Locks: row first_read S statement
 -- Locks: row stream_writes X transaction
 -- Locks: row write_ids X transaction
@@ -231,7 +231,8 @@ BEGIN
   END CATCH
 END
 GO
--- claim_write(scope, term, write_id) → fresh, fence: the check for a write outside streams that may be sent twice. Not fresh: it happened.
+-- claim_write(scope, term, write_id) → fresh, fence: the check for a write outside streams that may be sent twice. fresh 0: the write was
+-- claimed before.
 -- Locks: row first_read S statement
 -- Locks: row write_ids X transaction
 CREATE PROCEDURE @schema@.claim_write @scope nvarchar(4000), @term bigint, @write_id uniqueidentifier, @fresh bit OUTPUT, @fence bigint OUTPUT AS

@@ -1,5 +1,5 @@
--- Leases. Locks of an acquisition: the fence's (as any raise), then the lease's own, then its row. A renewal takes the lease's lock without waiting and never waits for
--- the fence, so the two cannot deadlock. Time is SYSUTCDATETIME(), read after the lock. Keeps F2, F3, F4.
+-- Leases. Locks of an acquisition: the fence's (as any raise), then the lease's own, then its row. A renewal takes the lease's lock without
+-- waiting and never waits for the fence, so the two cannot deadlock. The time is SYSUTCDATETIME(), read after the lock. Keeps F2, F3, F4.
 DROP FUNCTION IF EXISTS @schema@._acquisition;
 DROP PROCEDURE IF EXISTS @schema@._need_owner;
 DROP PROCEDURE IF EXISTS @schema@._need_ttl;
@@ -25,7 +25,8 @@ BEGIN
   IF @ttl_ms IS NULL OR @ttl_ms NOT BETWEEN 100 AND 86400000 THROW 50005, 'TG005 the TTL must be from 100 ms to 1 day', 1;
 END
 GO
--- The lease's lock, to the end of the transaction, without waiting: who has it is acquiring the lease, or is in a transaction of its own with it.
+-- Takes the lease's lock, to the end of the transaction, without waiting: whoever holds it is acquiring the lease, or works on it in a
+-- transaction.
 -- Locks: lease exclusive transaction
 CREATE PROCEDURE @schema@._lease_lock @scope nvarchar(400), @scope_key varbinary(800) AS
 BEGIN
@@ -42,8 +43,8 @@ BEGIN
   EXEC @schema@._throw 50005, @message;
 END
 GO
--- The generation of the database as it is: what a scope is vouched for with. @untrusted: whether one of @fence_generation is vouched for no longer. A restore that
--- nobody has noted is noted outside a transaction only (_look): there, 50004.
+-- The generation of the database as it is now, with which a scope is vouched for. @untrusted: whether a scope of @fence_generation is
+-- untrusted. 50004 if this is called in a transaction and nobody has recorded a restore yet: that is recorded only outside one (_look).
 -- Locks: row incarnation S statement
 CREATE PROCEDURE @schema@._admit @fence_generation bigint, @generation bigint OUTPUT, @untrusted bit OUTPUT AS
 BEGIN
@@ -54,8 +55,10 @@ BEGIN
   SELECT @generation = i.generation, @untrusted = CASE WHEN ISNULL(@fence_generation, 0) < i.trusted_since THEN 1 ELSE 0 END FROM @schema@.incarnation i WITH (READCOMMITTEDLOCK);
 END
 GO
--- What proves that this very transaction has acquired a term: an application lock of the transaction, whose name nobody can tell who cannot read the fence's secret. It ends with the
--- transaction, and with the server. By a look: what counts is whether this transaction has the lock, and then nobody else changes the row. NULL: the fence is not at that term. @arguments: '' for the acquisition itself, else what it was called with.
+-- The name of the lock that proves that this very transaction has acquired a term: an application lock of the transaction, whose name only
+-- those can compute who can read the fence's secret. It ends with the transaction, and with the server. By a look: it only counts if this
+-- transaction has the lock, and then nobody else changes the row. NULL: the fence is not at that term. @arguments: '' for the acquisition
+-- itself, otherwise what it was called with.
 -- Locks: row fences none statement
 CREATE FUNCTION @schema@._acquisition(@scope_key varbinary(800), @term bigint, @arguments nvarchar(2100)) RETURNS nvarchar(200) AS
 BEGIN
@@ -65,10 +68,10 @@ BEGIN
   RETURN @name;
 END
 GO
--- acquire_lease(scope, owner, ttl_ms, endpoint, grace_ms) → one row. A free or expired lease, or the caller's own, under a new term, sealed
--- in the same transaction. Another's live lease: acquired is 0 at once, without a lock. An untrusted scope is trusted again after it: the
--- term jumps by 2^32 to 2^33. Called again in the caller's transaction with the same owner, TTL and endpoint it returns the first one's
--- row.
+-- acquire_lease(scope, owner, ttl_ms, endpoint, grace_ms) → one row. Takes a free or expired lease, or the caller's own, under a new term,
+-- and seals it in the same transaction. If another owner's lease is live: acquired is 0 at once, without a lock on the scope. Afterwards an
+-- untrusted scope is trusted again: its term jumps by 2^32 to 2^33. Called again in the caller's transaction with the same owner, TTL and
+-- endpoint it returns the first call's row.
 -- Locks: row first_read S statement
 -- Locks: row leases none statement
 -- Locks: row leases S statement
@@ -99,8 +102,8 @@ BEGIN
     SET @own_lease = CASE WHEN @holder IS NULL OR CONVERT(varbinary(800), @holder) = CONVERT(varbinary(800), @owner) THEN 1 ELSE 0 END;
     IF @own_lease = 0 AND @released IS NULL AND @expires > SYSUTCDATETIME()
     BEGIN
-      -- A live lease is believed where it is committed. A row that somebody holds (READPAST passes it over) is asked for again under the lease's own lock: whoever has
-      -- renewed or acquired it in a transaction that lies idle is evicted, and nobody else.
+      -- A live lease is believed if it is committed. If somebody holds its row (READPAST skips that), the row is read again under the
+      -- lease's own lock: that evicts a session that has renewed or acquired the lease in an idle transaction, and no other.
       SELECT @seen = 1 FROM @schema@.leases l WITH (READPAST, READCOMMITTEDLOCK) WHERE l.scope_key = @key;
       IF @seen = 0
       BEGIN
@@ -129,16 +132,16 @@ BEGIN
     END
     ELSE IF (@own_lease = 1 OR @released IS NOT NULL OR @expires <= SYSUTCDATETIME()) AND @schema@._may_follow(@key, @issued, @owner) = 1
     BEGIN
-      -- Of adopted tables nothing is read before the lock is held: a stale leader may have locked one.
+      -- No adopted table is read before the lock is held: a stale leader may have locked one.
       SET @evidence = @schema@._shown(@key);
       SET @known = CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
       IF @known >= 4611686018427387904 EXEC @schema@._out_of_terms @scope, @known;
       SET @announced = @known + 1;
-      -- An acquisition that lies idle in its client's transaction has announced this very term, and would never be evicted: past it by one.
+      -- An acquisition that is idle in its client's transaction has announced this very term, and would never be evicted: go one above it.
       SET @name = @schema@._resource(N't', @key);
       EXEC @schema@._holder @name, @key, -2147483648, @session OUTPUT, @login OUTPUT, @who OUTPUT, @raising OUTPUT, @asleep OUTPUT;
       IF @asleep = 1 AND @raising >= @announced AND @raising < 4611686018427387904 SET @announced = @raising + 1;
-      -- The time of an expired lease was the grace.
+      -- The time of an expired lease was the grace, so the shorter setting applies.
       IF @grace_ms IS NULL AND @released IS NULL AND @expires <= SYSUTCDATETIME()
         SELECT @grace_ms = MIN(CAST(s.value AS bigint)) FROM @schema@.settings s WITH (NOLOCK) WHERE s.name IN ('eviction_grace_ms', 'grace_after_expiry_ms');
       SET @raise = 1;
@@ -165,7 +168,7 @@ BEGIN
           SET @over = CASE WHEN @released IS NOT NULL THEN @released WHEN @expires < @now THEN @expires ELSE @now END;
           SELECT @previous = f.term, @fence_generation = f.generation FROM @schema@.fences f WITH (UPDLOCK, ROWLOCK) WHERE f.scope_key = @key;
           EXEC @schema@._admit @fence_generation, @generation OUTPUT, @untrusted OUTPUT;
-          -- A fence that is there and trusted speaks for the adopted tables, whose every row has raised it.
+          -- A fence that exists and is trusted covers the adopted tables: each of their rows has raised it.
           IF @previous IS NULL OR @untrusted = 1 EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
           ELSE
           BEGIN
@@ -173,7 +176,7 @@ BEGIN
             IF @previous > @evidence SET @evidence = @previous;
           END
           SET @known = CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
-          -- By chance never the same distance twice: the next failover may lose this very acquisition, and its successor must not issue the same term again.
+          -- A random distance: the next failover may lose this very acquisition, and its successor must not issue the same term again.
           IF @untrusted = 1 SET @known = @known + 4294967296 + CONVERT(bigint, SUBSTRING(CONVERT(varbinary(16), NEWID()), 1, 4));
           SET @term = @known + 1;
           IF @term > 4611686018427387904 EXEC @schema@._out_of_terms @scope, @known;
@@ -211,8 +214,8 @@ BEGIN
   END CATCH
 END
 GO
--- renew_lease(scope, owner, term, ttl_ms) → one row. Only the holder, only that term, only before expiry. leave_in_ms: the holder is asked to give the lease back within this time (0016), after
--- which it is renewed no more.
+-- renew_lease(scope, owner, term, ttl_ms) → one row. Only the holder can renew, under the same term, before expiry. leave_in_ms: the holder
+-- is asked to give the lease back within this time (0016); after that it is renewed no more.
 -- Locks: row first_read S statement
 -- Locks: row fences none statement
 -- Locks: row leases X transaction
@@ -235,7 +238,8 @@ BEGIN
     IF @own = 1 EXEC @schema@._look;
     IF @own = 1 BEGIN TRANSACTION;
     EXEC @schema@._lease_lock @scope, @key;
-    -- A look: a raise of this scope may hold the row, and a renewal never waits for one. It changes the generation only where it vouches for the scope.
+    -- By a look: a raise of this scope may hold the row, and a renewal never waits for one. A raise changes the generation only if it
+    -- vouches for the scope.
     SELECT @generation = f.generation FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @key;
     EXEC @schema@._need_trusted @scope, @generation;
     SET @leave = @schema@._leave_before(@key, @term);
@@ -254,8 +258,9 @@ BEGIN
   SELECT @renewed AS renewed, @schema@._ms(@expires) AS expires_at_ms, DATEDIFF_BIG(millisecond, SYSUTCDATETIME(), @expires) AS remaining_ms, DATEDIFF_BIG(millisecond, SYSUTCDATETIME(), @leave) AS leave_in_ms, @expires AS expires_at;
 END
 GO
--- renew_leases(leases) → one row for each, in order: outcome is renewed, lost, or busy (another session is at that lease); leave_in_ms as in renew_lease. `leases` is a JSON array of {scope, owner, term, ttl_ms}, of
--- 500 at most, no scope twice. One transaction. A scope that is untrusted fails the whole call with TG004: then renew its lease by itself.
+-- renew_leases(leases) → one row for each, in order. outcome: renewed, lost, or busy (another session is working on that lease);
+-- leave_in_ms as in renew_lease. `leases` is a JSON array of {scope, owner, term, ttl_ms}, at most 500, no scope twice. One transaction. An
+-- untrusted scope fails the whole call with TG004: then renew the leases one by one.
 CREATE PROCEDURE @schema@.renew_leases @leases nvarchar(max) AS
 BEGIN
   SET NOCOUNT ON;
@@ -351,7 +356,8 @@ BEGIN
   END CATCH
 END
 GO
--- force_release(scope, actor, reason) → released: whether there was a lease to end. Seals the next term, so that its holder is shut out at once.
+-- force_release(scope, actor, reason) → released: whether there was a lease to end. Seals the next term, which shuts the holder out at
+-- once.
 -- Locks: row first_read S statement
 -- Locks: row leases none statement
 -- Locks: row leases U transaction
@@ -390,7 +396,7 @@ BEGIN
       END
       SET @term = 1 + CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
       IF @term > 4611686018427387904 EXEC @schema@._out_of_terms @scope, @evidence;
-      UPDATE @schema@.leases WITH (ROWLOCK) SET released_at = SYSUTCDATETIME() WHERE scope_key = @key; -- it keeps the term that its holder had
+      UPDATE @schema@.leases WITH (ROWLOCK) SET released_at = SYSUTCDATETIME() WHERE scope_key = @key;  -- it keeps the holder's term
       SET @detail = (SELECT @holder AS owner, @evidence AS previous, @reason AS reason, @evicted AS evicted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
       EXEC @schema@._set_fence @scope, @key, @term, 'force_release', @actor, @detail;
       SET @released = 1;

@@ -1,4 +1,5 @@
--- What operators do, all of it audited: the way down, moving, pruning, settings, and declaring scopes trusted or untrusted. Locks: as a raise of the scope. Keeps F3.
+-- What operators do: lowering a fence, moving and pruning streams, settings, and declaring scopes trusted or untrusted. All of it is
+-- audited but the pruning. Locks: those at the head of each. Keeps F3.
 DROP PROCEDURE IF EXISTS @schema@.reset_fence;
 DROP PROCEDURE IF EXISTS @schema@.set_raise_by;
 DROP PROCEDURE IF EXISTS @schema@._need_own;
@@ -12,7 +13,7 @@ DROP PROCEDURE IF EXISTS @schema@.declare_restored;
 DROP PROCEDURE IF EXISTS @schema@.declare_nothing_lost;
 DROP PROCEDURE IF EXISTS @schema@.declare_untrusted;
 GO
--- reset_fence(scope, term, actor, reason) → previous. The only way down. A lease of the scope ends, and its terms go on from here.
+-- reset_fence(scope, term, actor, reason) → previous. The only way down. A lease with a higher term ends.
 -- Locks: row first_read S statement
 -- Locks: row fences U transaction
 -- Locks: row resets X transaction
@@ -48,7 +49,7 @@ BEGIN
     EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
     IF @term < @previous INSERT INTO @schema@.resets (scope_key, from_term, to_term) VALUES (@key, @previous, @term);
     UPDATE @schema@.adopted_terms SET term = @term WHERE scope_key = @key AND term > @term;
-    -- The rows show more than the fence did: they are taken back too.
+    -- The rows show more than the fence did, so their terms are taken back too.
     IF @evidence > @previous INSERT INTO @schema@.resets (scope_key, from_term, to_term) VALUES (@key, @evidence, @term);
     UPDATE @schema@.leases WITH (ROWLOCK) SET term = @term, released_at = ISNULL(released_at, SYSUTCDATETIME()) WHERE scope_key = @key AND term > @term;
     SET @detail = (SELECT @previous AS previous, @evidence AS evidence, @reason AS reason, @evicted AS evicted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
@@ -65,7 +66,7 @@ BEGIN
   END CATCH
 END
 GO
--- set_raise_by(scope, raise_by): 'writer': any writer with a higher term raises the fence; 'seal': only seal does.
+-- set_raise_by(scope, raise_by). writer: any writer with a higher term raises the fence. seal: no writer does.
 -- Locks: row first_read S statement
 -- Locks: row fences U transaction
 -- Locks: row fences X transaction
@@ -82,7 +83,7 @@ BEGIN
   EXEC @schema@._need_scope @scope;
   IF @raise_by IS NULL OR @raise_by NOT IN (N'writer', N'seal') THROW 50005, 'TG005 raise_by must be writer or seal', 1;
   SET @key = CONVERT(varbinary(800), @scope);
-  -- It raises to nothing: what it announces is where the fence stands, so that every raise above goes first.
+  -- It raises nothing. It announces the term of the fence, so that every raise above that goes first.
   SET @announced = @schema@._shown(@key);
   IF @announced < 1 SET @announced = 1;
   BEGIN TRY
@@ -109,7 +110,7 @@ BEGIN
   END CATCH
 END
 GO
--- For what changes a row that every check reads: in a caller's transaction it would stop them all until that ends.
+-- For calls that change a row which every check reads: in a caller's transaction the change would stop all checks until that ends.
 CREATE PROCEDURE @schema@._need_own @what nvarchar(100) AS
 BEGIN
   SET NOCOUNT ON;
@@ -118,7 +119,7 @@ BEGIN
   EXEC @schema@._throw 50005, @message;
 END
 GO
--- One setting, in its caller's transaction.
+-- Changes one setting, in its caller's transaction.
 -- Locks: row settings X transaction
 CREATE PROCEDURE @schema@._set_setting @name nvarchar(100), @value nvarchar(100) AS
 BEGIN
@@ -158,7 +159,7 @@ BEGIN
   END CATCH
 END
 GO
--- set_settings(settings) → changed: how many. Several, all or none. `settings` is a JSON array of {name, value}. In a transaction of its own.
+-- set_settings(settings) → changed: how many. All or none. `settings` is a JSON array of {name, value}. In a transaction of its own.
 CREATE PROCEDURE @schema@.set_settings @settings nvarchar(max), @changed bigint OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -194,8 +195,9 @@ BEGIN
   END CATCH
 END
 GO
--- prune(stream, before) → pruned: how many writes with a lower number were deleted. Fence, numbering and write ids stay, and the fence stands at what the rows show or higher,
--- or nothing is pruned. Outside a transaction 1,000 rows at a time, each time in a transaction of its own; what was pruned before an error stays pruned.
+-- prune(stream, before) → pruned: how many writes with a lower number were deleted. Fence, numbering and write ids stay. Nothing is pruned
+-- if the fence is below what the rows show. Outside a transaction it deletes 1,000 rows at a time, each time in a transaction of its own;
+-- what was pruned before an error stays pruned.
 -- Locks: row streams S statement
 -- Locks: row fences S statement
 -- Locks: row stream_writes X transaction
@@ -220,7 +222,7 @@ BEGIN
       SET @message = CONCAT(N'TG005 there is no stream "', @stream, N'"');
       EXEC @schema@._throw 50005, @message;
     END
-    -- By a look first: the newest rows may be those of a transaction that is under way.
+    -- By a look first: the newest rows may belong to a transaction that is still open.
     SELECT @fence = f.term FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
     SET @stored = @schema@._stored_look(@scope_key);
     IF @fence < @stored SET @stored = @schema@._stored_max(@scope_key);
@@ -241,7 +243,8 @@ BEGIN
   END CATCH
 END
 GO
--- prune_history(older_than_ms) → pruned: old audit, observations and ended job runs, 3,000 rows at a time. Fences and resets stay.
+-- prune_history(older_than_ms) → pruned: old rows of the audit, of observations and of ended job runs, up to 3,000 rows at a time. Fences
+-- and resets stay.
 -- Locks: row audit X transaction
 -- Locks: row job_runs X transaction
 -- Locks: row observed X transaction
@@ -263,7 +266,8 @@ BEGIN
       IF @own = 1 BEGIN TRANSACTION;
       DELETE TOP (1000) FROM @schema@.audit WITH (ROWLOCK) WHERE at < @until;
       SET @deleted = @@ROWCOUNT;
-      -- The last completed run of a job says when the next one is due (--once-per), and the last run's checkpoint where it begins (--resume). Dry runs, and requests that nobody has begun, are neither.
+      -- The last completed run of a job shows when the next one is due (--once-per), and the last run's checkpoint shows where it begins
+      -- (--resume). Dry runs, and requests that nobody has begun, show neither.
       DELETE TOP (1000) FROM @schema@.job_runs WITH (ROWLOCK) WHERE completed_at < @until
          AND (status <> 'completed' OR request = 'dry-run'
               OR EXISTS (SELECT 1 FROM @schema@.job_runs o WITH (READCOMMITTEDLOCK) WHERE o.scope_key = job_runs.scope_key AND o.job_name = job_runs.job_name AND o.status = 'completed' AND (o.request IS NULL OR o.request <> 'dry-run')
@@ -285,7 +289,8 @@ BEGIN
   END CATCH
 END
 GO
--- stream_move(stream, scope, actor, reason) → moved; 0: it was that scope's already. Both fences locked in the order of their bytes; terms never go down along the stream.
+-- stream_move(stream, scope, actor, reason) → moved; 0: the stream was in that scope already. Both fences are locked, in the order of their
+-- bytes. Terms never fall along the stream.
 -- Locks: row first_read S statement
 -- Locks: row streams S statement
 -- Locks: row stream_writes none statement
@@ -316,7 +321,7 @@ BEGIN
     EXEC @schema@._throw 50005, @message;
   END
   IF @from_key = @to_key RETURN 0;
-  -- What it announces: where the old fence stands, and what the new one may be raised to, so that a raise to less does not evict it.
+  -- It announces the old scope's fence, and the term to which the new scope may be raised, so that a raise to less does not evict it.
   SET @from_term = @schema@._shown(@from_key);
   SET @to_term = @schema@._shown(@to_key);
   SELECT @highest = MAX(w.term) FROM @schema@.stream_writes w WITH (NOLOCK) WHERE w.stream_key = @key AND w.term <= @from_term;
@@ -372,7 +377,8 @@ BEGIN
   END CATCH
 END
 GO
--- declare_restored(scope, above, actor, reason) → fence: after a restore, no term up to `above` has been overtaken unseen. This one scope is trusted again.
+-- declare_restored(scope, above, actor, reason) → fence, which is at least `above`: the highest term that the authority that issues the
+-- terms has given out. Releases the scope's lease. This one scope is trusted again.
 -- Locks: row first_read S statement
 -- Locks: row leases X transaction
 CREATE PROCEDURE @schema@.declare_restored @scope nvarchar(4000), @above bigint, @actor nvarchar(4000), @reason nvarchar(4000), @fence bigint OUTPUT AS
@@ -410,7 +416,7 @@ BEGIN
   END CATCH
 END
 GO
--- declare_nothing_lost(actor, reason) → scopes that were untrusted: no raise is missing in this database (a planned failover).
+-- declare_nothing_lost(actor, reason) → how many scopes were untrusted: no raise is missing in this database (a planned failover).
 -- Locks: row incarnation X transaction
 -- Locks: row fences none statement
 CREATE PROCEDURE @schema@.declare_nothing_lost @actor nvarchar(4000), @reason nvarchar(4000), @scopes bigint OUTPUT AS
@@ -440,7 +446,8 @@ BEGIN
   END CATCH
 END
 GO
--- declare_untrusted(actor, reason) → scopes that now are: an older copy of this database was put back in a way that it cannot know.
+-- declare_untrusted(actor, reason) → how many scopes are untrusted now. For an older copy of this database that was put back in a way that
+-- the database cannot detect.
 -- Locks: row incarnation X transaction
 -- Locks: row fences none statement
 CREATE PROCEDURE @schema@.declare_untrusted @actor nvarchar(4000), @reason nvarchar(4000), @scopes bigint OUTPUT AS

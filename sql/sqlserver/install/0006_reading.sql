@@ -1,5 +1,6 @@
--- Reading: views for those who have SELECT here and nothing on the tables, and job history. What is read is committed: without READ_COMMITTED_SNAPSHOT a reader waits for
--- a raise, a lease or an append that is under way, in these procedures 2 s at most (error 1222). job_start and its like are checked as a write.
+-- Reading: views for roles that have SELECT on them and nothing on the tables, and the runs of jobs. Only committed rows are read: without
+-- READ_COMMITTED_SNAPSHOT a reader waits for a raise, a lease or an append that is still open, in the reading procedures for 2 s at most
+-- (error 1222). job_start, job_heartbeat and a completed job_finish are checked like a write.
 DROP VIEW IF EXISTS @schema@.fence_status;
 DROP VIEW IF EXISTS @schema@.lease_status;
 DROP VIEW IF EXISTS @schema@.stream_status;
@@ -21,7 +22,7 @@ DROP PROCEDURE IF EXISTS @schema@.job_start;
 DROP PROCEDURE IF EXISTS @schema@.job_heartbeat;
 DROP PROCEDURE IF EXISTS @schema@.job_finish;
 GO
--- reset_from: the highest fence that an audited reset took down.
+-- reset_from: the highest fence that an audited reset has lowered.
 CREATE VIEW @schema@.fence_status AS
   SELECT f.scope_key, f.scope, f.term, f.raised_at, @schema@._ms(f.raised_at) AS raised_at_ms, f.raised_by, f.raise_by, @schema@._untrusted(f.generation) AS untrusted,
          (SELECT MAX(r.from_term) FROM @schema@.resets r WHERE r.scope_key = f.scope_key) AS reset_from
@@ -69,8 +70,8 @@ BEGIN
   SELECT l.scope, l.owner_id, l.term, l.expires_at_ms, l.acquired_at_ms, l.renewed_at_ms, l.released_at_ms, l.endpoint, l.remaining_ms FROM @schema@.lease_status l WHERE l.scope_key = CONVERT(varbinary(800), @scope);
 END
 GO
--- read_stream(stream, after, limit, payload_max) → writes with a higher number, in order. A locking read, so that numbers become visible in order: a follower skips none.
--- A payload of more than payload_max bytes comes as NULL, beside its length; read_payload has it in parts.
+-- read_stream(stream, after, limit, payload_max) → writes with a higher number, in order. Numbers become visible in order, so a follower
+-- skips none. A payload of more than payload_max bytes is returned as NULL, beside its length; read_payload reads it in parts.
 CREATE PROCEDURE @schema@.read_stream @stream nvarchar(4000), @after bigint = 0, @limit bigint = NULL, @payload_max bigint = NULL AS
 BEGIN
   SET NOCOUNT ON;
@@ -80,7 +81,8 @@ BEGIN
     FROM @schema@.stream_writes w WHERE w.stream_key = CONVERT(varbinary(800), @stream) AND w.sequence_no > ISNULL(@after, 0) ORDER BY w.sequence_no;
 END
 GO
--- read_payload(stream, sequence_no, start, bytes) → one row, so many bytes of the payload from the offset start on (0: the first byte); none where the write is not there, or not any more.
+-- read_payload(stream, sequence_no, start, bytes) → one row: that many bytes of the payload, from the offset start on (0: the first byte).
+-- No row: the write does not exist, or has been pruned.
 CREATE PROCEDURE @schema@.read_payload @stream nvarchar(4000), @sequence_no bigint, @start bigint, @bytes bigint AS
 BEGIN
   SET NOCOUNT ON;
@@ -88,7 +90,8 @@ BEGIN
   SELECT SUBSTRING(w.payload, @start + 1, @bytes) AS part FROM @schema@.stream_writes w WHERE w.stream_key = CONVERT(varbinary(800), @stream) AND w.sequence_no = @sequence_no;
 END
 GO
--- outcome(write_id) → one row where that write was committed; none where it was not. An attempt still under way is not found, or waited for.
+-- outcome(write_id) → one row if that write was committed, none if it was not. It waits for an attempt that is still in progress, for 2 s
+-- at most.
 CREATE PROCEDURE @schema@.outcome @write_id uniqueidentifier AS
 BEGIN
   SET NOCOUNT ON;
@@ -96,7 +99,8 @@ BEGIN
   SELECT i.scope, i.term, i.stream_id AS stream, i.sequence_no, @schema@._ms(i.created_at) AS created_at_ms FROM @schema@.write_ids i WITH (READCOMMITTEDLOCK) WHERE i.write_id = @write_id;
 END
 GO
--- record_refusal(…) → recorded: a refusal rolled its own transaction back; who was refused writes it down afterwards, at most once a second a scope.
+-- record_refusal(…) → recorded. A refused transaction is rolled back, so its library or proxy records the refusal afterwards, at most once
+-- a second for each scope.
 CREATE PROCEDURE @schema@.record_refusal @scope nvarchar(4000), @term bigint, @count bigint, @first_ms bigint, @last_ms bigint, @client nvarchar(300) = NULL, @recorded bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -115,8 +119,9 @@ BEGIN
 END
 GO
 -- The states of a run and what each of the calls below does in them: docs/reference/jobs.md.
--- For job_start and job_take (0018), in a transaction: the check, then one open run of a job per scope. An open run of the job under this term is an error; those of other terms are lost, for
--- their terms are not the fence. One without a term is asked for, and stays.
+-- For job_start and job_take (0018), in a transaction: the check, then room for one open run of a job and scope. An open run of the job
+-- under this term is an error. Those of other terms become lost, because their terms are not the fence. A requested run, which has term 0,
+-- stays.
 CREATE PROCEDURE @schema@._job_begin @job_name nvarchar(4000), @scope nvarchar(4000), @term bigint AS
 BEGIN
   SET NOCOUNT ON;
@@ -145,7 +150,7 @@ BEGIN
   SET @own = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
   EXEC @schema@._need_scope @job_name, N'job';
   EXEC @schema@._need_owner @owner;
-  -- A raise is committed by itself; what follows then meets its own fence.
+  -- A raise is committed first, by itself; the check below then meets its fence.
   IF @own = 1 EXEC @schema@.check_term @scope, @term, @fence OUTPUT;
   IF @own = 1 BEGIN TRANSACTION;
   EXEC @schema@._job_begin @job_name, @scope, @term;
@@ -154,8 +159,10 @@ BEGIN
   IF @own = 1 COMMIT TRANSACTION;
 END
 GO
--- @open 0: the run is not open. An error: it is not the caller's. It is the login's that started it and of no other scope or term than the session declares, if it declares any. @checked 1: its
--- scope and term pass the check too; a run that was asked for and has not begun is open only to be ended. By a look, for these change no more once a run has begun; the UPDATE behind it asks again.
+-- @open 0: the run is not open. An error if it is not the caller's: only the login that started it may use it, and a session that declares
+-- a scope must declare the run's, and no other term. @checked 1: the run's scope and term must pass the check too. A requested run that has
+-- not begun is open only with @checked 0. By a look, because these columns do not change once a run has begun; the UPDATE that follows
+-- tests the status again.
 -- Locks: row job_runs none statement
 CREATE PROCEDURE @schema@._job_open @run_id bigint, @checked bit, @open bit OUTPUT AS
 BEGIN
@@ -199,8 +206,8 @@ BEGIN
   IF @own = 1 COMMIT TRANSACTION;
 END
 GO
--- job_finish(run_id, status, exit_code, detail, checkpoint) → finished. That a run is completed counts as a write; failed, cancelled and
--- lost may be said by a login whose run it is and which has lost the lead. An operator may cancel any run.
+-- job_finish(run_id, status, exit_code, detail, checkpoint) → finished. `completed` is checked like a write. failed, cancelled and lost are
+-- not, so that a login can end its run after it has lost the lead. Level operate may cancel any run.
 CREATE PROCEDURE @schema@.job_finish @run_id bigint, @status nvarchar(20), @exit_code int = NULL, @detail nvarchar(max) = NULL, @checkpoint nvarchar(max) = NULL, @finished bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;

@@ -1,6 +1,6 @@
--- Owners' own tables: protect puts a trigger on them that refuses whoever has not passed the check, adopt one that reports their terms. Both run as their caller, who
--- must own the table; names are spliced by QUOTENAME alone. Locks: the check's, in the statement's own transaction. TRUNCATE fires no trigger: it takes ALTER on the table,
--- which an application should not have (doctor). Keeps F2, F3, F6.
+-- Owners' own tables. protect gives a table a trigger that refuses writes that have not passed the check; adopt gives it one that reports
+-- its terms. Both run as their caller, who must own the table; names are inserted only by QUOTENAME. Locks: the check's, in the statement's
+-- own transaction. TRUNCATE fires no trigger: it takes ALTER on the table, which an application should not have (doctor). Keeps F2, F3, F6.
 DROP PROCEDURE IF EXISTS @schema@._guard;
 DROP PROCEDURE IF EXISTS @schema@._need_table;
 DROP PROCEDURE IF EXISTS @schema@._trigger_first;
@@ -13,11 +13,12 @@ DROP PROCEDURE IF EXISTS @schema@._adopt_trigger;
 DROP PROCEDURE IF EXISTS @schema@.adopt;
 DROP PROCEDURE IF EXISTS @schema@.unadopt;
 GO
--- What the trigger of protect asks, once for every scope in the statement: has this transaction passed @scope, or is its session in the gate of @scope? Else the declared
--- scope and term are checked, shared; a trigger never raises. An application lock taken by hand is no pass: the mark's name holds the fence's secret (0002), and it counts
--- beside the lock of the scope alone. @any 1: any scope that was passed will do; what a row holds in its scope column is never that. As termgate_guard (0001), so that who
--- writes to the table needs no right here and can take none of its locks by hand (a caller outside the lock's role would get error 1202: "APPLOCK_MODE (Transact-SQL)").
--- @suspect: what _look has told the trigger, which runs as its caller and may see the recovery fork.
+-- The trigger of protect calls this once for every scope in the statement: has this transaction passed @scope, or is its session in the
+-- gate of @scope? If neither, the declared scope and term are checked, shared; a trigger never raises. An application lock taken by hand is
+-- no pass: the mark's name contains the fence's secret (0002), and it counts only together with the lock of the scope. @any 1: any scope
+-- that was passed is enough; a value in a scope column never means that. Runs as termgate_guard (0001), so that a writer to the table needs
+-- no right here and can take none of its locks by hand (a caller outside the lock's role would get error 1202: "APPLOCK_MODE
+-- (Transact-SQL)"). @suspect: the result of _look in the trigger, which runs as its caller and may see the recovery fork.
 -- Locks: row fences none statement
 -- Locks: row observed none statement
 -- Locks: row observed X transaction
@@ -96,7 +97,7 @@ BEGIN
   END
   IF @mode = 'observe'
   BEGIN
-    -- Once a minute is enough to be found, and a table that is written to all the time stays fast.
+    -- Once a minute is enough to be found, and keeps a table fast that is written to all the time.
     SELECT TOP (1) @seen = 1 FROM @schema@.observed o WITH (NOLOCK)
      WHERE o.table_id = @table_id AND o.code = @code AND o.login_name = @login AND o.at > DATEADD(minute, -1, SYSUTCDATETIME()) AND (o.scope = LEFT(@scope, 400) OR (o.scope IS NULL AND @scope IS NULL));
     IF @seen = 0
@@ -108,7 +109,8 @@ BEGIN
   EXEC @schema@._throw 50002, @message;
 END
 GO
--- An ordinary table of this database, by its name; @name comes back quoted. What no trigger of ours can guard is refused here, with the reason.
+-- Finds an ordinary table of this database by its name; @name is returned quoted. A table that our triggers cannot guard is refused, with
+-- the reason.
 CREATE PROCEDURE @schema@._need_table @target nvarchar(600), @table_id int OUTPUT, @name nvarchar(600) OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -133,7 +135,8 @@ BEGIN
   END
 END
 GO
--- Our trigger first, so that a refusal comes before other triggers have sent a mail or called somebody; where another is the first already, or the server says no, it stays.
+-- Makes our trigger the first, so that a refusal comes before other triggers have sent a mail or called a program. If another is the first
+-- already, or the server refuses, nothing changes.
 CREATE PROCEDURE @schema@._trigger_first @trigger nvarchar(300) AS
 BEGIN
   SET NOCOUNT ON;
@@ -149,8 +152,8 @@ BEGIN
   END CATCH
 END
 GO
--- The trigger of a protected table, anew. Scopes of a statement one after the other, in the order of their bytes, a NULL first; an UPDATE that moves a row asks for both.
--- Names are cut at 401 units, which is too long already.
+-- Creates the trigger of a protected table again. It checks the scopes of a statement one after the other, in the order of their bytes, a
+-- NULL first; an UPDATE that moves a row checks both scopes. Names are cut at 401 units, which is too long already.
 CREATE PROCEDURE @schema@._protect_trigger @table_id int, @name nvarchar(600), @scope_column nvarchar(128), @scope nvarchar(4000), @mode nvarchar(20), @trigger nvarchar(300) OUTPUT, @prefix nvarchar(150) AS
 BEGIN
   SET NOCOUNT ON;
@@ -177,9 +180,10 @@ BEGIN
   EXEC(@text);
 END
 GO
--- protect(target, scope_column, scope, mode, protected, force, prefix) → protected: how many tables, 1. One of column and scope must be given; '*': any scope that the transaction has passed.
--- In a transaction of its own. Refused in mode enforce, unless @force is 1: a table with text, ntext or image columns, which WRITETEXT and UPDATETEXT change without a trigger
--- ("WRITETEXT (Transact-SQL)"), and a server with nested triggers = 0, where what another trigger writes fires none ("CREATE TRIGGER (Transact-SQL)").
+-- protect(target, scope_column, scope, mode, protected, force, prefix) → protected: how many tables, 1. Give either a column or a scope;
+-- '*': any scope that the transaction has passed. In a transaction of its own. Refused in mode enforce, unless @force is 1: a table with
+-- text, ntext or image columns, which WRITETEXT and UPDATETEXT change without a trigger ("WRITETEXT (Transact-SQL)"), and a server with
+-- nested triggers = 0, on which a write by another trigger fires none ("CREATE TRIGGER (Transact-SQL)").
 -- Locks: row protected X transaction
 -- Locks: row fences X transaction
 CREATE PROCEDURE @schema@.protect @target nvarchar(600), @scope_column nvarchar(128) = NULL, @scope nvarchar(4000) = NULL, @mode nvarchar(20) = N'enforce', @protected bigint OUTPUT, @force bit = 0, @prefix nvarchar(300) = N'' AS
@@ -216,7 +220,7 @@ BEGIN
     EXEC @schema@._protect_trigger @table_id, @name, @scope_column, @scope, @mode, @trigger OUTPUT, @prefix;
     DELETE FROM @schema@.protected WHERE table_id = @table_id;
     INSERT INTO @schema@.protected (table_id, table_name, scope_column, scope, mode, scope_prefix) VALUES (@table_id, @name, @scope_column, @scope, @mode, @prefix);
-    -- From now on checks leave marks. A transaction that passed one before this commits may be told 50002, once.
+    -- From now on checks leave marks. A transaction that passed a check before this commits can fail once with 50002.
     UPDATE @schema@.fences WITH (ROWLOCK) SET marked = 1 WHERE marked = 0 AND (@scope_column IS NOT NULL OR CONVERT(varbinary(800), @scope) = CONVERT(varbinary(800), N'*') OR scope_key = CONVERT(varbinary(800), @scope));
     SET @detail = (SELECT @name AS [table], @scope_column AS scope_column, @mode AS mode FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
     EXEC @schema@._audit 'protect', @scope, NULL, @detail;
@@ -231,7 +235,7 @@ BEGIN
   SET @protected = 1;
 END
 GO
--- unprotect(target) → unprotected; 0: it was not.
+-- unprotect(target) → unprotected; 0: it was not protected.
 CREATE PROCEDURE @schema@.unprotect @target nvarchar(600), @unprotected bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -260,7 +264,8 @@ BEGIN
   SET @unprotected = 1;
 END
 GO
--- A row with this term is in an adopted table: above the fence it raises it, in the row's own transaction; below it nothing happens, for the row is evidence and not a write of layer 1.
+-- A row of an adopted table has this term. Above the fence it raises the fence, in the row's own transaction. Below it nothing happens,
+-- because the row is evidence and not a write of layer 1.
 -- Locks: row adopted_terms X transaction
 CREATE PROCEDURE @schema@._adopted_raise @scope nvarchar(4000), @term bigint AS
 BEGIN
@@ -276,7 +281,7 @@ BEGIN
     IF @raise = 0 RETURN 0;
     EXEC @schema@._exclude @scope, @key, @term, NULL, 0, @evicted OUTPUT, 0, @raise OUTPUT;
     IF @raise = 0 RETURN 0;
-    -- The row itself is in the table by now: its own term must not be met as another's.
+    -- As a seal, which does not test raise_by and leaves no mark of a pass.
     EXEC @schema@._raise @scope, @key, @term, 'seal', @evicted, @previous OUTPUT;
     UPDATE @schema@.adopted_terms SET term = @term WHERE scope_key = @key AND term < @term;
     IF @@ROWCOUNT = 0 AND NOT EXISTS (SELECT 1 FROM @schema@.adopted_terms a WITH (READCOMMITTEDLOCK) WHERE a.scope_key = @key)
@@ -288,8 +293,9 @@ BEGIN
   END CATCH
 END
 GO
--- What the trigger of adopt reports. Whoever writes to the table has EXECUTE here, by the chain of owners or by the grant to termgate_write, so it asks whether that very trigger
--- is running: called by hand it would be a seal. As termgate_guard, for it reads other adopted tables and takes locks that its caller may not.
+-- The trigger of adopt reports a term by this. A writer to the table has EXECUTE here, by the ownership chain or by the grant to the level
+-- write, so this tests whether that very trigger is running: called by hand it would be a seal. Runs as termgate_guard, because it takes
+-- locks that its caller may not.
 CREATE PROCEDURE @schema@._adopted_row @scope nvarchar(4000), @term bigint, @table_id int
 WITH EXECUTE AS 'termgate_guard' AS
 BEGIN
@@ -304,7 +310,7 @@ BEGIN
   EXEC @schema@._adopted_raise @scope, @term;
 END
 GO
--- The trigger of an adopted table, anew.
+-- Creates the trigger of an adopted table again.
 CREATE PROCEDURE @schema@._adopt_trigger @table_id int, @name nvarchar(600), @scope_column nvarchar(128), @term_column nvarchar(128), @prefix nvarchar(150) AS
 BEGIN
   SET NOCOUNT ON;
@@ -319,8 +325,8 @@ BEGIN
   EXEC(@text);
 END
 GO
--- adopt(target, scope_column, term_column, scopes, prefix) → scopes whose fences were raised. In a transaction of its own, which raises each scope. It reads the table as its caller,
--- once; from then on the trigger reports. NULL and terms below 1 are no evidence.
+-- adopt(target, scope_column, term_column, scopes, prefix) → scopes: how many fences it raised. All in one transaction of its own. It reads
+-- the table as its caller, once; from then on the trigger reports. Rows with NULL or a term below 1 are no evidence.
 -- Locks: row adopted X transaction
 -- Locks: row fences S statement
 -- Locks: row ADOPTED S statement
@@ -343,13 +349,13 @@ BEGIN
     THROW 50005, 'TG005 the scope column of an adopted table is nvarchar, varchar, smallint, int, bigint or uniqueidentifier', 1;
   IF NOT EXISTS (SELECT 1 FROM sys.columns c JOIN sys.types t ON t.user_type_id = c.system_type_id WHERE c.object_id = @table_id AND c.name = @term_column AND t.name IN (N'bigint', N'int', N'smallint'))
     THROW 50005, 'TG005 the term column of an adopted table is bigint, int or smallint', 1;
-  -- Whatever a security policy hides from us would be no evidence (row-level security filters dbo, too).
+  -- A row that a security policy hides from us would be no evidence (row-level security filters dbo, too).
   IF SERVERPROPERTY('Babelfish') IS NULL
     IF EXISTS (SELECT 1 FROM sys.security_predicates q JOIN sys.security_policies y ON y.object_id = q.object_id WHERE q.target_object_id = @table_id AND y.is_enabled = 1)
       THROW 50005, 'TG005 the table is under a security policy, which could hide its terms: an adopted table has none', 1;
   BEGIN TRY
     IF @own = 1 BEGIN TRANSACTION;
-    -- First the trigger, which holds up all writes to the table until this commits; then what it holds by now.
+    -- First the trigger, which blocks all writes to the table until this commits; then the rows that are there now.
     EXEC @schema@._adopt_trigger @table_id, @name, @scope_column, @term_column, @prefix;
     DELETE FROM @schema@.adopted WHERE table_id = @table_id;
     INSERT INTO @schema@.adopted (table_id, table_name, scope_column, term_column, scope_prefix) VALUES (@table_id, @name, @scope_column, @term_column, @prefix);

@@ -1,11 +1,12 @@
--- doctor and verify_findings: what is not covered, and any breach that the stored rows can show. They read what is committed: without READ_COMMITTED_SNAPSHOT they wait for a raise
--- or an append that is under way, 2 s a statement at most (error 1222).
+-- doctor and verify_findings: what is not covered, and every breach that they find in the stored rows. They read only committed rows:
+-- without READ_COMMITTED_SNAPSHOT they wait for a raise or an append that is still open, for 2 s in a statement at most (error 1222).
 DROP PROCEDURE IF EXISTS @schema@._doctor_server;
 DROP PROCEDURE IF EXISTS @schema@._doctor_tables;
 DROP PROCEDURE IF EXISTS @schema@.doctor;
 DROP PROCEDURE IF EXISTS @schema@.verify_findings;
 GO
--- Into the caller's #termgate_found: what is wrong with the protected and adopted tables. As termgate_guard (0001), for a caller without rights on a table sees neither it nor its triggers.
+-- Adds to the caller's #termgate_found: what is wrong with the protected and adopted tables. As termgate_guard (0001), because a caller
+-- without rights on a table sees neither the table nor its triggers.
 CREATE PROCEDURE @schema@._doctor_tables
 WITH EXECUTE AS 'termgate_guard' AS
 BEGIN
@@ -19,7 +20,7 @@ BEGIN
   SELECT N'error', p.table_name, N'protected, but its trigger is gone, disabled or behind another name', CONCAT(N'EXEC @schema@.protect for ', p.table_name, N' again')
     FROM @schema@.protected p
    WHERE OBJECT_NAME(p.table_id) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sys.triggers t WHERE t.parent_id = p.table_id AND t.name = CONCAT(@schema_lit@, N'_protect_', p.table_id) AND t.is_disabled = 0);
-  -- A designer makes a changed table anew, without our triggers.
+  -- A designer tool creates a changed table again, without our triggers.
   INSERT INTO #termgate_found (severity, object, problem, remedy)
   SELECT N'error', p.table_name, N'protected once; that table was dropped, and another of this name is not protected', CONCAT(N'EXEC @schema@.protect for ', p.table_name, N' again')
     FROM @schema@.protected p
@@ -57,7 +58,7 @@ BEGIN
     INSERT INTO #termgate_found (severity, object, problem, remedy)
     SELECT N'warning', p.table_name, N'replicated here: the agent''s writes fire the trigger, too, and stop with 50002', N'let the agent declare scope and term, or do not protect a subscriber''s table'
       FROM @schema@.protected p JOIN sys.tables t ON t.object_id = p.table_id WHERE t.is_replicated = 1 OR t.is_merge_published = 1;
-    -- Who could take a trigger away, or pass it by (TRUNCATE, SWITCH, BULK INSERT): ALTER, CONTROL and more on a table or its schema.
+    -- Who could remove a trigger, or bypass it (TRUNCATE, SWITCH, BULK INSERT): ALTER, CONTROL and more on a table or its schema.
     INSERT INTO #termgate_found (severity, object, problem, remedy)
     SELECT DISTINCT TOP (100) N'warning', p.table_name, CONCAT(u.name COLLATE DATABASE_DEFAULT, N' has ', g.permission_name COLLATE DATABASE_DEFAULT, N' there, which is enough to disable the trigger or to TRUNCATE the table'), CONCAT(N'REVOKE ', g.permission_name COLLATE DATABASE_DEFAULT, N' from ', u.name COLLATE DATABASE_DEFAULT, N', if it is an application''s')
       FROM @schema@.protected p JOIN sys.tables t ON t.object_id = p.table_id
@@ -67,7 +68,8 @@ BEGIN
   END
 END
 GO
--- Into the caller's #termgate_found: what is wrong with database, server and login. As the caller: what is asked is what this login may see and do.
+-- Adds to the caller's #termgate_found: what is wrong with database, server and login. As the caller, because it tests what this login may
+-- see and do.
 CREATE PROCEDURE @schema@._doctor_server AS
 BEGIN
   SET NOCOUNT ON;
@@ -82,7 +84,7 @@ BEGIN
   INSERT INTO #termgate_found (severity, object, problem, remedy)
   SELECT N'error', N'server', N'nested triggers = 0: what another trigger writes to a protected table is not checked', N'EXEC sp_configure ''nested triggers'', 1; RECONFIGURE'
     FROM sys.configurations c WHERE c.name = N'nested triggers' AND c.value_in_use = 0 AND EXISTS (SELECT 1 FROM @schema@.protected p WHERE p.mode = 'enforce');
-  -- Termgate's own procedures do not run as the owner (termgate_guard), so no write fails for want of one.
+  -- Termgate's own procedures run as termgate_guard and not as the owner, so no write fails because the owner is missing.
   IF SERVERPROPERTY('Babelfish') IS NULL
     INSERT INTO #termgate_found (severity, object, problem, remedy)
     SELECT N'warning', CONCAT(N'database ', DB_NAME()), N'its owner is not there (restored from another server, or its login was dropped): procedures of yours that run as the owner end with error 15517 or 15404; Termgate''s do not run as it', CONCAT(N'ALTER AUTHORIZATION ON DATABASE::', QUOTENAME(DB_NAME()), N' TO [sa]')
@@ -102,7 +104,7 @@ BEGIN
   IF HAS_PERMS_BY_NAME(NULL, NULL, 'ALTER ANY CONNECTION') = 1 SET @kills = 1;
   ELSE IF @edition = 5
     IF HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'KILL DATABASE CONNECTION') = 1 SET @kills = 1;
-  -- Both procedures signed: whoever calls them has what the certificate's login has.
+  -- If both procedures are signed, their caller has what the certificate's login has.
   IF SERVERPROPERTY('Babelfish') IS NULL
     SELECT @signed = 1 FROM (SELECT COUNT(DISTINCT x.major_id) AS signed FROM sys.crypt_properties x WHERE x.class = 1 AND x.major_id IN (OBJECT_ID(N'@schema@._holder'), OBJECT_ID(N'@schema@._kill'))) q WHERE q.signed = 2;
   IF @signed = 0 AND (@sees = 0 OR @kills = 0)
@@ -111,7 +113,7 @@ BEGIN
             CASE @edition WHEN 5 THEN N'GRANT VIEW DATABASE STATE and KILL DATABASE CONNECTION to the users that raise' ELSE N'sign the two procedures that need it (sql/sqlserver/sign.sql), or GRANT VIEW SERVER STATE and ALTER ANY CONNECTION to the logins that raise' END);
 END
 GO
--- doctor → rows. severity: error (the guarantees do not hold there), warning (somebody could get round it), info.
+-- doctor → rows. severity: error (the guarantees do not hold there), warning (somebody could get round them), info.
 CREATE PROCEDURE @schema@.doctor AS
 BEGIN
   SET NOCOUNT ON;
@@ -139,20 +141,21 @@ BEGIN
   SELECT f.severity, f.object, f.problem, f.remedy FROM #termgate_found f ORDER BY f.id;
 END
 GO
--- verify_findings(since_ms) → one row for each breach that the stored rows show; none: all guarantees kept. since: leaves out stream writes that are older.
+-- verify_findings(since_ms) → one row for each breach that the stored rows show, at most 1,000 from each query below; none: all guarantees
+-- were kept in what it looks at. since_ms leaves out older stream writes.
 CREATE PROCEDURE @schema@.verify_findings @since_ms bigint = NULL AS
 BEGIN
   SET NOCOUNT ON;
   SET ROWCOUNT 0;
   SET LOCK_TIMEOUT 2000;
   DECLARE @found TABLE (kind nvarchar(60) NOT NULL, scope nvarchar(400) NULL, object nvarchar(800) NULL, detail nvarchar(2048) NOT NULL);
-  -- F1: terms along a stream never decrease, but for what a reset took back.
+  -- F1: terms along a stream never decrease, except for what a reset has taken back.
   INSERT INTO @found (kind, scope, object, detail)
   SELECT TOP (1000) N'term decreases', w.scope, w.stream_id, CONCAT(N'write ', w.sequence_no, N' has term ', w.term, N' after term ', w.before_it)
     FROM (SELECT s.scope_key, s.scope, s.stream_id, s.sequence_no, s.term, s.created_at, LAG(s.term) OVER (PARTITION BY s.stream_key ORDER BY s.sequence_no) AS before_it FROM @schema@.stream_writes s) w
    WHERE w.term < w.before_it AND (@since_ms IS NULL OR @schema@._ms(w.created_at) >= @since_ms)
      AND NOT EXISTS (SELECT 1 FROM @schema@.resets r WHERE r.scope_key = w.scope_key AND r.to_term <= w.term AND w.before_it > r.to_term AND w.before_it <= r.from_term);
-  -- Numbers have no gap after the first that pruning left, and end where the stream says.
+  -- Numbers have no gap after the first that pruning has left, and end where the stream's row says.
   INSERT INTO @found (kind, scope, object, detail)
   SELECT TOP (1000) N'gap', w.scope, w.stream_id, CONCAT(N'write ', w.sequence_no, N' follows write ', w.before_it)
     FROM (SELECT s.scope, s.stream_id, s.sequence_no, s.created_at, LAG(s.sequence_no) OVER (PARTITION BY s.stream_key ORDER BY s.sequence_no) AS before_it FROM @schema@.stream_writes s) w
@@ -163,7 +166,7 @@ BEGIN
   INSERT INTO @found (kind, scope, object, detail)
   SELECT DISTINCT TOP (1000) N'unknown stream', w.scope, w.stream_id, N'there are writes of a stream that is not in streams'
     FROM @schema@.stream_writes w WHERE NOT EXISTS (SELECT 1 FROM @schema@.streams s WHERE s.stream_key = w.stream_key);
-  -- F3: no fence stands below a term that was stored under it.
+  -- F3: no fence is below a term that was stored under it.
   INSERT INTO @found (kind, scope, object, detail)
   SELECT TOP (1000) N'fence below a stored term', q.scope, NULL, CONCAT(N'the fence stands at ', ISNULL(f.term, 0), N', a stored write has term ', q.term)
     FROM (SELECT w.scope_key, MAX(w.scope) AS scope, MAX(w.term) AS term FROM @schema@.stream_writes w GROUP BY w.scope_key) q LEFT JOIN @schema@.fences f ON f.scope_key = q.scope_key

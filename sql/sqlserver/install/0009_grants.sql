@@ -1,5 +1,6 @@
--- Who may call what: four database roles, each of which has what the one before has. Users need EXECUTE and nothing on the tables; procedures reach those by ownership chaining.
--- The lock's role has no rights: to be in it is to be allowed to take the application locks. Parameters: none. Locks: those of GRANT.
+-- Who may call what: four database roles, each of which has what the one before has. Users need EXECUTE and nothing on the tables;
+-- procedures reach those by ownership chaining. The locks' role has no rights: its members are allowed to take the application locks.
+-- Parameters: none. Locks: those of GRANT.
 DECLARE @level int = 0, @role sysname, @before sysname, @text nvarchar(max), @names nvarchar(max), @name nvarchar(128);
 WHILE @level < 4
 BEGIN
@@ -34,21 +35,23 @@ SET @text = N'GRANT SELECT ON @schema@.fence_status TO ' + QUOTENAME(@role) + N'
   N'; GRANT SELECT ON @schema@.job_history TO ' + QUOTENAME(@role) + N'; GRANT SELECT ON @schema@.audit_log TO ' + QUOTENAME(@role) + N'; GRANT SELECT ON @schema@.setting_list TO ' + QUOTENAME(@role) +
   N'; GRANT SELECT ON @schema@.protected_tables TO ' + QUOTENAME(@role) + N'; GRANT SELECT ON @schema@.adopted_tables TO ' + QUOTENAME(@role);
 EXEC(@text);
--- Babelfish has no rights on types, and lets everybody use one.
+-- Babelfish has no rights on types: everybody may use one.
 IF SERVERPROPERTY('Babelfish') IS NULL
 BEGIN
   SET @text = N'GRANT EXECUTE ON TYPE::@schema@.payload_batch TO ' + QUOTENAME(@schema_lit@ + N'_write');
   EXEC(@text);
 END
 GO
--- Whoever writes to a protected table runs its trigger, which has termgate_guard decide and asks itself for the recovery fork; table owners call protect, unprotect and unadopt, which run as their caller.
+-- A writer to a protected table runs its trigger, which reads the recovery fork itself and lets termgate_guard decide. Table owners call
+-- protect, unprotect and unadopt, which run as their caller.
 GRANT EXECUTE ON @schema@._guard TO public;
 GRANT EXECUTE ON @schema@._look TO public;
 GRANT EXECUTE ON @schema@.protect TO public;
 GRANT EXECUTE ON @schema@.unprotect TO public;
 GRANT EXECUTE ON @schema@.unadopt TO public;
 GO
--- _grant(role, level): puts a user or role of the database into this one of the four, and takes it out of the others: it lowers as well as raises. For the owner; `termgate init --grant ROLE=LEVEL` calls it.
+-- _grant(role, level): adds a user or role of the database to the role of this level, and removes it from the other three, so it lowers as
+-- well as raises. For the owner; `termgate init --grant ROLE=LEVEL` calls it.
 DROP PROCEDURE IF EXISTS @schema@._grant;
 GO
 CREATE PROCEDURE @schema@._grant @role nvarchar(128), @level nvarchar(20) AS

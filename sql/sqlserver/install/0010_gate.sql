@@ -1,8 +1,10 @@
--- The gate, for a proxy that fences a client's own statements: the session itself holds the check's lock from before its first write until after its last, across any number of
--- autocommit batches and transactions, a ROLLBACK among them (docs/reference/lock-protocol.md, SQL Server). The proxy calls enter by RPC, forwards, and calls leave; it alone knows when.
--- Both answer one row and a return code and never an error, which under the client's XACT_ABORT would roll back its transaction; they begin no transaction, under
--- IMPLICIT_TRANSACTIONS neither, and what they SET ends with them. Only a row that brings the nonce back is an answer: under SET NOEXEC, FMTONLY or PARSEONLY a call that did
--- nothing ends without an error. Locks: the gate of the scope, shared, for the session; a raise takes it exclusively and evicts who holds it. Keeps F1, F2, F4, F5.
+-- The gate, for a proxy that fences a client's own statements: the session itself holds the check's lock from before its first write until
+-- after its last, across any number of autocommit batches and transactions, a ROLLBACK among them (docs/reference/lock-protocol.md, SQL
+-- Server). The proxy enters by RPC, forwards, and leaves; only it knows when.
+-- Entering and leaving report an error in their answer and never raise one, which under the client's XACT_ABORT would roll back its
+-- transaction. They begin no transaction, not even under IMPLICIT_TRANSACTIONS, and what they SET ends with them. Only an answer with the
+-- nonce or the proof counts: under SET NOEXEC, FMTONLY or PARSEONLY a call that did nothing ends without an error. Locks: the gate of the
+-- scope, shared, for the session. A raise takes it exclusively and evicts its holders. Keeps F1, F2, F4, F5.
 DROP FUNCTION IF EXISTS @schema@._key_lock;
 DROP PROCEDURE IF EXISTS @schema@._leave;
 DROP PROCEDURE IF EXISTS @schema@._enter_by;
@@ -14,32 +16,33 @@ DROP PROCEDURE IF EXISTS @schema@.gate_enter;
 DROP PROCEDURE IF EXISTS @schema@.gate_leave;
 DROP PROCEDURE IF EXISTS @schema@.gates_wanted;
 GO
--- The lock that stands for the secret of whoever entered: its name shows nothing of it, and who does not know it can neither take it nor leave.
+-- The lock that stands for the secret of whoever entered. Its name does not show the secret; without that nobody can take the lock, or
+-- leave.
 CREATE FUNCTION @schema@._key_lock(@scope_key varbinary(800), @secret varbinary(64)) RETURNS nvarchar(64) AS
 BEGIN
   RETURN N'tgk:' + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(@schema@._resource(N'k', @scope_key), N' ', @schema@._digits(HASHBYTES('SHA2_256', @secret))))));
 END
 GO
--- Gives the gate of a scope back, however often it was entered. The lock first: a mark without it is no pass.
+-- Releases the gate of a scope, however often it was entered. The lock goes first: a mark without it is no pass.
 -- Locks: row fences none statement
 CREATE PROCEDURE @schema@._leave @scope_key varbinary(800) AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @gate nvarchar(64) = @schema@._resource(N'g', @scope_key), @role sysname = @schema_lit@ + N'_lock', @rc int = 0, @name nvarchar(200);
   DECLARE @turnstile nvarchar(64) = STUFF(@gate, 3, 1, N't');
-  -- The mark's name holds the term of the fence. By a look, while the gate is still held: nobody raises meanwhile.
+  -- The mark's name contains the term of the fence. By a look, while the gate is still held: nobody raises meanwhile.
   SELECT @name = @schema@._resource(N'm', @scope_key) + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(f.pass_key, N' ', f.term, N' ', @@SPID))))
     FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key AND f.marked = 1;
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @gate, N'Session') = N'Shared' EXEC @rc = sp_releaseapplock @Resource = @gate, @LockOwner = N'Session', @DbPrincipal = @role;
-  -- Of a call that was cancelled while it waited.
+  -- From a call that was cancelled while it waited.
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @turnstile, N'Session') = N'Shared' EXEC @rc = sp_releaseapplock @Resource = @turnstile, @LockOwner = N'Session', @DbPrincipal = @role;
   IF @rc < 0 THROW 50006, 'TG006 the gate could not be given back: end this session', 1;
   IF @name IS NOT NULL
     WHILE @rc >= 0 AND APPLOCK_MODE(@role, @name, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @name, @LockOwner = N'Session', @DbPrincipal = @role;
 END
 GO
--- The gate entered with a secret, for `enter` and for a proxy: @code 0: passed. @raise 1: refused because the fence must be raised first, and @may_raise says 0.
--- Who is in the gate already must show the secret that it was entered with.
+-- Enters the gate with a secret, for `enter` and for a proxy. @code 0: passed. @raise 1: refused because the fence must be raised first. A
+-- session that is in the gate already must show the secret with which it was entered.
 -- Locks: row first_read S statement
 -- Locks: row fences S statement
 -- Locks: key shared session
@@ -60,12 +63,12 @@ BEGIN
     IF @@TRANCOUNT > 0 SELECT @one = r.one FROM @schema@.first_read r;
     EXEC @schema@._need_scope @scope;
     EXEC @schema@._need_term @term;
-    -- Whatever the client's level: a snapshot may be older than the lock, and what is compared is read after it.
+    -- Whatever the client's level: a snapshot may be older than the lock, and the comparison must read after it.
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     SET @key = CONVERT(varbinary(800), @scope);
     SET @name = @schema@._key_lock(@key, @secret);
     SET @mode = APPLOCK_MODE(@role, @schema@._resource(N'g', @key), N'Session');
-    -- Exclusive outside a transaction: of a raise that was cancelled.
+    -- Exclusive outside a transaction: a cancelled raise has left it.
     IF @mode = N'Exclusive' AND @@TRANCOUNT = 0
     BEGIN
       EXEC @schema@._release @key, @term;
@@ -87,7 +90,7 @@ BEGIN
       SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'", and a gate that is entered inside a transaction does not raise: seal first, in another session');
       EXEC @schema@._throw 50005, @message;
     END
-    -- Outside a transaction the check raises as seal does, and gives its locks back.
+    -- Outside a transaction the check raises as seal does, and releases its locks.
     IF @raise = 1 EXEC @schema@.check_term @scope, @term, @passed OUTPUT;
     SET @raise = 0;
     IF @@TRANCOUNT > 0
@@ -98,7 +101,7 @@ BEGIN
         EXEC @schema@._throw 50005, @message;
       END
     END
-    -- The key first: whoever is in the gate has it, and can be told to leave, a call that was cancelled half way among them.
+    -- The key first: so a session in the gate always has it and can leave, even after a call that was cancelled half way.
     IF APPLOCK_MODE(@role, @name, N'Session') = N'NoLock'
     BEGIN
       EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Shared', @LockOwner = N'Session', @LockTimeout = 1000, @DbPrincipal = @role;
@@ -130,7 +133,7 @@ BEGIN
   END
 END
 GO
--- The gate given back with the secret that it was entered with. @code 0: the session is not in it.
+-- Leaves the gate with the secret with which it was entered. @code 0: the session is not in it.
 CREATE PROCEDURE @schema@._leave_by @scope nvarchar(4000), @secret varbinary(64), @code bigint OUTPUT, @message nvarchar(2048) OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -157,11 +160,12 @@ BEGIN
   END CATCH
 END
 GO
--- enter(scope, term, nonce) → one row: nonce, code, fence, message; the code is the return code too. 0: passed, and the session holds the gate until leave or its own end. 50001 to
--- 50006 as everywhere, else the server's number: a refusal changes nothing, and what the session held before, it holds. fence: as it stands, where it was compared. A term above
--- the fence raises it, where the scope lets writers raise, in a transaction of its own that is committed before: outside a transaction only, and by a session that is not in
--- the gate (50005: leave first, or raise in another session). In the gate the term is fixed; entered again with it, the gate is held once. A distributed transaction may be
--- committed after its session has ended, and the gate with it: a proxy refuses those in a fenced session.
+-- enter(scope, term, nonce) → one row: nonce, code, fence, message; the code is the return code too. 0: passed, and the session holds the
+-- gate until leave or its own end. 50001 to 50006 as everywhere, otherwise the server's number. A refusal changes nothing: what the session
+-- held before, it still holds. fence: its term, if it was compared. A term above the fence raises it, if the scope lets writers raise, in a
+-- transaction of its own that is committed first: only outside a transaction, and only by a session that is not in the gate (50005: leave
+-- first, or raise in another session). In the gate the term is fixed; if it is entered again with that term, the gate is held once. A
+-- distributed transaction may be committed after its session, and so the gate, has ended: a proxy refuses those in a fenced session.
 CREATE PROCEDURE @schema@.enter @scope nvarchar(4000), @term bigint, @nonce bigint AS
 BEGIN
   SET NOCOUNT ON;
@@ -175,9 +179,10 @@ BEGIN
   RETURN @code;
 END
 GO
--- leave(scope, nonce) → one row: nonce, code, message; the code is the return code too. 0: the session is not in the gate of the scope, whether or how often it had entered it. It
--- asks for no transaction: when the last fenced write has ended, the proxy knows. A transaction that has written under the gate and goes on after leave is not fenced.
--- Who was let in by gate_enter leaves by gate_leave (50005).
+-- leave(scope, nonce) → one row: nonce, code, message; the code is the return code too. 0: the session is not in the gate of the scope,
+-- however often it had entered it, or never. It does not test for an open transaction: the proxy knows when the last fenced write has
+-- ended. A transaction that has written in the gate and goes on after leave is not fenced. A session that entered by gate_enter leaves by
+-- gate_leave (50005).
 CREATE PROCEDURE @schema@.leave @scope nvarchar(4000), @nonce bigint AS
 BEGIN
   SET NOCOUNT ON;
@@ -191,12 +196,14 @@ BEGIN
   RETURN @code;
 END
 GO
--- --- For a proxy: the same by OUTPUT parameters, which come once, behind everything else that an answer holds (result sets of SET STATISTICS XML among it). ---
--- All three: @proof comes in as a number and goes out as -@proof - 1, set by the last statement: an answer without it proves nothing.
--- @trancount, and @xact_state of gate_enter and gate_leave, tell what the session is in afterwards, which no token of a batch need tell.
--- They are called by the client's own login, on its own session, and run as termgate_guard (0001), so that the client needs no right and is
--- in no role; @secret of gate_enter and gate_leave keeps the client from leaving by itself.
--- gate_hello(proof) → version of layer 1, the eviction grace, whether the session has declared anything (1), by a logon trigger perhaps. Once a login.
+-- For a proxy: the same by OUTPUT parameters, which come once, after everything else in an answer (result sets of SET STATISTICS XML, for
+-- example).
+-- In all three, @proof comes in as a number and goes out as -@proof - 1, set by the last statement: an answer without it proves nothing.
+-- @trancount, and @xact_state of gate_enter and gate_leave, show the state of the session afterwards, which the tokens of a batch may not
+-- show. The client's own login calls them, on its own session, and they run as termgate_guard (0001), so that the client needs no right and
+-- is in no role. @secret of gate_enter and gate_leave keeps the client from leaving by itself.
+-- gate_hello(proof) → the version of layer 1, the eviction grace, and whether the session has declared anything (1), perhaps by a logon
+-- trigger. Called once for each login.
 -- Locks: row migrations S statement
 CREATE PROCEDURE @schema@.gate_hello @proof bigint OUTPUT, @version bigint = NULL OUTPUT, @grace_ms bigint = NULL OUTPUT, @declared bigint = NULL OUTPUT, @trancount bigint = NULL OUTPUT
 WITH EXECUTE AS 'termgate_guard' AS
@@ -214,9 +221,10 @@ BEGIN
   SET @proof = -@proof - 1;
 END
 GO
--- gate_enter(scope, term, secret, proof) → code and the rest. @scope and @term both NULL: what the session has declared (SESSION_CONTEXT), which comes back in them. 0: passed, and
--- the session holds the gate. 50002: neither given nor declared. It never raises: @raise 1 says that the fence must be raised first, in another session. A refusal
--- leaves the client's transaction as it was, but for a deadlock inside, which @xact_state shows.
+-- gate_enter(scope, term, secret, proof) → code and the rest. If @scope and @term are both NULL: what the session has declared
+-- (SESSION_CONTEXT), which is returned in them. 0: passed, and the session holds the gate. 50002: not given, and not both declared. It
+-- never raises: @raise 1 means that the fence must be raised first, in another session. A refusal leaves the client's transaction as it
+-- was, except after a deadlock inside, which @xact_state shows.
 CREATE PROCEDURE @schema@.gate_enter @scope nvarchar(4000) = NULL OUTPUT, @term bigint = NULL OUTPUT, @secret varbinary(64), @proof bigint OUTPUT, @code bigint = NULL OUTPUT, @fence bigint = NULL OUTPUT,
   @raise bigint = NULL OUTPUT, @trancount bigint = NULL OUTPUT, @xact_state bigint = NULL OUTPUT, @message nvarchar(2048) = NULL OUTPUT
 WITH EXECUTE AS 'termgate_guard' AS
@@ -252,7 +260,8 @@ BEGIN
   SET @proof = -@proof - 1;
 END
 GO
--- gate_leave(scope, secret, proof) → code. 0: the session is not in the gate. 1: it still is, for a transaction is open. So it is the server that decides when a fenced transaction has ended.
+-- gate_leave(scope, secret, proof) → code. 0: the session is not in the gate. 1: it still is, because a transaction is open. So the server
+-- decides when a fenced transaction has ended.
 CREATE PROCEDURE @schema@.gate_leave @scope nvarchar(4000), @secret varbinary(64), @proof bigint OUTPUT, @code bigint = NULL OUTPUT,
   @trancount bigint = NULL OUTPUT, @xact_state bigint = NULL OUTPUT, @message nvarchar(2048) = NULL OUTPUT
 WITH EXECUTE AS 'termgate_guard' AS
@@ -269,8 +278,9 @@ BEGIN
   SET @proof = -@proof - 1;
 END
 GO
--- gates_wanted(scopes) → the scopes of the JSON array `scopes` (500 at most) that a raise waits for: from its first wait to its end it holds the scope's turnstile exclusively. A proxy
--- asks on a connection of its own, and only then gives back the gates that its sessions hold. It takes no lock and waits for nothing. For the level lead, whose role may test the locks.
+-- gates_wanted(scopes) → those of the JSON array `scopes` (at most 500) that a raise waits for: a raise holds the scope's turnstile
+-- exclusively from its first wait to its end. A proxy calls this on a connection of its own, and only then gives back the gates that its
+-- sessions hold. It takes no lock and waits for nothing. For level lead, whose role may test the locks.
 -- Locks: turnstile test statement
 CREATE PROCEDURE @schema@.gates_wanted @scopes nvarchar(max) AS
 BEGIN
@@ -298,7 +308,8 @@ BEGIN
   SELECT a.scope FROM @asked a WHERE a.wanted = 1 ORDER BY a.place;
 END
 GO
--- Who may check may enter. The gate of a proxy is open to every client, and of no use to one: it holds up a raise no longer than the grace, and lets in nobody but by a current term.
+-- Whoever may check may enter. The gate of a proxy is open to every client, and of no use to one: it delays a raise for the grace at most,
+-- and nobody enters it but with a current term.
 DECLARE @text nvarchar(max) = N'GRANT EXECUTE ON @schema@.enter TO ' + QUOTENAME(@schema_lit@ + N'_write') + N'; GRANT EXECUTE ON @schema@.leave TO ' + QUOTENAME(@schema_lit@ + N'_write');
 EXEC(@text);
 SET @text = N'GRANT EXECUTE ON @schema@.gates_wanted TO ' + QUOTENAME(@schema_lit@ + N'_lead');

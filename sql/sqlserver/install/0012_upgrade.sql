@@ -1,5 +1,5 @@
--- What an upgrade has to do to the owners' tables, and the recovery fork that a new database begins with. Parameters: none. Locks: those of CREATE TRIGGER.
--- The triggers of protect and adopt, anew, as this version writes them.
+-- What an upgrade must change on the owners' tables, and the recovery fork that a new database begins with. Parameters: none. Locks: those
+-- of CREATE TRIGGER. First, the triggers of protect and adopt, as this version writes them.
 DECLARE @table int = -2147483648, @name nvarchar(600), @scope_column nvarchar(128), @scope nvarchar(400), @mode nvarchar(20), @trigger nvarchar(300), @prefix nvarchar(150);
 WHILE 1 = 1
 BEGIN
@@ -20,7 +20,7 @@ BEGIN
   EXEC @schema@._adopt_trigger @table, @name, @scope_column, @term_column, @prefix;
 END
 GO
--- Noted here, so that no client is the first to note it.
+-- Recorded here, so that no client is the first to record it.
 DECLARE @fork nvarchar(100);
 IF OBJECT_ID(N'sys.database_recovery_status') IS NOT NULL
   EXEC sp_executesql N'SELECT @fork = CONVERT(nvarchar(100), recovery_fork_guid) FROM sys.database_recovery_status WHERE database_id = DB_ID()', N'@fork nvarchar(100) OUTPUT', @fork = @fork OUTPUT;

@@ -1,6 +1,7 @@
--- Followers: who reads a stream, or all streams of a scope, one write after the other, and how far each has come. A stream's numbers are given under its row's lock, to the end of the
--- transaction, so that they become visible in order: a position is one number a stream. run: a later start of the same name has a higher one, and a lower one moves no position any more.
--- Parameters: none. Locks: those of CREATE. A transaction of its own for each call that is not in one.
+-- Followers: programs that read a stream, or all streams of a scope, one write after the other, and how far each has come. A stream's
+-- numbers are assigned under its row's lock, which is held to the end of the transaction, so they become visible in order: a position is
+-- one number for each stream. run: a later start of the same name has a higher one, and a lower one can move no position any more.
+-- Parameters: none. Locks: those of CREATE. A call that is not in a transaction has one of its own.
 IF OBJECT_ID(N'@schema@.followers', N'U') IS NULL
 CREATE TABLE @schema@.followers (
   name_key   varbinary(800) NOT NULL PRIMARY KEY,
@@ -43,8 +44,8 @@ CREATE VIEW @schema@.follower_status AS
          (SELECT MAX(p.moved_at) FROM @schema@.follower_positions p WHERE p.name_key = f.name_key) AS moved_at
     FROM @schema@.followers f;
 GO
--- follower_start(name, stream, scope, from_end) → run. One of stream and scope is given, and always the same one for a name. from_end: the first start of a name begins behind what is
--- committed by now. Locks: the follower's row, to the end of the transaction.
+-- follower_start(name, stream, scope, from_end) → run. Give either stream or scope, and for one name always the same. from_end: the first
+-- start of a name begins after what is committed now. It locks the follower's row, to the end of the transaction.
 CREATE PROCEDURE @schema@.follower_start @name nvarchar(4000), @stream nvarchar(4000) = NULL, @scope nvarchar(4000) = NULL, @from_end bit = 0, @run bigint OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -67,7 +68,7 @@ BEGIN
   UPDATE @schema@.followers WITH (ROWLOCK) SET run = run + 1, started_at = SYSUTCDATETIME(), started_by = ORIGINAL_LOGIN() WHERE name_key = @key;
   IF @@ROWCOUNT = 0
   BEGIN
-    -- Two first starts at once: the key lets one of them in, and the other ends with an error and nothing done.
+    -- Two first starts at once: the key lets one of them in, and the other fails without having changed anything.
     INSERT INTO @schema@.followers (name_key, name, stream_key, stream_id, scope_key, scope) VALUES (@key, @name, @stream_key, @stream, @scope_key, @scope);
     IF @from_end = 1
       INSERT INTO @schema@.follower_positions (name_key, stream_key, position)
@@ -82,7 +83,8 @@ BEGIN
   IF @own = 1 COMMIT TRANSACTION;
 END
 GO
--- follower_behind(name, limit) → the streams that it has not handled to their end, in order; one row with NULLs where there is none; no row: no such follower.
+-- follower_behind(name, limit) → the streams of which the follower has not handled all writes, in order; one row with NULLs if there is
+-- none; no row: no such follower.
 CREATE PROCEDURE @schema@.follower_behind @name nvarchar(4000), @limit bigint = 1000 AS
 BEGIN
   SET NOCOUNT ON;
@@ -97,8 +99,9 @@ BEGIN
    WHERE f.name_key = @key ORDER BY d.stream_key;
 END
 GO
--- follower_advance(name, run, stream, from_no, to_no) → moved; taken: a later start has taken the follower over; elsewhere: the position is not from_no. In the transaction of what handles
--- the writes it makes each of them count exactly once. Locks: the follower's row, shared, and the position, to the end of the transaction; a start waits for them.
+-- follower_advance(name, run, stream, from_no, to_no) → moved; taken: a later start has taken the follower over; elsewhere: the position is
+-- not from_no. Called in the transaction that handles the writes, it makes each of them count exactly once. It locks the follower's row,
+-- shared, and the position, to the end of the transaction; a start waits for these.
 CREATE PROCEDURE @schema@.follower_advance @name nvarchar(4000), @run bigint, @stream nvarchar(4000), @from_no bigint, @to_no bigint, @outcome nvarchar(20) OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
@@ -136,7 +139,7 @@ BEGIN
   IF @own = 1 COMMIT TRANSACTION;
 END
 GO
--- follower_remove(name) → removed. Its positions go with it: who follows under that name again begins anew.
+-- follower_remove(name) → removed. Its positions are deleted too: a later follower of that name begins from the start.
 CREATE PROCEDURE @schema@.follower_remove @name nvarchar(4000), @removed bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;

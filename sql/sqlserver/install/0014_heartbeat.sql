@@ -3,8 +3,8 @@
 DROP PROCEDURE IF EXISTS @schema@.job_heartbeat_renew;
 GO
 -- job_heartbeat_renew(run_id, checkpoint, ttl_ms) → one row: beaten, renewed, remaining_ms, beat_before. A heartbeat and the renewal of the
--- run's lease in one transaction: the next one must have succeeded by beat_before, which is when the lease ends. beaten 0: the run is no
--- longer open, and nothing was renewed. renewed 0: its owner no longer holds the lease under the run's term.
+-- run's lease in one transaction. The next call must succeed before beat_before, because the lease ends then. beaten 0: the run is not open
+-- any more, and nothing was renewed. renewed 0: the run's owner does not hold the lease under the run's term any more.
 CREATE PROCEDURE @schema@.job_heartbeat_renew @run_id bigint, @checkpoint nvarchar(max) = NULL, @ttl_ms bigint AS
 BEGIN
   SET NOCOUNT ON;
@@ -21,7 +21,7 @@ BEGIN
   EXEC @schema@.job_heartbeat @run_id, @checkpoint, @beaten OUTPUT;
   IF @beaten = 1
   BEGIN
-    -- By a look, for these never change. The rest is renew_lease's, which would send a row of its own.
+    -- By a look, because these columns never change. The rest is done as in renew_lease, which would return a row of its own.
     SELECT @scope = j.scope, @owner = j.owner_id, @term = j.term, @key = j.scope_key FROM @schema@.job_runs j WITH (NOLOCK) WHERE j.run_id = @run_id;
     EXEC @schema@._lease_lock @scope, @key;
     SELECT @generation = f.generation FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @key;

@@ -1,7 +1,10 @@
--- Planned hand-over: the holder of a lease is asked to leave, gives it back, and its successor takes it (0004 asks here). As long as the drain lasts whom the request names alone may take
--- the lease, or, if it names nobody, anybody but who leaves; once it is over the lease is renewed no more. Parameters: none. Locks: those of CREATE. Keeps F2, F3: terms and fences are acquire_lease's.
+-- Planned hand-over: the holder of a lease is asked to leave, gives it back, and its successor takes it (0004 calls the functions here). As
+-- long as the drain lasts, only the successor that the request names may take the lease, or, if it names none, anybody but the holder.
+-- After the drain the lease is renewed no more. Parameters: none. Locks: those of CREATE. Keeps F2, F3: terms and fences are
+-- acquire_lease's.
 
--- The last hand-over of each scope. It is about one term of the lease: another acquisition ends it, and then the row is the receipt. Written under the lease's lock alone.
+-- The last hand-over of each scope. It belongs to one term of the lease. The next acquisition ends it, and then the row is the receipt.
+-- Written only under the lease's lock.
 IF OBJECT_ID(N'@schema@.hand_overs', N'U') IS NULL
 CREATE TABLE @schema@.hand_overs (
   scope_key    varbinary(800) NOT NULL PRIMARY KEY,
@@ -26,13 +29,14 @@ DROP FUNCTION IF EXISTS @schema@._leave_before;
 DROP PROCEDURE IF EXISTS @schema@._handed_over;
 DROP PROCEDURE IF EXISTS @schema@.request_hand_over;
 GO
--- When the holder under this term has to have left. NULL: nobody asks for its lease. By a look: under the lease's lock nobody writes it.
+-- When the holder under this term must have left. NULL: nobody asks for its lease. By a look: under the lease's lock nobody writes the row.
 CREATE FUNCTION @schema@._leave_before(@scope_key varbinary(800), @term bigint) RETURNS datetime2(3) AS
 BEGIN
   RETURN (SELECT h.leave_before FROM @schema@.hand_overs h WITH (NOLOCK) WHERE h.scope_key = @scope_key AND h.term = @term AND h.taken_at IS NULL);
 END
 GO
--- Whether the owner may take the lease of this term at this moment. Names are compared as bytes; one that ends in * (0x2A00) is the beginning of an owner.
+-- Whether @owner may take the lease now, whose term is @term. Names are compared as bytes; one that ends in * (0x2A00) is the beginning of
+-- owners' names.
 CREATE FUNCTION @schema@._may_follow(@scope_key varbinary(800), @term bigint, @owner nvarchar(4000)) RETURNS bit AS
 BEGIN
   DECLARE @leaving varbinary(800), @successor varbinary(800), @bytes int, @name varbinary(800) = CONVERT(varbinary(800), @owner);
@@ -46,7 +50,8 @@ BEGIN
   RETURN 0;
 END
 GO
--- The receipt, for acquire_lease under the lease's lock. @before: the lease's term as it was; @released, @ended: when it was given back, and when it was over.
+-- Writes the receipt, for acquire_lease under the lease's lock. @before: the lease's term as it was; @released, @ended: when it was given
+-- back, and when it ended.
 -- Locks: row hand_overs X transaction
 CREATE PROCEDURE @schema@._handed_over @scope nvarchar(400), @scope_key varbinary(800), @before bigint, @released datetime2(3), @ended datetime2(3), @owner nvarchar(400), @term bigint, @now datetime2(3) AS
 BEGIN
@@ -59,8 +64,9 @@ BEGIN
   EXEC @schema@._audit 'hand_over', @scope, @actor, @detail;
 END
 GO
--- request_hand_over(scope, successor, drain_ms, actor, reason) → one row. Asks the holder to leave within the drain; it learns of it by its next renewal. successor: an owner, or the beginning of
--- one and a *. requested 0: nobody holds the lease. A later request takes the place of this one.
+-- request_hand_over(scope, successor, drain_ms, actor, reason) → one row. Asks the holder to leave within the drain. The holder finds out
+-- with its next renewal. successor: an owner, or the beginning of owners' names and a *. requested 0: nobody holds the lease. A later
+-- request replaces this one.
 -- Locks: row first_read S statement
 -- Locks: row leases U transaction
 -- Locks: row hand_overs X transaction
@@ -109,7 +115,8 @@ BEGIN
   SELECT @requested AS requested, @holder AS owner_id, @term AS term, @schema@._ms(@leave) AS leave_before_ms, @leave AS leave_before;
 END
 GO
--- state: asked (the holder has not left yet), left (its successor may come), taken (by next_owner), over (nobody has taken it in time). gap_ms: how long nobody held the lease.
+-- state: asked (the holder has not left yet), left (the successor may take the lease), taken (by next_owner), over (nobody has taken it in
+-- time). gap_ms: how long nobody held the lease.
 CREATE VIEW @schema@.hand_over_status AS
   SELECT h.scope_key, h.scope, h.owner_id, h.term, h.successor, h.requested_by, h.reason, @schema@._ms(h.requested_at) AS requested_at_ms, @schema@._ms(h.leave_before) AS leave_before_ms,
          @schema@._ms(ISNULL(h.left_at, CASE WHEN h.taken_at IS NULL AND l.term = h.term THEN l.released_at END)) AS left_at_ms, h.next_owner, h.next_term, @schema@._ms(h.taken_at) AS taken_at_ms,

@@ -1,9 +1,10 @@
--- A deadline for a write: the lease must last until the moment of this call. SQL Server runs nothing at the end of a transaction, so who calls this last in front of COMMIT knows that the lease had not
--- ended then; COMMIT itself asks nobody. Parameters: none. Locks: those of CREATE.
+-- A deadline for a write: the lease must last until the moment of this call. SQL Server runs nothing at the end of a transaction. So if
+-- this is the last call before COMMIT, the lease had not ended then; COMMIT itself does not look. Parameters: none. Locks: those of CREATE.
 DROP PROCEDURE IF EXISTS @schema@.require_lease;
 GO
--- require_lease(scope, owner) → one row: expires_at_ms, remaining_ms. 50007 where the lease is not this owner's, or has ended by the server's clock. Locks nothing; the check's lock keeps others from the lease until
--- the end of the transaction. Inside a transaction call it again as its last statement.
+-- require_lease(scope, owner) → one row: expires_at_ms, remaining_ms. 50007 if the lease is not this owner's, or has ended by the server's
+-- clock. It keeps no lock on the lease: the check's lock keeps others from acquiring it until the end of the transaction. In a transaction,
+-- call it again as the last statement.
 -- Locks: row first_read S statement
 -- Locks: row leases S statement
 CREATE PROCEDURE @schema@.require_lease @scope nvarchar(4000), @owner nvarchar(4000) AS

@@ -1,11 +1,11 @@
--- Runs that somebody asks for. A request is an open run without a term (0): whoever leads its scope next, and answers requests, begins it. Shown as requested (0006). Parameters: none. Locks: those of
--- CREATE. Keeps F1: a run begins under a term that passes the check.
+-- Runs that somebody requests. A request is an open run with term 0. The next leader of its scope that answers requests begins it. It is
+-- shown as requested (0006). Parameters: none. Locks: those of CREATE. Keeps F1: a run begins under a term that passes the check.
 DROP PROCEDURE IF EXISTS @schema@.job_request;
 DROP PROCEDURE IF EXISTS @schema@.job_take;
 GO
--- job_request(job_name, scope, kind, actor, reason) → one row: requested, run_id. kind: run, dry-run or resume; it is for the command that
--- answers. requested 0: the run of this id is asked for already, and nothing was changed. It stays until it is begun or cancelled
--- (job_finish). The lease's lock keeps two requests apart.
+-- job_request(job_name, scope, kind, actor, reason) → one row: requested, run_id. kind is run, dry-run or resume; its meaning is up to the
+-- command that answers. requested 0: run_id has been requested already, and nothing was changed. The request stays until it is begun or
+-- cancelled (job_finish). The lease's lock keeps two requests apart.
 -- Locks: row first_read S statement
 -- Locks: row job_runs S statement
 CREATE PROCEDURE @schema@.job_request @job_name nvarchar(4000), @scope nvarchar(4000), @kind nvarchar(20) = N'run', @actor nvarchar(4000) = NULL, @reason nvarchar(4000) = NULL AS
@@ -48,8 +48,8 @@ BEGIN
   SELECT @requested AS requested, @run_id AS run_id;
 END
 GO
--- job_take(job_name, scope, owner, term) → one row: run_id, kind. Begins the run that is asked for, as job_start begins one. NULL: none is,
--- or another session is at it.
+-- job_take(job_name, scope, owner, term) → one row: run_id, kind. Begins the requested run, as job_start begins one. NULL: none is
+-- requested, or another session is working on it.
 -- Locks: row first_read S statement
 -- Locks: row job_runs X transaction
 CREATE PROCEDURE @schema@.job_take @job_name nvarchar(4000), @scope nvarchar(4000), @owner nvarchar(4000), @term bigint AS
