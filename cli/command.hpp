@@ -112,7 +112,8 @@ void add_proxy_command(std::vector<Command>& commands);
 void add_sql_command(std::vector<Command>& commands);
 #endif
 
-// The name that the audit records as the actor of an action: SUDO_USER or USER, and the host.
+// The name that the audit records as the actor of an action: the user (SUDO_USER, USER, LOGNAME, or
+// the process's own) and the host.
 std::string default_actor();
 // What the audit records where --reason was left out.
 inline constexpr const char* no_reason = "no reason given";

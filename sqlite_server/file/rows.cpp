@@ -54,8 +54,7 @@ void bind_parameters(sqlite3_stmt* statement, const hrana::Statement& given) {
     const auto place = static_cast<std::size_t>(at) - 1;
     const hrana::Value* value = name != nullptr ? find_named(given, name) : nullptr;
     if (value == nullptr && place < given.positional.size()) value = &given.positional[place];
-    // A text that only contains ?3 has three parameters for SQLite, and the first two have no name
-    // and need no value.
+    // A text that only contains ?3 has three parameters for SQLite, and each needs a value.
     if (value == nullptr)
       throw bad_arguments(
           fmt::format("parameter {} has no value", name != nullptr ? name : std::to_string(at)));

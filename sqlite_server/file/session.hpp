@@ -75,8 +75,8 @@ class Session final : public hrana::FileSession {
   void answered() noexcept override;
   void heard() noexcept override;
 
-  // Any thread. For a client that has gone: ends the running statement, unless it shares a commit,
-  // or the wait for the lock.
+  // Any thread. For a client that has gone: ends the wait for the turn to write, or the running
+  // statement, after a moment if that shares a commit.
   void cancel() noexcept { control_.cancel(); }
   // Any thread. The stream is lost from now on, as if the engine had ended it (for a drain).
   void lose(const hrana::Lost& why);
