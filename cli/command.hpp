@@ -88,8 +88,8 @@ struct Command {
 
 // "500ms", "10s", "5m", "2h", "1d". Throws UsageError.
 std::chrono::milliseconds parse_duration(std::string_view text);
-// The first line of the file that --OPTION names. The password in it (or the line itself, where it
-// is a token) is hidden from all output from then on (secrets.hpp).
+// The first line of the file that --OPTION names. A password in it is hidden from all output from
+// then on (secrets.hpp).
 std::string url_in_file(std::string_view option, const std::string& path);
 // Host and database of a URL, for messages: without user, password and parameters.
 std::string place_of(std::string_view url);

@@ -1,5 +1,5 @@
 // bench: the database that is measured. A target creates the writers of each scenario; bench.cpp
-// runs and compares them. Its unfenced writers use libpq, sqlite3 or ODBC directly, so that the
+// runs and compares them. The unfenced writers use libpq, sqlite3 or ODBC directly, so that the
 // base of every ratio is the thinnest possible client.
 #pragma once
 

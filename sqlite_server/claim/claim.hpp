@@ -3,9 +3,9 @@
 //   identify()   from the bearer token: the caller's name and level, and the token's own scope and term
 //   permit_of()  with the operator's rule and the headers: the claim that the request's writes are checked with
 //
-// Between the two, the program that calls them looks up the operator's rule for that caller.
-// Sources of scope and term: the rule, unless it is overridable, and else a signed token that names
-// a scope; both are final. Without them, each of these overrides the one before it: a token
+// Between the two, the program that calls them looks up the operator's rule for that caller. A rule
+// that is not overridable gives scope and term; otherwise a signed token that names a scope does.
+// Both are final. Without them, each of these overrides the one before it: a token
 // tg.TERM.SCOPE.SECRET; the headers Termgate-Scope (percent-encoded) and Termgate-Term; and `SELECT
 // termgate_declare(…)`, which file/ handles. An overridable rule counts if nothing is declared.
 //

@@ -53,7 +53,7 @@ class Control {
 
   // Ends the statement that runs, or the wait. Does nothing if there is neither.
   void cancel() noexcept;
-  // Ends the statement that runs and dooms the transaction. The first reason counts.
+  // Ends the statement that runs; the transaction will be rolled back. The first reason counts.
   void evict(Eviction why);
   std::optional<Eviction> why() const;
   // For the session's thread, when nothing is left that could be evicted: an autocommit write is

@@ -22,7 +22,7 @@
 // guards; a thread never holds two of the engine's mutexes.
 // Invariants, asserted in debug builds:
 //   - every idle connection is open, and at most `readers_max` are open;
-//   - at most one stream has the turn, and only that stream uses the writer.
+//   - at most one stream has the turn; only that stream, or work of queue(), uses the writer.
 #pragma once
 
 #include <array>

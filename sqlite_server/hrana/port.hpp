@@ -3,8 +3,9 @@
 // interface.
 //
 // Each stream has one FileSession. One thread at a time calls it, not always the same one. Calls
-// block: for SQLite's work, and for the write lock at most as long as layer 1's setting
-// check_wait_ms. A thread that must not block leaves the calls to a worker.
+// block: for SQLite's work, for a connection of the pool, and for the turn to write and the write
+// lock, each of these two at most as long as layer 1's setting check_wait_ms. A thread that must
+// not block leaves the calls to a worker.
 #pragma once
 
 #include <cstddef>

@@ -208,7 +208,7 @@ class ZooKeeper final : public LeaseSource {
     const std::string path = path_of(scope);
     const Result held = exists(*session, path, deadline);
     if (held.code != ZOK || held.stat.czxid != lease.term.value()) return false;
-    // The node is there as long as this session, so what is deleted is no other session's.
+    // The node exists only as long as this session, so no other session's node is deleted here.
     return remove(*session, path, deadline);
   }
 

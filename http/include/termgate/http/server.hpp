@@ -23,8 +23,8 @@
 namespace termgate::http {
 
 struct Limits {
-  // Beyond this, the connection is closed that has waited longest for a complete request, on the
-  // new one's loop; if there is none, the new one is closed.
+  // Beyond this, the connection that has waited longest for a complete request, on the new one's
+  // loop, is closed; if there is none, the new one is.
   std::size_t connections = 1000;
   std::size_t head_bytes = 16u << 10;
   std::chrono::milliseconds keep_alive{

@@ -28,7 +28,7 @@ namespace termgate::sqlite_front {
 // A line of the log. Some values come from clients. No value is a secret.
 struct Event {
   bool warning = false;
-  bool seldom = false;  // it may come a thousand times a second, and is written seldom
+  bool seldom = false;  // it may come a thousand times a second, so the log writes it seldom
   std::string_view name;
   std::vector<std::pair<std::string_view, std::string>> fields;
 };
