@@ -34,7 +34,7 @@ int bind(sqlite3_stmt* statement, int at, const hrana::Value& value) {
       value);
 }
 
-// Finds a parameter by its name, with or without its first character (: @ $).
+// Finds a parameter by its name, with or without its first character (: @ $ ?).
 const hrana::Value* find_named(const hrana::Statement& given, std::string_view name) {
   const auto found = std::find_if(given.named.begin(), given.named.end(), [&](const auto& each) {
     return each.first == name || (!name.empty() && each.first == name.substr(1));

@@ -5,7 +5,8 @@
 // A front creates one for each stream:
 //   auto session = std::make_unique<Session>(engine, SessionOptions{.on_lost = …});
 // It must
-//   - call one thread at a time, but for cancel() and lose(), on a worker that may block;
+//   - make one call at a time, on a worker that may block; only cancel() and lose() may come at any
+//     time and from any thread;
 //   - call answered() when the answer has been sent, and heard() when the next request is
 //     complete: a holder of the lock whose client is silent in between for idle_holder_max
 //     loses its transaction if others wait;

@@ -69,7 +69,8 @@ struct Column {
 struct Statement {
   std::string_view sql;
   std::vector<Value> positional;
-  std::vector<std::pair<std::string, Value>> named;  // with or without their first character
+  // The names may come without their first character, which is : @ $ or ?.
+  std::vector<std::pair<std::string, Value>> named;
   bool wants_rows = true;
 };
 
