@@ -88,8 +88,8 @@ struct Command {
 
 // "500ms", "10s", "5m", "2h", "1d". Throws UsageError.
 std::chrono::milliseconds parse_duration(std::string_view text);
-// The first line of the file that --OPTION names. The password in it (or the line itself, where it
-// is a token) is hidden from all output from then on (secrets.hpp).
+// The first line of the file that --OPTION names. A password in it is hidden from all output from
+// then on (secrets.hpp).
 std::string url_in_file(std::string_view option, const std::string& path);
 // Host and database of a URL, for messages: without user, password and parameters.
 std::string place_of(std::string_view url);
@@ -112,7 +112,8 @@ void add_proxy_command(std::vector<Command>& commands);
 void add_sql_command(std::vector<Command>& commands);
 #endif
 
-// The name that the audit records as the actor of an action: SUDO_USER or USER, and the host.
+// The name that the audit records as the actor of an action: the user (SUDO_USER, USER, LOGNAME, or
+// the process's own) and the host.
 std::string default_actor();
 // What the audit records where --reason was left out.
 inline constexpr const char* no_reason = "no reason given";

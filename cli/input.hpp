@@ -10,8 +10,8 @@
 
 namespace termgate::cli {
 
-// While an object of this class exists, the first SIGINT only sets a flag and wakes whoever waits
-// in Input::line(); the second one ends the process. At most one object at a time.
+// While an object of this class exists, the first SIGINT only sets a flag and makes wake()
+// readable; the second one ends the process. At most one object at a time.
 class Interrupts {
  public:
   Interrupts();
@@ -31,9 +31,9 @@ class Input {
   Input(const Input&) = delete;
   Input& operator=(const Input&) = delete;
 
-  // The rest of the input, in one buffer that is never copied. Throws InvalidInput (TG005) if there
-  // are more than `bytes_max` bytes: it then stops reading, and of a file whose size is known it
-  // reads nothing. Throws Error if reading fails.
+  // The rest of the input, in one buffer, which is not copied again once it is large. Throws
+  // InvalidInput (TG005) if there are more than `bytes_max` bytes: it then stops reading, and of a
+  // file whose size is known it reads nothing. Throws Error if reading fails.
   std::string all(std::size_t bytes_max);
 
   enum class Next { line, end, quiet, interrupted };

@@ -53,7 +53,7 @@ std::string shown(std::string_view message) {
   }
 }
 
-// All error messages go through here, so that none shows a password.
+// The errors that end a command go through here, so that none shows a password.
 void complain(bool json, std::string_view code, const std::string& text, int status,
               std::vector<std::string> given) {
   if (const char* url = std::getenv("TERMGATE_DB")) given.emplace_back(url);
@@ -162,7 +162,7 @@ std::size_t edits(std::string_view one, std::string_view other) {
 }
 
 // The separator between an error and its next step: ". Did you mean X?" if one of the names is at
-// most two letters away, otherwise ";".
+// most two letters away (of a short word, half its letters), otherwise ";".
 std::string meant(std::string_view prefix, std::string_view word,
                   const std::vector<std::string>& names) {
   const auto nearest = std::min_element(

@@ -54,7 +54,8 @@ class Listing {
 };
 // These two print one write of a stream without copying its payload. print_write() prints number,
 // term and payload, separated by tabs. print_json_with_payload() prints one JSON object: the
-// members of `before`, put_payload's member, the members of `behind`. Neither may be empty.
+// members of `before`, put_payload's member, the members of `behind`. Neither `before` nor `behind`
+// may be empty.
 void print_write(std::int64_t sequence_no, std::int64_t term, std::string_view payload);
 void print_json_with_payload(const boost::json::object& before, std::string_view payload,
                              const boost::json::object& behind);

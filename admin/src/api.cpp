@@ -79,8 +79,8 @@ std::int64_t number_in(std::string_view text, const char* name) {
   return number;
 }
 
-// A number is expected as a string, which every client can read exactly; a small JSON number is
-// accepted too.
+// A number is expected as a string, which every client can read exactly; a JSON integer is accepted
+// too.
 std::int64_t number_of(const json::object& body, const char* name) {
   const json::value* value = body.if_contains(name);
   if (value != nullptr && value->is_int64()) return value->as_int64();
@@ -730,7 +730,8 @@ Reply Api::change(const Call& call) {
                    {"evicted", receipt.evicted}});
 }
 
-// For load balancers and clients: 200 and the holder's endpoint, or 503 if nobody holds the lease.
+// For load balancers and clients: 200 with the holder's endpoint (307 with redirect_leader), or 503
+// if nobody holds the lease.
 Reply Api::leader(const Call& call) {
   call.need_method("GET");
   if (!options_.open_leader) call.need(Level::read);

@@ -68,9 +68,9 @@ namespace {
 
 using Text = DatabaseMetrics::Text;
 
-// A series for each name would grow without bound, so only the first lines_max names have one.
-// Whatever is wrong has a series wherever it is, so that an alert fires for any scope, and names
-// it. The counts cover all scopes.
+// A series for each name would grow without bound, so only the first lines_max names have one. As
+// many more expired leases have one wherever they are, so that an alert names the scope. The counts
+// cover all scopes.
 void leases(const Scopes& scopes, Text& text) {
   std::vector<const ScopeRow*> shown, expired;
   for (const ScopeRow& row : scopes.rows) {
@@ -365,7 +365,7 @@ std::string DatabaseMetrics::text() {
   text.head("termgate_database_refusals_total", "counter",
             "Writes that the database has refused since layer 1 was installed, by code; plain "
             "SQL's too, but for SQL Server.");
-  // Every code starts at 0, because increase() misses a series that starts at 1.
+  // These codes start at 0, because increase() misses a series that starts at 1.
   std::map<std::string, std::int64_t> refused{
       {"TG001", 0}, {"TG002", 0}, {"TG004", 0}, {"TG006", 0}};
   for (const auto& [code, count] : Info(database_).refusal_counts()) refused[code] = count;

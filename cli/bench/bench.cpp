@@ -9,10 +9,10 @@
 //   unfenced       the plain INSERT, autocommit: the base of every ratio; of a batch, all its rows in one statement
 //   unfenced-one   beside batches: the plain INSERT of one row, as programs do that do not batch
 //   textbook       BEGIN; lock the fence row exclusively; SELECT MAX(term); INSERT; COMMIT
-//   check-insert   the same INSERT behind our check
+//   check-insert   the same INSERT after our check
 //   append         append, one stream for each scope
 //   append-each    append, a stream for each writer
-//   takeover       a seal past a frozen writer in an open transaction (PostgreSQL)
+//   takeover       a seal past a frozen writer in an open transaction (not on SQLite)
 //   growth         the cost of an append as a stream and the number of scopes grow
 //   lease          how long an acquisition, a renewal and a release take, to choose a TTL by
 // and further ones of each database, see --help.
@@ -415,8 +415,6 @@ int run_bench(const Arguments& arguments) {
   std::string url = arguments.database_url();
   OpenOptions open_options;
   open_options.schema = arguments.text_or("schema", open_options.schema);
-  // Raises are refused if the session's commits are not flushed, so this session's are, whatever
-  // the URL says.
   Database plain = Database::open(url, open_options);
   need_owner(plain, open_options.schema, "bench");
   const std::uint64_t seed =
@@ -433,6 +431,8 @@ int run_bench(const Arguments& arguments) {
   };
   const RemovePlace remove_place{workspace, url};  // runs after the target has dropped its tables
   url = workspace.url(url);
+  // Raises are refused if the session's commits are not flushed, so this session's are, whatever
+  // the URL says.
   Database database = open_with_durability(url, open_options, true);
   std::unique_ptr<Target> target = target_of(database, url, open_options.schema, suffix);
   boost::json::object facts = target->facts();

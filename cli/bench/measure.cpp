@@ -46,8 +46,8 @@ std::chrono::nanoseconds Latencies::percentile(double part) const noexcept {
   for (std::size_t at = 0; at < buckets; ++at) {
     seen += counts_[at];
     if (seen == 0 || seen < wanted) continue;
-    // The inverse of count(): the index's high part is the shift plus one, except in the first two
-    // ranges, where the shift is 0.
+    // The inverse of count(): the index's high part is the shift plus one, except in the first
+    // range, where both are 0.
     const std::size_t high = at >> detail_bits;
     const std::size_t shift = high == 0 ? 0 : high - 1;
     const std::uint64_t low = static_cast<std::uint64_t>(at - (shift << detail_bits)) << shift;

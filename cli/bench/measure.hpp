@@ -10,8 +10,9 @@
 
 namespace termgate::cli::bench {
 
-// The latencies of writes. They are counted in buckets less than 1 % wide, so that a long run needs
-// no more memory than a short one. One thread at a time; add() merges the counts of another thread.
+// The latencies of writes. They are counted in buckets less than 1 % wide (or 1 ns), so that a long
+// run needs no more memory than a short one. One thread at a time; add() merges the counts of
+// another thread.
 class Latencies {
  public:
   void count(std::chrono::nanoseconds time) noexcept;

@@ -1,5 +1,5 @@
-// bench on PostgreSQL: every scenario is a few prepared statements on libpq itself, with one
-// connection for each writer, so that client and round trips cost the same in all of them.
+// bench on PostgreSQL: every scenario but library-… is a few prepared statements on libpq itself,
+// with one connection for each writer, so that client and round trips cost the same in all of them.
 #include <libpq-fe.h>
 
 #include <algorithm>

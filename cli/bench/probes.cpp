@@ -206,9 +206,9 @@ boost::json::value measure_growth(const Bench& bench, const GrowthOptions& optio
   return document;
 }
 
-// Each holder acquires, renews thirty times and releases, one call after the other, while other
-// holders do the same. A lease survives if one renewal within its TTL succeeds, so the suggested
-// TTL is a multiple of the slowest call.
+// Each holder acquires, renews thirty times and releases, again and again, while other holders do
+// the same. A lease survives if one renewal within its TTL succeeds, so the suggested TTL is a
+// multiple of the slowest call.
 boost::json::value measure_leases(const Bench& bench, const LeaseOptionsOfBench& options) {
   constexpr int renewals = 30, ttl_factor = 10;
   constexpr const char* names[] = {"acquire", "renew", "release"};

@@ -1,7 +1,6 @@
 // bench: the database that is measured. A target creates the writers of each scenario; bench.cpp
-// runs and compares them. PostgreSQL's writers use libpq directly (postgres.cpp) and SQLite's
-// unfenced ones use sqlite3 (sqlite.cpp), so that the base of every ratio is the thinnest possible
-// client.
+// runs and compares them. The unfenced writers use libpq, sqlite3 or ODBC directly, so that the
+// base of every ratio is the thinnest possible client.
 #pragma once
 
 #include <chrono>
@@ -111,7 +110,7 @@ struct Bench {
   std::chrono::nanoseconds slice;
   std::size_t payload_bytes;
 };
-bool interrupted();  // Ctrl-C was pressed
+bool interrupted();  // SIGINT or SIGTERM has come
 
 struct TakeoverOptions {
   int takeovers;

@@ -34,8 +34,8 @@ const char* meaning_of(const std::string& level) {
   return "it reads, writes, leads, ends others' leases, resets fences and prunes";
 }
 
-// Checks the encoding and who owns layer 1, because its own error is clearer than that of the
-// statement that would fail.
+// Checks the encoding and who owns layer 1: this error is clearer than that of the statement that
+// would fail.
 void need_own_layer(Database& database, const std::string& schema) {
   const std::string encoding =
       database.query("SELECT current_setting('server_encoding')").rows.at(0)[0].as_text();

@@ -12,7 +12,7 @@ namespace termgate::cli {
 
 struct Access {
   bool installed = false;
-  std::string role;   // as given
+  std::string role;   // its name
   std::string owner;  // layer 1's; empty if it is not installed
   bool owns = false;  // the role is the owner, a member of it, or a superuser
   int level = 0;      // 0 none, 1 read, 2 write, 3 lead, 4 operate
@@ -40,8 +40,8 @@ void need_owner(Database& database, const std::string& schema, const std::string
 bool may_create_tables(Database& database, const std::string& schema);
 
 // The schema in which storm and bench create their tables. A role gets a schema for the run if it
-// may not create tables in its default one (PostgreSQL 15 allows nobody to create tables in
-// public), or if that is the schema of layer 1 because both have the same name.
+// may not create tables in its default one (PostgreSQL 15 allows only the database's owner to
+// create tables in public), or if that is the schema of layer 1 because both have the same name.
 class Workspace {
  public:
   // Throws Error if the role cannot create tables anywhere.

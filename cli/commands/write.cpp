@@ -1,4 +1,4 @@
-// append, read, exec: writing and reading behind the fence.
+// append, read, exec, outcome, prune, stream …: fenced writes, and what became of them.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -46,8 +46,8 @@ AppendOptions append_options(const Arguments& arguments) {
 int append_lines(const Arguments& arguments, Database& database, Input& input, const Stream& stream,
                  Term term, AppendOptions options) {
   using Clock = std::chrono::steady_clock;
-  // The first Ctrl-C ends the command after the current batch; a second one ends it at once, and an
-  // open batch is rolled back.
+  // The first Ctrl-C ends the command after the batch that is being sent, and drops one that is
+  // being collected; a second one ends it at once, and an open batch is rolled back.
   const Interrupts interrupts;
   Progress progress(!arguments.json());
   std::vector<std::string> batch;

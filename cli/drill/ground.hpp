@@ -16,7 +16,7 @@
 
 namespace termgate::cli::drill {
 
-// The drill's own connection to the database; the user's command has another. One thread; borrows
+// The drill's own connections to the database; the user's command has others. One thread; borrows
 // the plan.
 class Ground {
  public:
@@ -44,8 +44,8 @@ class Ground {
   // How many refusals of this term the audit has.
   std::int64_t audited_refusals(std::int64_t term);
 
-  // Whether a lock keeps everybody from writing. On SQLite a process that was stopped in the middle
-  // of a transaction holds one.
+  // Whether a lock on an SQLite file keeps everybody from writing: a process that was stopped in
+  // the middle of a transaction holds it. False for servers.
   bool locked();
 
  private:

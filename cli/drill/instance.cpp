@@ -69,8 +69,8 @@ class Keeper {
     sigprocmask(SIG_BLOCK, &children, nullptr);
     const int signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
     if (!start()) return Exit::failed;
-    // The command has its own copies of these. If the keeper kept them open, the drill would never
-    // see the end of the command's output.
+    // The command has its own copies of both streams. If the keeper kept its own open, the drill
+    // would never see the end of the command's output.
     const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     dup2(nowhere, STDOUT_FILENO);
     dup2(nowhere, STDERR_FILENO);

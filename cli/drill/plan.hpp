@@ -14,7 +14,7 @@ namespace termgate::cli::drill {
 
 struct Plan {
   std::string url;  // the drill's own connection
-  // The URL for the user's command; empty: the same as `url`.
+  // The URL for the user's command; by default `url`.
   std::string through;
   std::string schema;
   Scope scope;

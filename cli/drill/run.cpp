@@ -211,8 +211,8 @@ Result Run::go() {
   return std::move(result_);
 }
 
-// Adds the refusals to the notes: they say why a service did not lead or write, and their hints say
-// what to do.
+// Adds the refusals to the result: they say why a service did not lead or write, and their hints
+// say what to do.
 void Run::tell_refusals() {
 #ifdef TERMGATE_WITH_POSTGRES
   gather();

@@ -12,7 +12,7 @@
 
 namespace termgate::cli::run {
 
-// The lease is renewed in the background. Any thread may call the members.
+// The lease is renewed in the background. Any thread may call the members, but for release().
 class Holding {
  public:
   virtual ~Holding() = default;

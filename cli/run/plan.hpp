@@ -25,7 +25,7 @@ struct Plan {
   bool on_request = false;  // wait for a request of the job before each run of COMMAND
   bool pgoptions = true;
   std::chrono::milliseconds kill_after{};
-  // The signal for COMMAND when somebody requests the lease; 0: none.
+  // The signal for COMMAND when somebody requests the lease.
   int leave_signal = 0;
   int shards = 0;                            // 0: no shards
   bool keep = false;                         // shards only: restart those that have ended

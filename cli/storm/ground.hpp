@@ -45,7 +45,8 @@ class Ground {
   std::vector<std::string> tables() const;
   bool holding() const { return std::any_of(plan_.faults.begin(), plan_.faults.end(), holds); }
 
-  // Whether the server accepts as many connections as the storm needs, and what else it allows.
+  // Throws UsageError if the server has too few connections left, or no prepared transactions
+  // though --faults names them. Without --faults it drops that fault.
   void measure(const Arguments& arguments, Sql& sql);
 
   Plan& plan_;

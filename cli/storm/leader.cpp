@@ -273,7 +273,7 @@ class Writer {
 
   std::string next_id() { return fmt::format("{}.{}", name_, ++count_); }
 
-  // What a program does inside its transaction: mostly nothing, sometimes something that takes a
+  // What a program does inside its transaction: often nothing, sometimes something that takes a
   // while.
   void work() {
     if (hurried()) return;

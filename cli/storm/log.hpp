@@ -1,4 +1,4 @@
-// storm: the log of what a process does and sees. Each step is on disk before it begins and after
+// storm: the log of what a process does and sees. Each step is written before it begins and after
 // it ends, so that kill -9 loses only the answer.
 //
 // Each process has a file, each fact a line, written by one write(2) with O_APPEND. Moments are

@@ -31,8 +31,8 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
   const auto given = arguments.maybe("faults");
   if (!given) {
     for (const Fault& fault : all_faults()) {
-      // Only this naive boundary depends on clocks; the others must be caught by their own
-      // mistakes.
+      // Among the naive boundaries only client-clock depends on clocks; the rest must be caught by
+      // their own mistakes.
       if (fault.name == "clock" && naive && arguments.text_or("naive", "") != "client-clock")
         continue;
       if (fits(fault)) faults.emplace_back(fault.name);

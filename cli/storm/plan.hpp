@@ -17,7 +17,7 @@ Plan plan_of(const Arguments& arguments);
 int list_naive(bool json);
 bool has(const Plan& plan, std::string_view fault);
 // The clocks of the storm's processes, if they are to be stepped and can be. Otherwise returns null
-// and removes the fault from the plan.
+// and removes the fault from the plan, or throws UsageError if the arguments name it.
 std::unique_ptr<Clocks> clocks_of(const Arguments& arguments, Plan& plan);
 
 }  // namespace termgate::cli::storm

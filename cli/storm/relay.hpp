@@ -1,6 +1,6 @@
-// storm: a relay between leaders and a PostgreSQL server or on either side of a proxy. On command
-// it loses answers, delays or swallows bytes, and cuts connections. Loopback only, plain text only.
-// One thread serves all connections.
+// storm: a relay between leaders and a server (PostgreSQL or SQL Server), or on either side of a
+// proxy. On command it loses answers, delays or swallows bytes, and cuts connections. Loopback
+// only, plain text only. One thread serves all connections.
 //
 //   leader ──▶ [held back piece by piece · swallowed for good] ────────────────────────────────────────▶ server
 //          ◀── [the same · lost: both ends are closed, or the leader's stays open and silent] ◀──────────
@@ -46,7 +46,7 @@ class Relay {
   enum class Loss {
     commit,  // the next answer to a COMMIT is lost, both ends are closed: the server has committed
     any,     // the same for any answer of the server
-    // The same as `any`, but the client's connection stays open and silent for `pause`.
+    // The same as `commit`, but the client's connection stays open and silent for `pause`.
     silent,
     // From the client's next message on, its bytes are swallowed for good; both connections stay
     // open for `pause`.

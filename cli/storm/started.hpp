@@ -1,4 +1,4 @@
-// Waits until a forked child has executed its program. A child that were stopped before it calls
+// Waits until a forked child has executed its program. A child that is stopped before it calls
 // prctl(PR_SET_PDEATHSIG) would outlive a director that is killed then, and keep its output open
 // for ever. So no child is stopped before this wait has returned.
 #pragma once

@@ -54,8 +54,8 @@ class HranaClient {
   // Executes one statement; parameters are by position. A statement that fails throws the type of
   // its TG code (docs/reference/errors.md), Conflict for SQLITE_BUSY, otherwise DatabaseError with
   // SQLite's code. An open transaction stays open then, unless open() returns false. Unavailable
-  // means that nothing was executed. OutcomeUnknown means that no answer came, and the statement
-  // may have committed.
+  // means that nothing was kept: the statement did not run, or its transaction is rolled back.
+  // OutcomeUnknown means that no answer came, and the statement may have committed.
   HranaRows execute(const std::string& sql, const std::vector<HranaValue>& parameters = {});
 
   // Whether the server keeps state for this stream: a transaction or a setting.

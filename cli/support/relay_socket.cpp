@@ -1,5 +1,5 @@
-// What the relays of storm and drill share: the server behind a URL, a listener on loopback, and
-// connections to the server.
+// What the relays of storm and drill share: the server of a PostgreSQL URL, a listener on loopback,
+// and connections to the server.
 #include "support/relay_socket.hpp"
 
 #include <libpq-fe.h>

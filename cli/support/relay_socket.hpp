@@ -1,5 +1,5 @@
-// What the relays of drill and storm share: the server behind a URL, and the sockets of both sides.
-// PostgreSQL only; clients connect on loopback only.
+// What the relays of drill and storm share: the server of a PostgreSQL URL, and the sockets of both
+// sides. Clients connect on loopback only.
 #pragma once
 
 #include <string>

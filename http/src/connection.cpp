@@ -334,7 +334,7 @@ void Connection::got_request() {
   try {
     loop_.shared().handler.request(std::move(request), std::move(answer));
   } catch (const std::exception&) {
-    // The Answer has been destroyed, which replied 500.
+    // An Answer that was destroyed on the way has replied 500.
   }
 }
 

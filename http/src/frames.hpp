@@ -24,7 +24,7 @@ std::string close_frame(std::uint16_t code, std::string_view reason);
 bool is_close_code(unsigned code) noexcept;
 bool is_utf8_text(std::string_view text) noexcept;
 
-// Reads a client's frames. next() uses `bytes` up as they arrive, so that a message is held in
+// Reads a client's frames. next() moves the bytes of put() into the message, so that it is held in
 // memory only once.
 class FrameReader {
  public:

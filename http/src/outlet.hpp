@@ -16,8 +16,8 @@ using Piece = std::shared_ptr<const std::string>;
 
 class Outlet {
  public:
-  // `wake` makes the connection call take() on its loop. It is called once whenever something
-  // arrives after take() found nothing.
+  // `wake` makes the connection call take() on its loop. It is called once for whatever arrives
+  // after a take().
   explicit Outlet(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   // False: the client is gone, and the pieces are dropped.

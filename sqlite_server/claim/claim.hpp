@@ -3,11 +3,11 @@
 //   identify()   from the bearer token: the caller's name and level, and the token's own scope and term
 //   permit_of()  with the operator's rule and the headers: the claim that the request's writes are checked with
 //
-// Between the two, the caller of these functions looks up the operator's rules by that name.
-// Sources of scope and term, strongest first: the rule and a signed token, which are final (unless
-// the rule is overridable); then, each overriding the one before it, a token tg.TERM.SCOPE.SECRET,
-// the headers Termgate-Scope (percent-encoded) and Termgate-Term, and `SELECT termgate_declare(…)`,
-// which the stream handles.
+// Between the two, the program that calls them looks up the operator's rule for that caller. A rule
+// that is not overridable gives scope and term; otherwise a signed token that names a scope does.
+// Both are final. Without them, each of these overrides the one before it: a token
+// tg.TERM.SCOPE.SECRET; the headers Termgate-Scope (percent-encoded) and Termgate-Term; and `SELECT
+// termgate_declare(…)`, which file/ handles. An overridable rule counts if nothing is declared.
 //
 // A malformed declaration is TG005 wherever it comes from, and never "no term". Values; any thread.
 #pragma once
@@ -34,7 +34,7 @@ enum class Level : std::uint8_t {
 
 // The whole request is refused, with an HTTP status and the code and message of the body.
 struct Refusal {
-  unsigned status = 400;  // 401: the caller is unknown; 400: what it declares is invalid
+  unsigned status = 400;  // 401: the caller is unknown; 400: what it declares is invalid or missing
   std::string code, message;
 };
 

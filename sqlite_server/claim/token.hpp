@@ -6,7 +6,7 @@
 //             section 5, without padding)
 //     SECRET  an entry of the server's file of tokens, or a JWT; it may be empty, and contain dots
 //
-// RFC 6750 allows all its characters. Values; any thread.
+// RFC 6750 allows all characters of the prefix, TERM and SCOPE. Values; any thread.
 #pragma once
 
 #include <optional>

@@ -20,9 +20,10 @@ class Checks {
   explicit Checks(Engine& engine) : engine_(engine) {}
 
   // Refuses early, so that a write that cannot pass does not wait for the lock. Throws TermRequired
-  // (TG002), InvalidInput (TG005) for a second claim in one transaction, StaleTerm for a term that
-  // the file shows to be stale. `names_claim`: the statement names scope and term itself. `reader`
-  // shows a snapshot; nullptr: one is borrowed if needed.
+  // (TG002), or hrana::Refused where a rule has no term now; InvalidInput (TG005) for a second
+  // claim in one transaction; StaleTerm for a term that the file shows to be stale. `names_claim`:
+  // the statement names scope and term itself. `reader` shows a snapshot; nullptr: one is borrowed
+  // if needed.
   void before_lock(const hrana::Permit& permit, bool names_claim, Connection* reader);
   // Under the lock: declares the claim for the triggers of layer 1, and checks it unless it has
   // passed already. `savepoints`: how many are open.

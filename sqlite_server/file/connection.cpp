@@ -25,8 +25,7 @@ constexpr int trigger_depth_max = 50;
 Connection::Connection(const sqlite::OpenAs& how, Role role, int kib)
     : cache_kib(kib), role_(role), connection_(how, false, false) {
   connection_.control_checked(("PRAGMA main.cache_size = -" + std::to_string(kib)).c_str());
-  // The authorizer applies only to texts that the guard prepares; every other statement is
-  // Termgate's own.
+  // The authorizer judges only while a client's text is being prepared.
   sqlite3_set_authorizer(handle(), authorize, this);
   sqlite3_limit(handle(), SQLITE_LIMIT_EXPR_DEPTH, expression_depth_max);
   sqlite3_limit(handle(), SQLITE_LIMIT_TRIGGER_DEPTH, trigger_depth_max);
@@ -119,8 +118,7 @@ Connection::Kept Connection::prepare_now(std::string_view sql) {
                          "value as a parameter");
   Kept made;
   const char* tail = nullptr;
-  // A copy that ends in a zero byte: otherwise SQLite makes its own copy, and the tail would point
-  // into that one.
+  // With a zero byte at its end, which the length includes, SQLite makes no copy of its own.
   const std::string text(sql);
   guard_.begin(sql);
   from_network_ = true;

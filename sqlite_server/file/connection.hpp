@@ -46,8 +46,9 @@ class Connection {
   // Runs a text of Termgate's own that returns no rows. Throws hrana::Refused.
   void run(const std::string& sql);
 
-  // Called before and after a stream's transaction: outside of it only the writer may commit a
-  // write. False: the connection must not be used again.
+  // Whether the connection may commit a write: the writer always, a reader while its transaction
+  // has the turn. restore() undoes what a stream has set; false: the connection must not be used
+  // again.
   void may_write(bool on);
   bool restore() noexcept;
   // May only be called outside a transaction.

@@ -1,7 +1,8 @@
 // Control: how other threads stop a stream's statement or end its transaction.
 //
-// Owner: the stream's Session. Threads: the session's current thread; cancel(), evict() and tick()
-// are for any other thread. They touch the connection only through sqlite3_interrupt().
+// Owner: the stream's Session. Threads: the session's current thread; cancel(), evict(), evicted()
+// and idle_since() are for other threads too. Those touch the connection only through
+// sqlite3_interrupt().
 #pragma once
 
 #include <sqlite3.h>
@@ -15,7 +16,7 @@
 
 namespace termgate::sqlite_file {
 
-// Why the server ended a transaction. `code`: TG001, TRANSACTION_TIMEOUT, DATABASE_MOVED.
+// Why the server ended a transaction. `code`: such as TG001, TRANSACTION_TIMEOUT, DATABASE_MOVED.
 struct Eviction {
   std::string code, message;
 };
@@ -24,7 +25,7 @@ class Control {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `on_evicted` is called when a silent stream is evicted, on the thread that evicts and with
+  // `on_evicted` is called when a silent stream is evicted, in evict() or in silent() and with
   // mutexes held, so it may only pass the news on. A stream that runs a statement finds out by
   // itself.
   explicit Control(std::function<void(const Eviction&)> on_evicted)
@@ -34,7 +35,7 @@ class Control {
   // streams' writes.
   void begins(sqlite3* db, bool shared);
   void ends() noexcept;
-  // The start and the end of a wait for the write lock, which cancel() ends too.
+  // The start and the end of a wait for the turn to write, which cancel() ends too.
   void waits(bool on) noexcept;
 
   // For the session's thread: until when its statement may run; max: no limit.
@@ -46,13 +47,13 @@ class Control {
   bool timed_out() const noexcept;
   // Whether a wait must be given up.
   bool interrupted() const noexcept { return cancelled_ || evicted_ || timed_out(); }
-  // From within SQLite, on the session's thread: whether the statement has to stop. One that shares
-  // a commit is given a moment to end by itself.
+  // From within SQLite, on the session's thread: whether the statement has to stop. After a
+  // cancellation or a timeout, one that shares a commit has a moment to end by itself.
   bool must_stop() noexcept;
 
   // Ends the statement that runs, or the wait. Does nothing if there is neither.
   void cancel() noexcept;
-  // Ends the statement, and for good the transaction. The first reason counts.
+  // Ends the statement that runs; the transaction will be rolled back. The first reason counts.
   void evict(Eviction why);
   std::optional<Eviction> why() const;
   // For the session's thread, when nothing is left that could be evicted: an autocommit write is

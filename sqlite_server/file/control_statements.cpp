@@ -33,7 +33,7 @@ void Session::begin(const Job& job, const Facts& facts) {
     throw refused(SQLITE_ERROR, "cannot start a transaction within a transaction");
   const hrana::Permit& permit = job.permit;
   transaction_.begin(facts.read_only_begin);
-  // A client without a term must not hold the lock: its first write requests it.
+  // Only a client that may write gets the lock now; for any other, the first write requests it.
   const bool may_lock = permit.access != hrana::Access::read_only && !settings_.query_only &&
                         !permit.observe &&
                         (!permit.claim.none() || permit.access == hrana::Access::unfenced);

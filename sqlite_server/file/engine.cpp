@@ -296,7 +296,8 @@ void Engine::evict(std::string code, std::string message) {
   holder_->evict({std::move(code), std::move(message)});
 }
 
-// Ends the holder's transaction only if its term is lower in the same scope (F4).
+// Ends the holder's transaction only if its term is lower in the same scope, and after the grace
+// (F4).
 bool Engine::evicts(const Waiter& waiter, Clock::time_point now) {
   const auto lower =
       std::find_if(holder_passed_.begin(), holder_passed_.end(), [&](const Want& passed) {

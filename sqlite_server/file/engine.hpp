@@ -22,7 +22,7 @@
 // guards; a thread never holds two of the engine's mutexes.
 // Invariants, asserted in debug builds:
 //   - every idle connection is open, and at most `readers_max` are open;
-//   - at most one stream has the turn, and only that stream uses the writer.
+//   - at most one stream has the turn; only that stream, or work of queue(), uses the writer.
 #pragma once
 
 #include <array>
@@ -101,8 +101,8 @@ class Engine {
 
   // Runs `work` as a member of a group commit, or `alone` in its own commit, and returns after the
   // flush. The second argument of `work`: whether the transaction contains others' writes. Throws
-  // what `work` and the commit throw; sqlite::GaveUp if the stream was cancelled, ended or timed
-  // out while it waited; Blocked (TG006); hrana::Busy.
+  // what `work` and the commit throw; sqlite::GaveUp if the stream was evicted, or was cancelled or
+  // timed out while it waited; Blocked (TG006); hrana::Busy.
   void group(Control& control, const Want& want, bool alone,
              const std::function<void(Connection&, bool shared)>& work);
 

@@ -336,8 +336,8 @@ void like(const Call& call) {
 
 void glob(const Call& call) { pattern_call(call, {'*', '?', true, false, {}}); }
 
-// Runs SQLite's own json_patch on a connection without tables. It compares every key with every
-// other, and cannot be stopped, so its work is bounded.
+// Runs SQLite's own json_patch on a connection without tables. It compares each key of one document
+// with each of the other, and cannot be stopped, so its work is bounded.
 void json_patch(const Call& call) {
   constexpr double work_max =
       16e9;  // product of both sizes in bytes: about two seconds for short keys

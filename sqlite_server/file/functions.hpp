@@ -23,12 +23,12 @@ struct Serving {
   std::function<void(std::optional<Want>)> declare = {};
 };
 
-// Installs versions of instr, replace, trim and json_patch that can be stopped, and the stream's
-// changes(), total_changes() and termgate_declare(). With `writes` also LIKE and GLOB that can be
-// stopped. Without it, termgate_check_term(), termgate_seal() and termgate_claim_write() only
-// record scope and term, and fail: that tells which scope a statement will wait for, before it
-// waits. `serving` must live as long as the connection. Call it after layer 1 is registered. Throws
-// std::bad_alloc.
+// Installs versions of instr, replace and the trims that can be stopped, a json_patch whose work is
+// bounded, and the stream's changes(), total_changes() and termgate_declare(). With `writes` also
+// LIKE and GLOB that can be stopped. Without it, termgate_check_term(), termgate_seal() and
+// termgate_claim_write() only record scope and term, and fail: that tells which scope a statement
+// will wait for, before it waits. `serving` must live as long as the connection. Call it after
+// layer 1 is registered. Throws std::bad_alloc.
 void install_functions(sqlite3* db, Serving& serving, bool writes);
 
 }  // namespace termgate::sqlite_file

@@ -31,8 +31,9 @@ constexpr std::array<std::string_view, 12> our_readable = {
     "termgate_scope_prefixes", "termgate_job_runs", "termgate_audit",
     "termgate_read_stream",    "termgate_here",     "termgate_hand_overs"};
 
-// Termgate's functions that a user with EXECUTE has on PostgreSQL: the check, Termgate's writes,
-// leases, reading. Not those for operators.
+// The lists below have the functions that a user with EXECUTE has on PostgreSQL: the check,
+// Termgate's writes, leases, jobs, reading. Not those for operators. This one: functions that write
+// nothing.
 constexpr std::array<std::string_view, 7> our_reading = {
     "termgate_fence",   "termgate_lease",   "termgate_outcome", "termgate_now",
     "termgate_version", "termgate_declare", "termgate_leave_in"};
@@ -204,8 +205,8 @@ int Guard::may(int action, const char* first_given, const char* second_given) {
   }
 }
 
-// Judges by the text, and rather strictly, what the authorizer is not called for, because SQLite
-// makes the names later.
+// Judges names that SQLite makes later, for which the authorizer is not called. It searches the
+// text, and refuses too much rather than too little.
 bool Guard::judge_names(std::string_view sql) {
   if (!made_virtual_ && !renames_table_) return true;
   const std::string text = text::lower(sql);

@@ -34,7 +34,7 @@ struct Facts {
   bool read_only_begin = false;      // BEGIN READONLY, BEGIN TRANSACTION READONLY
   bool locks = false;                // BEGIN IMMEDIATE, BEGIN EXCLUSIVE
   bool writes = false;               // by itself, or through a function
-  bool leads = false;                // seals, or takes, renews or gives back a lease
+  bool leads = false;                // seals, or does something to a lease
   bool names_claim = false;          // writes only through functions that take scope and term
   bool calls_termgate = false;       // calls one of Termgate's functions that write
   bool inserts = false;
@@ -52,7 +52,7 @@ class Guard {
   int may(int action, const char* first, const char* second);
   // Judges the statement `sql` by what the authorizer saw. `read_only` and `explains` come from
   // SQLite. `failed`: SQLite could not prepare the text, which may be BEGIN READONLY. False: it
-  // must not run, for the reason in refusal().
+  // must not run, for the reason in refusal(), or for SQLite's own if that is empty.
   bool judge(std::string_view sql, bool failed, bool read_only, bool explains);
   const Facts& facts() const noexcept { return facts_; }
   // Empty: nothing was refused.

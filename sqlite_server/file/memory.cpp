@@ -33,8 +33,7 @@ void* change(void* memory, int bytes) {
 }
 
 bool install() noexcept {
-  // SQLite sets its methods when it starts, unless a program has. So sqlite3_initialize() must not
-  // have run before this.
+  // Both calls fail once sqlite3_initialize() has run.
   if (sqlite3_config(SQLITE_CONFIG_GETMALLOC, &allocator) != SQLITE_OK ||
       allocator.xMalloc == nullptr)
     return false;

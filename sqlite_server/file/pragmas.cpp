@@ -1,5 +1,5 @@
-// Lists of PRAGMAs. Any other PRAGMA is refused, so a newer version of SQLite does not allow more
-// by itself.
+// Lists of PRAGMAs. Any other but `optimize` is refused, so a newer version of SQLite does not
+// allow more by itself.
 #include "file/pragmas.hpp"
 
 #include <sqlite3.h>
@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 11> readable = {
     "table_info",      "table_xinfo", "table_list",       "index_list",
     "index_info",      "index_xinfo", "foreign_key_list", "foreign_key_check",
     "integrity_check", "quick_check", "collation_list"};
-// These read something if they have no argument, and would change something with one.
+// These are allowed without an argument, and then read something. With one, most would change it.
 constexpr std::array<std::string_view, 22> without_argument = {
     "application_id",     "auto_vacuum",       "busy_timeout",   "cache_size",    "compile_options",
     "data_version",       "encoding",          "freelist_count", "function_list", "journal_mode",
@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 3> settings = {"foreign_keys", "defer_for
                                                       "query_only"};
 constexpr std::array<std::string_view, 2> written = {"user_version", "application_id"};
 // Drivers send these when they connect. They are ignored, because the server decides about
-// durability (F3).
+// durability (F3), memory and waiting.
 constexpr std::array<std::string_view, 8> ignored = {
     "busy_timeout", "journal_mode", "synchronous",        "cache_size",
     "temp_store",   "mmap_size",    "journal_size_limit", "wal_autocheckpoint"};

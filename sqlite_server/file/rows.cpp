@@ -34,7 +34,7 @@ int bind(sqlite3_stmt* statement, int at, const hrana::Value& value) {
       value);
 }
 
-// Finds a parameter by its name, with or without its first character (: @ $).
+// Finds a parameter by its name, with or without its first character (: @ $ ?).
 const hrana::Value* find_named(const hrana::Statement& given, std::string_view name) {
   const auto found = std::find_if(given.named.begin(), given.named.end(), [&](const auto& each) {
     return each.first == name || (!name.empty() && each.first == name.substr(1));
@@ -54,8 +54,7 @@ void bind_parameters(sqlite3_stmt* statement, const hrana::Statement& given) {
     const auto place = static_cast<std::size_t>(at) - 1;
     const hrana::Value* value = name != nullptr ? find_named(given, name) : nullptr;
     if (value == nullptr && place < given.positional.size()) value = &given.positional[place];
-    // A text that only contains ?3 has three parameters for SQLite, and the first two have no name
-    // and need no value.
+    // A text that only contains ?3 has three parameters for SQLite, and each needs a value.
     if (value == nullptr)
       throw bad_arguments(
           fmt::format("parameter {} has no value", name != nullptr ? name : std::to_string(at)));

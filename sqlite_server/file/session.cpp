@@ -1,5 +1,5 @@
-// How a statement runs: it is prepared where it would run, judged by what the guard found, and run
-// by its kind (session.hpp).
+// How a statement runs: it is prepared on the stream's connection or on a reader of the pool,
+// judged by what the guard found, and run by its kind (session.hpp).
 #include "file/session.hpp"
 
 #include <algorithm>

@@ -5,7 +5,8 @@
 // A front creates one for each stream:
 //   auto session = std::make_unique<Session>(engine, SessionOptions{.on_lost = …});
 // It must
-//   - call one thread at a time, each call but cancel() from a worker that may block;
+//   - make one call at a time, on a worker that may block; only cancel() and lose() may come at any
+//     time and from any thread;
 //   - call answered() when the answer has been sent, and heard() when the next request is
 //     complete: a holder of the lock whose client is silent in between for idle_holder_max
 //     loses its transaction if others wait;
@@ -75,8 +76,8 @@ class Session final : public hrana::FileSession {
   void answered() noexcept override;
   void heard() noexcept override;
 
-  // Any thread. For a client that has gone: ends the running statement, unless it shares a commit,
-  // or the wait for the lock.
+  // Any thread. For a client that has gone: ends the wait for the turn to write, or the running
+  // statement, after a moment if that shares a commit.
   void cancel() noexcept { control_.cancel(); }
   // Any thread. The stream is lost from now on, as if the engine had ended it (for a drain).
   void lose(const hrana::Lost& why);

@@ -64,8 +64,8 @@ Connection& FileTransaction::writer(const hrana::Permit& permit, bool names_clai
   return *connection_;
 }
 
-// Does not use SQLite's own waiting, which only tries every 100 ms and does not announce itself.
-// The setting is read again only if another process has the lock.
+// Does not use SQLite's own waiting, which soon tries only every 100 ms and does not announce
+// itself. The setting is read again only if another process has the lock.
 void FileTransaction::begin_immediate(const Want& want) {
   sqlite::Connection& connection = connection_->sqlite();
   const auto since = Engine::Clock::now();

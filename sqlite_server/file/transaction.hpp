@@ -3,8 +3,8 @@
 // the turn to write from its first write to its end.
 //
 // Owner: the stream's Session. One thread at a time; which one does not matter. Throws the
-// library's errors (StaleTerm, Blocked …), sqlite::GaveUp, hrana::Refused and hrana::Busy.
-// Invariants, asserted in debug builds:
+// library's errors (StaleTerm, Blocked …), sqlite::GaveUp, hrana::Refused, hrana::Lost and
+// hrana::Busy. Invariants:
 //   - `none` and `begun` have no connection, `reading` and `writing` have one;
 //   - only `writing` has the turn.
 #pragma once
@@ -21,8 +21,7 @@
 
 namespace termgate::sqlite_file {
 
-// What a stream has set, by PRAGMA and termgate_declare(). A transaction uses the values from when
-// it got its connection.
+// What a stream has set, by PRAGMA and termgate_declare().
 struct Settings {
   bool foreign_keys = true;
   bool defer_foreign_keys = false;  // until the end of the next transaction, as in SQLite

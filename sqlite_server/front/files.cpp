@@ -190,7 +190,7 @@ class Files::Watched final : public hrana::FileSession {
     state_->files.counts_.refusals.add(refused.code);
     state_->happened("refused", refused.code, refused.what());
   }
-  // Takes back a transaction that exceeds the limit on open transactions; it has read nothing yet.
+  // Rolls back a transaction that this call has opened beyond the limit on open transactions.
   void bound(const hrana::Permit& permit) {
     class Nowhere final : public hrana::RowSink {
       void columns(std::span<const hrana::Column>) override {}

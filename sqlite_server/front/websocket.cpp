@@ -141,7 +141,7 @@ void WebSocket::tick() {
   if (gone_ || !socket_) return;
   hrana::Socket::Output output;
   {
-    // If a `hello` waits for a lease it holds the mutex; then no stream can be silent.
+    // A `hello` that waits for a lease holds the mutex; the next tick tries again.
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock) return;
     output = session_.tick();

@@ -1,9 +1,9 @@
 // WebSocket: one client's WebSocket connection. Messages come in on the loop's thread; each
 // stream's requests run on workers.
 //
-// Owner: the connection, and each job. The thread that holds mutex_ counts as the session's thread.
-// No thread waits for a client or for the file while it holds mutex_; a `hello` under rules may
-// wait for a lease.
+// Owner: the connection, and each job. The thread that holds mutex_ counts as the connection's
+// thread (hrana/socket.hpp). No thread waits for a client or for the file while it holds mutex_; a
+// `hello` under rules may wait for a lease.
 #pragma once
 
 #include <atomic>

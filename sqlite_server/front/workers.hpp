@@ -41,8 +41,8 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // False: the lane is full, or no thread can be started, and nothing was done. `work` must not
-  // throw.
+  // False: the lane is full, no thread can be started, or stop() was called; nothing was done.
+  // `work` must not throw.
   [[nodiscard]] bool run(Lane lane, std::function<void()> work);
   // Accepts no more work and drops what waits. False: some work still runs after `patience`.
   bool stop(std::chrono::milliseconds patience);

@@ -3,8 +3,9 @@
 // interface.
 //
 // Each stream has one FileSession. One thread at a time calls it, not always the same one. Calls
-// block: for SQLite's work, and for the write lock at most as long as layer 1's setting
-// check_wait_ms. A thread that must not block leaves the calls to a worker.
+// block: for SQLite's work, for a connection of the pool, and for the turn to write and the write
+// lock, each of these two at most as long as layer 1's setting check_wait_ms. A thread that must
+// not block leaves the calls to a worker.
 #pragma once
 
 #include <cstddef>
@@ -68,7 +69,8 @@ struct Column {
 struct Statement {
   std::string_view sql;
   std::vector<Value> positional;
-  std::vector<std::pair<std::string, Value>> named;  // with or without their first letter : @ $
+  // The names may come without their first character, which is : @ $ or ?.
+  std::vector<std::pair<std::string, Value>> named;
   bool wants_rows = true;
 };
 
@@ -100,8 +102,7 @@ struct Description {
 };
 
 // A statement failed or was refused. The stream continues: the error is part of a 200. `code` is
-// TG001 to TG007, or a name such as SQLITE_CONSTRAINT; the message begins with a TG code, and is
-// SQLite's own text otherwise.
+// TG001 to TG007, or a name such as SQLITE_CONSTRAINT. With a TG code, the message begins with it.
 class Refused : public std::runtime_error {
  public:
   Refused(std::string code_given, const std::string& message, std::string extended = {})
@@ -112,10 +113,10 @@ class Refused : public std::runtime_error {
   std::optional<std::size_t> offset{};  // in bytes, within the statement's text
 };
 
-// The server has ended the stream's transaction: evicted for a higher term (TG001), for the
-// client's silence (TRANSACTION_TIMEOUT), because the file was moved (DATABASE_MOVED), or for a
-// drain. Nothing of it was written. This and every later request of the stream gets status 400, and
-// never an error in a 200: a client that reads a 200 would go on in autocommit.
+// The server has ended the stream's transaction, for example for a higher term (TG001), for the
+// client's silence (TRANSACTION_TIMEOUT) or because the file was moved (DATABASE_MOVED). Nothing of
+// it was written, unless `code` is OUTCOME_UNKNOWN. This and every later request of the stream gets
+// status 400, and never an error in a 200: a client that reads a 200 would go on in autocommit.
 class Lost : public std::runtime_error {
  public:
   Lost(std::string code_given, const std::string& message)
@@ -147,11 +148,11 @@ class FileSession {
   virtual Outcome execute(const Statement& statement, const Permit& permit, RowSink& rows) = 0;
   // Runs all statements of the text in order, until one fails, without a transaction around them.
   virtual void sequence(std::string_view sql, const Permit& permit) = 0;
-  // Runs nothing and needs no claim. Throws Refused.
+  // Runs nothing and needs no claim. Throws Refused, Lost, Busy.
   virtual Description describe(std::string_view sql, const Permit& permit) = 0;
 
-  // Throws Lost if the transaction was lost and no call has thrown that yet. The stream calls this
-  // at the end of each request.
+  // Throws Lost if the stream's transaction was lost. The stream calls this at the end of each
+  // request.
   virtual bool is_autocommit() const = 0;
   // Whether a setting differs from its default (PRAGMA foreign_keys = off, query_only,
   // termgate_declare()).
@@ -161,8 +162,8 @@ class FileSession {
   // commit, if that is equivalent: the texts are BEGIN, some statements, COMMIT, and perhaps a
   // ROLLBACK in case one fails. False: nothing was done, and the caller runs them one by one. While
   // `work` runs, BEGIN, COMMIT and ROLLBACK apply within the member. This returns after the flush,
-  // so the caller answers afterwards. Throws Refused, Unknown, Busy: nothing of it was kept (or
-  // that is unknown), whatever `work` has seen.
+  // so the caller answers afterwards. Throws Refused, Lost, Unknown, Busy: nothing of it was kept
+  // (or that is unknown), whatever `work` has seen.
   virtual bool together(std::span<const std::string_view> texts, const Permit& permit,
                         const std::function<void()>& work) = 0;
 

@@ -32,8 +32,7 @@ struct Subprotocol {
 };
 std::optional<Subprotocol> choose_subprotocol(std::optional<std::string_view> header);
 
-// The identity that a `hello` proves, or why it is refused. Called on the connection's thread, so
-// it must not block.
+// The identity that a `hello` proves, or why it is refused. Called within take().
 struct Identity {
   Principal principal;
   Permit permit;

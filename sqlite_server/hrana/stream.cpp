@@ -83,7 +83,7 @@ class ResultSteps : public StepSink {
   }
 
  private:
-  // The first step clears the list: a group that failed may run its work a second time.
+  // The first step begins the list.
   void separate(std::size_t step) {
     if (step == 0) {
       body_.text.resize(mark_);

@@ -97,8 +97,8 @@ void Streams::must_have_room() const {
           records_.size()));
 }
 
-// Drops what costs least first: the name that a cursor was given, then texts and settings, then the
-// memory of a loss. A transaction is never dropped.
+// Drops what costs least first: a baton that only a cursor has named, then texts and settings, then
+// the memory of a loss. A transaction is never dropped.
 void Streams::make_room(Dropped& dropped) {
   while (records_.size() >= settings_.records_max) {
     must_have_room();

@@ -1,6 +1,6 @@
 // Streams between HTTP requests: their batons, who may use them, how long they are kept.
 //
-// A baton is the base64url of the stream's number (8 bytes), its turn (8 bytes, big-endian) and 16
+// A baton is the base64url of the stream's number and its turn (8 bytes each, big-endian) and 16
 // bytes of an HMAC under a key made at the start. Each answer contains a new baton; only the latest
 // is accepted, and only once. It is useless without the principal's token.
 //

@@ -1,6 +1,7 @@
 // Values as the protocol writes them: {"type":"integer","value":"42"}. An integer is a string,
-// because JavaScript's numbers are exact only up to 2^53; a float is a number with a decimal point,
-// or null if it is infinite, because JSON has no infinity; a blob is base64 without padding.
+// because JavaScript's numbers are exact only up to 2^53; a float is a number with a decimal point
+// or an exponent, or NULL if it is infinite, because JSON has no infinity; a blob is base64 without
+// padding.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Each scope has one key, PREFIX/SCOPE. Its value is the owner, and a session with a TTL locks it.
 // The term is the key's ModifyIndex right after it was locked: the index of Consul's Raft log,
-// which grows with every change of the catalogue or of any key and is never shared by two changes.
+// which grows with every change of the catalogue or of any key, so no two locks of a key share it.
 // LockIndex would not do: it counts the locks of one key and starts again at 1 once the key has
 // been deleted. A foreign write to the key between lock and read makes the term higher, never
 // lower, and it is still lower than the next lock's.

@@ -49,7 +49,7 @@ class File final : public LeaseSource {
   }
 
  private:
-  // None: the file does not exist, or it names another scope.
+  // None: the file does not exist, or has no term for this scope.
   std::optional<Term> shown(const Scope& scope) const {
     const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) {

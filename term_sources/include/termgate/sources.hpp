@@ -17,9 +17,9 @@ inline namespace v0 {
 // Schemes: redis, rediss, etcd, etcds, zookeeper, consul, consuls, kubernetes and file, as far as
 // this build has them. Connects at the first call. The object remembers the highest term of each
 // scope and the identity of the data that it came from. It throws StaleTerm for a term that is not
-// above that one, and for data of another identity. Throws InvalidInput for an invalid URL, without
-// quoting it. A password comes from ?password-file=PATH or from the environment variable
-// TERMGATE_SOURCE_PASSWORD.
+// above that one (file: that is below it), and for data of another identity. Throws InvalidInput
+// for an invalid URL, without quoting it. A password comes from ?password-file=PATH or from the
+// environment variable TERMGATE_SOURCE_PASSWORD.
 TERMGATE_EXPORT std::shared_ptr<LeaseSource> open_lease_source(std::string_view url);
 
 // The schemes that this build supports.

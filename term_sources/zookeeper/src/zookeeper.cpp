@@ -61,7 +61,7 @@ struct Result {
   Stat stat;
 };
 
-// One session; it is the lease of every node that it creates.
+// One session; it is the lease of every ephemeral node that it creates.
 class Session {
  public:
   Session(const std::string& hosts, milliseconds ttl, const std::string& credentials,
@@ -208,7 +208,7 @@ class ZooKeeper final : public LeaseSource {
     const std::string path = path_of(scope);
     const Result held = exists(*session, path, deadline);
     if (held.code != ZOK || held.stat.czxid != lease.term.value()) return false;
-    // The node belongs to this session, so nobody else's can be in its place before this.
+    // The node exists only as long as this session, so no other session's node is deleted here.
     return remove(*session, path, deadline);
   }
 

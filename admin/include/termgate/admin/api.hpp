@@ -1,8 +1,8 @@
 // The answers of `termgate admin`, without a socket: a request goes in, a reply comes out.
 // docs/reference/admin-api.yaml describes every path.
 //
-// Any thread may call answer() and overview(). Terms and ids are strings in JSON, because a
-// browser's numbers are exact only up to 2^53.
+// Any thread may call it. Terms and ids are strings in JSON, because a browser's numbers are exact
+// only up to 2^53.
 #pragma once
 
 #include <functional>
@@ -69,8 +69,8 @@ class Api {
   void use(Tokens tokens);
   // Whether this token may read now, which an event stream needs to stay open.
   bool may_read(const std::string& authorization) const;
-  // Leases, fences, jobs, followers and the newest audit entries as one JSON document, for the page
-  // and the events. Throws what Database throws.
+  // Leases, fences, hand-overs, jobs, followers and the newest audit entries as one JSON document,
+  // for the page and the events. Throws what Database throws.
   std::string overview();
   // The same in two parts, so that a caller can see whether anything but the clock has changed:
   // {"now_ms": …, and the rest.
@@ -97,7 +97,7 @@ class Api {
   DatabaseMetrics metrics_;
   std::shared_ptr<const Tokens> tokens() const;
 
-  mutable std::mutex tokens_mutex_;  // guards the members below
+  mutable std::mutex tokens_mutex_;  // guards tokens_
   std::shared_ptr<const Tokens> tokens_;
   const ApiOptions options_;
 };

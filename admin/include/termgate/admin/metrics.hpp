@@ -15,14 +15,14 @@
 
 namespace termgate::admin {
 
-// Counts what is added to the audit from its construction on. Any thread.
+// Counts what is added to the audit from the first text() on. Any thread.
 class DatabaseMetrics {
  public:
   // `scopes` outlives this.
   DatabaseMetrics(Database database, ScopeBook& scopes)
       : database_(std::move(database)), scopes_(scopes) {}
-  // Reads the database once, and throws what Database throws. The number of lines is bounded,
-  // however many scopes there are; what alerts need is always included.
+  // Reads the database, and throws what Database throws. The number of lines is bounded, however
+  // many scopes there are; what is wrong has room of its own.
   std::string text();
 
   class Text;

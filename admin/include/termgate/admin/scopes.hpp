@@ -29,7 +29,7 @@ struct ScopeRow {
 
 struct Scopes {
   std::vector<ScopeRow> rows;  // ordered by name, byte by byte
-  std::int64_t now_ms = 0;     // the database's clock, as far as a lease shows it
+  std::int64_t now_ms = 0;     // the database's clock if a lease shows it, else this process's
   std::int64_t count(std::string_view state) const;
   std::int64_t untrusted() const;
 };

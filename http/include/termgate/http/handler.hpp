@@ -92,8 +92,8 @@ class SocketEvents {
   virtual void opened(std::shared_ptr<Socket> socket) = 0;
   // Text is valid UTF-8. False: no more messages until Socket::resume().
   virtual bool message(std::string bytes, Kind kind) = 0;
-  // The last call, made once for each opened(). `code` is from the peer's close frame or from ours;
-  // 1006: the connection was lost.
+  // The last call, made once for each accepted Upgrade, even if opened() never came. `code` is from
+  // the peer's close frame or from ours; 1006: the connection was lost.
   virtual void closed(std::uint16_t code) = 0;
 };
 

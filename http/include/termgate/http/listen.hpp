@@ -36,7 +36,8 @@ struct OpenListener {
 std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reuse_port,
                                         unsigned unix_mode);
 
-// Removes the files of Unix sockets that were opened here, except those that are already closed.
+// Closes the listeners that are still open, and removes the files of their Unix sockets, except of
+// inherited ones.
 void close_all(std::vector<OpenListener>& listeners) noexcept;
 
 // Sets TCP_NODELAY, and keepalive after this much silence.

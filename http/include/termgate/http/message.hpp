@@ -57,7 +57,7 @@ struct Request {
 };
 
 // A complete answer. The server adds Content-Length, Connection, Cache-Control: no-store and
-// X-Content-Type-Options: nosniff. A header that contains a line break is left out.
+// X-Content-Type-Options: nosniff. A header that contains a control character is left out.
 struct Reply {
   unsigned status = 200;  // 200 to 599
   std::string body = {};

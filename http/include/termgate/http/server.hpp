@@ -23,16 +23,16 @@
 namespace termgate::http {
 
 struct Limits {
-  // Beyond this, the connection that has been silent longest between two requests is closed; if no
-  // connection is idle, the new one is.
+  // Beyond this, the connection that has waited longest for a complete request, on the new one's
+  // loop, is closed; if there is none, the new one is.
   std::size_t connections = 1000;
   std::size_t head_bytes = 16u << 10;
   std::chrono::milliseconds keep_alive{
-      std::chrono::seconds{120}};  // from an answer to the next request
+      std::chrono::seconds{120}};  // from the start or an answer to the next request
   // From the first byte of a head to its last. It also bounds a TLS handshake and a PROXY header.
   std::chrono::milliseconds head_takes{std::chrono::seconds{10}};
   std::chrono::milliseconds body_takes{
-      std::chrono::seconds{30}};  // from the first byte of a body to its last
+      std::chrono::seconds{30}};  // from the head to the last byte of the body
   std::chrono::milliseconds write_stalls{
       std::chrono::seconds{30}};  // how long a peer may read nothing while something is being sent
   // A WebSocket that is silent for this long gets a ping; after as long again without an answer it
@@ -41,7 +41,7 @@ struct Limits {
 };
 
 struct ServerOptions {
-  std::vector<ListenerOptions> listeners;  // TCP, or inherited from systemd
+  std::vector<ListenerOptions> listeners;  // TCP, Unix sockets, or inherited from systemd
   ClientTls tls = {};
   // Who may send a PROXY header. Other peers of such a listener are served under their own address.
   std::vector<Network> proxy_protocol_from = {};
@@ -67,9 +67,9 @@ class Server {
   void drain();
   bool ended() const;  // whether no connection is left
 
-  // Sets the certificates of future connections, once `rest` has changed what else is to change: it
-  // returns what was wrong, or an empty text, and so does this. Throws std::runtime_error for
-  // certificates, and then nothing has changed and `rest` was not called.
+  // Calls `rest`, which changes what else is to change and returns what was wrong, or an empty
+  // text; so does this. If nothing was wrong, sets the certificates of future connections. Throws
+  // std::runtime_error for certificates, and then nothing has changed and `rest` was not called.
   std::string reload(const ClientTls& tls, const std::function<std::string()>& rest);
 
   std::vector<std::string> addresses() const;  // HOST:PORT, with the actual port

@@ -30,7 +30,7 @@ struct ClientTls {
   TlsVersion oldest = TlsVersion::v1_2;
 };
 
-// The functions below throw std::runtime_error with the file and OpenSSL's reason.
+// The next three functions throw std::runtime_error with the file and OpenSSL's reason.
 
 // nullptr: no TLS is configured. The caller sets the application protocols (ALPN).
 TlsContext context_for_clients(const ClientTls& options);

@@ -28,7 +28,7 @@ namespace termgate::sqlite_front {
 // A line of the log. Some values come from clients. No value is a secret.
 struct Event {
   bool warning = false;
-  bool seldom = false;  // if false, it may come a thousand times a second
+  bool seldom = false;  // it may come a thousand times a second, so the log writes it seldom
   std::string_view name;
   std::vector<std::pair<std::string_view, std::string>> fields;
 };
@@ -62,9 +62,8 @@ struct Options {
 
 class Front {
  public:
-  // Throws what storage/sqlite throws if the file cannot be opened; std::runtime_error for tokens,
-  // keys, certificates and addresses, and for a rule that names databases, because there is only
-  // one.
+  // Throws what storage/sqlite throws if the file cannot be opened, and std::runtime_error for
+  // tokens, keys, certificates and addresses.
   explicit Front(Options options);
   ~Front();
   Front(const Front&) = delete;

@@ -25,8 +25,8 @@ struct TlsSettings {
   std::string cert_file;  // the client's certificate, together with key_file; empty: none
   std::string key_file;
 
-  // Reads ca-file, cert-file and key-file. Throws InvalidInput for a certificate without a key or
-  // the reverse, and for any of the three without TLS.
+  // Takes the options ca-file, cert-file and key-file. Throws InvalidInput for a certificate
+  // without a key or the reverse, and for any of the three without TLS.
   static TlsSettings of(const SourceUrl& url, bool on);
 };
 

@@ -20,7 +20,7 @@ namespace termgate::sources {
 
 struct HttpAnswer {
   unsigned status = 0;
-  boost::json::value body;  // null if it is empty
+  boost::json::value body;  // null if it is empty; {"message": …} for an error in plain text
 };
 
 class HttpService {
@@ -36,8 +36,8 @@ class HttpService {
     std::string body = {};
     std::vector<std::pair<std::string, std::string>> headers = {};
   };
-  // Throws Unavailable if no connection was made, OutcomeUnknown if no complete answer came, or one
-  // that is not JSON.
+  // Throws Unavailable if no connection was made, OutcomeUnknown if no complete answer came, or a
+  // successful one that is not JSON.
   HttpAnswer call(const Request& request, Deadline deadline);
   const std::string& name() const noexcept { return name_; }
 
