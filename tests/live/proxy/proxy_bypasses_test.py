@@ -165,11 +165,11 @@ def meanwhile(frames, answers=1):
 
 
 class Row:
-    """A step: the text of a simple query, frames, or (what, with what)."""
+    """A step: the texts of simple queries with | between them, frames, or (what, with what)."""
 
     def __init__(self, name, *steps, start=(), by=("none", "stale", "known", "rule"), majors=None):
         self.name, self.start, self.by, self.majors = name, list(start), by, majors
-        self.steps = [query(step) if isinstance(step, str) else step for step in steps]
+        self.steps = [one for step in steps for one in (map(query, step.split(" | ")) if isinstance(step, str) else [step])]
 
 
 def lost(name, *steps, **more):
@@ -199,16 +199,12 @@ ROWS = [
     Row("WITH that modifies", "WITH x AS (INSERT INTO app.t VALUES (666) RETURNING i) SELECT * FROM x"),
     Row(
         "EXPLAIN ANALYZE",
-        "EXPLAIN ANALYZE INSERT INTO app.t VALUES (666)",
-        "EXPLAIN (ANALYZE true) INSERT INTO app.t VALUES (666)",
+        "EXPLAIN ANALYZE INSERT INTO app.t VALUES (666) | EXPLAIN (ANALYZE true) INSERT INTO app.t VALUES (666)",
         'EXPLAIN ("analyze" on) INSERT INTO app.t VALUES (666)',
     ),
     Row(
         "GRANT, COMMENT, ALTER ROLE",
-        "GRANT SELECT ON app.t TO PUBLIC",
-        "COMMENT ON TABLE app.t IS 'x'",
-        "ALTER ROLE app_user SET work_mem = '5MB'",
-        "CREATE ROLE bypass",
+        "GRANT SELECT ON app.t TO PUBLIC | COMMENT ON TABLE app.t IS 'x' | ALTER ROLE app_user SET work_mem = '5MB' | CREATE ROLE bypass",
     ),
     Row("MERGE", "MERGE INTO app.t USING (SELECT 666 AS i) s ON false WHEN NOT MATCHED THEN INSERT VALUES (666)", majors=(15, 18)),
     Row("NOTIFY", "NOTIFY bypass, 'x'", "SELECT pg_notify('bypass', 'x')", "BEGIN; NOTIFY bypass; COMMIT"),
@@ -223,19 +219,17 @@ ROWS = [
     # --- large objects ---
     Row(
         "large objects by SQL",
-        "SELECT lo_create(7001)",
-        "SELECT lo_unlink(7000)",
-        "SELECT lo_from_bytea(7002, 'x')",
-        "SELECT lowrite(lo_open(7000, 131072), 'x')",
-        "SELECT lo_put(7000, 0, 'x')",
+        (
+            "SELECT lo_create(7001) | SELECT lo_unlink(7000) | SELECT lo_from_bytea(7002, 'x') | SELECT lowrite(lo_open(7000, 131072), 'x')"
+            " | SELECT lo_put(7000, 0, 'x')"
+        ),
         'SELECT "lo_create"(7003)',
         "SELECT pg_catalog . lo_create /* */ (7004)",
         "SELECT U&\"lo\\005fcreate\"(7005)",
     ),
     Row(
         "large objects by functional notation",
-        "SELECT (7001).lo_create",
-        "SELECT (x.o).lo_unlink FROM (SELECT 7000::oid AS o) x",
+        "SELECT (7001).lo_create | SELECT (x.o).lo_unlink FROM (SELECT 7000::oid AS o) x",
         'SELECT (7001)."lo_create"',
         "SELECT ((7001)).lo_create, (7002) . lo_create",
     ),
@@ -259,10 +253,7 @@ ROWS = [
     ),
     Row(
         "large objects in a READ ONLY block",
-        "BEGIN READ ONLY",
-        "SELECT lo_create(7001)",
-        "COMMIT",
-        "BEGIN READ ONLY; SELECT lo_create(7002); COMMIT",
+        "BEGIN READ ONLY | SELECT lo_create(7001) | COMMIT | BEGIN READ ONLY; SELECT lo_create(7002); COMMIT",
     ),
     Row(
         "large objects in a READ ONLY block, extended",
@@ -287,16 +278,12 @@ ROWS = [
     Row("a rule", "INSERT INTO app.rule VALUES (1)"),
     Row(
         "a function called immutable, at planning",
-        "EXPLAIN SELECT app.called_immutable()",
-        "SELECT 1 WHERE app.called_immutable() = 1",
+        "EXPLAIN SELECT app.called_immutable() | SELECT 1 WHERE app.called_immutable() = 1",
         parse("", "SELECT app.called_immutable()") + bind() + describe("P") + sync(),
     ),
     Row(
         "a function that asks for READ WRITE",
-        "SELECT app.unlock(), app.writer()",
-        "SELECT app.unlock_write()",
-        "SELECT app.unlock_set()",
-        "SELECT app.with_set()",
+        "SELECT app.unlock(), app.writer() | SELECT app.unlock_write() | SELECT app.unlock_set() | SELECT app.with_set()",
     ),
     Row("a function that asks for READ WRITE, in a block", *block("SELECT app.unlock_write()"), *block("SELECT app.with_set()")),
     Row(
@@ -336,9 +323,7 @@ ROWS = [
     Row(
         "a read's name given to a write by SQL",
         parse("p", "SELECT 1") + sync(),
-        "DEALLOCATE p",
-        "PREPARE p AS INSERT INTO app.t VALUES (666)",
-        "EXECUTE p",
+        "DEALLOCATE p | PREPARE p AS INSERT INTO app.t VALUES (666) | EXECUTE p",
         run("p"),
     ),
     Row("a read's name given to a write in one pipeline", parse("p", "SELECT 1") + sync(), close("S", "p") + parse("p", INSERT) + run("p")),
@@ -386,12 +371,9 @@ ROWS = [
     Row("BEGIN READ WRITE, a function", "BEGIN READ WRITE", WRITER, "COMMIT", group("START TRANSACTION READ WRITE", WRITER, "COMMIT")),
     Row(
         "BEGIN READ /* */ WRITE",
-        "BEGIN READ/* - */WRITE",
-        WRITER,
-        "COMMIT",
+        f"BEGIN READ/* - */WRITE | {WRITER} | COMMIT",
         "BEGIN ISOLATION LEVEL READ COMMITTED, READ --\nWRITE",
-        WRITER,
-        "COMMIT",
+        f"{WRITER} | COMMIT",
     ),
     Row(
         "SET TRANSACTION READ WRITE",
@@ -407,19 +389,16 @@ ROWS = [
     Row("RESET transaction_read_only", "BEGIN READ ONLY", "RESET transaction_read_only", WRITER, "COMMIT"),
     Row(
         "SET default_transaction_read_only",
-        NOT_READ_ONLY,
-        WRITER,
-        "SET SESSION default_transaction_read_only TO 'no'",
-        WRITER,
-        "SET LOCAL Default_Transaction_Read_Only = 0",
-        WRITER,
+        (
+            f"{NOT_READ_ONLY} | {WRITER} | SET SESSION default_transaction_read_only TO 'no' | {WRITER} | SET LOCAL"
+            f" Default_Transaction_Read_Only = 0 | {WRITER}"
+        ),
     ),
     Row("SET default_transaction_read_only, extended", group(NOT_READ_ONLY), group(WRITER), group(NOT_READ_ONLY, WRITER)),
     Row("SET default_transaction_read_only, pipelined", group(NOT_READ_ONLY) + group(WRITER) + group(WRITER)),
     Row(
         "SET SESSION CHARACTERISTICS",
-        "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE",
-        WRITER,
+        f"SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE | {WRITER}",
         "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ WRITE",
         WRITER,
     ),
@@ -482,8 +461,7 @@ ROWS = [
     Row("a replication connection", WRITER, "CREATE_REPLICATION_SLOT bypass PHYSICAL", start=[("replication", "database")]),
     Row(
         "a replication connection, said twice",
-        WRITER,
-        "CREATE_REPLICATION_SLOT bypass PHYSICAL",
+        f"{WRITER} | CREATE_REPLICATION_SLOT bypass PHYSICAL",
         start=[("replication", "off"), ("replication", "database")],
     ),
     Row("a replication connection, in odd spelling", "CREATE_REPLICATION_SLOT bypass PHYSICAL", start=[("replication", "TRUE")]),
@@ -494,22 +472,16 @@ ROWS = [
     Row("a function that changes the default, simple queries pipelined", query(FLIP) + query(WRITER)),
     Row(
         "a function that changes the default, in one text",
-        "SELECT app.flip(); COMMIT; SELECT app.writer()",
-        "SELECT app.flip(); BEGIN; SELECT app.writer(); COMMIT",
-        "SELECT app.flip(); ROLLBACK; SELECT app.writer()",
+        (
+            "SELECT app.flip(); COMMIT; SELECT app.writer() | SELECT app.flip(); BEGIN; SELECT app.writer(); COMMIT | SELECT app.flip();"
+            " ROLLBACK; SELECT app.writer()"
+        ),
     ),
     Row("a function that changes the default, in one group", group(FLIP, "COMMIT", WRITER)),
     Row(
         "a function that changes the default, in a block",
         *block(FLIP),
-        WRITER,
-        "BEGIN",
-        "SAVEPOINT a",
-        FLIP,
-        "ROLLBACK TO a",
-        "COMMIT AND CHAIN",
-        WRITER,
-        "COMMIT",
+        f"{WRITER} | BEGIN | SAVEPOINT a | {FLIP} | ROLLBACK TO a | COMMIT AND CHAIN | {WRITER} | COMMIT",
     ),
     Row(
         "a function that changes the default, in a block that goes on",
@@ -532,11 +504,7 @@ ROWS = [
     ),
     Row(
         "read-only by its own word, BEGIN READ WRITE",
-        READ_ONLY,
-        "BEGIN READ WRITE",
-        WRITER,
-        "COMMIT",
-        READ_WRITE,
+        f"{READ_ONLY} | BEGIN READ WRITE | {WRITER} | COMMIT | {READ_WRITE}",
         group("BEGIN READ WRITE", WRITER, "COMMIT"),
     ),
     Row("read-only by its own word, taken back in the pipeline", READ_ONLY, group(NOT_READ_ONLY, WRITER) + group(WRITER)),
@@ -546,18 +514,12 @@ ROWS = [
     Row("a failed block and a text that cannot be read", "BEGIN", "SELECT 1/0", "ROLLBACK; " + READ_WRITE + LONG),
     Row(
         "a failed block and a text of several statements",
-        "BEGIN",
-        "SELECT 1/0",
-        "ROLLBACK; " + READ_WRITE,
-        "BEGIN",
-        "SELECT 1/0",
+        f"BEGIN | SELECT 1/0 | ROLLBACK; {READ_WRITE} | BEGIN | SELECT 1/0",
         "ROLLBACK AND CHAIN; SET TRANSACTION READ WRITE; SELECT app.writer(); COMMIT",
     ),
     Row(
         "a failed block and DO",
-        "BEGIN",
-        "SELECT 1/0",
-        "ROLLBACK; " + DO_COMMIT,
+        f"BEGIN | SELECT 1/0 | ROLLBACK; {DO_COMMIT}",
         query("BEGIN") + query("SELECT 1/0") + query("ROLLBACK") + query(DO_COMMIT),
     ),
     # --- texts ---
@@ -594,17 +556,14 @@ ROWS = [
     ),
     Row(
         "another encoding, in a failed block",
-        SJIS,
-        "BEGIN",
-        "SELECT 1/0",
+        f"{SJIS} | BEGIN | SELECT 1/0",
         query(b"ROLLBACK; BEGIN READ WRITE; INSERT INTO app.t VALUES (666); COMMIT /* \x83\x5c */"),
     ),
     Row("a NUL in the text", query(b"SELECT 1\0; " + INSERT.encode())),
     # --- CALL and DO ---
     Row(
         "DO and CALL",
-        DO_COMMIT,
-        "CALL app.writes_twice()",
+        f"{DO_COMMIT} | CALL app.writes_twice()",
         group(DO_COMMIT),
         group("CALL app.writes_twice()"),
         group("SELECT 1", DO_COMMIT),
@@ -617,11 +576,7 @@ ROWS = [
     # --- prepared transactions, locks, other sessions ---
     Row(
         "PREPARE TRANSACTION",
-        "BEGIN",
-        INSERT,
-        "PREPARE TRANSACTION 'bypass'",
-        "BEGIN; " + INSERT + "; PREPARE TRANSACTION 'bypass'",
-        "COMMIT PREPARED 'bypass'",
+        f"BEGIN | {INSERT} | PREPARE TRANSACTION 'bypass' | BEGIN; {INSERT}; PREPARE TRANSACTION 'bypass' | COMMIT PREPARED 'bypass'",
     ),
     Row("PREPARE TRANSACTION of nothing", "BEGIN", "SELECT 1", "PREPARE TRANSACTION 'bypass'"),
     # --- functions of layer 1 ---
@@ -664,9 +619,7 @@ ROWS = [
     Row(
         "a read's name for a hole, by a PREPARE that fails",
         parse("p", "NOTIFY bypass") + parse("q", SYSTEM) + parse("r", "SELECT lo_create(7001)") + sync(),
-        "PREPARE p AS SELECT 1",
-        "PREPARE q AS SELECT 1",
-        "PREPARE r AS SELECT 1",
+        "PREPARE p AS SELECT 1 | PREPARE q AS SELECT 1 | PREPARE r AS SELECT 1",
         *[run(name) for name in "pqr"],
         "EXECUTE r",
     ),
@@ -690,25 +643,15 @@ ROWS = [
     ),
     Row(
         "our own statement's name, by SQL",
-        INSERT,
-        "DEALLOCATE _termgate_check",
-        "DEALLOCATE _termgate_session",
-        "DEALLOCATE _termgate_writable",
+        f"{INSERT} | DEALLOCATE _termgate_check | DEALLOCATE _termgate_session | DEALLOCATE _termgate_writable",
         "PREPARE _termgate_session(text, bigint) AS SELECT 'x'::text, 1::bigint, 1::bigint",
-        FORGED,
-        "PREPARE _termgate_writable AS SELECT 1",
-        INSERT,
-        "DEALLOCATE _termgate_writable",
-        INSERT,
+        f"{FORGED} | PREPARE _termgate_writable AS SELECT 1 | {INSERT} | DEALLOCATE _termgate_writable | {INSERT}",
     ),
     Row(
         "our own statement's name, by SQL, only the check",
-        INSERT,
-        "DEALLOCATE _termgate_check",
-        "DEALLOCATE _termgate_session",
+        f"{INSERT} | DEALLOCATE _termgate_check | DEALLOCATE _termgate_session",
         "PREPARE _termgate_session(text, bigint) AS SELECT 'x'::text, 1::bigint, 1::bigint",
-        FORGED,
-        INSERT,
+        f"{FORGED} | {INSERT}",
         *block(INSERT),
         group(INSERT),
     ),
@@ -780,18 +723,13 @@ ROWS = [
         "our own read-only statement's name",
         parse("_termgate_locked", "SELECT 1") + sync(),
         group(FLIP) + group(WRITER),
-        "DEALLOCATE _termgate_locked",
-        "PREPARE _termgate_locked AS SELECT 1",
+        "DEALLOCATE _termgate_locked | PREPARE _termgate_locked AS SELECT 1",
         group(FLIP) + group(WRITER),
     ),
     Row("our own statements, gone by a function", FLIP, "SELECT app.dynamic('DEALLOCATE ALL')", FLIP, WRITER, group(WRITER)),
     Row(
         "our own statements, gone in a view",
-        INSERT,
-        "SELECT * FROM app.deallocator",
-        "SELECT * FROM app.flipper",
-        VIEW,
-        INSERT,
+        f"{INSERT} | SELECT * FROM app.deallocator | SELECT * FROM app.flipper | {VIEW} | {INSERT}",
         group("SELECT * FROM app.deallocator", "SELECT * FROM app.flipper") + group(VIEW),
         group(VIEW),
     ),
@@ -802,16 +740,14 @@ ROWS = [
             "SELECT app.dynamic(format('DEALLOCATE %I', name)), app.dynamic(format('PREPARE %I AS SELECT 1', name)) FROM"
             " pg_prepared_statements WHERE name ~ '^_termgate_(default|locked|writable)'"
         ),
-        FLIP,
-        WRITER,
+        f"{FLIP} | {WRITER}",
         group(FLIP) + group(WRITER),
     ),
     Row(
         "our own statement's name, replaced by a view",
         INSERT,
         group(INSERT),
-        "SELECT * FROM app.replacer",
-        INSERT,
+        f"SELECT * FROM app.replacer | {INSERT}",
         *block(INSERT),
         group(INSERT),
     ),
@@ -825,40 +761,32 @@ ROWS = [
         "our own portal's name",
         "BEGIN",
         bind("_termgate", "") + sync(),
-        "DECLARE _termgate CURSOR FOR SELECT app.writer()",
-        INSERT,
-        "ROLLBACK",
+        f"DECLARE _termgate CURSOR FOR SELECT app.writer() | {INSERT} | ROLLBACK",
         *block("DECLARE _termgate CURSOR WITH HOLD FOR SELECT 1"),
         INSERT,
     ),
     Row(
         "read-only by its own word, and texts that cannot be read",
-        SJIS,
-        READ_ONLY,
+        f"{SJIS} | {READ_ONLY}",
         *unreadable(SYSTEM, "NOTIFY bypass", "SELECT lo_create(7001)", PROGRAM, "ANALYZE app.parent", DO_COMMIT, "CALL app.writes_twice()"),
     ),
     Row(
         "read-only by its own word, and BEGIN that cannot be read",
-        SJIS,
-        READ_ONLY,
+        f"{SJIS} | {READ_ONLY}",
         query(b"BEGIN READ WRITE /* \x83\x5c */"),
-        WRITER,
-        "COMMIT",
+        f"{WRITER} | COMMIT",
         group(b"BEGIN READ WRITE /* \x83\x5c */"),
-        WRITER,
-        "COMMIT",
+        f"{WRITER} | COMMIT",
     ),
     Row(
         "read-only by its own word, and COMMIT that cannot be read in a group",
-        SJIS,
-        READ_ONLY,
+        f"{SJIS} | {READ_ONLY}",
         group(FLIP, b"COMMIT /* \x83\x5c */", WRITER),
         WRITER,
     ),
     Row(
         "a READ ONLY block and texts that cannot be read",
-        SJIS,
-        "BEGIN READ ONLY",
+        f"{SJIS} | BEGIN READ ONLY",
         *unreadable("NOTIFY bypass", "SELECT lo_create(7001)", PROGRAM, "COMMIT"),
         "BEGIN READ ONLY",
         *unreadable("COMMIT", "BEGIN READ WRITE", "SELECT app.writer()", "COMMIT"),
@@ -867,9 +795,7 @@ ROWS = [
     ),
     Row(
         "a failed block and texts that cannot be read",
-        SJIS,
-        "BEGIN",
-        "SELECT 1/0",
+        f"{SJIS} | BEGIN | SELECT 1/0",
         *unreadable("ROLLBACK AND CHAIN", "SET TRANSACTION READ WRITE", "SELECT app.writer()", "COMMIT"),
     ),
     Row("strings that do not conform, by a view, pipelined", group("SELECT * FROM app.conforming_view") + group(CONFORMING)),
@@ -929,18 +855,17 @@ ROWS = [
     lost("COMMIT AND CHAIN, a view", "BEGIN", ONE, "COMMIT AND CHAIN", RAISE, group(VIEW), group("COMMIT")),
     lost(
         "COMMIT AND CHAIN, a cursor",
-        "BEGIN",
-        ONE,
-        "COMMIT AND CHAIN",
+        f"BEGIN | {ONE} | COMMIT AND CHAIN",
         RAISE,
-        "DECLARE c CURSOR FOR SELECT app.writer()",
-        "FETCH c",
-        "COMMIT",
+        "DECLARE c CURSOR FOR SELECT app.writer() | FETCH c | COMMIT",
     ),
     lost("ROLLBACK AND CHAIN", "BEGIN", ONE, "ROLLBACK AND CHAIN", RAISE, INSERT, "COMMIT"),
     lost("COMMIT AND CHAIN of a failed block", "BEGIN", ONE, "SELECT 1/0", "COMMIT AND CHAIN", RAISE, WRITER, "COMMIT"),
     lost(
-        "COMMIT AND CHAIN in one text", "BEGIN; INSERT INTO app.t VALUES (1); COMMIT AND CHAIN; SELECT 1", RAISE, WRITER, INSERT, "COMMIT"
+        "COMMIT AND CHAIN in one text",
+        "BEGIN; INSERT INTO app.t VALUES (1); COMMIT AND CHAIN; SELECT 1",
+        RAISE,
+        f"{WRITER} | {INSERT} | COMMIT",
     ),
     lost("COMMIT AND CHAIN that cannot be read", "BEGIN", ONE, "COMMIT AND CHAIN" + LONG, RAISE, INSERT, WRITER, "COMMIT"),
     lost(
@@ -956,9 +881,7 @@ ROWS = [
     lost("ROLLBACK TO that cannot be read", "BEGIN", "SAVEPOINT a", ONE, "ROLLBACK TO a" + LONG, RAISE, INSERT, "COMMIT"),
     lost(
         "ROLLBACK TO a name in Unicode escapes behind a second scope",
-        "BEGIN",
-        ONE,
-        "SAVEPOINT a",
+        f"BEGIN | {ONE} | SAVEPOINT a",
         "INSERT INTO app.t VALUES (1) /*termgate.scope='OTHER',termgate.term='5'*/",
         'ROLLBACK TO U&"a"',
         RAISE_OTHER,
@@ -967,9 +890,7 @@ ROWS = [
     ),
     lost(
         "ROLLBACK TO behind a second scope",
-        "BEGIN",
-        ONE,
-        "SAVEPOINT a",
+        f"BEGIN | {ONE} | SAVEPOINT a",
         "INSERT INTO app.t VALUES (1) /*termgate.scope='OTHER',termgate.term='5'*/",
         "ROLLBACK TO a",
         RAISE_OTHER,
@@ -1026,9 +947,7 @@ ROWS = [
         "DO with BEGIN behind it in the group",
         group("DO $$ BEGIN INSERT INTO app.t VALUES (1); END $$", "BEGIN"),
         RAISE,
-        WRITER,
-        "COMMIT",
-        WRITER,
+        f"{WRITER} | COMMIT | {WRITER}",
     ),
     lost(
         "DO with BEGIN behind it in the group, ROLLBACK",
@@ -1171,16 +1090,13 @@ ROWS = [
         "a held cursor",
         *block("DECLARE c CURSOR WITH HOLD FOR SELECT app.writer(i) FROM generate_series(1, 3) i"),
         RAISE,
-        "FETCH ALL c",
-        "MOVE c",
-        INSERT,
+        f"FETCH ALL c | MOVE c | {INSERT}",
     ),
     lost("a statement prepared while the term held", parse("p", INSERT) + sync(), bind("", "p") + sync(), RAISE, run("p"), "EXECUTE p"),
     lost(
         "a read's name given to a hole while the term held",
         parse("p", "SELECT 1") + sync(),
-        "DEALLOCATE p",
-        "PREPARE p AS SELECT lo_create(7666)",
+        "DEALLOCATE p | PREPARE p AS SELECT lo_create(7666)",
         RAISE,
         "EXECUTE p",
         run("p"),
@@ -1188,29 +1104,21 @@ ROWS = [
     lost("a deferred trigger", "BEGIN", "SAVEPOINT a", ONE, "ROLLBACK TO a", RAISE, "INSERT INTO app.deferred VALUES (1)", "COMMIT"),
     lost(
         "an error behind a flush, then ROLLBACK TO",
-        "BEGIN",
-        "SAVEPOINT a",
-        ONE,
+        f"BEGIN | SAVEPOINT a | {ONE}",
         unsynced("SELECT 1/0") + flush(),
         ("sleep", 0.1),
         group("COMMIT"),
         "ROLLBACK TO a",
         RAISE,
-        WRITER,
-        INSERT,
-        "COMMIT",
+        f"{WRITER} | {INSERT} | COMMIT",
     ),
     lost(
         "a COMMIT that was skipped",
-        "BEGIN",
-        "SAVEPOINT a",
-        ONE,
+        f"BEGIN | SAVEPOINT a | {ONE}",
         group("SELECT 1/0", "COMMIT"),
         "ROLLBACK TO a",
         RAISE,
-        WRITER,
-        INSERT,
-        "COMMIT",
+        f"{WRITER} | {INSERT} | COMMIT",
     ),
     lost(
         "two blocks in one pipeline",
@@ -1221,13 +1129,9 @@ ROWS = [
     ),
     lost(
         "PREPARE TRANSACTION, then another write",
-        "BEGIN",
-        ONE,
-        "PREPARE TRANSACTION 'bypass'",
-        "COMMIT PREPARED 'bypass'",
+        f"BEGIN | {ONE} | PREPARE TRANSACTION 'bypass' | COMMIT PREPARED 'bypass'",
         RAISE,
-        INSERT,
-        WRITER,
+        f"{INSERT} | {WRITER}",
     ),
     lost(
         "COPY in two halves",
@@ -1239,14 +1143,9 @@ ROWS = [
     ),
     lost(
         "its declaration is taken back in the block",
-        "BEGIN",
-        ONE,
-        "COMMIT AND CHAIN",
-        "SET termgate.term = ''",
+        f"BEGIN | {ONE} | COMMIT AND CHAIN | SET termgate.term = ''",
         RAISE,
-        WRITER,
-        INSERT,
-        "COMMIT",
+        f"{WRITER} | {INSERT} | COMMIT",
     ),
 ]
 
