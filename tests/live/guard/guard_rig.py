@@ -137,12 +137,7 @@ class Rig:
         client = "/usr/lib/postgresql/15/bin/psql"
         return sh(
             client if os.path.exists(client) else "psql",
-            "-qXAt",
-            "-v",
-            "ON_ERROR_STOP=1",
-            "-h",
-            "127.0.0.1",
-            "-p",
+            *"-qXAt -v ON_ERROR_STOP=1 -h 127.0.0.1 -p".split(),
             self.port,
             "-U",
             user,

@@ -11,7 +11,6 @@ down: only who reads along sees them.
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -21,6 +20,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
+from checks import captured
 from both_databases import sh
 from odbc_plain import Plain, url_of
 from given import PG_SERVER, TERMGATE
@@ -38,13 +38,10 @@ class Drills:
 
     def drill(self, mode, *words, **more):
         scope = f"drill-{uuid.uuid4().hex[:8]}"
-        done = subprocess.run(
+        done = captured(
             [
                 TERMGATE,
-                "drill",
-                "--json",
-                "--quiet",
-                "--scope",
+                *"drill --json --quiet --scope".split(),
                 scope,
                 "--timeout",
                 self.timeout,
@@ -55,8 +52,6 @@ class Drills:
                 mode,
             ],
             env=dict(environment, TERMGATE_DB=self.url, **self.more, **more),
-            capture_output=True,
-            text=True,
             timeout=600,
         )
         assert done.returncode in (0, 1), done.stdout + done.stderr
