@@ -3,13 +3,17 @@
 import itertools
 from functools import partial
 
-from rig import ALONE, B, C, D, E, F, FENCE, FORMS, H, OTHER, P, PLAIN, Q, Row, S, STALE, copy_in, group, one, pick
+from rig import ALONE, B, D, E, FENCE, FORMS, H, OTHER, P, PLAIN, Q, Row, S, STALE, copy_in, group, one, pick
 
 BAD = "INSERT INTO app.t (n, v) VALUES (@N@, 'bad')"
 GOOD = "INSERT INTO app.t (n, v) VALUES (@N@, 'good')"
+ANY = ("none", "read", "write", "lead", "operate", "maker")
 EVERY = ("reject", "read-only", "allow")
 # Answered as a direct connection answers it.
 works = partial(Row, expect="works", claim="current", same=True)
+# Attacks of a session that declares B, a stale term of A, a term of A that passes.
+of_b, of_stale = partial(Row, claim="other"), partial(Row, claim="stale")
+of_current = partial(Row, claim="current")
 
 SET_A = ["SET LOCAL termgate.scope = '@A@'", f"SET LOCAL termgate.term = {STALE}"]
 SET_B = ["SET LOCAL termgate.scope = '@B@'", f"SET LOCAL termgate.term = {OTHER}"]
@@ -19,8 +23,6 @@ NAMES_A, NAMES_B = (f"/*termgate.scope='{scope}',termgate.term='{term}'*/ " for 
 def each(*sqls):
     return [[Q(sql)] for sql in sqls]
 
-
-ANY = ("none", "read", "write", "lead", "operate", "maker")
 
 # --- ways to write: the plain ones, and those that look like reads ---
 HIDDEN = {
@@ -137,10 +139,10 @@ def finding_13():
         for writer in pick(WRITERS, f"13 {name}", 3):
             for form in pick(PLAIN, f"13 {name} {writer}", 3):
                 if usable(form, writer):
-                    yield Row("13", f"{name}, then {writer}, {form}", FORMS[form]([call, WRITERS[writer]]), claim="stale", roles=roles)
+                    yield of_stale("13", f"{name}, then {writer}, {form}", FORMS[form]([call, WRITERS[writer]]), roles=roles)
         for form in ("block", "group", "flushed", "text"):
-            yield Row("13", f"{name}, then INSERT, {form}", FORMS[form]([call, BAD]), claim="stale", roles=roles)
-            yield Row("13", f"{name} after INSERT, {form}", FORMS[form]([BAD, call]), claim="stale", roles=roles)
+            yield of_stale("13", f"{name}, then INSERT, {form}", FORMS[form]([call, BAD]), roles=roles)
+            yield of_stale("13", f"{name} after INSERT, {form}", FORMS[form]([BAD, call]), roles=roles)
 
 
 # --- declaring inside of a transaction, everywhere that a client can ---
@@ -265,52 +267,40 @@ def finding_2():
                 for before in ((), (GOOD,)):
                     writer = "INSERT" if form in ("block", "text") else pick(WRITERS, f"2 {name} {form} {before}", 1)[0]
                     if usable(form, writer):
-                        yield Row(
+                        yield of_b(
                             "2",
                             f"{name}, {form}, {writer}{', after a write' if before else ''}",
                             FORMS[form]([*before, *declare, WRITERS[writer]]),
-                            claim="other",
                         )
         # Without a default of the session's.
         for form in pick(PLAIN, f"2 none {name}", 3):
             if declarable(form, name):
                 yield Row("2", f"{name}, {form}, no default", FORMS[form]([*declare, BAD]), modes=EVERY)
     for form in ALONE:  # declares and writes in one statement
-        yield Row(
-            "2",
-            f"declares and writes in one function, {form}",
-            ALONE[form](f"SELECT app.declare_and_write('@A@', '{STALE}', @N@)"),
-            claim="other",
-        )
-        yield Row(
-            "2", f"declares and writes in one statement, {form}", ALONE[form](f"SELECT {pair('@A@', STALE)}, app.wr(@N@)"), claim="other"
-        )
-        yield Row(
-            "2", f"writes and declares in one statement, {form}", ALONE[form](f"SELECT app.wr(@N@), {pair('@A@', STALE)}"), claim="other"
-        )
-        yield Row("2", f"RETURNING declares, {form}", ALONE[form](BAD + f" RETURNING {pair('@A@', STALE)}"), claim="other")
-        yield Row(
+        yield of_b("2", f"declares and writes in one function, {form}", ALONE[form](f"SELECT app.declare_and_write('@A@', '{STALE}', @N@)"))
+        yield of_b("2", f"declares and writes in one statement, {form}", ALONE[form](f"SELECT {pair('@A@', STALE)}, app.wr(@N@)"))
+        yield of_b("2", f"writes and declares in one statement, {form}", ALONE[form](f"SELECT app.wr(@N@), {pair('@A@', STALE)}"))
+        yield of_b("2", f"RETURNING declares, {form}", ALONE[form](BAD + f" RETURNING {pair('@A@', STALE)}"))
+        yield of_b(
             "2",
             f"a CTE writes, the rest declares, {form}",
             ALONE[form](f"WITH x AS ({BAD} RETURNING 1) SELECT {pair('@A@', STALE)} FROM x"),
-            claim="other",
         )
     # Declares after the write, in the same transaction: the last claim in force counts.
     for name, declare in declarers("@A@", STALE).items():
         form = pick([f for f in PLAIN if declarable(f, name)], f"2 last {name}", 1)[0]
-        yield Row("2", f"{name} after the write, {form}", FORMS[form]([BAD, *declare]), claim="other")
+        yield of_b("2", f"{name} after the write, {form}", FORMS[form]([BAD, *declare]))
     # With parameters of the protocol.
     sql = "SELECT set_config('termgate.scope', $1, true), set_config('termgate.term', $2, true)"
     values = ("@A@", str(STALE))
-    yield Row("2", "parameters, block", [[Q("BEGIN")], [*one(sql, values), S], *each(BAD, "COMMIT")], claim="other")
-    yield Row("2", "parameters, one group", [[*one(sql, values), *one(BAD), S]], claim="other")
-    yield Row(
+    yield of_b("2", "parameters, block", [[Q("BEGIN")], [*one(sql, values), S], *each(BAD, "COMMIT")])
+    yield of_b("2", "parameters, one group", [[*one(sql, values), *one(BAD), S]])
+    yield of_b(
         "2",
         "parameters, named, after a write",
         [[P("d", sql), S], *each("BEGIN", GOOD), [B("", "d", values), E(), S], group(BAD), [Q("COMMIT")]],
-        claim="other",
     )
-    yield Row(
+    yield of_b(
         "2",
         "parameters for the name too",
         [
@@ -322,9 +312,8 @@ def finding_2():
             ],
             *each(BAD, "COMMIT"),
         ],
-        claim="other",
     )
-    yield Row("2", "parameters, Flush, portal", [[P("d", sql), B("p", "d", values), E("p", 1), H], [*one(BAD), S]], claim="other")
+    yield of_b("2", "parameters, Flush, portal", [[P("d", sql), B("p", "d", values), E("p", 1), H], [*one(BAD), S]])
     # A claim that is malformed, or none.
     for name, declare in {
         "malformed term": f"SELECT {pair('@B@', 'x')}",
@@ -336,7 +325,7 @@ def finding_2():
     }.items():
         for form in ("block", "text", "group", "flushed", "chain"):
             for before in ((), (GOOD,)):
-                yield Row("2", f"{name}, {form}{', after a write' if before else ''}", FORMS[form]([*before, declare, BAD]), claim="other")
+                yield of_b("2", f"{name}, {form}{', after a write' if before else ''}", FORMS[form]([*before, declare, BAD]))
 
 
 def rightful():
@@ -571,33 +560,28 @@ def finding_3():
             ):
                 continue
             place = pick(PLACES, f"3 {writer} {form}", 1)[0]
-            yield Row("3", f"{writer}, comment {place}, {form}", ALONE[form](commented(sql, place)), claim="other")
+            yield of_b("3", f"{writer}, comment {place}, {form}", ALONE[form](commented(sql, place)))
         for form in ("block", "group", *pick([f for f in PLAIN if f not in ("block", "group")], f"3 forms {writer}", 3)):
             if usable(form, writer) and form not in ("comments",):
                 place = pick([p for p in PLACES if ";" not in p and "semicolon" not in p], f"3 {writer} {form}", 1)[0]
-                yield Row(
-                    "3", f"{writer} after a write, comment {place}, {form}", FORMS[form]([GOOD, commented(sql, place)]), claim="other"
-                )
+                yield of_b("3", f"{writer} after a write, comment {place}, {form}", FORMS[form]([GOOD, commented(sql, place)]))
     wr = commented("SELECT app.wr(@N@)", "front")
-    yield Row(
+    yield of_b(
         "3",
         "a named statement, in a later transaction",
         [[P("n", wr), S], group("SELECT 1"), [B("", "n"), E(), S], *each("BEGIN", GOOD), [B("", "n"), E(), S], [Q("COMMIT")]],
-        claim="other",
     )
-    yield Row(
+    yield of_b(
         "3",
         "a named statement, refused once, in a group with another",
         [[P("n", wr), S], [B("", "n"), E(), S], [*one(GOOD), B("", "n"), E(), S]],
-        claim="other",
     )
-    yield Row(
+    yield of_b(
         "3",
         "a portal bound in front of another's check",
         [[Q("BEGIN")], [P("n", wr), B("p", "n"), H], [*one(GOOD), H], [E("p"), S], [Q("COMMIT")]],
-        claim="other",
     )
-    yield Row(
+    yield of_b(
         "3",
         "a suspended portal",
         [
@@ -606,35 +590,25 @@ def finding_3():
             [E("p", 0), S],
             [Q("COMMIT")],
         ],
-        claim="other",
     )
-    yield Row(
-        "3",
-        "PREPARE with the comment",
-        each(commented("PREPARE p AS SELECT app.wr(@N@)", "front"), commented("EXECUTE p", "end")),
-        claim="other",
-    )
-    yield Row(
+    yield of_b("3", "PREPARE with the comment", each(commented("PREPARE p AS SELECT app.wr(@N@)", "front"), commented("EXECUTE p", "end")))
+    yield of_b(
         "3",
         "a cursor with the comment on FETCH",
         each("BEGIN", GOOD, commented("DECLARE c CURSOR FOR SELECT app.wr(@N@)", "front"), commented("FETCH c", "front"), "COMMIT"),
-        claim="other",
     )
-    yield Row(
-        "3", "two commented ones in one group", [[*one(commented("SELECT app.wr(@N@)", "end", "@B@", OTHER)), *one(wr), S]], claim="other"
-    )
-    yield Row("3", "a stale one, Flush, a valid one", [[*one(wr), H], [*one(GOOD), S]], claim="other")
-    yield Row("3", "BEGIN with the comment", each("BEGIN", commented(BAD, "after a comment"), "COMMIT"), claim="other")
-    yield Row("3", "COPY with the comment", [[Q(commented("COPY app.t (n, v) FROM STDIN", "front")), copy_in("@N@\tbad\n")]], claim="other")
-    yield Row(
+    yield of_b("3", "two commented ones in one group", [[*one(commented("SELECT app.wr(@N@)", "end", "@B@", OTHER)), *one(wr), S]])
+    yield of_b("3", "a stale one, Flush, a valid one", [[*one(wr), H], [*one(GOOD), S]])
+    yield of_b("3", "BEGIN with the comment", each("BEGIN", commented(BAD, "after a comment"), "COMMIT"))
+    yield of_b("3", "COPY with the comment", [[Q(commented("COPY app.t (n, v) FROM STDIN", "front")), copy_in("@N@\tbad\n")]])
+    yield of_b(
         "3",
         "COPY with the comment, after a write",
         [*each("BEGIN", GOOD), [Q(commented("COPY app.t (n, v) FROM STDIN", "end")), copy_in("@N@\tbad\n")], [Q("COMMIT")]],
-        claim="other",
     )
     for place in PLACES:
         for form in ("extended", "extended, flushed", "extended, twice"):
-            yield Row("3", f"function, comment {place}, {form}", ALONE[form](commented("SELECT app.wr(@N@)", place)), claim="other")
+            yield of_b("3", f"function, comment {place}, {form}", ALONE[form](commented("SELECT app.wr(@N@)", place)))
         # no default at all: the comment is the only claim, and stale
         yield Row("3", f"function, comment {place}, no default", ALONE["extended"](commented("SELECT app.wr(@N@)", place)), modes=EVERY)
 
@@ -658,12 +632,10 @@ def finding_s2():
     for name, call in calls.items():
         for writer in ("INSERT", *pick(WRITERS, f"s2 {name}", 2)):
             bad = commented(WRITERS[writer], "front")
-            yield Row("S2", f"{name}, then {writer} in a block after a write", each(call, "BEGIN", GOOD, bad, "COMMIT"), claim="other")
-            yield Row(
-                "S2", f"{name} extended, then {writer} in a group after a write", [group(call), [*one(GOOD), *one(bad), S]], claim="other"
-            )
-            yield Row("S2", f"{name} in the block, then {writer}", [*each("BEGIN", call, GOOD), group(bad), [Q("COMMIT")]], claim="other")
-            yield Row("S2", f"{name} after the write, then {writer}", each("BEGIN", GOOD, call, bad, "COMMIT"), claim="other")
+            yield of_b("S2", f"{name}, then {writer} in a block after a write", each(call, "BEGIN", GOOD, bad, "COMMIT"))
+            yield of_b("S2", f"{name} extended, then {writer} in a group after a write", [group(call), [*one(GOOD), *one(bad), S]])
+            yield of_b("S2", f"{name} in the block, then {writer}", [*each("BEGIN", call, GOOD), group(bad), [Q("COMMIT")]])
+            yield of_b("S2", f"{name} after the write, then {writer}", each("BEGIN", GOOD, call, bad, "COMMIT"))
 
 
 def finding_s4():
@@ -682,8 +654,8 @@ def finding_s4():
             "after a read": f"SELECT 1; {comment} {bad}",
             "both differ": f"/*termgate.scope='@B@',termgate.term='{OTHER}'*/ {GOOD}; {comment} {bad}",
         }.items():
-            yield Row("S4", f"{name}, {writer}", [[Q(text)]], claim="other")
-        yield Row("S4", f"between in a block, {writer}", each("BEGIN", f"{GOOD}; {comment} {bad}", "COMMIT"), claim="other")
+            yield of_b("S4", f"{name}, {writer}", [[Q(text)]])
+        yield of_b("S4", f"between in a block, {writer}", each("BEGIN", f"{GOOD}; {comment} {bad}", "COMMIT"))
 
 
 def undeclared():
@@ -718,7 +690,7 @@ def undeclared():
     # The claim became stale, in a session that passed with it.
     for name, seal in (("between transactions", lambda bench, n: bench.ask(f"SELECT termgate.seal('a{n}', 7, '50 ms')")),):
         for writer in WRITERS:
-            yield Row("5.4", f"stale {name}, {writer}", [[Q(GOOD)], seal, [Q(WRITERS[writer])], group(WRITERS[writer])], claim="current")
+            yield of_current("5.4", f"stale {name}, {writer}", [[Q(GOOD)], seal, [Q(WRITERS[writer])], group(WRITERS[writer])])
     # application_name at run time, ALTER ROLE: what a session may have as its start.
     start = f"termgate.scope=@A@;termgate.term={STALE};"
     for form in ("simple", "extended", "extended, flushed", "twice"):
@@ -800,12 +772,7 @@ def planning():
         for claim in ("none", "other"):
             yield Row("1", f"Bind with a stale comment, {name}, {claim}", [group_of], claim=claim, modes=EVERY)
     for name, bind in binds.items():
-        yield Row(
-            "1",
-            f"Bind of {name} between two claims",
-            [*each("BEGIN", "SELECT 1", *SET_A), [*bind, S], *each(*SET_B, "COMMIT")],
-            claim="other",
-        )
+        yield of_b("1", f"Bind of {name} between two claims", [*each("BEGIN", "SELECT 1", *SET_A), [*bind, S], *each(*SET_B, "COMMIT")])
         yield Row(
             "1",
             f"Bind of {name} behind SET LOCAL in its group",
@@ -852,11 +819,10 @@ def parsing():
     for name, sql in texts.items():
         if name in runs:
             continue
-        yield Row(
+        yield of_b(
             "1",
             f"Parse of a literal between two claims, {name}",
             [*each("BEGIN", "SELECT 1", *SET_A), [P("", sql), S], *each(*SET_B, "COMMIT")],
-            claim="other",
         )
         yield Row(
             "1",
@@ -864,15 +830,12 @@ def parsing():
             [[*[message for sql in SET_A for message in one(sql)], P("", sql), S]],
             modes=EVERY,
         )
-        yield Row(
-            "1", f"Parse of a literal with a stale comment before a write, {name}", [[P("s", NAMES_A + sql), *one(GOOD), S]], claim="other"
-        )
+        yield of_b("1", f"Parse of a literal with a stale comment before a write, {name}", [[P("s", NAMES_A + sql), *one(GOOD), S]])
         yield Row("1", f"Parse of a literal with a stale comment, {name}", [[P("s", NAMES_A + sql), S]], modes=EVERY)
-        yield Row(
+        yield of_current(
             "1",
             f"Parse of a literal in a chained block of a claim that has become stale, {name}",
             [*each("BEGIN", "SELECT 1", "COMMIT AND CHAIN"), sealed, [P("", sql), S], [Q("COMMIT")]],
-            claim="current",
         )
     for name in literals:
         for alone in ("CALL app.execute('SELECT 1')", "DO $x$ BEGIN PERFORM 1; END $x$", "VACUUM app.t"):
@@ -905,7 +868,7 @@ def parsing():
             *each(*SET_B),
         ],
     }.items():
-        yield Row("2", name, [[Q("BEGIN")], *steps, [Q("COMMIT")]], claim="other")
+        yield of_b("2", name, [[Q("BEGIN")], *steps, [Q("COMMIT")]])
 
 
 def sealed(bench, n):
@@ -935,18 +898,16 @@ def left_over():
         for how, step in {"simple": [Q(sql)], "extended": group(sql)}.items():
             for claim in ("none", "stale"):
                 yield Row("1", f"{name}, {how}, ended by {end}, {claim}", [*each("BEGIN", "SAVEPOINT a"), step, *last], claim=claim)
-            yield Row(
+            yield of_current(
                 "1",
                 f"{name}, {how}, ended by {end}, a claim that has become stale",
                 [[Q(GOOD)], sealed, *each("BEGIN", "SAVEPOINT a"), step, *last],
-                claim="current",
             )
     for name, sql in leaves.items():
-        yield Row(
+        yield of_stale(
             "1",
             f"{name}, then a write of another claim by a comment",
             each("BEGIN", "SAVEPOINT a", sql, "RELEASE a", NAMES_B + GOOD, "COMMIT"),
-            claim="stale",
         )
         yield Row("1", f"{name} in one text", [[Q(f"BEGIN; SAVEPOINT a; {sql}; COMMIT")]])
     late = each(
@@ -960,11 +921,10 @@ def left_over():
         "SET CONSTRAINTS": each("RELEASE a", "SET CONSTRAINTS ALL IMMEDIATE", "COMMIT"),
         "a group": [group("SET CONSTRAINTS ALL IMMEDIATE", "COMMIT")],
     }.items():
-        yield Row(
+        yield of_current(
             "1",
             f"a deferred trigger of a temporary table, {name}",
             [*late, sealed, *each("BEGIN", "SAVEPOINT a", "SELECT app.run('INSERT INTO kept VALUES (@N@)')"), *steps],
-            claim="current",
         )
     # What stands behind an error was not even read: neither the end of a savepoint, nor READ ONLY that was set there.
     for name, skipped in {
@@ -1061,20 +1021,17 @@ def read_before():
         then = [message for sql in writes for message in one(sql)]
         ends = name in ("a savepoint", "COMMIT")
         for writer in ("view", "policy", "function", "domain"):
-            yield Row("3", f"{writer} read before {name}", [[*one(HIDDEN[writer]), *then, S]], claim="stale")
+            yield of_stale("3", f"{writer} read before {name}", [[*one(HIDDEN[writer]), *then, S]])
             if not ends:
-                yield Row(
-                    "3",
-                    f"{writer} bound before {name}, executed behind it",
-                    [[P("", HIDDEN[writer]), B("q"), *then, E("q"), S]],
-                    claim="stale",
+                yield of_stale(
+                    "3", f"{writer} bound before {name}, executed behind it", [[P("", HIDDEN[writer]), B("q"), *then, E("q"), S]]
                 )
         for how, first in {
             "literal parsed": [P("", "SELECT '{@N@}'::app.checked[]")],
             "immutable function bound": [P("", "SELECT app.planned(@N@)"), B("q")],
             "literal of a column's type parsed": [P("", "SELECT 1 FROM app.arrays WHERE a = '{@N@}'")],
         }.items():
-            yield Row("3", f"{how} before {name}", [[*first, *then, S]], claim="stale")
+            yield of_stale("3", f"{how} before {name}", [[*first, *then, S]])
 
 
 def skipped_ends():
@@ -1097,7 +1054,7 @@ def skipped_ends():
                         [*group(error, end), *group("ROLLBACK TO a"), *group(WRITERS[writer]), *group("COMMIT")],
                     ],
                 )
-                yield Row(
+                yield of_current(
                     "1",
                     f"{end} behind {error}, then {writer}, a claim that has become stale",
                     [
@@ -1107,13 +1064,11 @@ def skipped_ends():
                         sealed,
                         *each(WRITERS[writer], "COMMIT"),
                     ],
-                    claim="current",
                 )
-            yield Row(
+            yield of_b(
                 "2",
                 f"{end} behind {error}, after code that declares",
                 [*each("BEGIN", "SELECT app.claims(@N@)", "SAVEPOINT a"), group(error, end), *each("ROLLBACK TO a", "COMMIT")],
-                claim="other",
             )
 
 
@@ -1134,7 +1089,7 @@ def own_names():
         "SELECT termgate.check_term('@N@'::own.writing, 5)",
         "SELECT termgate.check_term('@N@'::writing, 5)",
     ):
-        yield Row("1", f"{sql.replace('@N@', 'N')} beside a stale claim", [path, [Q(sql)]], claim="stale")
+        yield of_stale("1", f"{sql.replace('@N@', 'N')} beside a stale claim", [path, [Q(sql)]])
     for name, steps in {
         "qualified md5": each("BEGIN", "SELECT own.md5(@N@)"),
         "qualified date": each("BEGIN", "SELECT own.date(@N@)"),
@@ -1146,8 +1101,8 @@ def own_names():
         "PREPARE of a domain": each("BEGIN", "PREPARE p (app.claiming) AS SELECT 1", "EXECUTE p('@N@')"),
         "PREPARE before the block": each("PREPARE p (app.claiming) AS SELECT 1", "BEGIN", "EXECUTE p(@N@)"),
     }.items():
-        yield Row("2", f"{name} declares and writes", [*steps, [Q("COMMIT")]], claim="other")
-        yield Row("2", f"{name} declares, then a write", [*steps, *each(BAD, "COMMIT")], claim="other")
+        yield of_b("2", f"{name} declares and writes", [*steps, [Q("COMMIT")]])
+        yield of_b("2", f"{name} declares, then a write", [*steps, *each(BAD, "COMMIT")])
     for scope, term in (
         ('SET "termgate"."scope" = \'@A@\'', f'SET "termgate"."term" = {STALE}'),
         ("SET termgate . scope = '@A@'", f"SET termgate . term = {STALE}"),
@@ -1186,7 +1141,7 @@ def portals_and_texts():
                     ],
                     claim=claim,
                 )
-        yield Row(
+        yield of_b(
             "9",
             f"portal of {harmless} replaced by code",
             [
@@ -1196,9 +1151,8 @@ def portals_and_texts():
                 [E("p"), S],
                 [Q("COMMIT")],
             ],
-            claim="other",
         )
-        yield Row(
+        yield of_b(
             "9",
             f"portal of {harmless} replaced by one that declares",
             [
@@ -1208,7 +1162,6 @@ def portals_and_texts():
                 [E("p"), S],
                 [Q("COMMIT")],
             ],
-            claim="other",
         )
     for name, steps in {
         "a bound portal": [bound("SELECT app.claims(@N@)"), [Q("FETCH 1 FROM p")]],
@@ -1216,18 +1169,17 @@ def portals_and_texts():
         "a portal of EXPLAIN": [bound("EXPLAIN ANALYZE SELECT app.claims(@N@)"), [Q("FETCH 1 FROM p")]],
         "MOVE": [bound("SELECT app.claims(@N@)"), [Q("MOVE 1 FROM p")]],
     }.items():
-        yield Row("2", f"FETCH of {name} that declares and writes", [[Q("BEGIN")], *steps, [Q("COMMIT")]], claim="other")
-        yield Row("2", f"FETCH of {name} that declares, then a write", [[Q("BEGIN")], *steps, *each(BAD, "COMMIT")], claim="other")
+        yield of_b("2", f"FETCH of {name} that declares and writes", [[Q("BEGIN")], *steps, [Q("COMMIT")]])
+        yield of_b("2", f"FETCH of {name} that declares, then a write", [[Q("BEGIN")], *steps, *each(BAD, "COMMIT")])
     # Describe reads the literals of a text anew, where the path has changed since.
     text = [[P("s", "SELECT '{@N@}'::app.checked_later[]"), S], *each("SET app.go = '1'", "SET search_path = app, public")]
     described = [[D("S", "s"), S]]
     for (behind, steps), claim in itertools.product(BEHIND.items(), ("none", "stale")):
         yield Row("1", f"Describe behind {behind}, {claim}", [*text, *steps, *described, [Q("COMMIT")]], claim=claim)
-    yield Row(
+    yield of_current(
         "1",
         "Describe in a chained block of a claim that has become stale",
         [*text, *each("BEGIN", "SELECT 1", "COMMIT AND CHAIN"), sealed, *described, [Q("COMMIT")]],
-        claim="current",
     )
     # What is declared is taken back: nothing is written under it any more.
     declare = ["SET LOCAL termgate.scope = '@A@'", f"SET LOCAL termgate.term = {FENCE}"]
@@ -1367,11 +1319,10 @@ def read_otherwise():
             )
     hidden = f"SELECT '\\', ', set_config($$termgate.scope$$, $$@A@$$, true), set_config($$termgate.term$$, $${STALE}$$, true) --'"
     for end in ("COMMIT AND CHAIN", "ROLLBACK TO a"):
-        yield Row(
+        yield of_b(
             "2",
             f"a claim in what was a string before {end}, in a group",
             [*each("BEGIN", "SAVEPOINT a", f"SET LOCAL {strings} = on"), group(end, hidden, BAD), [Q("COMMIT")]],
-            claim="other",
             **off,
         )
     long = "a" * 62
@@ -1388,19 +1339,12 @@ def read_otherwise():
             'EXECUTE "\u00e9"',
         ),
     }.items():
-        yield Row("9", f"{name} of a name that is not the same letters to the server", [*steps, [Q("COMMIT")]], claim="other")
+        yield of_b("9", f"{name} of a name that is not the same letters to the server", [*steps, [Q("COMMIT")]])
     path = [Q("SET search_path = words, public")]
     for word in ("by", "set", "escape", "varying", "is", "like", "ilike", "similar", "uescape"):
-        yield Row(
-            "2",
-            f"a constant of a type named {word} declares and writes",
-            [path, *each("BEGIN", f"SELECT {word} '@N@'", "COMMIT")],
-            claim="other",
-        )
+        yield of_b("2", f"a constant of a type named {word} declares and writes", [path, *each("BEGIN", f"SELECT {word} '@N@'", "COMMIT")])
     for word in "by of over filter sets partition recursive rollup cube within materialized explain varying is like similar join".split():
-        yield Row(
-            "2", f"a function named {word} declares and writes", [path, *each("BEGIN", f"SELECT {word}('@N@')", "COMMIT")], claim="other"
-        )
+        yield of_b("2", f"a function named {word} declares and writes", [path, *each("BEGIN", f"SELECT {word}('@N@')", "COMMIT")])
     yield works("2 rightful", "Execute without a Bind, then a write", [[E(), *one(GOOD), S]], good=0)
     escaped = (
         "DO E'BEGIN INSERT INTO app.t (n, v) VALUES (@N@, ''good''); COM\\115IT; INSERT INTO app.t (n, v) VALUES (@N@, ''good''); END'"
@@ -1443,11 +1387,10 @@ def renamed():
                     claim=claim,
                 )
         yield Row("9", f"{name} renamed, Bind alone, {behind}", [[P("s", sql), S], [Q(swaps["function"])], [B("", "s"), E(), S]])
-        yield Row(
+        yield of_stale(
             "9",
             f"{name} renamed in DO, Bind behind {behind}",
             [[P("s", sql), S], *each("BEGIN", swaps["DO"], "ROLLBACK"), *steps, [B("", "s"), E(), S], [Q("COMMIT")]],
-            claim="stale",
         )
     declares = "PREPARE s AS SELECT set_config('termgate.scope', '@B@', true)"
     for (behind, steps), use in itertools.product(BEHIND.items(), ([[Q("EXECUTE s")]], [[B("", "s"), E(), S]])):
@@ -1467,8 +1410,8 @@ def at_once():
         "one group": lambda ss: [group(*ss)],
         "one text": lambda ss: [[Q("; ".join(ss))]],
     }.items():
-        yield Row("2", f"SET CONSTRAINTS between two claims, {name}", form(["BEGIN", write, *SET_A, now, *SET_B, "COMMIT"]), claim="other")
-        yield Row("2", f"SET CONSTRAINTS with a stale comment, {name}", form(["BEGIN", write, NAMES_A + now, "COMMIT"]), claim="other")
+        yield of_b("2", f"SET CONSTRAINTS between two claims, {name}", form(["BEGIN", write, *SET_A, now, *SET_B, "COMMIT"]))
+        yield of_b("2", f"SET CONSTRAINTS with a stale comment, {name}", form(["BEGIN", write, NAMES_A + now, "COMMIT"]))
 
 
 # --- finding 8: holes of READ ONLY ---
@@ -1499,14 +1442,13 @@ def finding_8():
             yield Row(
                 "8", f"{name} in {body}, {begin}", [*steps, *each(sql, "COMMIT")], modes=("reject", "read-only"), majors=majors, state=True
             )
-            yield Row(
+            yield of_stale(
                 "8",
                 f"{name} in {body}, {begin}, in a group",
                 [*steps, [*one(sql), S], group("COMMIT")],
                 modes=("read-only",),
                 majors=majors,
                 state=True,
-                claim="stale",
             )
     for body, sql in {
         "DO": "DO $x$ BEGIN NOTIFY attack, 'x@N@'; END $x$",
