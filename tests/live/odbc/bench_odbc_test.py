@@ -11,14 +11,13 @@ import os
 import re
 import tempfile
 import unittest
-import uuid
 from pathlib import Path
 
 import pytest
 
 from checks import captured
 from both_databases import sh
-from odbc_plain import Plain, url_of
+from odbc_plain import Plain, own_database
 from given import PG_SERVER, TERMGATE
 
 SQLSERVER = os.environ.get("TERMGATE_TEST_SQLSERVER", "")
@@ -61,14 +60,5 @@ class SqlServer(Benches, unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        name = "bench_test_" + uuid.uuid4().hex[:8]
-        with Plain(SQLSERVER) as server:
-            server.rows(f"CREATE DATABASE {name}")
-        cls.addClassCleanup(cls.drop, name)
-        cls.url = url_of(SQLSERVER, name)
+        cls.url = own_database(cls, SQLSERVER, "bench_test_")
         sh(TERMGATE, "init", "--db", cls.url)
-
-    @staticmethod
-    def drop(name):
-        with Plain(SQLSERVER) as server:
-            server.rows(f"DROP DATABASE {name}")

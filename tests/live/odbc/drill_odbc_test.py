@@ -22,7 +22,7 @@ import pytest
 HERE = Path(__file__).resolve().parent
 from checks import captured
 from both_databases import sh
-from odbc_plain import Plain, url_of
+from odbc_plain import Plain, own_database
 from given import PG_SERVER, TERMGATE
 from tds_proxy import Proxy
 
@@ -99,11 +99,7 @@ class SqlServer(Drills, unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        name = "drill_test_" + uuid.uuid4().hex[:8]
-        with Plain(SQLSERVER) as server:
-            server.rows(f"CREATE DATABASE {name}")
-        cls.addClassCleanup(cls.drop, name)
-        cls.url = url_of(SQLSERVER, name)
+        cls.url = own_database(cls, SQLSERVER, "drill_test_")
         sh(TERMGATE, "init", "--db", cls.url)
         with Plain(cls.url) as plain:
             plain.rows("CREATE TABLE entries (scope nvarchar(400) NOT NULL, term bigint NOT NULL)")
@@ -118,8 +114,3 @@ class SqlServer(Drills, unittest.TestCase):
         scope, run, done = self.drill("declares", "--through", through, "--evidence", evidence, DRILL_LEASES=self.url)
         assert (run["verdict"], run["witness"], run["evidence"]) == ("passed", "wire", []), done.stdout + done.stderr
         assert f"TG001 stale term {run['term']} for scope \"{scope}\": the fence stands at" in run["refusal"]
-
-    @staticmethod
-    def drop(name):
-        with Plain(SQLSERVER) as server:
-            server.rows(f"DROP DATABASE {name}")
