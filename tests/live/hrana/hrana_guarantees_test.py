@@ -200,25 +200,7 @@ def close(stream):
         pass  # its transaction is over anyway
 
 
-ROADS = (
-    write_execute,
-    write_arguments,
-    write_named,
-    write_returning,
-    write_replace,
-    write_transaction,
-    write_immediate,
-    write_after_a_read,
-    write_savepoint,
-    write_batch,
-    write_batch_transaction,
-    write_sequence,
-    write_stored,
-    write_cursor,
-    write_hrana_0,
-    write_hrana_1,
-    write_socket,
-)
+ROADS = tuple(road for name, road in list(globals().items()) if name.startswith("write_"))
 DECLARATIONS = ("token", "headers", "sql")
 
 
