@@ -249,8 +249,7 @@ TEST_CASE("session: a write behind a flushed read is refused with its reason", "
   script.replay();
 
   // A session that has no term to be opened with, and comes with one too late.
-  Script late;
-  late.application_name.clear();
+  Script late = undeclared();
   late.through(one(select_a) + flush(), done("SELECT 0"));
   late.client(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert_it) +
               bind_message("", "", {"1"}))
@@ -429,16 +428,12 @@ TEST_CASE(
 }
 
 TEST_CASE("session: what a Bind runs is checked whether or not it is executed", "[F1][F6][proxy]") {
-  const auto begun = [](Script& script) {
-    script.runs("BEGIN", 'T');
-    mark_savepoint(script);
-  };
+  const auto begun = [](Script& script) { mark_savepoint(script.runs("BEGIN", 'T')); };
   const std::string planned = parse("", "SELECT f()") + bind_message("", ""),
                     domain = parse("", "SHOW work_mem", {16400}) + bind_message("", "", {"1"});
   // Without a claim it plans READ ONLY.
   for (const std::string& what : {planned, domain}) {
-    Script none;
-    none.application_name.clear();
+    Script none = undeclared();
     begun(none);
     const std::size_t at = what.find('B');
     none.client(what + sync_message())
@@ -463,19 +458,14 @@ TEST_CASE("session: a Parse runs code where a literal of its text has a domain i
           "[F1][F6][proxy]") {
   const std::string literal = "SELECT '{x}'::app.checked[]",
                     insert_literal = "INSERT INTO arrays VALUES ('{x}')";
-  const auto begun = [](Script& script) {
-    script.runs("BEGIN", 'T');
-    mark_savepoint(script);
-  };
+  const auto begun = [](Script& script) { mark_savepoint(script.runs("BEGIN", 'T')); };
   // Without a claim a read is parsed READ ONLY. A write may be declared yet: it is parsed, and
   // checked before the COMMIT at the latest.
-  Script read;
-  read.application_name.clear();
+  Script read = undeclared();
   begun(read);
   read.behind(locked(true, block), parse("", literal) + sync_message());
   read.replay();
-  Script write;
-  write.application_name.clear();
+  Script write = undeclared();
   begun(write);
   write.through(parse("", insert_literal) + sync_message(), parse_complete() + ready('T'));
   write.behind(check_opens(block) + sync_message(), query("COMMIT"));
@@ -500,8 +490,7 @@ TEST_CASE("session: an end of the block that the server skips has not ended it",
   for (const std::string end :
        {"COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "PREPARE TRANSACTION 'x'"}) {
     Script script = undeclared();
-    script.runs("BEGIN", 'T');
-    mark_savepoint(script);
+    mark_savepoint(script.runs("BEGIN", 'T'));
     const bool prepares = end.starts_with("PREPARE");
     const std::string failing = one("SHOW no.such");
     const std::string ending =
@@ -1048,8 +1037,7 @@ TEST_CASE("session: a simple query lets nothing through that a Flush would not",
   refused.replay();
 
   // What runs yet may have made the session writable by default.
-  Script unsettled;
-  unsettled.application_name.clear();
+  Script unsettled = undeclared();
   const std::string function = one("SELECT f()") + sync_message(),
                     view = one("SELECT a FROM writing_view");
   unsettled.client(function + view + query("SELECT 1"))

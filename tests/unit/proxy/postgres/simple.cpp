@@ -457,8 +457,7 @@ TEST_CASE(
     "session: a savepoint makes its transaction writable, and the check comes with what needs it",
     "[F1][proxy]") {
   Script script;
-  script.runs("BEGIN", 'T');
-  mark_savepoint(script);
+  mark_savepoint(script.runs("BEGIN", 'T'));
   script.behind(check_opens(block) + sync_message(), query(insert));
   script.back(check_done("5", true, block) + ready('T'), inserted('T'));
   script.replay();
@@ -469,8 +468,7 @@ TEST_CASE("session: what only reads behind a savepoint commits READ ONLY in all 
   const std::string rows = columns({"f"}) + row({"1"}) + complete("SELECT 1"), read = "SELECT f()";
   const auto begun = [&](Script& script) {
     script.application_name.clear();
-    script.runs("BEGIN", 'T');
-    mark_savepoint(script);
+    mark_savepoint(script.runs("BEGIN", 'T'));
     script.behind(locked(true, block) + sync_message(), query(read));
     script.back(set_done(true, block) + ready('T'), rows + ready('T'));
   };
@@ -984,8 +982,7 @@ TEST_CASE(
   const std::string rows = columns({"a"}) + row({"1"}) + complete("SELECT 1");
   const std::string read = "SELECT a FROM t";
   // Nothing is declared: READ ONLY was set inside the savepoint, whose end has undone it.
-  Script none;
-  none.application_name.clear();
+  Script none = undeclared();
   answered(none, "BEGIN", "BEGIN", 'T');
   mark_savepoint(none);
   none.behind(locked(true, block) + sync_message(), query(read));
@@ -1130,8 +1127,7 @@ TEST_CASE("session: reject lets not even a read through without a term", "[F6][p
 
 TEST_CASE("session: allow lets a session without a term write and fences one with a term",
           "[F6][proxy]") {
-  Script free;
-  free.application_name.clear();
+  Script free = undeclared();
   free.admission.without_term = WithoutTerm::allow;
   free.through(query(insert), inserted()).told({});
   free.through(function_call(957), function_result() + ready('I'));
@@ -1144,8 +1140,7 @@ TEST_CASE("session: allow lets a session without a term write and fences one wit
       .told({"refused TG002 from memory"});
   free.replay();
 
-  Script copies;
-  copies.application_name.clear();
+  Script copies = undeclared();
   copies.admission.without_term = WithoutTerm::allow;
   copies.through(query("COPY t FROM STDIN"));
   copies.replay();
@@ -1168,8 +1163,7 @@ TEST_CASE("session: observe takes no lock and reports what it would have refused
   script.through(query("SELECT a FROM t")).told({});
   script.replay();
 
-  Script none;
-  none.application_name.clear();
+  Script none = undeclared();
   none.admission.enforce = Enforce::observe;
   none.through(query(insert)).told({"would refuse TG002"});
   none.back(inserted());
