@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <stdexcept>
 #include <vector>
 
@@ -377,6 +379,14 @@ std::vector<std::string> Outside::run(const std::string& statement) {
   if (code != SQLITE_ROW && code != SQLITE_DONE) throw std::runtime_error(said);
 #endif
   return first;
+}
+
+bool requested_within(const std::stop_token& token, std::chrono::milliseconds time) {
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::unique_lock lock(mutex);
+  changed.wait_for(lock, token, time, [] { return false; });
+  return token.stop_requested();
 }
 
 }  // namespace conformance

@@ -1,7 +1,9 @@
 // The backend that the suite runs against, named by TERMGATE_CONFORMANCE.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -58,6 +60,9 @@ void run_outside(const std::string& url, const std::string& statement);
 // Before an uninstall that has to go through: where the server loads the guard, uninstall names its
 // extension and changes nothing.
 void drop_guard(const std::string& url);
+
+// Whether the token is requested within `time`.
+bool requested_within(const std::stop_token& token, std::chrono::milliseconds time);
 
 // A session of somebody with a client of their own, in a fresh database with layer 1 (SQLite: with
 // its functions). One thread.

@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,18 +21,11 @@
 using namespace termgate;
 using namespace std::chrono_literals;
 using Catch::Matchers::StartsWith;
+using conformance::requested_within;
 using conformance::shared;
 using conformance::unique;
 
 namespace {
-
-bool requested_within(const std::stop_token& token, std::chrono::milliseconds time) {
-  std::mutex mutex;
-  std::condition_variable_any changed;
-  std::unique_lock lock(mutex);
-  changed.wait_for(lock, token, time, [] { return false; });
-  return token.stop_requested();
-}
 
 HandOverInfo receipt_of(const Scope& scope) {
   const auto found = Info(shared()).hand_overs(scope);

@@ -4,8 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -23,21 +21,9 @@
 
 using namespace termgate;
 using namespace std::chrono_literals;
+using conformance::requested_within;
 using conformance::shared;
 using conformance::unique;
-
-namespace {
-
-// Whether the token is requested within `time`.
-bool requested_within(const std::stop_token& token, std::chrono::milliseconds time) {
-  std::mutex mutex;
-  std::condition_variable_any changed;
-  std::unique_lock lock(mutex);
-  changed.wait_for(lock, token, time, [] { return false; });
-  return token.stop_requested();
-}
-
-}  // namespace
 
 TEST_CASE("hold: a lease outlives its TTL by renewal and ends with its handle",
           "[handles][conformance]") {
@@ -197,13 +183,7 @@ TEST_CASE("LeaderLoop: a tick beside the work runs only for the leader and under
   LeaderOptions options;
   options.ttl = 2s;
   LeaderLoop leader(
-      db, scope,
-      [](const Leadership& leads) {
-        std::mutex mutex;
-        std::condition_variable_any changed;
-        std::unique_lock lock(mutex);
-        changed.wait(lock, leads.stop_token(), [] { return false; });
-      },
+      db, scope, [](const Leadership& leads) { requested_within(leads.stop_token(), 1h); },
       options);
   const auto end = BootClock::now() + 5s;
   while (!leader.leadership() && BootClock::now() < end) std::this_thread::sleep_for(5ms);
@@ -249,13 +229,7 @@ TEST_CASE("stats: what a process does with leases is counted and told as Prometh
   options.ttl = 2s;
   LeaderLoop loop(
       db, Scope(unique("counted \"leader\"")),
-      [](const Leadership& leads) {
-        std::mutex mutex;
-        std::condition_variable_any changed;
-        std::unique_lock lock(mutex);
-        changed.wait(lock, leads.stop_token(), [] { return false; });
-      },
-      options);
+      [](const Leadership& leads) { requested_within(leads.stop_token(), 1h); }, options);
   const auto end = BootClock::now() + 5s;
   while (!loop.leads() && BootClock::now() < end) std::this_thread::sleep_for(5ms);
   const std::string text =

@@ -37,17 +37,7 @@ def modules_of(framework):
     home = cache / ("framework-" + "-".join(NPM[framework]).replace("@", "-"))
     home.mkdir(parents=True, exist_ok=True)
     if not (home / "ready").exists():
-        words = [
-            "npm",
-            "install",
-            "--ignore-scripts",
-            "--no-audit",
-            "--no-fund",
-            "--loglevel=error",
-            "--prefix",
-            str(home),
-            *NPM[framework],
-        ]
+        words = [*"npm install --ignore-scripts --no-audit --no-fund --loglevel=error --prefix".split(), str(home), *NPM[framework]]
         subprocess.run(words, check=True, timeout=280, stdout=subprocess.DEVNULL)
         (home / "ready").touch()
     return home / "node_modules"

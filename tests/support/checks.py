@@ -5,6 +5,7 @@ is wrong. `check` remembers what is wrong; tests/live/conftest.py fails the test
 line. `note` keeps a figure that was measured; it is printed at the end of the run.
 """
 import os
+import subprocess
 import sys
 import time
 
@@ -50,3 +51,8 @@ def stays(condition, seconds, step=0.02):
             return True
         time.sleep(step)
     return False
+
+
+def captured(words, **more):
+    """The process when it has ended, and what it said as text."""
+    return subprocess.run(words, capture_output=True, text=True, **more)

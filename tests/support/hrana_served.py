@@ -20,7 +20,7 @@ import time
 import urllib.parse
 
 import hrana
-from checks import eventually
+from checks import captured, eventually
 from hrana import Failed, execute, rows, statement
 
 
@@ -208,9 +208,7 @@ class File:
         return found[0][0] if found else None
 
     def command(self, *words):
-        return subprocess.run(
-            [self.lab.termgate, words[0], "--db", f"sqlite:{self.path}", *map(str, words[1:])], capture_output=True, text=True
-        )
+        return captured([self.lab.termgate, words[0], "--db", f"sqlite:{self.path}", *map(str, words[1:])])
 
     def seal(self, scope, term):
         done = self.command("seal", "--scope", scope, "--term", term)

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 
 import psycopg2
+from checks import captured
 from given import PG_SERVER, TERMGATE
 
 LEVELS = {"reader": "read", "writer": "write", "owner": "write", "leader": "lead", "operator": "operate"}
@@ -25,13 +26,7 @@ class Server:
         self.folder = tempfile.TemporaryDirectory(prefix=f"termgate-lab-{major}.")
         os.chmod(self.folder.name, 0o755)  # the server runs as another user
         env = dict(os.environ, PG_SERVER_GUARD=library) if library else os.environ
-        started = subprocess.run(
-            [PG_SERVER, "start", major, f"{self.folder.name}/server", "fsync=off", *settings],
-            check=True,
-            capture_output=True,
-            text=True,
-            env=env,
-        )
+        started = captured([PG_SERVER, "start", major, f"{self.folder.name}/server", "fsync=off", *settings], check=True, env=env)
         self.major, self.address, self.databases = int(major), started.stdout.strip().split("@")[1].split("/")[0], 0
         self.first = None
         self.admin("postgres", *(f"CREATE ROLE {role} LOGIN" for role in ("tg_owner", "nobody", *LEVELS)))

@@ -6,6 +6,7 @@ Python's. For setting up and looking, not for speed.
 import ctypes
 import ctypes.util
 import urllib.parse
+import uuid
 
 SQL_HANDLE_ENV, SQL_HANDLE_DBC, SQL_HANDLE_STMT, SQL_NO_DATA, SQL_C_CHAR, SQL_NTS, SQL_NULL_DATA = 1, 2, 3, 100, 1, -3, -1
 odbc = ctypes.CDLL(ctypes.util.find_library("odbc") or "libodbc.so.2")
@@ -105,3 +106,16 @@ class Plain:
                 self.check(odbc.SQLGetData(handle, column, SQL_C_CHAR, text, len(text), ctypes.byref(length)), SQL_HANDLE_STMT, handle)
                 row.append(None if length.value == SQL_NULL_DATA else text.value.decode(errors="replace"))
             rows.append(row)
+
+
+def on(url, sql):
+    with Plain(url) as plain:
+        plain.rows(sql)
+
+
+def own_database(case, server, prefix):
+    """The URL of a new database, which lives as long as this class of tests."""
+    name = prefix + uuid.uuid4().hex[:8]
+    on(server, f"CREATE DATABASE {name}")
+    case.addClassCleanup(on, server, f"DROP DATABASE {name}")
+    return url_of(server, name)

@@ -244,7 +244,3 @@ class Connection:
         except OSError:
             pass
         self.socket.close()
-
-    def vanish(self):
-        """Close without a word."""
-        self.socket.close()

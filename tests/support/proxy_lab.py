@@ -259,19 +259,7 @@ class Lab:
     def certificate(self, name, san=None, ca=None, days="2", *more):
         """A key and a certificate, signed by `ca` or by itself: paths of both."""
         key, certificate, request, extensions = (f"{self.folder}/{name}.{end}" for end in ("key", "crt", "csr", "ext"))
-        new = (
-            "openssl",
-            "req",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-subj",
-            f"/CN={name}",
-            "-keyout",
-            key,
-        )
+        new = (*"openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj".split(), f"/CN={name}", "-keyout", key)
         if ca is None:
             self.run(*new, "-x509", "-days", days, "-out", certificate)
         else:
@@ -279,10 +267,7 @@ class Lab:
             with open(extensions, "w") as file:
                 file.write(f"subjectAltName={san}\n" if san else "")
             self.run(
-                "openssl",
-                "x509",
-                "-req",
-                "-in",
+                *"openssl x509 -req -in".split(),
                 request,
                 "-CA",
                 ca[1],

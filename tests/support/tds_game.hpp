@@ -73,6 +73,13 @@ struct TdsGame {
     send(tds::packet::rpc, request(body, descriptor), status);
   }
   void attention() { send(tds::packet::attention, ""); }
+  // The same, and what is heard by then.
+  std::string after_batch(std::string_view text, std::uint8_t status = 0) {
+    return batch(text, status), heard();
+  }
+  std::string after_manage(std::string_view body) { return manage(body), heard(); }
+  std::string after_rpc(std::string_view body) { return rpc(body), heard(); }
+  std::string after_rows() { return send(tds::packet::bulk, "rows"), heard(); }
   void prelogin() {
     tds::Prelogin one;
     one.version = std::string_view("\x10\0\0\0\0\0", 6);
@@ -80,6 +87,12 @@ struct TdsGame {
     std::string payload;
     tds::append_prelogin(payload, one);
     send(tds::packet::prelogin, payload);
+  }
+  // PRELOGIN, then this login.
+  void offers(const tds::TestLogin7& one) {
+    prelogin();
+    answers.clear();
+    send(tds::packet::login7, tds::test_login7(one), 0, 4096);
   }
   void login(std::string application) {
     prelogin();

@@ -9,7 +9,6 @@ refused must not be, a request has to be answered, and a higher term gets its tu
 """
 import http.client
 import json
-import os
 import random
 import signal
 import socket
@@ -17,7 +16,6 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 

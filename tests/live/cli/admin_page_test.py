@@ -51,14 +51,8 @@ class Browser:
         self.process = subprocess.Popen(
             [
                 CHROMIUM,
-                "--headless=new",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-dev-shm-usage",
-                "--no-first-run",
-                "--disable-background-networking",
-                "--disable-component-update",
-                "--disable-sync",
+                *"--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --disable-background-networking"
+                " --disable-component-update --disable-sync".split(),
                 f"--user-data-dir={folder}",
                 "--remote-debugging-pipe",
                 "about:blank",

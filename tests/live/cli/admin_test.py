@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from both_databases import BothDatabases
-from checks import eventually
+from checks import captured, eventually
 from given import EXTENSION, PG_SERVER, ROOT, SANITIZED, TERMGATE
 
 scratch = tempfile.TemporaryDirectory(prefix="termgate-admin.")
@@ -124,9 +124,7 @@ class Admin(BothDatabases):
                     play(served, url, f"scope {Admin.number}")
 
     def command(self, url, *words):
-        return subprocess.run(
-            [TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
-        )
+        return captured([TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), timeout=60, stdin=subprocess.DEVNULL)
 
     def test_a_lease_as_a_resource(self):
         def play(served, url, scope):

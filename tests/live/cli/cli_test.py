@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from checks import eventually
+from checks import captured, eventually
 from given import LONG, PG_SERVER, SANITIZED, TERMGATE, share
 from plain_server import server
 
@@ -706,20 +706,12 @@ class AsRoles(unittest.TestCase):
 
     def sql(self, what, *statements):
         words = [word for statement in statements for word in ("-c", statement)]
-        done = subprocess.run(
-            ["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", self.admin if what == "admin" else self.url(what), *words],
-            capture_output=True,
-            text=True,
-        )
+        done = captured(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", self.admin if what == "admin" else self.url(what), *words])
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     def sql_fails(self, text, what, statement):
-        done = subprocess.run(
-            ["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", self.url(what), "-c", statement],
-            capture_output=True,
-            text=True,
-        )
+        done = captured(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", self.url(what), "-c", statement])
         assert done.returncode != 0, done.stdout
         assert re.search(text, done.stderr)
 
@@ -943,9 +935,7 @@ class AsRoles(unittest.TestCase):
         psql(server(), f"CREATE DATABASE {self.tag}_restored")
         restored = with_database(server(), self.tag + "_restored")
         subprocess.run(["psql", "-qX", "-v", "ON_ERROR_STOP=1", "-f", str(file), restored], check=True, capture_output=True)
-        show = lambda statement: subprocess.run(
-            ["psql", "-qXAt", restored, "-c", statement], check=True, capture_output=True, text=True
-        ).stdout.strip()
+        show = lambda statement: captured(["psql", "-qXAt", restored, "-c", statement], check=True).stdout.strip()
         assert show("SELECT scope, term FROM termgate.fences") == "billing|5"
         assert show("SELECT key FROM termgate.pass_secret") != secret
         advice = json.loads(termgate("doctor", "--json", url=restored).stdout)["advice"]

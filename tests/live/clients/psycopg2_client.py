@@ -183,18 +183,9 @@ tell(
     "parameters",
     lambda: [
         connection.get_parameter_status(name)
-        for name in (
-            "server_encoding",
-            "client_encoding",
-            "is_superuser",
-            "session_authorization",
-            "DateStyle",
-            "IntervalStyle",
-            "TimeZone",
-            "integer_datetimes",
-            "standard_conforming_strings",
-            "default_transaction_read_only",
-            "in_hot_standby",
+        for name in tuple(
+            "server_encoding client_encoding is_superuser session_authorization DateStyle IntervalStyle TimeZone integer_datetimes"
+            " standard_conforming_strings default_transaction_read_only in_hot_standby".split()
         )
     ],
 )

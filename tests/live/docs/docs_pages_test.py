@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from checks import eventually
+from checks import captured, eventually
 from given import GUARD, ROOT, TERMGATE, free_port
 from plain_server import server
 
@@ -45,9 +45,7 @@ def shell(text, cwd, **more):
 
 
 def psql(target, text, *words, check=True, **more):
-    done = subprocess.run(
-        ["psql", "-qX", "-v", "ON_ERROR_STOP=1", *words, target], input=text, capture_output=True, text=True, env=dict(ENVIRONMENT, **more)
-    )
+    done = captured(["psql", "-qX", "-v", "ON_ERROR_STOP=1", *words, target], input=text, env=dict(ENVIRONMENT, **more))
     assert done.returncode == 0 or not check, f"{text}\n{done.stderr}"
     return done.stdout.strip() if check else done.stdout + done.stderr
 
@@ -326,9 +324,5 @@ def test_the_units_of_the_proxy(tmp_path):
         text = (SOURCE / f"packaging/systemd/termgate-proxy.{kind}").read_text().replace("/usr/bin/termgate", TERMGATE)
         text = text.replace("User=termgate\nGroup=termgate\n", "").replace("Documentation=man:termgate-proxy(1)\n", "")
         (tmp_path / f"termgate-proxy.{kind}").write_text(text)
-    done = subprocess.run(
-        ["systemd-analyze", "verify", tmp_path / "termgate-proxy.socket", tmp_path / "termgate-proxy.service"],
-        capture_output=True,
-        text=True,
-    )
+    done = captured(["systemd-analyze", "verify", tmp_path / "termgate-proxy.socket", tmp_path / "termgate-proxy.service"])
     assert done.returncode == 0 and "termgate" not in done.stderr, done.stderr

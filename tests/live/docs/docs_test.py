@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from checks import captured
 from given import PYTHON, ROOT, TERMGATE, free_port
 from plain_server import server
 
@@ -70,13 +71,7 @@ def shell(text, **more):
 
 
 def psql(target, text, fails=None):
-    done = subprocess.run(
-        ["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", target],
-        input=text,
-        capture_output=True,
-        text=True,
-        env=ENVIRONMENT,
-    )
+    done = captured(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", target], input=text, env=ENVIRONMENT)
     if fails is None:
         assert done.returncode == 0, text + done.stderr
     else:
@@ -279,12 +274,7 @@ class Docs(unittest.TestCase):
             assert psql(url(APP), "SELECT id, balance FROM accounts ORDER BY id;").splitlines() == ["42|3", "43|5"]
             # Without the declaration the same programs are refused.
             for line in code.splitlines()[2:4]:
-                done = subprocess.run(
-                    ["bash", "-c", f"cd {folder}; {renamed(line)}".replace("//app@", f"//{APP}@")],
-                    capture_output=True,
-                    text=True,
-                    env=ENVIRONMENT,
-                )
+                done = captured(["bash", "-c", f"cd {folder}; {renamed(line)}".replace("//app@", f"//{APP}@")], env=ENVIRONMENT)
                 assert done.returncode != 0 and "TG002" in done.stderr, line + done.stderr
             # The lease taken, in a scope that has one.
             lead = block(page, "sh", "termgate run --db postgresql://app@host/app --scope billing --wait 5m")
@@ -495,9 +485,7 @@ class Docs(unittest.TestCase):
             + block(page, "python", "def lead(")
             + "\nimport sys\nurl, term = sys.argv[1], int(sys.argv[2])\n"
         )
-        run = lambda work: subprocess.run(
-            [PYTHON, "-c", code + work, url(APP), str(self.term)], capture_output=True, text=True, env=ENVIRONMENT
-        )
+        run = lambda work: captured([PYTHON, "-c", code + work, url(APP), str(self.term)], env=ENVIRONMENT)
         self.wins(lambda: run("debit(url, term, 30)"), lambda: run("lead(url, term)\ndebit(url, term, 30)"))
 
     def test_a_new_leader_in_java(self):
@@ -517,10 +505,7 @@ class Docs(unittest.TestCase):
             Path(folder, "Snippets.java").write_text(program, encoding="utf-8")
             shell(f"javac -cp {jar} -d {folder} {folder}/Snippets.java")
             words = [
-                "java",
-                "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1",
-                "-cp",
+                *"java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp".split(),
                 f"{jar}:{folder}",
                 "Snippets",
                 f"jdbc:postgresql://{PLACE}/{NAME}",
@@ -595,7 +580,7 @@ class Docs(unittest.TestCase):
             + "\n    } catch (SQLException e) {\n      System.err.println(e.getSQLState());\n      System.exit(1);\n    }\n  }\n}\n",
             encoding="utf-8",
         )
-        run = lambda: subprocess.run(
+        run = lambda: captured(
             [
                 "java",
                 "-XX:TieredStopAtLevel=1",
@@ -605,8 +590,6 @@ class Docs(unittest.TestCase):
                 f"jdbc:postgresql://{host}:{port}/{NAME}?user={APP}",
                 str(self.term),
             ],
-            capture_output=True,
-            text=True,
             env=ENVIRONMENT,
         )
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
@@ -628,12 +611,7 @@ class Docs(unittest.TestCase):
                 f"cd {folder}\ntermgate init --db sqlite:app.db\ntermgate exec --db sqlite:app.db --scope billing --term 5 'CREATE TABLE"
                 " accounts (id integer, balance integer)' 'INSERT INTO accounts VALUES (42, 100)'"
             )
-            done = subprocess.run(
-                [PYTHON, "-c", code + '\nprint(db.execute("SELECT balance FROM accounts").fetchone()[0])'],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-            )
+            done = captured([PYTHON, "-c", code + '\nprint(db.execute("SELECT balance FROM accounts").fetchone()[0])'], cwd=folder)
             assert (done.returncode, done.stdout) == (0, "70\n"), done.stderr
             shell(f"termgate seal --db sqlite:{folder}/app.db --scope billing --term 6")
             done = subprocess.run([PYTHON, "-c", code], cwd=folder, capture_output=True, text=True)

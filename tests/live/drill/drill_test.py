@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 
 from both_databases import BothDatabases, sh
-from checks import eventually
+from checks import captured, eventually
 from given import EXTENSION, LONG, PG_SERVER, PYTHON, ROOT, TERMGATE
 
 HERE = Path(__file__).resolve().parent
@@ -46,12 +46,8 @@ if subprocess.run(
 
 
 def drill(url, scope, *words, command=SERVICE, timeout=120, **more):
-    return subprocess.run(
-        [TERMGATE, "drill", "--scope", scope, *words, "--", *command],
-        env=dict(environment, TERMGATE_DB=url, **more),
-        capture_output=True,
-        text=True,
-        timeout=timeout,
+    return captured(
+        [TERMGATE, "drill", "--scope", scope, *words, "--", *command], env=dict(environment, TERMGATE_DB=url, **more), timeout=timeout
     )
 
 
@@ -132,10 +128,7 @@ class Drill(BothDatabases):
                 "exec",
                 "--db",
                 url,
-                "--scope",
-                "setup",
-                "--term",
-                "1",
+                *"--scope setup --term 1".split(),
                 "CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)",
                 "INSERT INTO demo_accounts VALUES (42, 1000)",
             )
@@ -207,12 +200,8 @@ class Drill(BothDatabases):
 
     def recipe(self, *command, url, mode="right", service=None):
         # A day's work of its own for each: the services of recipes lead scopes of fixed names.
-        return subprocess.run(
-            command,
-            env=dict(environment, TEST_DATABASE=url, SERVICE_COMMAND=service or " ".join([*SERVICE, mode])),
-            capture_output=True,
-            text=True,
-            timeout=240,
+        return captured(
+            command, env=dict(environment, TEST_DATABASE=url, SERVICE_COMMAND=service or " ".join([*SERVICE, mode])), timeout=240
         )
 
     def test_the_recipe_for_pytest(self):
@@ -237,20 +226,9 @@ class Drill(BothDatabases):
         jars = [
             Path("/usr/share/java") / name
             for name in (
-                "junit-platform-console.jar",
-                "junit-platform-reporting.jar",
-                "junit-platform-launcher.jar",
-                "junit-platform-engine.jar",
-                "junit-platform-commons.jar",
-                "junit-jupiter-api.jar",
-                "junit-jupiter-engine.jar",
-                "opentest4j.jar",
-                "opentest4j-reporting-events.jar",
-                "opentest4j-reporting-schema.jar",
-                "apiguardian-api.jar",
-                "picocli.jar",
-                "univocity-parsers.jar",
-                "postgresql.jar",
+                "junit-platform-console.jar junit-platform-reporting.jar junit-platform-launcher.jar junit-platform-engine.jar"
+                " junit-platform-commons.jar junit-jupiter-api.jar junit-jupiter-engine.jar opentest4j.jar opentest4j-reporting-events.jar"
+                " opentest4j-reporting-schema.jar apiguardian-api.jar picocli.jar univocity-parsers.jar postgresql.jar".split()
             )
         ]
         if shutil.which("javac") is None or not jars[0].exists() or not jars[-1].exists():
@@ -328,9 +306,7 @@ class Drill(BothDatabases):
             ),
         )
         for step in steps[4:]:
-            done = subprocess.run(
-                ["sh", "-e", "-c", own(step["run"])], cwd=folder, env=dict(environment, **urls), capture_output=True, text=True, timeout=240
-            )
+            done = captured(["sh", "-e", "-c", own(step["run"])], cwd=folder, env=dict(environment, **urls), timeout=240)
             assert done.returncode == 0, done.stdout + done.stderr
         kept = job["steps"][-1]["with"]["path"].split()
         assert [name for name in kept if not (folder / name).exists()] == []
@@ -379,10 +355,7 @@ class Drill(BothDatabases):
                 "exec",
                 "--db",
                 url,
-                "--scope",
-                "kept-setup",
-                "--term",
-                "1",
+                *"--scope kept-setup --term 1".split(),
                 "CREATE TABLE kept (scope text, term bigint)",
                 "CREATE INDEX kept_by ON kept (scope, term)",
             )
@@ -640,19 +613,7 @@ class Drill(BothDatabases):
         os.chmod(server, 0o755)
         key, certificate = server / "key.pem", server / "certificate.pem"
         sh(
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=localhost",
-            "-keyout",
+            *"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -keyout".split(),
             key,
             "-out",
             certificate,
@@ -695,10 +656,7 @@ class Drill(BothDatabases):
             "exec",
             "--db",
             url,
-            "--scope",
-            "setup",
-            "--term",
-            "1",
+            *"--scope setup --term 1".split(),
             "CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)",
             "INSERT INTO demo_accounts VALUES (42, 1000)",
         )

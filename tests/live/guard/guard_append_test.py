@@ -171,9 +171,7 @@ class Same(Appends):
         assert self.numbers(stream) == list(range(1, 11))
         # What passed by append() counts for the rest of the transaction.
         guarded = self.session("app")
-        assert (
-            guarded.run("BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", "INSERT INTO log VALUES (1)", "COMMIT") == "ok"
-        ), guarded.errors
+        guarded.gives("ok", "BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", "INSERT INTO log VALUES (1)", "COMMIT")
 
 
 class OutOfStep(Appends):
@@ -336,21 +334,15 @@ class OutOfStep(Appends):
 
     def test_isolation_levels_and_reading_transactions(self):
         stream, session = self.stream("s"), self.session("free")
-        assert (
-            session.run("BEGIN ISOLATION LEVEL REPEATABLE READ", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT") == "ok"
-        ), session.errors
+        session.gives("ok", "BEGIN ISOLATION LEVEL REPEATABLE READ", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT")
         assert session.run("BEGIN READ ONLY", f"SELECT termgate.append('{stream}', 5, 'x')") == "25006"
         session.run("ROLLBACK")
-        assert (
-            session.run("BEGIN ISOLATION LEVEL SERIALIZABLE", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT") == "ok"
-        ), session.errors
+        session.gives("ok", "BEGIN ISOLATION LEVEL SERIALIZABLE", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT")
         assert self.numbers(stream) == [1, 2, 3]
 
     def test_two_phase(self):
         stream, session = self.stream("s"), self.session()
-        assert (
-            session.run("BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", f"PREPARE TRANSACTION '{self.scope}'") == "ok"
-        ), session.errors
+        session.gives("ok", "BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", f"PREPARE TRANSACTION '{self.scope}'")
         assert call(self.rig.admin, f"SELECT termgate.seal('{self.scope}', 6, '100 ms')") == "TG006", "its lock outlives its session"
         self.rig.admin.rows(f"COMMIT PREPARED '{self.scope}'")
         assert self.numbers(stream) == [1, 2]
@@ -408,8 +400,8 @@ class WhereItWas(Appends):
                 took(session)
         # Moved to another scope: the scope that the session remembers is not the stream's any more.
         admin.rows(f"SELECT termgate.stream_move('{stream}', '{self.scope} new', 'test', 'test')")
-        assert session.run(append) == "TG005", session.errors
-        assert session.run(f"SELECT termgate.append('{stream}', 4, 'x')") == "TG001", session.errors
+        session.gives("TG005", append)
+        session.gives("TG001", f"SELECT termgate.append('{stream}', 4, 'x')")
         for _ in range(2):
             took(session, f"SELECT termgate.append('{stream}', 5, 'x')")
         assert self.numbers(stream) == list(range(1, count[0] + 1))
@@ -454,7 +446,7 @@ class Changed(unittest.TestCase):
         session = rig.session("app")
         self.addCleanup(session.end)
         append = "SELECT termgate.append('stream', 5, 'x', NULL, 's')"
-        assert session.run(append, append) == "ok", session.errors
+        session.gives("ok", append, append)
 
         def carried_out():
             return session.value(CARRIED_OUT) == "termgate"
@@ -509,7 +501,7 @@ class Changed(unittest.TestCase):
                 "ZZ001",
             ),
         )
-        assert session.run(append, append, append) == "ok", session.errors
+        session.gives("ok", append, append, append)
         for change, undo, expected in changes:
             assert session.value(CARRIED_OUT) == "termgate", change
             rig.admin.rows(change)
@@ -520,18 +512,18 @@ class Changed(unittest.TestCase):
         # What SQL refuses to update because it is published in a way that needs more than the key.
         if int(rig.major) >= 15:
             rig.admin.rows("CREATE PUBLICATION half FOR TABLE termgate.streams WHERE (last_no > 0)")
-            assert session.run(append) == "42P10", session.errors
+            session.gives("42P10", append)
             rig.admin.rows("DROP PUBLICATION half")
         # A plain index of the owner's is kept up, also by updates that leave their page.
         rig.admin.rows("CREATE INDEX by_last ON termgate.streams (last_no); CREATE INDEX by_time ON termgate.stream_writes (created_at)")
         assert session.value(CARRIED_OUT) == "termgate"
         for _ in range(20):
-            assert session.run(append) == "ok", session.errors
+            session.gives("ok", append)
         last = rig.value("SELECT last_no FROM termgate.streams")
         rig.admin.rows("SET enable_seqscan = off; SET enable_bitmapscan = off")
         assert rig.value(f"SELECT stream_id FROM termgate.streams WHERE last_no = {last}") == "stream"
         assert rig.value("SELECT count(*) FROM termgate.stream_writes WHERE created_at > '2000-01-01'") == last
         rig.admin.rows("REINDEX TABLE CONCURRENTLY termgate.stream_writes")
-        assert session.run(append) == "ok", session.errors
+        session.gives("ok", append)
         rig.admin.rows("DROP INDEX termgate.stream_writes_scope_term")
         assert (session.value(CARRIED_OUT), session.run(append)) == ("", "ok")

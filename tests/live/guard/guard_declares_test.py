@@ -135,13 +135,10 @@ def test_a_cursor_that_goes_on_under_another_claim(rig, function, term):
         answer = session.run(
             "BEGIN",
             f"DECLARE c CURSOR FOR SELECT {function} FROM generate_series(1, 9) g",
-            "FETCH c",
-            "SET LOCAL termgate.scope = 'other'",
-            f"SET LOCAL termgate.term = '{term}'",
-            "FETCH c",
-            "SET LOCAL termgate.scope = 's'",
-            "SET LOCAL termgate.term = '5'",
-            "COMMIT",
+            (
+                f"FETCH c | SET LOCAL termgate.scope = 'other' | SET LOCAL termgate.term = '{term}' | FETCH c | SET LOCAL termgate.scope ="
+                " 's' | SET LOCAL termgate.term = '5' | COMMIT"
+            ),
         )
         assert answer == ("TG001" if term == "3" else "ok"), session.message()
         session.run("ROLLBACK")

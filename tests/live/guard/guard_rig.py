@@ -47,14 +47,18 @@ class Session(Connection):
     """A connection whose scripts answer with SQLSTATEs."""
 
     def run(self, *statements, wait=None):
-        """Sends each statement as a query of its own, all of them; the first error's SQLSTATE, or "ok"."""
+        """Sends each statement, also those of one text with | between them, as a query of its own; the first error's SQLSTATE, or "ok"."""
         first, self.errors = "ok", []
-        for statement in statements:
+        for statement in (one for text in statements for one in text.split(" | ")):
             for message in self.query(statement, wait=wait):
                 if message.type == "E":
                     self.errors.append(message.fields())
                     first = self.errors[0]["C"]
         return first
+
+    def gives(self, code, *statements, why="", wait=None):
+        got = self.run(*statements, wait=wait)
+        assert got == code, f"{why or statements[-1]}: {got} {self.errors}"
 
     def message(self):
         return self.errors[0]["M"] if self.errors else ""
@@ -133,12 +137,7 @@ class Rig:
         client = "/usr/lib/postgresql/15/bin/psql"
         return sh(
             client if os.path.exists(client) else "psql",
-            "-qXAt",
-            "-v",
-            "ON_ERROR_STOP=1",
-            "-h",
-            "127.0.0.1",
-            "-p",
+            *"-qXAt -v ON_ERROR_STOP=1 -h 127.0.0.1 -p".split(),
             self.port,
             "-U",
             user,

@@ -162,15 +162,13 @@ class Settings(Guarded):
             assert session.run("CREATE TABLE t (v int)") == "TG004", "no layer 1 there: closed"
             assert "extension termgate_guard was not created" in session.message()
         with self.rig.session("postgres", database="whole", options="-c termgate.guard=off") as session:
-            assert (
-                session.run(
-                    "CREATE TABLE t (v int)",
-                    "INSERT INTO t VALUES (1)",
-                    "CREATE SCHEMA termgate",
-                    "CREATE EXTENSION termgate_guard SCHEMA termgate",
-                )
-                == "ok"
-            ), session.errors
+            session.gives(
+                "ok",
+                (
+                    "CREATE TABLE t (v int) | INSERT INTO t VALUES (1) | CREATE SCHEMA termgate | CREATE EXTENSION termgate_guard SCHEMA"
+                    " termgate"
+                ),
+            )
         with self.rig.session("postgres", database="whole") as session:
             assert session.run("INSERT INTO t VALUES (2)") == "TG004"
             assert "termgate init" in session.errors[0]["H"]
@@ -191,8 +189,8 @@ class Settings(Guarded):
         self.rig.admin.rows(enforce)
         with self.rig.session("app") as session:
             assert session.run("UPDATE accounts SET balance = 7") == "TG002"
-            assert session.run(*transaction.splitlines()) == "ok", session.errors
-            assert session.run(comment) == "ok", session.errors
+            session.gives("ok", *transaction.splitlines())
+            session.gives("ok", comment)
         self.rig.admin.rows("SELECT termgate.seal('billing', 6)")
         with self.rig.session("app") as session:
             assert session.run(*transaction.splitlines()) == "TG001"
@@ -207,7 +205,7 @@ class Settings(Guarded):
         with self.rig.session("free") as session:
             assert session.run("UPDATE t SET v = 0 WHERE false", "INSERT INTO t VALUES (1, 1)") == "TG002"
         with self.rig.session("termgate_owner") as session:
-            assert session.run("UPDATE termgate.settings SET value = value") == "ok", session.errors
+            session.gives("ok", "UPDATE termgate.settings SET value = value")
         for view in views.splitlines():
             assert self.session("postgres").run(view) == "ok"
 
@@ -218,8 +216,8 @@ class Settings(Guarded):
             "SELECT termgate.guard_session()",
         ):
             session = self.session("free")
-            assert session.run("INSERT INTO t VALUES (1, 1)", "DELETE FROM t") == "ok", session.errors
-            assert session.run(on) == "ok", session.errors
+            session.gives("ok", "INSERT INTO t VALUES (1, 1)", "DELETE FROM t")
+            session.gives("ok", on)
             assert session.run("INSERT INTO t VALUES (1, 1)") == "TG002", on
             assert session.run("SET termgate.guard_session = off") != "ok"
             for statement in (
@@ -232,16 +230,17 @@ class Settings(Guarded):
                 session.run(statement, "ROLLBACK")
                 assert session.run("INSERT INTO t VALUES (1, 1)") == "TG002", statement
             assert session.value("SHOW termgate.guard_session") == "on"
-            assert (
-                session.run(f"SET termgate.scope = '{self.scope}'", "SET termgate.term = 5", "INSERT INTO t VALUES (1, 1)", "DELETE FROM t")
-                == "ok"
-            ), session.errors
+            session.gives(
+                "ok", f"SET termgate.scope = '{self.scope}' | SET termgate.term = 5 | INSERT INTO t VALUES (1, 1) | DELETE FROM t"
+            )
         session = self.session("free", options="-c termgate.guard_session=on")
         assert session.run("INSERT INTO t VALUES (1, 1)") == "TG002"
         session = self.session("free")
-        assert (
-            session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "SELECT termgate.guard_session()", "COMMIT") == "TG002"
-        ), "what it wrote before is not committed either"
+        session.gives(
+            "TG002",
+            "BEGIN | INSERT INTO t VALUES (1, 1) | SELECT termgate.guard_session() | COMMIT",
+            why="what it wrote before is not committed either",
+        )
         assert self.rows() == 0
 
     def test_guard_session_says_what_it_is(self):
@@ -259,7 +258,7 @@ class Settings(Guarded):
         term = int(self.rig.admin.rows(f"SELECT term FROM termgate.acquire_lease('{self.scope}', 'me', interval '1 s')")[0][0])
         session = self.session("lead", term)
         require = f"SELECT termgate.require_lease('{self.scope}', 'me')"
-        assert session.run("BEGIN", require, "INSERT INTO t VALUES (1, 1)", "COMMIT") == "ok", session.errors
+        session.gives("ok", "BEGIN", require, "INSERT INTO t VALUES (1, 1)", "COMMIT")
         # The trigger is queued after the look of the constraint trigger.
         renew = f"SELECT renewed FROM termgate.renew_lease('{self.scope}', 'me', {term}, interval '600 ms')"
         assert session.run(renew, "BEGIN", require, "INSERT INTO t VALUES (2, 1)", "INSERT INTO slow VALUES (1)", "COMMIT") == "TG007"
@@ -269,26 +268,14 @@ class Settings(Guarded):
     def test_observe_lets_pass_and_counts(self):
         before = {row[0]: int(row[1]) for row in self.rig.admin.rows("SELECT * FROM termgate.guard_observed")}
         session = self.session("watched")
-        assert (
-            session.run(
-                "INSERT INTO t VALUES (1, 1)",
-                f"SET termgate.scope = '{self.scope}'",
-                "SET termgate.term = 3",
-                "INSERT INTO t VALUES (2, 1)",
-                "SET termgate.term = 'x'",
-                "INSERT INTO t VALUES (3, 1)",
-                "SET termgate.term = 77",
-                "INSERT INTO t VALUES (4, 1)",
-                "SET termgate.term = 5",
-                "INSERT INTO t VALUES (5, 1)",
-                "NOTIFY c",
-                "SELECT nextval('q')",
-                "BEGIN READ ONLY",
-                "NOTIFY c",
-                "COMMIT",
-            )
-            == "ok"
-        ), session.errors
+        session.gives(
+            "ok",
+            (
+                f"INSERT INTO t VALUES (1, 1) | SET termgate.scope = '{self.scope}' | SET termgate.term = 3 | INSERT INTO t VALUES (2, 1) |"
+                " SET termgate.term = 'x' | INSERT INTO t VALUES (3, 1) | SET termgate.term = 77 | INSERT INTO t VALUES (4, 1) | SET"
+                " termgate.term = 5 | INSERT INTO t VALUES (5, 1) | NOTIFY c | SELECT nextval('q') | BEGIN READ ONLY | NOTIFY c | COMMIT"
+            ),
+        )
         after = {row[0]: int(row[1]) for row in self.rig.admin.rows("SELECT * FROM termgate.guard_observed")}
         assert {code: after[code] - before[code] for code in after} == {
             "TG001": 1,
@@ -309,9 +296,7 @@ class Settings(Guarded):
         self.rig.wait_until(f"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {pid})")
         assert self.rig.value("SELECT count(*) FROM pg_class WHERE relname = 'passing'") == "0"
         session = self.session(term=5)
-        assert (
-            session.run("CREATE TEMP TABLE passing (a int) ON COMMIT DELETE ROWS", "RESET termgate.term", "DISCARD ALL") == "ok"
-        ), session.errors
+        session.gives("ok", "CREATE TEMP TABLE passing (a int) ON COMMIT DELETE ROWS", "RESET termgate.term", "DISCARD ALL")
 
     def test_the_list_of_functions_is_the_servers(self):
         names = dict(self.rig.admin.rows(f"SELECT oid::int, proname FROM pg_proc WHERE oid IN ({', '.join(map(str, TRACELESS))})"))
@@ -332,36 +317,28 @@ class Settings(Guarded):
 class Claims(Guarded):
     def test_a_pass_by_arguments_counts(self):
         session = self.session()
-        assert (
-            session.run("BEGIN", f"SELECT termgate.check_term('{self.scope}', 5)", "INSERT INTO t VALUES (1, 1)", "COMMIT") == "ok"
-        ), session.errors
-        assert session.run(f"INSERT INTO t SELECT 2, 2 WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL") == "ok", session.errors
+        session.gives("ok", "BEGIN", f"SELECT termgate.check_term('{self.scope}', 5)", "INSERT INTO t VALUES (1, 1)", "COMMIT")
+        session.gives("ok", f"INSERT INTO t SELECT 2, 2 WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL")
         assert session.run(f"INSERT INTO t SELECT 3, 3 WHERE termgate.check_term('{self.scope}', 4) IS NOT NULL") == "TG001"
-        assert (
-            session.run(f"INSERT INTO t SELECT 3, 3 WHERE false AND termgate.check_term('{self.scope}', 5) IS NOT NULL") == "TG002"
-        ), "the planner has taken the check away"
-        assert (
-            session.run(f"WITH w AS (INSERT INTO t VALUES (3, 3)) SELECT CASE WHEN false THEN termgate.check_term('{self.scope}', 5) END")
-            == "TG002"
-        ), "a check that is never run is none"
-        assert (
-            session.run(
-                "BEGIN", f"SELECT termgate.append('stream', 5, 'x', scope => '{self.scope}')", "INSERT INTO t VALUES (4, 1)", "COMMIT"
-            )
-            == "ok"
-        ), session.errors
-        assert (
-            session.run(
-                "BEGIN", f"SELECT termgate.check_claim_text('{self.scope}', 5, NULL, NULL)", "INSERT INTO t VALUES (5, 1)", "COMMIT"
-            )
-            == "ok"
-        ), session.errors
-        assert (
-            session.run(
-                "BEGIN", f"SELECT termgate.check_claim_text('{self.scope}', 5, NULL, NULL)", "INSERT INTO t VALUES (6, 1)", "COMMIT"
-            )
-            == "ok"
-        ), session.errors
+        session.gives(
+            "TG002",
+            f"INSERT INTO t SELECT 3, 3 WHERE false AND termgate.check_term('{self.scope}', 5) IS NOT NULL",
+            why="the planner has taken the check away",
+        )
+        session.gives(
+            "TG002",
+            f"WITH w AS (INSERT INTO t VALUES (3, 3)) SELECT CASE WHEN false THEN termgate.check_term('{self.scope}', 5) END",
+            why="a check that is never run is none",
+        )
+        session.gives(
+            "ok", "BEGIN", f"SELECT termgate.append('stream', 5, 'x', scope => '{self.scope}')", "INSERT INTO t VALUES (4, 1) | COMMIT"
+        )
+        session.gives(
+            "ok", f"BEGIN | SELECT termgate.check_claim_text('{self.scope}', 5, NULL, NULL) | INSERT INTO t VALUES (5, 1) | COMMIT"
+        )
+        session.gives(
+            "ok", f"BEGIN | SELECT termgate.check_claim_text('{self.scope}', 5, NULL, NULL) | INSERT INTO t VALUES (6, 1) | COMMIT"
+        )
         assert session.run("INSERT INTO t VALUES (7, 1)") == "TG002", "a pass ends with its transaction"
         assert session.run(f"SELECT termgate.guard_passed('{self.scope}', 5)") == "42501", "only layer 1 may say so"
         assert session.run("SELECT termgate.guard_layer1_call(true)") == "42501"
@@ -369,9 +346,7 @@ class Claims(Guarded):
 
     def test_a_raise_by_check_term_counts(self):
         session = self.session()
-        assert (
-            session.run("BEGIN", f"SELECT termgate.check_term('{self.scope}', 6)", "INSERT INTO t VALUES (1, 1)", "COMMIT") == "ok"
-        ), session.errors
+        session.gives("ok", "BEGIN", f"SELECT termgate.check_term('{self.scope}', 6)", "INSERT INTO t VALUES (1, 1)", "COMMIT")
         assert self.session(term=5).run("INSERT INTO t VALUES (2, 1)") == "TG001"
 
     def test_another_claim_is_checked_too(self):
@@ -388,12 +363,8 @@ class Claims(Guarded):
         ):
             scope, term = claim.split(", ")
             got = session.run(
-                "BEGIN",
-                "INSERT INTO t VALUES (1, 1)",
-                f"SET LOCAL termgate.scope = {scope}",
-                f"SET LOCAL termgate.term = {term}",
-                "INSERT INTO t VALUES (2, 2)",
-                "COMMIT",
+                f"BEGIN | INSERT INTO t VALUES (1, 1) | SET LOCAL termgate.scope = {scope} | SET LOCAL termgate.term = {term} | INSERT INTO"
+                " t VALUES (2, 2) | COMMIT"
             )
             assert got == wanted, f"{claim}: {session.errors}"
             assert self.rows() == (2 if wanted == "ok" else 0), claim
@@ -405,14 +376,11 @@ class Claims(Guarded):
         assert session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "SET LOCAL termgate.term = 4", "COMMIT") == "ok", "nothing ran under it"
         assert session.run("BEGIN", "INSERT INTO t VALUES (2, 1)", "SET LOCAL termgate.term = ''", "SELECT 1", "COMMIT") == "ok"
         # Written by what no hook sees, under a claim that is stale by then.
-        assert (
-            session.run(
-                "BEGIN",
-                "SELECT nextval('q')",
-                "DO $$ BEGIN FOR i IN 1..2 LOOP PERFORM nextval('q'); PERFORM set_config('termgate.term', '4', true); END LOOP; END $$",
-                "COMMIT",
-            )
-            == "TG001"
+        session.gives(
+            "TG001",
+            "BEGIN | SELECT nextval('q')",
+            "DO $$ BEGIN FOR i IN 1..2 LOOP PERFORM nextval('q'); PERFORM set_config('termgate.term', '4', true); END LOOP; END $$",
+            "COMMIT",
         )
         # The same by an expression that calls no hook the second time.
         body = "DECLARE x text; BEGIN FOR i IN 1..2 LOOP x := nextval('q'); x := set_config('termgate.term', '4', true); END LOOP; END"
@@ -429,13 +397,14 @@ class Claims(Guarded):
         self.addCleanup(self.rig.admin.rows, "DROP TABLE numbered")
         session = self.session()
         insert = "INSERT INTO numbered (v) SELECT 1 WHERE termgate.check_term('%s', %s) IS NOT NULL"
-        assert session.run(insert % (self.scope, 5)) == "ok", session.errors
+        session.gives("ok", insert % (self.scope, 5))
         assert session.run(insert % (self.scope, 4)) == "TG001"
         assert session.run("INSERT INTO numbered (v) VALUES (2)") == "TG002"
-        assert (
-            session.run(f"INSERT INTO numbered (v) SELECT lo_create(0)::int WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL")
-            == "TG002"
-        ), "only numbers are given on credit"
+        session.gives(
+            "TG002",
+            f"INSERT INTO numbered (v) SELECT lo_create(0)::int WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL",
+            why="only numbers are given on credit",
+        )
         # Numbers for that statement's own defaults, and for no other.
         last = "SELECT last_value FROM q"
         before = self.rig.value(last)
@@ -508,17 +477,17 @@ class Claims(Guarded):
             session.send(parse(f"p{number}", f"{comment} {row}"), bind("", f"p{number}"), execute(), sync())
             assert codes(session.until("Z")) == wanted
         session.rows(f"SET termgate.scope = '{s}'; SET termgate.term = 4")
-        assert session.run(f"{good} {row}", f"/*termgate.term='5'*/ {row}") == "ok", session.errors
+        session.gives("ok", f"{good} {row}", f"/*termgate.term='5'*/ {row}")
         assert session.run(row) == "TG001"
         assert session.run("BEGIN", f"{good} {row}", "SELECT 1", row, "COMMIT") == "TG001"
         session.run("ROLLBACK")
-        assert session.run("BEGIN", f"{good} {row}", "COMMIT") == "ok", session.errors
+        session.gives("ok", "BEGIN", f"{good} {row}", "COMMIT")
         session.rows("SET termgate.term = 5")
         assert session.run("BEGIN", row, f"{stale} {row}", "COMMIT") == "TG001"
         session.run("ROLLBACK")
         # Nothing that is not guarded looks at comments.
         with self.rig.session("free") as free:
-            assert free.run(f"{stale} {row}", f"/*termgate.scope='x*/ {row}") == "ok", free.errors
+            free.gives("ok", f"{stale} {row}", f"/*termgate.scope='x*/ {row}")
 
     def test_a_functions_own_claim(self):
         self.rig.admin.rows(
@@ -526,73 +495,49 @@ class Claims(Guarded):
             " termgate.term = '5' AS 'BEGIN INSERT INTO t VALUES (n, n); RETURN n; END'"
         )
         session = self.session()
-        assert session.run("SELECT writes_for_s(1)") == "ok", session.errors
+        session.gives("ok", "SELECT writes_for_s(1)")
         assert session.run("INSERT INTO t VALUES (2, 2)") == "TG002"
         session = self.session(term=4)
-        assert session.run("SELECT writes_for_s(2)") == "ok", session.errors
+        session.gives("ok", "SELECT writes_for_s(2)")
         assert session.run("BEGIN", "SELECT writes_for_s(3)", "INSERT INTO t VALUES (4, 4)", "COMMIT") == "TG001"
         assert self.rows() == 2
 
     def test_savepoints(self):
         session = self.session(term=5)
-        assert (
-            session.run("BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1, 1)", "ROLLBACK TO a", "INSERT INTO t VALUES (2, 2)", "COMMIT")
-            == "ok"
-        ), session.errors
+        session.gives("ok", "BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1, 1)", "ROLLBACK TO a", "INSERT INTO t VALUES (2, 2)", "COMMIT")
         session = self.session()
         check = f"SELECT termgate.check_term('{self.scope}', 5)"
         assert session.run("BEGIN", "SAVEPOINT a", check, "ROLLBACK TO a", "INSERT INTO t VALUES (3, 3)", "COMMIT") == "TG002"
-        assert (
-            session.run(
-                "BEGIN", check, "SAVEPOINT a", "INSERT INTO t VALUES (3, 3)", "ROLLBACK TO a", "INSERT INTO t VALUES (3, 3)", "COMMIT"
-            )
-            == "ok"
-        ), session.errors
-        assert (
-            session.run("BEGIN", "SAVEPOINT a", "SAVEPOINT b", check, "RELEASE b", "RELEASE a", "INSERT INTO t VALUES (4, 4)", "COMMIT")
-            == "ok"
-        ), session.errors
-        assert (
-            session.run("BEGIN", "SAVEPOINT a", "SAVEPOINT b", check, "RELEASE b", "ROLLBACK TO a", "INSERT INTO t VALUES (5, 5)", "COMMIT")
-            == "TG002"
+        session.gives(
+            "ok", "BEGIN", check, "SAVEPOINT a | INSERT INTO t VALUES (3, 3) | ROLLBACK TO a | INSERT INTO t VALUES (3, 3) | COMMIT"
         )
-        assert (
-            session.run(
+        session.gives("ok", "BEGIN", "SAVEPOINT a", "SAVEPOINT b", check, "RELEASE b", "RELEASE a", "INSERT INTO t VALUES (4, 4)", "COMMIT")
+        session.gives(
+            "TG002", "BEGIN | SAVEPOINT a | SAVEPOINT b", check, "RELEASE b | ROLLBACK TO a | INSERT INTO t VALUES (5, 5) | COMMIT"
+        )
+        session.gives(
+            "ok",
+            (
                 f"DO $$ BEGIN BEGIN PERFORM termgate.check_term('{self.scope}', 5); EXCEPTION WHEN OTHERS THEN NULL; END; INSERT INTO t"
                 " VALUES (5, 5); END $$"
-            )
-            == "ok"
-        ), session.errors
+            ),
+        )
         # A raise that the session itself has made in a savepoint is undone with it.
-        assert (
-            session.run(
-                "BEGIN",
-                "SAVEPOINT a",
-                f"SELECT termgate.check_term('{self.scope}', 7)",
-                "ROLLBACK TO a",
-                f"SET LOCAL termgate.scope = '{self.scope}'",
-                "SET LOCAL termgate.term = 7",
-                "INSERT INTO t VALUES (6, 6)",
-                "COMMIT",
-            )
-            == "TG005"
+        session.gives(
+            "TG005",
+            (
+                f"BEGIN | SAVEPOINT a | SELECT termgate.check_term('{self.scope}', 7) | ROLLBACK TO a | SET LOCAL termgate.scope ="
+                f" '{self.scope}' | SET LOCAL termgate.term = 7 | INSERT INTO t VALUES (6, 6) | COMMIT"
+            ),
         )
         session = self.session("lead", term=7)
-        assert (
-            session.run(
-                "BEGIN",
-                "SAVEPOINT a",
-                f"SELECT termgate.seal('{self.scope}', 7)",
-                "INSERT INTO t VALUES (6, 6)",
-                "RELEASE a",
-                "SAVEPOINT b",
-                "INSERT INTO t VALUES (7, 7)",
-                "ROLLBACK TO b",
-                "INSERT INTO t VALUES (8, 8)",
-                "COMMIT",
-            )
-            == "ok"
-        ), session.errors
+        session.gives(
+            "ok",
+            (
+                f"BEGIN | SAVEPOINT a | SELECT termgate.seal('{self.scope}', 7) | INSERT INTO t VALUES (6, 6) | RELEASE a | SAVEPOINT b |"
+                " INSERT INTO t VALUES (7, 7) | ROLLBACK TO b | INSERT INTO t VALUES (8, 8) | COMMIT"
+            ),
+        )
         assert self.rows() == 6
 
     def test_layer1s_own_functions_work_for_a_guarded_role(self):
@@ -612,21 +557,16 @@ class Claims(Guarded):
         assert session.run("SELECT * FROM termgate.doctor()", "SELECT * FROM termgate.fence_list" if False else "SELECT 1") == "ok"
         assert int(self.rig.value("SELECT count FROM termgate.refusal_counts WHERE code = 'TG001'")) > 0
         # None of them is a way in for something else. A release notifies by itself, and so much is layer 1's.
-        assert (
-            session.run("BEGIN", f"SELECT termgate.release_lease('{scope}', 'me', 2)", "SELECT pg_notify('termgate_leases', 'x')", "COMMIT")
-            == "TG002"
+        session.gives(
+            "TG002", f"BEGIN | SELECT termgate.release_lease('{scope}', 'me', 2) | SELECT pg_notify('termgate_leases', 'x') | COMMIT"
         )
-        assert (
-            session.run("BEGIN", f"SELECT termgate.renew_lease('{scope}', 'me', 2, '10 s')", "INSERT INTO t VALUES (1, 1)", "COMMIT")
-            == "TG002"
-        )
+        session.gives("TG002", "BEGIN", f"SELECT termgate.renew_lease('{scope}', 'me', 2, '10 s')", "INSERT INTO t VALUES (1, 1)", "COMMIT")
         assert session.run("BEGIN", f"SELECT termgate.renew_lease('{scope}', 'me', 2, '10 s')", "SELECT lo_create(0)", "COMMIT") == "TG002"
-        assert (
-            session.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 9)", "INSERT INTO t VALUES (1, 1)", "COMMIT") == "TG002"
-        ), "a seal is no check"
-        assert (
-            session.run(f"WITH w AS (INSERT INTO t VALUES (1, 1) RETURNING 1) SELECT termgate.seal('{self.scope}', 9), count(*) FROM w")
-            == "TG002"
+        session.gives(
+            "TG002", f"BEGIN | SELECT termgate.seal('{self.scope}', 9) | INSERT INTO t VALUES (1, 1) | COMMIT", why="a seal is no check"
+        )
+        session.gives(
+            "TG002", f"WITH w AS (INSERT INTO t VALUES (1, 1) RETURNING 1) SELECT termgate.seal('{self.scope}', 9), count(*) FROM w"
         )
         assert session.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 9)", "SELECT pg_notify('c', 'x')", "COMMIT") == "TG002"
         assert self.rows() == 0
@@ -638,7 +578,7 @@ class Claims(Guarded):
         body = f"""DO $$ BEGIN FOR i IN 1..300 LOOP
           PERFORM set_config('termgate.scope', '{self.scope}many' || i, true), set_config('termgate.term', '3', true);
           INSERT INTO t VALUES (i, 1); END LOOP; END $$"""
-        assert session.run("BEGIN", body) == "ok", session.errors
+        session.gives("ok", "BEGIN", body)
         assert int(self.rig.value(f"SELECT count(*) FROM pg_locks WHERE pid = {session.pid} AND locktype = 'advisory'")) < 150
         # Each of them is held all the same.
         for number in (7, 299):
@@ -646,9 +586,8 @@ class Claims(Guarded):
                 assert leader.run("SET statement_timeout = '300ms'", f"SELECT termgate.seal('{self.scope}many{number}', 4)") == "57014"
         assert session.run("COMMIT") == "ok"
         assert self.rows() == 300
-        assert (
-            session.run(body.replace("(i, 1)", "(i + 1000, 1)").replace("'3', true)", "CASE WHEN i = 250 THEN '2' ELSE '3' END, true)"))
-            == "TG001"
+        session.gives(
+            "TG001", body.replace("(i, 1)", "(i + 1000, 1)").replace("'3', true)", "CASE WHEN i = 250 THEN '2' ELSE '3' END, true)")
         )
         assert self.rows() == 300
 
@@ -660,21 +599,19 @@ class Claims(Guarded):
             for term, wanted in ((4, "TG001"), (5, "ok")):
                 assert (
                     session.run(
-                        f"SET termgate.scope = '{quoted}'", f"SET termgate.term = {term}", "INSERT INTO t VALUES (1, 1)", "DELETE FROM t"
+                        f"SET termgate.scope = '{quoted}' | SET termgate.term = {term} | INSERT INTO t VALUES (1, 1) | DELETE FROM t"
                     )
                     == wanted
                 ), f"{scope}: {session.errors}"
         session = self.session()
         assert session.run(f"SET termgate.scope = '{'é' * 201}'", "SET termgate.term = 5", "INSERT INTO t VALUES (1, 1)") == "TG005"
         assert session.run(f"SET termgate.scope = '{'x' * 100000}'", "INSERT INTO t VALUES (1, 1)") == "TG005"
-        assert (
-            session.run(f"SET termgate.scope = '{self.scope}'", "SET termgate.term = '005'", "INSERT INTO t VALUES (1, 1)") == "ok"
-        ), session.errors
+        session.gives("ok", f"SET termgate.scope = '{self.scope}'", "SET termgate.term = '005'", "INSERT INTO t VALUES (1, 1)")
         for term in ("0", "5 ", "+5", "5.0", "0x5", "4611686018427387905", "9" * 19, "9" * 5000, "-5"):
             assert session.run(f"SET termgate.term = '{term}'", "INSERT INTO t VALUES (2, 2)") == "TG005", term
-        assert (
-            session.run("SET termgate.term = '4611686018427387904'", "INSERT INTO t VALUES (2, 2)") == "TG005"
-        ), "the highest term is above this fence"
+        session.gives(
+            "TG005", "SET termgate.term = '4611686018427387904' | INSERT INTO t VALUES (2, 2)", why="the highest term is above this fence"
+        )
 
 
 class Interleaved(Guarded):
@@ -688,16 +625,11 @@ class Interleaved(Guarded):
 
     def test_no_sql_gives_the_lock_up(self):
         session = self.session(term=5)
-        assert (
-            session.run(
-                "BEGIN",
-                "INSERT INTO t VALUES (1, 1)",
-                "SELECT pg_advisory_unlock_all()",
-                "DO $$ BEGIN PERFORM pg_advisory_unlock_all(); END $$",
-                "SAVEPOINT a",
-                "ROLLBACK TO a",
-            )
-            == "ok"
+        session.gives(
+            "ok",
+            "BEGIN | INSERT INTO t VALUES (1, 1) | SELECT pg_advisory_unlock_all()",
+            "DO $$ BEGIN PERFORM pg_advisory_unlock_all(); END $$",
+            "SAVEPOINT a | ROLLBACK TO a",
         )
         leader = self.session("lead")
         assert leader.run("SET statement_timeout = '300ms'", f"SELECT termgate.seal('{self.scope}', 6)") == "57014"
@@ -753,7 +685,7 @@ class Interleaved(Guarded):
         self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_locks WHERE pid = {new.pid} AND NOT granted)")
         assert leader.run("COMMIT") == "ok"
         assert new.finish() == "40001"
-        assert new.run(insert, insert) == "ok", new.errors
+        new.gives("ok", insert, insert)
         assert self.rig.value("SELECT count(*) FROM scoped") == "2"
 
     def test_repeatable_read_that_is_older_than_the_raise(self):
@@ -767,13 +699,8 @@ class Interleaved(Guarded):
                 session.run("ROLLBACK")
         # A lock first, the snapshot later: as it works without the guard.
         session = self.session(term=5)
-        assert (
-            session.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "LOCK TABLE t IN ROW EXCLUSIVE MODE", "UPDATE t SET v = v + 1", "COMMIT")
-            == "ok"
-        )
-        assert (
-            session.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1", "INSERT INTO t VALUES (1, 1)", "COMMIT") == "ok"
-        ), session.errors
+        session.gives("ok", "BEGIN ISOLATION LEVEL REPEATABLE READ | LOCK TABLE t IN ROW EXCLUSIVE MODE | UPDATE t SET v = v + 1 | COMMIT")
+        session.gives("ok", "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1", "INSERT INTO t VALUES (1, 1)", "COMMIT")
 
     def test_a_procedure_between_whose_transactions_the_fence_rises(self):
         self.rig.admin.rows(
@@ -869,14 +796,14 @@ class TwoPhase(Guarded):
 
     def test_prepared_transactions(self):
         session, stranger = self.session(term=5), self.session()
-        assert session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "PREPARE TRANSACTION 'mine'") == "ok", session.errors
+        session.gives("ok", "BEGIN", "INSERT INTO t VALUES (1, 1)", "PREPARE TRANSACTION 'mine'")
         assert stranger.run("COMMIT PREPARED 'mine'") == "TG002"
         assert stranger.run("ROLLBACK PREPARED 'mine'") == "TG002"
         assert self.session(term=4).run("ROLLBACK PREPARED 'mine'") == "TG001"
         leader = self.session("lead")
         assert leader.run("SELECT termgate.seal('%s', 6, '100 ms')" % self.scope) == "TG006"
         assert 'prepared transaction "mine"' in leader.message()
-        assert session.run("COMMIT PREPARED 'mine'") == "ok", session.errors
+        session.gives("ok", "COMMIT PREPARED 'mine'")
         assert self.raise_to(6) == "6"
         assert self.rows() == 1
         assert session.run("BEGIN", "INSERT INTO t VALUES (2, 1)", "PREPARE TRANSACTION 'mine'") == "TG001"
@@ -896,7 +823,7 @@ class TwoPhase(Guarded):
             assert leader.run("SELECT termgate.seal('%s', 6, '100 ms')" % self.scope) == "TG006"
             assert "kept" in leader.message()
         with self.rig.session("app", self.scope, 5) as app:
-            assert app.run("COMMIT PREPARED 'kept'") == "ok", app.errors
+            app.gives("ok", "COMMIT PREPARED 'kept'")
         assert self.rows() == 1
 
 
@@ -983,7 +910,7 @@ class Wire(Guarded):
         self.rig.admin.rows("ALTER ROLE plain REPLICATION")
         self.addCleanup(self.rig.admin.rows, "ALTER ROLE plain NOREPLICATION")
         session = self.session("plain", parameters=[("replication", "database")])
-        assert session.run("INSERT INTO t VALUES (1, 1)") == "TG002", session.errors
+        session.gives("TG002", "INSERT INTO t VALUES (1, 1)")
         assert session.run("IDENTIFY_SYSTEM") == "ok"
         # Not stopped: replication commands reach no hook. Do not give guarded roles REPLICATION.
         assert session.run("CREATE_REPLICATION_SLOT made PHYSICAL", "DROP_REPLICATION_SLOT made") == "ok"
@@ -1019,7 +946,7 @@ class Servers(Guarded):
             "SET min_parallel_table_scan_size = 0",
             "SET max_parallel_workers_per_gather = 2",
         )
-        assert session.run(*settings, "SELECT count(*) FROM wide") == "ok", session.errors
+        session.gives("ok", *settings, "SELECT count(*) FROM wide")
         before = self.rig.value("SELECT pg_current_wal_insert_lsn()")
         assert session.run(f"SET {force} = on", "SELECT emits(1)") == "0A000", "a worker cannot be checked"
         assert session.run("SELECT count(*) FROM wide WHERE emits(a) > 0") == "0A000"
@@ -1027,16 +954,11 @@ class Servers(Guarded):
         assert ratchet.run("BEGIN; SET LOCAL termgate.guard_session = on; ROLLBACK", f"SET {force} = on", "SELECT emits(1)") == "0A000"
         assert before
         writer = self.session(term=5)
-        assert (
-            writer.run(
-                *settings,
-                f"SET {force} = regress",
-                "INSERT INTO t SELECT a, a FROM wide LIMIT 10",
-                "SELECT count(*) FROM wide",
-                "UPDATE t SET v = 1",
-            )
-            == "ok"
-        ), writer.errors
+        writer.gives(
+            "ok",
+            *settings,
+            f"SET {force} = regress | INSERT INTO t SELECT a, a FROM wide LIMIT 10 | SELECT count(*) FROM wide | UPDATE t SET v = 1",
+        )
 
     def test_autovacuum_and_apply_are_exempt(self):
         self.rig.admin.rows("CREATE TABLE busy (a int); INSERT INTO busy SELECT generate_series(1, 1000)")
@@ -1116,7 +1038,7 @@ class Servers(Guarded):
             ),
         ):
             session = self.session(term=5)
-            assert session.run("INSERT INTO t VALUES (1, 1)", "DELETE FROM t") == "ok", session.errors
+            session.gives("ok", "INSERT INTO t VALUES (1, 1)", "DELETE FROM t")
             admin.rows(change)
             try:
                 for one in (session, self.session(term=5)):
@@ -1151,7 +1073,7 @@ class Servers(Guarded):
             # A superuser creates the extension in the schema that lies in wait.
             admin.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
             with self.rig.session("app", "s", 5, database="bare") as session:
-                assert session.run("INSERT INTO termgate.mine VALUES (1)") == "TG004", session.errors
+                session.gives("TG004", "INSERT INTO termgate.mine VALUES (1)")
                 assert "as which this session may act" in session.message()
 
     def test_layer1_is_upgraded_and_granted_beside_the_extension(self):
@@ -1221,9 +1143,11 @@ class Servers(Guarded):
         assert session.run("SELECT * FROM far") == "TG002"
         assert session.run("SET termgate.guard_foreign = off") == "42501"
         assert self.session(term=4).run("INSERT INTO far_log VALUES (1)") == "TG001"
-        assert (
-            session.run(f"INSERT INTO far_log SELECT 1 WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL") == "TG002"
-        ), "its rows may be committed over there before our last look"
+        session.gives(
+            "TG002",
+            f"INSERT INTO far_log SELECT 1 WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL",
+            why="its rows may be committed over there before our last look",
+        )
         assert session.run(f"SELECT termgate.check_term('{self.scope}', 4) FROM far") == "TG002", "the check comes too late"
         assert self.rig.value("SELECT count(*) FROM log") == "1"
         assert self.session(term=5).run("SELECT * FROM far", "INSERT INTO far_log VALUES (1)") == "ok"
@@ -1236,18 +1160,13 @@ class Servers(Guarded):
         )
         self.addCleanup(self.rig.admin.rows, "DROP TABLE indexed")
         session = self.session(term=5)
-        assert (
-            session.run(
-                "CREATE INDEX CONCURRENTLY i ON indexed (a)",
-                "REINDEX INDEX CONCURRENTLY i",
-                "VACUUM (FULL) indexed",
-                "VACUUM indexed",
-                "CLUSTER indexed USING indexed_pkey",
-                "ANALYZE indexed",
-                "DROP INDEX CONCURRENTLY i",
-            )
-            == "ok"
-        ), session.errors
+        session.gives(
+            "ok",
+            (
+                "CREATE INDEX CONCURRENTLY i ON indexed (a) | REINDEX INDEX CONCURRENTLY i | VACUUM (FULL) indexed | VACUUM indexed |"
+                " CLUSTER indexed USING indexed_pkey | ANALYZE indexed | DROP INDEX CONCURRENTLY i"
+            ),
+        )
         # A raise while it waits for an older snapshot: its next transaction is refused.
         old = self.session("free")
         assert old.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT * FROM indexed LIMIT 1") == "ok"
@@ -1268,9 +1187,7 @@ class Servers(Guarded):
         for term, wanted in ((None, "TG002"), (4, "TG001"), (5, "ok")):
             assert self.session(term=term).run("INSERT INTO kept VALUES (1)") == wanted
         session = self.session()
-        assert (
-            session.run("BEGIN", f"SELECT termgate.check_term('{self.scope}', 5)", "INSERT INTO kept VALUES (2)", "COMMIT") == "ok"
-        ), session.errors
+        session.gives("ok", "BEGIN", f"SELECT termgate.check_term('{self.scope}', 5)", "INSERT INTO kept VALUES (2)", "COMMIT")
         other = self.session(term=9, scope="other")
         assert other.run("INSERT INTO kept VALUES (3)") == "TG002", "the guard is content with any scope, the table is not"
 
@@ -1289,7 +1206,7 @@ class Servers(Guarded):
             self.rig.psql("-f", dump, database="restored")
         self.rig.psql("-f", dump, database="restored", env=dict(os.environ, PGOPTIONS="-c termgate.guard=off"))
         with self.rig.session("app", "s", 5, database="restored") as session:
-            assert session.run("INSERT INTO t VALUES (77, 1)") == "TG004", session.errors
+            session.gives("TG004", "INSERT INTO t VALUES (77, 1)")
             assert "untrusted" in session.message()
 
     def test_uninstall_names_the_extension(self):
@@ -1334,10 +1251,10 @@ class Servers(Guarded):
         try:
             assert session.run("INSERT INTO t VALUES (2, 2)") == "TG004"
             with self.rig.session("free") as free:
-                assert free.run("INSERT INTO t VALUES (3, 3)", f"SELECT termgate.check_term('{self.scope}', 5)") == "ok", free.errors
+                free.gives("ok", "INSERT INTO t VALUES (3, 3)", f"SELECT termgate.check_term('{self.scope}', 5)")
         finally:
             self.rig.admin.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
-        assert session.run("INSERT INTO t VALUES (2, 2)") == "ok", session.errors
+        session.gives("ok", "INSERT INTO t VALUES (2, 2)")
 
 
 class Storm(Guarded):
@@ -1428,11 +1345,9 @@ class Storm(Guarded):
                 while goes_on():
                     term, done, begun = state["term"] + 1, counts.get("ok", 0), time.monotonic()
                     got = session.run(
-                        "BEGIN",
-                        f"SELECT termgate.seal('{self.scope}', {term}, '20 ms')",
+                        f"BEGIN | SELECT termgate.seal('{self.scope}', {term}, '20 ms')",
                         f"SET LOCAL termgate.scope = '{self.scope}'; SET LOCAL termgate.term = {term}",
-                        f"INSERT INTO raised VALUES ({term})",
-                        "COMMIT",
+                        f"INSERT INTO raised VALUES ({term}) | COMMIT",
                     )
                     if got == "ok":
                         state["term"] = term
@@ -1533,7 +1448,7 @@ class SessionLibrary(unittest.TestCase):
         with rig.session("app", "s", 4) as session:
             assert session.run("INSERT INTO t VALUES (1, 1)") == "TG001"
         with rig.session("app", "s", 5) as session:
-            assert session.run("INSERT INTO t VALUES (1, 1)", "SET termgate.term = 'x'") == "ok", session.errors
+            session.gives("ok", "INSERT INTO t VALUES (1, 1)", "SET termgate.term = 'x'")
             assert session.run("INSERT INTO t VALUES (2, 1)") == "TG005"
         with rig.session("app", options="-c termgate.scope=s -c termgate.term=x") as session:
             assert session.run("INSERT INTO t VALUES (2, 1)") == "TG005", "malformed at the start is not undeclared"
@@ -1543,9 +1458,9 @@ class SessionLibrary(unittest.TestCase):
             assert session.run("LOAD 'termgate_shortcuts'") == "55000", "not before the guard"
         with rig.session("free") as session:
             assert session.run("INSERT INTO t VALUES (2, 1)") == "ok"
-            assert (
-                session.run("SELECT * FROM termgate.guard_session()", "INSERT INTO t VALUES (3, 1)") == "TG002"
-            ), "the function brings the library"
+            session.gives(
+                "TG002", "SELECT * FROM termgate.guard_session() | INSERT INTO t VALUES (3, 1)", why="the function brings the library"
+            )
         found = {(row[0], row[1]): row[2] for row in rig.admin.rows("SELECT * FROM termgate.doctor()")}
         assert ("error", "database postgres") in found or ("warning", "library termgate_guard") in found, found
         rig.admin.rows("ALTER ROLE app REPLICATION")

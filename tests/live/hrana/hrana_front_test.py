@@ -20,7 +20,7 @@ import pytest
 
 import given
 import hrana
-from checks import check, eventually
+from checks import captured, check, eventually
 from hrana import CLOSE, execute, statement
 from hrana_served import File, Served
 
@@ -499,9 +499,7 @@ def test_a_websockets_hello_is_checked(closed):
     ),
 )
 def test_options_that_make_no_sense_are_refused_by_name(file, options, words):
-    done = subprocess.run(
-        [given.TERMGATE, "proxy", "--backend", f"sqlite:{file.path}", *options], capture_output=True, text=True, timeout=20
-    )
+    done = captured([given.TERMGATE, "proxy", "--backend", f"sqlite:{file.path}", *options], timeout=20)
     check("it does not start", done.returncode in (1, 2), done)
     check("and says why", words in done.stderr, done.stderr)
 

@@ -26,7 +26,7 @@ from pathlib import Path
 import pytest
 
 import given
-from checks import check, eventually, note, stays
+from checks import captured, check, eventually, note, stays
 from given import LONG, PYTHON, SANITIZED
 from hrana import Failed, execute, statement
 from hrana_served import File, Served, Socket, Stream, code_of, cursor, failed, named, post, step, token
@@ -200,25 +200,7 @@ def close(stream):
         pass  # its transaction is over anyway
 
 
-ROADS = (
-    write_execute,
-    write_arguments,
-    write_named,
-    write_returning,
-    write_replace,
-    write_transaction,
-    write_immediate,
-    write_after_a_read,
-    write_savepoint,
-    write_batch,
-    write_batch_transaction,
-    write_sequence,
-    write_stored,
-    write_cursor,
-    write_hrana_0,
-    write_hrana_1,
-    write_socket,
-)
+ROADS = tuple(road for name, road in list(globals().items()) if name.startswith("write_"))
 DECLARATIONS = ("token", "headers", "sql")
 
 
@@ -404,11 +386,7 @@ def test_f2_after_a_seal_nothing_lower_is_committed():
     check("[F2] a lease's term writes", got["acquired"] in (True, 1) and fails(write_execute, Leader(scope, term), key()) is None, got)
     never = fails(write_execute, Leader(scope, term + 1), late)
     check("[F2] one that was never issued is no term", code(never) == "TG005" and file.fence(scope) == term, never)
-    done = subprocess.run(
-        [lab.termgate, "lease", "acquire", "--db", f"sqlite:{file.path}", "--scope", scope, "--owner", "a", "--ttl", "60s"],
-        capture_output=True,
-        text=True,
-    )
+    done = captured([lab.termgate, "lease", "acquire", "--db", f"sqlite:{file.path}", "--scope", scope, "--owner", "a", "--ttl", "60s"])
     check("[F2] taken again by the command", done.returncode == 0, done)
     check("[F2] the one before is shut out", code(fails(write_execute, Leader(scope, term), late)) == "TG001" and not has(late))
     # Once a seal has returned nothing lower commits, whatever was on its way.

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import pytest
-from checks import check, eventually
+from checks import captured, check, eventually
 from given import PYTHON, TERMGATE
 
 scratch = tempfile.TemporaryDirectory(prefix="termgate-inherited.")
@@ -361,9 +361,7 @@ def test_shards_and_drill(state, url):
     prefix, handed, refusal = STATES[state]
 
     def run(*words):
-        return subprocess.run(
-            [*prefix, TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), preexec_fn=handed, capture_output=True, text=True, timeout=40
-        )
+        return captured([*prefix, TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), preexec_fn=handed, timeout=40)
 
     done = run("run", "--scope", f"shards {next(numbers)}", "--shards", "2", "--ttl", "2s", "--", "sh", "-c", "exit 4")
     drilled = run("drill", "--scope", "drilled", "--timeout", "5s", "--", "sh", "-c", "exit 4")

@@ -23,7 +23,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 FAKETIME = next((str(path) for path in Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")), None)
-SAY = "import time; print(int(time.clock_gettime(time.CLOCK_BOOTTIME) * 1000))"
 
 
 def sh(*words, env=None):

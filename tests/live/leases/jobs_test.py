@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg2
 import pytest
-from checks import check
+from checks import captured, check
 from given import PG_SERVER, TERMGATE, majors
 
 scratch = tempfile.TemporaryDirectory(prefix="termgate-jobs.")
@@ -63,9 +63,7 @@ def database(request):
     folder = Path(scratch.name) / f"pg{request.param}"
     folder.mkdir()
     os.chmod(folder, 0o755)
-    started = subprocess.run(
-        [PG_SERVER, "start", request.param, str(folder), "fsync=off", "wal_level=logical"], check=True, capture_output=True, text=True
-    )
+    started = captured([PG_SERVER, "start", request.param, str(folder), "fsync=off", "wal_level=logical"], check=True)
     made = Database(started.stdout.strip())
     grants = [word for role, level in LEVELS.items() for word in ("--grant", f"{role}={level}")]
     for role in [*LEVELS, "stranger", "layer", "member"]:

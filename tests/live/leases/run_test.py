@@ -24,6 +24,7 @@ from pathlib import Path
 
 import pytest
 
+from checks import captured
 from both_databases import BothDatabases
 from given import LONG, PG_SERVER, TERMGATE
 
@@ -65,9 +66,7 @@ class Run(BothDatabases):
                 result.result()
 
     def command(self, url, *words):
-        return subprocess.run(
-            [TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
-        )
+        return captured([TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), timeout=60, stdin=subprocess.DEVNULL)
 
     def run_(self, url, scope, *words, **more):
         return self.command(url, "run", "--scope", scope, *words, **more)
@@ -112,13 +111,8 @@ class Run(BothDatabases):
                 assert (done.returncode, done.stdout) == (status, "out\n"), done.stderr
                 assert "err" in done.stderr
             assert self.run_(url, scope, *shell("kill -USR1 $$")).returncode == 128 + signal.SIGUSR1
-            done = subprocess.run(
-                [TERMGATE, "run", "--scope", scope, "--", "cat"],
-                env=dict(clean, TERMGATE_DB=url),
-                input="through\n",
-                capture_output=True,
-                text=True,
-                timeout=60,
+            done = captured(
+                [TERMGATE, "run", "--scope", scope, "--", "cat"], env=dict(clean, TERMGATE_DB=url), input="through\n", timeout=60
             )
             assert done.stdout == "through\n"
             assert not self.lease(url, scope)["held"]
@@ -181,11 +175,9 @@ class Run(BothDatabases):
 
     def test_command_is_scheduled_as_its_caller(self):
         # The watchdog may have real-time priority; COMMAND must not inherit it.
-        done = subprocess.run(
+        done = captured(
             ["nice", "-n", "7", TERMGATE, "run", "--scope", "nice", *shell("nice; ps -o cls= -p $$")],
             env=dict(clean, TERMGATE_DB=self.sqlite),
-            capture_output=True,
-            text=True,
             timeout=60,
         )
         assert done.stdout.split() == [str(7 + os.getpriority(os.PRIO_PROCESS, 0)), "TS"], done.stderr
@@ -272,21 +264,16 @@ class Run(BothDatabases):
         term = self.lease(url, scope)["term"]
         harm(first)
         # The next one waits for the lease. What it finds at its first moment: nothing of the one before.
-        second = subprocess.run(
+        second = captured(
             [
                 TERMGATE,
                 "run",
                 "--scope",
                 scope,
-                "--wait",
-                "30s",
-                "--ttl",
-                "10s",
+                *"--wait 30s --ttl 10s".split(),
                 *shell(f"kill -0 {child} 2>/dev/null && echo alive; echo $TERMGATE_TERM"),
             ],
             env=dict(clean, TERMGATE_DB=url),
-            capture_output=True,
-            text=True,
             timeout=60,
             stdin=subprocess.DEVNULL,
         )
@@ -371,11 +358,7 @@ class Run(BothDatabases):
             done = self.run_(
                 url,
                 scope,
-                "--ttl",
-                "2s",
-                "--",
-                "sh",
-                "-c",
+                *"--ttl 2s -- sh -c".split(),
                 'setsid sh -c "trap \\"\\" TERM; echo \\$\\$ > $0; sleep 60; sleep 60" & while ! [ -s $0 ]; do sleep 0.02; done; exit 4',
                 str(path),
             )

@@ -5,7 +5,6 @@ The examples of docs/use/java-and-orms.md on top of the Java client, and the dec
   pytest tests/live/leases/services_test.py [-k java]
 """
 import concurrent.futures
-import os
 import re
 import shutil
 import signal

@@ -9,16 +9,15 @@ At PostgreSQL on every run; on SQL Server where TERMGATE_TEST_SQLSERVER names on
 import json
 import os
 import re
-import subprocess
 import tempfile
 import unittest
-import uuid
 from pathlib import Path
 
 import pytest
 
+from checks import captured
 from both_databases import sh
-from odbc_plain import Plain, url_of
+from odbc_plain import Plain, own_database
 from given import PG_SERVER, TERMGATE
 
 SQLSERVER = os.environ.get("TERMGATE_TEST_SQLSERVER", "")
@@ -28,12 +27,7 @@ os.chmod(scratch.name, 0o755)
 
 class Benches:
     def test_each_scenario(self):
-        done = subprocess.run(
-            [TERMGATE, "bench", "all", "--quick", "--json", "--writers", "1,4", "--seed", "1", "--db", self.url],
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        done = captured([TERMGATE, "bench", "all", "--quick", "--json", "--writers", "1,4", "--seed", "1", "--db", self.url], timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
         runs = json.loads(done.stdout)["runs"]
         for batch in (1, 10):
@@ -42,9 +36,7 @@ class Benches:
             assert plain.rows("SELECT table_name FROM information_schema.tables WHERE table_name LIKE 'bench%'") == []
 
     def test_commits_are_as_the_server_is_set_up(self):
-        done = subprocess.run(
-            [TERMGATE, "bench", "--quick", "--durable", "no", "--db", self.url], capture_output=True, text=True, timeout=60
-        )
+        done = captured([TERMGATE, "bench", "--quick", "--durable", "no", "--db", self.url], timeout=60)
         assert (done.returncode, "--durable no" in done.stderr) == (2, True), done.stderr
 
 
@@ -68,14 +60,5 @@ class SqlServer(Benches, unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        name = "bench_test_" + uuid.uuid4().hex[:8]
-        with Plain(SQLSERVER) as server:
-            server.rows(f"CREATE DATABASE {name}")
-        cls.addClassCleanup(cls.drop, name)
-        cls.url = url_of(SQLSERVER, name)
+        cls.url = own_database(cls, SQLSERVER, "bench_test_")
         sh(TERMGATE, "init", "--db", cls.url)
-
-    @staticmethod
-    def drop(name):
-        with Plain(SQLSERVER) as server:
-            server.rows(f"DROP DATABASE {name}")

@@ -11,7 +11,6 @@ down: only who reads along sees them.
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -21,8 +20,9 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
+from checks import captured
 from both_databases import sh
-from odbc_plain import Plain, url_of
+from odbc_plain import Plain, own_database
 from given import PG_SERVER, TERMGATE
 from tds_proxy import Proxy
 
@@ -38,13 +38,10 @@ class Drills:
 
     def drill(self, mode, *words, **more):
         scope = f"drill-{uuid.uuid4().hex[:8]}"
-        done = subprocess.run(
+        done = captured(
             [
                 TERMGATE,
-                "drill",
-                "--json",
-                "--quiet",
-                "--scope",
+                *"drill --json --quiet --scope".split(),
                 scope,
                 "--timeout",
                 self.timeout,
@@ -55,8 +52,6 @@ class Drills:
                 mode,
             ],
             env=dict(environment, TERMGATE_DB=self.url, **self.more, **more),
-            capture_output=True,
-            text=True,
             timeout=600,
         )
         assert done.returncode in (0, 1), done.stdout + done.stderr
@@ -104,11 +99,7 @@ class SqlServer(Drills, unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        name = "drill_test_" + uuid.uuid4().hex[:8]
-        with Plain(SQLSERVER) as server:
-            server.rows(f"CREATE DATABASE {name}")
-        cls.addClassCleanup(cls.drop, name)
-        cls.url = url_of(SQLSERVER, name)
+        cls.url = own_database(cls, SQLSERVER, "drill_test_")
         sh(TERMGATE, "init", "--db", cls.url)
         with Plain(cls.url) as plain:
             plain.rows("CREATE TABLE entries (scope nvarchar(400) NOT NULL, term bigint NOT NULL)")
@@ -123,8 +114,3 @@ class SqlServer(Drills, unittest.TestCase):
         scope, run, done = self.drill("declares", "--through", through, "--evidence", evidence, DRILL_LEASES=self.url)
         assert (run["verdict"], run["witness"], run["evidence"]) == ("passed", "wire", []), done.stdout + done.stderr
         assert f"TG001 stale term {run['term']} for scope \"{scope}\": the fence stands at" in run["refusal"]
-
-    @staticmethod
-    def drop(name):
-        with Plain(SQLSERVER) as server:
-            server.rows(f"DROP DATABASE {name}")

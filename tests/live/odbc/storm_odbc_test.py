@@ -13,14 +13,13 @@ import re
 import subprocess
 import tempfile
 import unittest
-import uuid
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from both_databases import sh
-from odbc_plain import Plain, url_of
+from odbc_plain import Plain, own_database
 from given import LONG, PG_SERVER, TERMGATE
 
 SQLSERVER = os.environ.get("TERMGATE_TEST_SQLSERVER", "")
@@ -118,17 +117,8 @@ class Postgres(StormCase):
 class SqlServer(StormCase):
     @classmethod
     def setUpClass(cls):
-        name = "storm_test_" + uuid.uuid4().hex[:8]
-        with Plain(SQLSERVER) as server:
-            server.rows(f"CREATE DATABASE {name}")
-        cls.addClassCleanup(cls.drop, name)
-        cls.url = url_of(SQLSERVER, name)
+        cls.url = own_database(cls, SQLSERVER, "storm_test_")
         sh(TERMGATE, "init", "--db", cls.url)
-
-    @staticmethod
-    def drop(name):
-        with Plain(SQLSERVER) as server:
-            server.rows(f"DROP DATABASE {name}")
 
     def tables(self):
         with Plain(self.url) as server:

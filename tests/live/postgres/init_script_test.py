@@ -9,6 +9,7 @@ import re
 import sqlite3
 import subprocess
 
+from checks import captured
 import given
 import psycopg2
 import pytest
@@ -38,13 +39,8 @@ def server(request):
 
 
 def psql(lab, role, script, *words):
-    return subprocess.run(
-        ["psql", "-X", "-q", *(words or ["-v", "ON_ERROR_STOP=1"]), "-d", lab.url(role), "-f", "-"],
-        input=script,
-        capture_output=True,
-        text=True,
-        env=CLEAN,
-        timeout=120,
+    return captured(
+        ["psql", "-X", "-q", *(words or ["-v", "ON_ERROR_STOP=1"]), "-d", lab.url(role), "-f", "-"], input=script, env=CLEAN, timeout=120
     )
 
 
@@ -290,9 +286,7 @@ def test_the_kind_by_the_url():
         (["--db-kind", "postgresql"], "sqlite:a.db", "PostgreSQL"),
         ([], "", "PostgreSQL"),
     ):
-        done = subprocess.run(
-            [TERMGATE, "init", "--print", *words], capture_output=True, text=True, env=dict(CLEAN, TERMGATE_DB=environment), timeout=60
-        )
+        done = captured([TERMGATE, "init", "--print", *words], env=dict(CLEAN, TERMGATE_DB=environment), timeout=60)
         assert done.returncode == 0 and f", for {'an ' if kind == 'SQLite' else ''}{kind}" in done.stdout.split("\n")[0], done
 
 

@@ -54,9 +54,7 @@ std::chrono::milliseconds time_of(Work work) {
 
 TEST_CASE("evict: a frozen session holds up a seal no longer than the grace", "[F4][live]") {
   const auto scope = fresh_scope();
-  PgSession leader(database().url());
-  PgSession frozen(database().url());
-  PgSession bystander(database().url());
+  PgSession leader(database().url()), frozen(database().url()), bystander(database().url());
   leader.must(seal(scope, 5));
   const std::string level = GENERATE("READ COMMITTED", "SERIALIZABLE");
   frozen.must("BEGIN ISOLATION LEVEL " + level + "; " + check(scope, 5) +
@@ -77,9 +75,7 @@ TEST_CASE("evict: a frozen session holds up a seal no longer than the grace", "[
 
 TEST_CASE("evict: who ends by itself within the grace is not evicted", "[F4][live]") {
   const auto scope = fresh_scope();
-  PgSession observer(database().url());
-  PgSession leader(database().url());
-  PgSession writer(database().url());
+  PgSession observer(database().url()), leader(database().url()), writer(database().url());
   leader.must(seal(scope, 5));
   writer.must("BEGIN; " + check(scope, 5));
   leader.send(seal(scope, 6, "1 minute"));
@@ -95,8 +91,7 @@ TEST_CASE("evict: who has been ended is waited for though no time is left", "[F4
   admin.must("SELECT termgate.set_setting('check_wait_ms', '0')");
   for (int i = 0; i < 20; ++i) {
     const auto scope = fresh_scope();
-    PgSession leader(database().url());
-    PgSession frozen(database().url());
+    PgSession leader(database().url()), frozen(database().url());
     frozen.must("BEGIN; " + check(scope, 5));
     const auto sealed = leader.run(seal(scope, 6, "1 ms"));
     INFO(sealed.message);
@@ -109,9 +104,7 @@ TEST_CASE("evict: who has been ended is waited for though no time is left", "[F4
 TEST_CASE("evict: a seal leaves an uncommitted higher term alone and is stale after it",
           "[F4][F2][live]") {
   const auto scope = fresh_scope();
-  PgSession observer(database().url());
-  PgSession nine(database().url());
-  PgSession seven(database().url());
+  PgSession observer(database().url()), nine(database().url()), seven(database().url());
   nine.must("BEGIN; " + seal(scope, 9));
   seven.send(seal(scope, 7, "50 ms"));
   wait_for_lock(observer, seven);
@@ -127,8 +120,7 @@ TEST_CASE("evict: a seal leaves an uncommitted higher term alone and is stale af
 
 TEST_CASE("evict: a frozen lower raise does not hold up a higher one", "[F4][live]") {
   const auto scope = fresh_scope();
-  PgSession seven(database().url());
-  PgSession nine(database().url());
+  PgSession seven(database().url()), nine(database().url());
   seven.must("BEGIN; " + seal(scope, 7));
   const auto sealed = nine.must(seal(scope, 9, "100 ms"));
   CHECK(sealed.rows[0][0] == "9");
@@ -140,8 +132,7 @@ TEST_CASE("evict: a frozen lower raise does not hold up a higher one", "[F4][liv
 TEST_CASE("evict: a raise of another scope to a high term protects nobody", "[F4][live]") {
   const auto one = fresh_scope();
   const auto two = fresh_scope();
-  PgSession frozen(database().url());
-  PgSession leader(database().url());
+  PgSession frozen(database().url()), leader(database().url());
   leader.must(seal(two, 5));
   frozen.must("BEGIN; " + seal(one, 1'000'000) + "; " + check(two, 5));
   CHECK(leader.must(seal(two, 6, "100 ms")).rows[0][2] == "1");
@@ -163,8 +154,7 @@ TEST_CASE("evict: squatters on either key are evicted whoever they are", "[F4][l
 
 TEST_CASE("evict: a prepared transaction is named and never waited for without end", "[F4][live]") {
   const auto scope = fresh_scope();
-  PgSession writer(database().url());
-  PgSession leader(database().url());
+  PgSession writer(database().url()), leader(database().url());
   leader.must(seal(scope, 5));
   writer.must("BEGIN; " + check(scope, 5) + "; PREPARE TRANSACTION 'two phases'");
   const auto blocked = leader.run(seal(scope, 6, "100 ms"));
@@ -222,8 +212,7 @@ TEST_CASE("evict: who may not be signalled is named with the grant that is missi
 }
 
 TEST_CASE("evict: who changes fences and stays open is named and evicted", "[F4][live]") {
-  PgSession admin(database().url());
-  PgSession leader(database().url());
+  PgSession admin(database().url()), leader(database().url());
   const auto scope = fresh_scope();
   leader.must(seal(scope, 5));
   // declare_untrusted() changes every fence, and holds no lock that belongs to the scope.
@@ -252,8 +241,7 @@ TEST_CASE("evict: a check waits for who changes fences no longer than check_wait
       "DROP TABLE IF EXISTS public.guarded; CREATE TABLE public.guarded (scope text); SELECT "
       "termgate.protect('public.guarded', 'scope')");
   admin.must("SELECT termgate.set_setting('check_wait_ms', '200')");
-  PgSession open(database().url());
-  PgSession writer(database().url());
+  PgSession open(database().url()), writer(database().url());
   const std::string how = GENERATE("by a call", "by a trigger", "by a call after very many scopes");
   CAPTURE(how);
   const bool many = how == "by a call after very many scopes";
@@ -403,10 +391,7 @@ TEST_CASE(
   const std::string level = GENERATE("READ COMMITTED", "REPEATABLE READ");
   CAPTURE(one.call, level);
   const bool leased = one.answer == "f";
-  PgSession observer(own.url());
-  PgSession late(own.url());
-  PgSession first(own.url());
-  PgSession writer(own.url());
+  PgSession observer(own.url()), late(own.url()), first(own.url()), writer(own.url());
   if (!leased) first.must(seal(scope, 5));
   admin.must("SELECT pg_advisory_lock(4711)");
   late.must("SET test.slow = on; BEGIN ISOLATION LEVEL " + level +

@@ -35,10 +35,8 @@ TEST_CASE(
       GENERATE("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE");
   CAPTURE(level);
   const auto scope = fresh_scope();
-  PgSession observer(database().url());
-  PgSession first(database().url());
-  PgSession second(database().url());
-  PgSession raiser(database().url());
+  PgSession observer(database().url()), first(database().url()), second(database().url()),
+      raiser(database().url());
   observer.must(call("seal", scope, "5"));
   first.must("BEGIN ISOLATION LEVEL " + level);
   second.must("BEGIN ISOLATION LEVEL " + level);
@@ -64,8 +62,7 @@ TEST_CASE("check: a raise behind its snapshot is stale or a serialization error 
   const std::string level = GENERATE("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE");
   CAPTURE(level);
   const auto scope = fresh_scope();
-  PgSession writer(database().url());
-  PgSession raiser(database().url());
+  PgSession writer(database().url()), raiser(database().url());
   raiser.must(call("seal", scope, "5"));
   SECTION("the session has checked before") { writer.must(call("check_term", scope, "5")); }
   SECTION("the session has not") {}
@@ -77,9 +74,7 @@ TEST_CASE("check: a raise behind its snapshot is stale or a serialization error 
 
 TEST_CASE("check: a writer that waited behind a raise is refused", "[F2][live]") {
   const auto scope = fresh_scope();
-  PgSession observer(database().url());
-  PgSession writer(database().url());
-  PgSession raiser(database().url());
+  PgSession observer(database().url()), writer(database().url()), raiser(database().url());
   raiser.must(call("seal", scope, "5"));
   writer.must(call("check_term", scope, "5"));
   raiser.must("BEGIN; " + call("seal", scope, "6"));
@@ -94,9 +89,7 @@ TEST_CASE("check: a writer that waited behind a raise is refused", "[F2][live]")
 
 TEST_CASE("check: a raise that rolls back leaves the writer its term", "[F2][live]") {
   const auto scope = fresh_scope();
-  PgSession observer(database().url());
-  PgSession writer(database().url());
-  PgSession raiser(database().url());
+  PgSession observer(database().url()), writer(database().url()), raiser(database().url());
   raiser.must(call("seal", scope, "5"));
   raiser.must("BEGIN; " + call("seal", scope, "6"));
   writer.send(call("check_term", scope, "5"));
@@ -107,9 +100,7 @@ TEST_CASE("check: a raise that rolls back leaves the writer its term", "[F2][liv
 
 TEST_CASE("check: cancelled while it waits it leaves no lock behind", "[F4][live]") {
   const auto scope = fresh_scope();
-  PgSession observer(database().url());
-  PgSession writer(database().url());
-  PgSession raiser(database().url());
+  PgSession observer(database().url()), writer(database().url()), raiser(database().url());
   raiser.must("BEGIN; " + call("seal", scope, "6"));
   SECTION("alone") {
     writer.send(call("check_term", scope, "5"));
@@ -132,8 +123,7 @@ TEST_CASE("check: cancelled while it waits it leaves no lock behind", "[F4][live
 
 TEST_CASE("check: waits no longer than check_wait and names who is in the way", "[F4][live]") {
   const auto scope = fresh_scope();
-  PgSession writer(database().url());
-  PgSession raiser(database().url() + "?application_name=slow-raiser");
+  PgSession writer(database().url()), raiser(database().url() + "?application_name=slow-raiser");
   writer.must("SELECT termgate.set_setting('check_wait_ms', '200')");
   raiser.must("BEGIN; " + call("seal", scope, "6"));
   const auto blocked = writer.run(call("check_term", scope, "6"));
@@ -150,8 +140,7 @@ TEST_CASE("check: waits no longer than check_wait and names who is in the way", 
 TEST_CASE("check: a lock taken after a savepoint goes with it and is taken again",
           "[F1][F2][live]") {
   const auto scope = fresh_scope();
-  PgSession writer(database().url());
-  PgSession raiser(database().url());
+  PgSession writer(database().url()), raiser(database().url());
   raiser.must(call("seal", scope, "5"));
   writer.must("BEGIN; SAVEPOINT s; " + call("check_term", scope, "5") + "; ROLLBACK TO s");
   CHECK(raiser.must(call("seal", scope, "6, '0'")).rows[0][2] ==
@@ -161,8 +150,7 @@ TEST_CASE("check: a lock taken after a savepoint goes with it and is taken again
 
 TEST_CASE("check: the commit of a procedure drops the lock in the middle", "[F1][live]") {
   const auto scope = fresh_scope();
-  PgSession writer(database().url());
-  PgSession owner(database().url());
+  PgSession writer(database().url()), owner(database().url());
   owner.must(call("seal", scope, "5"));
   owner.must(
       "CREATE TABLE IF NOT EXISTS do_commit (v int); SELECT termgate.protect('do_commit', scope => "
@@ -196,8 +184,7 @@ TEST_CASE("check: several scopes each with its own term and no second term for o
 TEST_CASE("raise: two that check and then raise do not deadlock because the lock is never upgraded",
           "[F4][live]") {
   const auto scope = fresh_scope();
-  PgSession first(database().url());
-  PgSession second(database().url());
+  PgSession first(database().url()), second(database().url());
   first.must(call("seal", scope, "5"));
   first.must("BEGIN; " + call("check_term", scope, "5"));
   second.must("BEGIN; " + call("check_term", scope, "5"));
@@ -207,8 +194,7 @@ TEST_CASE("raise: two that check and then raise do not deadlock because the lock
 
 TEST_CASE("raise: notifies nobody and a notice behind it does", "[F4][live]") {
   const auto scope = fresh_scope();
-  PgSession listener(database().url());
-  PgSession leader(database().url());
+  PgSession listener(database().url()), leader(database().url());
   listener.must("LISTEN termgate");
   leader.must(call("seal", scope, "5"));
   listener.must("SELECT 1");
@@ -230,8 +216,7 @@ TEST_CASE("seal: above read committed a raise behind the snapshot is a serializa
           "[F2][live]") {
   const auto scope = fresh_scope();
   const auto leased = fresh_scope();
-  PgSession sealer(database().url());
-  PgSession other(database().url());
+  PgSession sealer(database().url()), other(database().url());
   other.must(call("seal", scope, "5"));
   const auto before =
       other.value("SELECT term FROM termgate.acquire_lease('" + leased + "', 'a', '1 h')");
@@ -254,8 +239,7 @@ TEST_CASE("seal: above read committed a raise behind the snapshot is a serializa
 TEST_CASE("check: a session that remembers a term may raise to it again after a reset",
           "[F3][live]") {
   const auto scope = fresh_scope();
-  PgSession writer(database().url());
-  PgSession other(database().url());
+  PgSession writer(database().url()), other(database().url());
   for (int i = 0; i < 3; ++i) writer.must(call("check_term", scope, "9"));
   other.must("SELECT termgate.reset_fence('" + scope + "', 5, 'test', 'mistyped')");
   // Another that still holds the lock of the lower term is not pushed aside without a wait for it.
@@ -274,8 +258,7 @@ TEST_CASE("check: a session that remembers a term may raise to it again after a 
 
 TEST_CASE("seal: the same term again takes no lock at all", "[F2][live]") {
   const auto scope = fresh_scope();
-  PgSession writer(database().url());
-  PgSession leader(database().url());
+  PgSession writer(database().url()), leader(database().url());
   leader.must(call("seal", scope, "5"));
   writer.must("BEGIN; " + call("check_term", scope, "5"));
   CHECK(leader.must(call("seal", scope, "5, '0'")).rows[0][2] == "0");
@@ -286,9 +269,7 @@ TEST_CASE("lease: of two first acquirers the one that waited learns whose it is"
   const std::string level = GENERATE("READ COMMITTED", "REPEATABLE READ");
   CAPTURE(level);
   const auto scope = fresh_scope();
-  PgSession observer(database().url());
-  PgSession first(database().url());
-  PgSession second(database().url());
+  PgSession observer(database().url()), first(database().url()), second(database().url());
   first.must("BEGIN");
   CHECK(first.must(call("acquire_lease", scope, "'a', '10 s'")).value() == "t");
   second.must("BEGIN ISOLATION LEVEL " + level + "; SELECT 1");
@@ -308,9 +289,7 @@ TEST_CASE("lease: of two first acquirers the one that waited learns whose it is"
 
 TEST_CASE("lease: a renewal never waits for an acquisition nor deadlocks with it", "[F4][live]") {
   const auto scope = fresh_scope();
-  PgSession observer(database().url());
-  PgSession holder(database().url());
-  PgSession next(database().url());
+  PgSession observer(database().url()), holder(database().url()), next(database().url());
   holder.must(call("acquire_lease", scope, "'a', '100 ms'"));
   termgate::test::wait_until("the lease to expire", [&] {
     return observer.value("SELECT live FROM termgate.lease('" + scope + "')") == "f";
@@ -325,8 +304,7 @@ TEST_CASE("lease: a renewal never waits for an acquisition nor deadlocks with it
 
 TEST_CASE("lease: a frozen renewal holds up nobody", "[F4][live]") {
   const auto scope = fresh_scope();
-  PgSession holder(database().url());
-  PgSession next(database().url());
+  PgSession holder(database().url()), next(database().url());
   holder.must(call("acquire_lease", scope, "'a', '1 s'"));
   holder.must("BEGIN; " + call("renew_lease", scope, "'a', 1, '100 ms'"));  // and then it freezes
   termgate::test::wait_until("the old lease to expire", [&] {
@@ -339,9 +317,7 @@ TEST_CASE("lease: a frozen renewal holds up nobody", "[F4][live]") {
 TEST_CASE("append: numbers are consecutive in commit order while writers wait for each other",
           "[F1][live]") {
   const auto scope = fresh_scope();
-  PgSession observer(database().url());
-  PgSession first(database().url());
-  PgSession second(database().url());
+  PgSession observer(database().url()), first(database().url()), second(database().url());
   first.must(call("seal", scope, "5"));
   first.must("SELECT termgate.append('" + scope + "', 5, 'first')");
   first.must("BEGIN");
@@ -364,9 +340,7 @@ TEST_CASE("append: a write sent again while its first attempt is still open happ
   const std::string append = "SELECT termgate.append('" + scope + "', 5, 'x', write_id => '" +
                              "00000000-0000-4000-8000-0000000000" +
                              std::to_string(10 + scope.size() % 80) + "')";
-  PgSession observer(database().url());
-  PgSession first(database().url());
-  PgSession second(database().url());
+  PgSession observer(database().url()), first(database().url()), second(database().url());
   observer.must("DELETE FROM termgate.write_ids");
   first.must(call("seal", scope, "5"));
   first.must("SELECT termgate.append('" + scope + "', 5, 'before')");
@@ -495,8 +469,7 @@ TEST_CASE("search_path: a collation of the caller's own does not change whose lo
   admin.must(
       "CREATE SCHEMA hostile; CREATE COLLATION hostile.\"C\" (provider = icu, locale = "
       "'und-u-ks-level1', deterministic = false)");
-  PgSession writer(database().url());
-  PgSession sealer(database().url());
+  PgSession writer(database().url()), sealer(database().url());
   writer.must("SET search_path = hostile, pg_catalog");
   for (int i = 0; i < 2; ++i) {
     CAPTURE(i);
@@ -527,8 +500,7 @@ TEST_CASE("check: a setting of the application's does not take back what has pas
 }
 
 TEST_CASE("jobs: a run of an overtaken term beats and completes no more", "[F2][live]") {
-  PgSession worker(database().url());
-  PgSession leader(database().url());
+  PgSession worker(database().url()), leader(database().url());
   const auto scope = fresh_scope();
   const auto run = worker.value("SELECT termgate.job_start('nightly', '" + scope + "', 'me', 5)");
   CHECK(worker.value("SELECT termgate.job_heartbeat(" + run + ", 'half')") == "t");

@@ -42,8 +42,7 @@ TEST_CASE(
     "many scopes: an update of tens of thousands of rows and scopes leaves the lock table alone",
     "[F1][F2][live]") {
   auto& db = database(scopes_wanted());
-  PgSession bulk(db.url());
-  PgSession other(db.url());
+  PgSession bulk(db.url()), other(db.url());
   bulk.must("BEGIN");
   CHECK(bulk.value("SELECT count(termgate.check_term(scope, 5)) FROM t") ==
         std::to_string(scopes_wanted()));
@@ -91,10 +90,7 @@ TEST_CASE("many scopes: rows whose scope was not passed are refused among thousa
 TEST_CASE("many scopes: a frozen one is evicted for the scope that it holds and for no other",
           "[F4][live]") {
   auto& db = database(scopes_wanted());
-  PgSession frozen(db.url());
-  PgSession bystander(db.url());
-  PgSession second(db.url());
-  PgSession leader(db.url());
+  PgSession frozen(db.url()), bystander(db.url()), second(db.url()), leader(db.url());
   // The scopes that each of them passes; the ones that are raised here stay raised, hence ranges of
   // their own.
   const auto pass = [](const std::string& from, const std::string& to) {
@@ -145,8 +141,7 @@ TEST_CASE("many scopes: a frozen one is evicted for the scope that it holds and 
 
 TEST_CASE("many scopes: savepoints beyond what the lock table can bear are refused", "[F4][live]") {
   auto& db = database(scopes_wanted());
-  PgSession bulk(db.url());
-  PgSession other(db.url());
+  PgSession bulk(db.url()), other(db.url());
   bulk.must(
       "BEGIN; SELECT count(termgate.check_term(scope, 5)) FROM t WHERE scope BETWEEN 'scope 50' "
       "AND 'scope 51'");

@@ -167,8 +167,8 @@ TEST_CASE(
   // A database without what PUBLIC may do on one's own server.
   admin.must("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC");
   managed.install_as("tg_managed_" + me, "");
-  PgSession owner(managed.url_as("tg_managed_" + me, ""));
-  PgSession app(managed.url_as("tg_managed_app_" + me, ""));
+  PgSession owner(managed.url_as("tg_managed_" + me, "")),
+      app(managed.url_as("tg_managed_app_" + me, ""));
   owner.must("SELECT termgate.grant_level('tg_managed_app_" + me + "', 'operate')");
   CHECK(app.value("SELECT term FROM termgate.acquire_lease('s', 'me', '10 s')") == "1");
   CHECK(app.value("SELECT termgate.append('s', 1, 'x')") == "1");

@@ -103,8 +103,8 @@ TEST_CASE("check_session: what is not declared is TG002 and what is malformed TG
 
 TEST_CASE("check_session: level write may call it and a role without a level may not",
           "[F1][live]") {
-  PgSession writer(database().url_as("proxy_writer", "write"));
-  PgSession reader(database().url_as("proxy_reader", "read"));
+  PgSession writer(database().url_as("proxy_writer", "write")),
+      reader(database().url_as("proxy_reader", "read"));
   const auto scope = fresh_scope();
   CHECK(writer.must("SELECT * FROM termgate.check_session('" + scope + "', 5)").rows[0][2] == "5");
   CHECK(writer.must(hold(scope, 5)).rows[0][1] == "5");
@@ -116,8 +116,7 @@ TEST_CASE("check_session: level write may call it and a role without a level may
 TEST_CASE("hold_session: the lock outlives the transaction and what was declared comes back",
           "[F1][live]") {
   const auto scope = fresh_scope();
-  PgSession db(database().url());
-  PgSession observer(database().url());
+  PgSession db(database().url()), observer(database().url());
   db.must("SET termgate.scope = 'before'; SET termgate.term = '3'");
   CHECK(db.must(hold(scope, 5)).rows[0] == std::vector<std::string>{scope, "5", "5"});
   CHECK(observer.value(locks_of(db)) == "1");
@@ -136,8 +135,7 @@ TEST_CASE("hold_session: the lock outlives the transaction and what was declared
 
 TEST_CASE("release_session: nothing that runs under the lock gives it up", "[F1][live]") {
   const auto scope = fresh_scope();
-  PgSession db(database().url());
-  PgSession observer(database().url());
+  PgSession db(database().url()), observer(database().url());
   db.must("CREATE TABLE IF NOT EXISTS released (n int)");
   // The server puts the body of such a function in place of its call.
   db.must(
@@ -168,8 +166,7 @@ TEST_CASE("release_session: nothing that runs under the lock gives it up", "[F1]
 TEST_CASE("hold_session: a rolled back transaction keeps the lock until release_session",
           "[F1][live]") {
   const auto scope = fresh_scope();
-  PgSession db(database().url());
-  PgSession observer(database().url());
+  PgSession db(database().url()), observer(database().url());
   db.must(seal(scope, 5));
   db.must("BEGIN; " + hold(scope, 5) + "; ROLLBACK");
   CHECK(observer.value(locks_of(db)) == "1");
@@ -183,8 +180,7 @@ TEST_CASE("hold_session: a rolled back transaction keeps the lock until release_
 
 TEST_CASE("hold_session: a stale term holds nothing", "[F1][F2][live]") {
   const auto scope = fresh_scope();
-  PgSession db(database().url());
-  PgSession observer(database().url());
+  PgSession db(database().url()), observer(database().url());
   db.must(seal(scope, 5));
   CHECK(db.run(hold(scope, 4)).code == "TG001");
   CHECK(observer.value(locks_of(db)) == "0");
@@ -194,8 +190,7 @@ TEST_CASE(
     "hold_claim: what is given, what the session declares, or what a rule says, in that order",
     "[F1][F6][live]") {
   const auto scope = fresh_scope(), other = fresh_scope();
-  PgSession db(database().url());
-  PgSession observer(database().url());
+  PgSession db(database().url()), observer(database().url());
   const auto held = [&](const std::string& arguments) {
     const auto rows =
         db.must("SELECT scope, term, fence FROM termgate.hold_claim(" + arguments + ")").rows;
@@ -223,8 +218,7 @@ TEST_CASE(
 TEST_CASE("check_claim_text: what check_claim says in one text, whatever the session remembers",
           "[F1][F2][live]") {
   const auto scope = fresh_scope(), other = fresh_scope();
-  PgSession db(database().url());
-  PgSession observer(database().url());
+  PgSession db(database().url()), observer(database().url());
   const auto asked = [](const std::string& arguments) {
     return "SELECT termgate.check_claim_text(" + arguments + ")";
   };
@@ -285,8 +279,7 @@ TEST_CASE("hold_session: protected tables let the transactions of a procedure pa
 
 TEST_CASE("hold_session: an idle holder is waited for and then evicted", "[F4][live]") {
   const auto scope = fresh_scope();
-  PgSession holder(database().url());
-  PgSession leader(database().url());
+  PgSession holder(database().url()), leader(database().url());
   holder.must(hold(scope, 5));
   termgate::test::PgResult sealed;
   const auto took = time_of([&] { sealed = leader.must(seal(scope, 6)); });
@@ -301,9 +294,7 @@ TEST_CASE("hold_session: a procedure that commits all the time is evicted", "[F4
   const auto scope = fresh_scope();
   const bool fast = GENERATE(false, true);
   CAPTURE(fast);
-  PgSession holder(database().url());
-  PgSession leader(database().url());
-  PgSession observer(database().url());
+  PgSession holder(database().url()), leader(database().url()), observer(database().url());
   leader.must("CREATE TABLE IF NOT EXISTS ticks (scope text, v int)");
   leader.must(
       "CREATE OR REPLACE PROCEDURE tick(s text, pause float8) LANGUAGE plpgsql AS $$BEGIN FOR i IN "
@@ -333,10 +324,8 @@ TEST_CASE(
   // Longer than deadlock_timeout, so that the server's detector meets the raise as well.
   const auto grace = GENERATE(1000ms, 2500ms);
   CAPTURE(grace.count());
-  PgSession holder(database().url());
-  PgSession leader(database().url());
-  PgSession writer(database().url());
-  PgSession observer(database().url());
+  PgSession holder(database().url()), leader(database().url()), writer(database().url()),
+      observer(database().url());
   leader.must("DROP TABLE IF EXISTS indexed; CREATE TABLE indexed (v int)");
   // The first phase waits for this writer. Once the raise waits, let it go: the second phase then
   // waits for the raise.
@@ -364,9 +353,8 @@ TEST_CASE(
     "install: a database of version 12 is upgraded and its writers may call the new functions",
     "[live]") {
   PgDatabase old("proxy_upgrade");
-  PgSession db(old.url());
-  PgSession writer(old.url_as("proxy_upgraded", "write"));
-  PgSession by_hand(old.url_as("proxy_by_hand", ""));
+  PgSession db(old.url()), writer(old.url_as("proxy_upgraded", "write")),
+      by_hand(old.url_as("proxy_by_hand", ""));
   db.must(
       "GRANT USAGE ON SCHEMA termgate TO proxy_by_hand; GRANT EXECUTE ON FUNCTION "
       "termgate.check_term TO proxy_by_hand");

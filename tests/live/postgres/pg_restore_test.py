@@ -14,7 +14,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from checks import eventually
+from checks import captured, eventually
 from given import PG_SERVER, TERMGATE
 
 scratch = tempfile.TemporaryDirectory(prefix="termgate-restore.", ignore_cleanup_errors=True)
@@ -79,9 +79,7 @@ class Server:
 
 
 def termgate(url, *words):
-    return subprocess.run(
-        [TERMGATE, *words], capture_output=True, text=True, env=dict(os.environ, TERMGATE_DB=url), stdin=subprocess.DEVNULL
-    )
+    return captured([TERMGATE, *words], env=dict(os.environ, TERMGATE_DB=url), stdin=subprocess.DEVNULL)
 
 
 class Restored(unittest.TestCase):

@@ -154,9 +154,11 @@ def eventually(condition):
 
 def breaks(ground, scenario, *mends):
     """The scenario holds, and fails once the mends are taken out: (function, what is in it, what stands there instead)."""
+    again(ground)
     scenario(ground)
     for mend in mends:
         ground.without(*mend)
+    again(ground)
     with pytest.raises(AssertionError):
         scenario(ground)
 
@@ -229,7 +231,6 @@ def test_1_a_session_that_cannot_be_seen_any_more_is_waited_for(ground):
     ground.grace(GRACE)
 
     def scenario(ground):
-        again(ground)
         session, _ = ground.seated()
         ground.lab.sql("postgres", "REVOKE pg_read_all_stats FROM tg_owner")
         try:
@@ -252,7 +253,6 @@ def test_1_a_session_that_cannot_be_seen_any_more_is_waited_for(ground):
 )
 def test_2_a_session_does_not_raise_the_scope_in_which_it_sits(ground, raising):
     def scenario(ground):
-        again(ground)
         session, nonce = ground.seated(role="leader")
         assert session.code(raising) == "TG005" and fence(ground) == 1
         ground.stand(nonce)
@@ -265,7 +265,6 @@ def test_2_a_session_does_not_raise_the_scope_in_which_it_sits(ground, raising):
 
 def test_4_a_stand_that_arrives_late_removes_no_younger_seat(ground):
     def scenario(ground):
-        again(ground)
         session, old = ground.seated()
         ground.stand(old)
         _, young, _ = ground.sit(session)
@@ -313,7 +312,6 @@ def test_6_a_restore_in_place_ends_who_is_older_than_it(ground):
     ground.grace(GRACE)
 
     def scenario(ground):
-        again(ground)
         session = ground.open()
         url = ground.lab.url("postgres")
         dump = subprocess.run(
@@ -337,7 +335,6 @@ def test_8_a_raise_above_read_committed_ends_nobody_who_has_stood(ground):
     ground.grace(6)
 
     def scenario(ground):
-        again(ground)
         session, nonce = ground.seated()
         for level in ("REPEATABLE READ", "SERIALIZABLE"):
             raising = ground.open("leader")
@@ -355,7 +352,6 @@ def test_8_a_raise_above_read_committed_ends_nobody_who_has_stood(ground):
 
 def test_8_a_raise_above_read_committed_does_not_pass_over_a_seat_that_its_snapshot_hides(ground):
     def scenario(ground):
-        again(ground)
         ground.seated("other")  # or there is nothing to look at
         raising = ground.open("leader")
         raising.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -373,7 +369,6 @@ def test_9_who_stands_while_others_are_ended_is_not(ground):
     ground.without("_end_seated", "BEGIN", "BEGIN PERFORM pg_sleep(0.5);")
 
     def scenario(ground):
-        again(ground)
         frozen, _ = ground.seated()
         healthy, nonce = ground.seated()
         first = min((frozen, healthy), key=lambda s: s.pid)
@@ -395,7 +390,6 @@ def test_10_a_stand_in_an_open_transaction_holds_up_no_raise(ground):
     ground.grace(GRACE)
 
     def scenario(ground):
-        again(ground)
         session, nonce = ground.seated()
         standing = ground.open()
         standing.run("BEGIN")
@@ -408,7 +402,6 @@ def test_10_a_stand_in_an_open_transaction_holds_up_no_raise(ground):
 
 def test_11_whom_the_owner_may_not_end_gets_no_seat(ground):
     def scenario(ground):
-        again(ground)
         session = ground.open("postgres")
         for role in ("NONE", "writer"):
             session.run(f"SET ROLE {role}")
@@ -428,7 +421,6 @@ def test_11_who_may_not_be_ended_any_more_is_named(ground):
     ground.grace(GRACE)
 
     def scenario(ground):
-        again(ground)
         ground.lab.sql("postgres", "CREATE ROLE rises LOGIN; GRANT writer TO rises")
         try:
             session, _ = ground.seated(role="rises")
@@ -450,7 +442,6 @@ def test_11_who_may_not_be_ended_any_more_is_named(ground):
 
 def test_13_nobody_sits_in_a_savepoint(ground):
     def scenario(ground):
-        again(ground)
         session = ground.open()
         session.run("BEGIN")
         session.run("SAVEPOINT a")
@@ -477,7 +468,6 @@ def test_13_the_keeper_learns_of_seats_that_it_does_not_know(ground):
 
 def test_14_a_transaction_that_sits_is_not_prepared(ground):
     def scenario(ground):
-        again(ground)
         session = ground.open()
         session.run("BEGIN")
         ground.sit(session)
@@ -492,7 +482,6 @@ def test_14_a_transaction_that_sits_is_not_prepared(ground):
 
 def test_14_where_it_was_prepared_all_the_same_the_next_one_does_not_wait(ground):
     def scenario(ground):
-        again(ground)
         session = ground.open()
         session.run("SET statement_timeout = '3 s'")
         session.run("BEGIN")
@@ -509,7 +498,6 @@ def test_14_where_it_was_prepared_all_the_same_the_next_one_does_not_wait(ground
 
 def test_the_same_key_in_another_database_is_not_wanted(ground):
     def scenario(ground):
-        again(ground)
         ground.seated()
         elsewhere = psycopg2.connect(ground.lab.server.url("postgres", "postgres"))
         try:
@@ -527,7 +515,6 @@ def test_the_same_key_in_another_database_is_not_wanted(ground):
 
 def test_a_sit_whose_commit_is_under_way_is_seen_by_the_raise(ground):
     def scenario(ground):
-        again(ground)
         session = ground.open()
         session.run("BEGIN")
         _, nonce, _ = ground.sit(session)
@@ -543,7 +530,6 @@ def test_a_sit_whose_commit_is_under_way_is_seen_by_the_raise(ground):
 
 def test_the_bell_rings_again_for_who_sat_since(ground):
     def scenario(ground):
-        again(ground)
         session = ground.open()
         session.run("BEGIN")
         _, nonce, _ = ground.sit(session)
@@ -561,7 +547,6 @@ def test_the_bell_rings_again_for_who_sat_since(ground):
 
 def test_a_session_whose_client_has_gone_commits_before_the_raise(ground):
     def scenario(ground):
-        again(ground)
         ground.lab.sql("owner", "TRUNCATE app.notes")
         session, _ = ground.seated()
         socket_ = socket.socket(fileno=os.dup(session.connection.fileno()))
@@ -580,7 +565,6 @@ def test_a_frozen_holder_is_ended_with_the_grace_and_writes_nothing_more(ground)
     ground.grace(GRACE)
 
     def scenario(ground):
-        again(ground)
         session, _ = ground.seated()
         bystander, _ = ground.seated("other")
         raising = Later(ground, "leader", SEAL)
@@ -599,7 +583,6 @@ def test_a_raise_passes_the_rows_of_who_is_gone_and_removes_them(ground):
     ground.grace(6)
 
     def scenario(ground):
-        again(ground)
         session, _ = ground.seated()
         raising = ground.open("leader")
         raising.run("BEGIN")
@@ -638,7 +621,6 @@ def test_two_holders_under_one_term_and_two_raises_at_once(ground):
 
 def test_nobody_sits_while_a_transaction_from_before_the_upgrade_runs(ground):
     def scenario(ground):
-        again(ground)
         ground.admin("UPDATE termgate.seats_from SET settled = false, at = NULL, xid = NULL RETURNING 1")
         older = ground.open("leader")
         older.run("BEGIN")
@@ -797,7 +779,6 @@ def test_a_seat_that_somebody_makes_up_is_none(protected):
 
 def test_3_an_older_snapshot_that_shows_the_seat_does_not_pass(protected):
     def scenario(ground):
-        again(ground)
         session, nonce = ground.seated()
         session.run(INSERT)
         exporting = ground.open()
@@ -824,7 +805,6 @@ def test_3_an_older_snapshot_that_shows_the_seat_does_not_pass(protected):
 
 def test_7_the_row_of_another_session_with_this_pid_does_not_pass(protected):
     def scenario(ground):
-        again(ground)
         session, nonce = ground.seated()
         ground.stand(nonce)
         session.run("DISCARD SEQUENCES")  # or it is a session that never sat
@@ -851,7 +831,6 @@ def test_10_a_session_that_sits_does_not_wait_for_the_raise_that_waits_for_it(pr
     """A check, an append, an append with a write id, a claim and a protected write, in an open transaction."""
 
     def scenario(ground):
-        again(ground)
         session, nonce = ground.seated()
         raising = Later(ground, "leader", SEAL)
         raising.sweeps()

@@ -191,8 +191,7 @@ TEST_CASE("takeover: other scopes are not held up either", "[F4][live]") {
     if (short_run && number % 3 != 0) continue;
     const std::string scope = "mine " + tag;
     const std::string other = "other " + tag;
-    PgSession old(lab.url);
-    PgSession successor(lab.url);
+    PgSession old(lab.url), successor(lab.url);
     const std::string term =
         old.value("SELECT term FROM termgate.acquire_lease('" + scope + "', 'old', '10 s')");
     successor.must("SELECT termgate.acquire_lease('" + other + "', 'gone', '100 ms')");
@@ -245,8 +244,7 @@ TEST_CASE(
     "takeover: while the database is untrusted a frozen acquisition of one scope holds up no other",
     "[F3][F4][live]") {
   Lab& lab = Lab::one();
-  PgSession frozen(lab.url);
-  PgSession next(lab.url);
+  PgSession frozen(lab.url), next(lab.url);
   next.must(
       "SELECT termgate.acquire_lease('untrusted 1', 'old', '100 ms'), "
       "termgate.acquire_lease('untrusted 2', 'old', '100 ms'), "

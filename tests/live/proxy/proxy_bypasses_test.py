@@ -118,13 +118,24 @@ STATE = """SELECT concat_ws(' | ', (SELECT 't ' || coalesce(string_agg(i::text, 
   'analyzed ' || (SELECT count(*) FROM pg_statistic WHERE starelid = 'app.parent'::regclass), 'leases ' || (SELECT count(*)
     FROM termgate.leases), 'writes ' || (SELECT count(*) FROM termgate.stream_writes))"""
 DOCUMENT = given.ROOT / "docs" / "evidence" / "bypasses.md"
-RAISE = object()
+RAISE, RAISE_OTHER = object(), object()
 # Longer than what the proxy gives to the grammar, shorter than what it refuses: readable for the server alone.
 LONG = "/*" + "x" * 1_100_000 + "*/"
 DO_COMMIT = "DO $$ BEGIN COMMIT; SET TRANSACTION READ WRITE; INSERT INTO app.t VALUES (666); END $$"
 NEVER = "CASE WHEN false THEN termgate.seal('x', 1) IS NULL ELSE true END"
 READ_WRITE = "BEGIN READ WRITE; INSERT INTO app.t VALUES (666); COMMIT"
-INSERT = "INSERT INTO app.t VALUES (666)"
+ONE, INSERT = "INSERT INTO app.t VALUES (1)", "INSERT INTO app.t VALUES (666)"
+WRITER = "SELECT app.writer()"
+READ_ONLY = "SET default_transaction_read_only = on"
+NOT_READ_ONLY = "SET default_transaction_read_only = off"
+FLIP = "SELECT app.flip()"
+VIEW = "SELECT * FROM app.view"
+SJIS = "SET client_encoding = 'SJIS'"
+PROGRAM = "COPY (SELECT 1) TO PROGRAM 'cat > PROGRAM_FILE'"
+SYSTEM = "ALTER SYSTEM SET work_mem = '5MB'"
+FORGED = "PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint"
+CONFORMING = "SELECT 'x\\' || ', lo_create(7001) --'"
+HIDDEN = b"SELECT E'\x83\x5c', pg_notify($$bypass$$, $$x$$) --'"
 
 
 def group(*statements):
@@ -136,13 +147,29 @@ def unsynced(*statements):
     return b"".join(parse("", sql) + bind() + execute() for sql in statements)
 
 
-def simple(*texts):
-    return [query(text) for text in texts]
+def block(*steps):
+    return "BEGIN", *steps, "COMMIT"
+
+
+def run(name):
+    return bind("", name) + execute() + sync()
+
+
+def unreadable(*texts):
+    return [query(text.encode() + b" /* \x83\x5c */") for text in texts]
+
+
+def meanwhile(frames, answers=1):
+    """The fence is raised while the frames run."""
+    return ("send", frames), ("sleep", 0.2), RAISE, ("read", answers)
 
 
 class Row:
+    """A step: the texts of simple queries with | between them, frames, or (what, with what)."""
+
     def __init__(self, name, *steps, start=(), by=("none", "stale", "known", "rule"), majors=None):
-        self.name, self.steps, self.start, self.by, self.majors = name, list(steps), list(start), by, majors
+        self.name, self.start, self.by, self.majors = name, list(start), by, majors
+        self.steps = [one for step in steps for one in (map(query, step.split(" | ")) if isinstance(step, str) else [step])]
 
 
 def lost(name, *steps, **more):
@@ -151,80 +178,60 @@ def lost(name, *steps, **more):
 
 ROWS = [
     # --- plain ---
-    Row("insert", *simple(INSERT)),
+    Row("insert", INSERT),
     Row("insert, extended", group(INSERT)),
-    Row("insert in a block", *simple("BEGIN", INSERT, "COMMIT")),
+    Row("insert in a block", "BEGIN", INSERT, "COMMIT"),
     Row("insert in a block, extended", group("BEGIN"), group(INSERT), group("COMMIT")),
     Row("insert in one group with BEGIN and COMMIT", group("BEGIN", INSERT, "COMMIT")),
     Row("everything pipelined without waiting", group("BEGIN") + group(INSERT) + group("COMMIT") + group(INSERT)),
     Row("simple queries pipelined without waiting", query("BEGIN") + query(INSERT) + query("COMMIT") + query(INSERT)),
-    Row("update of an inheritance child", *simple("UPDATE app.child SET i = 666", "UPDATE ONLY app.parent SET i = 666")),
-    Row("truncate of a partition", *simple("TRUNCATE app.part1", "TRUNCATE app.part")),
-    Row("attach and detach of a partition", *simple("ALTER TABLE app.part DETACH PARTITION app.part1", "DROP TABLE app.part1")),
+    Row("update of an inheritance child", "UPDATE app.child SET i = 666", "UPDATE ONLY app.parent SET i = 666"),
+    Row("truncate of a partition", "TRUNCATE app.part1", "TRUNCATE app.part"),
+    Row("attach and detach of a partition", "ALTER TABLE app.part DETACH PARTITION app.part1", "DROP TABLE app.part1"),
     Row("COPY FROM STDIN", query("COPY app.t FROM STDIN") + copy_data("666\n") + copy_done()),
-    Row("COPY FROM STDIN, extended", parse("", "COPY app.t FROM STDIN") + bind() + execute() + copy_data("666\n") + copy_done() + sync()),
-    Row("COPY FROM PROGRAM", *simple("COPY app.t FROM PROGRAM 'echo 666'")),
-    Row("COPY TO PROGRAM", *simple("COPY (SELECT 1) TO PROGRAM 'cat > PROGRAM_FILE'")),
-    Row("COPY TO a file", *simple("COPY (SELECT 1) TO 'PROGRAM_FILE'")),
-    Row("COPY of an INSERT RETURNING", *simple("COPY (INSERT INTO app.t VALUES (666) RETURNING i) TO STDOUT")),
-    Row(
-        "CREATE TABLE, AS, SELECT INTO",
-        *simple("CREATE TABLE app.new (i int)", "CREATE TABLE app.new AS SELECT 1", "SELECT 1 AS i INTO app.new"),
-    ),
-    Row("CREATE TABLE AS EXECUTE", *simple("PREPARE p AS SELECT 1", "CREATE TABLE app.new AS EXECUTE p")),
-    Row("WITH that modifies", *simple("WITH x AS (INSERT INTO app.t VALUES (666) RETURNING i) SELECT * FROM x")),
+    Row("COPY FROM STDIN, extended", unsynced("COPY app.t FROM STDIN") + copy_data("666\n") + copy_done() + sync()),
+    Row("COPY FROM PROGRAM", "COPY app.t FROM PROGRAM 'echo 666'"),
+    Row("COPY TO PROGRAM", PROGRAM),
+    Row("COPY TO a file", "COPY (SELECT 1) TO 'PROGRAM_FILE'"),
+    Row("COPY of an INSERT RETURNING", "COPY (INSERT INTO app.t VALUES (666) RETURNING i) TO STDOUT"),
+    Row("CREATE TABLE, AS, SELECT INTO", "CREATE TABLE app.new (i int)", "CREATE TABLE app.new AS SELECT 1", "SELECT 1 AS i INTO app.new"),
+    Row("CREATE TABLE AS EXECUTE", "PREPARE p AS SELECT 1", "CREATE TABLE app.new AS EXECUTE p"),
+    Row("WITH that modifies", "WITH x AS (INSERT INTO app.t VALUES (666) RETURNING i) SELECT * FROM x"),
     Row(
         "EXPLAIN ANALYZE",
-        *simple(
-            "EXPLAIN ANALYZE INSERT INTO app.t VALUES (666)",
-            "EXPLAIN (ANALYZE true) INSERT INTO app.t VALUES (666)",
-            'EXPLAIN ("analyze" on) INSERT INTO app.t VALUES (666)',
-        ),
+        "EXPLAIN ANALYZE INSERT INTO app.t VALUES (666) | EXPLAIN (ANALYZE true) INSERT INTO app.t VALUES (666)",
+        'EXPLAIN ("analyze" on) INSERT INTO app.t VALUES (666)',
     ),
     Row(
         "GRANT, COMMENT, ALTER ROLE",
-        *simple(
-            "GRANT SELECT ON app.t TO PUBLIC",
-            "COMMENT ON TABLE app.t IS 'x'",
-            "ALTER ROLE app_user SET work_mem = '5MB'",
-            "CREATE ROLE bypass",
-        ),
+        "GRANT SELECT ON app.t TO PUBLIC | COMMENT ON TABLE app.t IS 'x' | ALTER ROLE app_user SET work_mem = '5MB' | CREATE ROLE bypass",
     ),
-    Row("MERGE", *simple("MERGE INTO app.t USING (SELECT 666 AS i) s ON false WHEN NOT MATCHED THEN INSERT VALUES (666)"), majors=(15, 18)),
-    Row("NOTIFY", *simple("NOTIFY bypass, 'x'", "SELECT pg_notify('bypass', 'x')", "BEGIN; NOTIFY bypass; COMMIT")),
-    Row("ALTER SYSTEM", *simple("ALTER SYSTEM SET work_mem = '5MB'")),
-    Row("ALTER SYSTEM, extended", group("ALTER SYSTEM SET work_mem = '5MB'")),
-    Row("ANALYZE and VACUUM", *simple("ANALYZE app.parent", "VACUUM ANALYZE app.parent")),
-    Row("sequences", *simple("SELECT nextval('app.seq')", "SELECT setval('app.seq', 100)")),
-    Row("CREATE DATABASE", *simple("CREATE DATABASE bypass")),
-    Row("CREATE INDEX CONCURRENTLY", *simple("CREATE INDEX CONCURRENTLY ON app.t (i)")),
-    Row("replication slots", *simple("SELECT pg_create_physical_replication_slot('bypass', true)")),
-    Row(
-        "writable pg_settings",
-        *simple("UPDATE pg_settings SET setting = 'off' WHERE name = 'default_transaction_read_only'", "SELECT app.writer()"),
-    ),
+    Row("MERGE", "MERGE INTO app.t USING (SELECT 666 AS i) s ON false WHEN NOT MATCHED THEN INSERT VALUES (666)", majors=(15, 18)),
+    Row("NOTIFY", "NOTIFY bypass, 'x'", "SELECT pg_notify('bypass', 'x')", "BEGIN; NOTIFY bypass; COMMIT"),
+    Row("ALTER SYSTEM", SYSTEM),
+    Row("ALTER SYSTEM, extended", group(SYSTEM)),
+    Row("ANALYZE and VACUUM", "ANALYZE app.parent", "VACUUM ANALYZE app.parent"),
+    Row("sequences", "SELECT nextval('app.seq')", "SELECT setval('app.seq', 100)"),
+    Row("CREATE DATABASE", "CREATE DATABASE bypass"),
+    Row("CREATE INDEX CONCURRENTLY", "CREATE INDEX CONCURRENTLY ON app.t (i)"),
+    Row("replication slots", "SELECT pg_create_physical_replication_slot('bypass', true)"),
+    Row("writable pg_settings", "UPDATE pg_settings SET setting = 'off' WHERE name = 'default_transaction_read_only'", WRITER),
     # --- large objects ---
     Row(
         "large objects by SQL",
-        *simple(
-            "SELECT lo_create(7001)",
-            "SELECT lo_unlink(7000)",
-            "SELECT lo_from_bytea(7002, 'x')",
-            "SELECT lowrite(lo_open(7000, 131072), 'x')",
-            "SELECT lo_put(7000, 0, 'x')",
-            'SELECT "lo_create"(7003)',
-            "SELECT pg_catalog . lo_create /* */ (7004)",
-            "SELECT U&\"lo\\005fcreate\"(7005)",
+        (
+            "SELECT lo_create(7001) | SELECT lo_unlink(7000) | SELECT lo_from_bytea(7002, 'x') | SELECT lowrite(lo_open(7000, 131072), 'x')"
+            " | SELECT lo_put(7000, 0, 'x')"
         ),
+        'SELECT "lo_create"(7003)',
+        "SELECT pg_catalog . lo_create /* */ (7004)",
+        "SELECT U&\"lo\\005fcreate\"(7005)",
     ),
     Row(
         "large objects by functional notation",
-        *simple(
-            "SELECT (7001).lo_create",
-            "SELECT (x.o).lo_unlink FROM (SELECT 7000::oid AS o) x",
-            'SELECT (7001)."lo_create"',
-            "SELECT ((7001)).lo_create, (7002) . lo_create",
-        ),
+        "SELECT (7001).lo_create | SELECT (x.o).lo_unlink FROM (SELECT 7000::oid AS o) x",
+        'SELECT (7001)."lo_create"',
+        "SELECT ((7001)).lo_create, (7002) . lo_create",
     ),
     Row(
         "large objects by the fast path",
@@ -234,22 +241,19 @@ ROWS = [
     ),
     Row(
         "large objects by the fast path in a block",
-        query("BEGIN"),
-        function_call(952, [b"\0\0\x1b\x58", b"\0\2\0\0"]),
-        function_call(955, [b"\0\0\0\0", b"data"]),
-        query("COMMIT"),
+        *block(function_call(952, [b"\0\0\x1b\x58", b"\0\2\0\0"]), function_call(955, [b"\0\0\0\0", b"data"])),
     ),
     Row(
         "large objects by the fast path in a READ ONLY block",
-        query("BEGIN READ ONLY"),
+        "BEGIN READ ONLY",
         function_call(715, [b"\0\0\x1b\x59"]),
         function_call(952, [b"\0\0\x1b\x58", b"\0\2\0\0"]),
         function_call(955, [b"\0\0\0\0", b"data"]),
-        query("COMMIT"),
+        "COMMIT",
     ),
     Row(
         "large objects in a READ ONLY block",
-        *simple("BEGIN READ ONLY", "SELECT lo_create(7001)", "COMMIT", "BEGIN READ ONLY; SELECT lo_create(7002); COMMIT"),
+        "BEGIN READ ONLY | SELECT lo_create(7001) | COMMIT | BEGIN READ ONLY; SELECT lo_create(7002); COMMIT",
     ),
     Row(
         "large objects in a READ ONLY block, extended",
@@ -258,65 +262,48 @@ ROWS = [
         group("SELECT lo_create(7001)"),
         group("COMMIT"),
     ),
+    Row("large objects after SET default_transaction_read_only = on", READ_ONLY, "SELECT lo_create(7001)", group("SELECT lo_create(7002)")),
     Row(
-        "large objects after SET default_transaction_read_only = on",
-        *simple("SET default_transaction_read_only = on", "SELECT lo_create(7001)"),
-        group("SELECT lo_create(7002)"),
-    ),
-    Row(
-        "an arbitrary function by the fast path",
-        function_call(1574, [b"\0\0\0\0"]),
-        query("BEGIN"),
-        function_call(1574, [b"\0\0\0\0"]),
-        query("COMMIT"),
+        "an arbitrary function by the fast path", function_call(1574, [b"\0\0\0\0"]), "BEGIN", function_call(1574, [b"\0\0\0\0"]), "COMMIT"
     ),
     # --- behind what looks like a read ---
-    Row(
-        "a function",
-        *simple("SELECT app.writer()", "SELECT * FROM app.writer()", "VALUES (app.writer())", "TABLE app.view"),
-        group("SELECT app.writer()"),
-    ),
-    Row(
-        "a function in a block",
-        *simple("BEGIN", "SELECT app.writer()", "COMMIT", "BEGIN; SELECT app.writer(); COMMIT"),
-        group("BEGIN", "SELECT app.writer()", "COMMIT"),
-    ),
-    Row("a view", *simple("SELECT * FROM app.view"), group("SELECT * FROM app.view")),
-    Row("an operator", *simple("SELECT 1 OPERATOR(app.&&&) 2", "SET search_path = app", "SELECT 1 &&& 2")),
-    Row("a cast", *simple("SELECT 1::app.wrapped", "SELECT CAST(1 AS app.wrapped)")),
-    Row("a domain", *simple("SELECT 1::app.checked"), parse("", "SELECT $1::app.checked", ()) + bind("", "", ["1"]) + execute() + sync()),
-    Row("an aggregate", *simple("SELECT app.sums(i) FROM app.parent", "SELECT app.sums(i) OVER () FROM app.parent")),
-    Row("a row security policy", *simple("SET ROLE app_user", "SELECT * FROM app.rls", "RESET ROLE")),
-    Row("a rule", *simple("INSERT INTO app.rule VALUES (1)")),
+    Row("a function", WRITER, "SELECT * FROM app.writer()", "VALUES (app.writer())", "TABLE app.view", group(WRITER)),
+    Row("a function in a block", "BEGIN", WRITER, "COMMIT", "BEGIN; SELECT app.writer(); COMMIT", group("BEGIN", WRITER, "COMMIT")),
+    Row("a view", VIEW, group(VIEW)),
+    Row("an operator", "SELECT 1 OPERATOR(app.&&&) 2", "SET search_path = app", "SELECT 1 &&& 2"),
+    Row("a cast", "SELECT 1::app.wrapped", "SELECT CAST(1 AS app.wrapped)"),
+    Row("a domain", "SELECT 1::app.checked", parse("", "SELECT $1::app.checked", ()) + bind("", "", ["1"]) + execute() + sync()),
+    Row("an aggregate", "SELECT app.sums(i) FROM app.parent", "SELECT app.sums(i) OVER () FROM app.parent"),
+    Row("a row security policy", "SET ROLE app_user", "SELECT * FROM app.rls", "RESET ROLE"),
+    Row("a rule", "INSERT INTO app.rule VALUES (1)"),
     Row(
         "a function called immutable, at planning",
-        *simple("EXPLAIN SELECT app.called_immutable()", "SELECT 1 WHERE app.called_immutable() = 1"),
+        "EXPLAIN SELECT app.called_immutable() | SELECT 1 WHERE app.called_immutable() = 1",
         parse("", "SELECT app.called_immutable()") + bind() + describe("P") + sync(),
     ),
     Row(
         "a function that asks for READ WRITE",
-        *simple("SELECT app.unlock(), app.writer()", "SELECT app.unlock_write()", "SELECT app.unlock_set()", "SELECT app.with_set()"),
+        "SELECT app.unlock(), app.writer() | SELECT app.unlock_write() | SELECT app.unlock_set() | SELECT app.with_set()",
     ),
-    Row(
-        "a function that asks for READ WRITE, in a block",
-        *simple("BEGIN", "SELECT app.unlock_write()", "COMMIT", "BEGIN", "SELECT app.with_set()", "COMMIT"),
-    ),
+    Row("a function that asks for READ WRITE, in a block", *block("SELECT app.unlock_write()"), *block("SELECT app.with_set()")),
     Row(
         "XML functions that run SQL",
-        *simple("SELECT query_to_xml('SELECT app.writer()', true, false, '')", "SELECT table_to_xml('app.view', true, false, '')"),
+        "SELECT query_to_xml('SELECT app.writer()', true, false, '')",
+        "SELECT table_to_xml('app.view', true, false, '')",
     ),
-    Row("ts_stat", *simple("SELECT * FROM ts_stat('SELECT to_tsvector(app.writer()::text)')")),
-    Row("EXECUTE of text inside a function", *simple("SELECT app.dynamic('INSERT INTO app.t VALUES (666)')")),
-    Row("session_replication_role = replica", *simple("SET session_replication_role = replica", INSERT)),
-    Row("SET ROLE and SESSION AUTHORIZATION", *simple("SET ROLE app_user", INSERT, "SET SESSION AUTHORIZATION app_user", INSERT)),
-    Row("a hole of READ ONLY behind a view: large object", *simple("SELECT * FROM app.large_object")),
-    Row("a hole of READ ONLY behind a view: NOTIFY", *simple("SELECT * FROM app.notifier")),
-    Row("a hole of READ ONLY behind a function: COPY TO PROGRAM", *simple("SELECT app.program()")),
+    Row("ts_stat", "SELECT * FROM ts_stat('SELECT to_tsvector(app.writer()::text)')"),
+    Row("EXECUTE of text inside a function", "SELECT app.dynamic('INSERT INTO app.t VALUES (666)')"),
+    Row("session_replication_role = replica", "SET session_replication_role = replica", INSERT),
+    Row("SET ROLE and SESSION AUTHORIZATION", "SET ROLE app_user", INSERT, "SET SESSION AUTHORIZATION app_user", INSERT),
+    Row("a hole of READ ONLY behind a view: large object", "SELECT * FROM app.large_object"),
+    Row("a hole of READ ONLY behind a view: NOTIFY", "SELECT * FROM app.notifier"),
+    Row("a hole of READ ONLY behind a function: COPY TO PROGRAM", "SELECT app.program()"),
     # --- cursors and portals ---
-    Row("a cursor", *simple("BEGIN", "DECLARE c CURSOR FOR SELECT app.writer()", "FETCH c", "COMMIT")),
+    Row("a cursor", "BEGIN", "DECLARE c CURSOR FOR SELECT app.writer()", "FETCH c", "COMMIT"),
     Row(
         "a cursor WITH HOLD",
-        *simple("DECLARE c CURSOR WITH HOLD FOR SELECT app.writer()", "BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT app.writer(); COMMIT"),
+        "DECLARE c CURSOR WITH HOLD FOR SELECT app.writer()",
+        "BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT app.writer(); COMMIT",
     ),
     Row(
         "a suspended portal",
@@ -331,39 +318,35 @@ ROWS = [
         + sync(),
     ),
     # --- prepared statements ---
-    Row("PREPARE and EXECUTE", *simple("PREPARE p AS INSERT INTO app.t VALUES (666)", "EXECUTE p", "EXPLAIN ANALYZE EXECUTE p")),
-    Row("EXECUTE of a statement prepared by the protocol", parse("p", INSERT) + sync(), query("EXECUTE p")),
+    Row("PREPARE and EXECUTE", "PREPARE p AS INSERT INTO app.t VALUES (666)", "EXECUTE p", "EXPLAIN ANALYZE EXECUTE p"),
+    Row("EXECUTE of a statement prepared by the protocol", parse("p", INSERT) + sync(), "EXECUTE p"),
     Row(
         "a read's name given to a write by SQL",
         parse("p", "SELECT 1") + sync(),
-        *simple("DEALLOCATE p", "PREPARE p AS INSERT INTO app.t VALUES (666)", "EXECUTE p"),
-        bind("", "p") + execute() + sync(),
+        "DEALLOCATE p | PREPARE p AS INSERT INTO app.t VALUES (666) | EXECUTE p",
+        run("p"),
     ),
-    Row(
-        "a read's name given to a write in one pipeline",
-        parse("p", "SELECT 1") + sync(),
-        close("S", "p") + parse("p", INSERT) + bind("", "p") + execute() + sync(),
-    ),
+    Row("a read's name given to a write in one pipeline", parse("p", "SELECT 1") + sync(), close("S", "p") + parse("p", INSERT) + run("p")),
     Row(
         "a read's name given to a write, DEALLOCATE in the pipeline",
         parse("p", "SELECT 1") + sync(),
-        group("DEALLOCATE p") + parse("p", INSERT) + sync() + bind("", "p") + execute() + sync(),
+        group("DEALLOCATE p") + parse("p", INSERT) + sync() + run("p"),
     ),
     Row(
         "a read's name given to a write, DISCARD ALL in the pipeline",
         parse("p", "SELECT 1") + sync(),
-        group("DISCARD ALL") + parse("p", INSERT) + sync() + bind("", "p") + execute() + sync(),
+        group("DISCARD ALL") + parse("p", INSERT) + sync() + run("p"),
     ),
     Row(
         "names that differ behind 63 bytes",
         parse("n" * 63 + "1", INSERT) + sync(),
         parse("n" * 63 + "2", "SELECT 1") + sync(),
-        bind("", "n" * 63 + "2") + execute() + sync(),
-        query("EXECUTE " + "n" * 63 + "2"),
+        run("n" * 63 + "2"),
+        "EXECUTE " + "n" * 63 + "2",
     ),
     Row(
         "portals that differ behind 63 bytes",
-        query("BEGIN"),
+        "BEGIN",
         parse("w", INSERT)
         + parse("r", "SELECT 1")
         + bind("n" * 63 + "1", "r")
@@ -371,434 +354,254 @@ ROWS = [
         + bind("n" * 63 + "2", "w")
         + execute("n" * 63 + "1")
         + sync(),
-        query("COMMIT"),
+        "COMMIT",
     ),
     Row(
         "a Parse that the server skipped",
         parse("p", INSERT) + sync(),
-        parse("", "SELECT 1/0") + bind() + execute() + close("S", "p") + parse("p", "SELECT 1") + sync(),
-        bind("", "p") + execute() + sync(),
-        query("EXECUTE p"),
+        unsynced("SELECT 1/0") + close("S", "p") + parse("p", "SELECT 1") + sync(),
+        run("p"),
+        "EXECUTE p",
     ),
     Row("Bind flushed before it is judged", parse("", INSERT) + flush() + bind() + flush() + execute() + sync()),
-    Row(
-        "a read that is flushed, then a write",
-        parse("", "SELECT 1") + bind() + execute() + flush() + parse("", INSERT) + bind() + execute() + sync(),
-    ),
+    Row("a read that is flushed, then a write", unsynced("SELECT 1") + flush() + group(INSERT)),
     Row("Describe, then Execute", parse("p", INSERT) + describe("S", "p") + sync(), bind("", "p") + describe("P") + execute() + sync()),
     # --- what makes a transaction READ WRITE ---
-    Row("BEGIN READ WRITE", *simple("BEGIN READ WRITE", INSERT, "COMMIT", READ_WRITE)),
-    Row(
-        "BEGIN READ WRITE, a function",
-        *simple("BEGIN READ WRITE", "SELECT app.writer()", "COMMIT"),
-        group("START TRANSACTION READ WRITE", "SELECT app.writer()", "COMMIT"),
-    ),
+    Row("BEGIN READ WRITE", "BEGIN READ WRITE", INSERT, "COMMIT", READ_WRITE),
+    Row("BEGIN READ WRITE, a function", "BEGIN READ WRITE", WRITER, "COMMIT", group("START TRANSACTION READ WRITE", WRITER, "COMMIT")),
     Row(
         "BEGIN READ /* */ WRITE",
-        *simple(
-            "BEGIN READ/* - */WRITE",
-            "SELECT app.writer()",
-            "COMMIT",
-            "BEGIN ISOLATION LEVEL READ COMMITTED, READ --\nWRITE",
-            "SELECT app.writer()",
-            "COMMIT",
-        ),
+        f"BEGIN READ/* - */WRITE | {WRITER} | COMMIT",
+        "BEGIN ISOLATION LEVEL READ COMMITTED, READ --\nWRITE",
+        f"{WRITER} | COMMIT",
     ),
     Row(
         "SET TRANSACTION READ WRITE",
-        *simple("BEGIN", "SET TRANSACTION READ WRITE", "SELECT app.writer()", "COMMIT"),
-        group("BEGIN", "SET TRANSACTION READ WRITE", "SELECT app.writer()", "COMMIT"),
+        *block("SET TRANSACTION READ WRITE", WRITER),
+        group("BEGIN", "SET TRANSACTION READ WRITE", WRITER, "COMMIT"),
     ),
     Row(
         "SET transaction_read_only",
-        *simple(
-            "BEGIN",
-            "SET transaction_read_only = off",
-            "SELECT app.writer()",
-            "COMMIT",
-            "BEGIN",
-            "SET LOCAL transaction_read_only TO DEFAULT",
-            "SELECT app.writer()",
-            "COMMIT",
-            "BEGIN",
-            'SET SESSION "transaction_read_only" = \'off\'',
-            "SELECT app.writer()",
-            "COMMIT",
-        ),
+        *block("SET transaction_read_only = off", WRITER),
+        *block("SET LOCAL transaction_read_only TO DEFAULT", WRITER),
+        *block('SET SESSION "transaction_read_only" = \'off\'', WRITER),
     ),
-    Row("RESET transaction_read_only", *simple("BEGIN READ ONLY", "RESET transaction_read_only", "SELECT app.writer()", "COMMIT")),
+    Row("RESET transaction_read_only", "BEGIN READ ONLY", "RESET transaction_read_only", WRITER, "COMMIT"),
     Row(
         "SET default_transaction_read_only",
-        *simple(
-            "SET default_transaction_read_only = off",
-            "SELECT app.writer()",
-            "SET SESSION default_transaction_read_only TO 'no'",
-            "SELECT app.writer()",
-            "SET LOCAL Default_Transaction_Read_Only = 0",
-            "SELECT app.writer()",
+        (
+            f"{NOT_READ_ONLY} | {WRITER} | SET SESSION default_transaction_read_only TO 'no' | {WRITER} | SET LOCAL"
+            f" Default_Transaction_Read_Only = 0 | {WRITER}"
         ),
     ),
-    Row(
-        "SET default_transaction_read_only, extended",
-        group("SET default_transaction_read_only = off"),
-        group("SELECT app.writer()"),
-        group("SET default_transaction_read_only = off", "SELECT app.writer()"),
-    ),
-    Row(
-        "SET default_transaction_read_only, pipelined",
-        group("SET default_transaction_read_only = off") + group("SELECT app.writer()") + group("SELECT app.writer()"),
-    ),
+    Row("SET default_transaction_read_only, extended", group(NOT_READ_ONLY), group(WRITER), group(NOT_READ_ONLY, WRITER)),
+    Row("SET default_transaction_read_only, pipelined", group(NOT_READ_ONLY) + group(WRITER) + group(WRITER)),
     Row(
         "SET SESSION CHARACTERISTICS",
-        *simple(
-            "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE",
-            "SELECT app.writer()",
-            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ WRITE",
-            "SELECT app.writer()",
-        ),
+        f"SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE | {WRITER}",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ WRITE",
+        WRITER,
     ),
-    Row(
-        "RESET ALL and DISCARD ALL",
-        *simple(
-            "RESET ALL",
-            "SELECT app.writer()",
-            "DISCARD ALL",
-            "SELECT app.writer()",
-            "RESET default_transaction_read_only",
-            "SELECT app.writer()",
-        ),
-    ),
+    Row("RESET ALL and DISCARD ALL", "RESET ALL", WRITER, "DISCARD ALL", WRITER, "RESET default_transaction_read_only", WRITER),
     Row(
         "RESET in a pipeline",
-        group("RESET ALL", "SELECT app.writer()"),
-        group("RESET default_transaction_read_only", "SELECT app.writer()"),
-        group("SET default_transaction_read_only TO DEFAULT", "SELECT app.writer()"),
-        group("RESET transaction_read_only", "SELECT app.writer()"),
-        unsynced("RESET ALL") + flush() + group("SELECT app.writer()"),
-        group("RESET ALL") + group("SELECT app.writer()"),
+        group("RESET ALL", WRITER),
+        group("RESET default_transaction_read_only", WRITER),
+        group("SET default_transaction_read_only TO DEFAULT", WRITER),
+        group("RESET transaction_read_only", WRITER),
+        unsynced("RESET ALL") + flush() + group(WRITER),
+        group("RESET ALL") + group(WRITER),
     ),
     Row(
         "more after DISCARD ALL in a pipeline",
-        parse("w", "SELECT app.writer()") + sync(),
-        group("DISCARD ALL", "SELECT app.writer()"),
-        group("DISCARD ALL") + group("SELECT app.writer()"),
-        unsynced("DISCARD ALL") + flush() + group("SELECT app.writer()"),
-        parse("w", "SELECT app.writer()") + sync(),
-        unsynced("DISCARD ALL") + flush() + bind("", "w") + execute() + sync(),
-        parse("d", "DISCARD ALL") + bind("d", "d") + execute("d") + parse("", "SELECT app.writer()") + bind() + execute() + sync(),
-        query("SELECT app.writer()"),
+        parse("w", WRITER) + sync(),
+        group("DISCARD ALL", WRITER),
+        group("DISCARD ALL") + group(WRITER),
+        unsynced("DISCARD ALL") + flush() + group(WRITER),
+        parse("w", WRITER) + sync(),
+        unsynced("DISCARD ALL") + flush() + run("w"),
+        parse("d", "DISCARD ALL") + bind("d", "d") + execute("d") + group(WRITER),
+        WRITER,
         unsynced("DISCARD ALL") + flush() + function_call(957, [b"\0\0\x40\0"]),
-        query("SELECT app.writer()"),
+        WRITER,
     ),
-    Row("a simple query after DISCARD ALL without Sync", unsynced("DISCARD ALL") + flush() + query("SELECT app.writer()")),
+    Row("a simple query after DISCARD ALL without Sync", unsynced("DISCARD ALL") + flush() + query(WRITER)),
     Row(
         "set_config",
-        *simple(
-            "SELECT set_config('default_transaction_read_only', 'off', false)",
-            "SELECT app.writer()",
-            "SELECT set_config('default_' || 'transaction_read_only', 'off', false)",
-            "SELECT app.writer()",
-        ),
+        "SELECT set_config('default_transaction_read_only', 'off', false)",
+        WRITER,
+        "SELECT set_config('default_' || 'transaction_read_only', 'off', false)",
+        WRITER,
     ),
     Row(
         "ALTER ROLE and ALTER DATABASE",
-        *simple(
-            "ALTER ROLE postgres SET default_transaction_read_only = off", "ALTER DATABASE postgres SET default_transaction_read_only = off"
-        ),
+        "ALTER ROLE postgres SET default_transaction_read_only = off",
+        "ALTER DATABASE postgres SET default_transaction_read_only = off",
     ),
-    Row("a setting at start-up", *simple("SELECT app.writer()"), start=[("default_transaction_read_only", "off")]),
-    Row("a setting at start-up, in capitals", *simple("SELECT app.writer()"), start=[("Default_Transaction_Read_Only", "off")]),
-    Row(
-        "a setting at start-up, twice",
-        *simple("SELECT app.writer()"),
-        start=[("default_transaction_read_only", "on"), ("DEFAULT_TRANSACTION_READ_ONLY", "off")],
-    ),
-    Row(
-        "a setting among the options",
-        *simple("SELECT app.writer()"),
-        start=[("options", "-c default_transaction_read_only=off")],
-        by=("none",),
-    ),
+    Row("a setting at start-up", WRITER, start=[("default_transaction_read_only", "off")]),
+    Row("a setting at start-up, in capitals", WRITER, start=[("Default_Transaction_Read_Only", "off")]),
+    Row("a setting at start-up, twice", WRITER, start=[("default_transaction_read_only", "on"), ("DEFAULT_TRANSACTION_READ_ONLY", "off")]),
+    Row("a setting among the options", WRITER, start=[("options", "-c default_transaction_read_only=off")], by=("none",)),
     Row(
         "a setting among the options, twice",
-        *simple("SELECT app.writer()"),
+        WRITER,
         start=[("options", "--default-transaction-read-only=off"), ("options", "-cdefault_transaction_read_only=off")],
         by=("none",),
     ),
-    Row(
-        "options that swallow what follows: -r",
-        *simple("SELECT app.writer()"),
-        start=[("options", "-c default_transaction_read_only=off -r")],
-        by=("none",),
-    ),
-    Row(
-        "options that swallow what follows: --",
-        *simple("SELECT app.writer()"),
-        start=[("options", "-c default_transaction_read_only=off --")],
-        by=("none",),
-    ),
+    Row("options that swallow what follows: -r", WRITER, start=[("options", "-c default_transaction_read_only=off -r")], by=("none",)),
+    Row("options that swallow what follows: --", WRITER, start=[("options", "-c default_transaction_read_only=off --")], by=("none",)),
     Row(
         "options that swallow what follows: backslash",
-        *simple("SELECT app.writer()"),
+        WRITER,
         start=[("options", "-c default_transaction_read_only=off -c search_path=a\\")],
         by=("none",),
     ),
-    Row(
-        "options that swallow what follows: -c",
-        *simple("SELECT app.writer()"),
-        start=[("options", "-c default_transaction_read_only=off -c")],
-        by=("none",),
-    ),
-    Row(
-        "transaction_read_only at start-up",
-        *simple("SELECT app.writer()"),
-        start=[("transaction_read_only", "off"), ("session_replication_role", "replica")],
-    ),
-    Row(
-        "a replication connection",
-        *simple("SELECT app.writer()", "CREATE_REPLICATION_SLOT bypass PHYSICAL"),
-        start=[("replication", "database")],
-    ),
+    Row("options that swallow what follows: -c", WRITER, start=[("options", "-c default_transaction_read_only=off -c")], by=("none",)),
+    Row("transaction_read_only at start-up", WRITER, start=[("transaction_read_only", "off"), ("session_replication_role", "replica")]),
+    Row("a replication connection", WRITER, "CREATE_REPLICATION_SLOT bypass PHYSICAL", start=[("replication", "database")]),
     Row(
         "a replication connection, said twice",
-        *simple("SELECT app.writer()", "CREATE_REPLICATION_SLOT bypass PHYSICAL"),
+        f"{WRITER} | CREATE_REPLICATION_SLOT bypass PHYSICAL",
         start=[("replication", "off"), ("replication", "database")],
     ),
-    Row("a replication connection, in odd spelling", *simple("CREATE_REPLICATION_SLOT bypass PHYSICAL"), start=[("replication", "TRUE")]),
-    Row(
-        "a function that changes the default",
-        *simple("SELECT app.flip()", "SELECT app.writer()"),
-        group("SELECT app.flip()"),
-        group("SELECT app.writer()"),
-    ),
-    Row("a view that changes the default", *simple("SELECT * FROM app.flipper", "SELECT app.writer()")),
-    Row("a function that changes the default, pipelined", group("SELECT app.flip()") + group("SELECT app.writer()")),
-    Row("a view that changes the default, pipelined", group("SELECT * FROM app.flipper") + group("SELECT * FROM app.view")),
-    Row("a function that changes the default, simple queries pipelined", query("SELECT app.flip()") + query("SELECT app.writer()")),
+    Row("a replication connection, in odd spelling", "CREATE_REPLICATION_SLOT bypass PHYSICAL", start=[("replication", "TRUE")]),
+    Row("a function that changes the default", FLIP, WRITER, group(FLIP), group(WRITER)),
+    Row("a view that changes the default", "SELECT * FROM app.flipper", WRITER),
+    Row("a function that changes the default, pipelined", group(FLIP) + group(WRITER)),
+    Row("a view that changes the default, pipelined", group("SELECT * FROM app.flipper") + group(VIEW)),
+    Row("a function that changes the default, simple queries pipelined", query(FLIP) + query(WRITER)),
     Row(
         "a function that changes the default, in one text",
-        *simple(
-            "SELECT app.flip(); COMMIT; SELECT app.writer()",
-            "SELECT app.flip(); BEGIN; SELECT app.writer(); COMMIT",
-            "SELECT app.flip(); ROLLBACK; SELECT app.writer()",
+        (
+            "SELECT app.flip(); COMMIT; SELECT app.writer() | SELECT app.flip(); BEGIN; SELECT app.writer(); COMMIT | SELECT app.flip();"
+            " ROLLBACK; SELECT app.writer()"
         ),
     ),
-    Row("a function that changes the default, in one group", group("SELECT app.flip()", "COMMIT", "SELECT app.writer()")),
+    Row("a function that changes the default, in one group", group(FLIP, "COMMIT", WRITER)),
     Row(
         "a function that changes the default, in a block",
-        *simple(
-            "BEGIN",
-            "SELECT app.flip()",
-            "COMMIT",
-            "SELECT app.writer()",
-            "BEGIN",
-            "SAVEPOINT a",
-            "SELECT app.flip()",
-            "ROLLBACK TO a",
-            "COMMIT AND CHAIN",
-            "SELECT app.writer()",
-            "COMMIT",
-        ),
+        *block(FLIP),
+        f"{WRITER} | BEGIN | SAVEPOINT a | {FLIP} | ROLLBACK TO a | COMMIT AND CHAIN | {WRITER} | COMMIT",
     ),
     Row(
         "a function that changes the default, in a block that goes on",
-        group("BEGIN", "SELECT app.flip()", "COMMIT AND CHAIN", "SELECT app.writer()", "COMMIT"),
-        group("BEGIN", "SELECT app.flip()", "COMMIT", "BEGIN", "SELECT app.writer()", "COMMIT"),
+        group("BEGIN", FLIP, "COMMIT AND CHAIN", WRITER, "COMMIT"),
+        group("BEGIN", FLIP, "COMMIT", "BEGIN", WRITER, "COMMIT"),
     ),
     # --- what the client believes, and what may therefore go out untouched ---
-    Row("read-only by its own word, then DO", *simple("SET default_transaction_read_only = on", DO_COMMIT), group(DO_COMMIT)),
-    Row(
-        "read-only by its own word, then CALL",
-        *simple("SET default_transaction_read_only = on", "CALL app.writes_twice()"),
-        group("CALL app.writes_twice()"),
-    ),
-    Row("read-only at start-up, then DO", *simple(DO_COMMIT), start=[("default_transaction_read_only", "on")]),
-    Row("read-only by its own word, then a text that cannot be read", *simple("SET default_transaction_read_only = on", READ_WRITE + LONG)),
-    Row(
-        "read-only by its own word, then holes",
-        *simple(
-            "SET default_transaction_read_only = on",
-            "ALTER SYSTEM SET work_mem = '5MB'",
-            "NOTIFY bypass",
-            "COPY (SELECT 1) TO PROGRAM 'cat > PROGRAM_FILE'",
-            "ANALYZE app.parent",
-        ),
-    ),
+    Row("read-only by its own word, then DO", READ_ONLY, DO_COMMIT, group(DO_COMMIT)),
+    Row("read-only by its own word, then CALL", READ_ONLY, "CALL app.writes_twice()", group("CALL app.writes_twice()")),
+    Row("read-only at start-up, then DO", DO_COMMIT, start=[("default_transaction_read_only", "on")]),
+    Row("read-only by its own word, then a text that cannot be read", READ_ONLY, READ_WRITE + LONG),
+    Row("read-only by its own word, then holes", READ_ONLY, SYSTEM, "NOTIFY bypass", PROGRAM, "ANALYZE app.parent"),
     Row(
         "read-only by its own word, then holes, extended",
-        query("SET default_transaction_read_only = on"),
-        group("ALTER SYSTEM SET work_mem = '5MB'"),
+        READ_ONLY,
+        group(SYSTEM),
         group("NOTIFY bypass"),
-        group("COPY (SELECT 1) TO PROGRAM 'cat > PROGRAM_FILE'"),
+        group(PROGRAM),
         group("ANALYZE app.parent"),
     ),
     Row(
         "read-only by its own word, BEGIN READ WRITE",
-        *simple("SET default_transaction_read_only = on", "BEGIN READ WRITE", "SELECT app.writer()", "COMMIT", READ_WRITE),
-        group("BEGIN READ WRITE", "SELECT app.writer()", "COMMIT"),
+        f"{READ_ONLY} | BEGIN READ WRITE | {WRITER} | COMMIT | {READ_WRITE}",
+        group("BEGIN READ WRITE", WRITER, "COMMIT"),
     ),
-    Row(
-        "read-only by its own word, taken back in the pipeline",
-        query("SET default_transaction_read_only = on"),
-        group("SET default_transaction_read_only = off", "SELECT app.writer()") + group("SELECT app.writer()"),
-    ),
-    Row(
-        "a READ ONLY block, then holes",
-        *simple("BEGIN READ ONLY", "NOTIFY bypass", "COPY (SELECT 1) TO PROGRAM 'cat > PROGRAM_FILE'", "ANALYZE app.parent", "COMMIT"),
-    ),
-    Row(
-        "a READ ONLY block, then holes, extended",
-        group("BEGIN READ ONLY"),
-        group("NOTIFY bypass"),
-        group("COPY (SELECT 1) TO PROGRAM 'cat > PROGRAM_FILE'"),
-        group("COMMIT"),
-    ),
-    Row("a READ ONLY block and a text that cannot be read", *simple("BEGIN READ ONLY", "COMMIT; " + READ_WRITE + LONG)),
-    Row("a failed block and a text that cannot be read", *simple("BEGIN", "SELECT 1/0", "ROLLBACK; " + READ_WRITE + LONG)),
+    Row("read-only by its own word, taken back in the pipeline", READ_ONLY, group(NOT_READ_ONLY, WRITER) + group(WRITER)),
+    Row("a READ ONLY block, then holes", "BEGIN READ ONLY", "NOTIFY bypass", PROGRAM, "ANALYZE app.parent", "COMMIT"),
+    Row("a READ ONLY block, then holes, extended", group("BEGIN READ ONLY"), group("NOTIFY bypass"), group(PROGRAM), group("COMMIT")),
+    Row("a READ ONLY block and a text that cannot be read", "BEGIN READ ONLY", "COMMIT; " + READ_WRITE + LONG),
+    Row("a failed block and a text that cannot be read", "BEGIN", "SELECT 1/0", "ROLLBACK; " + READ_WRITE + LONG),
     Row(
         "a failed block and a text of several statements",
-        *simple(
-            "BEGIN",
-            "SELECT 1/0",
-            "ROLLBACK; " + READ_WRITE,
-            "BEGIN",
-            "SELECT 1/0",
-            "ROLLBACK AND CHAIN; SET TRANSACTION READ WRITE; SELECT app.writer(); COMMIT",
-        ),
+        f"BEGIN | SELECT 1/0 | ROLLBACK; {READ_WRITE} | BEGIN | SELECT 1/0",
+        "ROLLBACK AND CHAIN; SET TRANSACTION READ WRITE; SELECT app.writer(); COMMIT",
     ),
     Row(
         "a failed block and DO",
-        *simple("BEGIN", "SELECT 1/0", "ROLLBACK; " + DO_COMMIT),
+        f"BEGIN | SELECT 1/0 | ROLLBACK; {DO_COMMIT}",
         query("BEGIN") + query("SELECT 1/0") + query("ROLLBACK") + query(DO_COMMIT),
     ),
     # --- texts ---
-    Row(
-        "several statements",
-        *simple("SELECT 1; " + INSERT, INSERT + "; SELECT 1", "SELECT 1; COMMIT; " + INSERT, "SELECT 1;; ;" + INSERT + ";"),
-    ),
+    Row("several statements", "SELECT 1; " + INSERT, INSERT + "; SELECT 1", "SELECT 1; COMMIT; " + INSERT, "SELECT 1;; ;" + INSERT + ";"),
     Row(
         "several statements with READ WRITE",
-        *simple(
-            "COMMIT; " + READ_WRITE,
-            "SELECT 1; ROLLBACK; BEGIN READ WRITE; SELECT app.writer(); COMMIT",
-            "SET default_transaction_read_only = off; COMMIT; SELECT app.writer()",
-        ),
+        "COMMIT; " + READ_WRITE,
+        "SELECT 1; ROLLBACK; BEGIN READ WRITE; SELECT app.writer(); COMMIT",
+        "SET default_transaction_read_only = off; COMMIT; SELECT app.writer()",
     ),
-    Row(
-        "a text that cannot be read",
-        *simple(
-            READ_WRITE + LONG,
-            "SET default_transaction_read_only = off" + LONG,
-            "SELECT app.writer()",
-            "BEGIN READ WRITE" + LONG,
-            "SELECT app.writer()",
-            "COMMIT",
-        ),
-    ),
+    Row("a text that cannot be read", READ_WRITE + LONG, NOT_READ_ONLY + LONG, WRITER, "BEGIN READ WRITE" + LONG, WRITER, "COMMIT"),
     Row(
         "a text that cannot be read, extended",
-        group("BEGIN READ WRITE" + LONG, "SELECT app.writer()", "COMMIT"),
-        group("SET default_transaction_read_only = off" + LONG),
-        group("SELECT app.writer()"),
+        group("BEGIN READ WRITE" + LONG, WRITER, "COMMIT"),
+        group(NOT_READ_ONLY + LONG),
+        group(WRITER),
     ),
     Row(
         "syntax that only newer servers know",
-        *simple("BEGIN; SELECT 0x1F; COMMIT; BEGIN READ WRITE; SELECT app.writer(), 1_000; COMMIT"),
+        "BEGIN; SELECT 0x1F; COMMIT; BEGIN READ WRITE; SELECT app.writer(), 1_000; COMMIT",
         majors=(18,),
     ),
-    Row("comments", *simple("/* SELECT */ " + INSERT, "-- SELECT\n" + INSERT, "/* /* */ */" + INSERT, "SELECT 1 /* ; */ ; " + INSERT)),
-    Row(
-        "strings that do not conform",
-        *simple("SET standard_conforming_strings = off", "SELECT 'x\\'; " + INSERT + " --'", "SELECT 'x\\' || ', lo_create(7001) --'"),
-    ),
-    Row(
-        "strings that do not conform, pipelined",
-        group("SET standard_conforming_strings = off") + group("SELECT 'x\\' || ', lo_create(7001) --'"),
-    ),
-    Row("strings that do not conform, by a function", *simple("SELECT app.conforming('off')", "SELECT 'x\\' || ', lo_create(7001) --'")),
-    Row(
-        "strings that do not conform, by a function, pipelined",
-        group("SELECT app.conforming('off')") + group("SELECT 'x\\' || ', lo_create(7001) --'"),
-    ),
-    Row(
-        "strings that do not conform, by a function, in one group",
-        group("SELECT app.conforming('off')", "SELECT 'x\\' || ', lo_create(7001) --'"),
-    ),
+    Row("comments", "/* SELECT */ " + INSERT, "-- SELECT\n" + INSERT, "/* /* */ */" + INSERT, "SELECT 1 /* ; */ ; " + INSERT),
+    Row("strings that do not conform", "SET standard_conforming_strings = off", "SELECT 'x\\'; " + INSERT + " --'", CONFORMING),
+    Row("strings that do not conform, pipelined", group("SET standard_conforming_strings = off") + group(CONFORMING)),
+    Row("strings that do not conform, by a function", "SELECT app.conforming('off')", CONFORMING),
+    Row("strings that do not conform, by a function, pipelined", group("SELECT app.conforming('off')") + group(CONFORMING)),
+    Row("strings that do not conform, by a function, in one group", group("SELECT app.conforming('off')", CONFORMING)),
     Row(
         "another encoding",
-        *simple("SET client_encoding = 'SJIS'"),
+        SJIS,
         query(b"SELECT '\x83\x5c'; " + INSERT.encode() + b" --'"),
         query(b"SELECT '\x83\x5c', lo_create(7001) --'"),
     ),
     Row(
         "another encoding, in a failed block",
-        *simple("SET client_encoding = 'SJIS'", "BEGIN", "SELECT 1/0"),
+        f"{SJIS} | BEGIN | SELECT 1/0",
         query(b"ROLLBACK; BEGIN READ WRITE; INSERT INTO app.t VALUES (666); COMMIT /* \x83\x5c */"),
     ),
     Row("a NUL in the text", query(b"SELECT 1\0; " + INSERT.encode())),
     # --- CALL and DO ---
     Row(
         "DO and CALL",
-        *simple(DO_COMMIT, "CALL app.writes_twice()"),
+        f"{DO_COMMIT} | CALL app.writes_twice()",
         group(DO_COMMIT),
         group("CALL app.writes_twice()"),
         group("SELECT 1", DO_COMMIT),
     ),
-    Row("DO and CALL in a block", *simple("BEGIN", DO_COMMIT, "COMMIT", "BEGIN", "CALL app.writes_twice()", "COMMIT")),
+    Row("DO and CALL in a block", "BEGIN", DO_COMMIT, "COMMIT", "BEGIN", "CALL app.writes_twice()", "COMMIT"),
     Row(
         "DO that sets the default and commits",
-        *simple(
-            "DO $$ BEGIN PERFORM set_config('default_transaction_read_only', 'off', false); COMMIT; INSERT INTO app.t VALUES (666); END $$"
-        ),
+        "DO $$ BEGIN PERFORM set_config('default_transaction_read_only', 'off', false); COMMIT; INSERT INTO app.t VALUES (666); END $$",
     ),
     # --- prepared transactions, locks, other sessions ---
     Row(
         "PREPARE TRANSACTION",
-        *simple(
-            "BEGIN",
-            INSERT,
-            "PREPARE TRANSACTION 'bypass'",
-            "BEGIN; " + INSERT + "; PREPARE TRANSACTION 'bypass'",
-            "COMMIT PREPARED 'bypass'",
-        ),
+        f"BEGIN | {INSERT} | PREPARE TRANSACTION 'bypass' | BEGIN; {INSERT}; PREPARE TRANSACTION 'bypass' | COMMIT PREPARED 'bypass'",
     ),
-    Row("PREPARE TRANSACTION of nothing", *simple("BEGIN", "SELECT 1", "PREPARE TRANSACTION 'bypass'")),
+    Row("PREPARE TRANSACTION of nothing", "BEGIN", "SELECT 1", "PREPARE TRANSACTION 'bypass'"),
     # --- functions of layer 1 ---
     Row(
         "a layer-1 function that refuses nothing",
-        *simple(
-            "SELECT app.writer(), termgate.release_lease('no', 'no', 1)",
-            "WITH x AS (INSERT INTO app.t VALUES (666)) SELECT termgate.release_lease('no', 'no', 1)",
-        ),
+        "SELECT app.writer(), termgate.release_lease('no', 'no', 1)",
+        "WITH x AS (INSERT INTO app.t VALUES (666)) SELECT termgate.release_lease('no', 'no', 1)",
         by=("none", "stale", "rule"),
     ),
     Row(
         "a layer-1 function that is never called",
-        *simple(
-            f"SELECT app.writer() WHERE {NEVER}",
-            f"WITH x AS (INSERT INTO app.t VALUES (666)) SELECT 1 WHERE {NEVER}",
-            f"SELECT 666 AS i INTO app.new WHERE {NEVER}",
-        ),
+        f"SELECT app.writer() WHERE {NEVER}",
+        f"WITH x AS (INSERT INTO app.t VALUES (666)) SELECT 1 WHERE {NEVER}",
+        f"SELECT 666 AS i INTO app.new WHERE {NEVER}",
         group(f"SELECT app.writer() WHERE {NEVER}"),
-        by=("none", "stale", "known", "rule"),
     ),
     Row(
         "a layer-1 function that is never called, in a block",
-        *simple("BEGIN", f"SELECT 1 WHERE {NEVER.replace('seal', 'check_term').replace('IS NULL', '> 0')}", INSERT, "COMMIT"),
-        by=("none", "stale", "known", "rule"),
+        *block(f"SELECT 1 WHERE {NEVER.replace('seal', 'check_term').replace('IS NULL', '> 0')}", INSERT),
     ),
-    Row(
-        "a layer-1 function and its name in a comment",
-        *simple("BEGIN", f"SELECT 1 WHERE {NEVER} /* append check_term */", INSERT, "COMMIT"),
-        by=("none", "stale", "known", "rule"),
-    ),
+    Row("a layer-1 function and its name in a comment", "BEGIN", f"SELECT 1 WHERE {NEVER} /* append check_term */", INSERT, "COMMIT"),
     Row(
         "a layer-1 function in EXPLAIN and DECLARE",
-        *simple(
-            f"EXPLAIN ANALYZE SELECT app.writer() WHERE {NEVER}",
-            f"BEGIN; DECLARE c CURSOR FOR SELECT app.writer() WHERE {NEVER}; FETCH c; COMMIT",
-        ),
-        by=("none", "stale", "known", "rule"),
+        f"EXPLAIN ANALYZE SELECT app.writer() WHERE {NEVER}",
+        f"BEGIN; DECLARE c CURSOR FOR SELECT app.writer() WHERE {NEVER}; FETCH c; COMMIT",
     ),
     # --- errors in the middle ---
     Row(
@@ -806,330 +609,199 @@ ROWS = [
         group("SELECT 1/0", INSERT) + group(INSERT) + group("BEGIN", "SELECT 1/0", "COMMIT") + group(INSERT),
     ),
     Row("an error, then a block in the pipeline", group("SELECT 1/0", "BEGIN READ WRITE") + group(INSERT) + group("COMMIT")),
-    Row(
-        "BEGIN that was skipped",
-        parse("", "SELECT 1/0")
-        + bind()
-        + execute()
-        + parse("", "BEGIN")
-        + bind()
-        + execute()
-        + sync()
-        + group("SELECT app.writer()")
-        + group("COMMIT"),
-    ),
-    Row(
-        "a refusal, then ROLLBACK TO in the pipeline",
-        group("BEGIN", "SAVEPOINT a", INSERT) + group("ROLLBACK TO a", "SELECT app.writer()", "COMMIT"),
-    ),
-    Row("a refusal, then ROLLBACK TO", *simple("BEGIN", "SAVEPOINT a", INSERT, "ROLLBACK TO a", "SELECT app.writer()", INSERT, "COMMIT")),
-    Row("a Query behind messages without Sync", parse("", "SELECT 1") + bind() + execute() + query(INSERT) + sync()),
-    Row("Terminate in the middle", parse("", INSERT) + bind() + execute() + terminate()),
+    Row("BEGIN that was skipped", group("SELECT 1/0", "BEGIN") + group(WRITER) + group("COMMIT")),
+    Row("a refusal, then ROLLBACK TO in the pipeline", group("BEGIN", "SAVEPOINT a", INSERT) + group("ROLLBACK TO a", WRITER, "COMMIT")),
+    Row("a refusal, then ROLLBACK TO", "BEGIN", "SAVEPOINT a", INSERT, "ROLLBACK TO a", WRITER, INSERT, "COMMIT"),
+    Row("a Query behind messages without Sync", unsynced("SELECT 1") + query(INSERT) + sync()),
+    Row("Terminate in the middle", unsynced(INSERT) + terminate()),
     Row("Terminate in the middle of a block", query("BEGIN") + group(INSERT) + query("COMMIT") + terminate()),
     # --- what closed the rows above, turned against it ---
     Row(
         "a read's name for a hole, by a PREPARE that fails",
-        parse("p", "NOTIFY bypass") + parse("q", "ALTER SYSTEM SET work_mem = '5MB'") + parse("r", "SELECT lo_create(7001)") + sync(),
-        *simple("PREPARE p AS SELECT 1", "PREPARE q AS SELECT 1", "PREPARE r AS SELECT 1"),
-        *[bind("", name) + execute() + sync() for name in "pqr"],
-        query("EXECUTE r"),
+        parse("p", "NOTIFY bypass") + parse("q", SYSTEM) + parse("r", "SELECT lo_create(7001)") + sync(),
+        "PREPARE p AS SELECT 1 | PREPARE q AS SELECT 1 | PREPARE r AS SELECT 1",
+        *[run(name) for name in "pqr"],
+        "EXECUTE r",
     ),
     Row(
         "a read's name for a hole, by a PREPARE that is never run",
-        parse("p", "NOTIFY bypass") + parse("q", "ALTER SYSTEM SET work_mem = '5MB'") + parse("r", "SELECT lo_create(7001)") + sync(),
+        parse("p", "NOTIFY bypass") + parse("q", SYSTEM) + parse("r", "SELECT lo_create(7001)") + sync(),
         *[parse("", f"PREPARE {name} AS SELECT 1") + sync() for name in "pqr"],
-        *[bind("", name) + execute() + sync() for name in "pqr"],
-        query("EXECUTE r"),
+        *[run(name) for name in "pqr"],
+        "EXECUTE r",
     ),
     Row(
         "a comment that hides a call from the eye that looks for a layer-1 function alone",
-        *simple("SELECT termgate.release_lease('a', --'\n 'b', app.writer() --'\n )"),
+        "SELECT termgate.release_lease('a', --'\n 'b', app.writer() --'\n )",
         group("SELECT termgate.release_lease('a', --'\n 'b', app.writer() --'\n )"),
     ),
     Row(
         "a layer-1 function that answers NULL",
-        *simple(
-            "BEGIN",
-            "SELECT termgate.check_term(NULL, NULL)",
-            INSERT,
-            "COMMIT",
-            "BEGIN",
-            "SELECT termgate.append(NULL, NULL, NULL)",
-            INSERT,
-            "COMMIT",
-            "BEGIN",
-            "SELECT termgate.append_many('x', 1, '{}')",
-            INSERT,
-            "COMMIT",
-        ),
-        by=("none", "stale", "known", "rule"),
+        *block("SELECT termgate.check_term(NULL, NULL)", INSERT),
+        *block("SELECT termgate.append(NULL, NULL, NULL)", INSERT),
+        *block("SELECT termgate.append_many('x', 1, '{}')", INSERT),
     ),
     Row(
         "our own statement's name, by SQL",
-        *simple(
-            INSERT,
-            "DEALLOCATE _termgate_check",
-            "DEALLOCATE _termgate_session",
-            "DEALLOCATE _termgate_writable",
-            "PREPARE _termgate_session(text, bigint) AS SELECT 'x'::text, 1::bigint, 1::bigint",
-            "PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint",
-            "PREPARE _termgate_writable AS SELECT 1",
-            INSERT,
-            "DEALLOCATE _termgate_writable",
-            INSERT,
-        ),
+        f"{INSERT} | DEALLOCATE _termgate_check | DEALLOCATE _termgate_session | DEALLOCATE _termgate_writable",
+        "PREPARE _termgate_session(text, bigint) AS SELECT 'x'::text, 1::bigint, 1::bigint",
+        f"{FORGED} | PREPARE _termgate_writable AS SELECT 1 | {INSERT} | DEALLOCATE _termgate_writable | {INSERT}",
     ),
     Row(
         "our own statement's name, by SQL, only the check",
-        *simple(
-            INSERT,
-            "DEALLOCATE _termgate_check",
-            "DEALLOCATE _termgate_session",
-            "PREPARE _termgate_session(text, bigint) AS SELECT 'x'::text, 1::bigint, 1::bigint",
-            "PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint",
-            INSERT,
-            "BEGIN",
-            INSERT,
-            "COMMIT",
-        ),
+        f"{INSERT} | DEALLOCATE _termgate_check | DEALLOCATE _termgate_session",
+        "PREPARE _termgate_session(text, bigint) AS SELECT 'x'::text, 1::bigint, 1::bigint",
+        f"{FORGED} | {INSERT}",
+        *block(INSERT),
         group(INSERT),
     ),
     Row(
         "our own statement's name, by the protocol",
-        query(INSERT),
+        INSERT,
         close("S", "_termgate_session")
         + parse("_termgate_session", "SELECT 'x'::text, 1::bigint, 1::bigint WHERE $1 IS NULL OR $2 <> 0", (25, 20))
         + sync(),
         close("S", "_termgate_check") + parse("_termgate_check", "SELECT 9::bigint WHERE $1 <> '' OR $2 > 0", (25, 20)) + sync(),
-        query(INSERT),
+        INSERT,
         group(INSERT),
     ),
     Row(
         "our own statement's name, in one text",
-        *simple(
-            INSERT,
-            (
-                'DEALLOCATE "_termgate_check"; DEALLOCATE "_termgate_session"; PREPARE _termgate_session(text, bigint) AS SELECT'
-                ' \'x\'::text, 1::bigint, 1::bigint; PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint'
-            ),
-            INSERT,
+        INSERT,
+        (
+            'DEALLOCATE "_termgate_check"; DEALLOCATE "_termgate_session"; PREPARE _termgate_session(text, bigint) AS SELECT'
+            ' \'x\'::text, 1::bigint, 1::bigint; PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint'
         ),
+        INSERT,
     ),
     Row(
         "our own statement's name, by the protocol, in the same group",
-        query(INSERT),
+        INSERT,
         close("S", "_termgate_session")
         + parse("_termgate_session", "SELECT 'x'::text, 1::bigint, 1::bigint WHERE $1 IS NULL OR $2 <> 0", (25, 20))
-        + parse("", INSERT)
-        + bind()
-        + execute()
-        + sync(),
+        + group(INSERT),
     ),
     Row(
         "our own statement's name, inside a function",
-        query(INSERT),
-        *simple(
-            *[
-                f"SELECT app.dynamic('{text}')"
-                for text in (
-                    "DEALLOCATE _termgate_session",
-                    "PREPARE _termgate_session(text, bigint) AS SELECT ''x''::text, 1::bigint, 1::bigint",
-                    "DEALLOCATE _termgate_check",
-                    "PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint",
-                )
-            ]
-        ),
-        query(INSERT),
+        INSERT,
+        *[
+            f"SELECT app.dynamic('{text}')"
+            for text in (
+                "DEALLOCATE _termgate_session",
+                "PREPARE _termgate_session(text, bigint) AS SELECT ''x''::text, 1::bigint, 1::bigint",
+                "DEALLOCATE _termgate_check",
+                FORGED,
+            )
+        ],
+        INSERT,
         group(INSERT),
     ),
     Row(
         "our own statement's name, looked up and inside a function",
-        query(INSERT),
+        INSERT,
         group(INSERT),
-        *simple(
+        (
             "SELECT app.dynamic(format('DEALLOCATE %I', name)), app.dynamic(format(CASE WHEN name ~ 'session' THEN 'PREPARE %I(text,"
             " bigint) AS SELECT ''x''::text, 1::bigint, 1::bigint' ELSE 'PREPARE %I(text, bigint) AS SELECT 9::bigint' END, name)) FROM"
             " pg_prepared_statements WHERE name ~ '^_termgate_(check|session)'"
         ),
-        query(INSERT),
+        INSERT,
         group(INSERT),
-        *simple("BEGIN", INSERT, "COMMIT"),
+        *block(INSERT),
     ),
     Row(
         "our own statement's name, in odd spelling",
-        query(INSERT),
-        *simple(
-            'DEALLOCATE U&"_termgate_session"',
-            "PREPARE _TERMGATE_SESSION(text, bigint) AS SELECT 'x'::text, 1::bigint, 1::bigint",
-            'PREPARE U&"_termgate_locked" AS SELECT 1',
-            "EXECUTE _Termgate_Check('x', 1)",
-            'CLOSE "_termgate"',
-        ),
-        query(INSERT),
+        INSERT,
+        'DEALLOCATE U&"_termgate_session"',
+        "PREPARE _TERMGATE_SESSION(text, bigint) AS SELECT 'x'::text, 1::bigint, 1::bigint",
+        'PREPARE U&"_termgate_locked" AS SELECT 1',
+        "EXECUTE _Termgate_Check('x', 1)",
+        'CLOSE "_termgate"',
+        INSERT,
     ),
     Row(
         "our own read-only statement's name",
         parse("_termgate_locked", "SELECT 1") + sync(),
-        group("SELECT app.flip()") + group("SELECT app.writer()"),
-        query("DEALLOCATE _termgate_locked"),
-        query("PREPARE _termgate_locked AS SELECT 1"),
-        group("SELECT app.flip()") + group("SELECT app.writer()"),
+        group(FLIP) + group(WRITER),
+        "DEALLOCATE _termgate_locked | PREPARE _termgate_locked AS SELECT 1",
+        group(FLIP) + group(WRITER),
     ),
-    Row(
-        "our own statements, gone by a function",
-        *simple("SELECT app.flip()", "SELECT app.dynamic('DEALLOCATE ALL')", "SELECT app.flip()", "SELECT app.writer()"),
-        group("SELECT app.writer()"),
-    ),
+    Row("our own statements, gone by a function", FLIP, "SELECT app.dynamic('DEALLOCATE ALL')", FLIP, WRITER, group(WRITER)),
     Row(
         "our own statements, gone in a view",
-        query(INSERT),
-        *simple("SELECT * FROM app.deallocator", "SELECT * FROM app.flipper", "SELECT * FROM app.view", INSERT),
-        group("SELECT * FROM app.deallocator", "SELECT * FROM app.flipper") + group("SELECT * FROM app.view"),
-        group("SELECT * FROM app.view"),
+        f"{INSERT} | SELECT * FROM app.deallocator | SELECT * FROM app.flipper | {VIEW} | {INSERT}",
+        group("SELECT * FROM app.deallocator", "SELECT * FROM app.flipper") + group(VIEW),
+        group(VIEW),
     ),
     Row(
         "our own statements that keep the default, replaced in a function",
-        *simple(
-            "SELECT app.flip()",
-            (
-                "SELECT app.dynamic(format('DEALLOCATE %I', name)), app.dynamic(format('PREPARE %I AS SELECT 1', name)) FROM"
-                " pg_prepared_statements WHERE name ~ '^_termgate_(default|locked|writable)'"
-            ),
-            "SELECT app.flip()",
-            "SELECT app.writer()",
+        FLIP,
+        (
+            "SELECT app.dynamic(format('DEALLOCATE %I', name)), app.dynamic(format('PREPARE %I AS SELECT 1', name)) FROM"
+            " pg_prepared_statements WHERE name ~ '^_termgate_(default|locked|writable)'"
         ),
-        group("SELECT app.flip()") + group("SELECT app.writer()"),
+        f"{FLIP} | {WRITER}",
+        group(FLIP) + group(WRITER),
     ),
     Row(
         "our own statement's name, replaced by a view",
-        query(INSERT),
+        INSERT,
         group(INSERT),
-        *simple("SELECT * FROM app.replacer", INSERT, "BEGIN", INSERT, "COMMIT"),
+        f"SELECT * FROM app.replacer | {INSERT}",
+        *block(INSERT),
         group(INSERT),
     ),
     Row(
         "a CopyDone before its COPY",
-        (
-            "send",
-            group("SELECT pg_sleep(0.1)")
-            + copy_done()
-            + parse("", "COPY app.t FROM STDIN")
-            + bind()
-            + execute()
-            + sync()
-            + copy_data("666\n")
-            + copy_done()
-            + sync(),
-        ),
+        ("send", group("SELECT pg_sleep(0.1)") + copy_done() + group("COPY app.t FROM STDIN") + copy_data("666\n") + copy_done() + sync()),
         ("sleep", 0.3),
         ("send", group(INSERT)),
     ),
     Row(
         "our own portal's name",
-        query("BEGIN"),
+        "BEGIN",
         bind("_termgate", "") + sync(),
-        *simple(
-            "DECLARE _termgate CURSOR FOR SELECT app.writer()",
-            INSERT,
-            "ROLLBACK",
-            "BEGIN",
-            "DECLARE _termgate CURSOR WITH HOLD FOR SELECT 1",
-            "COMMIT",
-            INSERT,
-        ),
+        f"DECLARE _termgate CURSOR FOR SELECT app.writer() | {INSERT} | ROLLBACK",
+        *block("DECLARE _termgate CURSOR WITH HOLD FOR SELECT 1"),
+        INSERT,
     ),
     Row(
         "read-only by its own word, and texts that cannot be read",
-        *simple("SET client_encoding = 'SJIS'", "SET default_transaction_read_only = on"),
-        *[
-            query(text + b" /* \x83\x5c */")
-            for text in (
-                b"ALTER SYSTEM SET work_mem = '5MB'",
-                b"NOTIFY bypass",
-                b"SELECT lo_create(7001)",
-                b"COPY (SELECT 1) TO PROGRAM 'cat > PROGRAM_FILE'",
-                b"ANALYZE app.parent",
-                DO_COMMIT.encode(),
-                b"CALL app.writes_twice()",
-            )
-        ],
+        f"{SJIS} | {READ_ONLY}",
+        *unreadable(SYSTEM, "NOTIFY bypass", "SELECT lo_create(7001)", PROGRAM, "ANALYZE app.parent", DO_COMMIT, "CALL app.writes_twice()"),
     ),
     Row(
         "read-only by its own word, and BEGIN that cannot be read",
-        *simple("SET client_encoding = 'SJIS'", "SET default_transaction_read_only = on"),
+        f"{SJIS} | {READ_ONLY}",
         query(b"BEGIN READ WRITE /* \x83\x5c */"),
-        *simple("SELECT app.writer()", "COMMIT"),
-        parse("", b"BEGIN READ WRITE /* \x83\x5c */") + bind() + execute() + sync(),
-        *simple("SELECT app.writer()", "COMMIT"),
+        f"{WRITER} | COMMIT",
+        group(b"BEGIN READ WRITE /* \x83\x5c */"),
+        f"{WRITER} | COMMIT",
     ),
     Row(
         "read-only by its own word, and COMMIT that cannot be read in a group",
-        *simple("SET client_encoding = 'SJIS'", "SET default_transaction_read_only = on"),
-        parse("", "SELECT app.flip()")
-        + bind()
-        + execute()
-        + parse("", b"COMMIT /* \x83\x5c */")
-        + bind()
-        + execute()
-        + parse("", "SELECT app.writer()")
-        + bind()
-        + execute()
-        + sync(),
-        query("SELECT app.writer()"),
+        f"{SJIS} | {READ_ONLY}",
+        group(FLIP, b"COMMIT /* \x83\x5c */", WRITER),
+        WRITER,
     ),
     Row(
         "a READ ONLY block and texts that cannot be read",
-        *simple("SET client_encoding = 'SJIS'", "BEGIN READ ONLY"),
-        *[
-            query(text + b" /* \x83\x5c */")
-            for text in (b"NOTIFY bypass", b"SELECT lo_create(7001)", b"COPY (SELECT 1) TO PROGRAM 'cat > PROGRAM_FILE'", b"COMMIT")
-        ],
-        query("BEGIN READ ONLY"),
-        *[query(text + b" /* \x83\x5c */") for text in (b"COMMIT", b"BEGIN READ WRITE", b"SELECT app.writer()", b"COMMIT")],
-        query("BEGIN READ ONLY"),
-        *[
-            query(text + b" /* \x83\x5c */")
-            for text in (b"COMMIT AND CHAIN", b"SET TRANSACTION READ WRITE", b"SELECT app.writer()", b"COMMIT")
-        ],
+        f"{SJIS} | BEGIN READ ONLY",
+        *unreadable("NOTIFY bypass", "SELECT lo_create(7001)", PROGRAM, "COMMIT"),
+        "BEGIN READ ONLY",
+        *unreadable("COMMIT", "BEGIN READ WRITE", "SELECT app.writer()", "COMMIT"),
+        "BEGIN READ ONLY",
+        *unreadable("COMMIT AND CHAIN", "SET TRANSACTION READ WRITE", "SELECT app.writer()", "COMMIT"),
     ),
     Row(
         "a failed block and texts that cannot be read",
-        *simple("SET client_encoding = 'SJIS'", "BEGIN", "SELECT 1/0"),
-        *[
-            query(text + b" /* \x83\x5c */")
-            for text in (b"ROLLBACK AND CHAIN", b"SET TRANSACTION READ WRITE", b"SELECT app.writer()", b"COMMIT")
-        ],
+        f"{SJIS} | BEGIN | SELECT 1/0",
+        *unreadable("ROLLBACK AND CHAIN", "SET TRANSACTION READ WRITE", "SELECT app.writer()", "COMMIT"),
     ),
-    Row(
-        "strings that do not conform, by a view, pipelined",
-        group("SELECT * FROM app.conforming_view") + group("SELECT 'x\\' || ', lo_create(7001) --'"),
-    ),
-    Row(
-        "another encoding, by a function, pipelined",
-        group("SELECT app.encoding('SJIS')")
-        + parse("", b"SELECT E'\x83\x5c', pg_notify($$bypass$$, $$x$$) --'")
-        + bind()
-        + execute()
-        + sync(),
-    ),
-    Row(
-        "another encoding, by a view, pipelined",
-        group("SELECT * FROM app.encoding_view")
-        + parse("", b"SELECT E'\x83\x5c', pg_notify($$bypass$$, $$x$$) --'")
-        + bind()
-        + execute()
-        + sync(),
-    ),
-    Row(
-        "another encoding, by a view, in one group",
-        parse("", "SELECT * FROM app.encoding_view")
-        + bind()
-        + execute()
-        + parse("", b"SELECT E'\x83\x5c', pg_notify($$bypass$$, $$x$$) --'")
-        + bind()
-        + execute()
-        + sync(),
-    ),
+    Row("strings that do not conform, by a view, pipelined", group("SELECT * FROM app.conforming_view") + group(CONFORMING)),
+    Row("another encoding, by a function, pipelined", group("SELECT app.encoding('SJIS')") + group(HIDDEN)),
+    Row("another encoding, by a view, pipelined", group("SELECT * FROM app.encoding_view") + group(HIDDEN)),
+    Row("another encoding, by a view, in one group", group("SELECT * FROM app.encoding_view", HIDDEN)),
     Row(
         "strings that do not conform, by a view, in one group",
         group("SELECT * FROM app.conforming_view", "SELECT 'x\\' || ', pg_notify($$bypass$$, $$x$$) --'"),
@@ -1137,506 +809,343 @@ ROWS = [
     Row(
         "strings that do not conform, by a view, in a block",
         group("BEGIN", "SELECT * FROM app.conforming_view", "SELECT 'x\\' || ', pg_notify($$bypass$$, $$x$$) --'", "COMMIT"),
-        query("BEGIN; SELECT * FROM app.conforming_view; SELECT 'x\\' || ', pg_notify($$bypass$$, $$x$$) --'; COMMIT"),
+        "BEGIN; SELECT * FROM app.conforming_view; SELECT 'x\\' || ', pg_notify($$bypass$$, $$x$$) --'; COMMIT",
     ),
     Row(
         "a function that changes the default, then COPY and EXECUTE in the pipeline",
-        query("PREPARE p AS SELECT app.writer()"),
-        group("SELECT app.flip()")
-        + group("EXECUTE p")
-        + group("COPY (SELECT app.writer()) TO STDOUT")
-        + group("EXPLAIN ANALYZE SELECT app.writer()"),
+        "PREPARE p AS SELECT app.writer()",
+        group(FLIP) + group("EXECUTE p") + group("COPY (SELECT app.writer()) TO STDOUT") + group("EXPLAIN ANALYZE SELECT app.writer()"),
     ),
     Row(
         "a function that changes the default, then Flush in the pipeline",
-        group("SELECT app.flip()") + parse("", "SELECT app.writer()") + flush() + bind() + flush() + execute() + flush() + sync(),
+        group(FLIP) + parse("", WRITER) + flush() + bind() + flush() + execute() + flush() + sync(),
     ),
     Row(
         "a function that changes the default, then a portal in the pipeline",
-        parse("w", "SELECT app.writer()") + sync(),
-        group("SELECT app.flip()") + bind("p", "w") + execute("p", 1) + sync() + bind("", "w") + flush() + execute() + sync(),
+        parse("w", WRITER) + sync(),
+        group(FLIP) + bind("p", "w") + execute("p", 1) + sync() + bind("", "w") + flush() + execute() + sync(),
     ),
     Row(
         "a function that changes the default, then BEGIN in the pipeline",
-        group("SELECT app.flip()") + group("BEGIN", "SELECT app.writer()", "COMMIT"),
-        group("SELECT app.flip()") + group("BEGIN") + group("SELECT app.writer()") + group("COMMIT"),
+        group(FLIP) + group("BEGIN", WRITER, "COMMIT"),
+        group(FLIP) + group("BEGIN") + group(WRITER) + group("COMMIT"),
     ),
     Row(
         "a function that changes the default, then a write before BEGIN in one group",
-        group("SELECT app.flip()") + group("SELECT app.writer()", "BEGIN", "COMMIT"),
-        group("SELECT app.flip()") + group("SELECT * FROM app.view", "BEGIN") + group("COMMIT"),
+        group(FLIP) + group(WRITER, "BEGIN", "COMMIT"),
+        group(FLIP) + group(VIEW, "BEGIN") + group("COMMIT"),
     ),
     Row(
         "a function that changes the default, then SET TRANSACTION READ WRITE in the pipeline",
-        group("SELECT app.flip()") + group("BEGIN", "SET TRANSACTION READ WRITE", "SELECT app.writer()", "COMMIT"),
-        group("SELECT app.flip()") + group("SET transaction_read_only = off", "SELECT app.writer()"),
+        group(FLIP) + group("BEGIN", "SET TRANSACTION READ WRITE", WRITER, "COMMIT"),
+        group(FLIP) + group("SET transaction_read_only = off", WRITER),
     ),
     Row(
         "a function that changes the default, then ROLLBACK TO in the group",
-        group("BEGIN", "SAVEPOINT a", "SELECT app.flip()", "RELEASE a", "COMMIT", "SELECT app.writer()"),
-        group("SELECT app.writer()"),
+        group("BEGIN", "SAVEPOINT a", FLIP, "RELEASE a", "COMMIT", WRITER),
+        group(WRITER),
     ),
-    Row(
-        "a function that changes the default, and a cancelled SET",
-        *simple("SET statement_timeout = 1", "SELECT app.flip()", "SELECT app.writer()") * 3,
-    ),
+    Row("a function that changes the default, and a cancelled SET", *(3 * ("SET statement_timeout = 1", FLIP, WRITER))),
     # --- fenced, and then without its lock ---
-    lost(
-        "COMMIT, then another write",
-        *simple("BEGIN", "INSERT INTO app.t VALUES (1)", "COMMIT"),
-        RAISE,
-        *simple(INSERT, "SELECT app.writer()", "BEGIN", INSERT, "COMMIT"),
-    ),
-    lost("ROLLBACK TO", *simple("BEGIN", "SAVEPOINT a", "INSERT INTO app.t VALUES (1)", "ROLLBACK TO a"), RAISE, *simple(INSERT, "COMMIT")),
-    lost(
-        "ROLLBACK TO, a function",
-        *simple("BEGIN", "SAVEPOINT a", "INSERT INTO app.t VALUES (1)", "ROLLBACK TO a"),
-        RAISE,
-        *simple("SELECT app.writer()", "COMMIT"),
-    ),
-    lost("COMMIT AND CHAIN", *simple("BEGIN", "INSERT INTO app.t VALUES (1)", "COMMIT AND CHAIN"), RAISE, *simple(INSERT, "COMMIT")),
-    lost(
-        "COMMIT AND CHAIN, a function",
-        *simple("BEGIN", "INSERT INTO app.t VALUES (1)", "COMMIT AND CHAIN"),
-        RAISE,
-        *simple("SELECT app.writer()", "COMMIT"),
-    ),
-    lost(
-        "COMMIT AND CHAIN, a view",
-        *simple("BEGIN", "INSERT INTO app.t VALUES (1)", "COMMIT AND CHAIN"),
-        RAISE,
-        group("SELECT * FROM app.view"),
-        group("COMMIT"),
-    ),
+    lost("COMMIT, then another write", "BEGIN", ONE, "COMMIT", RAISE, INSERT, WRITER, "BEGIN", INSERT, "COMMIT"),
+    lost("ROLLBACK TO", "BEGIN", "SAVEPOINT a", ONE, "ROLLBACK TO a", RAISE, INSERT, "COMMIT"),
+    lost("ROLLBACK TO, a function", "BEGIN", "SAVEPOINT a", ONE, "ROLLBACK TO a", RAISE, WRITER, "COMMIT"),
+    lost("COMMIT AND CHAIN", "BEGIN", ONE, "COMMIT AND CHAIN", RAISE, INSERT, "COMMIT"),
+    lost("COMMIT AND CHAIN, a function", "BEGIN", ONE, "COMMIT AND CHAIN", RAISE, WRITER, "COMMIT"),
+    lost("COMMIT AND CHAIN, a view", "BEGIN", ONE, "COMMIT AND CHAIN", RAISE, group(VIEW), group("COMMIT")),
     lost(
         "COMMIT AND CHAIN, a cursor",
-        *simple("BEGIN", "INSERT INTO app.t VALUES (1)", "COMMIT AND CHAIN"),
+        f"BEGIN | {ONE} | COMMIT AND CHAIN",
         RAISE,
-        *simple("DECLARE c CURSOR FOR SELECT app.writer()", "FETCH c", "COMMIT"),
+        "DECLARE c CURSOR FOR SELECT app.writer() | FETCH c | COMMIT",
     ),
-    lost("ROLLBACK AND CHAIN", *simple("BEGIN", "INSERT INTO app.t VALUES (1)", "ROLLBACK AND CHAIN"), RAISE, *simple(INSERT, "COMMIT")),
-    lost(
-        "COMMIT AND CHAIN of a failed block",
-        *simple("BEGIN", "INSERT INTO app.t VALUES (1)", "SELECT 1/0", "COMMIT AND CHAIN"),
-        RAISE,
-        *simple("SELECT app.writer()", "COMMIT"),
-    ),
+    lost("ROLLBACK AND CHAIN", "BEGIN", ONE, "ROLLBACK AND CHAIN", RAISE, INSERT, "COMMIT"),
+    lost("COMMIT AND CHAIN of a failed block", "BEGIN", ONE, "SELECT 1/0", "COMMIT AND CHAIN", RAISE, WRITER, "COMMIT"),
     lost(
         "COMMIT AND CHAIN in one text",
-        *simple("BEGIN; INSERT INTO app.t VALUES (1); COMMIT AND CHAIN; SELECT 1"),
+        "BEGIN; INSERT INTO app.t VALUES (1); COMMIT AND CHAIN; SELECT 1",
         RAISE,
-        *simple("SELECT app.writer()", INSERT, "COMMIT"),
+        f"{WRITER} | {INSERT} | COMMIT",
     ),
-    lost(
-        "COMMIT AND CHAIN that cannot be read",
-        *simple("BEGIN", "INSERT INTO app.t VALUES (1)", "COMMIT AND CHAIN" + LONG),
-        RAISE,
-        *simple(INSERT, "SELECT app.writer()", "COMMIT"),
-    ),
+    lost("COMMIT AND CHAIN that cannot be read", "BEGIN", ONE, "COMMIT AND CHAIN" + LONG, RAISE, INSERT, WRITER, "COMMIT"),
     lost(
         "COMMIT AND CHAIN that cannot be read, extended",
         group("BEGIN"),
-        group("INSERT INTO app.t VALUES (1)"),
+        group(ONE),
         group("COMMIT AND CHAIN" + LONG),
         RAISE,
         group(INSERT),
         group("COMMIT"),
     ),
-    lost(
-        "COMMIT AND CHAIN in another encoding",
-        *simple("SET client_encoding = 'SJIS'", "BEGIN", "INSERT INTO app.t VALUES (1)"),
-        query(b"COMMIT AND CHAIN /* \x83\x5c */"),
-        RAISE,
-        *simple(INSERT, "COMMIT"),
-    ),
-    lost(
-        "ROLLBACK TO that cannot be read",
-        *simple("BEGIN", "SAVEPOINT a", "INSERT INTO app.t VALUES (1)", "ROLLBACK TO a" + LONG),
-        RAISE,
-        *simple(INSERT, "COMMIT"),
-    ),
+    lost("COMMIT AND CHAIN in another encoding", SJIS, "BEGIN", ONE, query(b"COMMIT AND CHAIN /* \x83\x5c */"), RAISE, INSERT, "COMMIT"),
+    lost("ROLLBACK TO that cannot be read", "BEGIN", "SAVEPOINT a", ONE, "ROLLBACK TO a" + LONG, RAISE, INSERT, "COMMIT"),
     lost(
         "ROLLBACK TO a name in Unicode escapes behind a second scope",
-        *simple(
-            "BEGIN",
-            "INSERT INTO app.t VALUES (1)",
-            "SAVEPOINT a",
-            "INSERT INTO app.t VALUES (1) /*termgate.scope='OTHER',termgate.term='5'*/",
-            'ROLLBACK TO U&"a"',
-        ),
-        "RAISE OTHER",
-        *simple("INSERT INTO app.t VALUES (666) /*termgate.scope='OTHER',termgate.term='5'*/", "COMMIT"),
+        f"BEGIN | {ONE} | SAVEPOINT a",
+        "INSERT INTO app.t VALUES (1) /*termgate.scope='OTHER',termgate.term='5'*/",
+        'ROLLBACK TO U&"a"',
+        RAISE_OTHER,
+        "INSERT INTO app.t VALUES (666) /*termgate.scope='OTHER',termgate.term='5'*/",
+        "COMMIT",
     ),
     lost(
         "ROLLBACK TO behind a second scope",
-        *simple(
-            "BEGIN",
-            "INSERT INTO app.t VALUES (1)",
-            "SAVEPOINT a",
-            "INSERT INTO app.t VALUES (1) /*termgate.scope='OTHER',termgate.term='5'*/",
-            "ROLLBACK TO a",
-        ),
-        "RAISE OTHER",
-        *simple("INSERT INTO app.t VALUES (666) /*termgate.scope='OTHER',termgate.term='5'*/", "COMMIT"),
+        f"BEGIN | {ONE} | SAVEPOINT a",
+        "INSERT INTO app.t VALUES (1) /*termgate.scope='OTHER',termgate.term='5'*/",
+        "ROLLBACK TO a",
+        RAISE_OTHER,
+        "INSERT INTO app.t VALUES (666) /*termgate.scope='OTHER',termgate.term='5'*/",
+        "COMMIT",
     ),
     lost(
         "a group that ends a block and goes on",
         group("BEGIN"),
-        group("INSERT INTO app.t VALUES (1)"),
-        ("send", group("COMMIT", "SELECT pg_sleep(0.6)", "SELECT app.writer()") + group("SELECT app.writer()")),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 2),
+        group(ONE),
+        *meanwhile(group("COMMIT", "SELECT pg_sleep(0.6)", WRITER) + group(WRITER), 2),
     ),
     lost(
         "a group that ends a block, commits again and goes on",
         group("BEGIN"),
-        group("INSERT INTO app.t VALUES (1)"),
-        (
-            "send",
-            group("COMMIT", "INSERT INTO app.t VALUES (1)", "COMMIT", "SELECT pg_sleep(0.6)", "COMMIT", "SELECT app.writer()", INSERT),
-        ),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
+        group(ONE),
+        *meanwhile(group("COMMIT", ONE, "COMMIT", "SELECT pg_sleep(0.6)", "COMMIT", WRITER, INSERT)),
     ),
-    lost(
-        "a group that rolls back and goes on",
-        group("BEGIN"),
-        group("INSERT INTO app.t VALUES (1)"),
-        ("send", group("ROLLBACK", "SELECT pg_sleep(0.6)", INSERT)),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
-    ),
-    lost("COMMIT in the middle of a group", group("INSERT INTO app.t VALUES (1)", "COMMIT"), RAISE, group("SELECT 1", "COMMIT", INSERT)),
-    lost(
-        "COMMIT without a block in the middle of a group",
-        parse("", "INSERT INTO app.t VALUES (1)") + bind() + execute() + parse("", "COMMIT") + bind() + execute() + flush(),
-        RAISE,
-        parse("", INSERT) + bind() + execute() + sync(),
-    ),
-    lost("COMMIT in a text of several", *simple("INSERT INTO app.t VALUES (1); COMMIT"), RAISE, *simple("COMMIT; " + INSERT)),
-    lost(
-        "the default was changed behind the check",
-        *simple("SELECT set_config('default_transaction_read_only', 'off', false)"),
-        RAISE,
-        *simple("SELECT app.writer()"),
-    ),
+    lost("a group that rolls back and goes on", group("BEGIN"), group(ONE), *meanwhile(group("ROLLBACK", "SELECT pg_sleep(0.6)", INSERT))),
+    lost("COMMIT in the middle of a group", group(ONE, "COMMIT"), RAISE, group("SELECT 1", "COMMIT", INSERT)),
+    lost("COMMIT without a block in the middle of a group", unsynced(ONE, "COMMIT") + flush(), RAISE, group(INSERT)),
+    lost("COMMIT in a text of several", "INSERT INTO app.t VALUES (1); COMMIT", RAISE, "COMMIT; " + INSERT),
+    lost("the default was changed behind the check", "SELECT set_config('default_transaction_read_only', 'off', false)", RAISE, WRITER),
     lost(
         "the default was changed behind the check, pipelined",
-        (
-            "send",
-            group("SELECT set_config('default_transaction_read_only', 'off', false)")
-            + group("SELECT pg_sleep(0.6)")
-            + group("SELECT app.writer()"),
+        *meanwhile(
+            group("SELECT set_config('default_transaction_read_only', 'off', false)") + group("SELECT pg_sleep(0.6)") + group(WRITER), 3
         ),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 3),
     ),
     lost(
         "the default was changed behind the check, in one text",
-        (
-            "send",
+        *meanwhile(
             query(
                 "SELECT set_config('default_transaction_read_only', 'off', false); COMMIT; SELECT pg_sleep(0.6); COMMIT; SELECT"
                 " app.writer()"
-            ),
+            )
         ),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
     ),
     lost(
         "the default was changed behind the check, in a block",
-        *simple("BEGIN", "SELECT set_config('default_transaction_read_only', 'off', false)", "COMMIT"),
+        *block("SELECT set_config('default_transaction_read_only', 'off', false)"),
         RAISE,
-        *simple("SELECT app.writer()", "BEGIN", "SELECT app.writer()", "COMMIT"),
+        WRITER,
+        *block(WRITER),
     ),
-    lost(
-        "UPDATE pg_settings",
-        *simple("UPDATE pg_settings SET setting = 'off' WHERE name = 'default_transaction_read_only'"),
-        RAISE,
-        *simple("SELECT app.writer()"),
-    ),
+    lost("UPDATE pg_settings", "UPDATE pg_settings SET setting = 'off' WHERE name = 'default_transaction_read_only'", RAISE, WRITER),
     lost(
         "the default was changed in DO",
-        *simple("DO $$ BEGIN PERFORM set_config('default_transaction_read_only', 'off', false); END $$"),
+        "DO $$ BEGIN PERFORM set_config('default_transaction_read_only', 'off', false); END $$",
         RAISE,
-        *simple("SELECT app.writer()"),
+        WRITER,
     ),
     lost(
         "DO with BEGIN behind it in the group",
         group("DO $$ BEGIN INSERT INTO app.t VALUES (1); END $$", "BEGIN"),
         RAISE,
-        *simple("SELECT app.writer()", "COMMIT", "SELECT app.writer()"),
+        f"{WRITER} | COMMIT | {WRITER}",
     ),
     lost(
         "DO with BEGIN behind it in the group, ROLLBACK",
         group("DO $$ BEGIN INSERT INTO app.t VALUES (1); END $$", "BEGIN"),
-        query("ROLLBACK"),
+        "ROLLBACK",
         RAISE,
-        *simple("SELECT app.writer()"),
+        WRITER,
     ),
     lost(
         "DO in front of a write in the group",
-        (
-            "send",
+        *meanwhile(
             group(
                 (
                     "DO $$ BEGIN INSERT INTO app.t VALUES (1); COMMIT; SET TRANSACTION READ WRITE; PERFORM pg_sleep(0.6); INSERT INTO app.t"
                     " VALUES (666); END $$"
                 ),
-                "INSERT INTO app.t VALUES (1)",
-            ),
+                ONE,
+            )
         ),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
     ),
     lost(
         "DO in front of a write in the group, committing twice",
-        (
-            "send",
+        *meanwhile(
             group(
                 (
                     "DO $$ BEGIN INSERT INTO app.t VALUES (1); COMMIT; SET TRANSACTION READ WRITE; PERFORM pg_sleep(0.6); INSERT INTO app.t"
                     " VALUES (666); COMMIT; END $$"
                 ),
-                "INSERT INTO app.t VALUES (1)",
-            ),
+                ONE,
+            )
         ),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
     ),
     lost(
         "DO in front of a Bind of a write in the group",
-        parse("w", "INSERT INTO app.t VALUES (1)") + sync(),
-        (
-            "send",
-            parse(
-                "", "DO $$ BEGIN COMMIT; SET TRANSACTION READ WRITE; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); COMMIT; END $$"
+        parse("w", ONE) + sync(),
+        *meanwhile(
+            unsynced(
+                "DO $$ BEGIN COMMIT; SET TRANSACTION READ WRITE; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); COMMIT; END $$"
             )
-            + bind()
-            + execute()
             + bind("", "w")
-            + sync(),
+            + sync()
         ),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
     ),
     lost(
         "DO in front of a Flush in the group",
-        (
-            "send",
-            parse(
-                "", "DO $$ BEGIN COMMIT; SET TRANSACTION READ WRITE; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); COMMIT; END $$"
+        *meanwhile(
+            unsynced(
+                "DO $$ BEGIN COMMIT; SET TRANSACTION READ WRITE; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); COMMIT; END $$"
             )
-            + bind()
-            + execute()
             + flush()
-            + sync(),
+            + sync()
         ),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
     ),
     lost(
         "DO in a frame",
-        (
-            "send",
+        *meanwhile(
             query(
                 "SELECT 1; DO $$ BEGIN COMMIT; SET TRANSACTION READ WRITE; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); COMMIT;"
                 " END $$"
-            ),
+            )
         ),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
     ),
     lost(
         "an append that happened before",
-        query("SELECT termgate.append('SCOPE', 5, 'x', write_id => '11111111-1111-1111-1111-111111111111')"),
+        "SELECT termgate.append('SCOPE', 5, 'x', write_id => '11111111-1111-1111-1111-111111111111')",
         RAISE,
-        *simple("BEGIN", "SELECT termgate.append('SCOPE', 5, 'x', write_id => '11111111-1111-1111-1111-111111111111')", INSERT, "COMMIT"),
+        *block("SELECT termgate.append('SCOPE', 5, 'x', write_id => '11111111-1111-1111-1111-111111111111')", INSERT),
     ),
     lost(
         "DO that gives the lock up by dynamic SQL",
-        (
-            "send",
+        *meanwhile(
             query(
                 "DO $$ BEGIN COMMIT; EXECUTE 'SELECT pg_advis' || 'ory_unlock_all()'; COMMIT; PERFORM pg_sleep(0.6); INSERT INTO app.t"
                 " VALUES (666); END $$"
-            ),
+            )
         ),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
     ),
     lost(
         "DO whose body goes on in the next line",
-        (
-            "send",
+        *meanwhile(
             query(
                 "DO 'BEGIN INSERT INTO app.t VALUES (1); COMM'\n'IT; SET TRANSACTION READ WRITE; PERFORM pg_sleep(0.6); INSERT INTO app.t"
                 " VALUES (666); COMM'\n'IT; END'"
-            ),
+            )
         ),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
     ),
     lost(
         "DO that gives the lock up by release_session",
-        (
-            "send",
+        *meanwhile(
             query(
                 "DO $$ BEGIN COMMIT; PERFORM termgate.release_session('SCOPE'); COMMIT; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES"
                 " (666); END $$"
-            ),
+            )
         ),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
     ),
     lost(
         "our own statement's name, by the protocol, while the term held",
-        query("INSERT INTO app.t VALUES (1)"),
+        ONE,
         close("S", "_termgate_check") + parse("_termgate_check", "SELECT 9::bigint WHERE $1 <> '' OR $2 > 0", (25, 20)) + sync(),
         RAISE,
-        query(INSERT),
+        INSERT,
         group(INSERT),
     ),
     lost(
         "our own statement's name, in DO, while the term held",
-        *simple(
-            "INSERT INTO app.t VALUES (1)",
-            "DO $$ BEGIN EXECUTE 'DEALLOCATE _termgate_check'; EXECUTE 'PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint'; END $$",
-        ),
+        ONE,
+        "DO $$ BEGIN EXECUTE 'DEALLOCATE _termgate_check'; EXECUTE 'PREPARE _termgate_check(text, bigint) AS SELECT 9::bigint'; END $$",
         RAISE,
-        query(INSERT),
+        INSERT,
         group(INSERT),
     ),
     lost(
         "DO that commits",
-        ("send", query("DO $$ BEGIN INSERT INTO app.t VALUES (1); COMMIT; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); END $$")),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
+        *meanwhile(
+            query("DO $$ BEGIN INSERT INTO app.t VALUES (1); COMMIT; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); END $$")
+        ),
     ),
     lost(
         "DO that commits, extended",
-        ("send", group("DO $$ BEGIN INSERT INTO app.t VALUES (1); COMMIT; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); END $$")),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
+        *meanwhile(
+            group("DO $$ BEGIN INSERT INTO app.t VALUES (1); COMMIT; PERFORM pg_sleep(0.6); INSERT INTO app.t VALUES (666); END $$")
+        ),
     ),
     lost(
         "DO that gives the lock up",
-        (
-            "send",
+        *meanwhile(
             query(
                 "DO $$ BEGIN INSERT INTO app.t VALUES (1); COMMIT; PERFORM pg_advisory_unlock_all(); COMMIT; PERFORM pg_sleep(0.6); INSERT"
                 " INTO app.t VALUES (666); END $$"
-            ),
+            )
         ),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
     ),
     lost(
         "a suspended portal and a COMMIT",
-        query("BEGIN"),
-        parse("", "SELECT app.writer(i) FROM generate_series(1, 3) i") + bind("p") + execute("p", 1) + sync(),
-        query("COMMIT"),
+        *block(parse("", "SELECT app.writer(i) FROM generate_series(1, 3) i") + bind("p") + execute("p", 1) + sync()),
         RAISE,
         execute("p", 0) + sync(),
     ),
     lost(
         "a held cursor",
-        *simple("BEGIN", "DECLARE c CURSOR WITH HOLD FOR SELECT app.writer(i) FROM generate_series(1, 3) i", "COMMIT"),
+        *block("DECLARE c CURSOR WITH HOLD FOR SELECT app.writer(i) FROM generate_series(1, 3) i"),
         RAISE,
-        *simple("FETCH ALL c", "MOVE c", INSERT),
+        f"FETCH ALL c | MOVE c | {INSERT}",
     ),
-    lost(
-        "a statement prepared while the term held",
-        parse("p", INSERT) + sync(),
-        bind("", "p") + sync(),
-        RAISE,
-        bind("", "p") + execute() + sync(),
-        query("EXECUTE p"),
-    ),
+    lost("a statement prepared while the term held", parse("p", INSERT) + sync(), bind("", "p") + sync(), RAISE, run("p"), "EXECUTE p"),
     lost(
         "a read's name given to a hole while the term held",
         parse("p", "SELECT 1") + sync(),
-        *simple("DEALLOCATE p", "PREPARE p AS SELECT lo_create(7666)"),
+        "DEALLOCATE p | PREPARE p AS SELECT lo_create(7666)",
         RAISE,
-        query("EXECUTE p"),
-        bind("", "p") + execute() + sync(),
+        "EXECUTE p",
+        run("p"),
     ),
-    lost(
-        "a deferred trigger",
-        *simple("BEGIN", "SAVEPOINT a", "INSERT INTO app.t VALUES (1)", "ROLLBACK TO a"),
-        RAISE,
-        *simple("INSERT INTO app.deferred VALUES (1)", "COMMIT"),
-    ),
+    lost("a deferred trigger", "BEGIN", "SAVEPOINT a", ONE, "ROLLBACK TO a", RAISE, "INSERT INTO app.deferred VALUES (1)", "COMMIT"),
     lost(
         "an error behind a flush, then ROLLBACK TO",
-        *simple("BEGIN", "SAVEPOINT a", "INSERT INTO app.t VALUES (1)"),
-        parse("", "SELECT 1/0") + bind() + execute() + flush(),
+        f"BEGIN | SAVEPOINT a | {ONE}",
+        unsynced("SELECT 1/0") + flush(),
         ("sleep", 0.1),
-        parse("", "COMMIT") + bind() + execute() + sync(),
-        query("ROLLBACK TO a"),
+        group("COMMIT"),
+        "ROLLBACK TO a",
         RAISE,
-        *simple("SELECT app.writer()", INSERT, "COMMIT"),
+        f"{WRITER} | {INSERT} | COMMIT",
     ),
     lost(
         "a COMMIT that was skipped",
-        *simple("BEGIN", "SAVEPOINT a", "INSERT INTO app.t VALUES (1)"),
+        f"BEGIN | SAVEPOINT a | {ONE}",
         group("SELECT 1/0", "COMMIT"),
-        query("ROLLBACK TO a"),
+        "ROLLBACK TO a",
         RAISE,
-        *simple("SELECT app.writer()", INSERT, "COMMIT"),
+        f"{WRITER} | {INSERT} | COMMIT",
     ),
     lost(
         "two blocks in one pipeline",
-        (
-            "send",
-            group("BEGIN", "INSERT INTO app.t VALUES (1)", "COMMIT") + group("SELECT pg_sleep(0.6)") + group("BEGIN", INSERT, "COMMIT"),
-        ),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 3),
+        *meanwhile(group("BEGIN", ONE, "COMMIT") + group("SELECT pg_sleep(0.6)") + group("BEGIN", INSERT, "COMMIT"), 3),
     ),
     lost(
-        "one group with two blocks",
-        ("send", group("BEGIN", "INSERT INTO app.t VALUES (1)", "COMMIT", "SELECT pg_sleep(0.6)", "COMMIT", "BEGIN", INSERT, "COMMIT")),
-        ("sleep", 0.2),
-        RAISE,
-        ("read", 1),
+        "one group with two blocks", *meanwhile(group("BEGIN", ONE, "COMMIT", "SELECT pg_sleep(0.6)", "COMMIT", "BEGIN", INSERT, "COMMIT"))
     ),
     lost(
         "PREPARE TRANSACTION, then another write",
-        *simple("BEGIN", "INSERT INTO app.t VALUES (1)", "PREPARE TRANSACTION 'bypass'", "COMMIT PREPARED 'bypass'"),
+        f"BEGIN | {ONE} | PREPARE TRANSACTION 'bypass' | COMMIT PREPARED 'bypass'",
         RAISE,
-        *simple(INSERT, "SELECT app.writer()"),
+        f"{INSERT} | {WRITER}",
     ),
     lost(
         "COPY in two halves",
-        query("COPY app.t FROM STDIN"),
+        "COPY app.t FROM STDIN",
         copy_data("1\n") + copy_done(),
         RAISE,
-        query("COPY app.t FROM STDIN"),
+        "COPY app.t FROM STDIN",
         copy_data("666\n") + copy_done(),
     ),
     lost(
         "its declaration is taken back in the block",
-        *simple("BEGIN", "INSERT INTO app.t VALUES (1)", "COMMIT AND CHAIN", "SET termgate.term = ''"),
+        f"BEGIN | {ONE} | COMMIT AND CHAIN | SET termgate.term = ''",
         RAISE,
-        *simple("SELECT app.writer()", INSERT, "COMMIT"),
+        f"{WRITER} | {INSERT} | COMMIT",
     ),
 ]
 
@@ -1742,10 +1251,10 @@ class Bench:
             client = Connection({"rule": self.ruled, "known": self.port, "told": self.port}.get(by, self.deaf), parameters=start, wait=4)
             for step in row.steps:
                 kind, what = step if isinstance(step, tuple) else ("both", step)
-                if step is RAISE or step == "RAISE OTHER":
+                if step in (RAISE, RAISE_OTHER):
                     if "TG001" in str(told) or "TG002" in str(told):
                         return ["void: refused before the fence was raised"], told
-                    raised = other if step == "RAISE OTHER" else scope
+                    raised = other if step is RAISE_OTHER else scope
                     told.append(f"-- fence {self.raise_to_nine(raised)}")
                     if by == "told":
                         self.tell(raised)

@@ -8,11 +8,10 @@ many databases at once (200 with --long), a database that has forgotten; names t
 trigger a write, and what a proxy says that cannot do its job.
 """
 import os
-import subprocess
 
 import pytest
 
-from checks import check, eventually, stays
+from checks import captured, check, eventually, stays
 from given import LONG
 from proxy_lab import Refused, Wire, declared, query, startup
 
@@ -379,12 +378,7 @@ def test_rules_that_cannot_be_read_end_the_proxy_with_2(lab, server):
         (wrong, f"{wrong}:1: "),
         ("/nowhere/rules", "/nowhere/rules: the file of rules cannot be read: No such file or directory"),
     ):
-        done = subprocess.run(
-            [lab.termgate, "proxy", "--listen", "127.0.0.1:0", "--backend", f"{base}/red", "--rules", path],
-            capture_output=True,
-            text=True,
-            timeout=20,
-        )
+        done = captured([lab.termgate, "proxy", "--listen", "127.0.0.1:0", "--backend", f"{base}/red", "--rules", path], timeout=20)
         check(f"rules at {path}: status 2 and why", done.returncode == 2 and says in done.stderr, done)
 
 

@@ -63,11 +63,16 @@ STATE = (
 
 
 def q(*texts):
-    return [query(text) for text in texts]
+    """Simple queries; of one text several with | between them."""
+    return [query(one) for text in texts for one in text.split(" | ")]
 
 
 def e(sql, values=(), **more):
     return extended(sql, values, **more) + sync()
+
+
+def es(text):
+    return [e(one) for one in text.split(" | ")]
 
 
 def pbe(*statements):
@@ -86,18 +91,13 @@ SCRIPTS = {
     "simple writes": q(
         "INSERT INTO diff.t VALUES (100)",
         INS.replace("100", "101"),
-        "UPDATE diff.t SET v = 'u' WHERE id < 3 RETURNING *",
-        "DELETE FROM diff.t WHERE id = 3",
-        "INSERT INTO diff.t SELECT 200 WHERE false",
+        "UPDATE diff.t SET v = 'u' WHERE id < 3 RETURNING * | DELETE FROM diff.t WHERE id = 3 | INSERT INTO diff.t SELECT 200 WHERE false",
     ),
     "simple errors": q(
-        "SELEC 1",
-        "SELECT * FROM diff.missing",
-        BAD,
-        "SELECT 1/0",
-        "SELECT diff.fails()",
-        "INSERT INTO diff.t VALUES ('x')",
-        "INSERT INTO diff.t (nothing) VALUES (1)",
+        (
+            f"SELEC 1 | SELECT * FROM diff.missing | {BAD} | SELECT 1/0 | SELECT diff.fails() | INSERT INTO diff.t VALUES ('x') | INSERT"
+            " INTO diff.t (nothing) VALUES (1)"
+        ),
         "   INSERT INTO diff.t VALUES (1, missing)",
         "SELECT 'é', missing",
     ),
@@ -115,8 +115,7 @@ SCRIPTS = {
     ),
     "several statements, one fails": q(
         "INSERT INTO diff.t VALUES (110); SELECT 1/0; INSERT INTO diff.t VALUES (111)",
-        "SELECT 1; " + BAD,
-        "SELECT 1; SELEC 2",
+        f"SELECT 1; {BAD} | SELECT 1; SELEC 2",
         "INSERT INTO diff.t VALUES (112); INSERT INTO diff.t VALUES (missing)",
     ),
     "several statements with transaction control": q(
@@ -130,8 +129,7 @@ SCRIPTS = {
     "several statements with savepoints": q(
         "INSERT INTO diff.t VALUES (110); SAVEPOINT a; INSERT INTO diff.t VALUES (111)",
         "BEGIN; SAVEPOINT a; INSERT INTO diff.t VALUES (112); ROLLBACK TO a; INSERT INTO diff.t VALUES (113); RELEASE a; COMMIT",
-        "INSERT INTO diff.t VALUES (114); ROLLBACK TO a",
-        "INSERT INTO diff.t VALUES (115); RELEASE a",
+        "INSERT INTO diff.t VALUES (114); ROLLBACK TO a | INSERT INTO diff.t VALUES (115); RELEASE a",
     ),
     "several statements with LOCK and DECLARE": q(
         "INSERT INTO diff.t VALUES (110); LOCK TABLE diff.t; SELECT 1",
@@ -156,116 +154,41 @@ SCRIPTS = {
     ),
     "several statements with VACUUM": q("SELECT 1; VACUUM diff.t", "INSERT INTO diff.t VALUES (110); VACUUM diff.t"),
     "transactions": q(
-        "BEGIN",
-        INS,
-        "SELECT count(*) FROM diff.t",
-        "COMMIT",
-        "BEGIN",
-        BAD,
-        "SELECT 1",
-        "COMMIT",
-        "ROLLBACK",
-        "COMMIT",
-        "START TRANSACTION",
-        "BEGIN",
-        "ABORT",
-        "END",
+        f"BEGIN | {INS} | SELECT count(*) FROM diff.t | COMMIT | BEGIN | {BAD} | SELECT 1 | COMMIT | ROLLBACK | COMMIT | START TRANSACTION"
+        " | BEGIN | ABORT | END"
     ),
     "transaction modes": q(
         "BEGIN ISOLATION LEVEL SERIALIZABLE, READ WRITE, DEFERRABLE",
-        "SHOW transaction_isolation",
-        "SHOW transaction_read_only",
-        INS,
-        "COMMIT",
-        "BEGIN READ ONLY",
-        "SHOW transaction_read_only",
-        BAD,
-        "ROLLBACK",
-        "BEGIN",
-        "SET TRANSACTION READ ONLY",
-        "SELECT 1",
-        "INSERT INTO diff.t VALUES (120)",
-        "ROLLBACK",
-        "BEGIN",
-        "SELECT 1",
-        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
-        "ROLLBACK",
-        "SET TRANSACTION READ WRITE",
-        "BEGIN READ WRITE",
-        "INSERT INTO diff.t VALUES (121)",
-        "COMMIT",
+        (
+            f"SHOW transaction_isolation | SHOW transaction_read_only | {INS} | COMMIT | BEGIN READ ONLY | SHOW transaction_read_only |"
+            f" {BAD} | ROLLBACK | BEGIN | SET TRANSACTION READ ONLY | SELECT 1 | INSERT INTO diff.t VALUES (120) | ROLLBACK | BEGIN |"
+            " SELECT 1 | SET TRANSACTION ISOLATION LEVEL SERIALIZABLE | ROLLBACK | SET TRANSACTION READ WRITE | BEGIN READ WRITE | INSERT"
+            " INTO diff.t VALUES (121) | COMMIT"
+        ),
     ),
     "read-only by default": q(
-        "SET default_transaction_read_only = on",
-        "SHOW default_transaction_read_only",
-        "SHOW transaction_read_only",
-        "INSERT INTO diff.t VALUES (120)",
-        "BEGIN",
-        "INSERT INTO diff.t VALUES (121)",
-        "ROLLBACK",
-        "BEGIN READ WRITE",
-        "INSERT INTO diff.t VALUES (122)",
-        "COMMIT",
-        "SELECT diff.writes(123)",
-        "RESET default_transaction_read_only",
-        "INSERT INTO diff.t VALUES (124)",
-        "SHOW default_transaction_read_only",
+        "SET default_transaction_read_only = on | SHOW default_transaction_read_only | SHOW transaction_read_only | INSERT INTO diff.t"
+        " VALUES (120) | BEGIN | INSERT INTO diff.t VALUES (121) | ROLLBACK | BEGIN READ WRITE | INSERT INTO diff.t VALUES (122) | COMMIT |"
+        " SELECT diff.writes(123) | RESET default_transaction_read_only | INSERT INTO diff.t VALUES (124) | SHOW"
+        " default_transaction_read_only"
     ),
-    "read-only by default, extended": [
-        e("SET default_transaction_read_only = on"),
-        e("INSERT INTO diff.t VALUES (120)"),
-        e("SHOW transaction_read_only"),
-        e("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE"),
-        e("INSERT INTO diff.t VALUES (121)"),
-    ],
+    "read-only by default, extended": es(
+        "SET default_transaction_read_only = on | INSERT INTO diff.t VALUES (120) | SHOW transaction_read_only | SET SESSION"
+        " CHARACTERISTICS AS TRANSACTION READ WRITE | INSERT INTO diff.t VALUES (121)"
+    ),
     "read-only settings as a SELECT sees them": q(
-        "SELECT current_setting('transaction_read_only')",
-        "BEGIN",
-        "SELECT current_setting('transaction_read_only')",
-        "INSERT INTO diff.t VALUES (120)",
-        "SELECT current_setting('transaction_read_only')",
-        "COMMIT",
+        "SELECT current_setting('transaction_read_only') | BEGIN | SELECT current_setting('transaction_read_only') | INSERT INTO diff.t"
+        " VALUES (120) | SELECT current_setting('transaction_read_only') | COMMIT"
     ),
     "chains": q(
-        "BEGIN",
-        INS,
-        "COMMIT AND CHAIN",
-        "INSERT INTO diff.t VALUES (120)",
-        "ROLLBACK AND CHAIN",
-        "INSERT INTO diff.t VALUES (121)",
-        "COMMIT",
-        "COMMIT AND CHAIN",
-        "BEGIN ISOLATION LEVEL REPEATABLE READ",
-        "COMMIT AND CHAIN",
-        "SHOW transaction_isolation",
-        "COMMIT",
+        f"BEGIN | {INS} | COMMIT AND CHAIN | INSERT INTO diff.t VALUES (120) | ROLLBACK AND CHAIN | INSERT INTO diff.t VALUES (121) |"
+        " COMMIT | COMMIT AND CHAIN | BEGIN ISOLATION LEVEL REPEATABLE READ | COMMIT AND CHAIN | SHOW transaction_isolation | COMMIT"
     ),
     "savepoints": q(
-        "BEGIN",
-        "SAVEPOINT a",
-        INS,
-        "SAVEPOINT b",
-        BAD,
-        "SELECT 1",
-        "ROLLBACK TO b",
-        "INSERT INTO diff.t VALUES (120)",
-        "ROLLBACK TO a",
-        "INSERT INTO diff.t VALUES (121)",
-        "RELEASE a",
-        "RELEASE a",
-        "ROLLBACK",
-        "SAVEPOINT x",
-        "ROLLBACK TO x",
+        f"BEGIN | SAVEPOINT a | {INS} | SAVEPOINT b | {BAD} | SELECT 1 | ROLLBACK TO b | INSERT INTO diff.t VALUES (120) | ROLLBACK TO a |"
+        " INSERT INTO diff.t VALUES (121) | RELEASE a | RELEASE a | ROLLBACK | SAVEPOINT x | ROLLBACK TO x"
     ),
-    "savepoints, extended": [
-        e("BEGIN"),
-        e("SAVEPOINT a"),
-        e(INS),
-        e(BAD),
-        e("ROLLBACK TO a"),
-        e("INSERT INTO diff.t VALUES (120)"),
-        e("COMMIT"),
-    ],
+    "savepoints, extended": es(f"BEGIN | SAVEPOINT a | {INS} | {BAD} | ROLLBACK TO a | INSERT INTO diff.t VALUES (120) | COMMIT"),
     "extended select": [e("SELECT * FROM diff.t WHERE id < $1 ORDER BY id", ["4"]), e("SELECT $1::int + 1, $2::text", ["4", None])],
     "extended writes": [
         e("INSERT INTO diff.t VALUES ($1, $2, 1.5) RETURNING *", ["100", "x"]),
@@ -296,11 +219,7 @@ SCRIPTS = {
     "extended errors in a block": [
         e("BEGIN"),
         parse("", "SELECT 1/0") + bind() + execute() + sync(),
-        e("SELECT 1"),
-        e(INS),
-        e("ROLLBACK"),
-        e("BEGIN"),
-        e(INS),
+        *es(f"SELECT 1 | {INS} | ROLLBACK | BEGIN | {INS}"),
         parse("", "SELECT 1/0") + bind() + execute() + parse("", "SELECT 2") + bind() + execute() + sync(),
         e("COMMIT"),
     ],
@@ -503,29 +422,14 @@ SCRIPTS = {
         + sync()
     ],
     "cursors": q(
-        "BEGIN",
-        "DECLARE c CURSOR FOR SELECT id FROM diff.t ORDER BY id",
-        "FETCH 2 FROM c",
-        "INSERT INTO diff.t VALUES (100)",
-        "FETCH 2 FROM c",
-        "MOVE 1 FROM c",
-        "FETCH ALL c",
-        "CLOSE c",
-        "FETCH c",
-        "ROLLBACK",
+        "BEGIN | DECLARE c CURSOR FOR SELECT id FROM diff.t ORDER BY id | FETCH 2 FROM c | INSERT INTO diff.t VALUES (100) | FETCH 2 FROM c"
+        " | MOVE 1 FROM c | FETCH ALL c | CLOSE c | FETCH c | ROLLBACK"
     ),
     "cursors WITH HOLD and WHERE CURRENT OF": q(
         "DECLARE h CURSOR WITH HOLD FOR SELECT id FROM diff.t ORDER BY id",
-        "FETCH 1 FROM h",
-        "INSERT INTO diff.t VALUES (100)",
-        "FETCH ALL h",
-        "CLOSE h",
-        "BEGIN",
+        "FETCH 1 FROM h | INSERT INTO diff.t VALUES (100) | FETCH ALL h | CLOSE h | BEGIN",
         "DECLARE c CURSOR FOR SELECT * FROM diff.t WHERE id = 1 FOR UPDATE",
-        "FETCH c",
-        "UPDATE diff.t SET v = 'here' WHERE CURRENT OF c",
-        "COMMIT",
-        "DECLARE x CURSOR FOR SELECT 1",
+        "FETCH c | UPDATE diff.t SET v = 'here' WHERE CURRENT OF c | COMMIT | DECLARE x CURSOR FOR SELECT 1",
     ),
     "COPY in": [("send", query(COPY_IN)), ("read", "G", 1), ("send", LINES + copy_done()), ("read", "Z", 1)],
     "COPY in, all at once": [("send", query(COPY_IN) + LINES + copy_done()), ("read", "Z", 1)],
@@ -611,8 +515,7 @@ SCRIPTS = {
     "COPY out": q(
         "COPY diff.t TO STDOUT",
         "COPY (SELECT id FROM diff.t ORDER BY id) TO STDOUT (FORMAT csv, HEADER)",
-        "COPY diff.missing TO STDOUT",
-        "COPY (SELECT 1/(5-id) FROM diff.t ORDER BY id) TO STDOUT",
+        "COPY diff.missing TO STDOUT | COPY (SELECT 1/(5-id) FROM diff.t ORDER BY id) TO STDOUT",
         "COPY (INSERT INTO diff.t VALUES (100) RETURNING id) TO STDOUT",
     ) + [e("COPY diff.t TO STDOUT"), e("COPY (SELECT 1) TO STDOUT (FORMAT binary)")],
     "a query in the middle of COPY": [
@@ -623,19 +526,11 @@ SCRIPTS = {
         query("SELECT 2"),
     ],
     "notices": q(
-        "SELECT diff.noisy(1)",
-        "DO $$ BEGIN RAISE NOTICE 'do'; END $$",
-        "SELECT diff.writes(100)",
-        "CREATE TABLE IF NOT EXISTS diff.t (i int)",
-        "DROP TABLE IF EXISTS diff.missing",
-        "SET client_min_messages = error",
-        "SELECT diff.noisy(2)",
+        "SELECT diff.noisy(1) | DO $$ BEGIN RAISE NOTICE 'do'; END $$ | SELECT diff.writes(100) | CREATE TABLE IF NOT EXISTS diff.t (i int)"
+        " | DROP TABLE IF EXISTS diff.missing | SET client_min_messages = error | SELECT diff.noisy(2)"
     ) + [e("SELECT diff.noisy(3)"), e("SELECT diff.writes(101)")],
     "a function that writes, again and again": q(
-        "SELECT diff.writes(100)",
-        "SELECT diff.writes(101)",
-        "SELECT diff.writes(1)",
-        "SELECT diff.writes(i) FROM generate_series(102, 104) i",
+        "SELECT diff.writes(100) | SELECT diff.writes(101) | SELECT diff.writes(1) | SELECT diff.writes(i) FROM generate_series(102, 104) i"
     ) + [
         e("SELECT diff.writes($1)", ["105"]),
         e("SELECT diff.writes($1)", ["106"]),
@@ -647,13 +542,8 @@ SCRIPTS = {
     ],
     "a function that writes, row by row": q("SELECT CASE WHEN i > 3 THEN diff.writes(i + 100) ELSE i END FROM generate_series(1, 5) i"),
     "LISTEN and NOTIFY": q(
-        "LISTEN diff",
-        "NOTIFY diff, 'self'",
-        "SELECT pg_notify('diff', 'function')",
-        "BEGIN",
-        "NOTIFY diff, 'block'",
-        "NOTIFY diff, 'block 2'",
-        "COMMIT",
+        "LISTEN diff | NOTIFY diff, 'self' | SELECT pg_notify('diff', 'function') | BEGIN | NOTIFY diff, 'block' | NOTIFY diff, 'block 2' |"
+        " COMMIT"
     ) + [
         ("other", "NOTIFY diff, 'other'"),
         ("read", "A", 1),
@@ -662,158 +552,72 @@ SCRIPTS = {
         query("SELECT 1"),
     ],
     "DDL": q(
-        "CREATE TABLE diff.new (id serial PRIMARY KEY, v text)",
-        "ALTER TABLE diff.new ADD COLUMN w int",
-        "CREATE INDEX ON diff.new (v)",
-        "COMMENT ON TABLE diff.new IS 'x'",
-        "TRUNCATE diff.new",
-        "DROP TABLE diff.new",
-        "CREATE TABLE diff.as AS SELECT * FROM diff.t",
-        "SELECT * INTO diff.into FROM diff.t",
-        "CREATE TEMP TABLE tmp (i int)",
-        "INSERT INTO tmp VALUES (1)",
-        "SELECT * FROM tmp",
+        "CREATE TABLE diff.new (id serial PRIMARY KEY, v text) | ALTER TABLE diff.new ADD COLUMN w int | CREATE INDEX ON diff.new (v) |"
+        " COMMENT ON TABLE diff.new IS 'x' | TRUNCATE diff.new | DROP TABLE diff.new | CREATE TABLE diff.as AS SELECT * FROM diff.t |"
+        " SELECT * INTO diff.into FROM diff.t | CREATE TEMP TABLE tmp (i int) | INSERT INTO tmp VALUES (1) | SELECT * FROM tmp"
     ),
     "what must run alone": q(
-        "VACUUM diff.t",
-        "VACUUM ANALYZE diff.t",
-        "CREATE INDEX CONCURRENTLY i ON diff.t (v)",
-        "REINDEX TABLE CONCURRENTLY diff.t",
-        "DROP INDEX CONCURRENTLY diff.i",
-        "REINDEX TABLE diff.t",
-        "CLUSTER diff.t USING t_pkey",
-        "BEGIN",
-        "VACUUM diff.t",
-        "ROLLBACK",
-        "VACUUM diff.missing",
+        "VACUUM diff.t | VACUUM ANALYZE diff.t | CREATE INDEX CONCURRENTLY i ON diff.t (v) | REINDEX TABLE CONCURRENTLY diff.t | DROP INDEX"
+        " CONCURRENTLY diff.i | REINDEX TABLE diff.t | CLUSTER diff.t USING t_pkey | BEGIN | VACUUM diff.t | ROLLBACK | VACUUM diff.missing"
     ) + [e("VACUUM diff.t"), e("CREATE INDEX CONCURRENTLY ON diff.t (n)")],
     "CALL and DO": q(
-        "CALL diff.plain(100)",
-        "CALL diff.commits()",
+        "CALL diff.plain(100) | CALL diff.commits()",
         "DO $$ BEGIN INSERT INTO diff.t VALUES (110); COMMIT; INSERT INTO diff.t VALUES (111); END $$",
-        "DO $$ BEGIN RAISE EXCEPTION 'x'; END $$",
-        "BEGIN",
-        "CALL diff.commits()",
-        "ROLLBACK",
-        "BEGIN",
-        "CALL diff.plain(120)",
-        "COMMIT",
-        "CALL diff.missing()",
+        (
+            "DO $$ BEGIN RAISE EXCEPTION 'x'; END $$ | BEGIN | CALL diff.commits() | ROLLBACK | BEGIN | CALL diff.plain(120) | COMMIT |"
+            " CALL diff.missing()"
+        ),
     ) + [e("CALL diff.plain($1)", ["130"]), e("DO $$ BEGIN PERFORM 1; END $$")],
     "SET and SHOW": q(
-        "SET work_mem = '5MB'",
-        "SHOW work_mem",
-        "RESET work_mem",
-        "SET nonsense = 1",
-        "SET my.setting = 'x'",
-        "SHOW my.setting",
-        "SET application_name = 'diff'",
-        "SET TimeZone = 'UTC'",
-        "SHOW ALL",
-        "RESET ALL",
-        "SET client_encoding = 'LATIN1'",
-        "SELECT 'x'",
-        "SET DateStyle = 'German'",
-        "SHOW server_version",
-        "DISCARD ALL",
-        "SELECT 1",
-        INS,
-        "SET search_path = diff",
-        "SELECT count(*) FROM t",
-        "SET LOCAL work_mem = '5MB'",
+        "SET work_mem = '5MB' | SHOW work_mem | RESET work_mem | SET nonsense = 1 | SET my.setting = 'x' | SHOW my.setting | SET"
+        " application_name = 'diff' | SET TimeZone = 'UTC' | SHOW ALL | RESET ALL | SET client_encoding = 'LATIN1' | SELECT 'x' | SET"
+        f" DateStyle = 'German' | SHOW server_version | DISCARD ALL | SELECT 1 | {INS} | SET search_path = diff | SELECT count(*) FROM t |"
+        " SET LOCAL work_mem = '5MB'"
     )[0:8] + q(
-        "RESET ALL",
-        "SET client_encoding = 'LATIN1'",
-        "SELECT 'x'",
-        "SET DateStyle = 'German'",
-        "DISCARD ALL",
-        "SELECT 1",
-        INS,
-        "SET search_path = diff",
-        "SELECT count(*) FROM t",
-        "SET LOCAL work_mem = '5MB'",
+        f"RESET ALL | SET client_encoding = 'LATIN1' | SELECT 'x' | SET DateStyle = 'German' | DISCARD ALL | SELECT 1 | {INS} | SET"
+        " search_path = diff | SELECT count(*) FROM t | SET LOCAL work_mem = '5MB'"
     ),
     "SET in blocks": q(
-        "BEGIN",
-        "SET work_mem = '5MB'",
-        "ROLLBACK",
-        "SHOW work_mem",
-        "BEGIN",
-        "SET LOCAL work_mem = '6MB'",
-        INS,
-        "SHOW work_mem",
-        "COMMIT",
-        "SHOW work_mem",
-        "SELECT set_config('work_mem', '7MB', false)",
-        "SHOW work_mem",
+        f"BEGIN | SET work_mem = '5MB' | ROLLBACK | SHOW work_mem | BEGIN | SET LOCAL work_mem = '6MB' | {INS} | SHOW work_mem | COMMIT |"
+        " SHOW work_mem | SELECT set_config('work_mem', '7MB', false) | SHOW work_mem"
     ),
     "SQL prepared statements": q(
         "PREPARE r AS SELECT 1",
         "PREPARE w(int) AS INSERT INTO diff.t VALUES ($1) RETURNING id",
-        "EXECUTE r",
-        "EXECUTE w(100)",
-        "EXECUTE w(100)",
-        "EXPLAIN (COSTS off) EXECUTE r",
+        "EXECUTE r | EXECUTE w(100) | EXECUTE w(100) | EXPLAIN (COSTS off) EXECUTE r",
         "SELECT name, statement FROM pg_prepared_statements ORDER BY name",
-        "DEALLOCATE r",
-        "EXECUTE r",
-        "DEALLOCATE ALL",
-        "EXECUTE w(101)",
-        "INSERT INTO diff.t VALUES (102)",
-        "PREPARE w(int) AS INSERT INTO diff.t VALUES ($1)",
-        "EXECUTE w(103)",
+        (
+            "DEALLOCATE r | EXECUTE r | DEALLOCATE ALL | EXECUTE w(101) | INSERT INTO diff.t VALUES (102) | PREPARE w(int) AS INSERT INTO"
+            " diff.t VALUES ($1) | EXECUTE w(103)"
+        ),
     ),
     "pg_prepared_statements and pg_cursors": q(
-        INS,
-        "SELECT name, statement FROM pg_prepared_statements",
-        "SELECT name FROM pg_cursors",
-        "BEGIN",
-        "DELETE FROM diff.t",
-        "SELECT name, statement FROM pg_prepared_statements",
-        "SELECT name FROM pg_cursors",
-        "ROLLBACK",
+        f"{INS} | SELECT name, statement FROM pg_prepared_statements | SELECT name FROM pg_cursors | BEGIN | DELETE FROM diff.t | SELECT"
+        " name, statement FROM pg_prepared_statements | SELECT name FROM pg_cursors | ROLLBACK"
     ),
     "EXPLAIN": q(
-        "EXPLAIN (COSTS off) SELECT * FROM diff.t",
-        "EXPLAIN (COSTS off) INSERT INTO diff.t VALUES (100)",
+        "EXPLAIN (COSTS off) SELECT * FROM diff.t | EXPLAIN (COSTS off) INSERT INTO diff.t VALUES (100)",
         "EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) INSERT INTO diff.t VALUES (100)",
     ),
     "locking reads": q(
-        "SELECT * FROM diff.t WHERE id = 1 FOR UPDATE",
-        "BEGIN",
-        "SELECT * FROM diff.t WHERE id = 1 FOR SHARE",
-        "LOCK TABLE diff.t IN SHARE MODE",
-        "COMMIT",
-        "LOCK TABLE diff.t",
-        "SELECT pg_advisory_lock(1), pg_advisory_unlock(1)",
+        "SELECT * FROM diff.t WHERE id = 1 FOR UPDATE | BEGIN | SELECT * FROM diff.t WHERE id = 1 FOR SHARE | LOCK TABLE diff.t IN SHARE"
+        " MODE | COMMIT | LOCK TABLE diff.t | SELECT pg_advisory_lock(1), pg_advisory_unlock(1)"
     ),
     "sequences": q("SELECT nextval('diff.s')", "SELECT currval('diff.s')", "SELECT setval('diff.s', 10)", "SELECT lastval()") + [
         e("SELECT nextval('diff.s')"),
         e("SELECT nextval('diff.s')") + e("SELECT nextval('diff.s')"),
     ],
     "a deferred constraint": q(
-        "INSERT INTO diff.child VALUES (1, 999)",
-        "BEGIN",
-        "INSERT INTO diff.child VALUES (1, 999)",
-        "COMMIT",
-        "INSERT INTO diff.child VALUES (2, 1)",
+        (
+            "INSERT INTO diff.child VALUES (1, 999) | BEGIN | INSERT INTO diff.child VALUES (1, 999) | COMMIT | INSERT INTO diff.child"
+            " VALUES (2, 1)"
+        ),
         "INSERT INTO diff.child VALUES (3, 1); INSERT INTO diff.child VALUES (4, 999)",
-        "BEGIN",
-        "INSERT INTO diff.child VALUES (5, 999)",
-        "SET CONSTRAINTS ALL IMMEDIATE",
-        "ROLLBACK",
+        "BEGIN | INSERT INTO diff.child VALUES (5, 999) | SET CONSTRAINTS ALL IMMEDIATE | ROLLBACK",
     ) + [e("INSERT INTO diff.child VALUES (6, 999)"), e("SELECT count(*) FROM diff.child")],
     "two-phase commit": q(
-        "BEGIN",
-        INS,
-        "PREPARE TRANSACTION 'diff'",
-        "SELECT 1",
-        "COMMIT PREPARED 'diff'",
-        "SELECT count(*) FROM diff.t",
-        "COMMIT PREPARED 'missing'",
-        "BEGIN",
-        "SELECT 1/0",
-        "PREPARE TRANSACTION 'diff2'",
+        f"BEGIN | {INS} | PREPARE TRANSACTION 'diff' | SELECT 1 | COMMIT PREPARED 'diff' | SELECT count(*) FROM diff.t | COMMIT PREPARED"
+        " 'missing' | BEGIN | SELECT 1/0 | PREPARE TRANSACTION 'diff2'"
     ),
     "large objects by the fast path": [
         query("BEGIN"),
@@ -870,11 +674,8 @@ SCRIPTS = {
         query("SELECT 1"),
     ],
     "timeouts": q(
-        "SET statement_timeout = '600ms'",
-        "SELECT pg_sleep(5)",
-        "INSERT INTO diff.t SELECT 100 FROM pg_sleep(5)",
-        "SET statement_timeout = 0",
-        INS,
+        "SET statement_timeout = '600ms' | SELECT pg_sleep(5) | INSERT INTO diff.t SELECT 100 FROM pg_sleep(5) | SET statement_timeout = 0"
+        f" | {INS}"
     ),
     "a session that is ended": [("send", query("SELECT pg_terminate_backend(pg_backend_pid())")), ("read", "Z", 1)],
     "a text that is not in the encoding": [
@@ -890,13 +691,10 @@ SCRIPTS = {
     "Terminate behind a VACUUM and a write": [("send", query("VACUUM diff.t") + query(INS) + terminate()), ("read", "X", 1)],
     # What PostgreSQL's own regression suite found to differ.
     "warnings of the parser": q(
-        f"UPDATE diff.t AS {'x' * 70} SET v = 'long' WHERE id = 1",
-        f"SELECT 1 AS {'y' * 70}",
-        "SET standard_conforming_strings = off",
+        f"UPDATE diff.t AS {'x' * 70} SET v = 'long' WHERE id = 1 | SELECT 1 AS {'y' * 70} | SET standard_conforming_strings = off",
         r"INSERT INTO diff.t VALUES (100, 'a\\b\'c') RETURNING v",
         r"SELECT 'a\\b'",
-        "SET standard_conforming_strings = on",
-        "SET escape_string_warning = off",
+        "SET standard_conforming_strings = on | SET escape_string_warning = off",
         r"INSERT INTO diff.t VALUES (101, 'a\\b') RETURNING v",
     ),
     "notices of a deferred trigger": q(
@@ -904,93 +702,49 @@ SCRIPTS = {
         "CREATE CONSTRAINT TRIGGER says AFTER INSERT ON diff.t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION diff.says()",
         INS,
         "INSERT INTO diff.t VALUES (101); INSERT INTO diff.t VALUES (102)",
-        "BEGIN",
-        "INSERT INTO diff.t VALUES (103)",
-        "COMMIT",
+        "BEGIN | INSERT INTO diff.t VALUES (103) | COMMIT",
     ) + [e("INSERT INTO diff.t VALUES (104)")],
     "READ WRITE where it may not be": q(
-        "BEGIN READ ONLY",
-        "SELECT count(*) FROM diff.t",
-        "SET TRANSACTION READ WRITE",
-        "ROLLBACK",
-        "BEGIN READ ONLY",
-        "SET TRANSACTION READ WRITE",
-        INS,
-        "ROLLBACK",
-        "BEGIN",
-        "SET TRANSACTION READ ONLY",
-        "SAVEPOINT a",
-        "SET LOCAL transaction_read_only = off -- no",
-        "ROLLBACK TO a",
-        INS,
-        "ROLLBACK",
-        "BEGIN",
-        "SET TRANSACTION READ ONLY",
-        "SAVEPOINT a",
-        "RELEASE a",
-        "SET TRANSACTION READ WRITE",
-        INS,
-        "COMMIT",
-        "BEGIN READ ONLY",
-        "SELECT 1 FROM diff.t",
-        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ WRITE",
-        "COMMIT",
+        "BEGIN READ ONLY | SELECT count(*) FROM diff.t | SET TRANSACTION READ WRITE | ROLLBACK | BEGIN READ ONLY | SET TRANSACTION READ"
+        f" WRITE | {INS} | ROLLBACK | BEGIN | SET TRANSACTION READ ONLY | SAVEPOINT a | SET LOCAL transaction_read_only = off -- no |"
+        f" ROLLBACK TO a | {INS} | ROLLBACK | BEGIN | SET TRANSACTION READ ONLY | SAVEPOINT a | RELEASE a | SET TRANSACTION READ WRITE |"
+        f" {INS} | COMMIT | BEGIN READ ONLY | SELECT 1 FROM diff.t | SET TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ WRITE | COMMIT"
     ),
     "READ WRITE in a transaction that was READ ONLY in between": q(
-        "BEGIN",
-        "SAVEPOINT a",
-        "SET TRANSACTION READ ONLY",
-        "SELECT count(*) FROM diff.t",
-        "ROLLBACK TO a",
-        "SET TRANSACTION READ WRITE",
-        INS,
-        "COMMIT",
-        "BEGIN",
-        "SAVEPOINT a",
-        "SET TRANSACTION READ ONLY",
-        "SELECT count(*) FROM diff.t",
-        "SET transaction_read_only = off",
-        "ROLLBACK",
-        "BEGIN",
+        (
+            "BEGIN | SAVEPOINT a | SET TRANSACTION READ ONLY | SELECT count(*) FROM diff.t | ROLLBACK TO a | SET TRANSACTION READ WRITE |"
+            f" {INS} | COMMIT | BEGIN | SAVEPOINT a | SET TRANSACTION READ ONLY | SELECT count(*) FROM diff.t | SET transaction_read_only ="
+            " off | ROLLBACK | BEGIN"
+        ),
         INS.replace("100", "101"),
-        "SET TRANSACTION READ ONLY",
-        "INSERT INTO diff.t VALUES (102)",
-        "ROLLBACK",
-        "SHOW transaction_read_only",
+        "SET TRANSACTION READ ONLY | INSERT INTO diff.t VALUES (102) | ROLLBACK | SHOW transaction_read_only",
     ),
     "SET TRANSACTION in one text": q(
-        "SET TRANSACTION READ ONLY; COMMIT AND CHAIN",
-        "SET TRANSACTION READ ONLY; ROLLBACK AND CHAIN",
+        "SET TRANSACTION READ ONLY; COMMIT AND CHAIN | SET TRANSACTION READ ONLY; ROLLBACK AND CHAIN",
         "SET TRANSACTION READ ONLY; INSERT INTO diff.t VALUES (100)",
-        "SET TRANSACTION READ ONLY; SELECT count(*) FROM diff.t",
-        "SELECT 1; SET TRANSACTION READ ONLY",
+        "SET TRANSACTION READ ONLY; SELECT count(*) FROM diff.t | SELECT 1; SET TRANSACTION READ ONLY",
         "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SHOW transaction_isolation; INSERT INTO diff.t VALUES (101)",
-        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; COMMIT",
-        "SET LOCAL work_mem = '7MB'; COMMIT",
-        "DECLARE c CURSOR FOR SELECT 1; COMMIT",
-        "SET TRANSACTION READ ONLY",
+        (
+            "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; COMMIT | SET LOCAL work_mem = '7MB'; COMMIT | DECLARE c CURSOR FOR SELECT 1;"
+            " COMMIT | SET TRANSACTION READ ONLY"
+        ),
         "INSERT INTO diff.t VALUES (102); SET TRANSACTION READ ONLY; INSERT INTO diff.t VALUES (103)",
         "SHOW transaction_read_only",
     ),
     "a rule made by the session": q(
         "INSERT INTO diff.t VALUES (100)",
         "CREATE RULE answers AS ON INSERT TO diff.child DO ALSO SELECT count(*) FROM diff.t",
-        "INSERT INTO diff.child VALUES (1, 1)",
-        "INSERT INTO diff.child VALUES (2, 2) RETURNING id",
-        "BEGIN",
-        "INSERT INTO diff.child VALUES (3, 3)",
-        "COMMIT",
-        "DROP RULE answers ON diff.child",
-        "INSERT INTO diff.child VALUES (4, 4)",
+        (
+            "INSERT INTO diff.child VALUES (1, 1) | INSERT INTO diff.child VALUES (2, 2) RETURNING id | BEGIN | INSERT INTO diff.child"
+            " VALUES (3, 3) | COMMIT | DROP RULE answers ON diff.child | INSERT INTO diff.child VALUES (4, 4)"
+        ),
     ),
     "what may not stand in a function": q(
         "CREATE FUNCTION diff.cleans() RETURNS void LANGUAGE plpgsql AS $$BEGIN EXECUTE 'VACUUM diff.t'; END$$",
-        "SELECT diff.cleans()",
-        "DO $$ BEGIN EXECUTE 'CREATE DATABASE no'; END $$",
-        "BEGIN",
-        "SELECT diff.cleans()",
-        "ROLLBACK",
-        "SELECT 1; SELECT diff.cleans()",
+        (
+            "SELECT diff.cleans() | DO $$ BEGIN EXECUTE 'CREATE DATABASE no'; END $$ | BEGIN | SELECT diff.cleans() | ROLLBACK | SELECT 1;"
+            " SELECT diff.cleans()"
+        ),
     ),
     "an interleaved Query": [parse("", "SELECT 1") + bind() + execute() + query("SELECT 2") + sync()],
 }

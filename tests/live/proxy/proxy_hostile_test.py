@@ -57,9 +57,9 @@ class Bystander:
         return self.error is None and self.asked > 10
 
 
-def raw(port, *pieces, wait=8):
+def raw(port, *pieces, wait=8, login=False, **parameters):
     """Sends the bytes as they are; all that came until the other side closed, or None where it did not close."""
-    client = Wire(port, login=False, timeout=wait)
+    client = Wire(port, login, timeout=wait, **parameters)
     try:
         client.send(*pieces)
     except OSError:
@@ -73,17 +73,7 @@ def raw(port, *pieces, wait=8):
 
 
 def after_login(port, *pieces, wait=8):
-    client = Wire(port, timeout=wait, **DECLARED)
-    try:
-        client.send(*pieces)
-    except OSError:
-        pass
-    try:
-        data = client.rest()
-    except socket.timeout:
-        data = None
-    client.close()
-    return data
+    return raw(port, *pieces, wait=wait, login=True, **DECLARED)
 
 
 def one_error(name, data, *codes, contains=""):

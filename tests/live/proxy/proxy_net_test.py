@@ -19,10 +19,12 @@ import pytest
 
 from checks import check, eventually, note
 from given import SANITIZED
-from proxy_lab import Refused, fields
+from proxy_lab import Refused, Wire, query
 
 
-class Client:
+class Client(Wire):
+    """With TLS, in each of its ways."""
+
     def __init__(self, port, tls=None, direct=False, alpn=("postgresql",), before=b"", user="postgres", login=True, host="127.0.0.1"):
         self.socket = socket.create_connection((host, port), timeout=15)
         self.socket.sendall(before)
@@ -41,46 +43,8 @@ class Client:
             self.socket.sendall(struct.pack("!I", len(body) + 4) + body)
             self.until("Z")
 
-    def exactly(self, count):
-        data = b""
-        while len(data) < count:
-            piece = self.socket.recv(count - len(data))
-            if not piece:
-                raise Refused("closed")
-            data += piece
-        return data
-
-    def message(self):
-        kind = self.exactly(1).decode()
-        return kind, self.exactly(struct.unpack("!I", self.exactly(4))[0] - 4)
-
-    def until(self, wanted):
-        error = None
-        rows = []
-        while True:
-            kind, body = self.message()
-            if kind == "K":
-                self.pid, self.key = struct.unpack("!I", body[:4])[0], body[4:]
-            if kind == "D":
-                length = struct.unpack("!i", body[2:6])[0]
-                rows.append(body[6 : 6 + length].decode())
-            if kind == "E":
-                error = fields(body)
-                if error["S"] == "FATAL":
-                    raise Refused(error)
-            if kind == wanted:
-                return rows, error
-
-    def ask(self, sql):
-        self.say(sql)
-        return self.until("Z")
-
     def say(self, sql):
-        body = sql.encode() + b"\0"
-        self.socket.sendall(b"Q" + struct.pack("!I", len(body) + 4) + body)
-
-    def close(self):
-        self.socket.close()
+        self.send(query(sql))
 
 
 def refusal(action):

@@ -159,17 +159,11 @@ def test_physical_replication_connections_work(lab, server, major):
     if major == "15":
         lab.run(
             program,
-            "-h",
-            "127.0.0.1",
-            "-p",
+            *"-h 127.0.0.1 -p".split(),
             proxy.port,
-            "-U",
-            "repl",
-            "-D",
+            *"-U repl -D".split(),
             f"{lab.folder}/copy{major}",
-            "-X",
-            "stream",
-            "--checkpoint=fast",
+            *"-X stream --checkpoint=fast".split(),
             env={**os.environ, "PGPASSWORD": ""},
         )
         check(f"{major}: pg_basebackup copies the server", os.path.exists(f"{lab.folder}/copy{major}/PG_VERSION"))

@@ -20,7 +20,7 @@ import time
 
 import pytest
 
-from checks import check, eventually, note, stays
+from checks import captured, check, eventually, note, stays
 from given import LONG, ROOT, SANITIZED, TERMGATE
 from proxy_lab import SYNC, Refused, Wire, bind, declared, execute, fields, parse, query, refusal, startup
 
@@ -497,10 +497,8 @@ def test_the_units_of_the_package_start_the_proxy(lab, server):
         with open(f"{folder}/{name}", "w") as file:
             file.write(text)
     if shutil.which("systemd-analyze"):
-        done = subprocess.run(
+        done = captured(
             ["systemd-analyze", "verify", f"{folder}/termgate-proxy.service", f"{folder}/termgate-proxy.socket"],
-            capture_output=True,
-            text=True,
             env={**os.environ, "SYSTEMD_UNIT_PATH": f"{folder}:"},
         )
         ours = [line for line in (done.stdout + done.stderr).splitlines() if "termgate" in line]
@@ -958,14 +956,7 @@ def test_one_too_many_is_refused_by(option, lab, server, limited):
 def test_what_is_too_long_or_silent_too_long_is_cut(lab, server):
     proxy = lab.proxy(
         server.url,
-        "--max-statement-bytes",
-        "2000",
-        "--max-message-bytes",
-        "100000",
-        "--idle-timeout",
-        "700ms",
-        "--idle-in-transaction-timeout",
-        "700ms",
+        *"--max-statement-bytes 2000 --max-message-bytes 100000 --idle-timeout 700ms --idle-in-transaction-timeout 700ms".split(),
     )
 
     def held(*pieces, before=()):

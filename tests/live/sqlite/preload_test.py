@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from checks import check, eventually, stays
+from checks import captured, check, eventually, stays
 from given import EXTENSION, PYTHON, TERMGATE
 
 HERE = Path(__file__).resolve().parent
@@ -57,10 +57,8 @@ def built(tmp_path_factory):
     """The C++ program, linked with SQLite as Debian links it, and statically."""
     folder = tmp_path_factory.mktemp("programs")
     for name, words in (("writer", ["-lsqlite3"]), ("static", ["-static", "-lsqlite3", "-lm"])):
-        made = subprocess.run(
-            ["g++", "-std=c++20", "-Wall", "-Wextra", str(HERE / "preload/writer.cpp"), "-o", str(folder / name), *words, "-pthread"],
-            capture_output=True,
-            text=True,
+        made = captured(
+            ["g++", "-std=c++20", "-Wall", "-Wextra", str(HERE / "preload/writer.cpp"), "-o", str(folder / name), *words, "-pthread"]
         )
         assert made.returncode == 0, made.stderr
     return folder
@@ -246,9 +244,7 @@ def test_a_setuid_program_fails_closed(path, built, tmp_path):
     program.chmod(0o4755)
     for folder in [tmp_path, *tmp_path.parents][:4]:
         folder.chmod(folder.stat().st_mode | 0o011)
-    done = subprocess.run(
-        [program, "lines", path], env=preloaded(5), input=INSERT + "\n", capture_output=True, text=True, user=65534, group=65534, timeout=60
-    )
+    done = captured([program, "lines", path], env=preloaded(5), input=INSERT + "\n", user=65534, group=65534, timeout=60)
     check("the loader leaves the library out", done.stdout.strip() == UNREACHED and rows(path) == 0, done.stdout + done.stderr)
 
 
@@ -273,9 +269,7 @@ def test_a_program_that_has_layer_1_itself_keeps_its_own(path):
         "c.load_extension(sys.argv[2]); c.execute('BEGIN IMMEDIATE'); c.execute(\"SELECT termgate_check_term('billing', 6)\");"
         "c.execute(\"INSERT INTO t (v) VALUES ('row')\"); c.execute('COMMIT')"
     )
-    done = subprocess.run(
-        [PYTHON, "-c", loads, path, str(Path(EXTENSION).with_suffix(""))], env=preloaded(), capture_output=True, text=True
-    )
+    done = captured([PYTHON, "-c", loads, path, str(Path(EXTENSION).with_suffix(""))], env=preloaded())
     check("its own check passes", done.returncode == 0 and rows(path) == 1, done.stderr)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import given
-from checks import eventually, note
+from checks import captured, eventually, note
 from odbc_plain import Plain, Refused, url_of
 from tds_proxy import Proxy, scratch
 from tds_replay import Recorder, Replayer, load, save
@@ -40,9 +40,7 @@ def need(path):
 
 
 def run(words, place, text=None):
-    done = subprocess.run(
-        words, input=text, env={**os.environ, **place}, capture_output=True, text=True, timeout=240, check=False, cwd=scratch.name
-    )
+    done = captured(words, input=text, env={**os.environ, **place}, timeout=240, check=False, cwd=scratch.name)
     return done.stdout + done.stderr
 
 

@@ -9,14 +9,13 @@ import os
 import shutil
 import socket
 import ssl
-import subprocess
 import time
 import warnings
 from pathlib import Path
 
 import pytest
 
-from checks import eventually
+from checks import captured, eventually
 from tds_proxy import WITH_TERM, OverTls, Proxy, certificate, scratch
 from tds_server import Server
 from tdsraw import Closed
@@ -121,11 +120,9 @@ def test_freetds_finds_a_named_instance(server, named):
     conf = Path(scratch.name) / "freetds.conf"
     conf.write_text(f"[billing]\nhost = {named.host}\ninstance = BILLING\ntds version = 7.4\n", encoding="utf-8")
     time.sleep(1.1)
-    done = subprocess.run(
+    done = captured(
         ["tsql", "-S", "billing", "-U", "sa", "-P", "secret", "-a", WITH_TERM],
         input="INSERT dbo.t VALUES (77)\ngo\n",
-        capture_output=True,
-        text=True,
         timeout=30,
         check=False,
         env=dict(os.environ, FREETDSCONF=str(conf)),

@@ -10,7 +10,6 @@ import shutil
 import signal
 import socket
 import ssl
-import subprocess
 import time
 import unittest
 import urllib.error
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from checks import eventually, stays
+from checks import captured, eventually, stays
 from given import TERMGATE, free_port
 from tds_proxy import WITH_TERM, OverTls, Proxy, Strict, certificate, scratch
 from tds_server import Server
@@ -286,11 +285,9 @@ class Case(unittest.TestCase):
             pytest.skip("tsql (freetds-bin)")
 
         def tsql(text, *words, version="7.4"):
-            done = subprocess.run(
+            done = captured(
                 ["tsql", "-H", "127.0.0.1", "-p", str(self.proxy.port), "-U", "sa", "-P", "secret", *words],
                 input=f"{text}\ngo\n",
-                capture_output=True,
-                text=True,
                 timeout=30,
                 check=False,
                 env=dict(os.environ, TDSVER=version),
@@ -323,10 +320,8 @@ class Case(unittest.TestCase):
                 conf = folder / "bcp.conf"
                 conf.write_text(f"[there]\nhost = 127.0.0.1\nport = {proxy.port}\ntds version = 7.4\n", encoding="utf-8")
                 del server.rows[:]
-                done = subprocess.run(
+                done = captured(
                     ["freebcp", "dbo.t", "in", str(folder / "rows.txt"), "-S", "there", "-U", "sa", "-P", "secret", "-D", "app", "-c"],
-                    capture_output=True,
-                    text=True,
                     timeout=60,
                     check=False,
                     env={**os.environ, "FREETDSCONF": str(conf)},
@@ -439,9 +434,7 @@ class Case(unittest.TestCase):
             (("--backend", "postgresql://u:p@h/app", "--browser", "127.0.0.1:0"), "only SQL Server"),
             (("--backend", "sqlserver://u:p@h/app", "--browser", "1434"), "write HOST:PORT"),
         ):
-            done = subprocess.run(
-                [TERMGATE, "proxy", "--listen", "127.0.0.1:1", *words], capture_output=True, text=True, timeout=20, check=False
-            )
+            done = captured([TERMGATE, "proxy", "--listen", "127.0.0.1:1", *words], timeout=20, check=False)
             assert done.returncode != 0
             assert says in done.stderr
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from both_databases import sh
-from checks import note
+from checks import captured, note
 from given import ATTACKER, LONG, PG_SERVER, PYTHON, ROOT, TERMGATE
 
 HEADER = ROOT / "fencing/include/termgate/detail/plant.hpp"
@@ -35,15 +35,9 @@ PLANTED = {
     "proxy_one_behind": ("postgres", ["--proxies", "2"], ("F1", "F2")),
     "proxy_savepoint": ("postgres", ["--proxies", "2", "--writers", "6"], ("F1", "F2")),
 }
-DECISION = (
-    "decision_own_call",
-    "decision_unheard",
-    "decision_comment",
-    "decision_any_claim",
-    "decision_any_scope",
-    "decision_commit",
-    "decision_holes",
-    "decision_code",
+DECISION = tuple(
+    "decision_own_call decision_unheard decision_comment decision_any_claim decision_any_scope decision_commit decision_holes decision_code"
+    .split()
 )
 
 
@@ -67,9 +61,7 @@ def attack(bug):
         words = [str(attacks / "findings_test.py"), "--quick", "--only", "8"]
     else:
         words = [str(attacks / "attacker_test.py"), "--seconds", "60", "--breaches", "0"]
-    return subprocess.run(
-        [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words], env=environment, capture_output=True, text=True, timeout=600
-    )
+    return captured([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words], env=environment, timeout=600)
 
 
 pytestmark = pytest.mark.skipif(not LONG, reason="./test --long")

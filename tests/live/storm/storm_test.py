@@ -26,7 +26,7 @@ from pathlib import Path
 import pytest
 
 from both_databases import BothDatabases, sh
-from checks import eventually
+from checks import captured, eventually
 from given import LONG, PG_SERVER, TERMGATE
 
 SECONDS = "10"
@@ -136,13 +136,7 @@ MISTAKES = {
 
 
 def storm(url, *words, timeout=400, folder=scratch.name):
-    return subprocess.run(
-        [TERMGATE, "storm", *words],
-        env=dict(environment, TERMGATE_DB=url, TMPDIR=str(folder)),
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
+    return captured([TERMGATE, "storm", *words], env=dict(environment, TERMGATE_DB=url, TMPDIR=str(folder)), timeout=timeout)
 
 
 def tables_of(url):
@@ -321,15 +315,7 @@ class Storm(BothDatabases):
                 url,
                 "--faults",
                 ",".join(HOLDS),
-                "--ttl",
-                "200ms",
-                "--scopes",
-                "4",
-                "--leaders",
-                "2",
-                "--writers",
-                "1",
-                "--seconds",
+                *"--ttl 200ms --scopes 4 --leaders 2 --writers 1 --seconds".split(),
                 "12" if LONG else "3",
                 "--json",
             )
@@ -405,18 +391,7 @@ class Storm(BothDatabases):
                 folder.mkdir()
                 done = storm(
                     url,
-                    "--naive",
-                    "client-clock",
-                    "--faults",
-                    "clock",
-                    "--ttl",
-                    "200ms",
-                    "--seconds",
-                    "7",
-                    "--judge-every",
-                    "7s",
-                    "--json",
-                    "--keep",
+                    *"--naive client-clock --faults clock --ttl 200ms --seconds 7 --judge-every 7s --json --keep".split(),
                     folder=folder,
                 )
                 document = json.loads(done.stdout)
@@ -517,13 +492,7 @@ class Storm(BothDatabases):
             pytest.skip("no mount namespace is to be had here")
 
         def run(*words):
-            return subprocess.run(
-                [*hidden, TERMGATE, "storm", *words],
-                env=dict(environment, TERMGATE_DB=self.sqlite),
-                capture_output=True,
-                text=True,
-                timeout=60,
-            )
+            return captured([*hidden, TERMGATE, "storm", *words], env=dict(environment, TERMGATE_DB=self.sqlite), timeout=60)
 
         done = run("--seconds", "2", "--json")
         assert (done.returncode, "clock" in json.loads(done.stdout)["faults"]) == (0, False), done.stdout + done.stderr

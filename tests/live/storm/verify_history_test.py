@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from checks import captured
 from both_databases import BothDatabases, sh
 from given import PG_SERVER, TERMGATE
 
@@ -46,9 +47,7 @@ class Recorder:
 
 
 def verify(url, history, *words):
-    done = subprocess.run(
-        [TERMGATE, "verify", "--json", "--history", history, *words], env=dict(os.environ, TERMGATE_DB=url), capture_output=True, text=True
-    )
+    done = captured([TERMGATE, "verify", "--json", "--history", history, *words], env=dict(os.environ, TERMGATE_DB=url))
     document = json.loads(done.stdout)
     return done.returncode, document["error"]["message"] if "error" in document else document
 
@@ -115,9 +114,7 @@ class VerifyHistory(BothDatabases):
         ), document
         assert min(history["committed"], history["refused"], history["raises"]) > 1, history
         assert str(2 * history["committed"]) == sh("psql", "-qXAt", self.postgres, "-c", "SELECT count(*) FROM orders")
-        done = subprocess.run(
-            [TERMGATE, "verify", "--db", self.postgres, "--history", path, "--rows", ROWS], capture_output=True, text=True
-        )
+        done = captured([TERMGATE, "verify", "--db", self.postgres, "--history", path, "--rows", ROWS])
         assert (done.returncode, done.stdout.splitlines()[-1]) == (
             0,
             "all guarantees kept: no breach in the history, none in the stored rows",
@@ -201,25 +198,8 @@ class VerifyHistory(BothDatabases):
         for term, outcome in ((3, "committed"), (4, "committed"), (3, "refused")):
             name = str(uuid.uuid4())
             record(kind="write", scope="a", term=term, id=name, stream="s")
-            done = subprocess.run(
-                [
-                    TERMGATE,
-                    "append",
-                    "--db",
-                    url,
-                    "--stream",
-                    "s",
-                    "--scope",
-                    "a",
-                    "--term",
-                    str(term),
-                    "--write-id",
-                    name,
-                    "--payload",
-                    "x",
-                ],
-                capture_output=True,
-                text=True,
+            done = captured(
+                [TERMGATE, "append", "--db", url, *"--stream s --scope a --term".split(), str(term), "--write-id", name, "--payload", "x"]
             )
             assert done.returncode == (0 if outcome == "committed" else 3), done.stderr
             record.ended(outcome, **({"place": int(done.stdout)} if outcome == "committed" else {}))

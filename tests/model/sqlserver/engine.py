@@ -55,23 +55,7 @@ def order(value):
 class Session:
     """What the server knows of a session. node: how far its batch is (search.py)."""
 
-    FIELDS = (
-        "node",
-        "step",
-        "memory",
-        "status",
-        "trancount",
-        "doomed",
-        "began",
-        "snapshot",
-        "context",
-        "clock",
-        "wait",
-        "granted",
-        "killed",
-        "implicit",
-        "seen",
-    )
+    FIELDS = tuple("node step memory status trancount doomed began snapshot context clock wait granted killed implicit seen".split())
     __slots__ = FIELDS
 
     def __init__(self, values):

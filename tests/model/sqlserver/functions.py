@@ -182,19 +182,10 @@ PLAIN = {
     "nextvalue": lambda _: 1,
 }
 # What is not the same for the same arguments.
-NOT_PLAIN = {
-    "newid",
-    "sysutcdatetime",
-    "session_context",
-    "applock_mode",
-    "applock_test",
-    "error_number",
-    "error_message",
-    "xact_state",
-    "object_id",
-    "object_name",
-    "object_schema_name",
-}
+NOT_PLAIN = set(
+    "newid sysutcdatetime session_context applock_mode applock_test error_number error_message xact_state object_id object_name"
+    " object_schema_name".split()
+)
 
 
 def now(run):

@@ -26,7 +26,7 @@ import laws  # noqa: E402
 import mistakes  # noqa: E402
 import scenarios  # noqa: E402
 import table  # noqa: E402
-from search import Program, Restart, Search, Touched, Tree, World  # noqa: E402
+from search import Restart, Search, Touched, Tree, World  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 INSTALL = HERE.parents[2] / "sql/sqlserver/install"

@@ -21,63 +21,11 @@ TOKEN = re.compile(
     re.X | re.S,
 )
 
-RESERVED = {
-    "SELECT",
-    "FROM",
-    "WHERE",
-    "ORDER",
-    "GROUP",
-    "UNION",
-    "FOR",
-    "ON",
-    "JOIN",
-    "LEFT",
-    "INNER",
-    "CROSS",
-    "OUTER",
-    "WITH",
-    "AND",
-    "OR",
-    "NOT",
-    "SET",
-    "INSERT",
-    "UPDATE",
-    "DELETE",
-    "EXEC",
-    "EXECUTE",
-    "IF",
-    "ELSE",
-    "BEGIN",
-    "END",
-    "WHILE",
-    "RETURN",
-    "THROW",
-    "DECLARE",
-    "BREAK",
-    "CONTINUE",
-    "COMMIT",
-    "ROLLBACK",
-    "CREATE",
-    "DROP",
-    "GRANT",
-    "VALUES",
-    "OUTPUT",
-    "AS",
-    "THEN",
-    "WHEN",
-    "IS",
-    "IN",
-    "BETWEEN",
-    "LIKE",
-    "EXISTS",
-    "NULL",
-    "CASE",
-    "OPTION",
-    "HAVING",
-    "ALTER",
-    "SAVE",
-    "OFFSET",
-}
+RESERVED = set(
+    "SELECT FROM WHERE ORDER GROUP UNION FOR ON JOIN LEFT INNER CROSS OUTER WITH AND OR NOT SET INSERT UPDATE DELETE EXEC EXECUTE IF ELSE"
+    " BEGIN END WHILE RETURN THROW DECLARE BREAK CONTINUE COMMIT ROLLBACK CREATE DROP GRANT VALUES OUTPUT AS THEN WHEN IS IN BETWEEN LIKE"
+    " EXISTS NULL CASE OPTION HAVING ALTER SAVE OFFSET".split()
+)
 AGGREGATES = {"COUNT", "MAX", "MIN", "SUM", "COUNT_BIG", "STRING_AGG"}
 
 

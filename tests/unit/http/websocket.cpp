@@ -67,8 +67,22 @@ struct Sockets {
     const std::lock_guard lock(recorder->mutex);
     recorder->socket.reset();
   }
+  bool open() {
+    return eventually([&] {
+      const std::lock_guard lock(recorder->mutex);
+      return recorder->socket != nullptr;
+    });
+  }
   std::shared_ptr<Recorder> recorder = std::make_shared<Recorder>();
   Served served;
+};
+
+// A client behind its handshake.
+struct Opened : Client {
+  explicit Opened(Sockets& sockets, const std::string& more = {}) : Client(sockets.served.port()) {
+    send(upgrade + more);
+    until("\r\n\r\n");
+  }
 };
 
 TEST_CASE("http websocket: the handshake chooses a subprotocol and proves that it was understood",
@@ -109,10 +123,8 @@ TEST_CASE("http websocket: messages go both ways also those that come with the h
           "[http]") {
   Sockets sockets;
   sockets.recorder->echoes = true;
-  Client client(sockets.served.port());
-  client.send(upgrade + frame(0x81, "early") + frame(0x82, std::string(700, 'b')) +
-              frame(0x89, "ping"));
-  client.until("\r\n\r\n");
+  Opened client(sockets,
+                frame(0x81, "early") + frame(0x82, std::string(700, 'b')) + frame(0x89, "ping"));
   CHECK(client.exactly(7) == frame_head(Opcode::text, 5) + "early");
   CHECK(client.exactly(704) == frame_head(Opcode::binary, 700) + std::string(700, 'b'));
   CHECK(client.exactly(6) == frame_head(Opcode::pong, 4) + "ping");
@@ -124,13 +136,8 @@ TEST_CASE("http websocket: messages go both ways also those that come with the h
 
 TEST_CASE("http websocket: the owner closes and the peer's close ends it", "[http]") {
   Sockets sockets;
-  Client client(sockets.served.port());
-  client.send(upgrade);
-  client.until("\r\n\r\n");
-  REQUIRE(eventually([&] {
-    const std::lock_guard lock(sockets.recorder->mutex);
-    return sockets.recorder->socket != nullptr;
-  }));
+  Opened client(sockets);
+  REQUIRE(sockets.open());
   sockets.recorder->socket->send("last", Kind::text);
   sockets.recorder->socket->close(1008, "enough");
   CHECK(client.exactly(6) == frame_head(Opcode::text, 4) + "last");
@@ -147,18 +154,12 @@ TEST_CASE("http websocket: bad frames close with their code and a lost connectio
           "[http]") {
   Sockets sockets;
   {
-    Client client(sockets.served.port());
-    client.send(upgrade + frame(0x81, std::string(1001, 'x')));
-    client.until("\r\n\r\n");
+    Opened client(sockets, frame(0x81, std::string(1001, 'x')));
     CHECK(client.rest().find(close_frame(1009, "the message is too large")) == 0);
     CHECK(eventually([&] { return sockets.recorder->is_closed(1009); }));
   }
   sockets.recorder->closed_calls = 0;
-  {
-    Client client(sockets.served.port());
-    client.send(upgrade);
-    client.until("\r\n\r\n");
-  }
+  { Opened client(sockets); }
   CHECK(eventually([&] { return sockets.recorder->is_closed(1006); }));
 }
 
@@ -166,9 +167,7 @@ TEST_CASE("http websocket: a silent peer gets a ping and goes if it says nothing
   ServerOptions options = options_for_tests();
   options.limits.ping_after = 400ms;
   Sockets sockets(std::move(options));
-  Client client(sockets.served.port());
-  client.send(upgrade);
-  client.until("\r\n\r\n");
+  Opened client(sockets);
   for (int i = 0; i < 4; ++i) {
     REQUIRE(client.exactly(2) == frame_head(Opcode::ping, 0));
     client.send(frame(0x8a, ""));
@@ -181,9 +180,7 @@ TEST_CASE("http websocket: a silent peer gets a ping and goes if it says nothing
 TEST_CASE("http websocket: after a pause no more is read and what waits comes later", "[http]") {
   Sockets sockets;
   sockets.recorder->pause_after = 10;
-  Client client(sockets.served.port());
-  client.send(upgrade);
-  client.until("\r\n\r\n");
+  Opened client(sockets);
   std::atomic<int> sent{0};
   std::thread sender([&] {
     for (int i = 0; i < 20'000 && client.send(frame(0x81, std::string(1000, 'x'))); ++i) ++sent;
@@ -205,13 +202,8 @@ TEST_CASE("http websocket: a sender waits for a peer that does not read", "[http
   ServerOptions options = options_for_tests();
   options.limits.write_stalls = 700ms;
   Sockets sockets(std::move(options));
-  Client client(sockets.served.port());
-  client.send(upgrade);
-  client.until("\r\n\r\n");
-  REQUIRE(eventually([&] {
-    const std::lock_guard lock(sockets.recorder->mutex);
-    return sockets.recorder->socket != nullptr;
-  }));
+  Opened client(sockets);
+  REQUIRE(sockets.open());
   const auto socket = sockets.recorder->socket;
   std::size_t sent = 0;
   while (socket->send(std::string(100'000, 'x'), Kind::binary)) sent += 100'000;
@@ -221,9 +213,7 @@ TEST_CASE("http websocket: a sender waits for a peer that does not read", "[http
 
 TEST_CASE("http websocket: drain says 1001", "[http]") {
   Sockets sockets;
-  Client client(sockets.served.port());
-  client.send(upgrade);
-  client.until("\r\n\r\n");
+  Opened client(sockets);
   sockets.served.server.drain();
   CHECK(client.exactly(4).substr(2) == std::string("\x03\xe9", 2));
   client.send(frame(0x88, std::string("\x03\xe9", 2)));

@@ -37,44 +37,15 @@ BY_HAND = ("/facts.sql", "/sign.sql")
 # Collations ("Collation Precedence (Transact-SQL)"): two columns of different ones in one string expression are an error when it is
 # compiled (451, 457, 468), whatever rows there are. A literal, a variable and COLLATE give way or decide.
 BINARY, DEFAULT, CATALOG, CONSTANT, SESSION = "binary", "the database's", "the catalogue's", "that of system constants", "the server's"
-SYSTEM_CONSTANTS = {
-    "permission_name",
-    "state",
-    "state_desc",
-    "type",
-    "type_desc",
-    "class_desc",
-    "resource_type",
-    "resource_description",
-    "resource_subtype",
-    "request_mode",
-    "request_status",
-    "lock_name",
-    "delayed_durability_desc",
-    "snapshot_isolation_state_desc",
-    "authentication_type_desc",
-}
+SYSTEM_CONSTANTS = set(
+    "permission_name state state_desc type type_desc class_desc resource_type resource_description resource_subtype request_mode"
+    " request_status lock_name delayed_durability_desc snapshot_isolation_state_desc authentication_type_desc".split()
+)
 SESSION_COLUMNS = {"login_name", "original_login_name", "program_name", "host_name", "client_interface_name", "nt_user_name"}
 SESSION_VIEWS = {"dm_exec_sessions", "dm_exec_requests", "dm_exec_connections", "databases", "server_principals", "configurations"}
 # What mixes its arguments into one string, and what gives the collation of its argument on.
 MIXING = {"CONCAT", "ISNULL", "COALESCE", "IIF", "NULLIF", "REPLACE", "CHARINDEX", "PATINDEX", "STUFF", "CHOOSE"}
-KEEPING = {
-    "QUOTENAME",
-    "LEFT",
-    "RIGHT",
-    "SUBSTRING",
-    "UPPER",
-    "LOWER",
-    "LTRIM",
-    "RTRIM",
-    "MAX",
-    "MIN",
-    "CONVERT",
-    "CAST",
-    "TRY_CAST",
-    "REVERSE",
-    "REPLICATE",
-}
+KEEPING = set("QUOTENAME LEFT RIGHT SUBSTRING UPPER LOWER LTRIM RTRIM MAX MIN CONVERT CAST TRY_CAST REVERSE REPLICATE".split())
 BOUNDARIES = (
     "AND OR NOT WHERE ON WHEN THEN ELSE END SELECT FROM JOIN GROUP ORDER BY HAVING UNION ALL EXCEPT INTERSECT SET VALUES INTO EXISTS IF"
     " WHILE BEGIN RETURN DISTINCT TOP INSERT UPDATE DELETE EXEC CASE INNER LEFT OUTER CROSS APPLY LIKE IN BETWEEN IS"

@@ -15,25 +15,10 @@ using termgate::test::Script;
 
 namespace {
 
-const std::string insert = "INSERT INTO t VALUES (1)";
 const std::string select_a = "SELECT a FROM t";
-const std::string stale = "TG001 stale term 5 for scope \"orders\": the fence stands at 6";
 const std::string ended = stale + "; the open transaction was ended";
 const std::string aborted = error(
     "25P02", "current transaction is aborted, commands ignored until end of transaction block");
-
-std::string inserted(char state = 'I') { return complete("INSERT 0 1") + ready(state); }
-
-void begin_block(Script& script) {
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-}
-
-void open_block(Script& script) {
-  begin_block(script);
-  script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
-  script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
-}
 
 void log_in(Session& session, termgate::pg_session::Instant now) {
   session.resume(termgate::pg_session::ClientBytes{startup(0, {{"user", "ann"}})}, now);
@@ -49,25 +34,21 @@ void log_in(Session& session, termgate::pg_session::Instant now) {
 
 TEST_CASE("session: a higher fence ends an idle open transaction and the next word learns it once",
           "[F4][proxy]") {
-  Script script;
-  open_block(script);
+  Script script = in_block();
   script.event(FenceSeen{"orders", 6})
       .to_server(check("orders", "5", false, block) + sync_message())
       .told({"evicted orders 5/6"});
   script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E'));
-  script.client(query(insert)).to_server(query(insert));
+  script.through(query(insert));
   script.server(aborted + ready('E')).to_client(error("TG001", ended) + ready('E'));
-  script.client(query(insert)).to_server(query(insert));
-  script.server(aborted + ready('E')).to_client(aborted + ready('E'));
-  script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
-  script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
+  script.through(query(insert), aborted + ready('E'));
+  script.runs("ROLLBACK", 'I');
   script.replay();
 }
 
 TEST_CASE("session: a client that goes on while it is being evicted is told the same",
           "[F4][proxy]") {
-  Script script;
-  open_block(script);
+  Script script = in_block();
   script.event(FenceSeen{"orders", 6})
       .to_server(check("orders", "5", false, block) + sync_message());
   script.client(query(insert));  // it waits for the eviction's answer
@@ -79,34 +60,27 @@ TEST_CASE("session: a client that goes on while it is being evicted is told the 
 
 TEST_CASE("session: a COMMIT behind an eviction is a rollback as the server says",
           "[F4][F5][proxy]") {
-  Script script;
-  open_block(script);
+  Script script = in_block();
   script.event(FenceSeen{"orders", 6})
       .to_server(check("orders", "5", false, block) + sync_message());
   script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E'));
-  script.client(query("COMMIT")).to_server(query("COMMIT"));
-  script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
+  script.runs("COMMIT", "ROLLBACK", 'I');
   script.replay();
 }
 
 TEST_CASE("session: a fence that is no higher or of another scope ends nothing", "[F4][proxy]") {
-  Script script;
-  open_block(script);
+  Script script = in_block();
   script.event(FenceSeen{"orders", 5}).told({});
   script.event(FenceSeen{"billing", 9}).told({});
-  script.client(query("COMMIT")).to_server(query("COMMIT"));
-  script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+  script.runs("COMMIT", 'I');
   script.event(FenceSeen{"orders", 6}).told({});
   script.replay();
 }
 
 TEST_CASE("session: a transaction without a check is left alone by a higher fence", "[F4][proxy]") {
-  Script script;
-  script.application_name.clear();
-  begin_block(script);
-  script.client(query(select_a)).to_server(query(select_a));
-  script.server(columns({"a"}) + complete("SELECT 0") + ready('T'))
-      .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
+  Script script = undeclared();
+  script.runs("BEGIN", 'T');
+  script.through(query(select_a), columns({"a"}) + complete("SELECT 0") + ready('T'));
   script.event(FenceSeen{"orders", 6}).told({});
   script.replay();
 }
@@ -117,22 +91,16 @@ TEST_CASE("session: a drain ends an idle session at once and a transaction when 
   idle.event(Drain{}).ends("57P01", "the proxy is shutting down");
   idle.replay();
 
-  Script busy;
-  open_block(busy);
+  Script busy = in_block();
   busy.event(Drain{});
-  busy.client(query("COMMIT")).to_server(query("COMMIT"));
-  busy.server(complete("COMMIT") + ready('I'))
-      .to_client(complete("COMMIT") + ready('I'))
-      .ends("57P01", "the proxy is shutting down");
+  busy.runs("COMMIT", 'I').ends("57P01", "the proxy is shutting down");
   busy.replay();
 
   Script frame;
-  frame.client(query("COPY t FROM STDIN")).to_server(query("BEGIN"));
-  frame.server(complete("BEGIN") + ready('T'))
-      .to_server(opening(true, block) + sync_message() + query("COPY t FROM STDIN"));
+  frame.client(query("COPY t FROM STDIN")).framed("COPY t FROM STDIN");
   frame.event(Drain{});
-  frame.server(opening_done(true, block) + ready('T') + copy_in()).to_client(copy_in());
-  frame.client(copy_done()).to_server(copy_done());
+  frame.back(opening_done(true, block) + ready('T'), copy_in());
+  frame.through(copy_done());
   frame.server(complete("COPY 0") + ready('T')).to_server(query("COMMIT"));
   frame.server(complete("COMMIT") + ready('I'))
       .to_client(complete("COPY 0") + ready('I'))
@@ -141,8 +109,7 @@ TEST_CASE("session: a drain ends an idle session at once and a transaction when 
 }
 
 TEST_CASE("session: a cut ends whatever is open with the operator's word", "[F5][proxy]") {
-  Script script;
-  open_block(script);
+  Script script = in_block();
   script.event(Cut{"57P01", "the drain took too long"}).ends("57P01", "the drain took too long");
   script.replay();
 }
@@ -151,18 +118,16 @@ TEST_CASE("session: a cut in the middle of a row says nothing that would be take
           "[F7][proxy]") {
   Script script;
   const std::string long_row = row({std::string(9000, 'r')});
-  script.client(query(select_a)).to_server(query(select_a));
-  script.server(long_row.substr(0, 5000)).to_client(long_row.substr(0, 5000));
+  script.through(query(select_a), long_row.substr(0, 5000));
   script.event(Cut{"57P01", "the drain took too long"}).to_server(terminate()).closes();
   script.replay();
 }
 
 TEST_CASE("session: idle and idle-in-transaction deadlines end a session in no time at all",
           "[proxy]") {
-  Script script;
+  Script script = in_block();
   script.options.idle_timeout = 60s;
   script.options.idle_in_transaction_timeout = 10s;
-  open_block(script);
   script.is([](const Session& session) {
     CHECK(session.deadline() == termgate::pg_session::Instant{std::chrono::hours{1}} + 10s);
   });
@@ -177,8 +142,7 @@ TEST_CASE("session: idle and idle-in-transaction deadlines end a session in no t
     CHECK(!session.deadline());
   });
   idle.later(120s).event(Tick{});
-  idle.server(columns({"a"}) + complete("SELECT 0") + ready('I'))
-      .to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
+  idle.back(columns({"a"}) + complete("SELECT 0") + ready('I'));
   idle.later(59s).event(Tick{});
   idle.later(1s).event(Tick{}).ends(
       "57P05", "terminating connection due to idle-session timeout of the proxy");
@@ -189,9 +153,7 @@ TEST_CASE("session: what is held goes to the server once the client says no more
   // A server reports an error at once, and a client may wait for it without a Sync.
   Script script;
   const std::string asked = parse("", select_a) + bind_message("", "", {}) + execute();
-  script.client(query(select_a)).to_server(query(select_a));
-  script.server(columns({"a"}) + complete("SELECT 0") + ready('I'))
-      .to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
+  script.through(query(select_a), columns({"a"}) + complete("SELECT 0") + ready('I'));
   script.is([](const Session& session) { CHECK(!session.deadline()); });
   script.client(asked);
   script.is([](const Session& session) {
@@ -200,11 +162,9 @@ TEST_CASE("session: what is held goes to the server once the client says no more
   script.later(99ms).event(Tick{});
   script.later(1ms).event(Tick{}).to_server(opening() + asked + flush());
   script.is([](const Session& session) { CHECK(!session.deadline()); });
-  script.server(opening_done() + parse_complete() + error("22012", "division by zero"))
-      .to_client(parse_complete() + error("22012", "division by zero"));
+  script.back(opening_done(), parse_complete() + error("22012", "division by zero"));
   script.later(500ms).event(Tick{});
-  script.client(sync_message()).to_server(sync_message());
-  script.server(ready('I')).to_client(ready('I'));
+  script.through(sync_message(), ready('I'));
   script.replay();
 }
 
@@ -305,10 +265,8 @@ TEST_CASE("session: a server that is out of step ends both sides", "[F5][F7][pro
       {"BindComplete for a Parse", parse("", select_a) + sync_message(),
        parse("", select_a) + sync_message(), bind_complete(),
        "the server answered with message type '2' to something else"},
-      {"ready before the Execute's answer",
-       parse("", select_a) + bind_message("", "") + execute() + sync_message(),
-       parse("", select_a) + bind_message("", "") + execute() + sync_message(),
-       parse_complete() + bind_complete() + ready('I'),
+      {"ready before the Execute's answer", once(select_a) + sync_message(),
+       once(select_a) + sync_message(), parse_complete() + bind_complete() + ready('I'),
        "the server answered with message type 'Z' to something else"},
       {"ParseComplete for a simple query", query(select_a), query(select_a), parse_complete(),
        "the server answered with message type '1' to something else"},
@@ -396,17 +354,16 @@ TEST_CASE("session: a client's bad frame ends the session and reaches no server"
 }
 
 TEST_CASE("session: the server's last word reaches the client", "[F5][F7][proxy]") {
-  Script script;
-  open_block(script);
+  Script script = in_block();
   const std::string evicted = fatal("57P01", "terminating connection due to administrator command");
-  script.server(evicted).to_client(evicted);
+  script.back(evicted);
   script.event(termgate::pg_session::ServerLost{""}).to_server(terminate()).closes();
   script.replay();
 }
 
 TEST_CASE("session: notifications and parameters pass in every state", "[F7][proxy]") {
   Script script;
-  script.server(notification("news", "1")).to_client(notification("news", "1"));
+  script.back(notification("news", "1"));
   script.client(query(insert)).to_server(opening() + converted(insert));
   script
       .server(opening_done() + notification("news", "2") + status("TimeZone", "UTC") +

@@ -9,9 +9,8 @@ using termgate::test::Script;
 
 namespace {
 
-const std::string insert = "INSERT INTO t VALUES ($1)";
+const std::string insert_it = "INSERT INTO t VALUES ($1)";
 const std::string select_a = "SELECT a FROM t WHERE a = $1";
-const std::string stale = "TG001 stale term 5 for scope \"orders\": the fence stands at 6";
 const std::string read_only = "cannot execute INSERT in a read-only transaction";
 const std::string unfenced =
     "TG002 this write follows a read of its pipeline that ran without a check: send a Sync between "
@@ -35,32 +34,27 @@ TEST_CASE("session: an extended read goes through untouched", "[F6][F7][proxy]")
                             bind_message("p", "s", {"1"}) + describe_portal("p") + execute("p", 2) +
                             execute("p", 2) + close_portal("p") + close_statement("s") +
                             sync_message();
-  script.client(asked).to_server(asked);
+  script.through(asked);
   const std::string answer = parse_complete() + opaque('t', std::string_view("\0\1\0\0\0\x17", 6)) +
                              columns({"a"}) + bind_complete() + columns({"a"}) + row({"1"}) +
                              row({"1"}) + suspended() + complete("SELECT 0") + close_complete() +
                              close_complete() + ready('I');
-  script.server(answer).to_client(answer).told({});
+  script.back(answer).told({});
   script.replay();
 }
 
 TEST_CASE("session: an extended write stands behind the check in its own transaction",
           "[F5][F7][proxy]") {
   Script script;
-  script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
-  script.server(opening_done() + done("INSERT 0 1") + ready('I'))
-      .to_client(done("INSERT 0 1") + ready('I'))
-      .told({"fenced orders 5/5"});
+  script.behind(opening(), one(insert_it) + sync_message());
+  script.back(opening_done(), done("INSERT 0 1") + ready('I')).told({"fenced orders 5/5"});
   // A statement prepared before, run again and again.
-  script.client(parse("s", insert) + describe_statement("s") + sync_message())
-      .to_server(parse("s", insert) + describe_statement("s") + sync_message());
-  script.server(parse_complete() + parameters_none() + no_data() + ready('I'))
-      .to_client(parse_complete() + parameters_none() + no_data() + ready('I'));
+  script.through(parse("s", insert_it) + describe_statement("s") + sync_message(),
+                 parse_complete() + parameters_none() + no_data() + ready('I'));
   const std::string run = bind_message("", "s", {"2"}) + execute() + sync_message();
   for (int i = 0; i < 2; ++i) {
-    script.client(run).to_server(opening(false) + run);
-    script.server(opening_done(false) + bind_complete() + complete("INSERT 0 1") + ready('I'))
-        .to_client(bind_complete() + complete("INSERT 0 1") + ready('I'));
+    script.behind(opening(false), run);
+    script.back(opening_done(false), bind_complete() + complete("INSERT 0 1") + ready('I'));
   }
   script.replay();
 }
@@ -71,14 +65,14 @@ TEST_CASE(
     "[F5][F7][proxy]") {
   Script script;
   script.options.held_bytes_max = 200;
-  const std::string many = insert + ", ($1)" + std::string(300, ' ');
+  const std::string many = insert_it + ", ($1)" + std::string(300, ' ');
   const std::string answer = done("INSERT 0 1") + ready('I');
-  for (const std::string& sql : {insert, many, many}) {
+  for (const std::string& sql : {insert_it, many, many}) {
     const std::string asked =
         parse("", sql) + bind_message("", "", {std::string(300, '7')}) + execute() + sync_message();
-    const bool first = sql == insert;
-    script.client(asked).to_server(opening(first) + asked);
-    script.server(opening_done(first) + answer).to_client(answer);
+    const bool first = sql == insert_it;
+    script.behind(opening(first), asked);
+    script.back(opening_done(first), answer);
   }
   script.replay();
 }
@@ -86,9 +80,8 @@ TEST_CASE(
 TEST_CASE("session: a refused pipeline leaves its unnamed statement unknown", "[F5][F7][proxy]") {
   // The server has not seen the Parse: its unnamed statement is the INSERT still.
   Script script;
-  script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
-  script.server(opening_done() + done("INSERT 0 1") + ready('I'))
-      .to_client(done("INSERT 0 1") + ready('I'));
+  script.behind(opening(), one(insert_it) + sync_message());
+  script.back(opening_done(), done("INSERT 0 1") + ready('I'));
   const std::string refusal = error("42602", "names that begin with _termgate are Termgate's own");
   script.client(parse("", select_a) + close_portal("_termgate_x") + sync_message())
       .to_client(refusal + ready('I'));
@@ -103,10 +96,9 @@ TEST_CASE("session: a refused pipeline leaves its unnamed statement unknown", "[
 TEST_CASE("session: a read before a write of one pipeline comes behind the same check",
           "[F5][F7][proxy]") {
   Script script;
-  const std::string asked = one(select_a) + one(insert) + sync_message();
-  script.client(asked).to_server(opening() + asked);
-  script.server(opening_done() + done("SELECT 0") + done("INSERT 0 1") + ready('I'))
-      .to_client(done("SELECT 0") + done("INSERT 0 1") + ready('I'));
+  const std::string asked = one(select_a) + one(insert_it) + sync_message();
+  script.behind(opening(), asked);
+  script.back(opening_done(), done("SELECT 0") + done("INSERT 0 1") + ready('I'));
   script.replay();
 }
 
@@ -134,7 +126,7 @@ TEST_CASE("session: a pipeline that reads under a stale claim and then declares 
   Script script;
   script.fences = {{"orders", 6}};
   const std::string set = "SET LOCAL termgate.term = '7'";
-  script.client(one(select_a) + one(set) + one(insert))
+  script.client(one(select_a) + one(set) + one(insert_it))
       .to_client(error("TG002", unfenced, {{'H', declare_first}}))
       .told({"refused TG002 from memory"});
   script.replay();
@@ -147,11 +139,10 @@ TEST_CASE("session: DISCARD ALL is the only statement of a pipeline", "[F6][prox
   const std::string alone = one("DISCARD ALL") + sync_message();
   {
     Script script;
-    script.client(alone).to_server(alone);
+    script.through(alone);
     script.replay();
   }
-  Script script;
-  script.application_name.clear();
+  Script script = undeclared();
   script.client(one(select_a) + one("DISCARD ALL")).to_client(refused);
   script.replay();
 }
@@ -159,8 +150,7 @@ TEST_CASE("session: DISCARD ALL is the only statement of a pipeline", "[F6][prox
 TEST_CASE("session: a pipelined refusal from the database is one error and one ready",
           "[F2][F7][proxy]") {
   Script script;
-  script.client(one(insert) + one(insert) + sync_message())
-      .to_server(opening() + one(insert) + one(insert) + sync_message());
+  script.behind(opening(), one(insert_it) + one(insert_it) + sync_message());
   script.server(opening_failed("TG001", stale) + ready('I'))
       .to_client(error("TG001", stale) + ready('I'))
       .told({"refused TG001"});
@@ -171,29 +161,27 @@ TEST_CASE("session: a refused pipeline is skipped up to its Sync and the next on
           "[F2][F7][proxy]") {
   Script script;
   script.fences = {{"orders", 6}};
-  script.client(one(insert)).to_client(error("TG001", stale)).told({"refused TG001 from memory"});
+  script.client(one(insert_it))
+      .to_client(error("TG001", stale))
+      .told({"refused TG001 from memory"});
   script.client(one(select_a) + describe_statement("") + close_portal("") + flush());
   script.client(sync_message()).to_client(ready('I'));
-  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
-  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  script.through(one(select_a) + sync_message(), done("SELECT 0") + ready('I'));
   // Nothing of what was refused is prepared: its name is free.
-  script.client(parse("s", insert) + bind_message("", "s", {"1"}) + sync_message())
+  script.client(parse("s", insert_it) + bind_message("", "s", {"1"}) + sync_message())
       .to_client(error("TG001", stale) + ready('I'));
-  script.client(parse("s", select_a) + bind_message("", "s", {"1"}) + execute() + sync_message())
-      .to_server(parse("s", select_a) + bind_message("", "s", {"1"}) + execute() + sync_message());
+  script.through(parse("s", select_a) + bind_message("", "s", {"1"}) + execute() + sync_message());
   script.replay();
 }
 
 TEST_CASE("session: two pipelines without waiting are two transactions and two checks",
           "[F5][proxy]") {
   Script script;
-  script.client(one(insert) + sync_message() + one(insert) + sync_message())
-      .to_server(opening() + one(insert) + sync_message() + opening_left() + one(insert) +
+  script.client(one(insert_it) + sync_message() + one(insert_it) + sync_message())
+      .to_server(opening() + one(insert_it) + sync_message() + opening_left() + one(insert_it) +
                  sync_message());
-  script.server(opening_done() + done("INSERT 0 1") + ready('I'))
-      .to_client(done("INSERT 0 1") + ready('I'));
-  script.server(opening_left_done() + done("INSERT 0 1") + ready('I'))
-      .to_client(done("INSERT 0 1") + ready('I'));
+  script.back(opening_done(), done("INSERT 0 1") + ready('I'));
+  script.back(opening_left_done(), done("INSERT 0 1") + ready('I'));
   script.replay();
 }
 
@@ -201,8 +189,8 @@ TEST_CASE(
     "session: a pipelined read that begins before all answers are here is made READ ONLY again",
     "[F6][proxy]") {
   Script script;
-  script.client(one(insert) + sync_message() + one(select_a) + sync_message())
-      .to_server(opening() + one(insert) + sync_message() + locked() + one(select_a) +
+  script.client(one(insert_it) + sync_message() + one(select_a) + sync_message())
+      .to_server(opening() + one(insert_it) + sync_message() + locked() + one(select_a) +
                  sync_message());
   script
       .server(opening_done() + done("INSERT 0 1") + ready('I') + set_done() + done("SELECT 0") +
@@ -215,8 +203,7 @@ TEST_CASE(
     "session: a read in front of a refused write is made READ ONLY again, though a Flush came "
     "first",
     "[F6][proxy][fuzz]") {
-  Script script;
-  script.application_name.clear();
+  Script script = undeclared();
   script
       .client(one(select_a) + sync_message() + flush() + one(select_a) + one("frobnicate t") +
               sync_message())
@@ -229,56 +216,47 @@ TEST_CASE(
 
 TEST_CASE("session: an error in a pipeline skips what stands behind it up to Sync", "[F7][proxy]") {
   Script script;
-  script.client(one(insert) + one(insert) + sync_message())
-      .to_server(opening() + one(insert) + one(insert) + sync_message());
+  script.behind(opening(), one(insert_it) + one(insert_it) + sync_message());
   const std::string failed = error("23505", "duplicate key");
-  script.server(opening_done() + parse_complete() + bind_complete() + failed + ready('I'))
-      .to_client(parse_complete() + bind_complete() + failed + ready('I'));
+  script.back(opening_done(), parse_complete() + bind_complete() + failed + ready('I'));
   // And where the error comes before the Sync is sent.
-  script.client(one(insert) + flush()).to_server(opening(false) + one(insert) + flush());
-  script.server(opening_done(false) + parse_complete() + bind_complete() + failed)
-      .to_client(parse_complete() + bind_complete() + failed);
-  script.client(one(insert));
-  script.client(sync_message()).to_server(sync_message());
-  script.server(ready('I')).to_client(ready('I'));
-  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.behind(opening(false), one(insert_it) + flush());
+  script.back(opening_done(false), parse_complete() + bind_complete() + failed);
+  script.client(one(insert_it));
+  script.through(sync_message(), ready('I'));
+  script.through(one(select_a) + sync_message());
   script.replay();
 }
 
 TEST_CASE("session: a Parse that failed leaves no name behind", "[F6][proxy]") {
   Script script;
-  script.client(parse("s", "SELECT nothing FROM t") + sync_message())
-      .to_server(parse("s", "SELECT nothing FROM t") + sync_message());
-  script.server(error("42703", "column \"nothing\" does not exist") + ready('I'))
-      .to_client(error("42703", "column \"nothing\" does not exist") + ready('I'));
+  script.through(parse("s", "SELECT nothing FROM t") + sync_message(),
+                 error("42703", "column \"nothing\" does not exist") + ready('I'));
   // Unknown to the proxy, hence a write; unknown to the server, hence its error.
   script.client(bind_message("", "s") + execute() + sync_message())
       .to_server(opening() + bind_message("", "s") + execute() + check_declared(true, block) +
                  sync_message());
   const std::string failed = error("26000", "prepared statement \"s\" does not exist");
-  script.server(opening_done() + failed + ready('I')).to_client(failed + ready('I'));
+  script.back(opening_done(), failed + ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: a write behind a flushed read is refused with its reason", "[F6][proxy]") {
   Script script;
-  script.client(one(select_a) + flush()).to_server(opening() + one(select_a) + flush());
-  script.server(opening_done() + done("SELECT 0")).to_client(done("SELECT 0"));
-  script.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
-  script.server(done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+  script.behind(opening(), one(select_a) + flush());
+  script.back(opening_done(), done("SELECT 0"));
+  script.through(one(insert_it) + sync_message(), done("INSERT 0 1") + ready('I'));
   script.replay();
 
   // A session that has no term to be opened with, and comes with one too late.
-  Script late;
-  late.application_name.clear();
-  late.client(one(select_a) + flush()).to_server(one(select_a) + flush());
-  late.server(done("SELECT 0")).to_client(done("SELECT 0"));
-  late.client(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert) +
+  Script late = undeclared();
+  late.through(one(select_a) + flush(), done("SELECT 0"));
+  late.client(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert_it) +
               bind_message("", "", {"1"}))
-      .to_server(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert) +
+      .to_server(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert_it) +
                  check("-", "0", true, block) + bind_message("", "", {"1"}))
       .told({"refused TG002 from memory"});
-  late.client(execute() + sync_message()).to_server(execute() + sync_message());
+  late.through(execute() + sync_message());
   late.server(parse_complete() + prepared(true) + bind_complete() + error("TG005", "TG005 term 0") +
               ready('I'))
       .to_client(parse_complete() + error("TG002", unfenced, {{'H', declare_first}}) + ready('I'));
@@ -288,41 +266,31 @@ TEST_CASE("session: a write behind a flushed read is refused with its reason", "
 TEST_CASE("session: what a driver prepares and flushes is opened with its Parse",
           "[F5][F7][proxy]") {
   Script script;
-  const std::string prepare = parse("s", insert) + describe_statement("s") + flush();
-  script.client(prepare).to_server(opening() + prepare);
-  script.server(opening_done() + parse_complete() + parameters_none() + no_data())
-      .to_client(parse_complete() + parameters_none() + no_data());
+  const std::string prepare = parse("s", insert_it) + describe_statement("s") + flush();
+  script.behind(opening(), prepare);
+  script.back(opening_done(), parse_complete() + parameters_none() + no_data());
   const std::string run = bind_message("", "s", {"1"}) + execute() + sync_message();
-  script.client(run).to_server(run);
-  script.server(bind_complete() + complete("INSERT 0 1") + ready('I'))
-      .to_client(bind_complete() + complete("INSERT 0 1") + ready('I'));
+  script.through(run, bind_complete() + complete("INSERT 0 1") + ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: a block by extended queries passes the check once", "[F5][F7][proxy]") {
   Script script;
-  const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute() + sync_message();
-  script.client(begin).to_server(begin);
-  script.server(done("BEGIN") + ready('T')).to_client(done("BEGIN") + ready('T'));
-  script.client(one(insert) + sync_message())
-      .to_server(opening(true, block) + one(insert) + sync_message());
-  script.server(opening_done(true, block) + done("INSERT 0 1") + ready('T'))
-      .to_client(done("INSERT 0 1") + ready('T'));
-  script.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
-  script.server(done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
-  const std::string commit =
-      parse("", "COMMIT") + bind_message("", "") + execute() + sync_message();
-  script.client(commit).to_server(commit);
-  script.server(done("COMMIT") + ready('I')).to_client(done("COMMIT") + ready('I'));
+  const std::string begin = once("BEGIN") + sync_message();
+  script.through(begin, done("BEGIN") + ready('T'));
+  script.behind(opening(true, block), one(insert_it) + sync_message());
+  script.back(opening_done(true, block), done("INSERT 0 1") + ready('T'));
+  script.through(one(insert_it) + sync_message(), done("INSERT 0 1") + ready('T'));
+  const std::string commit = once("COMMIT") + sync_message();
+  script.through(commit, done("COMMIT") + ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: a whole block in one pipeline is opened behind its BEGIN", "[F5][proxy]") {
   Script script;
-  const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute(),
-                    commit = parse("", "COMMIT") + bind_message("", "") + execute();
-  script.client(begin + one(insert) + commit + sync_message())
-      .to_server(begin + opening(true, block) + one(insert) + commit + sync_message());
+  const std::string begin = once("BEGIN"), commit = once("COMMIT");
+  script.client(begin + one(insert_it) + commit + sync_message())
+      .to_server(begin + opening(true, block) + one(insert_it) + commit + sync_message());
   script
       .server(done("BEGIN") + opening_done(true, block) + done("INSERT 0 1") + done("COMMIT") +
               ready('I'))
@@ -332,16 +300,12 @@ TEST_CASE("session: a whole block in one pipeline is opened behind its BEGIN", "
 
 TEST_CASE("session: a refusal in a block fails the block where the server is", "[F2][F7][proxy]") {
   Script script;
-  const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute() + sync_message();
-  script.client(begin).to_server(begin);
-  script.server(done("BEGIN") + ready('T')).to_client(done("BEGIN") + ready('T'));
-  script.client(one(insert) + sync_message())
-      .to_server(opening(true, block) + one(insert) + sync_message());
+  const std::string begin = once("BEGIN") + sync_message();
+  script.through(begin, done("BEGIN") + ready('T'));
+  script.behind(opening(true, block), one(insert_it) + sync_message());
   script.server(opening_failed("TG001", stale, true, block) + ready('E'))
       .to_client(error("TG001", stale) + ready('E'));
-  script.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
-  script.server(error("25P02", "aborted") + ready('E'))
-      .to_client(error("25P02", "aborted") + ready('E'));
+  script.through(one(insert_it) + sync_message(), error("25P02", "aborted") + ready('E'));
   script.replay();
 }
 
@@ -351,12 +315,11 @@ TEST_CASE("session: a pipeline of an untrusted scope is refused from memory what
       "TG004 fence untrusted for scope \"orders\": the database shows 5, this proxy has seen 9";
   Script script;
   script.untrusted_scopes = {{"orders", message}};
-  script.client(one(insert) + sync_message())
+  script.client(one(insert_it) + sync_message())
       .to_client(error("TG004", message) + ready('I'))
       .told({"refused TG004 from memory"});
   script.client(one("VACUUM t") + sync_message()).to_client(error("TG004", message) + ready('I'));
-  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
-  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  script.through(one(select_a) + sync_message(), done("SELECT 0") + ready('I'));
   script.replay();
 }
 
@@ -364,14 +327,10 @@ TEST_CASE("session: a default that was set in a pipeline which fails is not beli
           "[F7][proxy]") {
   Script script;
   const std::string on = "SET default_transaction_read_only = on";
-  const std::string asked =
-      parse("", on) + bind_message("", "") + execute() + one("SELECT x") + sync_message();
-  script.client(asked).to_server(asked);
-  script.server(done("SET") + error("42703", "no x") + ready('I'))
-      .to_client(done("SET") + error("42703", "no x") + ready('I'));
-  script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
-  script.server(opening_done() + done("INSERT 0 1") + ready('I'))
-      .to_client(done("INSERT 0 1") + ready('I'));
+  const std::string asked = once(on) + one("SELECT x") + sync_message();
+  script.through(asked, done("SET") + error("42703", "no x") + ready('I'));
+  script.behind(opening(), one(insert_it) + sync_message());
+  script.back(opening_done(), done("INSERT 0 1") + ready('I'));
   script.replay();
 }
 
@@ -382,20 +341,16 @@ TEST_CASE("session: a read that writes is refused once and never run twice", "[F
       again = "TG002 this looked like a read and writes; Termgate knows it now: send it again";
   const std::string asked =
       parse("s", text) + bind_message("", "s") + describe_portal("") + execute() + sync_message();
-  script.client(asked).to_server(asked);
+  script.through(asked);
   script
       .server(parse_complete() + bind_complete() + columns({"a"}) + notice("seen once") +
               error("25006", read_only) + ready('I'))
       .to_client(parse_complete() + bind_complete() + columns({"a"}) + notice("seen once") +
                  error("TG002", again, {{'D', "The database said: " + read_only}}) + ready('I'));
   // Known from now on, by its name and by its text.
-  script.client(bind_message("", "s") + execute() + sync_message())
-      .to_server(opening() + bind_message("", "s") + execute() + sync_message());
-  script.server(opening_done() + bind_complete() + complete("SELECT 0") + ready('I'))
-      .to_client(bind_complete() + complete("SELECT 0") + ready('I'));
-  script.client(parse("", text) + bind_message("", "") + execute() + sync_message())
-      .to_server(opening(false) + parse("", text) + bind_message("", "") + execute() +
-                 sync_message());
+  script.behind(opening(), bind_message("", "s") + execute() + sync_message());
+  script.back(opening_done(), bind_complete() + complete("SELECT 0") + ready('I'));
+  script.behind(opening(false), once(text) + sync_message());
   script.replay();
 }
 
@@ -417,8 +372,7 @@ TEST_CASE(
   Script without;
   without.reads_are_known_to_write = true;
   without.application_name.clear();
-  without.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
-  without.server(rows + ready('I')).to_client(rows + ready('I'));
+  without.through(one(select_a) + sync_message(), rows + ready('I'));
   without.replay();
 }
 
@@ -460,8 +414,7 @@ TEST_CASE(
   const std::string claim = "/*termgate.scope='orders',termgate.term='5'*/ ";
   for (const std::string alone : {"CALL p()", "VACUUM t"}) {
     for (const std::string before : {"SELECT f()", "SELECT a FROM t"}) {
-      Script script;
-      script.application_name.clear();
+      Script script = undeclared();
       const std::string what = alone[0] == 'V'
                                    ? "Termgate runs what must run alone only as the one statement "
                                      "before a Sync, with no Flush before it"
@@ -475,22 +428,12 @@ TEST_CASE(
 }
 
 TEST_CASE("session: what a Bind runs is checked whether or not it is executed", "[F1][F6][proxy]") {
-  const auto begun = [](Script& script) {
-    script.client(query("BEGIN")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("SAVEPOINT s"))
-        .to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-    script
-        .server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") +
-                ready('T'))
-        .to_client(complete("SAVEPOINT") + ready('T'));
-  };
+  const auto begun = [](Script& script) { mark_savepoint(script.runs("BEGIN", 'T')); };
   const std::string planned = parse("", "SELECT f()") + bind_message("", ""),
                     domain = parse("", "SHOW work_mem", {16400}) + bind_message("", "", {"1"});
   // Without a claim it plans READ ONLY.
   for (const std::string& what : {planned, domain}) {
-    Script none;
-    none.application_name.clear();
+    Script none = undeclared();
     begun(none);
     const std::size_t at = what.find('B');
     none.client(what + sync_message())
@@ -507,7 +450,7 @@ TEST_CASE("session: what a Bind runs is checked whether or not it is executed", 
   script.server(parse_complete() + check_done("5", true, block) + bind_complete() + ready('T'))
       .to_client(parse_complete() + bind_complete() + ready('T'))
       .told({"fenced orders 5/5"});
-  script.client(query("COMMIT")).to_server(check_again() + sync_message() + query("COMMIT"));
+  script.behind(check_again() + sync_message(), query("COMMIT"));
   script.replay();
 }
 
@@ -515,50 +458,30 @@ TEST_CASE("session: a Parse runs code where a literal of its text has a domain i
           "[F1][F6][proxy]") {
   const std::string literal = "SELECT '{x}'::app.checked[]",
                     insert_literal = "INSERT INTO arrays VALUES ('{x}')";
-  const auto begun = [](Script& script) {
-    script.client(query("BEGIN")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("SAVEPOINT s"))
-        .to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-    script
-        .server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") +
-                ready('T'))
-        .to_client(complete("SAVEPOINT") + ready('T'));
-  };
+  const auto begun = [](Script& script) { mark_savepoint(script.runs("BEGIN", 'T')); };
   // Without a claim a read is parsed READ ONLY. A write may be declared yet: it is parsed, and
   // checked before the COMMIT at the latest.
-  Script read;
-  read.application_name.clear();
+  Script read = undeclared();
   begun(read);
-  read.client(parse("", literal) + sync_message())
-      .to_server(locked(true, block) + parse("", literal) + sync_message());
+  read.behind(locked(true, block), parse("", literal) + sync_message());
   read.replay();
-  Script write;
-  write.application_name.clear();
+  Script write = undeclared();
   begun(write);
-  write.client(parse("", insert_literal) + sync_message())
-      .to_server(parse("", insert_literal) + sync_message());
-  write.server(parse_complete() + ready('T')).to_client(parse_complete() + ready('T'));
-  write.client(query("COMMIT")).to_server(check_opens(block) + sync_message() + query("COMMIT"));
+  write.through(parse("", insert_literal) + sync_message(), parse_complete() + ready('T'));
+  write.behind(check_opens(block) + sync_message(), query("COMMIT"));
   write.replay();
   // With one: checked before it, as one unit with its Bind, and not with what comes between.
   Script unit;
   begun(unit);
-  unit.client(parse("s", literal) + sync_message())
-      .to_server(check_opens(block) + parse("s", literal) + sync_message());
-  unit.server(check_done("5", true, block) + parse_complete() + ready('T'))
-      .to_client(parse_complete() + ready('T'))
+  unit.behind(check_opens(block), parse("s", literal) + sync_message());
+  unit.back(check_done("5", true, block), parse_complete() + ready('T'))
       .told({"fenced orders 5/5"});
-  unit.client(bind_message("", "s") + execute() + sync_message())
-      .to_server(bind_message("", "s") + execute() + sync_message());
+  unit.through(bind_message("", "s") + execute() + sync_message());
   const std::string rows = bind_complete() + row({"{x}"}) + complete("SELECT 1") + ready('T');
-  unit.server(rows).to_client(rows);
-  unit.client(parse("t", literal) + sync_message())
-      .to_server(check_declared(true, block) + parse("t", literal) + sync_message());
-  unit.server(check_done("5", true, block) + parse_complete() + ready('T'))
-      .to_client(parse_complete() + ready('T'));
-  unit.client(query("SET LOCAL termgate.term = '4'"))
-      .to_server(check_again() + sync_message() + query("SET LOCAL termgate.term = '4'"));
+  unit.back(rows);
+  unit.behind(check_declared(true, block), parse("t", literal) + sync_message());
+  unit.back(check_done("5", true, block), parse_complete() + ready('T'));
+  unit.behind(check_again() + sync_message(), query("SET LOCAL termgate.term = '4'"));
   unit.replay();
 }
 
@@ -566,16 +489,8 @@ TEST_CASE("session: an end of the block that the server skips has not ended it",
           "[F1][F6][proxy]") {
   for (const std::string end :
        {"COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "PREPARE TRANSACTION 'x'"}) {
-    Script script;
-    script.application_name.clear();
-    script.client(query("BEGIN")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("SAVEPOINT s"))
-        .to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-    script
-        .server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") +
-                ready('T'))
-        .to_client(complete("SAVEPOINT") + ready('T'));
+    Script script = undeclared();
+    mark_savepoint(script.runs("BEGIN", 'T'));
     const bool prepares = end.starts_with("PREPARE");
     const std::string failing = one("SHOW no.such");
     const std::string ending =
@@ -584,13 +499,11 @@ TEST_CASE("session: an end of the block that the server skips has not ended it",
     // What follows waits for the answer.
     script.client(failing + one(end) + sync_message() + one("ROLLBACK TO s") + sync_message())
         .to_server(failing + ending + sync_message());
-    script.server(error("42704", "unrecognized configuration parameter") + ready('E'))
-        .to_client(error("42704", "unrecognized configuration parameter") + ready('E'))
+    script.back(error("42704", "unrecognized configuration parameter") + ready('E'))
         .to_server(one("ROLLBACK TO s") + sync_message());
-    script.server(done("ROLLBACK") + ready('T')).to_client(done("ROLLBACK") + ready('T'));
-    script.client(query("SELECT f()"))
-        .to_server((prepares ? check_opens_left(block) : locked(true, block)) + sync_message() +
-                   query("SELECT f()"));
+    script.back(done("ROLLBACK") + ready('T'));
+    script.behind((prepares ? check_opens_left(block) : locked(true, block)) + sync_message(),
+                  query("SELECT f()"));
     script.replay();
   }
 }
@@ -598,22 +511,15 @@ TEST_CASE("session: an end of the block that the server skips has not ended it",
 TEST_CASE("session: a portal whose name another cursor may have taken is no more what it was",
           "[F1][F6][proxy]") {
   Script script;
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.runs("BEGIN", 'T');
   const std::string bound = parse("", "SHOW work_mem") + bind_message("p", "") + sync_message();
-  script.client(bound).to_server(bound);
-  script.server(parse_complete() + bind_complete() + ready('T'))
-      .to_client(parse_complete() + bind_complete() + ready('T'));
-  script.client(query("CLOSE p"))
-      .to_server(opening(true, block) + sync_message() + query("CLOSE p"));
-  script.server(opening_done(true, block) + ready('T') + complete("CLOSE CURSOR") + ready('T'))
-      .to_client(complete("CLOSE CURSOR") + ready('T'))
+  script.through(bound, parse_complete() + bind_complete() + ready('T'));
+  script.behind(opening(true, block) + sync_message(), query("CLOSE p"));
+  script.back(opening_done(true, block) + ready('T'), complete("CLOSE CURSOR") + ready('T'))
       .told({"fenced orders 5/5"});
-  script.client(execute("p") + sync_message()).to_server(execute("p") + sync_message());
-  script.server(complete("SHOW") + ready('T')).to_client(complete("SHOW") + ready('T'));
+  script.through(execute("p") + sync_message(), complete("SHOW") + ready('T'));
   // It may have been ROLLBACK TO, or code.
-  script.client(query("COMMIT"))
-      .to_server(check_declared(true, block) + sync_message() + query("COMMIT"));
+  script.behind(check_declared(true, block) + sync_message(), query("COMMIT"));
   script.replay();
 }
 
@@ -621,18 +527,13 @@ TEST_CASE("session: Describe of a statement is a Parse once more, unless it come
           "[F1][F6][proxy]") {
   const std::string literal = "SELECT '{x}'::app.checked[]";
   Script script;
-  script.client(parse("s", literal) + describe_statement("s") + sync_message())
-      .to_server(parse("s", literal) + describe_statement("s") + sync_message());
-  script.server(parse_complete() + parameters_none() + no_data() + ready('I'))
-      .to_client(parse_complete() + parameters_none() + no_data() + ready('I'));
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(describe_statement("s") + sync_message())
-      .to_server(opening(true, block) + describe_statement("s") + sync_message());
-  script.server(opening_done(true, block) + parameters_none() + no_data() + ready('T'))
-      .to_client(parameters_none() + no_data() + ready('T'))
+  script.through(parse("s", literal) + describe_statement("s") + sync_message(),
+                 parse_complete() + parameters_none() + no_data() + ready('I'));
+  script.runs("BEGIN", 'T');
+  script.behind(opening(true, block), describe_statement("s") + sync_message());
+  script.back(opening_done(true, block), parameters_none() + no_data() + ready('T'))
       .told({"fenced orders 5/5"});
-  script.client(query("COMMIT")).to_server(check_again() + sync_message() + query("COMMIT"));
+  script.behind(check_again() + sync_message(), query("COMMIT"));
   script.replay();
 }
 
@@ -640,19 +541,14 @@ TEST_CASE("session: what comes between a Bind and its Execute is no part of them
           "[F1][F2][proxy]") {
   const std::string set = "SET LOCAL termgate.term = '4'";
   Script script;
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(parse("s", "SELECT f()") + bind_message("p", "s") + sync_message())
-      .to_server(opening(true, block) + parse("s", "SELECT f()") + bind_message("p", "s") +
-                 sync_message());
-  script.server(opening_done(true, block) + parse_complete() + bind_complete() + ready('T'))
-      .to_client(parse_complete() + bind_complete() + ready('T'))
+  script.runs("BEGIN", 'T');
+  script.behind(opening(true, block),
+                parse("s", "SELECT f()") + bind_message("p", "s") + sync_message());
+  script.back(opening_done(true, block), parse_complete() + bind_complete() + ready('T'))
       .told({"fenced orders 5/5"});
-  script.client(query(set)).to_server(check_again() + sync_message() + query(set));
-  script.server(check_done("5", true, block) + ready('T') + complete("SET") + ready('T'))
-      .to_client(complete("SET") + ready('T'));
-  script.client(execute("p") + sync_message())
-      .to_server(check_declared(true, block) + execute("p") + sync_message());
+  script.behind(check_again() + sync_message(), query(set));
+  script.back(check_done("5", true, block) + ready('T'), complete("SET") + ready('T'));
+  script.behind(check_declared(true, block), execute("p") + sync_message());
   script.replay();
 }
 
@@ -663,15 +559,11 @@ TEST_CASE(
                     sent = "SELECT pg_catalog.set_config('termgate.scope', 'or\\ders', true)";
   Script script;
   script.client(parse("s", plain) + sync_message()).to_server(parse("s", sent) + sync_message());
-  script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
-  script.client(query("SET standard_conforming_strings = off"))
-      .to_server(query("SET standard_conforming_strings = off"));
-  script.server(complete("SET") + status("standard_conforming_strings", "off") + ready('I'))
-      .to_client(complete("SET") + status("standard_conforming_strings", "off") + ready('I'));
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(bind_message("", "s") + execute() + sync_message())
-      .to_server(opening(true, block) + bind_message("", "s") + execute() + sync_message());
+  script.back(parse_complete() + ready('I'));
+  script.through(query("SET standard_conforming_strings = off"),
+                 complete("SET") + status("standard_conforming_strings", "off") + ready('I'));
+  script.runs("BEGIN", 'T');
+  script.behind(opening(true, block), bind_message("", "s") + execute() + sync_message());
   script.replay();
 }
 
@@ -680,16 +572,13 @@ TEST_CASE("session: behind an end in a pipeline nobody knows how a backslash is 
   const std::string hidden = "SELECT '\\', ', set_config($$termgate.term$$, $$4$$, true) --'";
   for (const std::string end : {"COMMIT AND CHAIN", "ROLLBACK TO a"}) {
     Script script;
-    script.client(query("BEGIN")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(one(insert) + sync_message())
-        .to_server(opening(true, block) + one(insert) + sync_message());
-    script.server(opening_done(true, block) + done("INSERT 0 1") + ready('T'))
-        .to_client(done("INSERT 0 1") + ready('T'));
-    script.client(one(end) + one(hidden) + one(insert) + sync_message())
+    script.runs("BEGIN", 'T');
+    script.behind(opening(true, block), one(insert_it) + sync_message());
+    script.back(opening_done(true, block), done("INSERT 0 1") + ready('T'));
+    script.client(one(end) + one(hidden) + one(insert_it) + sync_message())
         .to_server(one(end) +
                    (end == "COMMIT AND CHAIN" ? check_declared(true, block) : check_opens(block)) +
-                   one(hidden) + parse("", insert) + check_declared(true, block) +
+                   one(hidden) + parse("", insert_it) + check_declared(true, block) +
                    bind_message("", "", {"1"}) + execute() + sync_message());
     script.replay();
   }
@@ -701,22 +590,15 @@ TEST_CASE("session: of a name that is not ASCII nothing is known", "[F1][F6][pro
   const std::string letters(62, 'a');
   for (const std::string& name : {std::string("\u00e9"), letters + "\u00e9"}) {
     Script script;
-    script.client(query("BEGIN")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(parse(name, "SHOW work_mem") + sync_message())
-        .to_server(parse(name, "SHOW work_mem") + sync_message());
-    script.server(parse_complete() + ready('T')).to_client(parse_complete() + ready('T'));
-    script.client(bind_message("", name) + execute() + sync_message())
-        .to_server(opening(true, block) + bind_message("", name) + execute() + sync_message());
+    script.runs("BEGIN", 'T');
+    script.through(parse(name, "SHOW work_mem") + sync_message(), parse_complete() + ready('T'));
+    script.behind(opening(true, block), bind_message("", name) + execute() + sync_message());
     script.replay();
   }
   Script script;
-  script.client(parse(letters, "SHOW work_mem") + sync_message())
-      .to_server(parse(letters, "SHOW work_mem") + sync_message());
-  script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
+  script.through(parse(letters, "SHOW work_mem") + sync_message(), parse_complete() + ready('I'));
   const std::string drops = "DEALLOCATE \"" + letters + "\u00e9\"";
-  script.client(query(drops)).to_server(query(drops));
-  script.server(complete("DEALLOCATE") + ready('I')).to_client(complete("DEALLOCATE") + ready('I'));
+  script.runs(drops, "DEALLOCATE", 'I');
   script.client(bind_message("", letters) + execute() + sync_message())
       .to_server(opening() + bind_message("", letters) + execute() + check_declared(true, block) +
                  sync_message());
@@ -732,25 +614,20 @@ TEST_CASE("session: a name that stands for what runs no code is parsed anew befo
     const std::string sent =
         declares ? "SELECT pg_catalog.set_config('termgate.scope', 'orders', true)" : sql;
     script.client(parse("h", sql) + sync_message()).to_server(parse("h", sent) + sync_message());
-    script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
-    script.client(query("BEGIN")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(bind_message("", "h"))
-        .to_server((declares ? writable(true, block) + own_mode(block) : std::string()) +
-                   close_statement("h") + parse("h", sent) + bind_message("", "h"));
-    script
-        .server((declares ? set_done(true, block) + own_mode_done(block) : std::string()) +
-                close_complete() + parse_complete() + bind_complete())
-        .to_client(bind_complete());
+    script.back(parse_complete() + ready('I'));
+    script.runs("BEGIN", 'T');
+    script.behind((declares ? writable(true, block) + own_mode(block) : std::string()) +
+                      close_statement("h") + parse("h", sent),
+                  bind_message("", "h"));
+    script.back((declares ? set_done(true, block) + own_mode_done(block) : std::string()) +
+                    close_complete() + parse_complete(),
+                bind_complete());
     script.replay();
   }
   // By SQL it is not: what runs then is unknown.
   Script script;
-  script.client(parse("h", "SHOW work_mem") + sync_message())
-      .to_server(parse("h", "SHOW work_mem") + sync_message());
-  script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.through(parse("h", "SHOW work_mem") + sync_message(), parse_complete() + ready('I'));
+  script.runs("BEGIN", 'T');
   script.client(query("EXECUTE h"))
       .to_server(opening(true, block) + sync_message() + converted("EXECUTE h"));
   script.replay();
@@ -784,12 +661,10 @@ TEST_CASE("session: a read in a pipeline that writes is refused once and known f
               error("25006", read_only) + ready('I'))
       .to_client(done("SELECT 0") + ready('I') + parse_complete() + bind_complete() + told +
                  ready('I'));
-  script.client(second).to_server(opening() + second);
-  script.server(opening_done() + done("SELECT 1") + ready('I'))
-      .to_client(done("SELECT 1") + ready('I'));
+  script.behind(opening(), second);
+  script.back(opening_done(), done("SELECT 1") + ready('I'));
   // What stood beside it is a read still.
-  script.client(first).to_server(first);
-  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  script.through(first, done("SELECT 0") + ready('I'));
   script.replay();
 }
 
@@ -797,8 +672,7 @@ TEST_CASE(
     "session: a read before a BEGIN of its pipeline is locked with the block where something runs "
     "that may have made the session writable",
     "[F6][proxy]") {
-  Script script;
-  script.application_name.clear();
+  Script script = undeclared();
   const std::string first = one("SELECT flip()") + sync_message(),
                     second = one("SELECT a FROM writing_view") + one("BEGIN") + sync_message();
   script.client(first + second).to_server(first + locked(true, block) + second);
@@ -813,10 +687,9 @@ TEST_CASE(
 }
 
 TEST_CASE("session: a statement without a term that writes is TG002", "[F6][proxy]") {
-  Script script;
-  script.application_name.clear();
+  Script script = undeclared();
   const std::string asked = one("SELECT a FROM writing_view") + sync_message();
-  script.client(asked).to_server(asked);
+  script.through(asked);
   script.server(parse_complete() + bind_complete() + error("25006", read_only) + ready('I'))
       .to_client(parse_complete() + bind_complete() +
                  error("TG002", "TG002 no term declared for a fenced write",
@@ -828,18 +701,13 @@ TEST_CASE("session: a statement without a term that writes is TG002", "[F6][prox
 
 TEST_CASE("session: COPY by an extended query keeps its data in step", "[F7][proxy]") {
   Script script;
-  const std::string copy =
-      parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
-  script.client(copy).to_server(opening() + copy);
+  const std::string copy = once("COPY t FROM STDIN") + sync_message();
+  script.behind(opening(), copy);
   // The server swallows the Sync that stands behind the Execute; another ends the copy.
-  script.server(opening_done() + parse_complete() + bind_complete() + copy_in())
-      .to_client(parse_complete() + bind_complete() + copy_in());
-  script.client(copy_data("1\n") + flush() + sync_message())
-      .to_server(copy_data("1\n") + flush() + sync_message());  // swallowed, too
-  script.client(copy_done() + sync_message()).to_server(copy_done() + sync_message());
-  script.server(complete("COPY 1") + ready('I')).to_client(complete("COPY 1") + ready('I'));
-  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
-  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  script.back(opening_done(), parse_complete() + bind_complete() + copy_in());
+  script.through(copy_data("1\n") + flush() + sync_message());  // swallowed, too
+  script.through(copy_done() + sync_message(), complete("COPY 1") + ready('I'));
+  script.through(one(select_a) + sync_message(), done("SELECT 0") + ready('I'));
   script.replay();
 }
 
@@ -847,15 +715,12 @@ TEST_CASE(
     "session: a COPY that is pipelined with its data swallows the Sync before its end and no other",
     "[F7][proxy]") {
   Script script;
-  const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() +
-                           sync_message() + copy_data("1\n") + copy_done() + sync_message();
-  script.client(copy).to_server(opening() + copy);
-  script
-      .server(opening_done() + parse_complete() + bind_complete() + copy_in() + complete("COPY 1") +
-              ready('I'))
-      .to_client(parse_complete() + bind_complete() + copy_in() + complete("COPY 1") + ready('I'));
-  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
-  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  const std::string copy =
+      once("COPY t FROM STDIN") + sync_message() + copy_data("1\n") + copy_done() + sync_message();
+  script.behind(opening(), copy);
+  script.back(opening_done(),
+              parse_complete() + bind_complete() + copy_in() + complete("COPY 1") + ready('I'));
+  script.through(one(select_a) + sync_message(), done("SELECT 0") + ready('I'));
   script.replay();
 }
 
@@ -873,8 +738,8 @@ TEST_CASE("session: a CALL before its Sync runs under the lock of the session", 
       .to_server(release("orders"));
   script.server(release_done());
   // With company it is refused: up to 17 it could commit the check's lock away in the middle.
-  script.client(one(insert) + call + sync_message())
-      .to_server(opening(false) + one(insert) + call_parsed + check("-", "0", true, block) +
+  script.client(one(insert_it) + call + sync_message())
+      .to_server(opening(false) + one(insert_it) + call_parsed + check("-", "0", true, block) +
                  execute() + sync_message());
   script
       .server(set_done(false) + check_declared_done("orders", "5", "5") + done("INSERT 0 1") +
@@ -894,23 +759,19 @@ TEST_CASE(
   const std::string alone =
       "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync";
   Script script;
-  script
-      .client(parse("", "CALL p()") + bind_message("", "") + execute() + one(insert) +
-              sync_message())
+  script.client(once("CALL p()") + one(insert_it) + sync_message())
       .to_client(error("0A000", alone) + ready('I'));
-  script
-      .client(parse("", "CALL p()") + bind_message("", "") + execute() + one(select_a) +
-              sync_message())
+  script.client(once("CALL p()") + one(select_a) + sync_message())
       .to_client(error("0A000", alone) + ready('I'));
-  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.through(one(select_a) + sync_message());
   script.replay();
 }
 
 TEST_CASE("session: what must run alone is refused behind a Flush where the server would run it",
           "[F5][F6][proxy]") {
   Script script;
-  script.client(flush()).to_server(flush());
-  script.client(parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message())
+  script.through(flush());
+  script.client(once("VACUUM t") + sync_message())
       .to_server(
           check("-", "0", true, block).insert(0, parse("", "VACUUM t") + bind_message("", "")) +
           execute() + sync_message());
@@ -930,33 +791,22 @@ TEST_CASE(
     "[F6][proxy]") {
   for (const bool flushed : {true, false}) {
     CAPTURE(flushed);
-    Script script;
-    script.application_name.clear();
-    script.client(parse("s", select_a) + sync_message())
-        .to_server(parse("s", select_a) + sync_message());
-    script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
-    script.client(query("BEGIN")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("SAVEPOINT a"))
-        .to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT a"));
-    script
-        .server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") +
-                ready('T'))
-        .to_client(complete("SAVEPOINT") + ready('T'));
-    script.client(query("RELEASE a")).to_server(query("RELEASE a"));
-    script.server(complete("RELEASE") + ready('T')).to_client(complete("RELEASE") + ready('T'));
+    Script script = undeclared();
+    script.through(parse("s", select_a) + sync_message(), parse_complete() + ready('I'));
+    script.runs("BEGIN", 'T');
+    script.behind(writable(true, block) + mark() + sync_message(), query("SAVEPOINT a"));
+    script.back(set_done(true, block) + mark_done() + ready('T'),
+                complete("SAVEPOINT") + ready('T'));
+    script.runs("RELEASE a", "RELEASE", 'T');
     const std::string bind = bind_message("", "s", {"1"});
     if (flushed) {
       script.client(bind + execute() + flush())
           .to_server(locked(true, block) + bind + unmark() + locked(true, block) + execute() +
                      flush());
     } else {
-      script.client(bind + sync_message()).to_server(locked(true, block) + bind + sync_message());
-      script.server(set_done(true, block) + bind_complete() + ready('T'))
-          .to_client(bind_complete() + ready('T'));
-      script.client(query("SELECT 1; SELECT f()"))
-          .to_server(unmark() + locked(true, block) + sync_message() +
-                     query("SELECT 1; SELECT f()"));
+      script.behind(locked(true, block), bind + sync_message());
+      script.back(set_done(true, block), bind_complete() + ready('T'));
+      script.behind(unmark() + locked(true, block) + sync_message(), query("SELECT 1; SELECT f()"));
     }
     script.replay();
   }
@@ -964,16 +814,15 @@ TEST_CASE(
 
 TEST_CASE("session: a copy that swallows its Sync behind BEGIN is ended by the next one",
           "[F6][proxy]") {
-  const std::string copy = one("BEGIN") + parse("", "COPY t FROM STDIN") + bind_message("", "") +
-                           execute() + sync_message();
-  const std::string begun = one("BEGIN") + opening(true, block) + parse("", "COPY t FROM STDIN") +
-                            bind_message("", "") + execute() + sync_message();
+  const std::string copy = one("BEGIN") + once("COPY t FROM STDIN") + sync_message();
+  const std::string begun =
+      one("BEGIN") + opening(true, block) + once("COPY t FROM STDIN") + sync_message();
   const std::string begins = done("BEGIN") + parse_complete() + bind_complete() + copy_in();
   for (const bool at_once : {true, false}) {
     for (const bool goes_on : {false, true}) {
       CAPTURE(at_once, goes_on);
       Script script;
-      const std::string next = goes_on ? one(insert) + sync_message() : sync_message();
+      const std::string next = goes_on ? one(insert_it) + sync_message() : sync_message();
       const std::string data = copy_done();
       if (at_once) {
         script.client(copy + data + next).to_server(begun + data);
@@ -990,12 +839,8 @@ TEST_CASE("session: a copy that swallows its Sync behind BEGIN is ended by the n
             .to_client(begins);
         script.client(data + next).to_server(data + (goes_on ? flush() : sync_message()));
       }
-      if (goes_on)
-        script.server(complete("COPY 0"))
-            .to_client(complete("COPY 0"))
-            .to_server(one(insert) + sync_message());
-      else
-        script.server(complete("COPY 0") + ready('T')).to_client(complete("COPY 0") + ready('T'));
+      if (goes_on) script.back(complete("COPY 0")).to_server(one(insert_it) + sync_message());
+      else script.back(complete("COPY 0") + ready('T'));
       script.replay();
     }
   }
@@ -1005,18 +850,14 @@ TEST_CASE(
     "session: what must run alone does not run where the server skipped the asking for its lock",
     "[F5][F6][proxy]") {
   Script script;
-  const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() +
-                           sync_message() + copy_fail("enough");
-  const std::string vacuum =
-      parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
+  const std::string copy = once("COPY t FROM STDIN") + sync_message() + copy_fail("enough");
+  const std::string vacuum = once("VACUUM t") + sync_message();
   // The COPY swallows its Sync, so its error reaches up to the Sync of the VACUUM.
   script.client(copy + vacuum)
       .to_server(opening() + copy + writable_left() + hold({}, {}) + sync_message());
   const std::string failed = error("57014", "COPY from stdin failed: enough");
-  script
-      .server(opening_done() + parse_complete() + bind_complete() + copy_in() + failed + ready('I'))
-      .to_client(parse_complete() + bind_complete() + copy_in() + failed + ready('I'));
-  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.back(opening_done(), parse_complete() + bind_complete() + copy_in() + failed + ready('I'));
+  script.through(one(select_a) + sync_message());
   script.replay();
 }
 
@@ -1026,15 +867,13 @@ TEST_CASE(
     "[F6][proxy][sim]") {
   Script script;
   const std::string flip = one("SELECT a FROM flipping_view") + sync_message();
-  const std::string vacuum =
-      parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
+  const std::string vacuum = once("VACUUM t") + sync_message();
   script.client(flip + vacuum).to_server(flip + writable() + hold({}, {}) + sync_message());
   script.server(done("SELECT 1") + status("default_transaction_read_only", "off") + ready('I'))
       .to_client(done("SELECT 1") + ready('I'));
   const std::string stale =
       error("TG001", "TG001 stale term 5 for scope \"orders\": the fence stands at 7");
-  script.server(set_done() + prepared(true) + bind_complete() + stale + ready('I'))
-      .to_client(stale + ready('I'))
+  script.back(set_done() + prepared(true) + bind_complete(), stale + ready('I'))
       .to_server(put_back());
   script.replay();
 }
@@ -1042,8 +881,7 @@ TEST_CASE(
 TEST_CASE("session: what must run alone is refused behind what opened its pipeline",
           "[F5][F6][proxy][sim]") {
   Script script;
-  script.client(parse("s", insert) + sync_message()).to_server(parse("s", insert) + sync_message());
-  script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
+  script.through(parse("s", insert_it) + sync_message(), parse_complete() + ready('I'));
   const std::string bound = bind_message("", "s"),
                     vacuum = parse("", "VACUUM t") + bind_message("", "");
   script.client(bound + vacuum + execute() + sync_message())
@@ -1056,11 +894,9 @@ TEST_CASE("session: in the middle of a COPY no message but its own is taken", "[
   for (const std::string& other : {query(select_a), parse("", select_a), bind_message("", ""),
                                    execute(), function_call(957)}) {
     Script script;
-    const std::string copy =
-        parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
-    script.client(copy).to_server(opening() + copy);
-    script.server(opening_done() + parse_complete() + bind_complete() + copy_in())
-        .to_client(parse_complete() + bind_complete() + copy_in());
+    const std::string copy = once("COPY t FROM STDIN") + sync_message();
+    script.behind(opening(), copy);
+    script.back(opening_done(), parse_complete() + bind_complete() + copy_in());
     char text[80];
     std::snprintf(text, sizeof text, "unexpected message type 0x%02X during COPY from stdin",
                   static_cast<unsigned char>(other[0]));
@@ -1073,9 +909,10 @@ TEST_CASE(
     "session: behind a COMMIT that ends an opened pipeline's transaction a write is checked anew",
     "[F1][F5][proxy]") {
   Script script;
-  const std::string commit = parse("", "COMMIT") + bind_message("", "") + execute();
-  script.client(one(insert) + commit + one(insert) + sync_message())
-      .to_server(opening() + one(insert) + commit + opening(false) + one(insert) + sync_message());
+  const std::string commit = once("COMMIT");
+  script.client(one(insert_it) + commit + one(insert_it) + sync_message())
+      .to_server(opening() + one(insert_it) + commit + opening(false) + one(insert_it) +
+                 sync_message());
   script.replay();
 }
 
@@ -1084,20 +921,19 @@ TEST_CASE("session: a write may follow a flushed Parse of a read or a flushed Cl
   // A Parse fixes the access mode, so the pipeline is opened with it.
   const std::string parsed = parse("r", select_a) + describe_statement("r");
   Script read;
-  read.client(parsed + flush()).to_server(opening() + parsed + flush());
-  read.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
+  read.behind(opening(), parsed + flush());
+  read.through(one(insert_it) + sync_message());
   read.replay();
   // A Close fixes nothing.
   Script closed;
-  closed.client(close_statement("r") + flush()).to_server(close_statement("r") + flush());
-  closed.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
+  closed.through(close_statement("r") + flush());
+  closed.behind(opening(), one(insert_it) + sync_message());
   closed.replay();
   // Without a claim that could pass it reads, as before.
   Script stale_read;
   stale_read.fences = {{"orders", 6}};
-  stale_read.client(parsed + flush()).to_server(parsed + flush());
-  stale_read.client(bind_message("", "r") + execute() + sync_message())
-      .to_server(bind_message("", "r") + execute() + sync_message());
+  stale_read.through(parsed + flush());
+  stale_read.through(bind_message("", "r") + execute() + sync_message());
   stale_read.replay();
 }
 
@@ -1105,18 +941,15 @@ TEST_CASE("session: a long Bind is streamed for a read", "[F7][proxy]") {
   Script script;
   const std::string value(9000, 'x');
   const std::string asked = one(select_a, value) + sync_message();
-  script.client(asked).to_server(asked);
-  script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
+  script.through(asked, done("SELECT 0") + ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: a long Bind is streamed behind the check for a write", "[F5][proxy]") {
   Script script;
   const std::string value(9000, 'x');
-  script.client(one(insert, value) + sync_message())
-      .to_server(opening() + one(insert, value) + sync_message());
-  script.server(opening_done() + done("INSERT 0 1") + ready('I'))
-      .to_client(done("INSERT 0 1") + ready('I'));
+  script.behind(opening(), one(insert_it, value) + sync_message());
+  script.back(opening_done(), done("INSERT 0 1") + ready('I'));
   script.replay();
 }
 
@@ -1124,8 +957,9 @@ TEST_CASE("session: a long Bind is dropped where its write is refused", "[F2][pr
   Script script;
   script.fences = {{"orders", 6}};
   const std::string value(9000, 'x');
-  script.client(one(insert, value) + sync_message()).to_client(error("TG001", stale) + ready('I'));
-  script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
+  script.client(one(insert_it, value) + sync_message())
+      .to_client(error("TG001", stale) + ready('I'));
+  script.through(one(select_a) + sync_message());
   script.replay();
 }
 
@@ -1141,9 +975,9 @@ TEST_CASE("session: a Bind of an unknown statement counts as a write", "[F6][pro
 TEST_CASE("session: names are compared as the server cuts them", "[F6][proxy]") {
   Script script;
   const std::string kept(63, 'n');
-  const std::string asked = parse(kept + "tail", insert) + bind_message("", kept + "other", {"1"}) +
-                            execute() + sync_message();
-  script.client(asked).to_server(opening() + asked);
+  const std::string asked = parse(kept + "tail", insert_it) +
+                            bind_message("", kept + "other", {"1"}) + execute() + sync_message();
+  script.behind(opening(), asked);
   script.replay();
 }
 
@@ -1164,15 +998,15 @@ TEST_CASE(
       "block";
   Script script;
   script.client(one(select_a) + query("SELECT 1")).to_server(opening() + one(select_a) + flush());
-  script.server(opening_done() + done("SELECT 0")).to_client(done("SELECT 0")).ends("0A000", why);
+  script.back(opening_done(), done("SELECT 0")).ends("0A000", why);
   script.replay();
 
   // Also while answers are still on their way, which the server keeps to itself until it is asked
   // for them.
   Script busy;
-  busy.client(one(select_a) + flush()).to_server(opening() + one(select_a) + flush());
+  busy.behind(opening(), one(select_a) + flush());
   busy.client(query("SELECT 1")).to_server(flush());
-  busy.server(opening_done() + done("SELECT 0")).to_client(done("SELECT 0")).ends("0A000", why);
+  busy.back(opening_done(), done("SELECT 0")).ends("0A000", why);
   busy.replay();
 }
 
@@ -1181,19 +1015,18 @@ TEST_CASE("session: a simple query lets nothing through that a Flush would not",
   // READ ONLY does not stop VACUUM, so it does not reach the server without the lock of the
   // session.
   Script alone;
-  alone.client(parse("", "VACUUM t") + bind_message("", "") + execute() + query("SELECT 1"))
+  alone.client(once("VACUUM t") + query("SELECT 1"))
       .to_client(error("0A000",
                        "Termgate runs CALL, DO and what must run alone only before a Sync that "
                        "follows at once"));
   alone.client(query("SELECT 1") + sync_message()).to_client(ready('I'));
-  alone.client(query("SELECT 1")).to_server(query("SELECT 1"));
+  alone.through(query("SELECT 1"));
   alone.replay();
 
   // Nor of a pipeline that is refused already, while answers to one before are still to come.
   Script refused;
-  const std::string commit = parse("", "COMMIT") + bind_message("", "") + execute(),
-                    call = parse("", "CALL p()") + bind_message("", "") + execute();
-  refused.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
+  const std::string commit = once("COMMIT"), call = once("CALL p()");
+  refused.behind(opening(), one(insert_it) + sync_message());
   refused.client(commit + call + query("SELECT 1") + sync_message());
   refused.server(opening_done() + done("INSERT 0 1") + ready('I'))
       .to_client(done("INSERT 0 1") + ready('I') +
@@ -1204,8 +1037,7 @@ TEST_CASE("session: a simple query lets nothing through that a Flush would not",
   refused.replay();
 
   // What runs yet may have made the session writable by default.
-  Script unsettled;
-  unsettled.application_name.clear();
+  Script unsettled = undeclared();
   const std::string function = one("SELECT f()") + sync_message(),
                     view = one("SELECT a FROM writing_view");
   unsettled.client(function + view + query("SELECT 1"))
@@ -1217,27 +1049,21 @@ TEST_CASE(
     "session: a simple query before the Sync of an extended one waits for its answers in a block",
     "[F5][F7][proxy]") {
   Script script;
-  const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute() + sync_message();
-  script.client(begin).to_server(begin);
-  script.server(done("BEGIN") + ready('T')).to_client(done("BEGIN") + ready('T'));
-  script.client(one(insert) + query("SAVEPOINT s"))
-      .to_server(opening(true, block) + one(insert) + flush());
-  script.server(opening_done(true, block) + done("INSERT 0 1"))
-      .to_client(done("INSERT 0 1"))
-      .to_server(query("SAVEPOINT s"));
-  script.server(complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
-  script.client(one(insert) + sync_message()).to_server(one(insert) + sync_message());
-  script.server(done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
+  const std::string begin = once("BEGIN") + sync_message();
+  script.through(begin, done("BEGIN") + ready('T'));
+  script.client(one(insert_it) + query("SAVEPOINT s"))
+      .to_server(opening(true, block) + one(insert_it) + flush());
+  script.back(opening_done(true, block), done("INSERT 0 1")).to_server(query("SAVEPOINT s"));
+  script.back(complete("SAVEPOINT") + ready('T'));
+  script.through(one(insert_it) + sync_message(), done("INSERT 0 1") + ready('T'));
   script.replay();
 }
 
 TEST_CASE("session: allow passes an undeclared pipeline through without being held",
           "[F7][proxy]") {
-  Script script;
-  script.application_name.clear();
+  Script script = undeclared();
   script.admission.without_term = WithoutTerm::allow;
-  script.client(one(insert)).to_server(one(insert));
-  script.client(sync_message()).to_server(sync_message());
-  script.server(done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+  script.through(one(insert_it));
+  script.through(sync_message(), done("INSERT 0 1") + ready('I'));
   script.replay();
 }

@@ -289,7 +289,7 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
     else
       one.event(ServerConnected{})
           .to_server(startup(0, {{"user", "ann"}, {"replication", "database"}}));
-    one.server(ok + ready('I')).to_client(ok + ready('I'));
+    one.back(ok + ready('I'));
     return one;
   };
 
@@ -307,8 +307,7 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
            "JOIN (SELECT (pg_get_publication_tables(VARIADIC array_agg(pubname::text))).* FROM "
            "pg_publication WHERE pubname IN ('p')) AS "
            "gpt ON gpt.relid = c.oid"}) {
-    reads.client(query(text)).to_server(query(text));
-    reads.server(complete("SELECT 0") + ready('I')).to_client(complete("SELECT 0") + ready('I'));
+    reads.runs(text, "SELECT 0", 'I');
   }
   reads.replay();
 
@@ -355,13 +354,13 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
               "Use an ordinary connection for other SQL");
     refused.replay();
     Script observed = allowed(Enforce::observe);
-    observed.client(query(text)).to_server(query(text));
+    observed.through(query(text));
     observed.replay();
   }
 
   // The next query waits for the answer, which says whether something has changed the default.
   Script pipelined = allowed(Enforce::on);
-  pipelined.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
+  pipelined.through(query("SELECT a FROM t"));
   pipelined.client(query("SELECT b FROM t"))
       .ends("0A000",
             "Termgate takes one query at a time in a replication connection: send the next when "
@@ -458,11 +457,9 @@ TEST_CASE("session: a server that cannot be reached is told with its reason", "[
 TEST_CASE("session: SCRAM passes and its PLUS variant is taken out of the offer", "[proxy]") {
   Script script = greeted();
   script.server(sasl({"SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"})).to_client(sasl({"SCRAM-SHA-256"}));
-  script.client(sasl_initial("SCRAM-SHA-256", "n,,n=,r=nonce"))
-      .to_server(sasl_initial("SCRAM-SHA-256", "n,,n=,r=nonce"));
-  script.server(authentication(Authentication::Type::sasl_continue, "r=nonce,s=c2FsdA==,i=4096"))
-      .to_client(authentication(Authentication::Type::sasl_continue, "r=nonce,s=c2FsdA==,i=4096"));
-  script.client(password("c=biws,r=nonce,p=proof")).to_server(password("c=biws,r=nonce,p=proof"));
+  script.through(sasl_initial("SCRAM-SHA-256", "n,,n=,r=nonce"),
+                 authentication(Authentication::Type::sasl_continue, "r=nonce,s=c2FsdA==,i=4096"));
+  script.through(password("c=biws,r=nonce,p=proof"));
   ready_at_last(script, authentication(Authentication::Type::sasl_final, "v=signature") + ok,
                 authentication(Authentication::Type::sasl_final, "v=signature") + ok);
   script.replay();
@@ -482,9 +479,8 @@ TEST_CASE("session: a client that could bind its channel is told why the server 
 
   // Where the server did not offer it, it has no objection.
   Script plain = greeted();
-  plain.server(sasl({"SCRAM-SHA-256"})).to_client(sasl({"SCRAM-SHA-256"}));
-  plain.client(sasl_initial("SCRAM-SHA-256", "y,,n=,r=nonce"))
-      .to_server(sasl_initial("SCRAM-SHA-256", "y,,n=,r=nonce"));
+  plain.back(sasl({"SCRAM-SHA-256"}));
+  plain.through(sasl_initial("SCRAM-SHA-256", "y,,n=,r=nonce"));
   plain.replay();
 
   Script only = greeted();
@@ -516,9 +512,8 @@ TEST_CASE("session: a server that asks for no credential is offered to local cli
 
   Script asked = greeted();
   asked.peer.local = false;
-  asked.server(authentication(Authentication::Type::cleartext_password))
-      .to_client(authentication(Authentication::Type::cleartext_password));
-  asked.client(password("secret")).to_server(password("secret"));
+  asked.back(authentication(Authentication::Type::cleartext_password));
+  asked.through(password("secret"));
   ready_at_last(asked, ok, ok);
   asked.replay();
 
@@ -539,8 +534,7 @@ TEST_CASE(
       .to_client(ok + status("default_transaction_read_only", "off"))
       .to_server(who_serves(named("_termgate_default_on_", key, 0)));
   script.server(columns({"pg_backend_pid"}) + row({"0"}) + complete("SELECT 1") + ready('I'));
-  script.server(set_done() + status("default_transaction_read_only", "on") + ready('I'))
-      .to_client(ready('I'));
+  script.back(set_done() + status("default_transaction_read_only", "on"), ready('I'));
   script.replay();
 
   Script failing = greeted();
@@ -646,11 +640,10 @@ TEST_CASE(
 
 TEST_CASE("session: a wrong password is the server's to say", "[F7][proxy]") {
   Script script = greeted();
-  script.server(authentication(Authentication::Type::md5_password, "salt"))
-      .to_client(authentication(Authentication::Type::md5_password, "salt"));
-  script.client(password("md5…")).to_server(password("md5…"));
+  script.back(authentication(Authentication::Type::md5_password, "salt"));
+  script.through(password("md5…"));
   const std::string wrong = fatal("28P01", "password authentication failed for user \"ann\"");
-  script.server(wrong).to_client(wrong);
+  script.back(wrong);
   script.event(ServerLost{""}).to_server(terminate()).closes();
   script.replay();
 }

@@ -148,6 +148,39 @@ class Script {
   Script& ends(std::string_view code, std::string_view message) {
     return to_client(wire::fatal(code, message)).to_server(wire::terminate()).closes();
   }
+
+  // What the client says goes to the server untouched, and the answer back.
+  Script& through(std::string bytes, Where where = Where::current()) {
+    return client(bytes, where).to_server(std::move(bytes));
+  }
+  Script& through(std::string bytes, std::string answer, Where where = Where::current()) {
+    return through(std::move(bytes), where).back(std::move(answer), where);
+  }
+  Script& back(std::string answer, Where where = Where::current()) {
+    return server(answer, where).to_client(std::move(answer));
+  }
+  // The same with ours in front of it.
+  Script& behind(std::string ours, std::string bytes, Where where = Where::current()) {
+    return client(bytes, where).to_server(std::move(ours) + std::move(bytes));
+  }
+  Script& back(const std::string& ours, std::string answer, Where where = Where::current()) {
+    return server(ours + answer, where).to_client(std::move(answer));
+  }
+  // A simple query that goes through, the tag of its answer and the state behind it.
+  Script& runs(const std::string& sql, std::string_view tag, char state,
+               Where where = Where::current()) {
+    return through(wire::query(sql), wire::complete(tag) + wire::ready(state), where);
+  }
+  Script& runs(const std::string& sql, char state, Where where = Where::current()) {
+    return runs(sql, sql, state, where);
+  }
+  // What was said is framed by BEGIN and COMMIT, and this comes first in the frame.
+  Script& framed(std::string_view sql, bool first = true, Where where = Where::current()) {
+    to_server(wire::query("BEGIN"));
+    return server(wire::complete("BEGIN") + wire::ready('T'), where)
+        .to_server(wire::opening(first, wire::block) + wire::sync_message() + wire::query(sql));
+  }
+
   // Any look at the session behind the last step.
   Script& is(std::function<void(const pg_session::Session&)> look) {
     return steps_.back().look = std::move(look), *this;
@@ -387,3 +420,36 @@ class Script {
 };
 
 }  // namespace termgate::test
+
+namespace termgate::test::wire {
+
+// What scripts begin with, and one plain write in each of its places.
+inline const std::string insert = "INSERT INTO t VALUES (1)";
+inline const std::string stale = "TG001 stale term 5 for scope \"orders\": the fence stands at 6";
+
+inline std::string inserted(char state = 'I') { return complete("INSERT 0 1") + ready(state); }
+
+inline Script undeclared() {
+  Script script;
+  script.application_name.clear();
+  return script;
+}
+inline Script& writes(Script& script, bool first = true) {
+  script.client(query(insert)).to_server(opening(first) + converted(insert));
+  return script.server(opening_done(first) + converted_done("INSERT 0 1")).to_client(inserted());
+}
+// A block that has passed the check.
+inline Script in_block() {
+  Script script;
+  script.runs("BEGIN", 'T').behind(opening(true, block) + sync_message(), query(insert));
+  script.back(opening_done(true, block) + ready('T'), inserted('T')).told({"fenced orders 5/5"});
+  return script;
+}
+// The first savepoint of a block that nothing has passed in.
+inline Script& mark_savepoint(Script& script) {
+  script.behind(writable(true, block) + mark() + sync_message(), query("SAVEPOINT s"));
+  return script.back(set_done(true, block) + mark_done() + ready('T'),
+                     complete("SAVEPOINT") + ready('T'));
+}
+
+}  // namespace termgate::test::wire

@@ -12,7 +12,6 @@ using termgate::pg_session::Tick;
 
 namespace {
 
-const std::string insert = "INSERT INTO t VALUES (1)";
 const std::string nonce = "4f1c7d2e-0000-4000-8000-00000000beef";
 
 std::string sit() {
@@ -44,16 +43,11 @@ std::string stand_done() {
          complete("SELECT 1") + close_complete() + status("default_transaction_read_only", "on") +
          ready('I');
 }
-std::string inserted(char state = 'I') { return complete("INSERT 0 1") + ready(state); }
-
 // Its first check has passed, and it has asked for a seat.
 Script asking() {
   Script script;
   script.seats = {.secret = "00ff", .checks = 1, .runs_any_text = true};
-  script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(opening_done() + converted_done("INSERT 0 1"))
-      .to_client(inserted())
-      .to_server(sit());
+  writes(script).to_server(sit());
   return script;
 }
 Script seated() {
@@ -67,17 +61,13 @@ Script seated() {
 TEST_CASE("session: under a seat the client's bytes pass, and nothing of ours is seen",
           "[F1][F7][proxy]") {
   Script script = seated();
-  script.client(query(insert)).to_server(query(insert));
-  script.server(inserted()).to_client(inserted()).told({});
+  script.through(query(insert), inserted()).told({});
   const std::string group =
       parse("", "UPDATE t SET a = $1") + bind_message("", "", {"2"}) + execute() + sync_message();
   const std::string done = parse_complete() + bind_complete() + complete("UPDATE 1") + ready('I');
-  script.client(group).to_server(group);
-  script.server(done).to_client(done);
-  script.client(query("BEGIN; " + insert)).to_server(query("BEGIN; " + insert));
-  script.server(complete("BEGIN") + inserted('T')).to_client(complete("BEGIN") + inserted('T'));
-  script.client(query("COMMIT")).to_server(query("COMMIT"));
-  script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+  script.through(group, done);
+  script.through(query("BEGIN; " + insert), complete("BEGIN") + inserted('T'));
+  script.runs("COMMIT", 'I');
   script.replay();
 }
 
@@ -88,14 +78,11 @@ TEST_CASE("session: under a seat a COPY of what a write returns passes as a quer
   const std::string head("\0\0\1\0\0", 5);
   const std::string copied =
       opaque('H', head) + copy_data("1\n") + copy_done() + complete("COPY 1");
-  script.client(query(text)).to_server(query(text));
-  script.server(copied + ready('I')).to_client(copied + ready('I')).told({});
+  script.through(query(text), copied + ready('I')).told({});
   const std::string group = parse("", text) + bind_message("", "", {}) + execute() + sync_message();
   const std::string done = parse_complete() + bind_complete() + copied + ready('I');
-  script.client(group).to_server(group);
-  script.server(done).to_client(done).told({});
-  script.client(query(insert)).to_server(query(insert));
-  script.server(inserted()).to_client(inserted());
+  script.through(group, done).told({});
+  script.through(query(insert), inserted());
   script.replay();
 }
 
@@ -117,7 +104,7 @@ TEST_CASE("session: what comes while the seat is asked for waits for the answer"
   Script script = asking();
   script.client(query(insert));
   script.server(sit_done()).to_server(query(insert));
-  script.server(inserted()).to_client(inserted());
+  script.back(inserted());
   script.replay();
 }
 
@@ -126,8 +113,7 @@ TEST_CASE("session: without a seat it goes on as before", "[F1][proxy]") {
   script.server(set_done() + own_mode_done() + parse_complete() + bind_complete() +
                 row({std::nullopt, std::nullopt}) + complete("SELECT 1") + close_complete() +
                 ready('I'));
-  script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
+  writes(script);
   script.replay();
 }
 
@@ -139,25 +125,19 @@ TEST_CASE("session: a raise that waits gets the seat when the session is at rest
   idle.replay();
 
   Script busy = seated();
-  busy.client(query("BEGIN")).to_server(query("BEGIN"));
+  busy.through(query("BEGIN"));
   busy.event(GateWanted{"orders", true});
-  busy.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  busy.back(complete("BEGIN") + ready('T'));
   busy.event(GateWanted{"orders", false});
-  busy.client(query("COMMIT")).to_server(query("COMMIT"));
-  busy.server(complete("COMMIT") + ready('I'))
-      .to_client(complete("COMMIT") + ready('I'))
-      .to_server(stand());
+  busy.runs("COMMIT", 'I').to_server(stand());
   busy.replay();
 
   // An answer without a Sync is not the end.
   Script flushed = seated();
-  const std::string group = parse("", insert) + bind_message("", "") + execute() + flush();
-  flushed.client(group).to_server(group);
-  flushed.server(parse_complete() + bind_complete() + complete("INSERT 0 1"))
-      .to_client(parse_complete() + bind_complete() + complete("INSERT 0 1"));
+  const std::string group = once(insert) + flush();
+  flushed.through(group, parse_complete() + bind_complete() + complete("INSERT 0 1"));
   flushed.event(GateWanted{"orders", true});
-  flushed.client(sync_message()).to_server(sync_message());
-  flushed.server(ready('I')).to_client(ready('I')).to_server(stand());
+  flushed.through(sync_message(), ready('I')).to_server(stand());
   flushed.replay();
 
   Script other = seated();
@@ -182,8 +162,7 @@ TEST_CASE("session: what the seat does not cover waits until it is given back", 
     script.client(query(text)).to_server(stand());
     script.replay_whole();
     Script group = seated();
-    group.client(parse("", text) + bind_message("", "") + execute() + sync_message())
-        .to_server(stand());
+    group.client(once(text) + sync_message()).to_server(stand());
     group.replay_whole();
   }
   Script named_claim = seated();
@@ -197,14 +176,12 @@ TEST_CASE("session: what the seat does not cover waits until it is given back", 
 
 TEST_CASE("session: a prepared transaction passes the check that locks", "[F1][F4][proxy]") {
   Script script = seated();
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(insert)).to_server(query(insert));
-  script.server(inserted('T')).to_client(inserted('T'));
-  script.client(query("PREPARE TRANSACTION 'x'"))
-      .to_server(
-          ours(named("_termgate_unseat_"), "SET LOCAL termgate.seat TO off", {}, {}, true, block) +
-          check("orders", "5", true, block) + sync_message() + query("PREPARE TRANSACTION 'x'"));
+  script.runs("BEGIN", 'T');
+  script.through(query(insert), inserted('T'));
+  script.behind(
+      ours(named("_termgate_unseat_"), "SET LOCAL termgate.seat TO off", {}, {}, true, block) +
+          check("orders", "5", true, block) + sync_message(),
+      query("PREPARE TRANSACTION 'x'"));
   script.replay_whole();
 }
 
@@ -220,7 +197,7 @@ TEST_CASE("session: once a second the server is asked what a seated session decl
           "[F2][proxy]") {
   Script script = seated();
   script.later(std::chrono::milliseconds(1500)).client(query(insert)).to_server(query(insert));
-  script.server(inserted()).to_client(inserted()).to_server(check_declared() + sync_message());
+  script.back(inserted()).to_server(check_declared() + sync_message());
   // Code has declared something else.
   script
       .server(parse_complete() + bind_complete() + row({claim_text("orders", "4", "4")}) +
@@ -236,56 +213,45 @@ TEST_CASE("session: a whole transaction under a seat goes through unread, errors
   const std::string prepare =
       parse("s", "UPDATE t SET a = $1 WHERE b = $2") + describe_statement("s") + sync_message();
   const std::string prepared = parse_complete() + parameters_none() + no_data() + ready('I');
-  script.client(prepare).to_server(prepare);
-  script.server(prepared).to_client(prepared);
+  script.through(prepare, prepared);
   std::string batch, answers;
   for (int i = 0; i < 3; ++i) {
     batch += bind_message("", "s", {"1", "2"}) + describe_portal("") + execute();
     answers += bind_complete() + no_data() + complete("UPDATE 1");
   }
-  script.client(batch + sync_message()).to_server(batch + sync_message());
-  script.server(answers + notice("by a trigger") + ready('I'))
-      .to_client(answers + notice("by a trigger") + ready('I'));
+  script.through(batch + sync_message(), answers + notice("by a trigger") + ready('I'));
 
   // The first of a batch fails, and the server skips the rest of it.
   const std::string failed =
       bind_complete() + no_data() + error("23505", "duplicate key") + ready('I');
-  script.client(batch + sync_message()).to_server(batch + sync_message());
-  script.server(failed).to_client(failed);
+  script.through(batch + sync_message(), failed);
   const std::string wrong = error("42P01", "no such table") + ready('I');
-  script.client(query("UPDATE nowhere SET a = 1")).to_server(query("UPDATE nowhere SET a = 1"));
-  script.server(wrong).to_client(wrong);
+  script.through(query("UPDATE nowhere SET a = 1"), wrong);
 
   // What the unnamed statement is by now is known: it needs no seat to be given back.
   const std::string unnamed = parse("", "SELECT a FROM t WHERE b = $1", {23}) +
                               bind_message("", "", {"2"}) + execute() + sync_message();
   const std::string found =
       parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1") + ready('I');
-  script.client(unnamed).to_server(unnamed);
-  script.server(found).to_client(found);
+  script.through(unnamed, found);
   const std::string again = bind_message("", "", {"3"}) + execute() + sync_message();
-  script.client(again).to_server(again);
-  script.server(bind_complete() + complete("SELECT 0") + ready('I'))
-      .to_client(bind_complete() + complete("SELECT 0") + ready('I'));
+  script.through(again, bind_complete() + complete("SELECT 0") + ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: a raise waits for the end of what goes through unread", "[F4][proxy]") {
   Script script = seated();
-  script.client(query(insert)).to_server(query(insert));
+  script.through(query(insert));
   script.event(GateWanted{"orders", true});
-  script.server(inserted()).to_client(inserted()).to_server(stand());
+  script.back(inserted()).to_server(stand());
   script.replay();
 
   // What it has declared is another matter than what it wrote: the second half of a pipeline is
   // looked at.
   Script two = seated();
-  const std::string write = parse("", insert) + bind_message("", "") + execute() + sync_message();
-  const std::string declare =
-      parse("", "SET termgate.term = 6") + bind_message("", "") + execute() + sync_message();
-  two.client(write).to_server(write);
-  two.server(parse_complete() + bind_complete() + inserted())
-      .to_client(parse_complete() + bind_complete() + inserted());
+  const std::string write = once(insert) + sync_message();
+  const std::string declare = once("SET termgate.term = 6") + sync_message();
+  two.through(write, parse_complete() + bind_complete() + inserted());
   two.client(declare).to_server(stand());
   two.replay();
 }

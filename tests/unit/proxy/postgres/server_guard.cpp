@@ -17,8 +17,6 @@ using Kind = Action::Kind;
 
 namespace {
 
-const std::string insert = "INSERT INTO t VALUES (1)";
-
 Script guarded(std::string application_name = "termgate.scope=orders;termgate.term=5;") {
   Script script;
   script.options.server_guard = Options::ServerGuard::required;
@@ -41,28 +39,21 @@ std::string declare_done(std::string_view scope, std::string_view term) {
 
 TEST_CASE("session: what the server guards goes to it as the client sends it", "[F6][F7][proxy]") {
   Script script = guarded();
-  script.client(query(insert)).to_server(query(insert));
-  script.server(complete("INSERT 0 1") + ready('I')).to_client(complete("INSERT 0 1") + ready('I'));
-  const std::string group = parse("", insert) + bind_message("", "") + execute() + sync_message();
-  script.client(group).to_server(group);
+  script.runs(insert, "INSERT 0 1", 'I');
+  const std::string group = once(insert) + sync_message();
+  script.through(group);
   const std::string done = parse_complete() + bind_complete() + complete("INSERT 0 1") + ready('I');
-  script.server(done).to_client(done);
-  script.client(group).to_server(group);
-  script.server(done).to_client(done);
+  script.back(done);
+  script.through(group, done);
   const std::string two = "BEGIN; " + insert + "; SELECT 1/0; COMMIT";
-  script.client(query(two)).to_server(query(two));
-  script.server(complete("BEGIN") + error("22012", "division by zero") + ready('E'))
-      .to_client(complete("BEGIN") + error("22012", "division by zero") + ready('E'));
-  script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
-  script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
+  script.through(query(two), complete("BEGIN") + error("22012", "division by zero") + ready('E'));
+  script.runs("ROLLBACK", 'I');
   script.replay();
 }
 
 TEST_CASE("session: without a term the server's guard refuses, not the proxy", "[F6][proxy]") {
   Script script = guarded("");
-  script.client(query(insert)).to_server(query(insert));
-  script.server(error("TG002", "TG002 no term declared") + ready('I'))
-      .to_client(error("TG002", "TG002 no term declared") + ready('I'));
+  script.through(query(insert), error("TG002", "TG002 no term declared") + ready('I'));
   script.replay();
 }
 
@@ -78,7 +69,7 @@ TEST_CASE(
   script.server(left_done(check_done()) + converted_done("INSERT 0 1"))
       .to_client(complete("INSERT 0 1") + ready('I'));
   // From now on it is the server's.
-  script.client(query(insert)).to_server(query(insert));
+  script.through(query(insert));
   script.replay_whole();
 }
 
@@ -99,7 +90,7 @@ TEST_CASE("session: a comment's claim is checked by the proxy and declared for t
       .to_server(check("orders", "5") + declare("orders", "5") + converted(text));
   script.server(check_done() + declare_done("orders", "5") + converted_done("INSERT 0 1"))
       .to_client(complete("INSERT 0 1") + ready('I'));
-  script.client(query(insert)).to_server(query(insert));
+  script.through(query(insert));
   script.replay();
 }
 
@@ -115,21 +106,21 @@ TEST_CASE("session: a stale comment in a pipeline that has reached the server's 
   const auto after = [&](const std::string& first, const std::string& answer,
                          In in = In::beginning) {
     Script script = guarded("");
-    script.client(first).to_server(first);
-    script.client(rest).to_server(check_claim("-", "0", in) + rest);
+    script.through(first);
+    script.behind(check_claim("-", "0", in), rest);
     script
         .server(answer + prepared(true) + bind_complete() + error("22023", "no term is 0") +
                 ready('I'))
         .to_client(answer + refusal + ready('I'));
-    script.client(query(insert)).to_server(query(insert));
+    script.through(query(insert));
     script.replay_whole();
   };
   after(close_statement("s"), close_complete());
   after(close_portal("p") + flush(), close_complete());
   after(parse("s", "SELECT 1") + describe_statement("s"),
         parse_complete() + parameters_none() + no_data());
-  after(parse("", "SELECT 1") + bind_message("", "") + execute(),
-        parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1"), In::block);
+  after(once("SELECT 1"), parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1"),
+        In::block);
 }
 
 TEST_CASE(
@@ -137,24 +128,20 @@ TEST_CASE(
     "[F1][F2][proxy]") {
   Script script = guarded("");
   const std::string set = "SET termgate.scope = 'orders'";
-  script.client(query(set)).to_server(query(set));
-  script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
-  script.client(query("SET termgate.term = 5")).to_server(query("SET termgate.term = 5"));
-  script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
+  script.runs(set, "SET", 'I');
+  script.runs("SET termgate.term = 5", "SET", 'I');
   script.client(query(insert)).to_server(check_declared() + converted(insert));
   script.server(check_done() + converted_done("INSERT 0 1"))
       .to_client(complete("INSERT 0 1") + ready('I'));
-  script.client(query(insert)).to_server(query(insert));
+  script.through(query(insert));
   script.replay();
 }
 
 TEST_CASE("session: a block that the server's guard checks is ended when a higher term is seen",
           "[F4][proxy]") {
   Script script = guarded();
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(insert)).to_server(query(insert));
-  script.server(complete("INSERT 0 1") + ready('T')).to_client(complete("INSERT 0 1") + ready('T'));
+  script.runs("BEGIN", 'T');
+  script.runs(insert, "INSERT 0 1", 'T');
   script.event(FenceSeen{"orders", 6})
       .to_server(check("orders", "5", false, In::block) + sync_message())
       .told({"evicted orders 5/6"});

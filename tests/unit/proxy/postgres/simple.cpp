@@ -9,51 +9,27 @@ using termgate::pg_session::Enforce;
 using termgate::pg_session::WithoutTerm;
 using termgate::test::Script;
 
-namespace {
-
-const std::string insert = "INSERT INTO t VALUES (1)";
-const std::string stale = "TG001 stale term 5 for scope \"orders\": the fence stands at 6";
-
-std::string inserted(char state = 'I') { return complete("INSERT 0 1") + ready(state); }
-
-// A block that has passed the check.
-void open_block(Script& script) {
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
-  script.server(opening_done(true, block) + ready('T') + inserted('T'))
-      .to_client(inserted('T'))
-      .told({"fenced orders 5/5"});
-}
-
-}  // namespace
-
 TEST_CASE("session: a read goes through untouched with its rows and notices", "[F6][F7][proxy]") {
   Script script;
   const std::string answer = notice("listen") + columns({"a", "b"}) + row({"1", std::nullopt}) +
                              row({"2", ""}) + complete("SELECT 2") + ready('I');
-  script.client(query("SELECT a, b FROM t")).to_server(query("SELECT a, b FROM t"));
-  script.server(answer).to_client(answer).told({});
-  script.client(query("")).to_server(query(""));
-  script.server(empty_query() + ready('I')).to_client(empty_query() + ready('I'));
-  script.client(query("COPY t TO STDOUT")).to_server(query("COPY t TO STDOUT"));
+  script.through(query("SELECT a, b FROM t"), answer).told({});
+  script.through(query(""), empty_query() + ready('I'));
+  script.through(query("COPY t TO STDOUT"));
   const std::string copied =
       copy_out() + opaque('d', "1\n") + opaque('c', "") + complete("COPY 1") + ready('I');
-  script.server(copied).to_client(copied);
-  script.client(query("SELECT 1/0")).to_server(query("SELECT 1/0"));
+  script.back(copied);
+  script.through(query("SELECT 1/0"));
   const std::string failed = error("22012", "division by zero", {{'P', "9"}}) + ready('I');
-  script.server(failed).to_client(failed);
-  script.client(terminate()).to_server(terminate()).closes();
+  script.back(failed);
+  script.through(terminate()).closes();
   script.replay();
 }
 
 TEST_CASE("session: one plain write stands behind the check in one transaction",
           "[F5][F7][proxy]") {
   Script script;
-  script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(opening_done() + converted_done("INSERT 0 1"))
-      .to_client(inserted())
-      .told({"fenced orders 5/5"});
+  writes(script).told({"fenced orders 5/5"});
   // What is prepared once stays so.
   script.client(query("UPDATE t SET a = 2 RETURNING a"))
       .to_server(opening(false) + converted("UPDATE t SET a = 2 RETURNING a"));
@@ -70,13 +46,11 @@ TEST_CASE("session: the error of a converted write is the client's and leaves no
   script.client(query(insert)).to_server(opening() + converted(insert));
   const std::string failed =
       error("23505", "duplicate key", {{'D', "Key (a)=(1) already exists."}});
-  script
-      .server(opening_done() + parse_complete() + bind_complete() + no_data() + failed + ready('I'))
-      .to_client(failed + ready('I'));
+  script.back(opening_done() + parse_complete() + bind_complete() + no_data(), failed + ready('I'));
   script.client(query("INSERT INTO nowhere VALUES (1)"))
       .to_server(opening(false) + converted("INSERT INTO nowhere VALUES (1)"));
   const std::string nowhere = error("42P01", "relation \"nowhere\" does not exist", {{'P', "13"}});
-  script.server(opening_done(false) + nowhere + ready('I')).to_client(nowhere + ready('I'));
+  script.back(opening_done(false), nowhere + ready('I'));
   script.replay();
 }
 
@@ -104,8 +78,7 @@ TEST_CASE("session: a raise is committed by itself before the write that needs i
       .to_client(inserted())
       .told({"fenced orders 5/5"});
   // From then on the fence is known.
-  script.client(query(insert)).to_server(opening(false) + converted(insert));
-  script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
+  writes(script, false);
   script.replay();
 }
 
@@ -129,9 +102,9 @@ TEST_CASE("session: a fence that a check has raised is known once its transactio
   script.fences.clear();
   script.client(query(insert)).to_server(raise_in_advance() + opening_behind() + converted(insert));
   script
-      .server(raise_in_advance_failed("TG006", blocked) + opening_behind_done() + parse_complete() +
-              bind_complete() + no_data() + failed + ready('I'))
-      .to_client(failed + ready('I'))
+      .back(raise_in_advance_failed("TG006", blocked) + opening_behind_done() + parse_complete() +
+                bind_complete() + no_data(),
+            failed + ready('I'))
       .told({"fenced orders 5/5"});
   // The raise went with the write: it is tried again, and this time the commit of the raise itself
   // fails.
@@ -149,8 +122,7 @@ TEST_CASE("session: a fence that a check has raised is known once its transactio
   script.server(raise_in_advance_done() + opening_left_done() + converted_done("INSERT 0 1"))
       .to_client(inserted())
       .told({"fenced orders 5/5"});
-  script.client(query(insert)).to_server(opening(false) + converted(insert));
-  script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
+  writes(script, false);
   script.replay();
 }
 
@@ -161,9 +133,8 @@ TEST_CASE("session: a stale term is refused from memory without a word to the se
   script.client(query(insert))
       .to_client(error("TG001", stale) + ready('I'))
       .told({"refused TG001 from memory"});
-  script.client(query("SELECT 1")).to_server(query("SELECT 1"));
-  script.server(columns({"?"}) + row({"1"}) + complete("SELECT 1") + ready('I'))
-      .to_client(columns({"?"}) + row({"1"}) + complete("SELECT 1") + ready('I'));
+  script.through(query("SELECT 1"),
+                 columns({"?"}) + row({"1"}) + complete("SELECT 1") + ready('I'));
   script.replay();
 }
 
@@ -185,7 +156,7 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
           .told({"refused TG004 from memory"});
     }
     // Reads need no term; one that turns out to write is refused then.
-    script.client(query("SELECT a FROM v")).to_server(query("SELECT a FROM v"));
+    script.through(query("SELECT a FROM v"));
     script.server(error("25006", "cannot execute INSERT") + ready('I'))
         .to_client(error("TG004", message, {{'D', "The database said: cannot execute INSERT"}}) +
                    ready('I'));
@@ -200,11 +171,8 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
     // In a block.
     Script script;
     script.untrusted_scopes = {{"orders", message}};
-    script.client(query("BEGIN")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
-    script.server(columns({"a"}) + complete("SELECT 0") + ready('T'))
-        .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
+    script.runs("BEGIN", 'T');
+    script.through(query("SELECT a FROM t"), columns({"a"}) + complete("SELECT 0") + ready('T'));
     script.client(query(insert))
         .to_server(check("-", "0", true, block) + sync_message())
         .told({"refused TG004 from memory"});
@@ -232,8 +200,7 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
   }
   {
     // A scope that only the server knows, and one that the text names itself, may be this one.
-    Script script;
-    script.application_name.clear();
+    Script script = undeclared();
     script.untrusted_scopes = {{"orders", message}};
     script.client(query(insert)).to_client(error("TG004", message, {{'H', unknown}}) + ready('I'));
     script.client(query("SELECT termgate.check_term('orders', 7)"))
@@ -286,30 +253,25 @@ TEST_CASE("session: a role without the privilege is told who may grant it", "[F6
 }
 
 TEST_CASE("session: without a declaration the server's own is asked for", "[F6][proxy]") {
-  Script script;
-  script.application_name.clear();
+  Script script = undeclared();
   script.client(query(insert)).to_server(writable() + check_opens() + converted(insert));
   const std::string none =
       error("TG002", "TG002 no term declared: a write needs a scope and a term");
-  script.server(set_done() + prepared(true) + bind_complete() + none + ready('I'))
-      .to_client(none + ready('I'))
+  script.back(set_done() + prepared(true) + bind_complete(), none + ready('I'))
       .told({"refused TG002"});
   script.replay();
 }
 
 TEST_CASE("session: a declaration by SET is the server's to say and then known", "[F1][proxy]") {
-  Script script;
-  script.application_name.clear();
+  Script script = undeclared();
   for (const std::string set : {"SET termgate.scope = 'orders'", "SET termgate.term = '5'"}) {
-    script.client(query(set)).to_server(query(set));
-    script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
+    script.runs(set, "SET", 'I');
   }
   script.client(query(insert)).to_server(writable() + check_opens() + converted(insert));
   script.server(set_done() + check_declared_done("orders", "5", "5") + converted_done("INSERT 0 1"))
       .to_client(inserted())
       .told({"fenced orders 5/5"});
-  script.client(query(insert)).to_server(opening(false) + converted(insert));
-  script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
+  writes(script, false);
   script.replay();
 }
 
@@ -317,8 +279,7 @@ TEST_CASE("session: a comment declares for its statement", "[F1][proxy]") {
   // Empty statements before it do not end the place where it may stand.
   for (const std::string before : {"", "; ", "; /* x */ ; "}) {
     CAPTURE(before);
-    Script script;
-    script.application_name.clear();
+    Script script = undeclared();
     const std::string text = before + "/*termgate.scope='orders',termgate.term='5'*/ " + insert;
     script.client(query(text))
         .to_server(writable() + check_opens(In::beginning, "orders", "5") + converted(text));
@@ -334,22 +295,15 @@ TEST_CASE("session: a comment declares for its statement", "[F1][proxy]") {
 }
 
 TEST_CASE("session: a block passes the check once before its first snapshot", "[F5][F7][proxy]") {
-  Script script;
-  open_block(script);
-  script.client(query(insert)).to_server(query(insert));
-  script.server(inserted('T')).to_client(inserted('T'));
-  script.client(query("COMMIT")).to_server(query("COMMIT"));
-  script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+  Script script = in_block();
+  script.through(query(insert), inserted('T'));
+  script.runs("COMMIT", 'I');
   // The next block is another transaction: its read comes behind a check too, for it may write
   // later.
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query("SELECT a FROM t"))
-      .to_server(opening(false, block) + sync_message() + query("SELECT a FROM t"));
-  script
-      .server(opening_done(false, block) + ready('T') + columns({"a"}) + complete("SELECT 0") +
-              ready('T'))
-      .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
+  script.runs("BEGIN", 'T');
+  script.behind(opening(false, block) + sync_message(), query("SELECT a FROM t"));
+  script.back(opening_done(false, block) + ready('T'),
+              columns({"a"}) + complete("SELECT 0") + ready('T'));
   script.replay();
 }
 
@@ -358,31 +312,23 @@ TEST_CASE("session: what the end of a block made of the declarations in it only 
   for (const std::string end : {"COMMIT", "ROLLBACK", "ROLLBACK TO s"}) {
     const bool back = end == "ROLLBACK TO s";
     const std::string set = "SET LOCAL termgate.term = '6'";
-    Script script;
-    open_block(script);
-    script.client(query("SAVEPOINT s")).to_server(query("SAVEPOINT s"));
-    script.server(complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+    Script script = in_block();
+    script.runs("SAVEPOINT s", "SAVEPOINT", 'T');
     // What the block has run so far may have declared and written: that is checked before another
     // term takes its place.
-    script.client(query(set)).to_server(check_again() + sync_message() + query(set));
-    script
-        .server(check_declared_done("orders", "5", "5", true, block) + ready('T') +
-                complete("SET") + ready('T'))
-        .to_client(complete("SET") + ready('T'));
+    script.behind(check_again() + sync_message(), query(set));
+    script.back(check_declared_done("orders", "5", "5", true, block) + ready('T'),
+                complete("SET") + ready('T'));
     if (end == "COMMIT") {
       // What the block wrote is committed under what is declared by now, or not at all.
-      script.client(query(end)).to_server(check_again() + sync_message() + query(end));
-      script
-          .server(check_declared_done("orders", "6", "6", true, block) + ready('T') +
-                  complete("COMMIT") + ready('I'))
-          .to_client(complete("COMMIT") + ready('I'));
+      script.behind(check_again() + sync_message(), query(end));
+      script.back(check_declared_done("orders", "6", "6", true, block) + ready('T'),
+                  complete("COMMIT") + ready('I'));
     } else {
-      script.client(query(end)).to_server(query(end));
-      script.server(complete("END") + ready(back ? 'T' : 'I'))
-          .to_client(complete("END") + ready(back ? 'T' : 'I'));
+      script.runs(end, "END", back ? 'T' : 'I');
     }
     if (back) {
-      script.client(query(insert)).to_server(check_opens(block) + sync_message() + query(insert));
+      script.behind(check_opens(block) + sync_message(), query(insert));
     } else {
       script.client(query(insert)).to_server(writable(false) + check_opens() + converted(insert));
     }
@@ -393,62 +339,53 @@ TEST_CASE("session: what the end of a block made of the declarations in it only 
 TEST_CASE("session: modes of a transaction may stand before the check", "[F7][proxy]") {
   Script script;
   const std::string modes = "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE";
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(modes)).to_server(query(modes));
-  script.server(complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
-  script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
-  script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
+  script.runs("BEGIN", 'T');
+  script.runs(modes, "SET", 'T');
+  script.behind(opening(true, block) + sync_message(), query(insert));
+  script.back(opening_done(true, block) + ready('T'), inserted('T'));
   script.replay();
 }
 
 TEST_CASE("session: a refusal in a block is one error and one ready", "[F2][F7][proxy]") {
   Script script;
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
+  script.runs("BEGIN", 'T');
+  script.behind(opening(true, block) + sync_message(), query(insert));
   const std::string aborted = error(
       "25P02", "current transaction is aborted, commands ignored until end of transaction block");
   script.server(opening_failed("TG001", stale, true, block) + ready('E') + aborted + ready('E'))
       .to_client(error("TG001", stale) + ready('E'))
       .told({"refused TG001"});
-  script.client(query(insert)).to_server(query(insert));
-  script.server(aborted + ready('E')).to_client(aborted + ready('E'));
-  script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
-  script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
+  script.through(query(insert), aborted + ready('E'));
+  script.runs("ROLLBACK", 'I');
   script.replay();
 }
 
 TEST_CASE("session: ROLLBACK TO loses the check's lock and the next statement takes it again",
           "[F1][proxy]") {
-  Script script;
-  open_block(script);
+  Script script = in_block();
   for (const std::string text : {"SAVEPOINT s", "ROLLBACK TO s"}) {
     const std::string tag = text.substr(0, text.find(" s") == 9 ? 9 : 8);
-    script.client(query(text)).to_server(query(text));
-    script.server(complete(tag) + ready('T')).to_client(complete(tag) + ready('T'));
+    script.runs(text, tag, 'T');
   }
-  script.client(query(insert)).to_server(check_opens(block) + sync_message() + query(insert));
-  script.server(check_done("5", false, block) + ready('T') + inserted('T'))
-      .to_client(inserted('T'))
+  script.behind(check_opens(block) + sync_message(), query(insert));
+  script.back(check_done("5", false, block) + ready('T'), inserted('T'))
       .told({"fenced orders 5/5"});
   script.replay();
 }
 
 TEST_CASE("session: a COMMIT whose claim has become stale is one error and a rollback",
           "[F1][F2][proxy]") {
-  Script script;
-  open_block(script);
-  script.client(query("SELECT f()")).to_server(query("SELECT f()"));
+  Script script = in_block();
+  script.through(query("SELECT f()"));
   const std::string rows = columns({"f"}) + row({""}) + complete("SELECT 1");
-  script.server(rows + ready('T')).to_client(rows + ready('T'));
-  script.client(query("COMMIT")).to_server(check_again() + sync_message() + query("COMMIT"));
+  script.back(rows + ready('T'));
+  script.behind(check_again() + sync_message(), query("COMMIT"));
   script
       .server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') +
               complete("ROLLBACK") + ready('I'))
       .to_client(error("TG001", stale) + ready('I'))
       .told({"refused TG001"});
-  script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
+  script.through(query("SELECT a FROM t"));
   script.replay();
 }
 
@@ -461,27 +398,19 @@ TEST_CASE("session: set_config alone declares without a term and what follows is
       "pg_catalog.set_config('termgate.term', '5', true)";
   const std::string rows =
       columns({"set_config", "set_config"}) + row({"orders", "5"}) + complete("SELECT 1");
-  Script script;
-  script.application_name.clear();
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  Script script = undeclared();
+  script.runs("BEGIN", 'T');
   script.client(query(set))
       .to_server(writable(true, block) + own_mode(block) + sync_message() + query(own));
-  script.server(set_done(true, block) + own_mode_done(block) + ready('T') + rows + ready('T'))
-      .to_client(rows + ready('T'));
-  script.client(query(insert))
-      .to_server(check_declared(true, block) + sync_message() + query(insert));
-  script.server(check_done("5", true, block) + ready('T') + inserted('T'))
-      .to_client(inserted('T'))
-      .told({"fenced orders 5/5"});
+  script.back(set_done(true, block) + own_mode_done(block) + ready('T'), rows + ready('T'));
+  script.behind(check_declared(true, block) + sync_message(), query(insert));
+  script.back(check_done("5", true, block) + ready('T'), inserted('T')).told({"fenced orders 5/5"});
   // Another one counts from its own statement on; what is in force until then is checked before it.
   script.client(query(set)).to_server(check_again() + sync_message() + query(own));
-  script.server(check_done("5", true, block) + ready('T') + rows + ready('T'))
-      .to_client(rows + ready('T'));
-  script.client(query(insert))
-      .to_server(check_declared(true, block) + sync_message() + query(insert));
-  script.server(check_done("5", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
-  script.client(query("COMMIT")).to_server(query("COMMIT"));
+  script.back(check_done("5", true, block) + ready('T'), rows + ready('T'));
+  script.behind(check_declared(true, block) + sync_message(), query(insert));
+  script.back(check_done("5", true, block) + ready('T'), inserted('T'));
+  script.through(query("COMMIT"));
   script.replay();
 }
 
@@ -493,26 +422,21 @@ TEST_CASE(
     return columns({"set_config"}) + row({to}) + complete("SELECT 1");
   };
   Script script;
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
-  script.server(opening_done(true, block) + ready('T') + inserted('T'))
-      .to_client(inserted('T'))
-      .told({"fenced orders 5/5"});
+  script.runs("BEGIN", 'T');
+  script.behind(opening(true, block) + sync_message(), query(insert));
+  script.back(opening_done(true, block) + ready('T'), inserted('T')).told({"fenced orders 5/5"});
   // What was written is checked once more before another claim takes its place, and the half of the
   // next one is not.
   script.client(query("SELECT set_config('termgate.scope', 'bills', true)"))
       .to_server(check_again() + sync_message() +
                  query("SELECT pg_catalog.set_config('termgate.scope', 'bills', true)"));
-  script.server(check_done("5", true, block) + ready('T') + value("bills") + ready('T'))
-      .to_client(value("bills") + ready('T'));
+  script.back(check_done("5", true, block) + ready('T'), value("bills") + ready('T'));
   script.client(query("SELECT set_config('termgate.term', '2', true)"))
       .to_server(query("SELECT pg_catalog.set_config('termgate.term', '2', true)"));
-  script.server(value("2") + ready('T')).to_client(value("2") + ready('T'));
-  script.client(query(insert))
-      .to_server(check_declared(true, block) + sync_message() + query(insert));
-  script.server(check_done("2", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
-  script.client(query("COMMIT")).to_server(query("COMMIT"));
+  script.back(value("2") + ready('T'));
+  script.behind(check_declared(true, block) + sync_message(), query(insert));
+  script.back(check_done("2", true, block) + ready('T'), inserted('T'));
+  script.through(query("COMMIT"));
   script.replay();
 }
 
@@ -520,15 +444,11 @@ TEST_CASE("session: a check of another scope by its arguments spares nobody the 
           "[F2][F6][proxy]") {
   Script script;
   const std::string call = "SELECT termgate.check_term('bills', 9)";
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(call))
-      .to_server(writable(true, block) + own_mode(block) + sync_message() + query(call));
+  script.runs("BEGIN", 'T');
+  script.behind(writable(true, block) + own_mode(block) + sync_message(), query(call));
   const std::string rows = columns({"check_term"}) + row({"9"}) + complete("SELECT 1");
-  script.server(set_done(true, block) + own_mode_done(block) + ready('T') + rows + ready('T'))
-      .to_client(rows + ready('T'));
-  script.client(query(insert))
-      .to_server(check_declared(true, block) + sync_message() + query(insert));
+  script.back(set_done(true, block) + own_mode_done(block) + ready('T'), rows + ready('T'));
+  script.behind(check_declared(true, block) + sync_message(), query(insert));
   script
       .server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') +
               error("25P02", "aborted") + ready('E'))
@@ -542,9 +462,7 @@ TEST_CASE(
     "[F7][proxy]") {
   Script script;
   script.has_rules = true;
-  script.client(query(insert)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T'))
-      .to_server(opening(true, block) + sync_message() + query(insert));
+  script.client(query(insert)).framed(insert);
   const std::string answer = columns({"a"}) + row({"of a rule"});
   script.server(opening_done(true, block) + ready('T') + answer + inserted('T'))
       .to_client(answer)
@@ -557,49 +475,29 @@ TEST_CASE(
     "session: a savepoint makes its transaction writable, and the check comes with what needs it",
     "[F1][proxy]") {
   Script script;
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query("SAVEPOINT s"))
-      .to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-  script
-      .server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
-      .to_client(complete("SAVEPOINT") + ready('T'));
-  script.client(query(insert)).to_server(check_opens(block) + sync_message() + query(insert));
-  script.server(check_done("5", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
+  mark_savepoint(script.runs("BEGIN", 'T'));
+  script.behind(check_opens(block) + sync_message(), query(insert));
+  script.back(check_done("5", true, block) + ready('T'), inserted('T'));
   script.replay();
 }
 
 TEST_CASE("session: what only reads behind a savepoint commits READ ONLY in all of its transaction",
           "[F1][F6][proxy]") {
   const std::string rows = columns({"f"}) + row({"1"}) + complete("SELECT 1"), read = "SELECT f()";
-  const auto one = [](std::string_view sql) {
-    return parse("", sql) + bind_message("", "") + execute();
-  };
   const auto begun = [&](Script& script) {
     script.application_name.clear();
-    script.client(query("BEGIN")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("SAVEPOINT s"))
-        .to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-    script
-        .server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") +
-                ready('T'))
-        .to_client(complete("SAVEPOINT") + ready('T'));
-    script.client(query(read)).to_server(locked(true, block) + sync_message() + query(read));
-    script.server(set_done(true, block) + ready('T') + rows + ready('T'))
-        .to_client(rows + ready('T'));
+    mark_savepoint(script.runs("BEGIN", 'T'));
+    script.behind(locked(true, block) + sync_message(), query(read));
+    script.back(set_done(true, block) + ready('T'), rows + ready('T'));
   };
   Script simple;
   begun(simple);
-  simple.client(query("COMMIT"))
-      .to_server(unmark() + locked(true, block) + sync_message() + query("COMMIT"));
-  simple
-      .server(unmark_done() + set_done(true, block) + ready('T') + complete("COMMIT") + ready('I'))
-      .to_client(complete("COMMIT") + ready('I'));
+  simple.behind(unmark() + locked(true, block) + sync_message(), query("COMMIT"));
+  simple.back(unmark_done() + set_done(true, block) + ready('T'), complete("COMMIT") + ready('I'));
   simple.replay();
   Script extended;
   begun(extended);
-  extended.client(one("COMMIT") + sync_message())
+  extended.client(once("COMMIT") + sync_message())
       .to_server(parse("", "COMMIT") + bind_message("", "") + unmark() + locked(true, block) +
                  execute() + sync_message());
   extended.replay();
@@ -607,13 +505,10 @@ TEST_CASE("session: what only reads behind a savepoint commits READ ONLY in all 
   // savepoint for all of the transaction.
   Script released;
   begun(released);
-  released.client(query("RELEASE s")).to_server(query("RELEASE s"));
-  released.server(complete("RELEASE") + ready('T')).to_client(complete("RELEASE") + ready('T'));
-  released.client(query(read))
-      .to_server(unmark() + locked(true, block) + sync_message() + query(read));
-  released.server(unmark_done() + set_done(true, block) + ready('T') + rows + ready('T'))
-      .to_client(rows + ready('T'));
-  released.client(query("COMMIT")).to_server(query("COMMIT"));
+  released.runs("RELEASE s", "RELEASE", 'T');
+  released.behind(unmark() + locked(true, block) + sync_message(), query(read));
+  released.back(unmark_done() + set_done(true, block) + ready('T'), rows + ready('T'));
+  released.through(query("COMMIT"));
   released.replay();
   // A transaction that has failed already writes nothing: the error is told, and the session goes
   // on.
@@ -621,25 +516,23 @@ TEST_CASE("session: what only reads behind a savepoint commits READ ONLY in all 
   begun(failed);
   const std::string aborted = error(
       "25P02", "current transaction is aborted, commands ignored until end of transaction block");
-  failed.client(one("SELECT 1/0") + sync_message() + one("RELEASE s") + one(read) + sync_message());
-  failed.to_server(one("SELECT 1/0") + sync_message() + one("RELEASE s") + parse("", read) +
+  failed.client(once("SELECT 1/0") + sync_message() + once("RELEASE s") + once(read) +
+                sync_message());
+  failed.to_server(once("SELECT 1/0") + sync_message() + once("RELEASE s") + parse("", read) +
                    locked(true, block) + bind_message("", "") + unmark() + locked(true, block) +
                    execute() + sync_message());
-  failed.server(error("22012", "division by zero") + ready('E') + aborted + ready('E'))
-      .to_client(error("22012", "division by zero") + ready('E') + aborted + ready('E'));
+  failed.back(error("22012", "division by zero") + ready('E') + aborted + ready('E'));
   failed.replay();
 }
 
 TEST_CASE("session: a block that the client wants READ ONLY is left to the server",
           "[F6][F7][proxy]") {
   Script script;
-  script.client(query("BEGIN READ ONLY")).to_server(query("BEGIN READ ONLY"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(insert)).to_server(query(insert));
+  script.runs("BEGIN READ ONLY", "BEGIN", 'T');
+  script.through(query(insert));
   const std::string refused = error("25006", "cannot execute INSERT in a read-only transaction");
-  script.server(refused + ready('E')).to_client(refused + ready('E'));
-  script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
-  script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
+  script.back(refused + ready('E'));
+  script.runs("ROLLBACK", 'I');
   script.replay();
 }
 
@@ -647,25 +540,22 @@ TEST_CASE("session: the client never makes a transaction writable itself", "[F6]
   Script script;
   script.client(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ WRITE"))
       .to_server(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY "));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(insert))
-      .to_server(writable(true, block) + check_declared(true, block) + sync_message() +
-                 query(insert));
-  script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
+  script.back(complete("BEGIN") + ready('T'));
+  script.behind(writable(true, block) + check_declared(true, block) + sync_message(),
+                query(insert));
+  script.back(opening_done(true, block) + ready('T'), inserted('T'));
   // What the server would say is what we have made of it.
   const auto shown = [](const char* name, const char* value, char state) {
     return columns({name}) + row({value}) + complete("SHOW") + ready(state);
   };
-  script.client(query("SHOW transaction_read_only")).to_server(query("SHOW transaction_read_only"));
+  script.through(query("SHOW transaction_read_only"));
   script.server(shown("transaction_read_only", "on", 'T'))
       .to_client(shown("transaction_read_only", "off", 'T'));
-  script.client(query("COMMIT")).to_server(query("COMMIT"));
-  script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+  script.runs("COMMIT", 'I');
   script.client(query("SET default_transaction_read_only = off"))
       .to_server(query("SET default_transaction_read_only TO on"));
-  script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
-  script.client(query("SHOW default_transaction_read_only"))
-      .to_server(query("SHOW default_transaction_read_only"));
+  script.back(complete("SET") + ready('I'));
+  script.through(query("SHOW default_transaction_read_only"));
   script.server(shown("default_transaction_read_only", "on", 'I'))
       .to_client(shown("default_transaction_read_only", "off", 'I'));
   script.replay();
@@ -683,34 +573,29 @@ TEST_CASE("session: a default is believed when the server has taken it", "[F7][p
   {
     // No value at all: the server's own error, and nothing that the server could misunderstand.
     Script script;
-    script.client(query(on)).to_server(query(on));
+    script.through(query(on));
     script.server(complete("SET") + ready('I')).to_client(believed_on);
     const std::string refused =
         error("22023", "parameter \"default_transaction_read_only\" requires a Boolean value") +
         ready('I');
     script.client(query("SET default_transaction_read_only = 'perhaps'"))
         .to_server(query("SET default_transaction_read_only TO ''"));
-    script.server(refused).to_client(refused);
-    script.client(query(show)).to_server(query(show));
-    script.server(shown("on")).to_client(shown("on"));
+    script.back(refused);
+    script.through(query(show), shown("on"));
     script.replay();
   }
   {
     // COMMIT of a block that has failed takes it back.
-    Script script;
-    open_block(script);
-    script.client(query(on)).to_server(query(on));
+    Script script = in_block();
+    script.through(query(on));
     script.server(complete("SET") + ready('T'))
         .to_client(complete("SET") + status("default_transaction_read_only", "on") + ready('T'));
-    script.client(query("SELECT x")).to_server(query("SELECT x"));
-    script.server(error("42703", "no x") + ready('E'))
-        .to_client(error("42703", "no x") + ready('E'));
-    script.client(query("COMMIT")).to_server(query("COMMIT"));
+    script.through(query("SELECT x"), error("42703", "no x") + ready('E'));
+    script.through(query("COMMIT"));
     script.server(complete("ROLLBACK") + ready('I'))
         .to_client(complete("ROLLBACK") + status("default_transaction_read_only", "off") +
                    ready('I'));
-    script.client(query(insert)).to_server(opening(false) + converted(insert));
-    script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
+    writes(script, false);
     script.replay();
   }
   {
@@ -720,17 +605,14 @@ TEST_CASE("session: a default is believed when the server has taken it", "[F7][p
     script.server(complete("SET") + ready('I'))
         .to_client(complete("SET"))
         .to_server(query("SELECT x"));
-    script.server(error("42703", "no x") + ready('I'))
-        .to_client(error("42703", "no x") + ready('I'));
-    script.client(query(insert)).to_server(opening() + converted(insert));
-    script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
+    script.back(error("42703", "no x") + ready('I'));
+    writes(script);
     script.client(query(on + "; SELECT a FROM t")).to_server(query(on));
     script.server(complete("SET") + ready('I'))
         .to_client(complete("SET"))
         .to_server(query("SELECT a FROM t"));
-    script.server(columns({"a"}) + complete("SELECT 0") + ready('I'))
-        .to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
-    script.client(query(show)).to_server(query(show));
+    script.back(columns({"a"}) + complete("SELECT 0") + ready('I'));
+    script.through(query(show));
     const std::string row_on =
         columns({"default_transaction_read_only"}) + row({"on"}) + complete("SHOW");
     script.server(shown("on"))
@@ -739,33 +621,22 @@ TEST_CASE("session: a default is believed when the server has taken it", "[F7][p
   }
   {
     // Inside of a block it would end before it counts.
-    Script script;
-    open_block(script);
-    script.client(query("SET LOCAL default_transaction_read_only = on"))
-        .to_server(query("SET LOCAL default_transaction_read_only = on"));
-    script.server(complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
-    script.client(query("COMMIT")).to_server(query("COMMIT"));
-    script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+    Script script = in_block();
+    script.runs("SET LOCAL default_transaction_read_only = on", "SET", 'T');
+    script.runs("COMMIT", 'I');
     script.client(query(insert)).to_server(opening(false) + converted(insert));
     script.replay();
   }
   {
     // DISCARD ALL is refused in a block, and has done nothing.
     Script script;
-    script.client(query(on)).to_server(query(on));
+    script.through(query(on));
     script.server(complete("SET") + ready('I')).to_client(believed_on);
-    script.client(query("BEGIN")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("DISCARD ALL")).to_server(query("DISCARD ALL"));
-    script.server(error("25001", "cannot run") + ready('E'))
-        .to_client(error("25001", "cannot run") + ready('E'));
-    script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
-    script.server(complete("ROLLBACK") + ready('I'))
-        .to_client(complete("ROLLBACK") + ready('I'))
-        .to_server(put_back());
+    script.runs("BEGIN", 'T');
+    script.through(query("DISCARD ALL"), error("25001", "cannot run") + ready('E'));
+    script.runs("ROLLBACK", 'I').to_server(put_back());
     script.server(put_back_done());
-    script.client(query(show)).to_server(query(show));
-    script.server(shown("on")).to_client(shown("on"));
+    script.through(query(show), shown("on"));
     script.replay();
   }
 }
@@ -784,8 +655,7 @@ TEST_CASE("session: a change of the read-only default behind the check is masked
   script.client(query("SELECT a FROM t"));
   script.server(set_done() + status("default_transaction_read_only", "on") + ready('I'))
       .to_server(query("SELECT a FROM t"));
-  script.server(columns({"a"}) + complete("SELECT 0") + ready('I'))
-      .to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
+  script.back(columns({"a"}) + complete("SELECT 0") + ready('I'));
   script.replay();
 }
 
@@ -797,7 +667,7 @@ TEST_CASE("session: a read that writes is refused once, known from then on, and 
   const std::string again = error(
       "TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again",
       {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
-  script.client(query(text)).to_server(query(text));
+  script.through(query(text));
   script.server(notice("once") + refused + ready('I'))
       .to_client(notice("once") + again + ready('I'))
       .told({"refused TG002"});
@@ -814,7 +684,7 @@ TEST_CASE("session: a read that writes behind its first row is refused and known
           "[F6][proxy]") {
   Script script;
   const std::string text = "SELECT a FROM writing_view";
-  script.client(query(text)).to_server(query(text));
+  script.through(query(text));
   script
       .server(columns({"a"}) + row({"1"}) +
               error("25006", "cannot execute INSERT in a read-only transaction") + ready('I'))
@@ -833,7 +703,7 @@ TEST_CASE("session: a text of reads of which one writes is refused once and know
           "[F6][proxy]") {
   Script script;
   const std::string text = "SELECT a FROM t; SELECT a FROM writing_view";
-  script.client(query(text)).to_server(query(text));
+  script.through(query(text));
   const std::string again = error(
       "TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again",
       {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
@@ -842,9 +712,7 @@ TEST_CASE("session: a text of reads of which one writes is refused once and know
       .server(rows + error("25006", "cannot execute INSERT in a read-only transaction") +
               ready('I'))
       .to_client(rows + again + ready('I'));
-  script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T'))
-      .to_server(opening(true, block) + sync_message() + query(text));
+  script.client(query(text)).framed(text);
   script.server(opening_done(true, block) + ready('T') + rows + rows + ready('T'))
       .to_client(rows + columns({"a"}))
       .to_server(query("COMMIT"));
@@ -855,14 +723,8 @@ TEST_CASE("session: a text of reads of which one writes is refused once and know
 TEST_CASE("session: a stale session's block reads once that is known and its write says so",
           "[F2][F7][proxy]") {
   const std::string read = "SELECT a FROM t", rows = columns({"a"}) + complete("SELECT 0");
-  const auto begin = [](Script& script) {
-    script.client(query("BEGIN")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  };
-  const auto reads = [&](Script& script) {
-    script.client(query(read)).to_server(query(read));
-    script.server(rows + ready('T')).to_client(rows + ready('T'));
-  };
+  const auto begin = [](Script& script) { script.runs("BEGIN", 'T'); };
+  const auto reads = [&](Script& script) { script.through(query(read), rows + ready('T')); };
   {
     Script script;
     script.fences = {{"orders", 6}};
@@ -877,21 +739,17 @@ TEST_CASE("session: a stale session's block reads once that is known and its wri
   }
   {
     // Declared by SET: what the server said of it once is known behind the block too.
-    Script script;
-    script.application_name.clear();
+    Script script = undeclared();
     script.fences.clear();
     const std::string set = "SET termgate.term = '5'";
-    script.client(query(set)).to_server(query(set));
-    script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
+    script.runs(set, "SET", 'I');
     begin(script);
-    script.client(query(read))
-        .to_server(writable(true, block) + check_opens(block) + sync_message() + query(read));
+    script.behind(writable(true, block) + check_opens(block) + sync_message(), query(read));
     script
         .server(set_done(true, block) + prepared(true) + bind_complete() + error("TG001", stale) +
                 ready('E') + error("25P02", "aborted") + ready('E'))
         .to_client(error("TG001", stale) + ready('E'));
-    script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
-    script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
+    script.runs("ROLLBACK", 'I');
     begin(script);
     reads(script);
     script.replay();
@@ -902,7 +760,7 @@ TEST_CASE("session: a stale session's read that writes says that its term is sta
           "[F2][proxy]") {
   Script script;
   script.fences = {{"orders", 6}};
-  script.client(query("SELECT a FROM writing_view")).to_server(query("SELECT a FROM writing_view"));
+  script.through(query("SELECT a FROM writing_view"));
   script.server(error("25006", "cannot execute INSERT in a read-only transaction") + ready('I'))
       .to_client(
           error("TG001", stale,
@@ -915,52 +773,43 @@ TEST_CASE("session: a stale session's read that writes says that its term is sta
 TEST_CASE("session: COPY FROM STDIN stands in a frame of BEGIN and COMMIT", "[F5][F7][proxy]") {
   Script script;
   const std::string text = "COPY t FROM STDIN";
-  script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T'))
-      .to_server(opening(true, block) + sync_message() + query(text));
-  script.server(opening_done(true, block) + ready('T') + copy_in()).to_client(copy_in());
-  script.client(copy_data("1\n2\n") + copy_done()).to_server(copy_data("1\n2\n") + copy_done());
+  script.client(query(text)).framed(text);
+  script.back(opening_done(true, block) + ready('T'), copy_in());
+  script.through(copy_data("1\n2\n") + copy_done());
   script.server(complete("COPY 2") + ready('T')).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COPY 2") + ready('I'));
   // An error of the COMMIT takes the place of the result.
-  script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T'))
-      .to_server(opening(false, block) + sync_message() + query(text));
-  script.server(opening_done(false, block) + ready('T') + copy_in()).to_client(copy_in());
-  script.client(copy_done()).to_server(copy_done());
+  script.client(query(text)).framed(text, false);
+  script.back(opening_done(false, block) + ready('T'), copy_in());
+  script.through(copy_done());
   script.server(complete("COPY 0") + ready('T')).to_server(query("COMMIT"));
   const std::string deferred = error("23503", "a deferred constraint");
-  script.server(deferred + ready('I')).to_client(deferred + ready('I'));
+  script.back(deferred + ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: a COPY that the client gives up is rolled back", "[F5][F7][proxy]") {
   Script script;
   const std::string text = "COPY t FROM STDIN";
-  script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T'))
-      .to_server(opening(true, block) + sync_message() + query(text));
-  script.server(opening_done(true, block) + ready('T') + copy_in()).to_client(copy_in());
-  script.client(copy_data("1\n") + copy_fail("enough"))
-      .to_server(copy_data("1\n") + copy_fail("enough"));
+  script.client(query(text)).framed(text);
+  script.back(opening_done(true, block) + ready('T'), copy_in());
+  script.through(copy_data("1\n") + copy_fail("enough"));
   const std::string failed = error("57014", "COPY from stdin failed: enough");
   script.server(failed + ready('E')).to_client(failed).to_server(query("ROLLBACK"));
-  script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
+  script.back(complete("ROLLBACK"), ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: a COPY is refused before its frame's text runs", "[F2][proxy]") {
   Script script;
   const std::string text = "COPY t FROM STDIN";
-  script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T'))
-      .to_server(opening(true, block) + sync_message() + query(text));
+  script.client(query(text)).framed(text);
   script
       .server(opening_failed("TG001", stale, true, block) + ready('E') +
               error("25P02", "current transaction is aborted") + ready('E'))
       .to_client(error("TG001", stale))
       .to_server(query("ROLLBACK"));
-  script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
+  script.back(complete("ROLLBACK"), ready('I'));
   script.replay();
 }
 
@@ -968,25 +817,21 @@ TEST_CASE("session: several statements share one transaction as they do without 
           "[F5][F7][proxy]") {
   Script script;
   const std::string text = "INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)";
-  script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T'))
-      .to_server(opening(true, block) + sync_message() + query(text));
+  script.client(query(text)).framed(text);
   script
       .server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") +
               complete("INSERT 0 2") + ready('T'))
       .to_client(complete("INSERT 0 1"))
       .to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("INSERT 0 2") + ready('I'));
-  script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T'))
-      .to_server(opening(false, block) + sync_message() + query(text));
+  script.client(query(text)).framed(text, false);
   const std::string failed = error("23505", "duplicate key");
   script
       .server(opening_done(false, block) + ready('T') + complete("INSERT 0 1") + failed +
               ready('E'))
       .to_client(complete("INSERT 0 1") + failed)
       .to_server(query("ROLLBACK"));
-  script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
+  script.back(complete("ROLLBACK"), ready('I'));
   script.replay();
 }
 
@@ -995,8 +840,7 @@ TEST_CASE("session: a script of reads is sent as it is", "[F7][proxy]") {
   const std::string text = "SELECT a FROM t; SELECT b FROM t",
                     answer = columns({"a"}) + complete("SELECT 0") + columns({"b"}) +
                              complete("SELECT 0") + ready('I');
-  script.client(query(text)).to_server(query(text));
-  script.server(answer).to_client(answer);
+  script.through(query(text), answer);
   script.replay();
 }
 
@@ -1011,7 +855,7 @@ TEST_CASE(
   script.server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") + ready('T'))
       .to_client(complete("INSERT 0 1"))
       .to_server(query("COMMIT"));
-  script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+  script.back(complete("COMMIT") + ready('I'));
   script.replay();
 }
 
@@ -1036,9 +880,8 @@ TEST_CASE("session: what a client says while a script runs waits", "[F7][proxy]"
       .to_client(complete("BEGIN"))
       .to_server(opening(true, block) + sync_message() + query("SELECT a FROM t"));
   script
-      .server(opening_done(true, block) + ready('T') + columns({"a"}) + complete("SELECT 0") +
-              ready('T'))
-      .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'))
+      .back(opening_done(true, block) + ready('T'),
+            columns({"a"}) + complete("SELECT 0") + ready('T'))
       .to_server(query("SELECT b FROM t"));
   script.replay();
 }
@@ -1049,27 +892,23 @@ TEST_CASE(
     "[F6][F7][proxy]") {
   const std::string asked = query("SET TRANSACTION READ WRITE\n;SET transaction_read_only TO on");
   const auto begun = [&](Script& script) {
-    script.client(query("BEGIN READ ONLY")).to_server(query("BEGIN READ ONLY"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.runs("BEGIN READ ONLY", "BEGIN", 'T');
     script.client(query("SET TRANSACTION READ WRITE")).to_server(asked);
   };
   Script granted;
   begun(granted);
-  granted.server(complete("SET") + complete("SET") + ready('T'))
-      .to_client(complete("SET") + ready('T'));
-  granted.client(query(insert))
-      .to_server(writable(true, block) + check_declared(true, block) + sync_message() +
+  granted.back(complete("SET"), complete("SET") + ready('T'));
+  granted.behind(writable(true, block) + check_declared(true, block) + sync_message(),
                  query(insert));
-  granted.server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") + ready('T'))
-      .to_client(complete("INSERT 0 1") + ready('T'));
+  granted.back(opening_done(true, block) + ready('T'), complete("INSERT 0 1") + ready('T'));
   granted.replay();
 
   Script refused;
   begun(refused);
   const std::string too_late =
       error("25001", "transaction read-write mode must be set before any query");
-  refused.server(too_late + ready('E')).to_client(too_late + ready('E'));
-  refused.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
+  refused.back(too_late + ready('E'));
+  refused.through(query("ROLLBACK"));
   refused.replay();
 }
 
@@ -1094,9 +933,8 @@ TEST_CASE("session: what must run alone runs under the lock of the session", "[F
       .to_server(default_back() + query("VACUUM t"))
       .told({"fenced orders 5/5"});
   script
-      .server(set_done() + status("default_transaction_read_only", "off") + ready('I') +
-              complete("VACUUM") + ready('I'))
-      .to_client(complete("VACUUM") + ready('I'))
+      .back(set_done() + status("default_transaction_read_only", "off") + ready('I'),
+            complete("VACUUM") + ready('I'))
       .to_server(release("orders"));
   // The next word waits until the lock is given back.
   script.client(query("SELECT a FROM t"));
@@ -1109,8 +947,7 @@ TEST_CASE("session: what must run alone does not run where the lock is refused",
           "[F2][F5][proxy]") {
   Script script;
   script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
-  script.server(set_done() + prepared(true) + bind_complete() + error("TG001", stale) + ready('I'))
-      .to_client(error("TG001", stale) + ready('I'))
+  script.back(set_done() + prepared(true) + bind_complete(), error("TG001", stale) + ready('I'))
       .told({"refused TG001"});
   script.client(query("VACUUM t")).to_client(error("TG001", stale) + ready('I'));
   script.replay();
@@ -1127,8 +964,7 @@ TEST_CASE(
   const std::string one_row = columns({"f"}) + row({"1"}) + complete("SELECT 1"),
                     sql = "SELECT f()";
   for (const bool declares : {false, true}) {
-    Script script;
-    script.application_name.clear();
+    Script script = undeclared();
     script.admission.without_term = WithoutTerm::allow;
     script.client(query(sql))
         .to_server(check_again(In::beginning) + parse("", sql) + bind_message("", "") +
@@ -1160,35 +996,25 @@ TEST_CASE(
     "savepoint has undone",
     "[F1][F6][proxy]") {
   const auto answered = [](Script& script, const std::string& sql, const std::string& tag,
-                           char state) {
-    script.client(query(sql)).to_server(query(sql));
-    script.server(complete(tag) + ready(state)).to_client(complete(tag) + ready(state));
-  };
+                           char state) { script.runs(sql, tag, state); };
   const std::string rows = columns({"a"}) + row({"1"}) + complete("SELECT 1");
   const std::string read = "SELECT a FROM t";
   // Nothing is declared: READ ONLY was set inside the savepoint, whose end has undone it.
-  Script none;
-  none.application_name.clear();
+  Script none = undeclared();
   answered(none, "BEGIN", "BEGIN", 'T');
-  none.client(query("SAVEPOINT s"))
-      .to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-  none.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
-      .to_client(complete("SAVEPOINT") + ready('T'));
-  none.client(query(read)).to_server(locked(true, block) + sync_message() + query(read));
-  none.server(set_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
+  mark_savepoint(none);
+  none.behind(locked(true, block) + sync_message(), query(read));
+  none.back(set_done(true, block) + ready('T'), rows + ready('T'));
   answered(none, "ROLLBACK AND CHAIN", "ROLLBACK", 'T');
-  none.client(query(read))
-      .to_server(writable(true, block) + locked(true, block) + sync_message() + query(read));
+  none.behind(writable(true, block) + locked(true, block) + sync_message(), query(read));
   none.replay();
   // A claim that passes: the error has undone what made the block writable.
   Script failed;
   answered(failed, "BEGIN", "BEGIN", 'T');
-  failed.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
-  failed.server(opening_done(true, block) + ready('T') + error("23505", "duplicate") + ready('E'))
-      .to_client(error("23505", "duplicate") + ready('E'));
+  failed.behind(opening(true, block) + sync_message(), query(insert));
+  failed.back(opening_done(true, block) + ready('T'), error("23505", "duplicate") + ready('E'));
   answered(failed, "ROLLBACK AND CHAIN", "ROLLBACK", 'T');
-  failed.client(query(insert))
-      .to_server(writable(true, block) + check_opens(block) + sync_message() + query(insert));
+  failed.behind(writable(true, block) + check_opens(block) + sync_message(), query(insert));
   failed.replay();
 }
 
@@ -1196,14 +1022,12 @@ TEST_CASE("session: SET CONSTRAINTS in a block that has written is a statement t
           "[F1][F2][proxy]") {
   const std::string set = "SET LOCAL termgate.term = '4'", now = "SET CONSTRAINTS ALL IMMEDIATE";
   Script script;
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
-  script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
-  script.client(query(set)).to_server(check_again() + sync_message() + query(set));
-  script.server(check_done("5", true, block) + ready('T') + complete("SET") + ready('T'))
-      .to_client(complete("SET") + ready('T'));
-  script.client(query(now)).to_server(check_declared(true, block) + sync_message() + query(now));
+  script.runs("BEGIN", 'T');
+  script.behind(opening(true, block) + sync_message(), query(insert));
+  script.back(opening_done(true, block) + ready('T'), inserted('T'));
+  script.behind(check_again() + sync_message(), query(set));
+  script.back(check_done("5", true, block) + ready('T'), complete("SET") + ready('T'));
+  script.behind(check_declared(true, block) + sync_message(), query(now));
   script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E'))
       .to_client(error("TG001", stale));
   script.replay();
@@ -1214,26 +1038,20 @@ TEST_CASE("session: a check that failed clears nobody of what was written before
   const std::string set = "SET LOCAL termgate.term = '6'", calls = "SELECT f()",
                     rows = columns({"f"}) + row({"1"}) + complete("SELECT 1");
   Script script;
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(calls)).to_server(opening(true, block) + sync_message() + query(calls));
-  script.server(opening_done(true, block) + ready('T') + rows + ready('T'))
-      .to_client(rows + ready('T'));
-  script.client(query("SAVEPOINT s")).to_server(query("SAVEPOINT s"));
-  script.server(complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+  script.runs("BEGIN", 'T');
+  script.behind(opening(true, block) + sync_message(), query(calls));
+  script.back(opening_done(true, block) + ready('T'), rows + ready('T'));
+  script.runs("SAVEPOINT s", "SAVEPOINT", 'T');
   // It has declared something stale and written under it.
-  script.client(query(calls))
-      .to_server(check_declared(true, block) + sync_message() + query(calls));
+  script.behind(check_declared(true, block) + sync_message(), query(calls));
   const std::string aborted = error("25P02", "current transaction is aborted");
   script
       .server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + aborted +
               ready('E'))
       .to_client(error("TG001", stale) + ready('E'));
-  script.client(query("ROLLBACK TO s")).to_server(query("ROLLBACK TO s"));
-  script.server(complete("ROLLBACK") + ready('T')).to_client(complete("ROLLBACK") + ready('T'));
+  script.runs("ROLLBACK TO s", "ROLLBACK", 'T');
   // That is still there, and so must be the claim that it was written under.
-  script.client(query(set))
-      .to_server(own_mode(block) + check_again() + sync_message() + query(set));
+  script.behind(own_mode(block) + check_again() + sync_message(), query(set));
   script.replay();
 }
 
@@ -1244,9 +1062,7 @@ TEST_CASE("session: a failing statement that ran alone gives the lock back", "[F
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
       .to_server(default_back() + query("CREATE INDEX CONCURRENTLY ON t (a)"));
   const std::string failed = error("42703", "column \"a\" does not exist");
-  script.server(set_done() + ready('I') + failed + ready('I'))
-      .to_client(failed + ready('I'))
-      .to_server(release("orders"));
+  script.back(set_done() + ready('I'), failed + ready('I')).to_server(release("orders"));
   script.replay();
 }
 
@@ -1257,27 +1073,24 @@ TEST_CASE("session: an unreadable text is sent as one statement behind the check
       .to_server(opening() + twice.substr(0, twice.size() - 5) + check_declared(true, block) +
                  sync_message());
   const std::string failed = error("42601", "syntax error at or near \"FROB\"", {{'P', "1"}});
-  script.server(opening_done() + failed + ready('I')).to_client(failed + ready('I'));
+  script.back(opening_done(), failed + ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: a text with a parameter is not sent by Parse", "[F7][proxy]") {
   Script script;
   const std::string text = "INSERT INTO t VALUES ($1)";
-  script.client(query(text)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T'))
-      .to_server(opening(true, block) + sync_message() + query(text));
+  script.client(query(text)).framed(text);
   const std::string failed = error("42P02", "there is no parameter $1");
   script.server(opening_done(true, block) + ready('T') + failed + ready('E'))
       .to_client(failed)
       .to_server(query("ROLLBACK"));
-  script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
+  script.back(complete("ROLLBACK"), ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: a call of the check itself brings its own scope and term", "[F5][proxy]") {
-  Script script;
-  script.application_name.clear();
+  Script script = undeclared();
   const std::string text = "SELECT termgate.append('s', 7, 'x')";
   script.client(query(text)).to_server(writable() + own_mode() + converted(text));
   script
@@ -1289,15 +1102,10 @@ TEST_CASE("session: a call of the check itself brings its own scope and term", "
 }
 
 TEST_CASE("session: without a term a block stays READ ONLY and its write is TG002", "[F6][proxy]") {
-  Script script;
-  script.application_name.clear();
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
-  script.server(columns({"a"}) + complete("SELECT 0") + ready('T'))
-      .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
-  script.client(query(insert))
-      .to_server(writable(true, block) + check_opens(block) + sync_message() + query(insert));
+  Script script = undeclared();
+  script.runs("BEGIN", 'T');
+  script.through(query("SELECT a FROM t"), columns({"a"}) + complete("SELECT 0") + ready('T'));
+  script.behind(writable(true, block) + check_opens(block) + sync_message(), query(insert));
   script
       .server(prepared(true) + bind_complete() +
               error("25001", "transaction read-write mode must be set before any query") +
@@ -1313,11 +1121,9 @@ TEST_CASE("session: without a term a block stays READ ONLY and its write is TG00
 }
 
 TEST_CASE("session: a read that writes in a block without a term is TG002", "[F6][proxy]") {
-  Script script;
-  script.application_name.clear();
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query("SELECT a FROM writing_view")).to_server(query("SELECT a FROM writing_view"));
+  Script script = undeclared();
+  script.runs("BEGIN", 'T');
+  script.through(query("SELECT a FROM writing_view"));
   script.server(error("25006", "cannot execute INSERT in a read-only transaction") + ready('E'))
       .to_client(
           error("TG002", "TG002 no term declared for a fenced write",
@@ -1327,27 +1133,22 @@ TEST_CASE("session: a read that writes in a block without a term is TG002", "[F6
 }
 
 TEST_CASE("session: reject lets not even a read through without a term", "[F6][proxy]") {
-  Script script;
-  script.application_name.clear();
+  Script script = undeclared();
   script.admission.without_term = WithoutTerm::reject;
   script.client(query("SELECT a FROM t"))
       .to_server(writable() + check_opens() + converted("SELECT a FROM t"));
   const std::string none =
       error("TG002", "TG002 no term declared: a write needs a scope and a term");
-  script.server(set_done() + prepared(true) + bind_complete() + none + ready('I'))
-      .to_client(none + ready('I'));
+  script.back(set_done() + prepared(true) + bind_complete(), none + ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: allow lets a session without a term write and fences one with a term",
           "[F6][proxy]") {
-  Script free;
-  free.application_name.clear();
+  Script free = undeclared();
   free.admission.without_term = WithoutTerm::allow;
-  free.client(query(insert)).to_server(query(insert));
-  free.server(inserted()).to_client(inserted()).told({});
-  free.client(function_call(957)).to_server(function_call(957));
-  free.server(function_result() + ready('I')).to_client(function_result() + ready('I'));
+  free.through(query(insert), inserted()).told({});
+  free.through(function_call(957), function_result() + ready('I'));
   // Any other function may declare, and nothing checks behind it.
   free.client(function_call(16400))
       .to_client(
@@ -1357,16 +1158,14 @@ TEST_CASE("session: allow lets a session without a term write and fences one wit
       .told({"refused TG002 from memory"});
   free.replay();
 
-  Script copies;
-  copies.application_name.clear();
+  Script copies = undeclared();
   copies.admission.without_term = WithoutTerm::allow;
-  copies.client(query("COPY t FROM STDIN")).to_server(query("COPY t FROM STDIN"));
+  copies.through(query("COPY t FROM STDIN"));
   copies.replay();
 
   Script declared;
   declared.admission.without_term = WithoutTerm::allow;
-  declared.client(query(insert)).to_server(opening() + converted(insert));
-  declared.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
+  writes(declared);
   declared.replay();
 }
 
@@ -1374,19 +1173,18 @@ TEST_CASE("session: observe takes no lock and reports what it would have refused
   Script script;
   script.admission.enforce = Enforce::observe;
   script.fences = {{"orders", 6}};
-  script.client(query(insert)).to_server(query(insert)).told({"would refuse TG001"});
-  script.server(inserted()).to_client(inserted());
+  script.through(query(insert)).told({"would refuse TG001"});
+  script.back(inserted());
   const std::string declared = "/*termgate.scope='orders',termgate.term='7'*/ " + insert;
-  script.client(query(declared)).to_server(query(declared)).told({});
-  script.server(inserted()).to_client(inserted());
-  script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t")).told({});
+  script.through(query(declared)).told({});
+  script.back(inserted());
+  script.through(query("SELECT a FROM t")).told({});
   script.replay();
 
-  Script none;
-  none.application_name.clear();
+  Script none = undeclared();
   none.admission.enforce = Enforce::observe;
-  none.client(query(insert)).to_server(query(insert)).told({"would refuse TG002"});
-  none.server(inserted()).to_client(inserted());
+  none.through(query(insert)).told({"would refuse TG002"});
+  none.back(inserted());
   none.replay();
 }
 
@@ -1398,14 +1196,10 @@ TEST_CASE("session: a fast-path call that may write needs a block", "[F6][proxy]
                 "TG002 a fast-path function call that may write must be in a transaction block") +
           ready('I'))
       .told({"refused TG002 from memory"});
-  script.client(function_call(954)).to_server(function_call(954));
-  script.server(function_result() + ready('I')).to_client(function_result() + ready('I'));
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(function_call(957))
-      .to_server(opening(true, block) + sync_message() + function_call(957));
-  script.server(opening_done(true, block) + ready('T') + function_result() + ready('T'))
-      .to_client(function_result() + ready('T'));
+  script.through(function_call(954), function_result() + ready('I'));
+  script.runs("BEGIN", 'T');
+  script.behind(opening(true, block) + sync_message(), function_call(957));
+  script.back(opening_done(true, block) + ready('T'), function_result() + ready('T'));
   script.replay();
 }
 
@@ -1414,8 +1208,7 @@ TEST_CASE(
     "own",
     "[F1][F6][proxy]") {
   Script script;
-  const std::string vacuum =
-      parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
+  const std::string vacuum = once("VACUUM t") + sync_message();
   script.client(query(insert) + vacuum).to_server(opening() + converted(insert));
   script.server(opening_done() + converted_done("INSERT 0 1"))
       .to_client(inserted())
@@ -1430,15 +1223,14 @@ TEST_CASE(
   Script script;
   script.server_version = "13.9";
   const std::string set = "SET default_transaction_read_only = on";
-  script.client(query(set)).to_server(query(set));
-  script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
+  script.runs(set, "SET", 'I');
   script.client(query("SELECT f()") + query(insert)).to_server(query("SELECT f()"));
   const std::string answer = columns({"f"}) + row({"1"}) + complete("SELECT 1") + ready('I');
-  script.server(answer).to_client(answer).to_server(look() + put_back());
+  script.back(answer).to_server(look() + put_back());
   script.server(look_done("on") + put_back_done()).to_server(query(insert));
   const std::string refused =
       error("25006", "cannot execute INSERT in a read-only transaction") + ready('I');
-  script.server(refused).to_client(refused).to_server(look() + put_back());
+  script.back(refused).to_server(look() + put_back());
   script.replay();
 }
 
@@ -1446,30 +1238,20 @@ TEST_CASE(
     "session: a default put back in a block that is undone is put back again on a server that does "
     "not report it",
     "[F6][proxy][sim]") {
-  Script script;
-  script.application_name.clear();
+  Script script = undeclared();
   script.server_version = "13.9";
   const std::string answer = columns({"f"}) + row({"1"}) + complete("SELECT 1");
   const std::string chain = complete("COMMIT") + ready('T');
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query("COMMIT AND CHAIN")).to_server(query("COMMIT AND CHAIN"));
-  script.server(chain).to_client(chain);
-  script.client(query("SELECT f()")).to_server(query("SELECT f()"));
-  script.server(answer + ready('T'))
-      .to_client(answer + ready('T'))
+  script.runs("BEGIN", 'T');
+  script.through(query("COMMIT AND CHAIN"), chain);
+  script.through(query("SELECT f()"), answer + ready('T'))
       .to_server(look(block) +
                  ours(named("_termgate_default_on_"), "SET default_transaction_read_only TO on", {},
                       {}, true, block) +
                  sync_message());
   script.server(look_done("on", block) + set_done(true, block) + ready('T'));
-  script.client(query("SELECT a")).to_server(query("SELECT a"));
-  script.server(error("42703", "no such column") + ready('E'))
-      .to_client(error("42703", "no such column") + ready('E'));
-  script.client(query("COMMIT")).to_server(query("COMMIT"));
-  script.server(complete("ROLLBACK") + ready('I'))
-      .to_client(complete("ROLLBACK") + ready('I'))
-      .to_server(look() + put_back());
+  script.through(query("SELECT a"), error("42703", "no such column") + ready('E'));
+  script.runs("COMMIT", "ROLLBACK", 'I').to_server(look() + put_back());
   script.replay();
 }
 
@@ -1479,14 +1261,14 @@ TEST_CASE("session: a converted write is done when its transaction is", "[F5][F7
   script.server(opening_done() + parse_complete() + bind_complete() + no_data() +
                 complete("INSERT 0 1") + close_complete());
   const std::string deferred = error("23503", "a deferred constraint");
-  script.server(deferred + ready('I')).to_client(deferred + ready('I'));
+  script.back(deferred + ready('I'));
   // Its own notification comes behind its commit, and behind its result.
   script.client(query(insert)).to_server(opening(false) + converted(insert));
   script.server(opening_done(false) + parse_complete() + bind_complete() + no_data() +
                 complete("INSERT 0 1") + close_complete());
   script.server(notification("news", "1"))
       .to_client(complete("INSERT 0 1") + notification("news", "1"));
-  script.server(ready('I')).to_client(ready('I'));
+  script.back(ready('I'));
   script.replay();
 }
 
@@ -1498,16 +1280,15 @@ TEST_CASE(
   const std::string returning = insert + " RETURNING a";
   script.client(query(returning)).to_server(opening() + converted(returning));
   script.server(opening_done() + parse_complete() + bind_complete() + columns({"a"}));
-  script.server(failed + ready('I')).to_client(failed + ready('I'));
+  script.back(failed + ready('I'));
   script.client(query(returning)).to_server(opening(false) + converted(returning));
   script.server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"}));
   script.server(row({"1"})).to_client(columns({"a"}) + row({"1"}));
   script.server(complete("INSERT 0 1") + close_complete() + ready('I')).to_client(inserted());
   const std::string with = "WITH x AS (DELETE FROM t RETURNING a) SELECT a FROM x";
   script.client(query(with)).to_server(opening(false) + converted(with));
-  script.server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"}))
-      .to_client(columns({"a"}));
-  script.server(failed + ready('I')).to_client(failed + ready('I'));
+  script.back(opening_done(false) + parse_complete() + bind_complete(), columns({"a"}));
+  script.back(failed + ready('I'));
   script.replay();
 }
 
@@ -1536,8 +1317,7 @@ TEST_CASE("session: a description beyond what is held is not waited for", "[F7][
 
 TEST_CASE("session: a declaration in a text is in force for the write behind it",
           "[F1][F5][proxy]") {
-  Script script;
-  script.application_name.clear();
+  Script script = undeclared();
   const std::string scope = "SET termgate.scope = 'orders'", term = "SET termgate.term = '5'";
   script.client(query(scope + "; " + term + "; " + insert)).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_server(query(scope));
@@ -1558,9 +1338,7 @@ TEST_CASE("session: a COMMIT behind a write of its text says that there is no tr
           "[F7][proxy]") {
   for (const std::string end : {"COMMIT", "ROLLBACK"}) {
     Script script;
-    script.client(query(insert + "; " + end + "; SELECT a FROM t")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T'))
-        .to_server(opening(true, block) + sync_message() + query(insert));
+    script.client(query(insert + "; " + end + "; SELECT a FROM t")).framed(insert);
     script.server(opening_done(true, block) + ready('T') + inserted('T'))
         .to_client(complete("INSERT 0 1") +
                    report('N', "WARNING", "25P01", "there is no transaction in progress"))
@@ -1568,8 +1346,7 @@ TEST_CASE("session: a COMMIT behind a write of its text says that there is no tr
     script.server(complete(end) + ready('I'))
         .to_client(complete(end))
         .to_server(query("SELECT a FROM t"));
-    script.server(columns({"a"}) + complete("SELECT 0") + ready('I'))
-        .to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
+    script.back(columns({"a"}) + complete("SELECT 0") + ready('I'));
     script.replay();
   }
 }
@@ -1582,9 +1359,7 @@ TEST_CASE("session: PREPARE TRANSACTION behind a write of its text prepares it a
                              report('N', "WARNING", "25P01", "there is no transaction in progress");
   {
     Script script;
-    script.client(query(insert + "; " + prepare + "; " + insert)).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T'))
-        .to_server(opening(true, block) + sync_message() + query(insert));
+    script.client(query(insert + "; " + prepare + "; " + insert)).framed(insert);
     script.server(opening_done(true, block) + ready('T') + inserted('T'))
         .to_client(warned)
         .to_server(query(prepare));
@@ -1604,9 +1379,7 @@ TEST_CASE("session: PREPARE TRANSACTION behind a write of its text prepares it a
   }
   {
     Script script;
-    script.client(query(insert + "; " + prepare)).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T'))
-        .to_server(opening(true, block) + sync_message() + query(insert));
+    script.client(query(insert + "; " + prepare)).framed(insert);
     script.server(opening_done(true, block) + ready('T') + inserted('T'))
         .to_client(warned)
         .to_server(query(prepare));
@@ -1627,14 +1400,12 @@ TEST_CASE("session: what needs a block does not find one in a frame", "[F7][prox
   for (const auto& [text, what] : cases) {
     INFO(text);
     Script script;
-    script.client(query(insert + "; " + text + "; " + insert)).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T'))
-        .to_server(opening(true, block) + sync_message() + query(insert));
+    script.client(query(insert + "; " + text + "; " + insert)).framed(insert);
     script.server(opening_done(true, block) + ready('T') + inserted('T'))
         .to_client(complete("INSERT 0 1") +
                    error("25P01", what + " can only be used in transaction blocks"))
         .to_server(query("ROLLBACK"));
-    script.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
+    script.back(complete("ROLLBACK"), ready('I'));
     script.replay();
   }
 }
@@ -1642,26 +1413,22 @@ TEST_CASE("session: what needs a block does not find one in a frame", "[F7][prox
 TEST_CASE("session: a BEGIN behind a write of its text makes the frame the client's block",
           "[F5][F7][proxy]") {
   Script script;
-  script.client(query(insert + "; BEGIN; " + insert)).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T'))
-      .to_server(opening(true, block) + sync_message() + query(insert));
+  script.client(query(insert + "; BEGIN; " + insert)).framed(insert);
   script.server(opening_done(true, block) + ready('T') + inserted('T'))
       .to_client(complete("INSERT 0 1") + complete("BEGIN"))
       .to_server(query(insert));
-  script.server(inserted('T')).to_client(inserted('T'));
-  script.client(query("COMMIT")).to_server(query("COMMIT"));
-  script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+  script.back(inserted('T'));
+  script.runs("COMMIT", 'I');
   script.replay();
 }
 
 TEST_CASE("session: an unreadable text without a term is the server's to refuse and else ours",
           "[F6][F7][proxy]") {
-  Script script;
-  script.application_name.clear();
+  Script script = undeclared();
   const std::string asked = parse("", "FROB THE t") + check("-", "0") + sync_message();
   const std::string failed = error("42601", "syntax error at or near \"FROB\"", {{'P', "1"}});
   script.client(query("FROB THE t")).to_server(asked);
-  script.server(failed + ready('I')).to_client(failed + ready('I'));
+  script.back(failed + ready('I'));
   // A statement of a newer server: it is one, and does not run.
   script.client(query("FROB THE t"))
       .to_server(parse("", "FROB THE t") + check_left(check("-", "0")) + sync_message());
@@ -1691,13 +1458,12 @@ TEST_CASE("session: a text that is sent in pieces ends where what it was read by
         Case{"SET search_path = '\\'", "client_encoding", "LATIN1", true}}) {
     CAPTURE(one.rest, one.value);
     Script script;
-    script.client(query("BEGIN")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.runs("BEGIN", 'T');
     script.client(query("COMMIT; " + one.rest)).to_server(query("COMMIT"));
     const std::string ended = complete("COMMIT") + status(one.name, one.value);
     if (one.runs) {
       script.server(ended + ready('I')).to_client(ended).to_server(query(one.rest));
-      script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
+      script.back(complete("SET") + ready('I'));
     } else {
       script.server(ended + ready('I')).to_client(ended + error("0A000", message) + ready('I'));
     }
@@ -1710,23 +1476,17 @@ TEST_CASE("session: a scope that is not ASCII is compared in UTF-8 only", "[F1][
                     named = "/*termgate.scope='" + scope + "',termgate.term='5'*/ " + insert;
   Script script;
   script.fences[scope] = 5;
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(named))
-      .to_server(writable(true, block) + check_opens(block, scope, "5") + sync_message() +
-                 query(named));
-  script
-      .server(set_done(true, block) + check_done("5", true, block, scope) + ready('T') +
-              inserted('T'))
-      .to_client(inserted('T'));
+  script.runs("BEGIN", 'T');
+  script.behind(writable(true, block) + check_opens(block, scope, "5") + sync_message(),
+                query(named));
+  script.back(set_done(true, block) + check_done("5", true, block, scope) + ready('T'),
+              inserted('T'));
   // In UTF-8 the claim has passed.
-  script.client(query(named)).to_server(query(named));
-  script.server(inserted('T')).to_client(inserted('T'));
+  script.through(query(named), inserted('T'));
   // The same bytes are another scope in LATIN1: nothing is written under what has passed.
-  script.client(query("SET LOCAL client_encoding = LATIN1"))
-      .to_server(query("SET LOCAL client_encoding = LATIN1"));
+  script.through(query("SET LOCAL client_encoding = LATIN1"));
   const std::string set = complete("SET") + status("client_encoding", "LATIN1") + ready('T');
-  script.server(set).to_client(set);
+  script.back(set);
   script.client(query(named)).to_server(check("-", "0", true, block) + sync_message());
   script.replay();
 }
@@ -1737,9 +1497,7 @@ TEST_CASE("session: a late cancel request does not keep the lock of what ran alo
   script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
       .to_server(default_back() + query("VACUUM t"));
-  script.server(put_back_done() + complete("VACUUM") + ready('I'))
-      .to_client(complete("VACUUM") + ready('I'))
-      .to_server(release("orders"));
+  script.back(put_back_done(), complete("VACUUM") + ready('I')).to_server(release("orders"));
   const std::string cancelled = error("57014", "canceling statement due to user request");
   script.server(cancelled + ready('I'))
       .to_server(left("_termgate_default_on_", default_on()) +
@@ -1749,7 +1507,7 @@ TEST_CASE("session: a late cancel request does not keep the lock of what ran alo
                  sync_message());
   script.server(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) +
                 complete("SELECT 1") + close_complete() + ready('I'));
-  script.client(query("SELECT 1")).to_server(query("SELECT 1"));
+  script.through(query("SELECT 1"));
   script.replay();
 }
 
@@ -1768,18 +1526,16 @@ TEST_CASE("session: a cancelled hold gives back the lock that it may have taken"
   script.server(cancelled + ready('I'))
       .to_server(left("_termgate_default_on_", default_on()) +
                  left("_termgate_release_", give_back) + sync_message());
-  script
-      .server(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) +
-              complete("SELECT 1") + close_complete() + ready('I'))
-      .to_client(ready('I'));
-  script.client(query("SELECT 1")).to_server(query("SELECT 1"));
+  script.back(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) +
+                  complete("SELECT 1") + close_complete(),
+              ready('I'));
+  script.through(query("SELECT 1"));
   script.replay();
 
   // A refusal comes before any lock.
   Script refused;
   refused.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
-  refused.server(set_done() + prepared(true) + bind_complete() + error("TG001", stale) + ready('I'))
-      .to_client(error("TG001", stale) + ready('I'));
+  refused.back(set_done() + prepared(true) + bind_complete(), error("TG001", stale) + ready('I'));
   refused.replay();
 }
 
@@ -1791,10 +1547,9 @@ TEST_CASE("session: nothing of a text runs where its BEGIN is cancelled", "[F2][
     Script script;
     script.client(query(text)).to_server(query("BEGIN"));
     script.server(cancelled + ready('I')).to_client(cancelled).to_server(query("ROLLBACK"));
-    script
-        .server(report('N', "WARNING", "25P01", "there is no transaction in progress") +
-                complete("ROLLBACK") + ready('I'))
-        .to_client(ready('I'));
+    script.back(report('N', "WARNING", "25P01", "there is no transaction in progress") +
+                    complete("ROLLBACK"),
+                ready('I'));
     script.replay();
   }
 }
@@ -1804,40 +1559,31 @@ TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the
   for (const std::string begin : {"BEGIN READ ONLY", "BEGIN ISOLATION LEVEL READ COMMITTED"}) {
     CAPTURE(begin);
     Script script;
-    script.client(query(insert + "; " + begin)).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T'))
-        .to_server(opening(true, block) + sync_message() + query(insert));
+    script.client(query(insert + "; " + begin)).framed(insert);
     script.server(opening_done(true, block) + ready('T') + inserted('T'))
         .to_client(complete("INSERT 0 1"))
         .to_server(query(begin));
     // The warning is about our BEGIN: without us there is none.
-    script
-        .server(report('N', "WARNING", "25001", "there is already a transaction in progress") +
-                complete("BEGIN") + ready('T'))
-        .to_client(complete("BEGIN") + ready('T'));
-    script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
-    script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
+    script.back(report('N', "WARNING", "25001", "there is already a transaction in progress"),
+                complete("BEGIN") + ready('T'));
+    script.runs("ROLLBACK", 'I');
     script.replay();
   }
   // Where the server refuses the modes, what stood before it is undone, as without us.
   Script refused;
-  refused.client(query(insert + "; BEGIN DEFERRABLE")).to_server(query("BEGIN"));
-  refused.server(complete("BEGIN") + ready('T'))
-      .to_server(opening(true, block) + sync_message() + query(insert));
+  refused.client(query(insert + "; BEGIN DEFERRABLE")).framed(insert);
   refused.server(opening_done(true, block) + ready('T') + inserted('T'))
       .to_client(complete("INSERT 0 1"))
       .to_server(query("BEGIN DEFERRABLE"));
   const std::string late =
       error("25001", "SET TRANSACTION [NOT] DEFERRABLE must be called before any query");
   refused.server(late + ready('E')).to_client(late).to_server(query("ROLLBACK"));
-  refused.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
+  refused.back(complete("ROLLBACK"), ready('I'));
   refused.replay();
   // The bare ones need no word of the server's.
   for (const std::string begin : {"START TRANSACTION", "BEGIN", "begin /* */ work"}) {
     Script bare;
-    bare.client(query(insert + "; " + begin)).to_server(query("BEGIN"));
-    bare.server(complete("BEGIN") + ready('T'))
-        .to_server(opening(true, block) + sync_message() + query(insert));
+    bare.client(query(insert + "; " + begin)).framed(insert);
     bare.server(opening_done(true, block) + ready('T') + inserted('T'))
         .to_client(complete("INSERT 0 1") + complete(begin[0] == 'S' ? begin : "BEGIN") +
                    ready('T'));
@@ -1847,14 +1593,11 @@ TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the
 
 TEST_CASE("session: a second BEGIN sets the modes of the block", "[F7][proxy]") {
   Script script;
-  script.client(query("BEGIN")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+  script.runs("BEGIN", 'T');
   const std::string warning =
       report('N', "WARNING", "25001", "there is already a transaction in progress");
-  script.client(query("BEGIN READ ONLY")).to_server(query("BEGIN READ ONLY"));
-  script.server(warning + complete("BEGIN") + ready('T'))
-      .to_client(warning + complete("BEGIN") + ready('T'));
-  script.client(query(insert)).to_server(query(insert));
+  script.through(query("BEGIN READ ONLY"), warning + complete("BEGIN") + ready('T'));
+  script.through(query(insert));
   script.replay();
 }
 
@@ -1875,9 +1618,7 @@ TEST_CASE("session: names of ours are nobody else's", "[F6][proxy]") {
   script.client(close_statement("_termgate_check_0") + sync_message())
       .to_client(refused + ready('I'));
   script.client(close_portal("_termgate") + sync_message()).to_client(refused + ready('I'));
-  script
-      .client(parse("", "DEALLOCATE _termgate_check_0") + bind_message("", "") + execute() +
-              sync_message())
+  script.client(once("DEALLOCATE _termgate_check_0") + sync_message())
       .to_client(refused + ready('I'));
   script.replay();
 }

@@ -335,9 +335,6 @@ inline std::string opening_failed(std::string_view code, std::string_view messag
                                   bool first = true, In in = In::beginning) {
   return set_done(first, in) + prepared(true) + bind_complete() + error(code, message);
 }
-inline std::string opening_left_failed(std::string_view code, std::string_view message) {
-  return left_done(set_done()) + left_done(prepared(true)) + bind_complete() + error(code, message);
-}
 inline std::string put_back_done() { return set_done() + ready('I'); }
 inline std::string raise_in_advance_failed(std::string_view code, std::string_view message) {
   return set_done() + own_mode_done() + prepared(true) + bind_complete() + error(code, message) +
@@ -397,6 +394,10 @@ inline std::string who_serves_done(std::string_view pid = "4711", pgwire::Field 
   return who_answered(pid, scope, term, rules, guard) + put_back_done();
 }
 
+// A statement without parameters by the unnamed names.
+inline std::string once(std::string_view sql) {
+  return parse("", sql) + bind_message("", "") + execute();
+}
 // One simple statement as it is sent behind an opening, and what comes back for it.
 inline std::string converted(std::string_view sql) {
   return parse("", sql) + bind_message("", "") + describe_portal("") + execute() +

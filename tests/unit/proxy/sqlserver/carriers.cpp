@@ -334,8 +334,7 @@ TEST_CASE("tds carriers: a prepared statement that runs what it is given", "[F1]
       prepare(game);
       CHECK(game.heard().find("error") == std::string::npos);
       const auto ran = game.model.ran.size();
-      game.rpc(execute + number + reset);
-      CHECK(game.heard() == "error 50005 done 2;");
+      CHECK(game.after_rpc(execute + number + reset) == "error 50005 done 2;");
       CHECK(game.model.ran.size() == ran);
     }
   }
@@ -347,8 +346,7 @@ TEST_CASE("tds carriers: a prepared statement that runs what it is given", "[F1]
   TdsGame game;
   game.login_with_term(5);
   game.rpc(by_id(11) + no_handle_yet + declares + inserts);
-  game.rpc(by_id(12) + number + reset);
-  CHECK(game.heard().find("error") == std::string::npos);
+  CHECK(game.after_rpc(by_id(12) + number + reset).find("error") == std::string::npos);
 }
 
 TEST_CASE("tds carriers: what only looks alike passes with a term", "[F7][proxy][tds]") {
@@ -359,8 +357,7 @@ TEST_CASE("tds carriers: what only looks alike passes with a term", "[F7][proxy]
       const std::string whole = (before == 0 ? "" : "/*" + std::string(before, 'x') + "*/ ") + text;
       TdsGame game;
       game.login_with_term(5);
-      game.batch(whole);
-      CHECK(game.heard() == "done 16;");
+      CHECK(game.after_batch(whole) == "done 16;");
       std::size_t turn = 0;
       for (const auto& [carrier, rpc] : carriers) {
         CAPTURE(carrier);
@@ -369,8 +366,8 @@ TEST_CASE("tds carriers: what only looks alike passes with a term", "[F7][proxy]
           if (before != 0 &&
               (std::string_view(form).starts_with("chunks of a letter") || ++turn % 9 != 0))
             continue;
-          game.rpc(rpc(value(tds::utf16_of(whole))));
-          CHECK(game.heard().find("error") == std::string::npos);
+          CHECK(game.after_rpc(rpc(value(tds::utf16_of(whole)))).find("error") ==
+                std::string::npos);
         }
       }
       CHECK(game.client_open);
@@ -393,8 +390,9 @@ TEST_CASE("tds carriers: what only looks alike passes with a term", "[F7][proxy]
       CHECK(game.heard().find("error") == std::string::npos);
     }
   }
-  game.rpc(insert + "\0\0\xF3\0\1d\0\1t\0\1\0\0\0\0\0\0\0\x26\4\0\0\1\4\1\0\0\0\0"s + number);
-  CHECK(game.heard().find("error") == std::string::npos);
+  CHECK(game.after_rpc(insert + "\0\0\xF3\0\1d\0\1t\0\1\0\0\0\0\0\0\0\x26\4\0\0\1\4\1\0\0\0\0"s +
+                       number)
+            .find("error") == std::string::npos);
   CHECK(game.model.unfenced == 0);
   CHECK(game.client_open);
 }
@@ -468,8 +466,7 @@ TEST_CASE("tds carriers: a stale term that is declared otherwise than by a liter
       // Silent again.
       if (std::string_view(name) == "in a transaction") continue;
       game.model.declared = {"", 0};
-      game.batch("write", tds::status::reset);
-      CHECK(game.heard().find("error") == std::string::npos);
+      CHECK(game.after_batch("write", tds::status::reset).find("error") == std::string::npos);
     }
   }
   // Rows of a bulk load that was announced in silence.
@@ -479,8 +476,7 @@ TEST_CASE("tds carriers: a stale term that is declared otherwise than by a liter
   bulk.batch("write");
   bulk.batch("insert bulk t (a int)");
   bulk.heard();
-  bulk.send(tds::packet::bulk, "rows");
-  CHECK(bulk.heard() == "done 16;");
+  CHECK(bulk.after_rows() == "done 16;");
   // Where nothing runs nothing can be asked: refused, and the session goes on.
   TdsGame mute;
   mute.admission.without_term = conversation::WithoutTerm::allow;
@@ -489,8 +485,7 @@ TEST_CASE("tds carriers: a stale term that is declared otherwise than by a liter
   mute.batch("SET NOEXEC ON");
   mute.batch("SELECT 1 -- noexec\n");
   mute.heard();
-  mute.batch("write");
-  CHECK(mute.heard() == "error 50006 done 2;");
+  CHECK(mute.after_batch("write") == "error 50006 done 2;");
   CHECK(mute.client_open);
 }
 
@@ -508,9 +503,7 @@ TEST_CASE(
   CHECK(as_it_came.model.login_server == "server");
   TdsGame routed;
   routed.model.routes = true;
-  routed.prelogin();
-  routed.answers.clear();
-  routed.send(tds::packet::login7, tds::test_login7({}), 0, 4096);
+  routed.offers({});
   for (const char* part : {"x:1433", "connection policy to Proxy", "ApplicationIntent"})
     CHECK(routed.answers.find(tds::utf16_of(part)) != std::string::npos);
 }

@@ -60,8 +60,7 @@ TEST_CASE("tds session: a write waits for the gate and the next one rides on it"
     game.login_with_term(5);
     CHECK(game.session->phase() == conversation::Conversation::Phase::idle);
     CHECK(game.model.login_application == "termgate.scope=s;termgate.term=5;");
-    game.batch("write 1");
-    CHECK(game.heard() == "done 16;");
+    CHECK(game.after_batch("write 1") == "done 16;");
     CHECK(game.model.gate);
     game.batch("write 2");
     game.rpc(execute_sql);
@@ -94,8 +93,7 @@ TEST_CASE("tds session: a busy session enters once and leaves when a raise wants
     CHECK_FALSE(game.model.gate);
     CHECK(game.model.raise(6));
     game.heard();
-    game.batch("write");
-    CHECK(game.heard() == "error 50001 done 2;");
+    CHECK(game.after_batch("write") == "error 50001 done 2;");
   });
 }
 
@@ -225,22 +223,15 @@ TEST_CASE("tds session: without a term only settings and transaction control pas
     for (const char* text : {"SET NOCOUNT ON", "SELECT @@SPID", "USE [app]", "BEGIN TRAN",
                              "COMMIT TRANSACTION", "IF @@TRANCOUNT > 0 ROLLBACK TRAN"}) {
       CAPTURE(text);
-      game.batch(text);
-      CHECK(game.heard().ends_with("done 16;"));
+      CHECK(game.after_batch(text).ends_with("done 16;"));
     }
     const std::size_t ran = game.model.ran.size();
-    game.batch("write");
-    CHECK(game.heard() == "error 50002 done 2;");
-    game.rpc(execute_sql);
-    CHECK(game.heard() == "error 50002 done 2;");
-    game.rpc(unprepare);
-    CHECK(game.heard() == "token 121 done 0;");
-    game.send(tds::packet::bulk, "rows");
-    CHECK(game.heard() == "error 50005 done 2;");
-    game.manage("\1\0"s);
-    CHECK(game.heard() == "error 50005 done 2;");
-    game.manage("\5\0\0\0"s);
-    CHECK(game.heard() == "env 8 done 0;");
+    CHECK(game.after_batch("write") == "error 50002 done 2;");
+    CHECK(game.after_rpc(execute_sql) == "error 50002 done 2;");
+    CHECK(game.after_rpc(unprepare) == "token 121 done 0;");
+    CHECK(game.after_rows() == "error 50005 done 2;");
+    CHECK(game.after_manage("\1\0"s) == "error 50005 done 2;");
+    CHECK(game.after_manage("\5\0\0\0"s) == "env 8 done 0;");
     CHECK(game.model.ran.size() == ran + 2);
     CHECK(game.model.writes == 0);
     CHECK(game.model.enters == 0);
@@ -252,18 +243,15 @@ TEST_CASE("tds session: a stale term is refused by the server and then from memo
           "[F1][proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.login_with_term(4);
-    game.batch("write");
-    CHECK(game.heard() == "error 50001 done 2;");
+    CHECK(game.after_batch("write") == "error 50001 done 2;");
     CHECK(game.model.enters == 1);
     CHECK_FALSE(game.model.gate);
     game.host.fence = 5;
-    game.batch("write");
-    CHECK(game.heard() == "error 50001 done 2;");
+    CHECK(game.after_batch("write") == "error 50001 done 2;");
     CHECK(game.model.enters == 1);
     game.host.fence = 0;
     game.host.doubt = "TG004 untrusted";
-    game.batch("write");
-    CHECK(game.heard() == "error 50004 done 2;");
+    CHECK(game.after_batch("write") == "error 50004 done 2;");
     CHECK(game.model.writes == 0);
   });
 }
@@ -271,8 +259,7 @@ TEST_CASE("tds session: a stale term is refused by the server and then from memo
 TEST_CASE("tds session: a term above the fence is raised elsewhere first", "[F2][proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.login_with_term(9);
-    game.batch("write");
-    CHECK(game.heard() == "done 16;");
+    CHECK(game.after_batch("write") == "done 16;");
     CHECK(game.raises == 1);
     CHECK(game.model.fence == 9);
     CHECK(game.model.enters == 2);
@@ -280,19 +267,16 @@ TEST_CASE("tds session: a term above the fence is raised elsewhere first", "[F2]
   TdsGame failed;
   failed.raise_fails = true;
   failed.login_with_term(9);
-  failed.batch("write");
-  CHECK(failed.heard() == "error 50001 done 2;");
+  CHECK(failed.after_batch("write") == "error 50001 done 2;");
   CHECK(failed.model.writes == 0);
 }
 
 TEST_CASE("tds session: declarations of its own", "[proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.login("plain");
-    game.batch("EXEC termgate.set_term N's', 5");
-    CHECK(game.heard() == "done 0;");
+    CHECK(game.after_batch("EXEC termgate.set_term N's', 5") == "done 0;");
     CHECK(game.model.ran.empty());
-    game.batch("write");
-    CHECK(game.heard() == "done 16;");
+    CHECK(game.after_batch("write") == "done 16;");
     // Another term, outside of a transaction: the gate is left and entered anew.
     game.batch("EXEC [termgate].[set_term] @scope = 's', @term = '6';");
     game.batch("write");
@@ -303,19 +287,16 @@ TEST_CASE("tds session: declarations of its own", "[proxy][tds]") {
          {"EXEC termgate.set_term N's'", "EXEC termgate.set_term '', 5",
           "EXEC termgate.set_term 's', 0", "EXEC termgate.set_term 's', 5 write"}) {
       CAPTURE(text);
-      game.batch(text);
-      CHECK(game.heard() == "error 50005 done 2;");
+      CHECK(game.after_batch(text) == "error 50005 done 2;");
     }
     // A reset takes it away.
-    game.batch("write", tds::status::reset);
-    CHECK(game.heard() == "error 50002 done 2;");
+    CHECK(game.after_batch("write", tds::status::reset) == "error 50002 done 2;");
     CHECK(game.model.writes == 2);
     // What only the server knows.
     game.model.declared = {"s", 6};
-    game.batch("EXEC sp_set_session_context N'termgate.scope', N's'");
-    CHECK(game.heard() == "env 18 done 16;");
-    game.batch("write");
-    CHECK(game.heard() == "done 16;");
+    CHECK(game.after_batch("EXEC sp_set_session_context N'termgate.scope', N's'") ==
+          "env 18 done 16;");
+    CHECK(game.after_batch("write") == "done 16;");
   });
 }
 
@@ -332,8 +313,7 @@ TEST_CASE("tds session: in a transaction the gate is kept until it has ended", "
       game.batch("write");
       game.batch("EXEC termgate.set_term N'other', 5");
       game.heard();
-      game.batch("write");
-      CHECK(game.heard() == "error 50005 done 2;");
+      CHECK(game.after_batch("write") == "error 50005 done 2;");
       game.batch("EXEC termgate.set_term N's', 5");
       game.want();
       CHECK(game.model.gate);
@@ -349,8 +329,7 @@ TEST_CASE("tds session: a driver that is always in a transaction", "[F1][proxy][
     game.login_with_term(5);
     game.manage("\5\0\0\0"s);
     game.batch("write");
-    game.manage("\7\0\0\1\0\0"s);
-    CHECK(game.heard() == "env 8 done 0; done 16; env 9 env 8 done 0;");
+    CHECK(game.after_manage("\7\0\0\1\0\0"s) == "env 8 done 0; done 16; env 9 env 8 done 0;");
     game.batch("write");
     game.pass(1s);
     CHECK(game.model.gate);
@@ -368,11 +347,9 @@ TEST_CASE("tds session: resets go to the server with the first message that does
     game.batch("write");
     CHECK(game.model.enters == 1);
     game.heard();
-    game.batch("write", tds::status::reset);
-    CHECK(game.heard() == "env 18 done 16;");
+    CHECK(game.after_batch("write", tds::status::reset) == "env 18 done 16;");
     CHECK(game.model.enters == 2);
-    game.batch("SET NOCOUNT ON", tds::status::reset);
-    CHECK(game.heard() == "env 18 done 16;");
+    CHECK(game.after_batch("SET NOCOUNT ON", tds::status::reset) == "env 18 done 16;");
     CHECK_FALSE(game.model.gate);
     game.batch("write");
     CHECK(game.model.enters == 3);
@@ -384,8 +361,8 @@ TEST_CASE("tds session: resets go to the server with the first message that does
     game.batch("begin write");
     game.model.fence = 6;
     game.heard();
-    game.batch("COMMIT TRAN", tds::status::reset_keep_transaction);
-    CHECK(game.heard() == "env 18 error 50001 done 2;");
+    CHECK(game.after_batch("COMMIT TRAN", tds::status::reset_keep_transaction) ==
+          "env 18 error 50001 done 2;");
     CHECK_FALSE(game.client_open);
     CHECK_FALSE(game.server_open);
   });
@@ -402,32 +379,28 @@ TEST_CASE("tds session: a reset that is called by its name gives the gate back",
     CHECK_FALSE(game.model.gate);
     game.model.fence = 6;
     game.heard();
-    game.batch("write");
-    CHECK(game.heard() == "error 50001 done 2;");
+    CHECK(game.after_batch("write") == "error 50001 done 2;");
     // Among other calls, or in a text, it would give the gate away in their midst.
     const auto ran = game.model.ran.size();
-    game.rpc(call_named("sp_reset_connection") + "\xFF" + execute_sql + text_parameter("write"));
-    CHECK(game.heard() == "error 50005 done 2;");
-    game.batch("EXEC sp_reset_connection; write");
-    CHECK(game.heard() == "error 50005 done 2;");
-    game.batch("EXEC (N'EXEC sp_reset_connection'); write");
-    CHECK(game.heard() == "error 50005 done 2;");
+    CHECK(game.after_rpc(call_named("sp_reset_connection") + "\xFF" + execute_sql +
+                         text_parameter("write")) == "error 50005 done 2;");
+    CHECK(game.after_batch("EXEC sp_reset_connection; write") == "error 50005 done 2;");
+    CHECK(game.after_batch("EXEC (N'EXEC sp_reset_connection'); write") == "error 50005 done 2;");
     const std::string prepare_execute = "\xFF\xFF\x0D\0\0\0"s,
                       reset = text_parameter("EXEC sp_reset_connection");
-    game.rpc(execute_sql + reset);
-    CHECK(game.heard() == "error 50005 done 2;");
-    game.rpc(execute_sql + text_parameter("EXEC (N'sp_reset_connection')"));
-    CHECK(game.heard() == "error 50005 done 2;");
-    game.rpc(prepare_execute + no_handle + text_parameter("") + reset);
-    CHECK(game.heard() == "error 50005 done 2;");
-    game.rpc(call_named("sys.sp_executesql") + reset);
-    CHECK(game.heard() == "error 50005 done 2;");
+    CHECK(game.after_rpc(execute_sql + reset) == "error 50005 done 2;");
+    CHECK(game.after_rpc(execute_sql + text_parameter("EXEC (N'sp_reset_connection')")) ==
+          "error 50005 done 2;");
+    CHECK(game.after_rpc(prepare_execute + no_handle + text_parameter("") + reset) ==
+          "error 50005 done 2;");
+    CHECK(game.after_rpc(call_named("sys.sp_executesql") + reset) == "error 50005 done 2;");
     CHECK(game.model.ran.size() == ran);
     // As data it is harmless.
     game.model.fence = 5;
-    game.rpc(execute_sql + text_parameter("INSERT t VALUES (@p)") +
-             text_parameter("@p nvarchar(100)") + text_parameter("EXEC sp_reset_connection"));
-    CHECK(game.heard().find("error 50005") == std::string::npos);
+    CHECK(game.after_rpc(execute_sql + text_parameter("INSERT t VALUES (@p)") +
+                         text_parameter("@p nvarchar(100)") +
+                         text_parameter("EXEC sp_reset_connection"))
+              .find("error 50005") == std::string::npos);
   });
   // Behind what is looked at, a long text is ended before the server has all of it.
   TdsGame game;
@@ -457,8 +430,7 @@ TEST_CASE("tds session: a reset that only the server tells of makes the gate be 
     game.batch("a hidden reset");
     game.model.fence = 6;
     game.heard();
-    game.batch("write");
-    CHECK(game.heard() == "error 50001 done 2;");
+    CHECK(game.after_batch("write") == "error 50001 done 2;");
   });
 }
 
@@ -487,8 +459,7 @@ TEST_CASE("tds session: attentions are acknowledged once, whoever is asked", "[F
     game.pump();
     CHECK(game.heard() == "done 32;");
     CHECK(game.model.ran.back() == "write");
-    game.batch("write");
-    CHECK(game.heard() == "done 16;");
+    CHECK(game.after_batch("write") == "done 16;");
   });
 }
 
@@ -498,18 +469,15 @@ TEST_CASE("tds session: without a proof nothing is run", "[F1][proxy][tds]") {
     game.batch("SET NOEXEC ON");
     game.batch("SELECT 1 -- noexec\n");
     game.heard();
-    game.batch("write");
-    CHECK(game.heard() == "error 50006 done 2;");
+    CHECK(game.after_batch("write") == "error 50006 done 2;");
     CHECK_FALSE(game.client_open);
     CHECK(game.model.writes == 0);
   });
   in_pieces([](TdsGame& game) {
     game.model.has_layer1 = false;
     game.login_with_term(5);
-    game.batch("SET NOCOUNT ON");
-    CHECK(game.heard() == "done 16;");
-    game.batch("write");
-    CHECK(game.heard() == "error 50006 done 2;");
+    CHECK(game.after_batch("SET NOCOUNT ON") == "done 16;");
+    CHECK(game.after_batch("write") == "error 50006 done 2;");
     CHECK(game.host.messages.back().find("termgate init") != std::string::npos);
     CHECK(game.client_open);
   });
@@ -527,12 +495,10 @@ TEST_CASE("tds session: a bulk load keeps the gate until its rows are in", "[F1]
     game.want();
     CHECK_FALSE(game.model.gate);
     // Without an announcement, or after it was refused, rows are none.
-    game.send(tds::packet::bulk, "rows");
-    CHECK(game.heard() == "error 50005 done 2;");
+    CHECK(game.after_rows() == "error 50005 done 2;");
     game.batch("insert bulk fail");
     game.heard();
-    game.send(tds::packet::bulk, "rows");
-    CHECK(game.heard() == "error 50005 done 2;");
+    CHECK(game.after_rows() == "error 50005 done 2;");
     CHECK(game.model.writes == 1);
   });
 }
@@ -542,8 +508,7 @@ TEST_CASE("tds session: long messages go through the gate and on as they come",
   in_pieces([](TdsGame& game) {
     if (game.piece == 1) return;
     game.login_with_term(5);
-    game.batch("write " + std::string(100'000, 'x'));
-    CHECK(game.heard() == "done 16;");
+    CHECK(game.after_batch("write " + std::string(100'000, 'x')) == "done 16;");
     CHECK(game.model.ran.back().size() == 100'006);
     if (game.piece == 64) CHECK(game.session->memory_bytes() < 300'000);
     game.batch("SET NOCOUNT ON --" + std::string(100'000, 'x') + "\n write");
@@ -551,10 +516,8 @@ TEST_CASE("tds session: long messages go through the gate and on as they come",
     game.want();
     game.model.fence = 6;
     game.heard();
-    game.batch("write " + std::string(100'000, 'x'));
-    CHECK(game.heard() == "error 50001 done 2;");
-    game.batch("SET NOCOUNT ON");
-    CHECK(game.heard() == "done 16;");
+    CHECK(game.after_batch("write " + std::string(100'000, 'x')) == "error 50001 done 2;");
+    CHECK(game.after_batch("SET NOCOUNT ON") == "done 16;");
     CHECK(game.model.writes == 2);
   });
 }
@@ -567,8 +530,8 @@ TEST_CASE("tds session: a long text is no declaration whatever it begins with",
     for (const char* begins :
          {"EXEC termgate.set_term N's', 5", "SET NOCOUNT ON", "EXEC termgate.set_term N's', 0"}) {
       CAPTURE(begins);
-      game.batch(begins + std::string(50'000, ' ') + "; write");
-      CHECK(game.heard() == "error 50002 done 2;");
+      CHECK(game.after_batch(begins + std::string(50'000, ' ') + "; write") ==
+            "error 50002 done 2;");
     }
     CHECK(game.model.ran.empty());
   });
@@ -591,19 +554,13 @@ TEST_CASE("tds session: what would lead past the proxy is refused", "[proxy][tds
   {
     TdsGame game;
     game.model.routes = true;
-    game.prelogin();
-    game.answers.clear();
-    game.send(tds::packet::login7, tds::test_login7({}), 0, 4096);
+    game.offers({});
     CHECK(game.heard() == "error 18456 done 2;");
     CHECK_FALSE(game.client_open);
   }
   {
     TdsGame game;
-    game.prelogin();
-    game.answers.clear();
-    game.send(tds::packet::login7,
-              tds::test_login7({.features = {{tds::feature::federated_authentication, "x"}}}), 0,
-              4096);
+    game.offers({.features = {{tds::feature::federated_authentication, "x"}}});
     CHECK(game.heard() == "error 18456 done 2;");
     CHECK_FALSE(game.server_open);
   }
@@ -635,24 +592,17 @@ TEST_CASE("tds session: TDS 8.0 is spoken to the client and 7.4 to the server", 
   tds_session::Options options;
   options.client_tls = options.client_tls_required = true;
   TdsGame game(0, options, true);
-  game.prelogin();
-  game.answers.clear();
-  game.send(tds::packet::login7,
-            tds::test_login7({.application = "termgate.scope=s;termgate.term=5;",
-                              .tds_version = tds::version::v8_0}),
-            0, 4096);
+  game.offers(
+      {.application = "termgate.scope=s;termgate.term=5;", .tds_version = tds::version::v8_0});
   CHECK(game.model.login_version == tds::version::v7_4);
   // LOGINACK: its length, the interface, the version.
   CHECK(game.answers.find("\x01\x08\0\0\0"s) != std::string::npos);
   game.answers.clear();
-  game.batch("write");
-  CHECK(game.heard() == "done 16;");
+  CHECK(game.after_batch("write") == "done 16;");
   CHECK(game.model.unfenced == 0);
 
   TdsGame without;
-  without.prelogin();
-  without.answers.clear();
-  without.send(tds::packet::login7, tds::test_login7({.tds_version = tds::version::v8_0}), 0, 4096);
+  without.offers({.tds_version = tds::version::v8_0});
   CHECK(without.heard() == "error 18456 done 2;");
   CHECK_FALSE(without.server_open);
 }
@@ -676,14 +626,11 @@ TEST_CASE("tds session: to a server of TDS 8.0 TLS comes first and PRELOGIN in i
     CHECK((game.answers.find("\x01\x08\0\0\0"s) != std::string::npos) == strict_client);
     CHECK((game.answers.find("\x01\x74\0\0\x04"s) != std::string::npos) != strict_client);
     game.answers.clear();
-    game.batch("write");
-    CHECK(game.heard() == "done 16;");
+    CHECK(game.after_batch("write") == "done 16;");
     CHECK(game.model.unfenced == 0);
   }
   TdsGame old(0, options);
-  old.prelogin();
-  old.answers.clear();
-  old.send(tds::packet::login7, tds::test_login7({.tds_version = tds::version::v7_3b}), 0, 4096);
+  old.offers({.tds_version = tds::version::v7_3b});
   CHECK(old.heard() == "error 18456 done 2;");
   CHECK_FALSE(old.server_open);
 }
@@ -695,8 +642,7 @@ TEST_CASE("tds session: a login without PRELOGIN is one in clear text", "[proxy]
                                 .tds_version = tds::version::v7_1}),
               0, 4096);
     game.heard();
-    game.batch("write");
-    CHECK(game.heard() == "done 16;");
+    CHECK(game.after_batch("write") == "done 16;");
     CHECK(game.model.enters == 1);
   });
   tds_session::Options options;
@@ -716,9 +662,7 @@ TEST_CASE("tds session: a login that would write is refused", "[F6][proxy][tds]"
     for (const bool enforced : {true, false}) {
       TdsGame game;
       if (!enforced) game.admission.enforce = conversation::Enforce::observe;
-      game.prelogin();
-      game.answers.clear();
-      game.send(tds::packet::login7, tds::test_login7(login), 0, 4096);
+      game.offers(login);
       CHECK(game.server_open != enforced);
       CHECK((game.heard() == "error 18456 done 2;") == enforced);
     }
@@ -728,9 +672,7 @@ TEST_CASE("tds session: a login that would write is refused", "[F6][proxy][tds]"
 TEST_CASE("tds session: logins that end otherwise", "[proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.model.refuses_login = true;
-    game.prelogin();
-    game.answers.clear();
-    game.send(tds::packet::login7, tds::test_login7({}), 0, 4096);
+    game.offers({});
     CHECK(game.heard() == "error 18456 done 2;");
     CHECK_FALSE(game.client_open);
   });
@@ -739,16 +681,13 @@ TEST_CASE("tds session: logins that end otherwise", "[proxy][tds]") {
     game.login_with_term(5);
     game.send(tds::packet::sspi, "token");
     game.heard();
-    game.batch("write");
-    CHECK(game.heard() == "done 16;");
+    CHECK(game.after_batch("write") == "done 16;");
   });
   // A Windows login that the server refuses is told what a proxy in the way has to do with it,
   // behind the server's own words.
   in_pieces([](TdsGame& game) {
     game.model.refuses_login = true;
-    game.prelogin();
-    game.answers.clear();
-    game.send(tds::packet::login7, tds::test_login7({.flags_2 = 0x80}), 0, 4096);
+    game.offers({.flags_2 = 0x80});
     CHECK(game.heard() == "error 18456 error 18456 done 2;");
     CHECK(game.host.messages.back().find("service principal name") != std::string::npos);
     CHECK_FALSE(game.client_open);
@@ -756,29 +695,23 @@ TEST_CASE("tds session: logins that end otherwise", "[proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.admission.refused_sqlstate = "53300";
     game.admission.refused_message = "too many";
-    game.prelogin();
-    game.answers.clear();
-    game.send(tds::packet::login7, tds::test_login7({}), 0, 4096);
+    game.offers({});
     CHECK(game.heard() == "error 18456 done 2;");
   });
   in_pieces([](TdsGame& game) {
     game.reachable = false;
-    game.prelogin();
-    game.answers.clear();
-    game.send(tds::packet::login7, tds::test_login7({}), 0, 4096);
+    game.offers({});
     CHECK(game.heard() == "error 50006 done 2;");
   });
   in_pieces([](TdsGame& game) {
     game.model.declared = {"s", 5};
     game.login("plain");
-    game.batch("write");
-    CHECK(game.heard() == "done 16;");
+    CHECK(game.after_batch("write") == "done 16;");
   });
   in_pieces([](TdsGame& game) {
     game.model.tds_version = tds::version::v7_1;
     game.login_with_term(5);
-    game.batch("write");
-    CHECK(game.heard() == "done 16;");
+    CHECK(game.after_batch("write") == "done 16;");
   });
 }
 
@@ -837,8 +770,7 @@ TEST_CASE("tds session: observe lets everything pass and tells", "[proxy][tds]")
   in_pieces([](TdsGame& game) {
     game.admission.enforce = conversation::Enforce::observe;
     game.login("plain");
-    game.batch("select 1 from t");
-    CHECK(game.heard() == "done 16;");
+    CHECK(game.after_batch("select 1 from t") == "done 16;");
     CHECK(game.host.count(Kind::would_refuse) == 1);
     CHECK(game.model.enters == 0);
   });
@@ -852,54 +784,41 @@ TEST_CASE("tds session: reads pass without a term where the operator says so", "
                       prepare = "\xFF\xFF\x0B\0\0\0"s;
     const std::string read = text_parameter("SELECT a FROM t WHERE b = @p0"),
                       write = text_parameter("SELECT a FROM t UPDATE t SET a = 1");
-    game.batch("SELECT a FROM t");
-    CHECK(game.heard() == "done 16;");
-    game.batch("SELECT a FROM t UPDATE t SET a = 1 -- write");
-    CHECK(game.heard() == "error 50002 done 2;");
+    CHECK(game.after_batch("SELECT a FROM t") == "done 16;");
+    CHECK(game.after_batch("SELECT a FROM t UPDATE t SET a = 1 -- write") == "error 50002 done 2;");
     CHECK(game.host.messages.back().find("may only read") != std::string::npos);
-    game.rpc(execute_sql + read);
-    CHECK(game.heard().ends_with("done 0;"));
-    game.rpc(execute_sql + write);
-    CHECK(game.heard() == "error 50002 done 2;");
+    CHECK(game.after_rpc(execute_sql + read).ends_with("done 0;"));
+    CHECK(game.after_rpc(execute_sql + write) == "error 50002 done 2;");
     // Which of two texts runs, the server decides.
-    game.rpc(execute_sql + write + named("@stmt", read));
-    CHECK(game.heard() == "error 50002 done 2;");
-    game.rpc(execute_sql + read + named("@stmt", write));
-    CHECK(game.heard() == "error 50002 done 2;");
+    CHECK(game.after_rpc(execute_sql + write + named("@stmt", read)) == "error 50002 done 2;");
+    CHECK(game.after_rpc(execute_sql + read + named("@stmt", write)) == "error 50002 done 2;");
     for (const char* name : {"@STMT", "@Statement", "@\xEF\xBD\x93tmt"}) {
-      game.rpc(execute_sql + read + named(name, write));
-      CHECK(game.heard() == "error 50002 done 2;");
+      CHECK(game.after_rpc(execute_sql + read + named(name, write)) == "error 50002 done 2;");
     }
     // What declares the parameters is looked at, too.
-    game.rpc(execute_sql + read + text_parameter("@p0 int"));
-    CHECK(game.heard().ends_with("done 0;"));
-    game.rpc(execute_sql + read + text_parameter("@p0 dbo.point"));
-    CHECK(game.heard() == "error 50002 done 2;");
+    CHECK(game.after_rpc(execute_sql + read + text_parameter("@p0 int")).ends_with("done 0;"));
+    CHECK(game.after_rpc(execute_sql + read + text_parameter("@p0 dbo.point")) ==
+          "error 50002 done 2;");
     // A handle that was not given for a read is none.
-    game.rpc(execute + handle_parameter(1));
-    CHECK(game.heard() == "error 50002 done 2;");
+    CHECK(game.after_rpc(execute + handle_parameter(1)) == "error 50002 done 2;");
     game.model.next_handle = 1;
-    game.rpc(prepare_execute + no_handle + text_parameter("") + read);
-    CHECK(game.heard().ends_with("done 0;"));
-    game.rpc(execute + handle_parameter(1));
-    CHECK(game.heard().ends_with("done 0;"));
-    game.rpc(prepare + no_handle + text_parameter("") + write);
-    CHECK(game.heard() == "error 50002 done 2;");
-    game.rpc(execute + handle_parameter(2));
-    CHECK(game.heard() == "error 50002 done 2;");
+    CHECK(game.after_rpc(prepare_execute + no_handle + text_parameter("") + read)
+              .ends_with("done 0;"));
+    CHECK(game.after_rpc(execute + handle_parameter(1)).ends_with("done 0;"));
+    CHECK(game.after_rpc(prepare + no_handle + text_parameter("") + write) ==
+          "error 50002 done 2;");
+    CHECK(game.after_rpc(execute + handle_parameter(2)) == "error 50002 done 2;");
     // What a statement gives back itself is no handle, wherever it stands.
     game.model.gives_back = 7;
-    game.rpc(prepare_execute + no_handle + text_parameter("@p0 int OUTPUT") +
-             text_parameter("SELECT @p0 = 7"));
-    CHECK(game.heard().ends_with("done 0;"));
-    game.rpc(execute + handle_parameter(7));
-    CHECK(game.heard() == "error 50002 done 2;");
+    CHECK(game.after_rpc(prepare_execute + no_handle + text_parameter("@p0 int OUTPUT") +
+                         text_parameter("SELECT @p0 = 7"))
+              .ends_with("done 0;"));
+    CHECK(game.after_rpc(execute + handle_parameter(7)) == "error 50002 done 2;");
     game.model.gives_back = 0;
     // With a reset all handles are gone.
     game.batch("SELECT a FROM t", tds::status::reset);
     game.heard();
-    game.rpc(execute + handle_parameter(1));
-    CHECK(game.heard() == "error 50002 done 2;");
+    CHECK(game.after_rpc(execute + handle_parameter(1)) == "error 50002 done 2;");
     CHECK(game.model.enters == 0);
     // What runs under a term may prepare a write under the number of a read.
     game.rpc(prepare_execute + no_handle + text_parameter("") + read);
@@ -909,7 +828,6 @@ TEST_CASE("tds session: reads pass without a term where the operator says so", "
     game.model.gate = false;
     game.batch("SET NOCOUNT ON", tds::status::reset);
     game.heard();
-    game.rpc(execute + handle_parameter(2));
-    CHECK(game.heard() == "error 50002 done 2;");
+    CHECK(game.after_rpc(execute + handle_parameter(2)) == "error 50002 done 2;");
   });
 }

@@ -24,8 +24,7 @@ constexpr const char* tables =
 
 // A file with a table of each kind and the fence of 'billing' at `term`.
 void make(const std::string& path, int term) {
-  Db db(path);
-  install(db);
+  Installed db(path);
   db.must(tables);
   db.must("SELECT termgate_seal('billing', " + std::to_string(term) + ")");
   db.must("SELECT termgate_declare('billing', " + std::to_string(term) + ")");
@@ -162,8 +161,7 @@ TEST_CASE("attached: writes to another file's fenced tables are refused whatever
                StartsWith("TG005"));
   }
   SECTION("main is in memory with layer 1") {
-    Db db;
-    install(db);
+    Installed db;
     db.must("SELECT termgate_seal('billing', 5), termgate_declare('billing', 5)");
     db.must("ATTACH '" + folder.file("app.db") + "' AS x");
     refused_all(db, "x", folder.file("app.db"), false);
@@ -323,8 +321,7 @@ TEST_CASE("attached: the main database's own tables work beside it", "[F1][sqlit
 TEST_CASE("attached: mode observe lets pass and counts in its own file only", "[sqlite]") {
   Folder folder;
   for (const char* name : {"app.db", "other.db"}) {
-    Db db(folder.file(name));
-    install(db);
+    Installed db(folder.file(name));
     db.must("CREATE TABLE seen (s TEXT, v TEXT); CREATE TABLE whole (v TEXT)");
     db.must(
         "SELECT termgate_protect('seen', 's', NULL, 'observe'), termgate_protect('whole', NULL, "
@@ -425,8 +422,7 @@ TEST_CASE("attached: an earlier version's triggers are refused there and renewed
 }
 
 TEST_CASE("init: triggers that an index has outgrown are made anew", "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "CREATE TABLE t (s TEXT, k TEXT, v TEXT); SELECT termgate_protect('t', 's'); CREATE UNIQUE "
       "INDEX t_k ON t (k)");
@@ -440,8 +436,7 @@ TEST_CASE("init: triggers that an index has outgrown are made anew", "[sqlite]")
 }
 
 TEST_CASE("fence: stays a term with the checks of the table switched off", "[F3][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must("SELECT termgate_seal('a', 5); PRAGMA ignore_check_constraints = ON");
   CHECK_THAT(db("UPDATE termgate_fences SET term = 4611686018427387905").error,
              StartsWith("TG005"));

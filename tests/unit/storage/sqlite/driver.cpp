@@ -29,6 +29,12 @@ std::unique_ptr<detail::Driver> open(const std::string& path_and_options) {
   return detail::open_sqlite(path_and_options, {.connections_max = 4, .check_wait = 2s});
 }
 
+std::unique_ptr<detail::Driver> installed(const std::string& path_and_options) {
+  auto driver = open(path_and_options);
+  driver->install();
+  return driver;
+}
+
 Rows run(detail::Driver& driver, sql::Call call, std::vector<Value> values = {}) {
   return driver.call(call, values, false);
 }
@@ -43,6 +49,19 @@ Rows read(detail::Driver& driver, std::string_view sql, std::vector<Value> value
 }
 Rows read(detail::Driver& driver, sql::Call call, std::vector<Value> values = {}) {
   return driver.call(call, values, true);
+}
+
+template <class What>
+std::int64_t read_int(detail::Driver& driver, What what, std::vector<Value> values = {}) {
+  return read(driver, what, std::move(values)).one()[0].as_int();
+}
+template <class What>
+std::string read_text(detail::Driver& driver, What what, std::vector<Value> values = {}) {
+  return read(driver, what, std::move(values)).one()[0].as_text();
+}
+template <class What>
+std::int64_t run_int(detail::Driver& driver, What what, std::vector<Value> values = {}) {
+  return run(driver, what, std::move(values)).one()[0].as_int();
 }
 
 }  // namespace
@@ -74,9 +93,8 @@ TEST_CASE("open: what is no database is refused and nothing is made", "[sqlite]"
 TEST_CASE("open: a new file becomes WAL and an existing one keeps its mode", "[sqlite]") {
   Folder folder;
   const auto mode = [&](const std::string& options) {
-    auto driver = open(folder.file() + options);
-    driver->install();
-    return read(*driver, "PRAGMA journal_mode").one()[0].as_text();
+    auto driver = installed(folder.file() + options);
+    return read_text(*driver, "PRAGMA journal_mode");
   };
   SECTION("new") { CHECK(mode("") == "wal"); }
   SECTION("existing") {
@@ -101,7 +119,7 @@ TEST_CASE("open: a file that may not be written is read and not written", "[sqli
     try {
       if (geteuid() == 0 && setuid(65534) != 0) _exit(9);
       auto driver = open(folder.file());
-      if (read(*driver, "SELECT count(*) FROM termgate_fences").one()[0].as_int() != 0) status |= 1;
+      if (read_int(*driver, "SELECT count(*) FROM termgate_fences") != 0) status |= 1;
       try {
         run(*driver, "SELECT termgate_seal('a', 1)");
         status |= 2;
@@ -129,7 +147,7 @@ TEST_CASE("reading: another's exclusive lock is named", "[F4][sqlite][issue-2]")
   };
   auto driver = quick();
   driver->install();
-  CHECK(read(*driver, "SELECT count(*) FROM termgate_fences").one()[0].as_int() == 0);
+  CHECK(read_int(*driver, "SELECT count(*) FROM termgate_fences") == 0);
   Db other(folder.file());
   other.must("BEGIN EXCLUSIVE");
   const auto names = Contains("TG006 blocked: another connection of this process");
@@ -141,8 +159,7 @@ TEST_CASE("reading: another's exclusive lock is named", "[F4][sqlite][issue-2]")
 }
 
 TEST_CASE("statement: DDL has changed no rows", "[sqlite][issue-2]") {
-  auto driver = open(":memory:");
-  driver->install();
+  auto driver = installed(":memory:");
   driver->transact({}, [&](detail::OpenTransaction& session) {
     session.execute("SELECT termgate_claim_write('a', 1, '0a1b2c3d-0000-4000-8000-00000000000a')",
                     {});
@@ -158,8 +175,7 @@ TEST_CASE("statement: DDL has changed no rows", "[sqlite][issue-2]") {
 // them.
 TEST_CASE("statement: EXPLAIN and PRAGMA answer from the schema as it is", "[F7][sqlite]") {
   Folder folder;
-  auto driver = open(folder.file());
-  driver->install();
+  auto driver = installed(folder.file());
   run(*driver, "CREATE TABLE t (id INTEGER PRIMARY KEY, v)");
   Db other(folder.file());
   const auto plan = [&] {
@@ -191,8 +207,7 @@ TEST_CASE("open: a database without layer 1 says so once", "[sqlite][issue-2]") 
 }
 
 TEST_CASE("statement: parameters go by number and values come back as they were", "[sqlite]") {
-  auto driver = open(":memory:");
-  driver->install();
+  auto driver = installed(":memory:");
   const Rows rows = read(*driver, "SELECT $2, $1, $1 /* $9 */, '$3', $3, $4, $5, $6",
                          {Value("first"), Value(std::int64_t{1} << 62), Value(), Value(2.5),
                           Value(Bytes{std::string("\0\xff", 2)}), Value(std::string("a\0b", 3))});
@@ -210,31 +225,26 @@ TEST_CASE("statement: parameters go by number and values come back as they were"
   CHECK_THROWS_AS(read(*driver, ""), InvalidInput);
   CHECK_THROWS_AS(read(*driver, "-- nothing"), InvalidInput);
   CHECK_THROWS_AS(read(*driver, "SELECT 1; SELECT 2"), InvalidInput);
-  CHECK(read(*driver, "SELECT 1 ; -- the end\n /* really */ ;").one()[0].as_int() == 1);
-  CHECK(read(*driver, "SELECT $1", {Value(std::string(1 << 20, 'x'))}).one()[0].as_text().size() ==
-        1 << 20);
+  CHECK(read_int(*driver, "SELECT 1 ; -- the end\n /* really */ ;") == 1);
+  CHECK(read_text(*driver, "SELECT $1", {Value(std::string(1 << 20, 'x'))}).size() == 1 << 20);
 }
 
 TEST_CASE("statement: an empty payload is empty and not NULL", "[sqlite]") {
-  auto driver = open(":memory:");
-  driver->install();
-  CHECK(run(*driver, sql::Call::append,
-            {Value("s"), Value(1), Value(Bytes{}), Value(), Value(), Value()})
-            .one()[0]
-            .as_int() == 1);
-  CHECK(run(*driver, sql::Call::append_many,
-            {Value("s"), Value(1), Value(BytesArray{"", "x"}), Value(), Value(), Value()})
-            .one()[0]
-            .as_int() == 3);
-  CHECK(read(*driver,
-             "SELECT group_concat(typeof(payload) || length(payload)) FROM termgate_stream_writes")
-            .one()[0]
-            .as_text() == "blob0,blob0,blob1");
+  auto driver = installed(":memory:");
+  CHECK(run_int(*driver, sql::Call::append,
+                {Value("s"), Value(1), Value(Bytes{}), Value(), Value(), Value()}) == 1);
+  CHECK(run_int(*driver, sql::Call::append_many,
+                {Value("s"), Value(1), Value(BytesArray{"", "x"}), Value(), Value(), Value()}) ==
+        3);
+  CHECK(
+      read_text(
+          *driver,
+          "SELECT group_concat(typeof(payload) || length(payload)) FROM termgate_stream_writes") ==
+      "blob0,blob0,blob1");
 }
 
 TEST_CASE("statement: cannot end the transaction or change the connection", "[F5][sqlite]") {
-  auto driver = open(":memory:");
-  driver->install();
+  auto driver = installed(":memory:");
   run(*driver, "CREATE TABLE t (x)");
   for (const char* statement :
        {"COMMIT", "END", "ROLLBACK", "BEGIN", "begin immediate", "SAVEPOINT termgate_member",
@@ -250,14 +260,13 @@ TEST_CASE("statement: cannot end the transaction or change the connection", "[F5
                                      }),
                     InvalidInput);
   }
-  CHECK(read(*driver, "SELECT count(*) FROM t").one()[0].as_int() == 0);
+  CHECK(read_int(*driver, "SELECT count(*) FROM t") == 0);
   CHECK(read(*driver, "PRAGMA table_info(t)").rows.size() == 1);
   CHECK_THROWS_AS(read(*driver, "VACUUM"), Error);
 }
 
 TEST_CASE("statement: the same text prepared again after the schema changed is right", "[sqlite]") {
-  auto driver = open(":memory:");
-  driver->install();
+  auto driver = installed(":memory:");
   run(*driver, "CREATE TABLE t (a)");
   run(*driver, "INSERT INTO t VALUES (1)");
   CHECK(read(*driver, "SELECT * FROM t").one().size() == 1);
@@ -271,8 +280,7 @@ TEST_CASE("reading: cannot write by any way round", "[F6][sqlite]") {
   Folder folder;
   for (const std::string& where : {std::string(":memory:"), folder.file()}) {
     INFO(where);
-    auto driver = open(where);
-    driver->install();
+    auto driver = installed(where);
     run(*driver, "CREATE TABLE t (x)");
     for (const char* statement :
          {"INSERT INTO t VALUES (1)", "CREATE TABLE u (x)", "SELECT termgate_seal('a', 9)",
@@ -281,8 +289,8 @@ TEST_CASE("reading: cannot write by any way round", "[F6][sqlite]") {
       INFO(statement);
       CHECK_THROWS_AS(read(*driver, statement), Error);
     }
-    CHECK(read(*driver, "SELECT count(*) FROM t").one()[0].as_int() == 0);
-    CHECK(read(*driver, "SELECT count(*) FROM termgate_fences").one()[0].as_int() == 0);
+    CHECK(read_int(*driver, "SELECT count(*) FROM t") == 0);
+    CHECK(read_int(*driver, "SELECT count(*) FROM termgate_fences") == 0);
     CHECK(run(*driver, "INSERT INTO t VALUES (1)").affected == 1);
   }
 }
@@ -290,38 +298,35 @@ TEST_CASE("reading: cannot write by any way round", "[F6][sqlite]") {
 TEST_CASE("transaction: one that is given up leaves nothing and raises no error", "[sqlite]") {
   Folder folder;
   for (const std::string& where : {std::string(":memory:"), folder.file()}) {
-    auto driver = open(where);
-    driver->install();
+    auto driver = installed(where);
     run(*driver, "CREATE TABLE t (x)");
     driver->transact({}, [&](detail::OpenTransaction& session) {
       session.execute("INSERT INTO t VALUES (1)", {});
       session.give_up();
     });
-    CHECK(read(*driver, "SELECT count(*) FROM t").one()[0].as_int() == 0);
+    CHECK(read_int(*driver, "SELECT count(*) FROM t") == 0);
     run(*driver, "INSERT INTO t VALUES (2)");
-    CHECK(read(*driver, "SELECT count(*) FROM t").one()[0].as_int() == 1);
+    CHECK(read_int(*driver, "SELECT count(*) FROM t") == 1);
   }
 }
 
 TEST_CASE("reading: goes on beside an open write and sees none of it", "[sqlite]") {
   Folder folder;
-  auto driver = open(folder.file());
-  driver->install();
+  auto driver = installed(folder.file());
   run(*driver, "CREATE TABLE t (x)");
   driver->transact({}, [&](detail::OpenTransaction& session) {
     session.execute("INSERT INTO t VALUES (1)", {});
     std::int64_t seen = -1;
-    std::thread reader([&] { seen = read(*driver, "SELECT count(*) FROM t").one()[0].as_int(); });
+    std::thread reader([&] { seen = read_int(*driver, "SELECT count(*) FROM t"); });
     reader.join();
     CHECK(seen == 0);
   });
-  CHECK(read(*driver, "SELECT count(*) FROM t").one()[0].as_int() == 1);
+  CHECK(read_int(*driver, "SELECT count(*) FROM t") == 1);
 }
 
 TEST_CASE("reading: several statements see one state", "[sqlite]") {
   Folder folder;
-  auto driver = open(folder.file());
-  driver->install();
+  auto driver = installed(folder.file());
   run(*driver, "CREATE TABLE t (x)");
   driver->transact(detail::TransactOptions{.read_only = true, .timeout = std::nullopt},
                    [&](detail::OpenTransaction& session) {
@@ -334,8 +339,7 @@ TEST_CASE("reading: several statements see one state", "[sqlite]") {
 TEST_CASE("nesting: a call from inside a callback is refused and not waited for", "[sqlite]") {
   Folder folder;
   for (const std::string& where : {std::string(":memory:"), folder.file()}) {
-    auto driver = open(where);
-    driver->install();
+    auto driver = installed(where);
     const auto start = std::chrono::steady_clock::now();
     CHECK_THROWS_WITH(
         driver->transact({}, [&](detail::OpenTransaction&) { run(*driver, "SELECT 1"); }),
@@ -351,20 +355,17 @@ TEST_CASE("nesting: a call from inside a callback is refused and not waited for"
         InvalidInput);
     CHECK(std::chrono::steady_clock::now() - start < 1s);
     // Another database from inside a callback is another matter.
-    auto other = open(":memory:");
-    other->install();
-    driver->transact({}, [&](detail::OpenTransaction&) {
-      CHECK(run(*other, "SELECT 1").one()[0].as_int() == 1);
-    });
+    auto other = installed(":memory:");
+    driver->transact({},
+                     [&](detail::OpenTransaction&) { CHECK(run_int(*other, "SELECT 1") == 1); });
   }
 }
 
 TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "[F1][F2][sqlite]") {
   Folder folder;
-  auto driver = open(folder.file());
-  driver->install();
+  auto driver = installed(folder.file());
   const auto check = [&](int term) {
-    return run(*driver, sql::Call::check_term, {Value("s"), Value(term)}).one()[0].as_int();
+    return run_int(*driver, sql::Call::check_term, {Value("s"), Value(term)});
   };
   const auto write = [&](int term) {
     driver->transact({}, [&](detail::OpenTransaction& session) {
@@ -430,8 +431,7 @@ TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "
 TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it",
           "[F1][F2][sqlite][issue-2]") {
   Folder folder;
-  auto driver = open(folder.file());
-  driver->install();
+  auto driver = installed(folder.file());
   run(*driver, "CREATE TABLE t (scope TEXT, v)");
   run(*driver, "CREATE TABLE adopted (scope TEXT, term INTEGER)");
   run(*driver, "CREATE INDEX adopted_scope_term ON adopted (scope, term)");
@@ -457,15 +457,14 @@ TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it",
       CHECK_THROWS_WITH(session.execute("SELECT termgate_append('st', 4, 'x', NULL, 'x')", {}),
                         Contains("the fence stands at 5"));
     });
-    CHECK(read(*driver, "SELECT term FROM termgate_fences WHERE scope = 'x'").one()[0].as_int() ==
-          5);
+    CHECK(read_int(*driver, "SELECT term FROM termgate_fences WHERE scope = 'x'") == 5);
     // Nor is the 9 remembered beyond the commit.
     driver->transact({}, [&](detail::OpenTransaction& session) {
       check(session, "x", 5);
       session.execute("INSERT INTO t VALUES ('x', 'by 5')", {});
     });
   }
-  CHECK(read(*driver, "SELECT group_concat(DISTINCT v) FROM t").one()[0].as_text() == "by 5");
+  CHECK(read_text(*driver, "SELECT group_concat(DISTINCT v) FROM t") == "by 5");
   // The way down and to trust again counts as much as the way up.
   driver->transact({}, [&](detail::OpenTransaction& session) {
     session.execute("SAVEPOINT s", {});
@@ -493,8 +492,7 @@ TEST_CASE("savepoint: random walks never write below or above the fence",
           "[F1][F2][sqlite][issue-2]") {
   CAPTURE(Catch::rngSeed());
   std::mt19937 random(Catch::rngSeed());
-  auto driver = open(":memory:");
-  driver->install();
+  auto driver = installed(":memory:");
   run(*driver, "CREATE TABLE t (scope TEXT)");
   run(*driver, "CREATE TABLE adopted (scope TEXT, term INTEGER)");
   run(*driver, "CREATE INDEX adopted_scope_term ON adopted (scope, term)");
@@ -584,15 +582,13 @@ TEST_CASE("savepoint: random walks never write below or above the fence",
     // What the connection remembers is what is stored: a raise below it is refused, the fence
     // itself passes.
     if (now.fence == 0) continue;
-    CHECK(run(*driver, "SELECT termgate_check_term($1, $2)", {Value(scope), Value(now.fence)})
-              .one()[0]
-              .as_int() == now.fence);
+    CHECK(run_int(*driver, "SELECT termgate_check_term($1, $2)",
+                  {Value(scope), Value(now.fence)}) == now.fence);
     if (now.fence > 1)
       CHECK_THROWS_AS(run(*driver, sql::Call::check_term, {Value(scope), Value(now.fence - 1)}),
                       StaleTerm);
-    CHECK(read(*driver, "SELECT term FROM termgate_fences WHERE scope = $1", {Value(scope)})
-              .one()[0]
-              .as_int() == now.fence);
+    CHECK(read_int(*driver, "SELECT term FROM termgate_fences WHERE scope = $1", {Value(scope)}) ==
+          now.fence);
   }
   CHECK(written > 100);
 }
@@ -600,8 +596,7 @@ TEST_CASE("savepoint: random walks never write below or above the fence",
 TEST_CASE("transaction: that begins with a raise is flushed on a forgetful connection",
           "[F3][F5][sqlite][issue-2]") {
   Folder folder;
-  auto driver = open(folder.file() + "?synchronous=normal");
-  driver->install();
+  auto driver = installed(folder.file() + "?synchronous=normal");
   run(*driver, "CREATE TABLE t (x)");
   const Value claim[] = {Value("fresh"), Value(3), Value("0a1b2c3d-0000-4000-8000-00000000000a")};
   const auto claimed = [&] {
@@ -633,8 +628,8 @@ TEST_CASE("transaction: that begins with a raise is flushed on a forgetful conne
                                        session.call(sql::Call::check_term, nine);
                                      }),
                     Catch::StartsWith("TG005") && Contains("synchronous"));
-  CHECK(read(*driver, "SELECT group_concat(x) FROM t").one()[0].as_text() == "1");
-  CHECK(run(*driver, "PRAGMA synchronous").one()[0].as_int() == 1);
+  CHECK(read_text(*driver, "SELECT group_concat(x) FROM t") == "1");
+  CHECK(run_int(*driver, "PRAGMA synchronous") == 1);
 }
 
 TEST_CASE("grant: SQLite has no roles and says so", "[sqlite]") {
@@ -645,8 +640,7 @@ TEST_CASE("grant: SQLite has no roles and says so", "[sqlite]") {
 TEST_CASE("full disk: what does not fit is refused and what was acknowledged stays",
           "[F5][sqlite]") {
   Folder folder;
-  auto driver = open(folder.file());
-  driver->install();
+  auto driver = installed(folder.file());
   run(*driver, "CREATE TABLE t (x)");
   // A limit on the size of files stands for the full disk; the signal that comes with it is no part
   // of it.
@@ -668,154 +662,97 @@ TEST_CASE("full disk: what does not fit is refused and what was acknowledged sta
   std::signal(SIGXFSZ, before);
   CHECK_THAT(refusal, Contains("nothing was written"));
   CHECK(acknowledged > 0);
-  CHECK(read(*driver, "SELECT count(*) FROM t").one()[0].as_int() == acknowledged);
+  CHECK(read_int(*driver, "SELECT count(*) FROM t") == acknowledged);
   run(*driver, "INSERT INTO t VALUES ('room again')");
-  CHECK(read(*driver, "PRAGMA integrity_check").one()[0].as_text() == "ok");
+  CHECK(read_text(*driver, "PRAGMA integrity_check") == "ok");
 }
 
 // Long: the table of all calls.
 TEST_CASE("calls: every one prepares with the parameters that sql/README.md gives it", "[sqlite]") {
-  auto driver = open(":memory:");
-  driver->install();
+  auto driver = installed(":memory:");
   const sql::Calls& calls = sql::sqlite_calls();
   struct Case {
     std::string_view sql;
     int parameters;
-    std::vector<std::string> columns;
+    std::string columns;
   };
-  const std::vector<std::string> lease{"scope",          "owner_id",       "term",
-                                       "expires_at_ms",  "acquired_at_ms", "renewed_at_ms",
-                                       "released_at_ms", "endpoint",       "remaining_ms"};
-  const std::vector<std::string> fence{"scope",    "term",      "raised_at_ms", "raised_by",
-                                       "raise_by", "untrusted", "reset_from"};
+  const std::string lease =
+      "scope owner_id term expires_at_ms acquired_at_ms renewed_at_ms released_at_ms endpoint "
+      "remaining_ms";
+  const std::string fence = "scope term raised_at_ms raised_by raise_by untrusted reset_from";
   for (const Case& row : {
-           Case{calls[sql::Call::check_term], 2, {"fence"}},
-           Case{calls[sql::Call::seal], 3, {"fence", "previous", "evicted", "sealed_at_ms"}},
-           Case{calls[sql::Call::seal_with_reason],
-                5,
-                {"fence", "previous", "evicted", "sealed_at_ms"}},
-           Case{calls[sql::Call::append], 6, {"sequence_no"}},
-           Case{calls[sql::Call::append_many], 6, {"sequence_no"}},
-           Case{calls[sql::Call::claim_write], 3, {"fresh", "fence"}},
-           Case{calls[sql::Call::outcome],
-                1,
-                {"scope", "term", "stream", "sequence_no", "created_at_ms"}},
-           Case{calls[sql::Call::acquire_lease],
-                5,
-                {"acquired", "term", "expires_at_ms", "owner_id", "remaining_ms"}},
-           Case{calls[sql::Call::renew_lease],
-                4,
-                {"renewed", "expires_at_ms", "remaining_ms", "leave_in_ms"}},
-           Case{calls[sql::Call::renew_leases], 1, {"outcome", "leave_in_ms"}},
-           Case{calls[sql::Call::require_lease], 2, {"expires_at_ms"}},
-           Case{calls[sql::Call::request_hand_over],
-                5,
-                {"requested", "owner_id", "term", "leave_before_ms"}},
-           Case{calls[sql::Call::hand_overs],
-                2,
-                {"scope", "owner_id", "term", "successor", "requested_by", "reason",
-                 "requested_at_ms", "leave_before_ms", "left_at_ms", "next_owner", "next_term",
-                 "taken_at_ms", "gap_ms", "state"}},
-           Case{calls[sql::Call::release_lease], 3, {"released"}},
-           Case{calls[sql::Call::force_release], 3, {"released"}},
+           Case{calls[sql::Call::check_term], 2, "fence"},
+           Case{calls[sql::Call::seal], 3, "fence previous evicted sealed_at_ms"},
+           Case{calls[sql::Call::seal_with_reason], 5, "fence previous evicted sealed_at_ms"},
+           Case{calls[sql::Call::append], 6, "sequence_no"},
+           Case{calls[sql::Call::append_many], 6, "sequence_no"},
+           Case{calls[sql::Call::claim_write], 3, "fresh fence"},
+           Case{calls[sql::Call::outcome], 1, "scope term stream sequence_no created_at_ms"},
+           Case{calls[sql::Call::acquire_lease], 5,
+                "acquired term expires_at_ms owner_id remaining_ms"},
+           Case{calls[sql::Call::renew_lease], 4, "renewed expires_at_ms remaining_ms leave_in_ms"},
+           Case{calls[sql::Call::renew_leases], 1, "outcome leave_in_ms"},
+           Case{calls[sql::Call::require_lease], 2, "expires_at_ms"},
+           Case{calls[sql::Call::request_hand_over], 5, "requested owner_id term leave_before_ms"},
+           Case{calls[sql::Call::hand_overs], 2,
+                "scope owner_id term successor requested_by reason requested_at_ms leave_before_ms "
+                "left_at_ms next_owner next_term taken_at_ms gap_ms state"},
+           Case{calls[sql::Call::release_lease], 3, "released"},
+           Case{calls[sql::Call::force_release], 3, "released"},
            Case{calls[sql::Call::lease], 1, lease},
            Case{calls[sql::Call::leases], 2, lease},
            Case{calls[sql::Call::fence], 1, fence},
            Case{calls[sql::Call::fences], 2, fence},
-           Case{calls[sql::Call::reset_fence], 4, {"previous"}},
-           Case{calls[sql::Call::declare_restored], 4, {"fence"}},
-           Case{calls[sql::Call::declare_nothing_lost], 2, {"scopes"}},
-           Case{calls[sql::Call::declare_untrusted], 2, {"scopes"}},
-           Case{calls[sql::Call::set_raise_by], 2, {"raise_by"}},
-           Case{calls[sql::Call::read_stream],
-                4,
-                {"sequence_no", "scope", "term", "payload", "created_at_ms", "write_id",
-                 "payload_bytes"}},
-           Case{calls[sql::Call::read_payload], 4, {"part"}},
-           Case{calls[sql::Call::stream], 1, {"scope", "last_no", "first_no", "created_at_ms"}},
-           Case{calls[sql::Call::streams], 2, {"stream", "scope", "last_no", "created_at_ms"}},
-           Case{calls[sql::Call::stream_move], 4, {"moved"}},
-           Case{calls[sql::Call::prune], 2, {"pruned"}},
-           Case{calls[sql::Call::prune_history], 1, {"pruned"}},
-           Case{calls[sql::Call::protect], 5, {"protected"}},
-           Case{calls[sql::Call::unprotect], 1, {"unprotected"}},
-           Case{calls[sql::Call::adopt], 4, {"scopes"}},
-           Case{calls[sql::Call::unadopt], 1, {"unadopted"}},
-           Case{calls[sql::Call::doctor], 0, {"severity", "object", "problem", "remedy"}},
-           Case{calls[sql::Call::verify], 1, {"kind", "scope", "object", "detail"}},
-           Case{calls[sql::Call::settings], 0, {"name", "value", "what"}},
-           Case{calls[sql::Call::set_setting], 2, {"name", "value"}},
-           Case{calls[sql::Call::audit],
-                3,
-                {"id", "at_ms", "actor", "client", "action", "scope", "detail"}},
-           Case{calls[sql::Call::explain], 2, {"at_ms", "actor", "client", "action", "detail"}},
-           Case{calls[sql::Call::record_refusal], 6, {"recorded"}},
-           Case{calls[sql::Call::refusal_counts], 0, {"code", "count"}},
-           Case{calls[sql::Call::job_start], 5, {"run_id"}},
-           Case{calls[sql::Call::job_request], 5, {"requested", "run_id"}},
-           Case{calls[sql::Call::job_take], 4, {"run_id", "kind"}},
-           Case{calls[sql::Call::job_heartbeat], 2, {"beaten"}},
-           Case{calls[sql::Call::job_heartbeat_renew], 3, {"beaten", "renewed", "remaining_ms"}},
-           Case{calls[sql::Call::job_finish], 5, {"finished"}},
-           Case{calls[sql::Call::follower_start], 4, {"run"}},
-           Case{calls[sql::Call::follower_behind],
-                2,
-                {"run", "stream", "position", "last_no", "behind"}},
-           Case{calls[sql::Call::follower_advance], 5, {"outcome"}},
-           Case{calls[sql::Call::follower_remove], 1, {"removed"}},
-           Case{calls[sql::Call::read_stream],
-                4,
-                {"sequence_no", "scope", "term", "payload", "created_at_ms", "write_id",
-                 "payload_bytes"}},
-           Case{calls[sql::Call::read_payload], 4, {"part"}},
-           Case{calls[sql::Call::stream], 1, {"scope", "last_no", "first_no", "created_at_ms"}},
-           Case{calls[sql::Call::streams], 2, {"stream", "scope", "last_no", "created_at_ms"}},
-           Case{calls[sql::Call::stream_move], 4, {"moved"}},
-           Case{calls[sql::Call::prune], 2, {"pruned"}},
-           Case{calls[sql::Call::prune_history], 1, {"pruned"}},
-           Case{calls[sql::Call::protect], 5, {"protected"}},
-           Case{calls[sql::Call::unprotect], 1, {"unprotected"}},
-           Case{calls[sql::Call::adopt], 4, {"scopes"}},
-           Case{calls[sql::Call::unadopt], 1, {"unadopted"}},
-           Case{calls[sql::Call::doctor], 0, {"severity", "object", "problem", "remedy"}},
-           Case{calls[sql::Call::verify], 1, {"kind", "scope", "object", "detail"}},
-           Case{calls[sql::Call::settings], 0, {"name", "value", "what"}},
-           Case{calls[sql::Call::set_setting], 2, {"name", "value"}},
-           Case{calls[sql::Call::explain], 2, {"at_ms", "actor", "client", "action", "detail"}},
-           Case{calls[sql::Call::record_refusal], 6, {"recorded"}},
-           Case{calls[sql::Call::refusal_counts], 0, {"code", "count"}},
-           Case{calls[sql::Call::job_start], 5, {"run_id"}},
-           Case{calls[sql::Call::job_request], 5, {"requested", "run_id"}},
-           Case{calls[sql::Call::job_take], 4, {"run_id", "kind"}},
-           Case{calls[sql::Call::job_heartbeat], 2, {"beaten"}},
-           Case{calls[sql::Call::job_heartbeat_renew], 3, {"beaten", "renewed", "remaining_ms"}},
-           Case{calls[sql::Call::job_finish], 5, {"finished"}},
-           Case{calls[sql::Call::follower_start], 4, {"run"}},
-           Case{calls[sql::Call::follower_behind],
-                2,
-                {"run", "stream", "position", "last_no", "behind"}},
-           Case{calls[sql::Call::follower_advance], 5, {"outcome"}},
-           Case{calls[sql::Call::follower_remove], 1, {"removed"}},
-           Case{calls[sql::Call::followers],
-                2,
-                {"name", "stream", "scope", "run", "started_at_ms", "started_by", "behind",
-                 "behind_ms", "moved_at_ms"}},
-           Case{calls[sql::Call::jobs],
-                5,
-                {"run_id", "job_name", "scope", "owner_id", "term", "started_at_ms",
-                 "completed_at_ms", "status", "last_heartbeat_ms", "exit_code", "checkpoint",
-                 "detail", "request", "now_ms"}},
+           Case{calls[sql::Call::reset_fence], 4, "previous"},
+           Case{calls[sql::Call::declare_restored], 4, "fence"},
+           Case{calls[sql::Call::declare_nothing_lost], 2, "scopes"},
+           Case{calls[sql::Call::declare_untrusted], 2, "scopes"},
+           Case{calls[sql::Call::set_raise_by], 2, "raise_by"},
+           Case{calls[sql::Call::read_stream], 4,
+                "sequence_no scope term payload created_at_ms write_id payload_bytes"},
+           Case{calls[sql::Call::read_payload], 4, "part"},
+           Case{calls[sql::Call::stream], 1, "scope last_no first_no created_at_ms"},
+           Case{calls[sql::Call::streams], 2, "stream scope last_no created_at_ms"},
+           Case{calls[sql::Call::stream_move], 4, "moved"},
+           Case{calls[sql::Call::prune], 2, "pruned"},
+           Case{calls[sql::Call::prune_history], 1, "pruned"},
+           Case{calls[sql::Call::protect], 5, "protected"},
+           Case{calls[sql::Call::unprotect], 1, "unprotected"},
+           Case{calls[sql::Call::adopt], 4, "scopes"},
+           Case{calls[sql::Call::unadopt], 1, "unadopted"},
+           Case{calls[sql::Call::doctor], 0, "severity object problem remedy"},
+           Case{calls[sql::Call::verify], 1, "kind scope object detail"},
+           Case{calls[sql::Call::settings], 0, "name value what"},
+           Case{calls[sql::Call::set_setting], 2, "name value"},
+           Case{calls[sql::Call::audit], 3, "id at_ms actor client action scope detail"},
+           Case{calls[sql::Call::explain], 2, "at_ms actor client action detail"},
+           Case{calls[sql::Call::record_refusal], 6, "recorded"},
+           Case{calls[sql::Call::refusal_counts], 0, "code count"},
+           Case{calls[sql::Call::job_start], 5, "run_id"},
+           Case{calls[sql::Call::job_request], 5, "requested run_id"},
+           Case{calls[sql::Call::job_take], 4, "run_id kind"},
+           Case{calls[sql::Call::job_heartbeat], 2, "beaten"},
+           Case{calls[sql::Call::job_heartbeat_renew], 3, "beaten renewed remaining_ms"},
+           Case{calls[sql::Call::job_finish], 5, "finished"},
+           Case{calls[sql::Call::follower_start], 4, "run"},
+           Case{calls[sql::Call::follower_behind], 2, "run stream position last_no behind"},
+           Case{calls[sql::Call::follower_advance], 5, "outcome"},
+           Case{calls[sql::Call::follower_remove], 1, "removed"},
+           Case{calls[sql::Call::followers], 2,
+                "name stream scope run started_at_ms started_by behind behind_ms moved_at_ms"},
+           Case{calls[sql::Call::jobs], 5,
+                "run_id job_name scope owner_id term started_at_ms completed_at_ms status "
+                "last_heartbeat_ms exit_code checkpoint detail request now_ms"},
        }) {
     INFO(row.sql);
-    Db db;
-    install(db);
+    Installed db;
     sqlite3_stmt* statement = nullptr;
     REQUIRE(sqlite3_prepare_v2(db.handle(), row.sql.data(), static_cast<int>(row.sql.size()),
                                &statement, nullptr) == SQLITE_OK);
     CHECK(sqlite3_bind_parameter_count(statement) == row.parameters);
-    std::vector<std::string> columns;
+    std::string columns;
     for (int at = 0; at < sqlite3_column_count(statement); ++at)
-      columns.emplace_back(sqlite3_column_name(statement, at));
+      columns += (at == 0 ? "" : " ") + std::string(sqlite3_column_name(statement, at));
     CHECK(columns == row.columns);
     sqlite3_finalize(statement);
   }
@@ -824,8 +761,7 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
 TEST_CASE("jobs: an open run whose lease is over is shown as lost and may still finish",
           "[sqlite]") {
   Folder folder;
-  auto driver = open(folder.file());
-  driver->install();
+  auto driver = installed(folder.file());
   run(*driver, "SELECT termgate_acquire_lease('s', 'me', 100)");
   const std::string id =
       run(*driver, "SELECT termgate_job_start('Y', 's', 'me', 1)").rows[0][0].as_text();
@@ -849,8 +785,7 @@ TEST_CASE("jobs: an open run whose lease is over is shown as lost and may still 
 TEST_CASE("statements: what is Termgate's own is neither dropped nor altered by the application",
           "[sqlite]") {
   Folder folder;
-  auto driver = open(folder.file());
-  driver->install();
+  auto driver = installed(folder.file());
   run(*driver, "CREATE TABLE t (v)");
   run(*driver, "SELECT termgate_protect('t', NULL, 's')");
   for (const char* sql :

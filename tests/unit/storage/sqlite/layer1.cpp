@@ -35,16 +35,14 @@ std::string fence(Db& db, const std::string& scope) {
 }  // namespace
 
 TEST_CASE("function: a refusal reads as the contract says", "[F1][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   CHECK(db("SELECT termgate_check_term('billing', 5)").value() == "5");
   CHECK(db("SELECT termgate_check_term('billing', 3)").error ==
         "TG001 stale term 3 for scope \"billing\": the fence stands at 5");
 }
 
 TEST_CASE("function: malformed arguments are refused and nothing is written", "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   const std::string before = db.must("SELECT count(*) FROM termgate_fences");
   const std::string longest(200, 'x');
   for (const std::string& arguments :
@@ -70,8 +68,7 @@ TEST_CASE("function: a database without layer 1 is told apart", "[sqlite]") {
 }
 
 TEST_CASE("append_many: takes a write id for each write or none at all", "[F5][sqlite][issue-2]") {
-  Db db;
-  install(db);
+  Installed db;
   const std::string id = "0a1b2c3d-0000-4000-8000-00000000000a";
   const std::string other = "0a1b2c3d-0000-4000-8000-00000000000b";
   db.must("SELECT termgate_append('s', 1, 'first', NULL, NULL, '" + id + "')");
@@ -90,8 +87,7 @@ TEST_CASE("append_many: takes a write id for each write or none at all", "[F5][s
 }
 
 TEST_CASE("append_many: JSON that SQLite would cut or misread is refused", "[sqlite][issue-2]") {
-  Db db;
-  install(db);
+  Installed db;
   for (const char* batch :
        {R"('["pay\u0000load","b"]')", R"('["\\\u0000"]')", R"('["a"]' || char(0) || ',"b"]')",
         R"('{"a":"b"}')", R"('"solo"')", R"('null')", R"('5')", R"('[{"hex":"00\u0000"}]')"}) {
@@ -130,8 +126,7 @@ TEST_CASE("init: twice is once and uninstall leaves nothing", "[sqlite]") {
 
 TEST_CASE("init: again makes anew what is missing and keeps what is there",
           "[F3][sqlite][issue-2]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "CREATE TABLE mine (s TEXT, t INTEGER); CREATE INDEX mine_st ON mine (s, t); SELECT "
       "termgate_adopt('mine', 's', 't')");
@@ -218,8 +213,7 @@ TEST_CASE("init: again makes anew what is missing and keeps what is there",
 }
 
 TEST_CASE("stream_move: moves once and knows what is no stream", "[sqlite][issue-2]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must("SELECT termgate_append('s', 1, 'x')");
   CHECK(db("SELECT termgate_stream_move('s', 'other', 'me', 'why')").value() == "1");
   CHECK(db("SELECT termgate_stream_move('s', 'other', 'me', 'why')").value() == "0");
@@ -231,8 +225,7 @@ TEST_CASE("stream_move: moves once and knows what is no stream", "[sqlite][issue
 TEST_CASE("autocommit: a function commits by itself and its refusal leaves no transaction behind",
           "[F5][sqlite]") {
   Folder folder;
-  Db db(folder.file());
-  Db other(folder.file());
+  Db db(folder.file()), other(folder.file());
   install(db);
   CHECK(db("SELECT termgate_append('s', 1, 'x')").value() == "1");
   CHECK(sqlite3_get_autocommit(db.handle()) == 1);
@@ -244,8 +237,7 @@ TEST_CASE("autocommit: a function commits by itself and its refusal leaves no tr
 
 TEST_CASE("autocommit: a function inside a reading statement commits row by row", "[F5][sqlite]") {
   Folder folder;
-  Db db(folder.file());
-  install(db);
+  Installed db(folder.file());
   db.must("CREATE TABLE source (v); INSERT INTO source VALUES ('a'), ('b'), ('c')");
   const Answer answer = db("SELECT termgate_append('s', 1, v) FROM source ORDER BY v");
   REQUIRE(answer.rows.size() == 3);
@@ -255,8 +247,7 @@ TEST_CASE("autocommit: a function inside a reading statement commits row by row"
 
 TEST_CASE("autocommit: a function inside a writing statement joins it", "[F5][sqlite]") {
   Folder folder;
-  Db db(folder.file());
-  install(db);
+  Installed db(folder.file());
   db.must(
       "CREATE TABLE source (v); INSERT INTO source VALUES ('a'), ('b'), ('c'); CREATE TABLE "
       "numbers (n UNIQUE)");
@@ -272,8 +263,7 @@ TEST_CASE("autocommit: a function inside a writing statement joins it", "[F5][sq
 }
 
 TEST_CASE("transaction: a refusal undoes its own writes and nothing else", "[F5][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "CREATE TABLE t (x); BEGIN; INSERT INTO t VALUES (1); SELECT termgate_append('s', 1, "
       "'kept')");
@@ -286,8 +276,7 @@ TEST_CASE("transaction: a refusal undoes its own writes and nothing else", "[F5]
 }
 
 TEST_CASE("transaction: the first check fixes the term of a scope", "[F1][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must("BEGIN; SELECT termgate_check_term('a', 5)");
   CHECK_THAT(db("SELECT termgate_check_term('a', 7)").error, StartsWith("TG005"));
   CHECK_THAT(db("SELECT termgate_check_term('a', 4)").error, StartsWith("TG001"));
@@ -414,8 +403,7 @@ TEST_CASE("pass: a temporary table cannot stand in for the fences", "[F1][sqlite
 }
 
 TEST_CASE("pass: functions that write are for top-level SQL alone", "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "CREATE TABLE t (x); CREATE TRIGGER bait AFTER INSERT ON t BEGIN SELECT termgate_seal('a', "
       "4611686018427387904); END");
@@ -447,8 +435,7 @@ TEST_CASE(
     "stream: takes the scope named else the declared one else the single one passed else its own "
     "name",
     "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   const auto scope_of = [&](const std::string& stream) {
     return db("SELECT scope FROM termgate_streams WHERE stream_id = '" + stream + "'").value();
   };
@@ -470,8 +457,7 @@ TEST_CASE(
 }
 
 TEST_CASE("payload: text and bytes go in and come out of JSON", "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       R"(SELECT termgate_append_many('s', 1, '["plain", {"hex":"00FF"}, "", "quote \" and \\ and é"]'))");
   CHECK(db("SELECT group_concat(hex(payload), ',') FROM termgate_stream_writes").value() ==
@@ -488,8 +474,7 @@ TEST_CASE("payload: text and bytes go in and come out of JSON", "[sqlite]") {
 }
 
 TEST_CASE("payload: one above the limit is refused and says which limit", "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must("SELECT termgate_set_setting('payload_bytes_max', '2000000')");
   CHECK(db("SELECT termgate_append('s', 1, zeroblob(2000000))").value() == "1");
   CHECK_THAT(db("SELECT termgate_append('s', 1, zeroblob(2000001))").error,
@@ -497,8 +482,7 @@ TEST_CASE("payload: one above the limit is refused and says which limit", "[sqli
 }
 
 TEST_CASE("fences: no statement lowers deletes or replaces one", "[F3][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must("SELECT termgate_seal('a', 5), termgate_seal('b', 3)");
   for (const char* attempt : {
            "UPDATE termgate_fences SET term = 4 WHERE scope = 'a'",
@@ -536,8 +520,7 @@ TEST_CASE("fences: a program without the extension cannot touch them and reads w
           "[F3][sqlite]") {
   Folder folder;
   {
-    Db db(folder.file());
-    install(db);
+    Installed db(folder.file());
     db.must(
         "SELECT termgate_seal('a', 5); CREATE TABLE t (x); SELECT termgate_protect('t', NULL, "
         "'a')");
@@ -551,8 +534,7 @@ TEST_CASE("fences: a program without the extension cannot touch them and reads w
 
 TEST_CASE("raise: is refused where its commit would not be flushed", "[F3][sqlite]") {
   Folder folder;
-  Db db(folder.file());
-  install(db);
+  Installed db(folder.file());
   db.must("SELECT termgate_seal('a', 5)");
   for (const char* level : {"OFF", "NORMAL"}) {
     db.must(std::string("PRAGMA synchronous = ") + level);
@@ -572,8 +554,7 @@ TEST_CASE("raise: is refused where its commit would not be flushed", "[F3][sqlit
 }
 
 TEST_CASE("evidence: a lost fence row does not let a stale writer past the rows", "[F3][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must("SELECT termgate_append('s', 7, 'x', NULL, 'a')");
   // What only a program that rewrites the schema can do.
   db.plant("DELETE FROM termgate_fences");
@@ -592,8 +573,7 @@ TEST_CASE("evidence: a lost fence row does not let a stale writer past the rows"
 
 TEST_CASE("evidence: an append compares with stored terms even where the fence was lowered",
           "[F1][F3][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must("SELECT termgate_append('s', 7, 'x', NULL, 'a')");
   db.plant("UPDATE termgate_fences SET term = 3");
   CHECK_THAT(db("SELECT termgate_append('s', 5, 'x')").error,
@@ -603,8 +583,7 @@ TEST_CASE("evidence: an append compares with stored terms even where the fence w
 
 TEST_CASE("reset: stored terms above it are no longer evidence and later ones are",
           "[F3][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "SELECT termgate_append('s', 7, 'x', NULL, 'a'), termgate_append('s', 1000000000000000000, "
       "'mistyped', NULL, 'a')");
@@ -643,8 +622,7 @@ TEST_CASE("lease: a file that is copied back twice issues no term twice", "[F3][
 TEST_CASE("snapshot: a transaction that has read before a takeover is told to run again",
           "[F1][sqlite]") {
   Folder folder;
-  Db old(folder.file());
-  Db taker(folder.file());
+  Db old(folder.file()), taker(folder.file());
   old.must("PRAGMA journal_mode = WAL");
   install(old);
   old.must("SELECT termgate_seal('a', 5); CREATE TABLE t (x)");
@@ -720,10 +698,7 @@ TEST_CASE("blocked: a file of the same number on another device is another file"
 TEST_CASE("check header: guards the caller's own transaction", "[F1][F5][sqlite]") {
   Folder folder;
   Db db(folder.file(), false);
-  {
-    Db other(folder.file());
-    install(other);
-  }
+  { Installed other(folder.file()); }
   db.must("CREATE TABLE t (x); BEGIN IMMEDIATE");
   CHECK(sqlite::check(db.handle(), Scope("a"), Term(5)) == Term(5));
   db.must("INSERT INTO t VALUES (1); COMMIT");
@@ -731,8 +706,7 @@ TEST_CASE("check header: guards the caller's own transaction", "[F1][F5][sqlite]
 }
 
 TEST_CASE("last_insert_rowid: is not disturbed by a function", "[F7][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (77); SELECT "
       "termgate_append('s', 1, 'x')");
@@ -740,8 +714,7 @@ TEST_CASE("last_insert_rowid: is not disturbed by a function", "[F7][sqlite]") {
 }
 
 TEST_CASE("jobs: a run is started by a leader beaten and finished", "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   const std::string first = db.must("SELECT termgate_job_start('nightly', 'a', 'me', 1)");
   CHECK(db("SELECT termgate_job_heartbeat('" + first + "', 'row 7')").value() == "1");
   const std::string second =
@@ -759,8 +732,7 @@ TEST_CASE("jobs: a run is started by a leader beaten and finished", "[sqlite]") 
 }
 
 TEST_CASE("jobs: a run is beaten and completed under a term that still stands", "[F2][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   const std::string run = db.must("SELECT termgate_job_start('nightly', 'a', 'me', 5)");
   CHECK(db("SELECT termgate_job_heartbeat('" + run + "')").value() == "1");
   db.must("SELECT termgate_seal('a', 6)");
@@ -772,8 +744,7 @@ TEST_CASE("jobs: a run is beaten and completed under a term that still stands", 
 }
 
 TEST_CASE("prune: the last hour of the audit stays and so does every pruning", "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must("SELECT termgate_seal('a', 6)");
   db.plant("UPDATE termgate_audit SET at = at - 10800000");
   CHECK_THAT(db("SELECT termgate_prune_history(0)").error, StartsWith("TG005"));
@@ -788,8 +759,7 @@ TEST_CASE("prune: the last hour of the audit stays and so does every pruning", "
 
 TEST_CASE("acquire_lease: the same call in one transaction issues no further term", "[sqlite]") {
   Folder folder;
-  Db db(folder.file());
-  install(db);
+  Installed db(folder.file());
   const auto acquire = [&](const std::string& more) {
     return db("SELECT termgate_acquire_lease('s', 'me', " + more + ") ->> '$.term'").value();
   };
@@ -850,8 +820,7 @@ TEST_CASE("acquire_lease: the same call in one transaction issues no further ter
 }
 
 TEST_CASE("force_release: one audit row and the term that was held", "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must("SELECT termgate_acquire_lease('s', 'me', 10000, 'http://a')");
   db.must("SELECT termgate_release_lease('s', 'me', 1), termgate_acquire_lease('s', 'you', 10000)");
   db.must("SELECT termgate_force_release('s', 'ops', 'it \"hangs\"')");
@@ -885,8 +854,7 @@ TEST_CASE("force_release: one audit row and the term that was held", "[sqlite]")
 }
 
 TEST_CASE("jobs: a run ends with its lease and one run of a job is open at most", "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   const auto status = [&](const std::string& run) {
     return db("SELECT status FROM termgate_job_runs WHERE run_id = '" + run + "'").value();
   };
@@ -967,8 +935,7 @@ TEST_CASE("adopted table: renamed or dropped by a local program it stops no scop
   for (const char* change :
        {"ALTER TABLE ad RENAME TO ad2", "DROP TABLE ad", "ALTER TABLE ad RENAME COLUMN t TO t2"}) {
     INFO(change);
-    Db db;
-    install(db);
+    Installed db;
     db.must(
         "CREATE TABLE ad (s TEXT, t INTEGER); CREATE INDEX ad_st ON ad (s, t); SELECT "
         "termgate_adopt('ad', 's', 't'), "

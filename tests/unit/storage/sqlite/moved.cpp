@@ -24,8 +24,7 @@ struct How {
 };
 
 void another_file(const std::string& path) {
-  Db db(path);
-  install(db);
+  Installed db(path);
   db.must("PRAGMA journal_mode = WAL; CREATE TABLE t (v TEXT)");
 }
 
@@ -201,11 +200,9 @@ TEST_CASE("moved file: what is no move is none", "[sqlite]") {
     other.must("VACUUM");
     write();
   }
-  Db memory;
-  install(memory);
+  Installed memory;
   memory.must("SELECT termgate_append('s', 1, 'x')");
-  Db temporary("");
-  install(temporary);
+  Installed temporary("");
   temporary.must("SELECT termgate_append('s', 1, 'x')");
 }
 

@@ -192,8 +192,7 @@ TEST_CASE("protect: both scopes of a row that moves are checked", "[F1][sqlite]"
 
 TEST_CASE("adopt: a view that calls the guard raises nothing when it is read",
           "[F2][sqlite][issue-2]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "CREATE TABLE a (s TEXT, t INTEGER); CREATE INDEX a_st ON a (s, t); SELECT "
       "termgate_adopt('a', 's', 't'), termgate_seal('x', 3)");
@@ -233,8 +232,7 @@ TEST_CASE("protect: scopes that only a collation holds equal are two scopes",
 }
 
 TEST_CASE("protect: rows changed by a foreign key are checked too", "[F1][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "PRAGMA foreign_keys = ON; CREATE TABLE parent (id INTEGER PRIMARY KEY); INSERT INTO parent "
       "VALUES (1), (2)");
@@ -264,8 +262,7 @@ TEST_CASE("protect: a user's own triggers cannot open a way round", "[F1][sqlite
 }
 
 TEST_CASE("protect: scope columns that are settled late are checked late", "[F1][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   SECTION("an integer primary key that SQLite fills in") {
     db.must(
         "CREATE TABLE t (scope INTEGER PRIMARY KEY, v); SELECT termgate_protect('t', 'scope'); "
@@ -296,8 +293,7 @@ TEST_CASE("protect: scope columns that are settled late are checked late", "[F1]
 }
 
 TEST_CASE("protect: integer scopes and NULLs", "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "CREATE TABLE t (k INTEGER PRIMARY KEY, scope BIGINT, v); SELECT termgate_protect('t', "
       "'scope')");
@@ -314,8 +310,7 @@ TEST_CASE("protect: integer scopes and NULLs", "[sqlite]") {
 }
 
 TEST_CASE("protect: any scope that was passed must be said outright", "[F2][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must("CREATE TABLE t (k); SELECT termgate_protect('t', NULL, '*')");
   CHECK_THAT(db("INSERT INTO t VALUES (1)").error, StartsWith(refused));
   db.must("BEGIN; SELECT termgate_check_term('a', 5); INSERT INTO t VALUES (1); COMMIT");
@@ -341,8 +336,7 @@ TEST_CASE("protect: works where the schema is not trusted", "[F1][sqlite]") {
 
 TEST_CASE("protect: observe lets everything pass and counts what it would have refused",
           "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "CREATE TABLE t (k INTEGER PRIMARY KEY, scope TEXT); SELECT termgate_protect('t', 'scope', "
       "NULL, 'observe')");
@@ -364,8 +358,7 @@ TEST_CASE("protect: hostile names are names", "[sqlite]") {
                                "ö\n\t", "x/*y*/"};
   for (const std::string& name : names) {
     INFO(name);
-    Db db;
-    install(db);
+    Installed db;
     const std::string table = termgate::sqlite::quoted_identifier("t " + name);
     const std::string column = termgate::sqlite::quoted_identifier("c " + name);
     const std::string plain = termgate::sqlite::quoted_literal("t " + name);
@@ -386,8 +379,7 @@ TEST_CASE("protect: hostile names are names", "[sqlite]") {
 }
 
 TEST_CASE("protect: refuses what it cannot guard", "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "CREATE TABLE t (k, scope, real_scope REAL, text_scope TEXT); CREATE VIEW v AS SELECT * FROM "
       "t; CREATE VIRTUAL TABLE f USING "
@@ -407,8 +399,7 @@ TEST_CASE("protect: refuses what it cannot guard", "[sqlite]") {
 }
 
 TEST_CASE("doctor: tells when a table has changed under its triggers", "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "CREATE TABLE t (k, scope TEXT); CREATE TABLE bare (x); SELECT termgate_protect('t', "
       "'scope')");
@@ -434,8 +425,7 @@ TEST_CASE("doctor: tells when a table has changed under its triggers", "[sqlite]
 }
 
 TEST_CASE("adopt: raises in the row's own transaction and never lowers", "[F3][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "CREATE TABLE t (scope TEXT, term INTEGER, v); INSERT INTO t VALUES ('a', 5, 'x'), ('b', 3, "
       "'x'), (NULL, 9, 'x'), ('c', NULL, 'x')");
@@ -459,8 +449,7 @@ TEST_CASE("adopt: raises in the row's own transaction and never lowers", "[F3][s
 }
 
 TEST_CASE("adopt: its rows are evidence where a fence row is lost", "[F3][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "CREATE TABLE t (scope INTEGER, term INTEGER, PRIMARY KEY (scope, term)); INSERT INTO t "
       "VALUES (7, 5); SELECT termgate_adopt('t', "
@@ -475,8 +464,7 @@ TEST_CASE("adopt: its rows are evidence where a fence row is lost", "[F3][sqlite
 
 TEST_CASE("adopt: a prefix keeps the ids of two tables apart and a zombie of a queue out",
           "[F2][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "CREATE TABLE jobs (id INTEGER PRIMARY KEY, attempt INTEGER NOT NULL DEFAULT 0); INSERT INTO "
       "jobs (id, attempt) VALUES (1, 0), (2, "
@@ -510,8 +498,7 @@ TEST_CASE("adopt: a prefix keeps the ids of two tables apart and a zombie of a q
 }
 
 TEST_CASE("adopt: what a reset took back is no evidence", "[F3][sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   db.must(
       "CREATE TABLE t (s TEXT, n INTEGER, v INTEGER); INSERT INTO t VALUES ('x', 3, 0); SELECT "
       "termgate_adopt('t', 's', 'n')");
@@ -531,8 +518,7 @@ TEST_CASE("adopt: what a reset took back is no evidence", "[F3][sqlite]") {
 TEST_CASE("adopt: refuses malformed rows and says which", "[sqlite]") {
   for (const char* row : {"('a', 4611686018427387905)", "('', 1)"}) {
     INFO(row);
-    Db db;
-    install(db);
+    Installed db;
     db.must(
         "CREATE TABLE t (scope TEXT, term INTEGER); CREATE INDEX t_st ON t (scope, term); INSERT "
         "INTO t VALUES " +

@@ -122,4 +122,8 @@ class Db {
 
 inline void install(Db& db) { db.must("SELECT termgate_init()"); }
 
+struct Installed : Db {
+  explicit Installed(const std::string& path = ":memory:") : Db(path) { install(*this); }
+};
+
 }  // namespace sqlite_test

@@ -123,8 +123,7 @@ TEST_CASE("verify: finds each breach that the stored rows show", "[F1][F2][F3][F
 // Raises, prunings and streams are whatever a writer makes of them, resets and moves an operator.
 // Quadratic in any of them this takes minutes.
 TEST_CASE("verify: a long history costs no more than its length", "[sqlite]") {
-  Db db;
-  install(db);
+  Installed db;
   const auto audit = [](const char* action, const char* scope, const char* detail, int count) {
     return fmt::format(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {3}) INSERT INTO "
@@ -169,8 +168,7 @@ TEST_CASE("verify: a history that layer 1 made has no findings", "[sqlite]") {
   CAPTURE(seed);
   std::mt19937 engine(seed);
   const auto below = [&](int n) { return static_cast<int>(engine() % static_cast<unsigned>(n)); };
-  Db db;
-  install(db);
+  Installed db;
   std::int64_t term[3] = {1, 1, 1};
   for (int step = 0; step < 1500; ++step) {
     const int scope = below(3);
