@@ -70,8 +70,11 @@ BEGIN
   IF char_length(endpoint) > 1000 THEN
     RAISE EXCEPTION 'TG005 the endpoint has % characters: at most 1000 are allowed', char_length(endpoint) USING ERRCODE = 'TG005';
   END IF;
-  PERFORM @schema@._bound_lease(scope);
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope;
+  IF l.owner_id <> owner AND l.released_at IS NULL AND l.renewed_at > clock_timestamp() THEN
+    PERFORM @schema@._bound_lease(scope);
+    SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope;
+  END IF;
   IF l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > clock_timestamp() THEN
     acquired := false; term := l.term; expires_at := l.expires_at; owner_id := l.owner_id;
     RETURN;

@@ -41,8 +41,7 @@ BEGIN
     RAISE EXCEPTION 'TG005 a scope is named twice among the leases to renew' USING ERRCODE = 'TG005';
   END IF;
   v_keyed := @schema@._take_leases(v_scopes, (SELECT min(t) FROM unnest(v_ttls) t) * interval '0.1 ms');
-  -- With the key, nobody can acquire or release the lease. An acquisition that limits the lease (0021, _bound_lease) may still hold its
-  -- row.
+  -- With the key, nobody can acquire or release the lease, nor limit it (0021, _bound_lease).
   v_locked := array_fill(false, ARRAY[cardinality(v_scopes)]);
   FOR v_place IN
     SELECT a.place FROM unnest(v_scopes, v_keyed) WITH ORDINALITY AS a(scope, keyed, place) JOIN @schema@.leases l ON l.scope = a.scope

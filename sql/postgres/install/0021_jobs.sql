@@ -20,8 +20,11 @@ END $$;
 -- For a lease that was taken or renewed while the clock was ahead, if the clock has been set right since: it ends after its own length from
 -- now on. That is longer than its holder counts on.
 CREATE OR REPLACE FUNCTION @schema@._bound_lease(p_scope text) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  UPDATE @schema@.leases t SET expires_at = clock_timestamp() + (t.expires_at - t.renewed_at), renewed_at = clock_timestamp()
-   WHERE t.scope = (SELECT l.scope FROM @schema@.leases l
-                     WHERE l.scope = p_scope AND l.released_at IS NULL AND l.renewed_at > clock_timestamp() FOR UPDATE SKIP LOCKED)
-$$;
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  -- With the key, so that the holder's renewal finds who keeps the row in an idle transaction.
+  IF pg_try_advisory_xact_lock(@schema@._lease_key(p_scope)) THEN
+    UPDATE @schema@.leases t SET expires_at = clock_timestamp() + (t.expires_at - t.renewed_at), renewed_at = clock_timestamp()
+     WHERE t.scope = p_scope AND t.released_at IS NULL AND t.renewed_at > clock_timestamp();
+  END IF;
+END $$;

@@ -304,6 +304,31 @@ TEST_CASE("evict: evictions by an operator's calls and by adopt are audited", "[
       "'1000')");
 }
 
+TEST_CASE("evict: who lost an acquisition and stays open stops no renewal", "[F4][live]") {
+  PgSession admin(database().url()), holder(database().url()), loser(database().url());
+  const auto scope = fresh_scope();
+  const std::string term = holder.value("SELECT term FROM termgate.acquire_lease('" + scope +
+                                        "', 'holder', interval '2 s')");
+  // The clock was ahead at the last renewal, and is right again.
+  admin.must(
+      "UPDATE termgate.leases SET renewed_at = clock_timestamp() + interval '1 hour', "
+      "expires_at = clock_timestamp() + interval '1 hour 2 s' WHERE scope = '" +
+      scope + "'");
+  loser.must("BEGIN");
+  CHECK(loser.value("SELECT acquired FROM termgate.acquire_lease('" + scope +
+                    "', 'loser', interval '2 s')") == "f");
+  termgate::test::PgResult renewed;
+  const auto took = time_of([&] {
+    renewed = holder.run(
+        "SET statement_timeout = '10 s'; SELECT renewed FROM "
+        "termgate.renew_lease('" +
+        scope + "', 'holder', " + term + ", interval '2 s')");
+  });
+  CHECK(renewed.value() == "t");
+  CHECK(took < 200ms + slack);
+  CHECK(loser.run("COMMIT").ended());
+}
+
 TEST_CASE("evict: who has gone by itself is not counted", "[F4][live]") {
   PgSession admin(database().url());
   const auto scope = fresh_scope();
