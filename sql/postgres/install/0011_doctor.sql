@@ -127,6 +127,13 @@ BEGIN
     SELECT 'info', p.table_oid::regclass::text, 'its owner ' || quote_ident(pg_get_userbyid(c.relowner)) || ' can drop or disable the triggers', 'that is all right for a program that is trusted not to; else let it connect as a role that does not own the table'
       FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid WHERE p.table_oid = p.root_oid;
   RETURN QUERY
+    SELECT 'warning', t.oid::regclass::text, format('%s may replace its triggers, or change rows after the check, by the privilege TRIGGER', string_agg(g.name, ', ' ORDER BY g.name)),
+           format('REVOKE TRIGGER ON %s FROM %s', t.oid::regclass, string_agg(g.name, ', ' ORDER BY g.name))
+      FROM (SELECT p.table_oid FROM @schema@.protected p UNION SELECT a.table_oid FROM @schema@.adopted a) t(oid) JOIN pg_class c ON c.oid = t.oid
+      CROSS JOIN LATERAL (SELECT CASE e.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(e.grantee)) END AS name
+                            FROM aclexplode(c.relacl) e WHERE e.privilege_type = 'TRIGGER' AND e.grantee <> c.relowner) g
+     GROUP BY t.oid;
+  RETURN QUERY
     SELECT 'warning', s.subname::text, 'logical replication applies its rows without triggers: protected tables that it writes to are outside', 'exclude protected tables from the subscription'
       FROM pg_subscription s WHERE s.subdbid = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
         AND EXISTS (SELECT FROM @schema@.protected);

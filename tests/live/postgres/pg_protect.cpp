@@ -378,6 +378,22 @@ TEST_CASE("protect: two at once of tables whose columns have one name", "[live]"
   CHECK(p.as_nobody("INSERT INTO t2 VALUES ('a')") == "TG002");
 }
 
+TEST_CASE("doctor: a role that may replace the triggers is named", "[F6][live]") {
+  Protected p;
+  const auto told = [&] {
+    return p.admin.value(
+        "SELECT coalesce(max(remedy), 'nothing') FROM termgate.doctor() WHERE "
+        "object = 'app.t' AND problem LIKE '%privilege TRIGGER'");
+  };
+  p.app.must("CREATE TABLE t (scope text, k int); SELECT protect('t', 'scope')");
+  CHECK(told() == "nothing");
+  p.admin.must("GRANT ALL ON app.t TO PUBLIC");
+  CHECK(told() == "REVOKE TRIGGER ON app.t FROM PUBLIC");
+  p.admin.must(told());
+  CHECK(told() == "nothing");
+  p.admin.must("REVOKE ALL ON app.t FROM PUBLIC");
+}
+
 TEST_CASE("doctor: lists tables without protect and names its remedies in full", "[F6][live]") {
   Protected p;
   p.app.must(
