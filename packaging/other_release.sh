@@ -14,7 +14,7 @@ root=$(realpath -m "${2:-/var/tmp/termgate-$suite}")
 make_root "$root" "$suite" "$(dpkg --print-architecture)" g++ cmake ninja-build pkg-config libpqxx-dev libsqlite3-dev unixodbc-dev libfmt-dev \
   libboost-dev libboost-program-options-dev libboost-json-dev libpg-query-dev libssl-dev libhiredis-dev libzookeeper-mt-dev ccache git make \
   catch2 sqlite3 postgresql postgresql-client python3 procps util-linux curl openssl libfaketime python3-pytest python3-pytest-subtests python3-psycopg2 \
-  odbc-postgresql libsqliteodbc
+  python3-psycopg odbc-postgresql libsqliteodbc tdsodbc
 enter "$root"
 copy_tree "$root"
 

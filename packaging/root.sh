@@ -22,17 +22,20 @@ make_root() {
 
 enter() {
   entered=$1
-  trap 'for mounted in proc dev/null dev/zero dev/urandom; do umount "$entered/$mounted" 2>/dev/null || true; done' EXIT
+  trap 'for mounted in proc dev/pts dev/null dev/zero dev/full dev/urandom; do umount "$entered/$mounted" 2>/dev/null || true; done' EXIT
   cp /etc/resolv.conf "$entered/etc/resolv.conf"
   mkdir -p "$entered/proc" "$entered/sys" "$entered/dev/shm" "$entered/src"
   mountpoint -q "$entered/proc" || mount -t proc proc "$entered/proc"
   chmod 1777 "$entered/dev/shm"
   local device
-  for device in null zero urandom; do
+  for device in null zero full urandom; do
     touch "$entered/dev/$device"
     mountpoint -q "$entered/dev/$device" || mount --bind "/dev/$device" "$entered/dev/$device"
   done
   ln -sfn /proc/self/fd "$entered/dev/fd"
+  mkdir -p "$entered/dev/pts"
+  mountpoint -q "$entered/dev/pts" || mount -t devpts -o newinstance,ptmxmode=0666 devpts "$entered/dev/pts"
+  ln -sfn pts/ptmx "$entered/dev/ptmx"
 }
 
 # A file that has not changed keeps its time, so that a second run builds only what is new. What git does not know goes, but for build/.
