@@ -429,7 +429,6 @@ for path in tracked("*.cpp", "*.hpp", "*.c", "*.h"):
 functions_max = 40
 large_classes = {
     "proxy/net/src/connection.hpp:Connection": 67,
-    "proxy/statements/src/classify.cpp:Classifier": 53,
     "storage/sqlite/include/termgate/detail/sqlite/layer1.hpp:Layer1": 149,
     "cli/storm/faults.hpp:Faults": 41,
     "tests/sim/leaders.cpp:World": 42,

@@ -12,8 +12,6 @@
 namespace termgate::statements {
 namespace {
 
-using Tokens = std::span<const Token>;
-
 // Types whose names are words of the grammar: nobody can create a type with such a name.
 bool is_grammars_type(std::string_view word) noexcept {
   static constexpr std::array<std::string_view, 12> all{
