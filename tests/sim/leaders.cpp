@@ -112,7 +112,7 @@ class Boundary {
     if (sqlite3_open(":memory:", &db_) != SQLITE_OK)
       throw std::runtime_error("no database in memory");
     law_ = sqlite::Layer1::register_on(db_);
-    law_->install();
+    law_->setup().install();
   }
   ~Boundary() { sqlite3_close(db_); }
   Boundary(const Boundary&) = delete;
@@ -121,11 +121,11 @@ class Boundary {
   sqlite::Layer1& layer1() { return *law_; }
 
   std::int64_t fence(const std::string& scope) {
-    sqlite::Running read = law_->use("SELECT term FROM termgate_fences WHERE scope = ?1");
+    sqlite::Running read = law_->core().use("SELECT term FROM termgate_fences WHERE scope = ?1");
     return read.bind(scope).step() ? read.integer(0) : 0;
   }
   void rows(const std::string& scope, std::vector<testkit::Row>& into) {
-    sqlite::Running read = law_->use(
+    sqlite::Running read = law_->core().use(
         "SELECT sequence_no, scope, term, payload FROM termgate_stream_writes WHERE stream_id = ?1 "
         "ORDER BY sequence_no");
     read.bind(scope);
@@ -225,7 +225,7 @@ class World {
     refuses_ = dice_.below(2) == 0;
     patience_ = ttl / 5 + dice_.some(2 * ttl / 5);
     faults_until_ = 4 * ttl + dice_.some(4 * ttl);
-    boundary_.layer1().set_clock([this] { return database_now(); });
+    boundary_.layer1().core().set_clock([this] { return database_now(); });
     processes_.resize(2 + dice_.below(3));
     for (std::size_t i = 0; i < processes_.size(); ++i) {
       processes_[i].number = i;
@@ -236,7 +236,7 @@ class World {
     for (Process& process : processes_) plan_faults(process);
     plan_database_faults();
   }
-  ~World() { boundary_.layer1().set_clock({}); }
+  ~World() { boundary_.layer1().core().set_clock({}); }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -567,7 +567,7 @@ class World {
     const Scope scope(scope_);
     switch (call.kind) {
       case Kind::acquire: {
-        const auto result = layer1.acquire_lease(scope, owner, ttl_ms, std::nullopt);
+        const auto result = layer1.leases().acquire(scope, owner, ttl_ms, std::nullopt);
         tell("database: {} {} term {}", owner, result.acquired ? "acquires" : "is refused by",
              result.term);
         if (!result.acquired)
@@ -576,7 +576,7 @@ class World {
         return {How::granted, result.term};
       }
       case Kind::renew: {
-        const auto result = layer1.renew_lease(scope, owner, *call.term, ttl_ms);
+        const auto result = layer1.leases().renew(scope, owner, *call.term, ttl_ms);
         tell("database: {} {} term {}", owner, result.renewed ? "renews" : "cannot renew",
              call.term->value());
         if (result.renewed) granted_until_[call.term->value()] = *result.expires_at;
@@ -584,7 +584,7 @@ class World {
       }
       case Kind::release: break;
     }
-    const bool released = layer1.release_lease(scope, owner, *call.term);
+    const bool released = layer1.leases().release(scope, owner, *call.term);
     tell("database: {} {} term {}", owner, released ? "releases" : "does not release",
          call.term->value());
     return {released ? How::granted : How::refused};
@@ -653,7 +653,7 @@ class World {
                              static_cast<std::int64_t>(unfenced_.size()) + 1});
       return {How::granted, static_cast<std::int64_t>(unfenced_.size())};
     }
-    std::vector<sqlite::Layer1::Write> writes;
+    std::vector<sqlite::Streams::Write> writes;
     // The rows of one write carry its id as payload; each has an id of its own for layer 1.
     for (int i = 0; i < write.rows; ++i) {
       std::string id = write.id;
@@ -661,8 +661,8 @@ class World {
       writes.push_back({write.id, id});
     }
     try {
-      const std::int64_t place = boundary_.layer1().append(Stream(scope_), write.term, writes,
-                                                           std::nullopt, Scope(scope_));
+      const std::int64_t place = boundary_.layer1().streams().append(
+          Stream(scope_), write.term, writes, std::nullopt, Scope(scope_));
       tell("database: {} writes {} with term {}", write.client, write.id, write.term.value());
       return {How::granted, place};
     } catch (const StaleTerm&) {
@@ -731,7 +731,8 @@ class World {
     }
     for (std::int64_t left = dice_.below(3); left > 0; --left) {
       after(dice_.some(faults_until_), [this] {
-        if (!boundary_.layer1().force_release(Scope(scope_), "operator", "simulation")) return;
+        if (!boundary_.layer1().leases().force_release(Scope(scope_), "operator", "simulation"))
+          return;
         tell("the lease is taken away by force");
         record_.saw(Operation::Kind::raise, "operator", boundary_.fence(scope_), now_);
       });
