@@ -228,7 +228,8 @@ Faults::Faults(const Plan& plan, Crew& crew, History& history, std::optional<Dat
       proxies_(proxies),
       log_(plan.folder + "/faults.log"),
       choice_(plan.seed, "faults"),
-      next_(std::chrono::steady_clock::now() + plan.ttl) {
+      next_(std::chrono::steady_clock::now() + plan.ttl),
+      holds_(plan, database_, log_, calmed_) {
   history.add(plan.folder + "/faults.log", "fault");
   if (!plan.server_restart.empty())
     next_restart_ = std::chrono::steady_clock::now() +
@@ -284,15 +285,9 @@ void Faults::begin(const std::string& fault) {
   } else if (fault == "prepare") {
     hand(fault, [this](Choice& choice) { prepare(choice); });
   } else if (holds(fault)) {
-    // At most two at a time: each takes a second or more and locks what the others need.
-    const auto work = [this, fault](Choice& choice) {
-      struct Over {
-        std::atomic<int>& holds;
-        ~Over() { --holds; }
-      } const over{holds_};
-      hold(choice, fault);
-    };
-    if (++holds_ > 2 || !hand(fault, work)) --holds_;
+    if (holds_.enter() &&
+        !hand(fault, [this, fault](Choice& choice) { holds_.hold(choice, fault); }))
+      holds_.leave();
   } else if (fault == "force") {
     hand(fault, [this](Choice& choice) { force(choice); });
   } else if (fault == "hand-over") {
@@ -414,7 +409,7 @@ void Faults::cut(Choice& choice) {
 }
 
 void Faults::freeze(Choice& choice) {
-  const std::string scope = scope_of(choice);
+  const std::string scope = plan_.scope_of(choice);
   const milliseconds time = choice.span(plan_.ttl / 2, 3 * plan_.ttl);
   const bool numbered = choice.in(25);
   const auto sql = connect(
@@ -470,7 +465,7 @@ void Faults::freeze(Choice& choice) {
 }
 
 void Faults::prepare(Choice& choice) {
-  const std::string scope = scope_of(choice);
+  const std::string scope = plan_.scope_of(choice);
   const milliseconds time = choice.span(plan_.ttl / 4, 2 * plan_.ttl);
   const bool commits = choice.in(60);
   const auto fence = Info(*database_).fence(Scope(scope));
@@ -700,7 +695,7 @@ void Faults::cut_relay(Choice& choice, bool front) {
 }
 
 void Faults::force(Choice& choice) {
-  const Scope scope(scope_of(choice));
+  const Scope scope(plan_.scope_of(choice));
   if (!Operator(*database_).force_release(scope, "termgate storm", "a fault of the storm"))
     throw Error("nobody holds it");
 }
@@ -713,12 +708,12 @@ void Faults::hand_over(Choice& choice) {
   options.drain = choice.span(milliseconds(100),
                               std::clamp(2 * plan_.ttl, milliseconds(200), milliseconds(1000)));
   if (choice.in(50)) options.to = fmt::format("leader{}.*", choice.number(1, plan_.leaders));
-  if (!Operator(*database_).request_hand_over(Scope(scope_of(choice)), options))
+  if (!Operator(*database_).request_hand_over(Scope(plan_.scope_of(choice)), options))
     throw Error("nobody holds it");
 }
 
 void Faults::prune(Choice& choice) {
-  const Stream stream(plan_.names.stream(scope_of(choice),
+  const Stream stream(plan_.names.stream(plan_.scope_of(choice),
                                          static_cast<int>(choice.number(0, streams_a_scope - 1))));
   const auto info = Info(*database_).stream(stream);
   if (!info || !info->first_no || info->last_no < 2) throw Error("nothing to prune");

@@ -8,7 +8,6 @@
 #include <functional>
 #include <list>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -16,13 +15,13 @@
 
 #include <termgate/testkit/history.hpp>
 
-#include "storm/storm.hpp"
+#include "storm/hold.hpp"
 #include "storm/log.hpp"
+#include "storm/storm.hpp"
 
 namespace termgate::cli::storm {
 
 class Clocks;
-class HeldSession;
 class Relay;
 class Proxies;
 
@@ -64,6 +63,10 @@ struct Plan {
   Clocks* clocks = nullptr;
   std::string folder;   // where the logs are
   std::string program;  // this program's path
+
+  std::string scope_of(Choice& choice) const {
+    return names.scope(static_cast<int>(choice.number(0, scopes - 1)));
+  }
 };
 
 // The leaders' processes. One thread. They die with the director, however it ends.
@@ -132,12 +135,7 @@ class Faults {
   std::int64_t pieces_delayed() const, pieces_overtaken() const;  // counted by the relays
   // What was in the streams before it was pruned.
   std::vector<testkit::Row> pruned() const;
-  // Takeovers that a frozen session kept waiting although it held nothing of the scope, or that
-  // ended such a session (F4). Takeovers that took too long are in the history.
-  struct Hostage {
-    std::string kind, scope, text;
-  };
-  std::vector<Hostage> hostages() const;
+  std::vector<Hostage> hostages() const { return holds_.hostages(); }
   // Failures of the server's restart or of stepping its clock: the storm did not test what it
   // should have.
   std::vector<std::string> problems() const;
@@ -149,43 +147,6 @@ class Faults {
   void cut(Choice& choice);
   void freeze(Choice& choice);
   void prepare(Choice& choice);
-  void hold(Choice& choice, const std::string& fault);
-  // The leader that a `hold-…` fault freezes: what it chose, and what it has taken.
-  struct Frozen {
-    std::string fault, scope, tag, stream;
-    // It holds a table but no lock of the scope. So it blocks nothing there and must not be
-    // evicted.
-    bool beside = false;
-    bool on_table = false;   // it holds the adopted table
-    bool exclusive = false;  // it holds it in mode EXCLUSIVE instead of ACCESS EXCLUSIVE
-    milliseconds wait{};     // how long a takeover may take
-    LeaseOptions mine;
-    std::string url, pid, since;
-    std::unique_ptr<HeldSession> session;
-    std::int64_t term = 0;
-    std::chrono::steady_clock::time_point expires;
-    // What its open transaction got: a number in the stream, or a term.
-    std::string place{};
-
-    std::string id() const { return "held." + tag; }
-  };
-  Frozen leader_to_freeze(Choice& choice, const std::string& fault);
-  bool write_as(const Frozen& frozen, const std::string& id,
-                const std::function<std::string()>& what);
-  void take_what_it_holds(Frozen& frozen);
-  bool takeover_past(const Frozen& frozen);
-  void look_after(const Frozen& frozen);
-  void commit(const Frozen& frozen);
-  struct Acquired {
-    std::optional<Lease> lease;  // empty: another owner holds it
-    bool through = false;
-  };
-  Acquired acquire(const std::string& scope, const LeaseOptions& options, milliseconds within,
-                   std::optional<std::int64_t> past = {});
-  void probe_beside(const std::string& tag, const LeaseOptions& options, milliseconds within);
-  void hostage(const std::string& kind, const std::string& scope, const std::string& text);
-  // How long a takeover may take: check_wait, and some time more for a busy machine.
-  milliseconds takeover_wait();
   void force(Choice& choice);
   void hand_over(Choice& choice);
   void prune(Choice& choice);
@@ -197,9 +158,6 @@ class Faults {
   void half_open(Choice& choice);
   void delay(Choice& choice);
   void cut_relay(Choice& choice, bool front);
-  std::string scope_of(Choice& choice) const {
-    return plan_.names.scope(static_cast<int>(choice.number(0, plan_.scopes - 1)));
-  }
   void count(const std::string& fault);
   std::string check_term() const;
 
@@ -213,8 +171,8 @@ class Faults {
   Choice choice_;
   std::chrono::steady_clock::time_point next_;
   int serial_ = 0;
-  std::atomic<int> holds_{0};        // `hold-…` faults at work
   std::atomic<bool> calmed_{false};  // nothing must be waited for any more in this round
+  Holds holds_;
 
   mutable std::mutex mutex_;  // guards what follows up to hands_
   // When to restart the server next. Empty during a restart, or without restarts.
@@ -223,8 +181,6 @@ class Faults {
   std::optional<std::chrono::steady_clock::time_point> next_step_;
   std::vector<std::string> problems_;
   std::map<std::string, int> done_;
-  std::vector<Hostage> hostages_;
-  std::optional<milliseconds> takeover_wait_;
   std::map<std::pair<std::string, std::int64_t>, testkit::Row> pruned_;
   struct Hand {
     std::atomic<bool> done{false};

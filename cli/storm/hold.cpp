@@ -189,7 +189,7 @@ bool has_prepared(const Plan& plan, const std::string& scope) {
 
 // ---- the fault ---------------------------------------------------------------------------------
 
-milliseconds Faults::takeover_wait() {
+milliseconds Holds::takeover_wait() {
   const std::lock_guard lock(mutex_);
   if (!takeover_wait_) {
     for (const auto& row : Operator(*database_).settings().rows) {
@@ -202,10 +202,20 @@ milliseconds Faults::takeover_wait() {
   return *takeover_wait_;
 }
 
+bool Holds::enter() {
+  if (++at_work_ <= 2) return true;
+  leave();
+  return false;
+}
+
 // The fault: a leader of one of the storm's scopes acquires its lease and freezes in the middle of
 // a transaction, until the lease has expired. The next leader must get through, whatever the frozen
 // one holds. Then the frozen one is resumed and tries to commit.
-void Faults::hold(Choice& choice, const std::string& fault) {
+void Holds::hold(Choice& choice, const std::string& fault) {
+  struct Over {
+    Holds& holds;
+    ~Over() { holds.leave(); }
+  } const over{*this};
   Frozen frozen = leader_to_freeze(choice, fault);
   take_what_it_holds(frozen);
   frozen.session->freeze();
@@ -221,10 +231,10 @@ void Faults::hold(Choice& choice, const std::string& fault) {
 }
 
 // Makes all random choices of the fault, in an order that a seed repeats, and acquires the lease.
-Faults::Frozen Faults::leader_to_freeze(Choice& choice, const std::string& fault) {
+Holds::Frozen Holds::leader_to_freeze(Choice& choice, const std::string& fault) {
   Frozen frozen;
   frozen.fault = fault;
-  frozen.scope = scope_of(choice);
+  frozen.scope = plan_.scope_of(choice);
   frozen.tag = fmt::format("{}", choice.number(0, INT64_MAX - 1));
   const bool stopped = choice.in(50);
   frozen.beside = fault == "hold-lock" && choice.in(50);
@@ -254,8 +264,8 @@ Faults::Frozen Faults::leader_to_freeze(Choice& choice, const std::string& fault
 
 // Runs a write of the frozen leader and logs its outcome. `what` returns its place among the
 // stream's writes, or an empty text.
-bool Faults::write_as(const Frozen& frozen, const std::string& id,
-                      const std::function<std::string()>& what) {
+bool Holds::write_as(const Frozen& frozen, const std::string& id,
+                     const std::function<std::string()>& what) {
   const std::int64_t number = log_.begin('w', frozen.scope, frozen.term, id, 1);
   Outcome outcome = Outcome::refused;
   std::string code, place;
@@ -274,7 +284,7 @@ bool Faults::write_as(const Frozen& frozen, const std::string& id,
 }
 
 // Opens the transaction in which the leader freezes, and takes the locks of its fault.
-void Faults::take_what_it_holds(Frozen& frozen) {
+void Holds::take_what_it_holds(Frozen& frozen) {
   HeldSession& session = *frozen.session;
   const std::string layer = text::quoted(plan_.schema, '"') + ".", adopted = plan_.names.adopted();
   const std::string check = fmt::format("SELECT {}check_term({}, {})", layer,
@@ -326,7 +336,7 @@ void Faults::take_what_it_holds(Frozen& frozen) {
 }
 
 // Whether the next leader got through in time.
-bool Faults::takeover_past(const Frozen& frozen) {
+bool Holds::takeover_past(const Frozen& frozen) {
   LeaseOptions next;
   next.owner = "next." + frozen.tag;
   next.grace = frozen.mine.grace;
@@ -336,7 +346,7 @@ bool Faults::takeover_past(const Frozen& frozen) {
 }
 
 // Checks that the takeover left the frozen session alone, since it held no lock of the scope.
-void Faults::look_after(const Frozen& frozen) {
+void Holds::look_after(const Frozen& frozen) {
   try {
     frozen.session->run("SELECT 1");
   } catch (const Unavailable& error) {
@@ -350,7 +360,7 @@ void Faults::look_after(const Frozen& frozen) {
 
 // Lets the frozen leader try to commit. The write is logged as begun only now, after the higher
 // term was acknowledged.
-void Faults::commit(const Frozen& frozen) {
+void Holds::commit(const Frozen& frozen) {
   if (frozen.fault != "hold-raise") {
     write_as(frozen, frozen.id(), [&] {
       frozen.session->run("COMMIT");
@@ -370,8 +380,8 @@ void Faults::commit(const Frozen& frozen) {
 // Acquires as a leader does. With `past`, the term of a frozen leader, it repeats until somebody
 // has acquired the scope after that leader: itself, or a faster one. While it is refused because a
 // hand-over reserves the lease, it repeats as well.
-Faults::Acquired Faults::acquire(const std::string& scope, const LeaseOptions& options,
-                                 milliseconds within, std::optional<std::int64_t> past) {
+Holds::Acquired Holds::acquire(const std::string& scope, const LeaseOptions& options,
+                               milliseconds within, std::optional<std::int64_t> past) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     const std::int64_t number =
         log_.begin(past ? 't' : 'a', scope, 0, {}, static_cast<int>(within.count()));
@@ -410,8 +420,7 @@ Faults::Acquired Faults::acquire(const std::string& scope, const LeaseOptions& o
 
 // Checks that whoever locked an adopted table does not delay the first acquisition of an unrelated
 // scope.
-void Faults::probe_beside(const std::string& tag, const LeaseOptions& options,
-                          milliseconds within) {
+void Holds::probe_beside(const std::string& tag, const LeaseOptions& options, milliseconds within) {
   const std::string scope = "storm-" + plan_.names.run + "-new-" + tag;
   const auto begun = std::chrono::steady_clock::now();
   std::string outcome = "acquired";
@@ -429,12 +438,12 @@ void Faults::probe_beside(const std::string& tag, const LeaseOptions& options,
                         took.count(), within.count(), outcome));
 }
 
-void Faults::hostage(const std::string& kind, const std::string& scope, const std::string& text) {
+void Holds::hostage(const std::string& kind, const std::string& scope, const std::string& text) {
   const std::lock_guard lock(mutex_);
   hostages_.push_back({kind, scope, text});
 }
 
-std::vector<Faults::Hostage> Faults::hostages() const {
+std::vector<Hostage> Holds::hostages() const {
   const std::lock_guard lock(mutex_);
   return hostages_;
 }

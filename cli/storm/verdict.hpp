@@ -26,7 +26,7 @@ struct Figures {
 struct Judgement {
   testkit::Verdict verdict;
   std::vector<Breach> findings;
-  std::vector<Faults::Hostage> hostages;
+  std::vector<Hostage> hostages;
   std::vector<std::string> unjudged;  // what could not be judged, and why
 };
 

@@ -98,7 +98,7 @@ void Checks::require(Connection& writer, const hrana::Permit& permit, bool names
 
 void Checks::declare(Connection& writer, const hrana::Permit& permit) {
   if (!permit.claim.none())
-    writer.sqlite().layer1().declare(Scope(permit.claim.scope), Term(permit.claim.term));
+    writer.sqlite().layer1().core().declare(Scope(permit.claim.scope), Term(permit.claim.term));
 }
 
 // Throws TG004 if the file shows a lower fence than this server has seen: it is an older copy,
@@ -123,15 +123,15 @@ void Checks::check(Connection& writer, const Want& claim, std::size_t savepoints
   const Scope scope(claim.scope);
   const Term term(claim.term);
   sqlite::Layer1& layer1 = writer.sqlite().layer1();
-  layer1.declare(scope, term);
+  layer1.core().declare(scope, term);
   if (TERMGATE_PLANTED(served_first_write)) return;
-  refuse_forgotten(writer, claim, layer1.check_term(scope, term));
+  refuse_forgotten(writer, claim, layer1.fences().check_term(scope, term));
   engine_.passed(claim);
   passed_.push_back({claim, savepoints});
 }
 
 void Checks::absorb(Connection& writer, std::size_t savepoints) {
-  for (const auto& [scope, pass] : writer.sqlite().layer1().passed_checks().passes()) {
+  for (const auto& [scope, pass] : writer.sqlite().layer1().core().passed_checks().passes()) {
     const Want want{scope, pass.term};
     if (has(want)) continue;
     if (final_ && claim_ && want != *claim_) {

@@ -166,7 +166,7 @@ bool Connection::fixed_scope_passed(std::string_view table, bool& found) {
   if (const auto* scope =
           reinterpret_cast<const char*>(found ? sqlite3_column_text(statement, 0) : nullptr);
       scope != nullptr) {
-    auto& passes = connection_.layer1().passed_checks();
+    auto& passes = connection_.layer1().core().passed_checks();
     passed =
         std::string_view(scope) == "*" ? !passes.passes().empty() : passes.find(scope) != nullptr;
   }
@@ -272,8 +272,8 @@ int Prepared::step() {
       // A new unique index is another way for REPLACE to remove rows, and the triggers of protect()
       // look at each unique index.
       sqlite::Layer1& layer1 = owner_->connection_.layer1();
-      if (code == SQLITE_DONE && facts().changes_indexes && layer1.installed_version() > 0)
-        layer1.renew_triggers();
+      if (code == SQLITE_DONE && facts().changes_indexes && layer1.core().installed_version() > 0)
+        layer1.tables().outdated_triggers(true);
       return code;
     }
     // The older interface returns the specific error only here.

@@ -70,10 +70,10 @@ Engine::Engine(EngineOptions options)
   how_.path = options_.path;
   writer_ = std::make_unique<Connection>(how_, Connection::Role::writer, roomy_kib);
   // A copy for the watchdog's thread alone.
-  file_ = writer_->sqlite().layer1().file();
+  file_ = writer_->sqlite().layer1().core().file();
   queue_ = std::make_unique<sqlite::WriteQueue>(writer_->sqlite(), how_.synchronous, how_.wait);
   try {
-    if (const auto grace = writer_->sqlite().layer1().setting("eviction_grace_ms"))
+    if (const auto grace = writer_->sqlite().layer1().core().setting("eviction_grace_ms"))
       grace_ = milliseconds(std::stoll(*grace));
   } catch (const std::exception&) {
     // Without layer 1 the default applies.

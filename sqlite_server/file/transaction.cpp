@@ -73,10 +73,10 @@ void FileTransaction::begin_immediate(const Want& want) {
   int code = connection.begin(false, milliseconds(0), {}, 0);
   auto wait = sqlite::OpenAs::default_wait;
   if ((code & 0xff) == SQLITE_BUSY) {
-    wait = connection.layer1().check_wait();
+    wait = connection.layer1().core().check_wait();
     code = connection.begin(false, wait, want.scope, want.term);
   }
-  connection.wait_for_locks(code == SQLITE_OK ? connection.layer1().check_wait() : wait);
+  connection.wait_for_locks(code == SQLITE_OK ? connection.layer1().core().check_wait() : wait);
   if (code == SQLITE_OK) return;
   if ((code & 0xff) != SQLITE_BUSY) sqlite::throw_sqlite(connection_->handle(), code);
   throw Blocked(
@@ -94,7 +94,7 @@ void FileTransaction::become_writer(const hrana::Permit& permit, bool names_clai
   try {
     connection_->foreign_keys(settings_.foreign_keys);
     begin_immediate(want);
-    connection_->sqlite().layer1().require_file();
+    connection_->sqlite().layer1().core().require_file();
     connection_->sqlite().layer1().begin_transaction();
     checks_.require(*connection_, permit, names_claim, 0);
     replay_savepoints();
@@ -119,7 +119,7 @@ void FileTransaction::upgrade(const hrana::Permit& permit, bool names_claim, con
   state_ = State::writing;
   try {
     connection_->may_write(true);
-    connection_->sqlite().layer1().require_file();
+    connection_->sqlite().layer1().core().require_file();
     connection_->sqlite().layer1().begin_transaction();
     checks_.require(*connection_, permit, names_claim, savepoints_.size());
     if (settings_.defer_foreign_keys) connection_->run("PRAGMA defer_foreign_keys = ON");

@@ -52,7 +52,7 @@ struct Boundary {
     if (sqlite3_open(":memory:", &db) != SQLITE_OK)
       throw std::runtime_error("no database in memory");
     layer1 = sqlite::Layer1::register_on(db);
-    layer1->install();
+    layer1->setup().install();
   }
   ~Boundary() { sqlite3_close(db); }
   Boundary(const Boundary&) = delete;
@@ -77,7 +77,7 @@ class World {
     scopes_ = static_cast<std::size_t>(3 + below(20));
     loss_ = calm_ || below(3) == 0 ? 0 : below(200);
     delay_ = calm_ ? ttl / 100 : ttl / 200 + some(ttl / 2);
-    layer1_.set_clock([this] {
+    layer1_.core().set_clock([this] {
       return std::chrono::duration_cast<std::chrono::milliseconds>(now_).count() +
              1'700'000'000'000;
     });
@@ -87,11 +87,11 @@ class World {
       after(some(10 * ttl), [this] {
         const auto number = static_cast<std::size_t>(below(static_cast<std::int64_t>(scopes_)));
         forced_[number] = now_;
-        layer1_.force_release(Scope(scope(number)), "operator", "a test");
+        layer1_.leases().force_release(Scope(scope(number)), "operator", "a test");
       });
     }
   }
-  ~World() { layer1_.set_clock({}); }
+  ~World() { layer1_.core().set_clock({}); }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -205,7 +205,7 @@ class World {
     after(some(delay_), [this, &process, life = process.life, number, sent, lost_there, lost_back] {
       std::optional<std::int64_t> term;
       if (!lost_there) {
-        const auto got = layer1_.acquire_lease(
+        const auto got = layer1_.leases().acquire(
             Scope(scope(number)), fmt::format("{} {}", owner_of(process, life), number), 1000,
             std::nullopt);
         if (got.acquired) term = got.term;
@@ -281,7 +281,7 @@ class World {
     after(some(delay_), [this, &process, life = process.life, json, sent, lost_there, lost_back] {
       std::vector<HeldLeasesCore::Outcome> outcomes;
       if (!lost_there) {
-        for (const std::string_view word : layer1_.renew_leases(json))
+        for (const std::string_view word : layer1_.leases().renew_all(json))
           outcomes.push_back(word == "renewed" ? HeldLeasesCore::Outcome::renewed
                                                : HeldLeasesCore::Outcome::lost);
       }

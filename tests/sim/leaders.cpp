@@ -112,7 +112,7 @@ class Boundary {
     if (sqlite3_open(":memory:", &db_) != SQLITE_OK)
       throw std::runtime_error("no database in memory");
     law_ = sqlite::Layer1::register_on(db_);
-    law_->install();
+    law_->setup().install();
   }
   ~Boundary() { sqlite3_close(db_); }
   Boundary(const Boundary&) = delete;
@@ -121,11 +121,11 @@ class Boundary {
   sqlite::Layer1& layer1() { return *law_; }
 
   std::int64_t fence(const std::string& scope) {
-    sqlite::Running read = law_->use("SELECT term FROM termgate_fences WHERE scope = ?1");
+    sqlite::Running read = law_->core().use("SELECT term FROM termgate_fences WHERE scope = ?1");
     return read.bind(scope).step() ? read.integer(0) : 0;
   }
   void rows(const std::string& scope, std::vector<testkit::Row>& into) {
-    sqlite::Running read = law_->use(
+    sqlite::Running read = law_->core().use(
         "SELECT sequence_no, scope, term, payload FROM termgate_stream_writes WHERE stream_id = ?1 "
         "ORDER BY sequence_no");
     read.bind(scope);
@@ -143,35 +143,100 @@ struct Totals {
               calls = 0;
 };
 
+// The chances of one history: the same for one seed on every machine. Owned by its World.
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : random_(seed) {}
+  std::uint64_t seed() { return random_(); }
+  std::int64_t below(std::int64_t n) {
+    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n));
+  }
+  bool chance(std::int64_t of_thousand) { return below(1000) < of_thousand; }
+  Time some(Time up_to) { return Time(below(up_to.count() + 1)); }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// What the clients of one history saw, for the checker of the testkit. Owned by its World.
+class Record {
+ public:
+  explicit Record(std::string scope) : scope_(std::move(scope)) {}
+
+  // Returns its number.
+  std::size_t add(Operation operation) {
+    operation.scope = scope_;
+    history_.push_back(std::move(operation));
+    return history_.size() - 1;
+  }
+  Operation& at(std::size_t number) { return history_[number]; }
+  // A term that came twice by two copies of one answer was issued once.
+  void acquired(std::size_t process, const std::string& owner, std::int64_t term, Time invoked,
+                Time now) {
+    if (!issued_.emplace(term, process).second) return;
+    Operation raise = seen(Operation::Kind::raise, owner, term, now);
+    raise.acquisition = true;
+    raise.invoked = invoked;
+    add(std::move(raise));
+  }
+  // At one moment, by somebody who waits for no answer.
+  void saw(Operation::Kind kind, const std::string& client, std::int64_t fence, Time now) {
+    add(seen(kind, client, fence, now));
+  }
+  testkit::Verdict judge(const testkit::State& state) const {
+    testkit::Verdict verdict = testkit::check(history_, state);
+    if (!verdict.breaches.empty())
+      throw Broken(testkit::describe(verdict.breaches.front(), history_));
+    return verdict;
+  }
+
+ private:
+  static Operation seen(Operation::Kind kind, const std::string& client, std::int64_t term,
+                        Time now) {
+    Operation operation;
+    operation.kind = kind;
+    operation.term = term;
+    operation.invoked = operation.answered = now;
+    operation.client = client;
+    return operation;
+  }
+
+  const std::string scope_;
+  std::vector<Operation> history_;
+  std::map<std::int64_t, std::size_t> issued_;
+};
+
+// One history: processes with their clocks, the network between them and the database, faults, and
+// what is judged. Owned by main(), one at a time; it drives the boundary's clock while it lives.
 class World {
  public:
   World(std::uint64_t seed, Plant plant, Boundary& boundary, Totals& totals)
-      : random_(seed),
+      : dice_(seed),
         plant_(plant),
         boundary_(boundary),
         totals_(totals),
         scope_(fmt::format("history {}", seed)),
         id_prefix_(fmt::format("{:08x}-0000-4000-8000-", seed & 0xffffffffU)),
-        tame_(below(3) != 0),
+        tame_(dice_.below(3) != 0),
         database_clock_(some_clock(1'700'000'000s)) {
-    loss_ = below(3) == 0 ? 0 : below(150);
-    repeats_ = below(2) == 0 ? 0 : below(100);
-    slow_ = below(3) == 0 ? 0 : below(100);
-    refuses_ = below(2) == 0;
-    patience_ = ttl / 5 + some(2 * ttl / 5);
-    faults_until_ = 4 * ttl + some(4 * ttl);
-    boundary_.layer1().set_clock([this] { return database_now(); });
-    processes_.resize(2 + below(3));
+    loss_ = dice_.below(3) == 0 ? 0 : dice_.below(150);
+    repeats_ = dice_.below(2) == 0 ? 0 : dice_.below(100);
+    slow_ = dice_.below(3) == 0 ? 0 : dice_.below(100);
+    refuses_ = dice_.below(2) == 0;
+    patience_ = ttl / 5 + dice_.some(2 * ttl / 5);
+    faults_until_ = 4 * ttl + dice_.some(4 * ttl);
+    boundary_.layer1().core().set_clock([this] { return database_now(); });
+    processes_.resize(2 + dice_.below(3));
     for (std::size_t i = 0; i < processes_.size(); ++i) {
       processes_[i].number = i;
       // After a restart some come with the name that they had, others with a new one.
-      processes_[i].keeps_name = below(2) == 0;
+      processes_[i].keeps_name = dice_.below(2) == 0;
       start(processes_[i]);
     }
     for (Process& process : processes_) plan_faults(process);
     plan_database_faults();
   }
-  ~World() { boundary_.layer1().set_clock({}); }
+  ~World() { boundary_.layer1().core().set_clock({}); }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -240,17 +305,13 @@ class World {
     bool stale = false;
   };
 
-  // --- chance
+  // --- clocks
 
-  std::int64_t below(std::int64_t n) {
-    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n));
-  }
-  bool chance(std::int64_t of_thousand) { return below(1000) < of_thousand; }
-  Time some(Time up_to) { return Time(below(up_to.count() + 1)); }
   // Within 5 % of true time, or anything up to three times too slow or fast.
   Clockwork some_clock(Time from) {
-    const Time shows = from + some(1h);
-    return Clockwork(shows, tame_ ? 950'000 + below(100'001) : 300'000 + below(2'700'001));
+    const Time shows = from + dice_.some(1h);
+    return Clockwork(shows,
+                     tame_ ? 950'000 + dice_.below(100'001) : 300'000 + dice_.below(2'700'001));
   }
   bool faults() const { return now_ < faults_until_; }
 
@@ -301,14 +362,15 @@ class World {
                                 process.keeps_name ? "" : fmt::format(" life {}", process.life));
     process.clock = some_clock(0s);
     if (now_ > 0ns) process.clock.stand_still(0ns, now_);
-    process.core = std::make_unique<LeaderCore>(LeaderCore::Timing{ttl, margin, poll}, random_());
+    process.core =
+        std::make_unique<LeaderCore>(LeaderCore::Timing{ttl, margin, poll}, dice_.seed());
     process.calls.clear();
     process.wakes.clear();
     process.paused_until = 0ns;
     process.works = process.stopping = false;
     ++process.call;
     tell("{} starts", process.owner);
-    later(process, some(5ms), [this, &process] { resume(process, LeaderCore::Woken{}); });
+    later(process, dice_.some(5ms), [this, &process] { resume(process, LeaderCore::Woken{}); });
   }
 
   void resume(Process& process, const LeaderCore::Event& event) {
@@ -326,7 +388,7 @@ class World {
       if (plant_ == Plant::late_loss && process.core->leads_until() &&
           *action.wake == process.core->leads_until())
         return;
-      later(process, due + some(lateness_max), [this, &process, wake = process.wake] {
+      later(process, due + dice_.some(lateness_max), [this, &process, wake = process.wake] {
         if (process.wake != wake) return;
         count(process, process.wakes, "wakes");
         resume(process, LeaderCore::Woken{});
@@ -336,7 +398,7 @@ class World {
       tell("{} is over", process.owner);
       process.core.reset();
       if (stopped_for_good_ == process.number) return;
-      const Time rest = some(ttl);
+      const Time rest = dice_.some(ttl);
       after(now_ < faults_until_ ? std::min(rest, faults_until_ - now_) : 0ns,
             [this, &process, life = process.life] {
               if (process.life == life) start(process);
@@ -366,9 +428,10 @@ class World {
     process.works = true;
     process.term = term;
     const int work = ++process.work;
-    later(process, some(ttl / 20), [this, &process, work] { decide(process, work); });
-    if (faults() && chance(100))
-      later(process, some(3 * ttl), [this, &process, work] { work_ends(process, work, false); });
+    later(process, dice_.some(ttl / 20), [this, &process, work] { decide(process, work); });
+    if (faults() && dice_.chance(100))
+      later(process, dice_.some(3 * ttl),
+            [this, &process, work] { work_ends(process, work, false); });
   }
 
   void lost(Process& process, const LeaderCore::LeadershipChange& change, Time local,
@@ -386,7 +449,8 @@ class World {
     }
     // Work takes its time to end, and some of it looks at no token meanwhile.
     const int work = process.work;
-    later(process, some(ttl / 5), [this, &process, work] { work_ends(process, work, false); });
+    later(process, dice_.some(ttl / 5),
+          [this, &process, work] { work_ends(process, work, false); });
   }
 
   void work_ends(Process& process, int work, bool stale) {
@@ -418,26 +482,30 @@ class World {
   // --- the network
 
   Time journey() {
-    return faults() && chance(slow_) ? some(3 * ttl / 2) : 500us + some(faults() ? 30ms : 10ms);
+    return faults() && dice_.chance(slow_) ? dice_.some(3 * ttl / 2)
+                                           : 500us + dice_.some(faults() ? 30ms : 10ms);
   }
   bool cut_off(const Process& process) const {
     return now_ < process.cut_until || now_ < database_down_until_;
   }
-  bool gets_lost(const Process& process) { return faults() && (chance(loss_) || cut_off(process)); }
+  bool gets_lost(const Process& process) {
+    return faults() && (dice_.chance(loss_) || cut_off(process));
+  }
 
   // Sends a request, perhaps twice, perhaps not at all; `answered` gets whatever comes back, in any
   // order.
   void send(Process& process, std::function<Answer()> request,
             std::function<void(const Answer&)> answered) {
     if (faults() && cut_off(process) && refuses_)
-      return later(process, some(5ms),
+      return later(process, dice_.some(5ms),
                    [answered = std::move(answered)] { answered({How::unavailable}); });
-    const int copies = faults() && chance(repeats_) ? 2 : 1;
+    const int copies = faults() && dice_.chance(repeats_) ? 2 : 1;
     for (int i = 0; i < copies; ++i) {
       if (gets_lost(process)) continue;
       after(journey(), [this, &process, life = process.life, request, answered] {
         const Answer answer = request();
-        if (chance(200)) look();
+        if (dice_.chance(200))
+          record_.saw(Operation::Kind::look, "onlooker", boundary_.fence(scope_), now_);
         if (gets_lost(process)) return;
         after(journey(), [this, &process, life, answered, answer] {
           happens(process, life, [answered, answer] { answered(answer); });
@@ -456,8 +524,8 @@ class World {
     const std::uint64_t number = ++process.call;
     // The clock is read, and then a thread may stand still before the first byte is sent.
     const Time counted_from = local;
-    const bool stalls = faults() && chance(20);
-    later(process, stalls ? some(3 * ttl / 2) : some(1ms),
+    const bool stalls = faults() && dice_.chance(20);
+    later(process, stalls ? dice_.some(3 * ttl / 2) : dice_.some(1ms),
           [this, &process, call, number, counted_from] {
             const Time invoked = now_;
             send(
@@ -465,7 +533,7 @@ class World {
                 [this, &process, call, number, counted_from, invoked](const Answer& answer) {
                   // Layer 1 issued it, whether anybody waits for it any more or not.
                   if (call.kind == LeaderCore::Call::Kind::acquire && answer.how == How::granted)
-                    acquired(process, answer.number, invoked);
+                    record_.acquired(process.number, process.owner, answer.number, invoked, now_);
                   answer_call(process, call, number, counted_from, answer);
                 });
           });
@@ -491,20 +559,6 @@ class World {
     resume(process, to_core);
   }
 
-  // A term that came twice by two copies of one answer was issued once.
-  void acquired(const Process& process, std::int64_t term, Time invoked) {
-    if (!issued_.emplace(term, process.number).second) return;
-    Operation raise;
-    raise.kind = Operation::Kind::raise;
-    raise.acquisition = true;
-    raise.scope = scope_;
-    raise.term = term;
-    raise.invoked = invoked;
-    raise.answered = now_;
-    raise.client = process.owner;
-    history_.push_back(raise);
-  }
-
   Answer serve(const LeaderCore::Call& call, const std::string& owner) {
     using Kind = LeaderCore::Call::Kind;
     sqlite::Layer1& layer1 = boundary_.layer1();
@@ -513,7 +567,7 @@ class World {
     const Scope scope(scope_);
     switch (call.kind) {
       case Kind::acquire: {
-        const auto result = layer1.acquire_lease(scope, owner, ttl_ms, std::nullopt);
+        const auto result = layer1.leases().acquire(scope, owner, ttl_ms, std::nullopt);
         tell("database: {} {} term {}", owner, result.acquired ? "acquires" : "is refused by",
              result.term);
         if (!result.acquired)
@@ -522,7 +576,7 @@ class World {
         return {How::granted, result.term};
       }
       case Kind::renew: {
-        const auto result = layer1.renew_lease(scope, owner, *call.term, ttl_ms);
+        const auto result = layer1.leases().renew(scope, owner, *call.term, ttl_ms);
         tell("database: {} {} term {}", owner, result.renewed ? "renews" : "cannot renew",
              call.term->value());
         if (result.renewed) granted_until_[call.term->value()] = *result.expires_at;
@@ -530,7 +584,7 @@ class World {
       }
       case Kind::release: break;
     }
-    const bool released = layer1.release_lease(scope, owner, *call.term);
+    const bool released = layer1.leases().release(scope, owner, *call.term);
     tell("database: {} {} term {}", owner, released ? "releases" : "does not release",
          call.term->value());
     return {released ? How::granted : How::refused};
@@ -548,39 +602,34 @@ class World {
   // A worker looks whether it leads, and writes a little later, or a great deal.
   void decide(Process& process, int work) {
     if (!process.works || process.work != work || !process.core) return;
-    later(process, 50ms + some(ttl / 4), [this, &process, work] { decide(process, work); });
-    const bool looks = below(5) != 0;
+    later(process, 50ms + dice_.some(ttl / 4), [this, &process, work] { decide(process, work); });
+    const bool looks = dice_.below(5) != 0;
     if (looks && !process.core->leads(moment(process.clock.at(now_)))) return;
     const Write write{fmt::format("{}{:012x}", id_prefix_, ++writes_), *process.term,
-                      chance(250) ? 3 : 1, process.owner};
-    later(process, faults() && chance(100) ? some(3 * ttl) : some(5ms),
+                      dice_.chance(250) ? 3 : 1, process.owner};
+    later(process, faults() && dice_.chance(100) ? dice_.some(3 * ttl) : dice_.some(5ms),
           [this, &process, work, write] { attempt(process, work, write, 1); });
   }
 
   void attempt(Process& process, int work, const Write& write, int tries) {
     Operation operation;
-    operation.scope = scope_;
     operation.term = write.term.value();
     operation.id = write.id;
     operation.rows = write.rows;
     operation.outcome = Outcome::unknown;
     operation.invoked = now_;
     operation.client = write.client;
-    const std::size_t at = history_.size();
-    history_.push_back(operation);
+    const std::size_t at = record_.add(operation);
     const auto waiting = std::make_shared<bool>(true);
     send(
         process, [this, write] { return append(write); },
         [this, &process, work, write, at, waiting, tries](const Answer& answer) {
           if (!std::exchange(*waiting, false)) return;
-          if (answer.how == How::unavailable) {
-            history_[at].outcome = Outcome::refused;
-            history_[at].answered = now_;
-            return again(process, work, write, tries);
-          }
-          history_[at].outcome = answer.how == How::granted ? Outcome::committed : Outcome::refused;
-          history_[at].answered = now_;
-          if (answer.how == How::granted) history_[at].place = answer.number;
+          Operation& done = record_.at(at);
+          done.answered = now_;
+          done.outcome = answer.how == How::granted ? Outcome::committed : Outcome::refused;
+          if (answer.how == How::unavailable) return again(process, work, write, tries);
+          if (answer.how == How::granted) done.place = answer.number;
           if (answer.stale && process.term == write.term) work_ends(process, work, true);
         });
     later(process, patience_, [this, &process, work, write, waiting, tries] {
@@ -590,7 +639,7 @@ class World {
   // With the same id and the same term, whoever leads by now.
   void again(Process& process, int work, const Write& write, int tries) {
     if (tries < 3)
-      later(process, some(ttl / 5),
+      later(process, dice_.some(ttl / 5),
             [this, &process, work, write, tries] { attempt(process, work, write, tries + 1); });
   }
 
@@ -604,7 +653,7 @@ class World {
                              static_cast<std::int64_t>(unfenced_.size()) + 1});
       return {How::granted, static_cast<std::int64_t>(unfenced_.size())};
     }
-    std::vector<sqlite::Layer1::Write> writes;
+    std::vector<sqlite::Streams::Write> writes;
     // The rows of one write carry its id as payload; each has an id of its own for layer 1.
     for (int i = 0; i < write.rows; ++i) {
       std::string id = write.id;
@@ -612,8 +661,8 @@ class World {
       writes.push_back({write.id, id});
     }
     try {
-      const std::int64_t place = boundary_.layer1().append(Stream(scope_), write.term, writes,
-                                                           std::nullopt, Scope(scope_));
+      const std::int64_t place = boundary_.layer1().streams().append(
+          Stream(scope_), write.term, writes, std::nullopt, Scope(scope_));
       tell("database: {} writes {} with term {}", write.client, write.id, write.term.value());
       return {How::granted, place};
     } catch (const StaleTerm&) {
@@ -622,23 +671,14 @@ class World {
     }
   }
 
-  void look() {
-    Operation look;
-    look.kind = Operation::Kind::look;
-    look.scope = scope_;
-    look.term = boundary_.fence(scope_);
-    look.invoked = look.answered = now_;
-    look.client = "onlooker";
-    history_.push_back(look);
-  }
-
   // --- faults, all of which end when faults() does
 
   void plan_faults(Process& process) {
-    for (std::int64_t left = below(5); left > 0; --left) {
-      const Time at = some(faults_until_);
-      const std::int64_t kind = below(10);
-      const Time lasts = std::min(kind < 5 ? some(3 * ttl) : some(2 * ttl), faults_until_ - at);
+    for (std::int64_t left = dice_.below(5); left > 0; --left) {
+      const Time at = dice_.some(faults_until_);
+      const std::int64_t kind = dice_.below(10);
+      const Time lasts =
+          std::min(kind < 5 ? dice_.some(3 * ttl) : dice_.some(2 * ttl), faults_until_ - at);
       after(at, [this, &process, kind, lasts] {
         if (kind < 5) {
           tell("{} is stopped for {} ms", process.owner, lasts / 1ms);
@@ -667,9 +707,9 @@ class World {
   }
 
   void plan_database_faults() {
-    if (below(3) == 0) {
-      const Time at = some(faults_until_);
-      const Time lasts = std::min(some(2 * ttl), faults_until_ - at);
+    if (dice_.below(3) == 0) {
+      const Time at = dice_.some(faults_until_);
+      const Time lasts = std::min(dice_.some(2 * ttl), faults_until_ - at);
       after(at, [this, lasts] {
         tell("the database is away for {} ms", lasts / 1ms);
         database_down_until_ = now_ + lasts;
@@ -677,28 +717,24 @@ class World {
     }
     if (tame_) {
       // A tenth of a TTL within one, either way.
-      for (Time at = some(ttl); at < faults_until_; at += ttl * 3 / 2)
-        after(at, [this, by = some(ttl / 5) - ttl / 10] { database_clock_.jump(now_, by); });
+      for (Time at = dice_.some(ttl); at < faults_until_; at += ttl * 3 / 2)
+        after(at, [this, by = dice_.some(ttl / 5) - ttl / 10] { database_clock_.jump(now_, by); });
       return;
     }
-    for (std::int64_t left = below(4); left > 0; --left) {
+    for (std::int64_t left = dice_.below(4); left > 0; --left) {
       // One draw a statement: the order of arguments is each compiler's own.
-      const Time at = some(faults_until_);
-      after(at, [this, by = below(3) == 0 ? some(2h) - 1h : some(6 * ttl) - 3 * ttl] {
-        database_clock_.jump(now_, by);
-      });
+      const Time at = dice_.some(faults_until_);
+      after(at,
+            [this, by = dice_.below(3) == 0 ? dice_.some(2h) - 1h : dice_.some(6 * ttl) - 3 * ttl] {
+              database_clock_.jump(now_, by);
+            });
     }
-    for (std::int64_t left = below(3); left > 0; --left) {
-      after(some(faults_until_), [this] {
-        if (!boundary_.layer1().force_release(Scope(scope_), "operator", "simulation")) return;
+    for (std::int64_t left = dice_.below(3); left > 0; --left) {
+      after(dice_.some(faults_until_), [this] {
+        if (!boundary_.layer1().leases().force_release(Scope(scope_), "operator", "simulation"))
+          return;
         tell("the lease is taken away by force");
-        Operation seal;
-        seal.kind = Operation::Kind::raise;
-        seal.scope = scope_;
-        seal.term = boundary_.fence(scope_);
-        seal.invoked = seal.answered = now_;
-        seal.client = "operator";
-        history_.push_back(seal);
+        record_.saw(Operation::Kind::raise, "operator", boundary_.fence(scope_), now_);
       });
     }
   }
@@ -727,15 +763,13 @@ class World {
     else
       for (const testkit::Row& row : state.rows)
         state.fences[scope_] = std::max({state.fences[scope_], row.term, boundary_.fence(scope_)});
-    const testkit::Verdict verdict = testkit::check(history_, state);
+    const testkit::Verdict verdict = record_.judge(state);
     totals_.committed += verdict.committed;
     totals_.refused += verdict.refused;
     totals_.unknown += verdict.unknown_committed + verdict.unknown_absent;
-    if (!verdict.breaches.empty())
-      throw Broken(testkit::describe(verdict.breaches.front(), history_));
   }
 
-  std::mt19937_64 random_;
+  Dice dice_;
   const Plant plant_;
   Boundary& boundary_;
   Totals& totals_;
@@ -749,8 +783,7 @@ class World {
   std::priority_queue<Event> queue_;
   std::uint64_t events_ = 0, writes_ = 0;
   std::vector<Process> processes_;
-  std::vector<Operation> history_;
-  std::map<std::int64_t, std::size_t> issued_;
+  Record record_{scope_};
   std::map<std::int64_t, std::int64_t> granted_until_;  // by term; the database's milliseconds
   std::vector<testkit::Row> unfenced_;
   std::pair<std::size_t, std::int64_t> settled_{};

@@ -41,7 +41,7 @@ struct File {
     path = mkdtemp(name.data());
     path += "/app.db";
     sqlite::Connection connection({.path = path}, false, true);
-    connection.layer1().install();
+    connection.layer1().setup().install();
   }
   ~File() { std::filesystem::remove_all(std::filesystem::path(path).parent_path()); }
   std::string path;

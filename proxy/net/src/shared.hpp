@@ -67,6 +67,7 @@ struct Shared {
   std::atomic<bool> draining{false};
   std::atomic<std::int64_t> needs_restart{0};  // number of options
 
+  bool speaks_tds() const noexcept { return backend.protocol == Backend::Protocol::tds; }
   std::shared_ptr<const Settings> settings() const {
     const std::lock_guard lock(mutex_);
     return settings_;

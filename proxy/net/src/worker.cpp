@@ -464,9 +464,9 @@ void Worker::run_posted() {
   for (auto& task : tasks) task();
   if (rose.empty() && wanted.empty() && unwatched.empty()) return;
   for (std::size_t i = connections_.size(); i-- > 0;) {
-    if (i < connections_.size()) connections_[i]->fences_rose(rose);
-    if (i < connections_.size()) connections_[i]->gates_wanted(wanted, true);
-    if (i < connections_.size()) connections_[i]->gates_wanted(unwatched, false);
+    if (i < connections_.size()) connections_[i]->relay().fences_rose(rose);
+    if (i < connections_.size()) connections_[i]->relay().gates_wanted(wanted, true);
+    if (i < connections_.size()) connections_[i]->relay().gates_wanted(unwatched, false);
   }
 }
 
@@ -502,7 +502,7 @@ void Worker::sweep(conversation::Instant now) {
                      "over (--drain-timeout)");
     else connection.look_at_clock(now);
     if (!count || i >= connections_.size()) continue;
-    const auto seen = connections_[i]->seen();
+    const auto seen = connections_[i]->relay().seen();
     in_transaction += seen.in_transaction ? 1 : 0;
     seated += seen.seated ? 1 : 0;
     bytes += static_cast<std::int64_t>(seen.bytes);

@@ -2,7 +2,8 @@
 // misread (WITH, parentheses, EXPLAIN, COPY, several statements), PostgreSQL's grammar must accept
 // the text first.
 //
-// Long: one grammar. Each statement's rule needs those of its parts, and all change together.
+// Long: one grammar. Each statement's rule needs those of its parts, and all change together. What
+// expressions call is in calls.cpp; transactions and settings are in control.cpp.
 #include <termgate/statements/classify.hpp>
 #include <termgate/text/ascii.hpp>
 
@@ -11,26 +12,16 @@
 #include <span>
 #include <utility>
 
-#include "functions.hpp"
+#include "calls.hpp"
+#include "control.hpp"
 #include "grammar.hpp"
 #include "lexer.hpp"
 #include "lexer_of_thread.hpp"
 #include "shapes.hpp"
+#include "tape.hpp"
 
 namespace termgate::statements {
 namespace {
-
-using Tokens = std::span<const Token>;
-
-// The text with doubled `quote` characters made single.
-std::string undoubled(std::string_view text, char quote) {
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    result += text[i];
-    if (text[i] == quote && i + 1 < text.size() && text[i + 1] == quote) ++i;
-  }
-  return result;
-}
 
 // A statement of which nothing is known: it may do anything.
 void unknown(Statement& statement) noexcept {
@@ -39,132 +30,12 @@ void unknown(Statement& statement) noexcept {
   statement.calls_functions = statement.calls_unknown = statement.declares = true;
 }
 
-// Stands for a set_config() that names its schema.
-constexpr std::size_t npos = static_cast<std::size_t>(-1);
-
-// Reads the tokens of one statement from left to right. An unexpected token makes the statement
-// unreadable for good.
-class Tape {
- public:
-  Tape(std::string_view sql, Tokens tokens) noexcept : sql_(sql), tokens_(tokens) {}
-
-  bool at_end() const noexcept { return at_ >= tokens_.size(); }
-  std::size_t left() const noexcept { return tokens_.size() - at_; }
-  Tokens rest() const noexcept { return tokens_.subspan(std::min(at_, tokens_.size())); }
-  Word word(std::size_t ahead = 0) const noexcept {
-    return at_ + ahead < tokens_.size() ? tokens_[at_ + ahead].word : Word::other;
-  }
-  bool symbol(char character, std::size_t ahead = 0) const noexcept {
-    return at_ + ahead < tokens_.size() && tokens_[at_ + ahead].type == TokenType::symbol &&
-           sql_[tokens_[at_ + ahead].offset] == character;
-  }
-  bool operation(std::string_view text, std::size_t ahead = 0) const noexcept {
-    return at_ + ahead < tokens_.size() && tokens_[at_ + ahead].type == TokenType::operation &&
-           text_of(sql_, tokens_[at_ + ahead]) == text;
-  }
-  const Token* peek() const noexcept { return at_end() ? nullptr : &tokens_[at_]; }
-  std::string_view text() const noexcept {
-    return at_end() ? std::string_view() : text_of(sql_, tokens_[at_]);
-  }
-  void skip(std::size_t count = 1) noexcept { at_ = std::min(tokens_.size(), at_ + count); }
-
-  bool take(Word wanted) noexcept {
-    if (wanted == Word::other || word() != wanted) return false;
-    skip();
-    return true;
-  }
-  bool take(std::initializer_list<Word> wanted) noexcept {
-    std::size_t ahead = 0;
-    for (const Word each : wanted) {
-      if (word(ahead++) != each) return false;
-    }
-    skip(wanted.size());
-    return true;
-  }
-  bool take_any(std::initializer_list<Word> wanted) noexcept {
-    for (const Word each : wanted) {
-      if (take(each)) return true;
-    }
-    return false;
-  }
-  bool take_symbol(char character) noexcept {
-    if (!symbol(character)) return false;
-    skip();
-    return true;
-  }
-
-  // A name as the server folds it. nullopt: there is none, or one that cannot be read here (U&"…").
-  std::optional<std::string> name() {
-    const Token* token = peek();
-    if (token == nullptr) return std::nullopt;
-    const std::string_view written = text_of(sql_, *token);
-    if (token->type == TokenType::word) {
-      skip();
-      return text::lower(written);
-    }
-    if (token->type == TokenType::quoted_name) {
-      skip();
-      return undoubled(written.substr(1, written.size() - 2), '"');
-    }
-    return std::nullopt;
-  }
-
-  // The value of a string constant, if it is the plain text between the quotes.
-  std::optional<std::string> string() {
-    const Token* token = peek();
-    if (token == nullptr) return std::nullopt;
-    const std::string_view written = text_of(sql_, *token);
-    std::optional<std::string> result;
-    if (token->type == TokenType::string && written.front() == '\'') {
-      const std::string_view inside = written.substr(1, written.size() - 2);
-      // A quote that is not doubled: the string has pieces on several lines.
-      for (std::size_t i = 0; i < inside.size(); ++i) {
-        if (inside[i] != '\'') continue;
-        if (i + 1 >= inside.size() || inside[i + 1] != '\'') return skip(), std::nullopt;
-        ++i;
-      }
-      result = undoubled(inside, '\'');
-    } else if (token->type == TokenType::escape_string) {
-      const std::string_view inside = written.substr(2, written.size() - 3);
-      if (inside.find_first_of("\\'") == std::string_view::npos) result = std::string(inside);
-    } else if (token->type == TokenType::dollar_string) {
-      const std::size_t mark = written.find('$', 1) + 1;
-      result = std::string(written.substr(mark, written.size() - 2 * mark));
-    } else if (token->type != TokenType::string && token->type != TokenType::unicode_string) {
-      return std::nullopt;
-    }
-    skip();
-    return result;
-  }
-  bool is_string() const noexcept {
-    if (at_end()) return false;
-    const TokenType type = tokens_[at_].type;
-    return type == TokenType::string || type == TokenType::escape_string ||
-           type == TokenType::unicode_string || type == TokenType::dollar_string;
-  }
-
-  // Skips a parenthesis with its content.
-  bool skip_parenthesis() noexcept {
-    if (!symbol('(')) return false;
-    std::size_t depth = 0;
-    do {
-      if (symbol('(')) ++depth;
-      if (symbol(')')) --depth;
-      skip();
-    } while (depth > 0 && !at_end());
-    return depth == 0;
-  }
-
- private:
-  std::string_view sql_;
-  Tokens tokens_;
-  std::size_t at_ = 0;
-};
-
+// Finds out what one statement is, and those inside it. One a statement, or for a text of one; it
+// runs on the thread that called classify(), and the text and the settings outlive it.
 class Classifier {
  public:
   Classifier(std::string_view sql, const Settings& settings) noexcept
-      : sql_(sql), settings_(settings) {}
+      : sql_(sql), calls_(sql, settings) {}
 
   // `statement` has offset and length already. `plain` becomes false if the result holds only for a
   // text that the grammar accepts.
@@ -201,7 +72,7 @@ class Classifier {
       case Word::insert:
       case Word::update:
       case Word::delete_:
-      case Word::merge: calls_of_write(tokens, statement); return simple(statement, Kind::write);
+      case Word::merge: calls_.read_write(tokens, statement); return simple(statement, Kind::write);
       case Word::truncate:
       case Word::grant:
       case Word::revoke:
@@ -220,25 +91,22 @@ class Classifier {
         statement.read_only_hole = true;
         return simple(statement, Kind::must_run_alone);
       case Word::begin:
-      case Word::start: return begin(tape, statement);
+      case Word::start: return ControlReader(tape, statement).begin();
       case Word::commit:
-      case Word::end: return commit(tape, statement);
+      case Word::end: return ControlReader(tape, statement).commit();
       case Word::rollback:
-      case Word::abort_: return rollback(tape, statement);
-      case Word::savepoint: tape.skip(); return named(tape, statement, Kind::savepoint);
-      case Word::release:
-        tape.skip();
-        if (tape.left() > 1) tape.take(Word::savepoint);
-        return named(tape, statement, Kind::release);
+      case Word::abort_: return ControlReader(tape, statement).rollback();
+      case Word::savepoint: return ControlReader(tape, statement).savepoint();
+      case Word::release: return ControlReader(tape, statement).release();
       case Word::prepare:
         plain = plain && tape.word(1) == Word::transaction;
         return prepare(tape, tokens, statement, plain);
       case Word::execute: plain = false; return execute(tape, tokens, statement);
       case Word::deallocate: return deallocate(tape, statement);
-      case Word::set: return set(tape, statement);
-      case Word::reset: return reset(tape, statement);
-      case Word::show: return show(tape, statement);
-      case Word::discard: return discard(tape, statement);
+      case Word::set: return ControlReader(tape, statement).set();
+      case Word::reset: return ControlReader(tape, statement).reset();
+      case Word::show: return ControlReader(tape, statement).show();
+      case Word::discard: return ControlReader(tape, statement).discard();
       case Word::declare: plain = false; return declare_cursor(tape, statement, plain);
       case Word::fetch: return fetch(tape, tokens, statement, Kind::fetch);
       case Word::move: return fetch(tape, tokens, statement, Kind::move);
@@ -252,7 +120,7 @@ class Classifier {
       case Word::copy: plain = false; return copy(tape, statement, plain);
       case Word::call:
       case Word::do_:
-        functions(tokens, statement);
+        calls_.read(tokens, statement);
         statement.calls_functions = statement.calls_unknown = statement.might_end_transaction =
             statement.declares = true;
         statement.holds_transaction_words =
@@ -297,18 +165,6 @@ class Classifier {
         return simple(statement, Kind::write);
       default: return false;
     }
-  }
-
-  static bool simple(Statement& statement, Kind kind) noexcept {
-    statement.kind = kind;
-    return true;
-  }
-
-  static bool named(Tape& tape, Statement& statement, Kind kind) {
-    auto name = tape.name();
-    if (!name || !tape.at_end()) return false;
-    statement.name = std::move(*name);
-    return simple(statement, kind);
   }
 
   // --- queries ---
@@ -367,194 +223,6 @@ class Classifier {
     return facts;
   }
 
-  // Records every name before a `(`; a qualified one counts by its last part. Also records what
-  // calls functions without naming one: casts to types, and operators, that are not the server's
-  // own.
-  void functions(Tokens tokens, Statement& statement) const {
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      if (tokens[i].type == TokenType::operation &&
-          !(settings_.own_names_first && is_everyday_operator(text_of(sql_, tokens[i]))))
-        statement.calls_functions = statement.calls_unknown = true;
-      if (i >= 2 && tokens[i].type != TokenType::symbol && is_colon(tokens[i - 1]) &&
-          is_colon(tokens[i - 2]) && !is_everyday_type(tokens.subspan(i))) {
-        statement.calls_functions = statement.calls_unknown = true;
-      }
-      if (i > 0 && tokens[i].type >= TokenType::string &&
-          tokens[i].type <= TokenType::dollar_string && names_unknown_type(tokens.first(i)))
-        statement.calls_functions = statement.calls_unknown = true;
-      // (4712).lo_create calls lo_create(4712): a name after a dot may be a function's as well as a
-      // column's.
-      if (i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' &&
-          (tokens[i].type == TokenType::word || tokens[i].type == TokenType::quoted_name)) {
-        const std::string_view written = text_of(sql_, tokens[i]);
-        if (is_read_only_hole(tokens[i].type == TokenType::word
-                                  ? text::lower(written)
-                                  : undoubled(written.substr(1, written.size() - 2), '"')))
-          statement.calls_functions = statement.read_only_hole = true;
-      }
-      if (i + 1 == tokens.size()) break;
-      const Token& next = tokens[i + 1];
-      if (next.type != TokenType::symbol || sql_[next.offset] != '(') continue;
-      const Token& token = tokens[i];
-      if (token.type != TokenType::word && token.type != TokenType::quoted_name &&
-          token.type != TokenType::unicode_name) {
-        // U&"…" UESCAPE '…' (
-        if (token.type == TokenType::string && i > 0 && tokens[i - 1].type == TokenType::word &&
-            text::lower(text_of(sql_, tokens[i - 1])) == "uescape")
-          statement.calls_functions = statement.read_only_hole = true;
-        continue;
-      }
-      const std::string_view written = text_of(sql_, token);
-      if (token.type == TokenType::unicode_name ||
-          (token.type == TokenType::word && text::has_high(written))) {
-        // It may spell any name: by escapes, or because a single-byte locale folds a letter into
-        // ASCII.
-        statement.calls_functions = statement.read_only_hole = true;
-        continue;
-      }
-      const std::string name = token.type == TokenType::word
-                                   ? text::lower(written)
-                                   : undoubled(written.substr(1, written.size() - 2), '"');
-      if (token.type == TokenType::word && name == "cast" &&
-          !casts_to_everyday_type(tokens.subspan(i + 1)))
-        statement.calls_functions = statement.calls_unknown = true;
-      const bool qualified =
-          i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.';
-      const bool own =
-          !qualified || (i > 1 && Tape(sql_, tokens.subspan(i - 2)).name() == "pg_catalog");
-      if (token.type == TokenType::word && !qualified &&
-          (is_never_a_name(name) || is_grammar_here(tokens, i, name)))
-        continue;
-      statement.calls_functions = true;
-      if (name == "set_config") {
-        if (set_config(Tape(sql_, tokens.subspan(i + 1)), statement) && own) {
-          statement.set_config_at.push_back(qualified ? npos : token.offset);
-          continue;
-        }
-      }
-      const bool of_layer1 = i >= 2 && tokens[i - 1].type == TokenType::symbol &&
-                             sql_[tokens[i - 1].offset] == '.' &&
-                             Tape(sql_, tokens.subspan(i - 2)).name() == settings_.schema;
-      if (!(of_layer1 && is_termgate_read(name)) &&
-          !(own && settings_.own_names_first && is_everyday(name)))
-        statement.calls_unknown = true;
-      if (is_read_only_hole(name)) statement.read_only_hole = true;
-      if (is_termgate_write(name) && i >= 2 && tokens[i - 1].type == TokenType::symbol &&
-          sql_[tokens[i - 1].offset] == '.') {
-        const auto schema = Tape(sql_, tokens.subspan(i - 2)).name();
-        if (schema == settings_.schema) statement.calls_termgate = true;
-      }
-    }
-  }
-
-  // The calls in INSERT, UPDATE, DELETE and MERGE. A name after INTO that is followed by a list of
-  // columns is not a call.
-  void calls_of_write(Tokens tokens, Statement& statement) const {
-    std::size_t from = 0;
-    for (std::size_t i = 0; i < tokens.size() && i < 8; ++i) {
-      if (tokens[i].word != Word::into) continue;
-      from = i + 2;
-      if (from < tokens.size() && Tape(sql_, tokens.subspan(from)).symbol('.')) from += 2;
-      break;
-    }
-    Statement calls;
-    functions(tokens.subspan(std::min(from, tokens.size())), calls);
-    statement.calls_functions = calls.calls_functions;
-    statement.calls_unknown = calls.calls_unknown;
-    statement.declares = calls.declares;
-    statement.sets_read_only = calls.sets_read_only;
-    statement.changes_lexing = calls.changes_lexing;
-  }
-
-  bool is_colon(const Token& token) const noexcept {
-    return token.type == TokenType::symbol && sql_[token.offset] == ':';
-  }
-
-  // Whether the tokens are the name of a common built-in type: one word, perhaps after
-  // `pg_catalog.`.
-  bool is_everyday_type(Tokens tokens) const {
-    Tape tape(sql_, tokens);
-    auto name = tape.name();
-    if (name == "pg_catalog" && tape.take_symbol('.')) return true;
-    return name && !tape.symbol('.') && is_everyday_word(*name);
-  }
-
-  // search_path may find a type in another schema first, so only words of the grammar are certain.
-  bool is_everyday_word(std::string_view word) const noexcept {
-    return statements::is_everyday_type(word) &&
-           (settings_.own_names_first || is_never_a_name(word));
-  }
-
-  // Whether the tokens end in a type name right before a string: app.dom 'x' is a constant of that
-  // type, as DATE '…' is.
-  bool names_unknown_type(Tokens tokens) const {
-    const Token& last = tokens.back();
-    if (last.type == TokenType::quoted_name || last.type == TokenType::unicode_name) return true;
-    if (last.type != TokenType::word) return false;
-    if (tokens.size() > 1 && tokens[tokens.size() - 2].type == TokenType::symbol &&
-        sql_[tokens[tokens.size() - 2].offset] == '.')
-      return !is_everyday_type(tokens.last(std::min<std::size_t>(tokens.size(), 3)));
-    const std::string word = text::lower(text_of(sql_, last));
-    return !stands_before_a_constant(word) && !is_everyday_word(word) &&
-           !is_grammar_here(tokens, tokens.size() - 1, word);
-  }
-
-  // Whether the word at `at`, which may also be the name of a function or type, is a keyword here.
-  bool is_grammar_here(Tokens tokens, std::size_t at, std::string_view word) const {
-    const auto before = [&](std::initializer_list<std::string_view> words, std::size_t far = 1) {
-      if (at < far || tokens[at - far].type != TokenType::word) return false;
-      const std::string there = text::lower(text_of(sql_, tokens[at - far]));
-      return std::find(words.begin(), words.end(), there) != words.end();
-    };
-    // After an operand the word is an operator, because two operands do not follow each other.
-    const auto behind_operand = [&](std::size_t far) {
-      if (at < far) return false;
-      const Token& token = tokens[at - far];
-      switch (token.type) {
-        case TokenType::symbol: return sql_[token.offset] == ')' || sql_[token.offset] == ']';
-        case TokenType::operation: return false;
-        case TokenType::word: break;
-        default: return true;
-      }
-      const bool behind_point = at > far && tokens[at - far - 1].type == TokenType::symbol &&
-                                sql_[tokens[at - far - 1].offset] == '.';
-      return behind_point || !may_begin_expression(text::lower(text_of(sql_, token)));
-    };
-    if (word == "by") return before({"group", "order", "partition"});
-    if (word == "over" || word == "filter")
-      return at > 0 && tokens[at - 1].type == TokenType::symbol &&
-             sql_[tokens[at - 1].offset] == ')';
-    if (word == "sets") return before({"grouping"});
-    if (word == "materialized") return before({"as"}) || (before({"not"}) && before({"as"}, 2));
-    if (word == "varying") return before({"bit", "char", "character", "nchar"});
-    if (word == "zone") return before({"time"});
-    if (word == "explain") return at == 0;
-    if (word == "escape") return behind_operand(1);
-    if (word == "uescape")
-      return at > 0 && (tokens[at - 1].type == TokenType::unicode_name ||
-                        tokens[at - 1].type == TokenType::unicode_string);
-    if (word == "like" || word == "ilike")
-      return behind_operand(1) || (before({"not"}) && behind_operand(2));
-    if (word == "join")
-      return behind_operand(1) ||
-             before({"cross", "full", "inner", "left", "natural", "outer", "right"});
-    return false;
-  }
-
-  // From the parenthesis of a CAST on: whether the type after its own AS is a common built-in one.
-  bool casts_to_everyday_type(Tokens tokens) const {
-    std::size_t depth = 0;
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      const char symbol = tokens[i].type == TokenType::symbol ? sql_[tokens[i].offset] : '\0';
-      if (symbol == '(') ++depth;
-      if (symbol == ')' && --depth == 0) return false;
-      if (depth == 1 && tokens[i].type == TokenType::word &&
-          text::lower(text_of(sql_, tokens[i])) == "as")
-        return is_everyday_type(tokens.subspan(i + 1));
-    }
-    return false;
-  }
-
   std::string_view text_of_all(Tokens tokens) const noexcept {
     return tokens.empty()
                ? std::string_view()
@@ -608,77 +276,14 @@ class Classifier {
            small.find("rollback") != std::string::npos || small.find("call") != std::string::npos;
   }
 
-  // SELECT set_config('termgate.scope', 'orders', true), set_config('termgate.term', $1, true):
-  // only declares.
-  void exactly_declares(Tokens tokens, Statement& statement) const {
-    Tape tape(sql_, tokens);
-    if (!tape.take(Word::select)) return;
-    bool types = false;
-    const auto cast = [&] {
-      while (tape.symbol(':') && tape.symbol(':', 1)) {
-        tape.skip(2);
-        const auto type = tape.name();
-        if (type != "text" && type != "varchar" && type != "bool" && type != "boolean")
-          return false;
-        types = true;
-      }
-      return true;
-    };
-    const auto value = [&] {
-      const Token* token = tape.peek();
-      if (token == nullptr) return false;
-      if (token->type != TokenType::parameter && token->type != TokenType::string &&
-          token->type != TokenType::escape_string && token->type != TokenType::dollar_string)
-        return false;
-      tape.skip();
-      return cast();
-    };
-    do {
-      auto name = tape.name();
-      if (name == "pg_catalog" && tape.take_symbol('.')) name = tape.name();
-      if (name != "set_config" || !tape.take_symbol('(')) return;
-      const auto setting = tape.string();
-      if (!setting || !is_declared_setting(*setting) || !cast() || !tape.take_symbol(',') ||
-          !value() || !tape.take_symbol(','))
-        return;
-      if (!tape.take_any({Word::true_, Word::false_}) && !value()) return;
-      if (!cast() || !tape.take_symbol(')')) return;
-      if (tape.take(Word::as) && !tape.name()) return;
-    } while (tape.take_symbol(','));
-    if (!tape.at_end()) return;
-    statement.exactly_declares = !types;
-  }
-
-  // set_config('name', 'value', …) is a hole unless the name is a literal that does not matter
-  // here. True: the name is scope or term, and the call itself is not a hole.
-  static bool set_config(Tape tape, Statement& statement) {
-    tape.skip();
-    const auto setting = tape.string();
-    if (!setting || !tape.take_symbol(',')) {
-      statement.read_only_hole = statement.sets_read_only = statement.changes_lexing =
-          statement.declares = true;
-      return false;
-    }
-    const std::string name = text::lower(*setting);
-    statement.sets_read_only = statement.sets_read_only || sets_read_only(name);
-    statement.changes_lexing = statement.changes_lexing || changes_lexing(name);
-    if (sets_read_only(name) || changes_lexing(name)) statement.read_only_hole = true;
-    if (!is_declared_setting(name)) return false;
-    statement.declares = true;
-    statement.name = name;
-    statement.value = tape.string();
-    if (!tape.symbol(',')) statement.value.reset();
-    return true;
-  }
-
   bool plain_query(Tokens tokens, Statement& statement, bool& plain) {
     const Facts found = facts(tokens);
     plain = plain && found.plain;
-    functions(tokens, statement);
+    calls_.read(tokens, statement);
     const bool does_more = found.writes || statement.read_only_hole || statement.calls_termgate;
     if (!statement.set_config_at.empty() && !does_more && !statement.calls_unknown) {
       statement.only_declares = true;
-      exactly_declares(tokens, statement);
+      calls_.exactly_declares(tokens, statement);
     }
     return simple(statement, does_more || !statement.set_config_at.empty() ? Kind::write
                                                                            : Kind::provably_read);
@@ -714,264 +319,12 @@ class Classifier {
     return statement.kind;
   }
 
-  // --- transactions ---
-
-  static bool modes(Tape& tape, Statement& statement) noexcept {
-    bool first = true;
-    while (!tape.at_end()) {
-      if (!first) tape.take_symbol(',');
-      first = false;
-      if (tape.take({Word::isolation, Word::level})) {
-        if (tape.take(Word::serializable)) {
-          statement.isolation = Isolation::serializable;
-        } else if (tape.take({Word::repeatable, Word::read})) {
-          statement.isolation = Isolation::repeatable_read;
-        } else if (tape.take({Word::read, Word::committed})) {
-          statement.isolation = Isolation::read_committed;
-        } else if (tape.take({Word::read, Word::uncommitted})) {
-          statement.isolation = Isolation::read_uncommitted;
-        } else {
-          return false;
-        }
-      } else if (tape.take({Word::read, Word::only})) {
-        statement.access = Access::read_only;
-      } else if (tape.take({Word::read, Word::write})) {
-        statement.access = Access::read_write;
-        statement.sets_read_only = true;  // even if a later mode reverses it
-      } else if (!tape.take(Word::deferrable) && !tape.take({Word::not_, Word::deferrable})) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  static bool begin(Tape& tape, Statement& statement) noexcept {
-    if (tape.take(Word::start)) {
-      if (!tape.take(Word::transaction)) return false;
-    } else {
-      tape.skip();
-      tape.take_any({Word::work, Word::transaction});
-    }
-    return modes(tape, statement) && simple(statement, Kind::begin);
-  }
-
-  static bool chain(Tape& tape, Statement& statement, Kind kind) noexcept {
-    tape.take_any({Word::work, Word::transaction});
-    if (tape.take({Word::and_, Word::chain})) {
-      statement.and_chain = true;
-    } else {
-      tape.take({Word::and_, Word::no, Word::chain});
-    }
-    statement.might_end_transaction = true;
-    return tape.at_end() && simple(statement, kind);
-  }
-
-  static bool gid(Tape& tape, Statement& statement, Kind kind) {
-    if (!tape.is_string()) return false;
-    if (auto name = tape.string()) statement.name = std::move(*name);
-    return tape.at_end() && simple(statement, kind);
-  }
-
-  static bool commit(Tape& tape, Statement& statement) {
-    if (tape.take({Word::commit, Word::prepared}))
-      return gid(tape, statement, Kind::commit_prepared);
-    tape.skip();
-    return chain(tape, statement, Kind::commit);
-  }
-
-  static bool rollback(Tape& tape, Statement& statement) {
-    if (tape.take({Word::rollback, Word::prepared}))
-      return gid(tape, statement, Kind::rollback_prepared);
-    const bool may_go_to = tape.take(Word::rollback);
-    if (!may_go_to) tape.skip();
-    if (may_go_to) {
-      Tape to = tape;
-      to.take_any({Word::work, Word::transaction});
-      if (to.take(Word::to)) {
-        if (to.left() > 1) to.take(Word::savepoint);
-        return named(to, statement, Kind::rollback_to);
-      }
-    }
-    return chain(tape, statement, Kind::rollback);
-  }
-
-  // --- settings ---
-
-  static void about(Statement& statement) noexcept {
-    statement.sets_read_only = statement.sets_read_only || sets_read_only(statement.name);
-    statement.changes_lexing = statement.changes_lexing || changes_lexing(statement.name);
-  }
-
-  // Reads name {. name}, folded to lower case, as settings are compared. Empty: there is none that
-  // can be read.
-  static std::string setting_name(Tape& tape) {
-    std::string result;
-    do {
-      const auto part = tape.name();
-      if (!part) return {};
-      if (!result.empty()) result += '.';
-      result += *part;
-    } while (tape.take_symbol('.'));
-    return text::lower(result);
-  }
-
-  // Takes one value as SET does. nullopt: it is more than a plain literal.
-  static std::optional<std::string> value(Tape& tape) {
-    std::optional<std::string> result;
-    if (tape.is_string()) {
-      result = tape.string();
-    } else {
-      std::string sign;
-      if (tape.operation("-")) sign = "-";
-      if (tape.operation("-") || tape.operation("+")) tape.skip();
-      const Token* token = tape.peek();
-      if (token != nullptr && token->type == TokenType::number) {
-        std::string_view digits = tape.text();
-        if (digits.find_first_not_of("0123456789") == std::string_view::npos)
-          result = sign + std::string(digits);
-        tape.skip();
-      } else if (sign.empty()) {
-        result = tape.name();
-      }
-    }
-    if (!tape.at_end()) {
-      result.reset();
-      tape.skip(tape.left());
-    }
-    return result;
-  }
-
-  bool set(Tape& tape, Statement& statement) {
-    tape.skip();
-    const auto is_setting = [&](std::size_t ahead) {
-      return tape.symbol('.', ahead) || tape.operation("=", ahead) || tape.word(ahead) == Word::to;
-    };
-    statement.kind = Kind::set;
-    if (!is_setting(1)) {
-      if (tape.take(Word::constraints)) return simple(statement, Kind::set_constraints);
-      if (tape.word() == Word::local) {
-        statement.kind = Kind::set_local;
-        tape.skip();
-      } else if (tape.word() == Word::session && tape.word(1) != Word::authorization &&
-                 tape.word(1) != Word::characteristics) {
-        tape.skip();
-      }
-    }
-    if (!is_setting(1)) {
-      if (tape.take(Word::transaction)) {
-        statement.kind = Kind::set_transaction;
-        if (tape.take(Word::snapshot)) {
-          statement.name = "snapshot";
-          statement.value = tape.string();
-          return tape.at_end();
-        }
-        return !tape.at_end() && modes(tape, statement);
-      }
-      if (tape.take({Word::session, Word::characteristics, Word::as, Word::transaction})) {
-        if (tape.at_end() || !modes(tape, statement)) return false;
-        statement.name = statement.access == Access::unspecified ? "default_transaction_isolation"
-                                                                 : "default_transaction_read_only";
-        statement.sets_read_only = statement.access != Access::unspecified;
-        return true;
-      }
-      if (tape.take({Word::session, Word::authorization})) {
-        statement.name = "session_authorization";
-      } else if (tape.take(Word::role)) {
-        statement.name = "role";
-      } else if (tape.take({Word::time, Word::zone})) {
-        statement.name = "timezone";
-      } else if (tape.take(Word::names)) {
-        statement.name = "client_encoding";
-      } else if (tape.take({Word::xml, Word::option})) {
-        statement.name = "xmloption";
-      } else if (tape.take(Word::schema)) {
-        statement.name = "search_path";
-      } else if (tape.take(Word::catalog)) {
-        statement.name = "catalog";
-      }
-      if (!statement.name.empty()) {
-        about(statement);
-        return set_to(tape, statement);
-      }
-    }
-    statement.name = setting_name(tape);
-    if (statement.name.empty()) return false;
-    about(statement);
-    if (tape.take({Word::from, Word::current})) return tape.at_end();
-    if (tape.operation("=")) {
-      tape.skip();
-    } else if (!tape.take(Word::to)) {
-      return false;
-    }
-    return !tape.at_end() && set_to(tape, statement);
-  }
-
-  static bool set_to(Tape& tape, Statement& statement) {
-    if (tape.word() == Word::default_ && tape.left() == 1) {
-      if (statement.kind == Kind::set_local) {
-        statement.to_default = true;
-      } else {
-        statement.kind = Kind::reset;
-      }
-      return true;
-    }
-    statement.value = value(tape);
-    return true;
-  }
-
-  static bool reset_or_show(Tape& tape, Statement& statement, Kind all, Kind one) {
-    tape.skip();
-    if (tape.word() == Word::all && tape.left() == 1) {
-      statement.name.clear();
-      return simple(statement, all);
-    }
-    if (tape.take({Word::time, Word::zone})) {
-      statement.name = "timezone";
-    } else if (tape.take({Word::transaction, Word::isolation, Word::level})) {
-      statement.name = "transaction_isolation";
-    } else if (tape.take({Word::session, Word::authorization})) {
-      statement.name = "session_authorization";
-    } else {
-      statement.name = setting_name(tape);
-    }
-    return !statement.name.empty() && tape.at_end() && simple(statement, one);
-  }
-
-  static bool reset(Tape& tape, Statement& statement) {
-    if (!reset_or_show(tape, statement, Kind::reset_all, Kind::reset)) return false;
-    if (statement.kind == Kind::reset_all) {
-      statement.sets_read_only = statement.changes_lexing = true;
-    } else {
-      about(statement);
-    }
-    return true;
-  }
-
-  static bool show(Tape& tape, Statement& statement) {
-    return reset_or_show(tape, statement, Kind::show, Kind::show);
-  }
-
-  static bool discard(Tape& tape, Statement& statement) {
-    tape.skip();
-    if (tape.left() != 1) return false;
-    if (tape.take(Word::all)) {
-      statement.sets_read_only = statement.changes_lexing = true;
-      return simple(statement, Kind::discard_all);
-    }
-    statement.name = text::lower(tape.text());
-    return tape.take_any({Word::plans, Word::sequences, Word::temp, Word::temporary}) &&
-           simple(statement, Kind::discard);
-  }
-
   // --- prepared statements and cursors ---
 
   bool prepare(Tape& tape, Tokens tokens, Statement& statement, bool& plain) {
     tape.skip();
-    if (tape.word() == Word::transaction && tape.left() == 2) {
-      tape.skip();
-      statement.might_end_transaction = true;
-      return gid(tape, statement, Kind::prepare_transaction);
-    }
+    if (tape.word() == Word::transaction && tape.left() == 2)
+      return ControlReader(tape, statement).prepare_transaction();
     plain = false;
     auto name = tape.name();
     if (!name) return false;
@@ -983,7 +336,7 @@ class Classifier {
     for (std::size_t i = before; i < tokens.size() - tape.left(); ++i) {
       const std::string text =
           tokens[i].type == TokenType::word ? text::lower(text_of(sql_, tokens[i])) : std::string();
-      const bool word = is_everyday_word(text) || text == "precision" || text == "varying" ||
+      const bool word = calls_.is_everyday_word(text) || text == "precision" || text == "varying" ||
                         text == "with" || text == "without" || text == "zone";
       const bool named = tokens[i].type == TokenType::word ||
                          tokens[i].type == TokenType::quoted_name ||
@@ -1008,7 +361,7 @@ class Classifier {
     auto name = tape.name();
     if (!name) return false;
     statement.name = std::move(*name);
-    functions(tokens.subspan(std::min<std::size_t>(2, tokens.size())), statement);
+    calls_.read(tokens.subspan(std::min<std::size_t>(2, tokens.size())), statement);
     return simple(statement, Kind::execute);
   }
 
@@ -1104,7 +457,7 @@ class Classifier {
     if (tape.at_end()) return false;
     if (!analyze) {
       Statement planned;
-      functions(tokens, planned);
+      calls_.read(tokens, planned);
       statement.calls_functions = planned.calls_functions;
       statement.calls_unknown =
           planned.calls_unknown;  // a function marked immutable runs during planning
@@ -1165,17 +518,8 @@ class Classifier {
     return false;
   }
 
-  // Definitions run expressions of the client's and of others: indexes, defaults, checks, CREATE
-  // TABLE AS.
-  void calls_of_definition(Tokens tokens, Statement& statement) const {
-    Statement calls;
-    functions(tokens, calls);
-    statement.calls_unknown = calls.calls_functions;
-    statement.declares = calls.declares;
-  }
-
   bool create(Tape& tape, Tokens tokens, Statement& statement) const {
-    calls_of_definition(tokens, statement);
+    calls_.read_definition(tokens, statement);
     tape.skip();
     if (tape.word() == Word::database || tape.word() == Word::tablespace)
       return simple(statement, Kind::must_run_alone);
@@ -1191,7 +535,7 @@ class Classifier {
   }
 
   bool alter(Tape& tape, Tokens tokens, Statement& statement) const {
-    calls_of_definition(tokens, statement);
+    calls_.read_definition(tokens, statement);
     tape.skip();
     if (tape.take(Word::system)) {
       statement.read_only_hole = true;
@@ -1228,7 +572,7 @@ class Classifier {
   }
 
   std::string_view sql_;
-  const Settings& settings_;
+  CallReader calls_;
   Statement declares_;  // the last one read inside another statement
   int depth_ = 0;
 };

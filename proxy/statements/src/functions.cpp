@@ -75,7 +75,7 @@ constexpr std::string_view termgate_reads[] = {"doctor",         "fence",       
                                                "schema_version", "server_time", "verify_findings"};
 
 // Words that cannot be the name of a function or type unless quoted: reserved ones, and those that
-// can name only a column. For all others the surrounding words decide (classify.cpp,
+// can name only a column. For all others the surrounding words decide (calls.cpp,
 // is_grammar_here).
 constexpr std::string_view syntax[] = {
     "all",     "and",       "any",      "array",     "as",        "between",   "bigint",

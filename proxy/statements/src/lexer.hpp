@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct Token {
   std::uint32_t offset;
   std::uint32_t length;
 };
+
+using Tokens = std::span<const Token>;
 
 struct Lexed {
   enum class Problem : std::uint8_t { none, too_long, unterminated, odd, ambiguous };

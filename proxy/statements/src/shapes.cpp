@@ -12,8 +12,6 @@
 namespace termgate::statements {
 namespace {
 
-using Tokens = std::span<const Token>;
-
 // Types whose names are words of the grammar: unquoted, such a word never means a user's type.
 bool is_grammars_type(std::string_view word) noexcept {
   static constexpr std::array<std::string_view, 12> all{

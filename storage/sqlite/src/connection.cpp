@@ -118,22 +118,22 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
     }
     control_checked(("PRAGMA main.synchronous = " + how.synchronous).c_str());
     layer1_ = &Layer1::register_first(db_);
-    layer1_->watch_file(how.path);
+    layer1_->core().watch_file(how.path);
     if (how.wait) {
-      layer1_->set_check_wait(*how.wait);
+      layer1_->core().set_check_wait(*how.wait);
     } else {
       wait_for_locks(std::chrono::milliseconds(0));
-      wait_for_locks(layer1_->check_wait());
+      wait_for_locks(layer1_->core().check_wait());
     }
     // The path may by now name another file than the one that was opened.
-    if (const auto problem = layer1_->file().problem(false);
+    if (const auto problem = layer1_->core().file().problem(false);
         problem && !(reader && problem->code == SQLITE_CANTOPEN)) {
       throw_sqlite(problem->code, problem->text);
     }
     // A connection that has read keeps the log in place.
     if (sqlite3_exec(db_, "SELECT 1 FROM sqlite_schema LIMIT 1", nullptr, nullptr, nullptr) ==
         SQLITE_OK)
-      layer1_->file().know_log();
+      layer1_->core().file().know_log();
     if (reader) only_read(true);
   } catch (const BusyNow&) {
     const Blocked blocked(
@@ -367,7 +367,7 @@ void Connection::wait_for_locks(std::chrono::milliseconds wait) noexcept {
     if (times == 0 || !self.busy_lock_wait_) {
       self.busy_since_ = now;
       const auto [scope, term] = self.layer1_ != nullptr
-                                     ? self.layer1_->wanted()
+                                     ? self.layer1_->core().wanted()
                                      : std::pair<std::string_view, std::int64_t>();
       self.busy_lock_wait_.emplace(self.db_, scope, term);
     }
@@ -392,7 +392,7 @@ int Connection::begin(bool read_only, std::chrono::milliseconds wait, std::strin
     // Checked under the write lock, so that a file that is still in place stays comparable until
     // commit() checks again.
     if (code != SQLITE_OK || read_only) return code;
-    const auto problem = layer1_->file().problem(true);
+    const auto problem = layer1_->core().file().problem(true);
     if (!problem) return code;
     control("ROLLBACK");
     if (problem->code != SQLITE_READONLY_DBMOVED) throw_sqlite(problem->code, problem->text);
@@ -413,7 +413,7 @@ int Connection::begin(bool read_only, std::chrono::milliseconds wait, std::strin
 // Checks the file once more: if it was replaced since BEGIN, the write would go where nobody reads
 // it (F2).
 int Connection::commit(int& extended) noexcept {
-  file_problem_ = layer1_->file().problem(true);
+  file_problem_ = layer1_->core().file().problem(true);
   if (file_problem_) {
     control("ROLLBACK");
     return extended = file_problem_->code;
@@ -438,7 +438,7 @@ Rows Connection::execute(sql::Call call, std::span<const Value> parameters) {
     Rows rows;
     rows.columns.emplace_back("fence");
     const std::int64_t fence =
-        layer1_->check_term(Scope(parameters[0].as_text()), Term(parameters[1].as_int()));
+        layer1_->fences().check_term(Scope(parameters[0].as_text()), Term(parameters[1].as_int()));
     rows.rows.emplace_back().emplace_back(fence);
     return rows;
   } catch (const BusyNow&) { throw_blocked(); }

@@ -160,7 +160,7 @@ std::string json_array(Layer1& layer1, const Arguments& arguments, int at, const
     }
     if (escaped) ++byte;
   }
-  Running kind = layer1.use(stmt::json_kind);
+  Running kind = layer1.core().use(stmt::json_kind);
   if (!kind.bind(json).step() || kind.text(0) != "array")
     throw InvalidInput(fmt::format("TG005 malformed {}: must be a JSON array", what));
   return json;
@@ -179,7 +179,7 @@ std::span<const std::string> payloads_of(Layer1& layer1, const Arguments& argume
       return view->items;
   }
   const std::string json = json_array(layer1, arguments, at, "payloads");
-  Running items = layer1.use(stmt::json_items);
+  Running items = layer1.core().use(stmt::json_items);
   items.bind(json);
   while (items.step()) {
     const std::string type = items.text(0);
@@ -210,7 +210,7 @@ std::optional<std::vector<std::optional<std::string>>> write_ids_of(Layer1& laye
   }
   if (arguments.absent(at)) return std::nullopt;
   const std::string json = json_array(layer1, arguments, at, "write ids");
-  Running items = layer1.use(stmt::json_items);
+  Running items = layer1.core().use(stmt::json_items);
   items.bind(json);
   while (items.step()) {
     ids.push_back(items.text(0) == "null" ? std::nullopt
@@ -219,27 +219,27 @@ std::optional<std::vector<std::optional<std::string>>> write_ids_of(Layer1& laye
   return ids;
 }
 
-Layer1::RowScope row_scope(const Arguments& arguments, int at) {
+Guards::RowScope row_scope(const Arguments& arguments, int at) {
   switch (arguments.type(at)) {
-    case SQLITE_NULL: return {Layer1::RowScope::Kind::null, {}};
+    case SQLITE_NULL: return {Guards::RowScope::Kind::null, {}};
     case SQLITE_TEXT:
-    case SQLITE_INTEGER: return {Layer1::RowScope::Kind::text, arguments.bytes(at)};
-    default: return {Layer1::RowScope::Kind::unfit, {}};
+    case SQLITE_INTEGER: return {Guards::RowScope::Kind::text, arguments.bytes(at)};
+    default: return {Guards::RowScope::Kind::unfit, {}};
   }
 }
 
 // What a trigger read in its own file; nullopt if it passes nothing.
-std::optional<Layer1::Handed> handed(const Arguments& arguments, int at) {
+std::optional<Guards::Handed> handed(const Arguments& arguments, int at) {
   if (arguments.raw(at) == nullptr) return std::nullopt;
-  return Layer1::Handed{arguments.type(at) == SQLITE_INTEGER
+  return Guards::Handed{arguments.type(at) == SQLITE_INTEGER
                             ? std::optional(sqlite3_value_int64(arguments.raw(at)))
                             : std::nullopt};
 }
 
 std::string lease_json(Layer1& layer1, const Scope& scope) {
-  Running read = layer1.use(stmt::lease_read);
+  Running read = layer1.core().use(stmt::lease_read);
   if (!read.bind(scope.name()).step()) return {};
-  const std::int64_t remaining = read.is_null(5) ? read.integer(2) - layer1.now() : 0;
+  const std::int64_t remaining = read.is_null(5) ? read.integer(2) - layer1.core().now() : 0;
   return Json('{')
       .key("scope")
       .value(scope.name())
@@ -291,16 +291,18 @@ constexpr Function functions[] = {
        give(out, std::string(TERMGATE_VERSION));
      }},
     {"termgate_now", 0, 0, SQLITE_UTF8 | SQLITE_INNOCUOUS, "()",
-     [](Layer1& layer1, sqlite3_context* out, const Arguments&) { give(out, layer1.now()); }},
+     [](Layer1& layer1, sqlite3_context* out, const Arguments&) {
+       give(out, layer1.core().now());
+     }},
     {"termgate_check_term", 2, 2, writes, "(scope, term)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.check_term(in.scope(0), in.term(1)));
+       give(out, layer1.fences().check_term(in.scope(0), in.term(1)));
      }},
     {"termgate_seal", 2, 5, writes, "(scope, term [, grace_ms [, actor, reason]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        // With the write lock held no other write is in flight, so the grace has no effect.
        static_cast<void>(in.optional_integer(2, "grace"));
-       const Layer1::Receipt receipt = layer1.seal(
+       const Fences::Receipt receipt = layer1.fences().seal(
            in.scope(0), in.term(1), in.optional_text(3, "actor"), in.optional_text(4, "reason"));
        give(out, Json('{')
                      .key("fence")
@@ -316,8 +318,9 @@ constexpr Function functions[] = {
     {"termgate_append", 3, 6, writes, "(stream, term, payload [, expected [, scope [, write_id]]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        // These are the argument's own bytes, which stay valid until the function returns.
-       give(out, layer1.append(in.stream(0), in.term(1), {{in.payload(2), in.write_id(5)}},
-                               in.optional_integer(3, "expected number"), in.optional_scope(4)));
+       give(out, layer1.streams().append(
+                     in.stream(0), in.term(1), {{in.payload(2), in.write_id(5)}},
+                     in.optional_integer(3, "expected number"), in.optional_scope(4)));
      }},
     {"termgate_append_many", 3, 6, writes,
      "(stream, term, payloads [, expected [, scope [, write_ids]]])",
@@ -333,22 +336,23 @@ constexpr Function functions[] = {
          throw InvalidInput(fmt::format(
              "TG005 a batch of {} needs as many write ids, none of them NULL", payloads.size()));
        }
-       std::vector<Layer1::Write> batch;
+       std::vector<Streams::Write> batch;
        batch.reserve(payloads.size());
        for (std::size_t at = 0; at < payloads.size(); ++at)
          batch.push_back({payloads[at], given ? (*ids)[at] : std::nullopt});
-       give(out, layer1.append(in.stream(0), in.term(1), batch,
-                               in.optional_integer(3, "expected number"), in.optional_scope(4)));
+       give(out, layer1.streams().append(in.stream(0), in.term(1), batch,
+                                         in.optional_integer(3, "expected number"),
+                                         in.optional_scope(4)));
      }},
     {"termgate_claim_write", 3, 3, writes, "(scope, term, write_id)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       const Layer1::Claim claim =
-           layer1.claim_write(in.scope(0), in.term(1), WriteId(in.text(2, "write id")));
+       const Streams::Claim claim =
+           layer1.streams().claim_write(in.scope(0), in.term(1), WriteId(in.text(2, "write id")));
        give(out, Json('{').key("fresh").value(claim.fresh).key("fence").value(claim.fence).close());
      }},
     {"termgate_outcome", 1, 1, reads, "(write_id)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       const auto outcome = layer1.outcome(WriteId(in.text(0, "write id")));
+       const auto outcome = layer1.streams().outcome(WriteId(in.text(0, "write id")));
        if (!outcome) return sqlite3_result_null(out);
        give(out, Json('{')
                      .key("scope")
@@ -367,14 +371,14 @@ constexpr Function functions[] = {
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        auto scope = in.optional_scope(0);
        const auto term = in.absent(1) ? std::nullopt : std::optional(in.term(1));
-       layer1.declare(std::move(scope), term);
+       layer1.core().declare(std::move(scope), term);
        sqlite3_result_null(out);
      }},
     {"termgate_acquire_lease", 3, 5, writes, "(scope, owner, ttl_ms [, endpoint [, grace_ms]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        static_cast<void>(in.optional_integer(4, "grace"));
-       const auto got = layer1.acquire_lease(in.scope(0), in.text(1, "owner"), in.integer(2, "TTL"),
-                                             in.optional_text(3, "endpoint"));
+       const auto got = layer1.leases().acquire(
+           in.scope(0), in.text(1, "owner"), in.integer(2, "TTL"), in.optional_text(3, "endpoint"));
        give(out, Json('{')
                      .key("acquired")
                      .value(got.acquired)
@@ -390,8 +394,8 @@ constexpr Function functions[] = {
      }},
     {"termgate_renew_lease", 4, 4, writes, "(scope, owner, term, ttl_ms)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       const auto renewal =
-           layer1.renew_lease(in.scope(0), in.text(1, "owner"), in.term(2), in.integer(3, "TTL"));
+       const auto renewal = layer1.leases().renew(in.scope(0), in.text(1, "owner"), in.term(2),
+                                                  in.integer(3, "TTL"));
        give(out, Json('{')
                      .key("renewed")
                      .value(renewal.renewed)
@@ -406,30 +410,32 @@ constexpr Function functions[] = {
     {"termgate_renew_leases", 1, 1, writes, "(leases)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        Json outcomes('[');
-       for (const std::string_view outcome : layer1.renew_leases(in.text(0, "list of leases")))
+       for (const std::string_view outcome :
+            layer1.leases().renew_all(in.text(0, "list of leases")))
          outcomes.value(outcome);
        give(out, outcomes.close());
      }},
     {"termgate_release_lease", 3, 3, writes, "(scope, owner, term)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.release_lease(in.scope(0), in.text(1, "owner"), in.term(2)));
+       give(out, layer1.leases().release(in.scope(0), in.text(1, "owner"), in.term(2)));
      }},
     {"termgate_force_release", 3, 3, writes, "(scope, actor, reason)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.force_release(in.scope(0), in.text(1, "actor"), in.text(2, "reason")));
+       give(out,
+            layer1.leases().force_release(in.scope(0), in.text(1, "actor"), in.text(2, "reason")));
      }},
     {"termgate_require_lease", 2, 2, writes, "(scope, owner)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.require_lease(in.scope(0), in.text(1, "owner")));
+       give(out, layer1.leases().require(in.scope(0), in.text(1, "owner")));
      }},
     {"termgate_request_hand_over", 1, 5, writes,
      "(scope [, successor [, drain_ms [, actor [, reason]]]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       const auto asked =
-           layer1.request_hand_over(in.scope(0), in.optional_text(1, "successor"),
-                                    in.optional_integer(2, "drain").value_or(30'000),
-                                    in.optional_text(3, "actor").value_or(layer1.client()),
-                                    in.optional_text(4, "reason").value_or("planned"));
+       const auto asked = layer1.leases().request_hand_over(
+           in.scope(0), in.optional_text(1, "successor"),
+           in.optional_integer(2, "drain").value_or(30'000),
+           in.optional_text(3, "actor").value_or(layer1.core().client()),
+           in.optional_text(4, "reason").value_or("planned"));
        Json answer('{');
        answer.key("requested").value(asked.has_value());
        if (asked)
@@ -443,48 +449,49 @@ constexpr Function functions[] = {
      }},
     {"termgate_leave_in", 2, 2, reads, "(scope, term)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       const auto left = layer1.leave_in_ms(in.scope(0).name(), in.term(1).value());
+       const auto left = layer1.leases().leave_in_ms(in.scope(0).name(), in.term(1).value());
        if (left) give(out, *left);
        else sqlite3_result_null(out);
      }},
     {"termgate_reset_fence", 4, 4, writes, "(scope, term, actor, reason)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out,
-            layer1.reset_fence(in.scope(0), in.term(1), in.text(2, "actor"), in.text(3, "reason")));
+       give(out, layer1.operations().reset_fence(in.scope(0), in.term(1), in.text(2, "actor"),
+                                                 in.text(3, "reason")));
      }},
     {"termgate_declare_restored", 4, 4, writes, "(scope, above, actor, reason)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.declare_restored(in.scope(0), in.term(1), in.text(2, "actor"),
-                                         in.text(3, "reason")));
+       give(out, layer1.operations().declare_restored(in.scope(0), in.term(1), in.text(2, "actor"),
+                                                      in.text(3, "reason")));
      }},
     {"termgate_declare_nothing_lost", 2, 2, writes, "(actor, reason)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.declare_nothing_lost(in.text(0, "actor"), in.text(1, "reason")));
+       give(out,
+            layer1.operations().declare_nothing_lost(in.text(0, "actor"), in.text(1, "reason")));
      }},
     {"termgate_declare_untrusted", 2, 2, writes, "(actor, reason)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.declare_untrusted(in.text(0, "actor"), in.text(1, "reason")));
+       give(out, layer1.operations().declare_untrusted(in.text(0, "actor"), in.text(1, "reason")));
      }},
     {"termgate_set_raise_by", 2, 2, writes, "(scope, 'writer' or 'seal')",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.set_raise_by(in.scope(0), in.text(1, "mode")));
+       give(out, layer1.operations().set_raise_by(in.scope(0), in.text(1, "mode")));
      }},
     {"termgate_prune", 2, 2, writes, "(stream, before)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.prune(in.stream(0), in.integer(1, "number")));
+       give(out, layer1.operations().prune(in.stream(0), in.integer(1, "number")));
      }},
     {"termgate_prune_history", 1, 1, writes, "(older_than_ms)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.prune_history(in.integer(0, "age")));
+       give(out, layer1.operations().prune_history(in.integer(0, "age")));
      }},
     {"termgate_stream_move", 4, 4, writes, "(stream, scope, actor, reason)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.stream_move(in.stream(0), in.scope(1), in.text(2, "actor"),
-                                    in.text(3, "reason")));
+       give(out, layer1.operations().stream_move(in.stream(0), in.scope(1), in.text(2, "actor"),
+                                                 in.text(3, "reason")));
      }},
     {"termgate_fence", 1, 1, reads, "(scope)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       Running read = layer1.use(stmt::fence_show);
+       Running read = layer1.core().use(stmt::fence_show);
        const Scope scope = in.scope(0);
        if (!read.bind(scope.name()).step()) return sqlite3_result_null(out);
        give(out, Json('{')
@@ -513,7 +520,7 @@ constexpr Function functions[] = {
     {"termgate_read_stream", 1, 3, reads, "(stream [, after [, limit]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        const Stream stream = in.stream(0);
-       Running read = layer1.use(stmt::stream_page);
+       Running read = layer1.core().use(stmt::stream_page);
        read.bind(stream.name())
            .bind(in.optional_integer(1, "number").value_or(0))
            .bind(in.optional_integer(2, "limit").value_or(1000));
@@ -538,7 +545,7 @@ constexpr Function functions[] = {
      }},
     {"termgate_settings", 0, 0, reads, "()",
      [](Layer1& layer1, sqlite3_context* out, const Arguments&) {
-       Running read = layer1.use(stmt::settings_show);
+       Running read = layer1.core().use(stmt::settings_show);
        Json rows('[');
        while (read.step()) {
          rows.raw(Json('{')
@@ -555,27 +562,27 @@ constexpr Function functions[] = {
     {"termgate_set_setting", 2, 2, writes, "(name, value)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        const std::string value = in.text(1, "value");
-       layer1.set_setting(in.text(0, "name"), value);
+       layer1.operations().set_setting(in.text(0, "name"), value);
        give(out, value);
      }},
     {"termgate_record_refusal", 6, 6, writes, "(scope, term, count, first_ms, last_ms, client)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       layer1.record_refusal(in.text(0, "scope"), in.integer(1, "term"), in.integer(2, "count"),
-                             in.integer(3, "moment"), in.integer(4, "moment"),
-                             in.text(5, "client"));
+       layer1.core().refusals().record(in.text(0, "scope"), in.integer(1, "term"),
+                                       in.integer(2, "count"), in.integer(3, "moment"),
+                                       in.integer(4, "moment"), in.text(5, "client"));
        give(out, true);
      }},
     {"termgate_job_start", 4, 5, writes, "(job_name, scope, owner, term [, detail])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.job_start(in.text(0, "job name"), in.scope(1), in.text(2, "owner"),
-                                  in.term(3), in.optional_text(4, "detail")));
+       give(out, layer1.jobs().start(in.text(0, "job name"), in.scope(1), in.text(2, "owner"),
+                                     in.term(3), in.optional_text(4, "detail")));
      }},
     {"termgate_job_request", 2, 5, writes, "(job_name, scope [, kind [, actor [, reason]]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       const auto asked = layer1.job_request(in.text(0, "job name"), in.scope(1),
-                                             in.optional_text(2, "kind").value_or("run"),
-                                             in.optional_text(3, "actor").value_or(layer1.client()),
-                                             in.optional_text(4, "reason").value_or("by hand"));
+       const auto asked = layer1.jobs().request(
+           in.text(0, "job name"), in.scope(1), in.optional_text(2, "kind").value_or("run"),
+           in.optional_text(3, "actor").value_or(layer1.core().client()),
+           in.optional_text(4, "reason").value_or("by hand"));
        give(out, Json('{')
                      .key("requested")
                      .value(asked.requested)
@@ -586,7 +593,7 @@ constexpr Function functions[] = {
     {"termgate_job_take", 4, 4, writes, "(job_name, scope, owner, term)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        const auto taken =
-           layer1.job_take(in.text(0, "job name"), in.scope(1), in.text(2, "owner"), in.term(3));
+           layer1.jobs().take(in.text(0, "job name"), in.scope(1), in.text(2, "owner"), in.term(3));
        Json answer('{');
        if (taken) answer.key("run_id").value(taken->run_id).key("kind").value(taken->kind);
        give(out, answer.close());
@@ -594,9 +601,9 @@ constexpr Function functions[] = {
     {"termgate_job_heartbeat", 1, 3, writes, "(run_id [, checkpoint [, ttl_ms]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        if (in.absent(2))
-         return give(out,
-                     layer1.job_heartbeat(in.text(0, "run id"), in.optional_text(1, "checkpoint")));
-       const auto beat = layer1.job_heartbeat(
+         return give(
+             out, layer1.jobs().heartbeat(in.text(0, "run id"), in.optional_text(1, "checkpoint")));
+       const auto beat = layer1.jobs().heartbeat(
            in.text(0, "run id"), in.optional_text(1, "checkpoint"), in.integer(2, "TTL"));
        give(out, Json('{')
                      .key("beaten")
@@ -613,52 +620,53 @@ constexpr Function functions[] = {
      "(run_id, status [, exit_code [, detail [, checkpoint]]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        give(out,
-            layer1.job_finish(in.text(0, "run id"), in.text(1, "status"),
-                              in.optional_integer(2, "exit code"), in.optional_text(3, "detail"),
-                              in.optional_text(4, "checkpoint")));
+            layer1.jobs().finish(in.text(0, "run id"), in.text(1, "status"),
+                                 in.optional_integer(2, "exit code"), in.optional_text(3, "detail"),
+                                 in.optional_text(4, "checkpoint")));
      }},
     {"termgate_follower_start", 2, 4, writes, "(name, stream [, scope [, from_end]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.follower_start(in.text(0, "follower name"), in.optional_text(1, "stream"),
-                                       in.optional_text(2, "scope"),
-                                       in.optional_integer(3, "from_end").value_or(0) != 0));
+       give(out,
+            layer1.followers().start(in.text(0, "follower name"), in.optional_text(1, "stream"),
+                                     in.optional_text(2, "scope"),
+                                     in.optional_integer(3, "from_end").value_or(0) != 0));
      }},
     {"termgate_follower_advance", 5, 5, writes, "(name, run, stream, from, to)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, std::string(layer1.follower_advance(
+       give(out, std::string(layer1.followers().advance(
                      in.text(0, "follower name"), in.integer(1, "run"), in.stream(2),
                      in.integer(3, "position"), in.integer(4, "position"))));
      }},
     {"termgate_follower_remove", 1, 1, writes, "(name)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.follower_remove(in.text(0, "follower name")));
+       give(out, layer1.followers().remove(in.text(0, "follower name")));
      }},
     {"termgate_protect", 2, 5, writes,
      "(target, scope_column [, scope [, 'enforce' or 'observe' [, prefix]]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.protect(in.text(0, "target"), in.optional_text(1, "scope column"),
-                                in.optional_text(2, "scope"),
-                                in.optional_text(3, "mode").value_or("enforce"),
-                                in.optional_text(4, "prefix").value_or("")));
+       give(out, layer1.tables().protect(in.text(0, "target"), in.optional_text(1, "scope column"),
+                                         in.optional_text(2, "scope"),
+                                         in.optional_text(3, "mode").value_or("enforce"),
+                                         in.optional_text(4, "prefix").value_or("")));
      }},
     {"termgate_unprotect", 1, 1, writes, "(target)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.unprotect(in.text(0, "target")));
+       give(out, layer1.tables().unprotect(in.text(0, "target")));
      }},
     {"termgate_adopt", 3, 4, writes, "(target, scope_column, term_column [, prefix])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out,
-            layer1.adopt(in.text(0, "target"), in.text(1, "scope column"),
-                         in.text(2, "term column"), in.optional_text(3, "prefix").value_or("")));
+       give(out, layer1.tables().adopt(in.text(0, "target"), in.text(1, "scope column"),
+                                       in.text(2, "term column"),
+                                       in.optional_text(3, "prefix").value_or("")));
      }},
     {"termgate_unadopt", 1, 1, writes, "(target)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.unadopt(in.text(0, "target")));
+       give(out, layer1.tables().unadopt(in.text(0, "target")));
      }},
     {"termgate_doctor", 0, 0, reads, "()",
      [](Layer1& layer1, sqlite3_context* out, const Arguments&) {
        Json rows('[');
-       for (const Layer1::Advice& finding : layer1.doctor()) {
+       for (const Doctor::Advice& finding : layer1.doctor().look()) {
          rows.raw(Json('{')
                       .key("severity")
                       .value(finding.severity)
@@ -675,8 +683,8 @@ constexpr Function functions[] = {
     {"termgate_verify", 0, 1, reads, "([since_ms])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        Json rows('[');
-       for (const Layer1::Breach& breach :
-            layer1.verify(in.optional_integer(0, "moment").value_or(0))) {
+       for (const Doctor::Breach& breach :
+            layer1.doctor().verify(in.optional_integer(0, "moment").value_or(0))) {
          rows.raw(Json('{')
                       .key("kind")
                       .value(breach.kind)
@@ -692,7 +700,7 @@ constexpr Function functions[] = {
      }},
     {"termgate_init", 0, 0, writes, "()",
      [](Layer1& layer1, sqlite3_context* out, const Arguments&) {
-       const auto installed = layer1.install();
+       const auto installed = layer1.setup().install();
        give(out, Json('{')
                      .key("from_version")
                      .value(std::int64_t{installed.from_version})
@@ -703,7 +711,7 @@ constexpr Function functions[] = {
     {"termgate_uninstall", 2, 2, writes,
      "(actor, reason), as a statement of its own: it takes away every fence",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       layer1.uninstall(in.text(0, "actor"), in.text(1, "reason"));
+       layer1.setup().uninstall(in.text(0, "actor"), in.text(1, "reason"));
        sqlite3_result_null(out);
      }},
     // Called by triggers only. A program without the extension gets this name in its error message,
@@ -712,42 +720,43 @@ constexpr Function functions[] = {
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        const std::string kind = in.text(0, "kind");
        const std::string name = in.text(1, "table");
-       if (kind == "arm") return give(out, layer1.guard_arm());
+       Guards& guard = layer1.guards();
+       if (kind == "arm") return give(out, guard.arm());
        if (kind == "row") {
-         layer1.require_here(name, handed(in, 3));
-         layer1.guard_row(name, row_scope(in, 2));
+         guard.require_here(name, handed(in, 3));
+         guard.row(name, row_scope(in, 2));
        } else if (kind == "any") {
-         layer1.require_here(name, handed(in, 2));
-         layer1.guard_any(name);
+         guard.require_here(name, handed(in, 2));
+         guard.any(name);
        } else if (kind == "observe") {
-         layer1.observe_row(name,
-                            in.raw(2) != nullptr ? std::optional(row_scope(in, 2)) : std::nullopt,
-                            handed(in, 3));
+         guard.observe_row(name,
+                           in.raw(2) != nullptr ? std::optional(row_scope(in, 2)) : std::nullopt,
+                           handed(in, 3));
        } else if (kind == "observe any") {
-         layer1.observe_row(name, std::nullopt, handed(in, 2));
+         guard.observe_row(name, std::nullopt, handed(in, 2));
        } else if (kind == "adopted") {
-         layer1.require_here(name, handed(in, 4));
-         layer1.guard_adopted(name, row_scope(in, 2), in.optional_integer(3, "term"));
+         guard.require_here(name, handed(in, 4));
+         guard.adopted(name, row_scope(in, 2), in.optional_integer(3, "term"));
        } else if (kind == "replace") {
-         layer1.require_here(name, handed(in, 2));
-         layer1.guard_replace(name);
+         guard.require_here(name, handed(in, 2));
+         guard.replace(name);
        } else if (kind == "perhaps") {
-         layer1.note_perhaps(name, row_scope(in, 2));
+         guard.note_perhaps(name, row_scope(in, 2));
        } else if (kind == "surely") {
-         layer1.require_here(name, handed(in, 2));
-         layer1.guard_noted(name);
+         guard.require_here(name, handed(in, 2));
+         guard.noted(name);
        } else if (kind == "changed") {
-         layer1.require_here("termgate_fences", handed(in, 2));
-         layer1.guard_changed();
+         guard.require_here("termgate_fences", handed(in, 2));
+         guard.changed();
        } else if (kind == "raise") {
-         layer1.require_here("termgate_fences", handed(in, 3));
-         layer1.guard_raise(name, in.integer(2, "term"));
+         guard.require_here("termgate_fences", handed(in, 3));
+         guard.raise(name, in.integer(2, "term"));
        } else if (kind == "lower") {
-         layer1.require_here("termgate_fences", handed(in, 4));
-         if (!layer1.guard_lower(name, in.integer(3, "term"))) return sqlite3_result_null(out);
+         guard.require_here("termgate_fences", handed(in, 4));
+         if (!guard.lower(name, in.integer(3, "term"))) return sqlite3_result_null(out);
        } else if (kind == "own" || kind == "mark") {
          // Layer 1's own statements need no mark: they write to the main database only.
-         if (!layer1.at_work()) return sqlite3_result_null(out);
+         if (!layer1.core().at_work()) return sqlite3_result_null(out);
        } else {
          throw InvalidInput(
              "TG005 an unknown guard: this extension is older than the database's triggers");
@@ -771,23 +780,23 @@ struct Registered {
 void call(sqlite3_context* context, int count, sqlite3_value** values) {
   const auto* registered = static_cast<const Registered*>(sqlite3_user_data(context));
   Layer1& layer1 = *registered->layer1;
-  sqlite3* db = layer1.connection();
+  sqlite3* db = layer1.core().connection();
   // Nested statements would change the application's last_insert_rowid().
   const sqlite3_int64 rowid = sqlite3_last_insert_rowid(db);
   try {
     const Function& function = *registered->function;
-    if (layer1.file().inherited()) layer1.require_file();
-    layer1.report_failed_flush();
+    if (layer1.core().file().inherited()) layer1.core().require_file();
+    layer1.core().flush().report_failure();
     if (count < function.arguments_min || count > function.arguments_max) {
       throw InvalidInput(fmt::format("TG005 {} takes {}", function.name, function.takes));
     }
     const auto work = [&] { function.body(layer1, context, Arguments(count, values)); };
     if (touches_no_file(function.name)) work();
-    else layer1.patiently(work);
+    else layer1.core().patiently(work);
   } catch (const StaleTerm& stale) {
     // A refused seal wrote nothing and does not count as a refused write.
     if (std::string_view(registered->function->name) != "termgate_seal")
-      layer1.count_refusal(stale.scope(), stale.term());
+      layer1.core().refusals().count(stale.scope(), stale.term());
     sqlite3_result_error(context, stale.what(), -1);
   } catch (const Conflict& conflict) {
     sqlite3_result_error(context, conflict.what(), -1);
@@ -819,7 +828,7 @@ struct Home {
 };
 
 PassedChecks& marks_of(sqlite3_vtab* table) {
-  return static_cast<Table*>(table)->layer1->passed_checks();
+  return static_cast<Table*>(table)->layer1->core().passed_checks();
 }
 
 int connect(sqlite3* db, void* home, int, const char* const*, sqlite3_vtab** out, char**) {
@@ -842,7 +851,7 @@ int disconnect(sqlite3_vtab* table) {
 // when the connection closes. SQLite refuses to close while our statements are prepared, and this
 // is the last moment to finalize them.
 int disconnect_last(sqlite3_vtab* table) {
-  static_cast<Table*>(table)->layer1->finalize_statements();
+  static_cast<Table*>(table)->layer1->core().finalize_statements();
   return disconnect(table);
 }
 
@@ -971,7 +980,7 @@ Layer1& Layer1::register_first(sqlite3* db) {
 Layer1& Layer1::put_on(sqlite3* db) {
   auto* home = new Home(db);
   if (const char* path = sqlite3_db_filename(db, "main"); path != nullptr)
-    home->layer1.watch_file(path);
+    home->layer1.core().watch_file(path);
   // From here on the module owns it, even if registering fails.
   int code = sqlite3_create_module_v2(db, "termgate_transaction", &transaction_module, home,
                                       [](void* held) { delete static_cast<Home*>(held); });

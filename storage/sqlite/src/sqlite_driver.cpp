@@ -74,7 +74,7 @@ class SqliteTransaction final : public OpenTransaction {
     try {
       return connection_.execute(statement, parameters);
     } catch (const InvalidInput&) {
-      if (!connection_.layer1().take_wants_flush()) throw;
+      if (!connection_.layer1().core().flush().take_wanted()) throw;
     }
     queue->begin_flushed();
     return connection_.execute(statement, parameters);
@@ -168,11 +168,12 @@ class SqliteDriver final : public Driver {
 
   InstallReport install() override {
     refuse_nested();
-    sqlite::Layer1::Installed installed{};
+    sqlite::Setup::Installed installed{};
     write(
         [&](WriteQueue& queue) {
-          queue.run({.flushed = !how_.memory()},
-                    [&](Connection& connection) { installed = connection.layer1().install(); });
+          queue.run({.flushed = !how_.memory()}, [&](Connection& connection) {
+            installed = connection.layer1().setup().install();
+          });
         },
         true);
     return {installed.from_version, installed.to_version};
@@ -186,7 +187,7 @@ class SqliteDriver final : public Driver {
     if (!how_.memory() && stat(how_.path.c_str(), &status) != 0 && errno == ENOENT) return 0;
     int version = 0;
     read(std::nullopt,
-         [&](Connection& connection) { version = connection.layer1().installed_version(); });
+         [&](Connection& connection) { version = connection.layer1().core().installed_version(); });
     return version;
   }
 
@@ -194,7 +195,7 @@ class SqliteDriver final : public Driver {
     refuse_nested();
     write([&](WriteQueue& queue) {
       queue.run({.flushed = !how_.memory()},
-                [](Connection& connection) { connection.layer1().uninstall(); });
+                [](Connection& connection) { connection.layer1().setup().uninstall(); });
     });
   }
 
@@ -302,7 +303,7 @@ class SqliteDriver final : public Driver {
       while (!driver.readers_.empty()) {
         connection = std::move(driver.readers_.back());
         driver.readers_.pop_back();
-        const auto problem = connection->layer1().file().problem(false);
+        const auto problem = connection->layer1().core().file().problem(false);
         if (!problem || problem->code != SQLITE_READONLY_DBMOVED) return;
         connection.reset();
         --driver.readers_open_;

@@ -27,7 +27,7 @@ WriteQueue::WriteQueue(Connection& connection, const std::string& synchronous,
     : connection_(connection),
       restore_("PRAGMA main.synchronous = " + synchronous),
       wait_(wait),
-      wait_now_(wait ? *wait : connection.layer1().check_wait()),
+      wait_now_(wait ? *wait : connection.layer1().core().check_wait()),
       limits_(limits) {}
 
 // Returns with the baton. Throws Blocked after `wait`, GaveUp if the caller's `give_up` returns
@@ -103,7 +103,7 @@ void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline
   // The time and the setting are only needed if another process has the lock.
   const auto start = code == SQLITE_OK ? Clock::time_point{} : Clock::now();
   if ((code & 0xff) == SQLITE_BUSY) {
-    if (!wait_) wait_now_ = connection_.layer1().check_wait();
+    if (!wait_) wait_now_ = connection_.layer1().core().check_wait();
     milliseconds wait = wait_now_;
     if (how.wait) wait = std::min(*how.wait, wait);
     if (deadline)
@@ -254,7 +254,7 @@ void WriteQueue::refuse_what_commit_would() {
       deferred != 0) {
     throw DatabaseError("FOREIGN KEY constraint failed", "SQLITE_CONSTRAINT_FOREIGNKEY");
   }
-  connection_.layer1().need_required_leases();
+  connection_.layer1().leases().need_required();
 }
 
 WriteQueue::Member WriteQueue::work_as_member(Group& group, bool first, const How& how,
@@ -288,7 +288,7 @@ WriteQueue::Member WriteQueue::work_as_member(Group& group, bool first, const Ho
     group.bytes += connection_.take_bound_bytes();
   } catch (...) {
     member.failure = std::current_exception();
-    if (wants_flush != nullptr) *wants_flush = connection_.layer1().take_wants_flush();
+    if (wants_flush != nullptr) *wants_flush = connection_.layer1().core().flush().take_wanted();
     connection_.take_bound_bytes();
     connection_.layer1().transaction_undone();
     // If the savepoint cannot be undone, the whole transaction is: a member's refused writes must

@@ -2,7 +2,7 @@
 // seals and evidence. Every decision is made under the database's write lock, so a fence that was
 // read stays unchanged until the transaction ends. A refusal is thrown before the first write of
 // its call.
-#include <termgate/detail/sqlite/layer1.hpp>
+#include <termgate/detail/sqlite/fences.hpp>
 
 #include <algorithm>
 #include <cassert>
@@ -27,10 +27,10 @@ namespace stmt = termgate::sql::sqlite_statements;
 
 }  // namespace
 
-Layer1::Fence Layer1::read_fence(std::string_view scope) {
+Fences::Fence Fences::read(std::string_view scope) {
   Fence fence;
   {
-    Running read = use(stmt::fence_read);
+    Running read = core_.use(stmt::fence_read);
     if (read.bind(scope).step()) {
       fence.exists = true;
       fence.term = read.integer(0);
@@ -41,7 +41,7 @@ Layer1::Fence Layer1::read_fence(std::string_view scope) {
     }
   }
   // A scope that the restored file does not contain may still have had a fence.
-  Running read = use(stmt::incarnation_read);
+  Running read = core_.use(stmt::incarnation_read);
   if (!read.step())
     throw DatabaseError("termgate_incarnation has lost its row: run termgate init again");
   fence.untrusted = read.integer(0) != 0;
@@ -50,60 +50,56 @@ Layer1::Fence Layer1::read_fence(std::string_view scope) {
 
 // SQLite's count of changes that other connections have made to the file. The page cache itself
 // relies on it, and it costs no statement.
-unsigned Layer1::data_version() const noexcept {
+unsigned Fences::data_version() const noexcept {
   unsigned version = 0;
-  sqlite3_file_control(db_, "main", SQLITE_FCNTL_DATA_VERSION, &version);
+  sqlite3_file_control(core_.connection(), "main", SQLITE_FCNTL_DATA_VERSION, &version);
   return version;
 }
 
-void Layer1::begin_transaction() noexcept {
-  boundaries_known_ = true;
-  // Compared in every transaction, also if it will read no fence, because its commit confirms
-  // everything that is known. The write lock is held by now, so this shows what others have left.
+// Compares in every transaction, also if it will read no fence, because its commit confirms
+// everything that is known. The write lock is held by now, so this shows what others have left.
+void Fences::begin_transaction() noexcept {
   if (const unsigned version = data_version();
       version != known_version_ && !TERMGATE_PLANTED(sqlite_memory)) {
     known_.clear();
     known_version_ = version;
   }
-  passed_checks_.clear();
-  perhaps_.clear();
-  declared_scope_.reset();
-  declared_term_.reset();
 }
 
 // The fence without a read, if this connection knows it and nobody can have changed it since. It is
 // read if the write lock is not held, or if the transaction's boundaries are not known.
-Layer1::Fence Layer1::known_fence(const std::string& scope) {
-  if (!boundaries_known_ || sqlite3_txn_state(db_, "main") != SQLITE_TXN_WRITE)
-    return read_fence(scope);
+Fences::Fence Fences::known(const std::string& scope) {
+  if (!core_.boundaries_known() ||
+      sqlite3_txn_state(core_.connection(), "main") != SQLITE_TXN_WRITE)
+    return read(scope);
   const unsigned version = data_version();
   if ((version != known_version_ && !TERMGATE_PLANTED(sqlite_memory)) ||
-      known_raises_ != passed_checks_.raises() || known_.size() >= known_max) {
+      known_raises_ != core_.passed_checks().raises() || known_.size() >= known_max) {
     known_.clear();
     known_version_ = version;
-    known_raises_ = passed_checks_.raises();
+    known_raises_ = core_.passed_checks().raises();
   }
   if (const auto found = known_.find(scope); found != known_.end()) return found->second;
-  const Fence fence = read_fence(scope);
+  const Fence fence = read(scope);
   // A fence without a row is not remembered: its height comes from the evidence, which other
   // statements of this transaction may extend.
   if (fence.exists) known_.emplace(scope, fence);
   return fence;
 }
 
-std::optional<Layer1::LeaseRow> Layer1::read_lease(std::string_view scope) {
-  Running read = use(stmt::lease_read);
+std::optional<Fences::LeaseRow> Fences::read_lease(std::string_view scope) {
+  Running read = core_.use(stmt::lease_read);
   if (!read.bind(scope).step()) return std::nullopt;
   return LeaseRow{read.text(0), read.integer(1), read.integer(2), read.integer(4),
                   read.optional_integer(5)};
 }
 
-std::int64_t Layer1::evidence(std::string_view scope, bool streams_only, bool was_reset) {
+std::int64_t Fences::evidence(std::string_view scope, bool streams_only, bool was_reset) {
   std::vector<std::pair<std::int64_t, std::int64_t>>
       resets;  // (new, old]: evidence in between does not count
   std::int64_t highest = 0;
   if (was_reset) {
-    Running read = use(stmt::resets_read);
+    Running read = core_.use(stmt::resets_read);
     read.bind(scope);
     while (read.step()) {
       // The newest reset tells the fence's previous height, in case its row is lost.
@@ -128,21 +124,21 @@ std::int64_t Layer1::evidence(std::string_view scope, bool streams_only, bool wa
     }
   };
   fold([&](std::int64_t believed_max) {
-    Running read = use(stmt::evidence_streams);
+    Running read = core_.use(stmt::evidence_streams);
     return read.bind(scope).bind(believed_max).step() ? read.integer(0) : 0;
   });
   if (streams_only) return highest;
-  if (installed_version() >= first_with_prefixes) {
+  if (core_.installed_version() >= Core::first_with_prefixes) {
     fold([&](std::int64_t believed_max) {
-      Running read = use(stmt::adopted_term);
+      Running read = core_.use(stmt::adopted_term);
       return read.bind(scope).bind(believed_max).step() ? read.integer(0) : 0;
     });
   }
   return highest;
 }
 
-bool Layer1::taken_back(std::string_view scope, std::int64_t term) {
-  Running read = use(stmt::resets_read);
+bool Fences::taken_back(std::string_view scope, std::int64_t term) {
+  Running read = core_.use(stmt::resets_read);
   read.bind(scope);
   while (read.step()) {
     if (term > read.integer(0) && term <= read.integer(1)) return true;
@@ -150,11 +146,11 @@ bool Layer1::taken_back(std::string_view scope, std::int64_t term) {
   return false;
 }
 
-std::int64_t Layer1::height(std::string_view scope, const Fence& fence) {
+std::int64_t Fences::height(std::string_view scope, const Fence& fence) {
   return fence.exists ? fence.term : evidence(scope, false, true);
 }
 
-void Layer1::refuse_untrusted(std::string_view scope, const Fence& fence) {
+void Fences::refuse_untrusted(std::string_view scope, const Fence& fence) {
   if (!fence.untrusted) return;
   throw FenceUntrusted(
       fmt::format("TG004 the fence of scope \"{}\" is untrusted: this database was declared an "
@@ -164,7 +160,7 @@ void Layer1::refuse_untrusted(std::string_view scope, const Fence& fence) {
                   scope, scope));
 }
 
-void Layer1::refuse_unissued(std::string_view scope, std::int64_t term) {
+void Fences::refuse_unissued(std::string_view scope, std::int64_t term) {
   const auto lease = read_lease(scope);
   if (lease && term > lease->term) {
     throw InvalidInput(
@@ -177,8 +173,8 @@ void Layer1::refuse_unissued(std::string_view scope, std::int64_t term) {
   }
 }
 
-void Layer1::refuse_passed(std::string_view scope, const char* what) {
-  if (const Pass* pass = passed_checks_.find(scope)) {
+void Fences::refuse_passed(std::string_view scope, const char* what) {
+  if (const Pass* pass = core_.passed_checks().find(scope)) {
     throw InvalidInput(
         fmt::format("TG005 {} for scope \"{}\" inside a transaction that has passed it with term "
                     "{}: a transaction keeps its first term",
@@ -188,15 +184,15 @@ void Layer1::refuse_passed(std::string_view scope, const char* what) {
 
 // The order of the refusals is part of the contract: untrusted (TG004), stale (TG001), then what is
 // wrong with the call (TG005).
-Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise raise,
+Fences::Verdict Fences::judge(const std::string& scope, std::int64_t term, Raise raise,
                               bool with_evidence) {
-  Verdict verdict{known_fence(scope), false};
+  Verdict verdict{known(scope), false};
   const Fence& fence = verdict.fence;
   refuse_untrusted(scope, fence);
   const std::int64_t stands_at = height(scope, fence);
   std::int64_t seen = stands_at;
   if (with_evidence && fence.exists) seen = std::max(seen, evidence(scope, true, fence.was_reset));
-  if (const Pass* pass = passed_checks_.find(scope)) {
+  if (const Pass* pass = core_.passed_checks().find(scope)) {
     if (term < pass->term) refuse_stale_write(scope, term, std::max(seen, pass->term));
     if (term > pass->term) refuse_passed(scope, fmt::format("term {}", term).c_str());
   }
@@ -213,7 +209,7 @@ Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise
   }
   if (term > stands_at) {
     const std::string raise_by =
-        fence.raise_by ? *fence.raise_by : setting("default_raise_by").value_or("writer");
+        fence.raise_by ? *fence.raise_by : core_.setting("default_raise_by").value_or("writer");
     if (raise_by == "seal") {
       throw InvalidInput(
           fmt::format("TG005 term {} is above the fence of scope \"{}\" ({}), which only a seal "
@@ -225,67 +221,72 @@ Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise
   return verdict;
 }
 
-std::int64_t Layer1::admit(const std::string& scope, std::int64_t term, const Verdict& verdict) {
-  assert(sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE &&
+std::int64_t Fences::admit(const std::string& scope, std::int64_t term, const Verdict& verdict) {
+  assert(sqlite3_txn_state(core_.connection(), "main") == SQLITE_TXN_WRITE &&
          "a pass counts only under the write lock");
   if (verdict.raises)
-    raise(scope, verdict.fence, term, verdict.fence.untrusted, client_, "raise", "");
+    raise(scope, verdict.fence, term, verdict.fence.untrusted, core_.client(), "raise", "");
   pass(scope, term);
   return term;
 }
 
-void Layer1::raise(std::string_view scope, const Fence& fence, std::int64_t term, bool untrusted,
+void Fences::raise(std::string_view scope, const Fence& fence, std::int64_t term, bool untrusted,
                    const std::string& actor, std::string_view action, std::string_view more) {
   assert(term >= fence.term && "only reset_fence lowers a fence");
   {
-    Running write = use(fence.exists ? stmt::fence_raise : stmt::fence_insert);
-    write.bind(scope).bind(term).bind(now()).bind(actor).bind(std::int64_t{untrusted}).run();
+    Running write = core_.use(fence.exists ? stmt::fence_raise : stmt::fence_insert);
+    write.bind(scope).bind(term).bind(core_.now()).bind(actor).bind(std::int64_t{untrusted}).run();
   }
-  if (sqlite3_changes(db_) != 1) {
+  if (core_.changes() != 1) {
     throw DatabaseError(
         fmt::format("the fence of scope \"{}\" was not written: its row is gone", scope));
   }
   // `more`: further members of the JSON object, already formatted.
-  audit(action, scope,
-        fmt::format(R"({{"term":{},"previous":{}{}{}}})", term, fence.term, more.empty() ? "" : ",",
-                    more),
-        actor);
+  core_.audit(action, scope,
+              fmt::format(R"({{"term":{},"previous":{}{}{}}})", term, fence.term,
+                          more.empty() ? "" : ",", more),
+              actor);
 }
 
-void Layer1::track() {
-  if (passed_checks_.tracking()) return;
-  use(stmt::track).run();
-  if (!passed_checks_.tracking()) {
-    throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it");
+// The fences' trigger refuses every lower value except this one, and only while it is set, so an
+// UPDATE by hand cannot lower a fence.
+void Fences::lower(const std::string& scope, std::int64_t term, const std::string& actor) {
+  lowering_.emplace(scope, term);
+  try {
+    core_.use(stmt::fence_reset).bind(scope).bind(term).bind(core_.now()).bind(actor).run();
+  } catch (...) {
+    lowering_.reset();
+    throw;
   }
+  lowering_.reset();
 }
 
 // Records that the open transaction has passed. A transaction of the call's own ends with it, so
 // nothing is recorded.
-void Layer1::pass(const std::string& scope, std::int64_t term) {
-  if (own_unit_ || passed_checks_.find(scope) != nullptr) return;
+void Fences::pass(const std::string& scope, std::int64_t term) {
+  if (core_.own_unit() || core_.passed_checks().find(scope) != nullptr) return;
   // A raise has already enlisted the virtual table.
-  if (!boundaries_known_) track();
-  passed_checks_.record(scope, term);
+  if (!core_.boundaries_known()) core_.track();
+  core_.passed_checks().record(scope, term);
 }
 
-std::int64_t Layer1::check_term(const Scope& scope, Term term) {
+std::int64_t Fences::check_term(const Scope& scope, Term term) {
   // In autocommit a check protects nothing but itself, so only a raise needs the lock. In a
   // transaction, a check that raises nothing writes nothing, so it needs no savepoint.
-  const bool transaction =
-      sqlite3_get_autocommit(db_) == 0 || sqlite3_txn_state(db_, nullptr) == SQLITE_TXN_WRITE;
-  const Wants wants(*this, scope.name(), term.value());
+  const bool transaction = sqlite3_get_autocommit(core_.connection()) == 0 ||
+                           sqlite3_txn_state(core_.connection(), nullptr) == SQLITE_TXN_WRITE;
+  const Core::Wants wants(core_, scope.name(), term.value());
   if (transaction) {
-    lock();
-  } else if (!boundaries_known_) {
-    require_file();
+    core_.lock();
+  } else if (!core_.boundaries_known()) {
+    core_.require_file();
   }
   const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, false);
   if (!verdict.raises) {
     if (transaction) pass(scope.name(), term.value());
     return term.value();
   }
-  Unit unit(*this);
+  Core::Unit unit(core_);
   const std::int64_t fence =
       // In autocommit the first verdict was formed without the lock, so it is formed again under
       // it.
@@ -295,19 +296,19 @@ std::int64_t Layer1::check_term(const Scope& scope, Term term) {
   return fence;
 }
 
-Layer1::Receipt Layer1::seal(const Scope& scope, Term term, const std::optional<std::string>& actor,
+Fences::Receipt Fences::seal(const Scope& scope, Term term, const std::optional<std::string>& actor,
                              const std::optional<std::string>& reason) {
   if (actor || reason) {
     require_name(actor.value_or(""), "actor");
     require_text(reason.value_or(""), "reason");
   }
-  const Wants wants(*this, scope.name(), term.value());
-  Unit unit(*this);
+  const Core::Wants wants(core_, scope.name(), term.value());
+  Core::Unit unit(core_);
   const std::string& name = scope.name();
   // A seal guarantees that nothing below it is in flight, but a transaction that has passed the
   // scope is itself in flight.
   refuse_passed(name, "a seal");
-  const Fence fence = read_fence(name);
+  const Fence fence = read(name);
   refuse_untrusted(name, fence);
   const std::int64_t stands_at = height(name, fence);
   if (term.value() < stands_at) refuse_stale_seal(name, term.value(), stands_at);
@@ -316,17 +317,12 @@ Layer1::Receipt Layer1::seal(const Scope& scope, Term term, const std::optional<
     Json detail('{');
     detail.key("evicted").value(std::int64_t{0});
     if (reason) detail.key("reason").value(*reason);
-    raise(name, fence, term.value(), fence.untrusted, actor.value_or(client_), "seal",
+    raise(name, fence, term.value(), fence.untrusted, actor.value_or(core_.client()), "seal",
           detail.members());
   }
-  const Receipt receipt{term.value(), stands_at, 0, now()};
+  const Receipt receipt{term.value(), stands_at, 0, core_.now()};
   unit.commit();
   return receipt;
-}
-
-void Layer1::declare(std::optional<Scope> scope, std::optional<Term> term) {
-  declared_scope_ = std::move(scope);
-  declared_term_ = term;
 }
 
 }  // namespace sqlite

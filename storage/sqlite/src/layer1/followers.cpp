@@ -1,7 +1,7 @@
 // Followers: their runs and positions (sql/sqlite/install/0005_follower.sql). A start gives the
 // name a new, higher run; only the newest run moves positions, so a follower that was replaced
 // while it was paused cannot move them back.
-#include <termgate/detail/sqlite/layer1.hpp>
+#include <termgate/detail/sqlite/calls.hpp>
 
 #include <fmt/format.h>
 
@@ -17,19 +17,18 @@ namespace sqlite {
 
 namespace stmt = termgate::sql::sqlite_statements;
 
-std::int64_t Layer1::follower_start(const std::string& name,
-                                    const std::optional<std::string>& stream,
-                                    const std::optional<std::string>& scope, bool from_end) {
+std::int64_t Followers::start(const std::string& name, const std::optional<std::string>& stream,
+                              const std::optional<std::string>& scope, bool from_end) {
   require_name(name, "follower name");
   if (stream.has_value() == scope.has_value())
     throw InvalidInput(
         "TG005 a follower follows one stream or all streams of one scope: give one of the two");
   require_name(stream ? *stream : *scope, stream ? "stream" : "scope");
-  Unit unit(*this);
+  Core::Unit unit(core_);
   std::int64_t run = 1;
   bool known = false;
   {
-    Running read = use(stmt::follower_read);
+    Running read = core_.use(stmt::follower_read);
     known = read.bind(name).step();
     if (known && (read.optional_text(0) != stream || read.optional_text(1) != scope)) {
       throw InvalidInput(fmt::format(
@@ -39,22 +38,26 @@ std::int64_t Layer1::follower_start(const std::string& name,
     if (known) run = read.integer(2) + 1;
   }
   if (known) {
-    use(stmt::follower_take).bind(name).bind(now()).run();
+    core_.use(stmt::follower_take).bind(name).bind(core_.now()).run();
   } else {
-    use(stmt::follower_insert).bind(name).bind(stream).bind(scope).bind(now()).run();
+    core_.use(stmt::follower_insert).bind(name).bind(stream).bind(scope).bind(core_.now()).run();
     if (from_end)
-      use(stmt::follower_from_end).bind(name).bind(stream).bind(scope).bind(now()).run();
+      core_.use(stmt::follower_from_end)
+          .bind(name)
+          .bind(stream)
+          .bind(scope)
+          .bind(core_.now())
+          .run();
   }
   unit.commit();
   return run;
 }
 
-std::string_view Layer1::follower_advance(const std::string& name, std::int64_t run,
-                                          const Stream& stream, std::int64_t from,
-                                          std::int64_t to) {
-  Unit unit(*this);
+std::string_view Followers::advance(const std::string& name, std::int64_t run, const Stream& stream,
+                                    std::int64_t from, std::int64_t to) {
+  Core::Unit unit(core_);
   {
-    Running read = use(stmt::follower_read);
+    Running read = core_.use(stmt::follower_read);
     if (!read.bind(name).step())
       throw InvalidInput(
           fmt::format("TG005 there is no follower \"{}\": termgate_follower_start makes it", name));
@@ -63,7 +66,7 @@ std::string_view Layer1::follower_advance(const std::string& name, std::int64_t 
   }
   std::int64_t last_no = 0;
   {
-    Running read = use(stmt::stream_read);
+    Running read = core_.use(stmt::stream_read);
     if (read.bind(stream.name()).step()) last_no = read.integer(1);
   }
   if (from < 0 || to < from || to > last_no) {
@@ -75,22 +78,28 @@ std::string_view Layer1::follower_advance(const std::string& name, std::int64_t 
   // A stream on which the follower has not reported has no row. If it does have one, the position
   // must match as for any other.
   if (from == 0) {
-    use(stmt::follower_first).bind(name).bind(stream.name()).bind(to).bind(now()).run();
-    moved = sqlite3_changes(db_) == 1;
+    core_.use(stmt::follower_first).bind(name).bind(stream.name()).bind(to).bind(core_.now()).run();
+    moved = core_.changes() == 1;
   }
   if (!moved) {
-    use(stmt::follower_move).bind(name).bind(stream.name()).bind(from).bind(to).bind(now()).run();
-    moved = sqlite3_changes(db_) == 1;
+    core_.use(stmt::follower_move)
+        .bind(name)
+        .bind(stream.name())
+        .bind(from)
+        .bind(to)
+        .bind(core_.now())
+        .run();
+    moved = core_.changes() == 1;
   }
   unit.commit();
   return moved ? "moved" : "elsewhere";
 }
 
-bool Layer1::follower_remove(const std::string& name) {
-  Unit unit(*this);
-  use(stmt::follower_delete).bind(name).run();
-  const bool removed = sqlite3_changes(db_) == 1;
-  use(stmt::follower_positions_delete).bind(name).run();
+bool Followers::remove(const std::string& name) {
+  Core::Unit unit(core_);
+  core_.use(stmt::follower_delete).bind(name).run();
+  const bool removed = core_.changes() == 1;
+  core_.use(stmt::follower_positions_delete).bind(name).run();
   unit.commit();
   return removed;
 }

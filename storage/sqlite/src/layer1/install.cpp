@@ -1,7 +1,7 @@
 // Installs layer 1: numbered migrations, all in one transaction. All their statements can run again
 // and keep what is there, so another init also repairs: it recreates whatever is missing of this
 // version.
-#include <termgate/detail/sqlite/layer1.hpp>
+#include <termgate/detail/sqlite/tables.hpp>
 
 #include <algorithm>
 
@@ -22,7 +22,7 @@ namespace sqlite {
 namespace stmt = termgate::sql::sqlite_statements;
 
 // 0: this database has no layer 1.
-int Layer1::installed_version() {
+int Core::installed_version() {
   {
     Running read = use(stmt::installed_table);
     if (!read.step()) return 0;
@@ -59,7 +59,7 @@ class Model {
 
 }  // namespace
 
-std::vector<Layer1::Part> Layer1::missing_parts() {
+std::vector<Setup::Part> Setup::missing_parts() {
   std::vector<Part> missing;
   bool settings = true, incarnation = true, here = true;
   const Model model;
@@ -68,7 +68,7 @@ std::vector<Layer1::Part> Layer1::missing_parts() {
     Running wanted(parts.get());
     while (wanted.step()) {
       const std::string type = wanted.text(0), name = wanted.text(1);
-      Running found = use(stmt::part_find);
+      Running found = core_.use(stmt::part_find);
       const bool there = found.bind(type).bind(name).step();
       // A table or an index may have been altered since it was created; a trigger must still have
       // its original text.
@@ -83,36 +83,39 @@ std::vector<Layer1::Part> Layer1::missing_parts() {
     const Statement names(model.handle(), stmt::settings_show);
     Running wanted(names.get());
     while (wanted.step()) {
-      if (!setting(wanted.text(0))) missing.push_back({"the setting " + wanted.text(0), false});
+      if (!core_.setting(wanted.text(0)))
+        missing.push_back({"the setting " + wanted.text(0), false});
     }
   }
-  if (incarnation && !use(stmt::incarnation_read).step())
+  if (incarnation && !core_.use(stmt::incarnation_read).step())
     missing.push_back({"the row of termgate_incarnation", false});
-  if (here && !use(stmt::here_read).step()) missing.push_back({"the row of termgate_here", false});
+  if (here && !core_.use(stmt::here_read).step())
+    missing.push_back({"the row of termgate_here", false});
   return missing;
 }
 
 // Columns that an earlier version named differently (0004), or lacked (0009).
-void Layer1::alter_columns() {
+void Setup::alter_columns() {
   const auto has = [&](std::string_view table, std::string_view column) {
-    const Statement columns(db_, "SELECT 1 FROM main.pragma_table_info(?1) WHERE name = ?2");
+    const Statement columns(core_.connection(),
+                            "SELECT 1 FROM main.pragma_table_info(?1) WHERE name = ?2");
     Running read(columns.get());
     return read.bind(table).bind(column).step();
   };
   for (const char* table : {"termgate_fences", "termgate_incarnation"}) {
     if (has(table, "in_doubt"))
-      execute(fmt::format("ALTER TABLE main.{} RENAME COLUMN in_doubt TO untrusted", table));
+      core_.execute(fmt::format("ALTER TABLE main.{} RENAME COLUMN in_doubt TO untrusted", table));
   }
   if (has("termgate_job_runs", "run_id") && !has("termgate_job_runs", "request"))
-    execute(
+    core_.execute(
         "ALTER TABLE main.termgate_job_runs ADD COLUMN request TEXT CHECK (request IN ('run', "
         "'dry-run', 'resume'))");
 }
 
 // Two concurrent calls are harmless: the version is read under the write lock.
-Layer1::Installed Layer1::install() {
-  Unit unit(*this);
-  const int from = installed_version();
+Setup::Installed Setup::install() {
+  Core::Unit unit(core_);
+  const int from = core_.installed_version();
   int to = from;
   // Binary N works on the schema of N-1 and N+1 (docs/contract.md, section 9).
   const int ours = sql::sqlite_migrations().back().version;
@@ -126,13 +129,13 @@ Layer1::Installed Layer1::install() {
   std::vector<Part> missing;
   bool known = false;
   {
-    Running tables = use(stmt::own_tables);
+    Running tables = core_.use(stmt::own_tables);
     known = tables.step();
   }
   std::vector<std::string> outdated;
   if (known && from < ours) alter_columns();
   if (known && from <= ours) missing = missing_parts();
-  if (from == ours && missing.empty()) outdated = outdated_triggers(false);
+  if (from == ours && missing.empty()) outdated = tables_.outdated_triggers(false);
   if (from == ours && missing.empty() && outdated.empty()) {
     unit.commit();
     return {from, to};
@@ -140,14 +143,14 @@ Layer1::Installed Layer1::install() {
   for (const sql::Migration& migration : sql::sqlite_migrations()) {
     if (from > ours) break;
     const std::string text(migration.text);
-    if (const int code = sqlite3_exec(db_, text.c_str(), nullptr, nullptr, nullptr);
+    if (const int code = sqlite3_exec(core_.connection(), text.c_str(), nullptr, nullptr, nullptr);
         code != SQLITE_OK)
-      throw_sqlite(db_, code);
+      throw_sqlite(core_.connection(), code);
     if (migration.version <= from) continue;
-    use(stmt::migration_insert)
+    core_.use(stmt::migration_insert)
         .bind(std::int64_t{migration.version})
         .bind(migration.name)
-        .bind(now())
+        .bind(core_.now())
         .run();
     to = migration.version;
   }
@@ -159,53 +162,55 @@ Layer1::Installed Layer1::install() {
            part.name == "the row of termgate_incarnation";
   });
   if (forgotten) {
-    use(stmt::incarnation_set_untrusted).bind(std::int64_t{1}).run();
-    fence_changed();
-    audit("declare_untrusted", std::nullopt,
-          R"({"reason":"the fences, or what was said of them, had to be made anew"})");
+    core_.use(stmt::incarnation_set_untrusted).bind(std::int64_t{1}).run();
+    fences_.changed();
+    core_.audit("declare_untrusted", std::nullopt,
+                R"({"reason":"the fences, or what was said of them, had to be made anew"})");
   }
   // Triggers of an earlier version pass less than this version's guard expects.
-  if (from <= ours) outdated = outdated_triggers(true);
+  if (from <= ours) outdated = tables_.outdated_triggers(true);
   if (to != from)
-    audit("init", std::nullopt, fmt::format(R"({{"from_version":{},"to_version":{}}})", from, to));
+    core_.audit("init", std::nullopt,
+                fmt::format(R"({{"from_version":{},"to_version":{}}})", from, to));
   if (from == ours) {
     std::string names;
     for (const Part& part : missing) names += (names.empty() ? "" : ", ") + part.name;
     for (const std::string& table : outdated)
       names += (names.empty() ? "" : ", ") + ("the triggers of table " + table);
-    audit("init", std::nullopt, Json('{').key("made_anew").value(names).close());
+    core_.audit("init", std::nullopt, Json('{').key("made_anew").value(names).close());
   }
   unit.commit();
   return {from, to};
 }
 
-void Layer1::uninstall(const std::string& actor, const std::string& reason) {
+void Setup::uninstall(const std::string& actor, const std::string& reason) {
   require_text(actor, "actor");
   require_text(reason, "reason");
-  if (sqlite3_get_autocommit(db_) == 0)
+  if (sqlite3_get_autocommit(core_.connection()) == 0)
     throw InvalidInput(
         "TG005 termgate_uninstall takes away every fence: run it outside a transaction");
   uninstall();
 }
 
-void Layer1::uninstall() {
-  Unit unit(*this);
-  if (installed_version() > 0) {
+void Setup::uninstall() {
+  Core::Unit unit(core_);
+  if (core_.installed_version() > 0) {
     std::vector<std::string> tables;
     {
-      Running read = use(stmt::own_triggers);
+      Running read = core_.use(stmt::own_triggers);
       while (read.step()) tables.push_back(read.text(0));
     }
     for (const std::string& trigger : tables)
-      execute("DROP TRIGGER main." + quoted_identifier(trigger));
+      core_.execute("DROP TRIGGER main." + quoted_identifier(trigger));
     tables.clear();
     {
-      Running read = use(stmt::own_tables);
+      Running read = core_.use(stmt::own_tables);
       while (read.step()) tables.push_back(read.text(0));
     }
-    for (const std::string& table : tables) execute("DROP TABLE main." + quoted_identifier(table));
+    for (const std::string& table : tables)
+      core_.execute("DROP TABLE main." + quoted_identifier(table));
   }
-  fence_changed();
+  fences_.changed();
   unit.commit();
 }
 

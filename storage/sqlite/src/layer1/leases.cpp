@@ -1,6 +1,6 @@
 // Leases: acquisition, renewal, release. An acquisition raises the fence before it takes the lease
 // row (F2).
-#include <termgate/detail/sqlite/layer1.hpp>
+#include <termgate/detail/sqlite/calls.hpp>
 
 #include <algorithm>
 #include <cassert>
@@ -52,9 +52,9 @@ bool is_named(std::string_view pattern, std::string_view owner) {
 
 }  // namespace
 
-Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string& owner,
-                                          std::int64_t ttl_ms,
-                                          const std::optional<std::string>& endpoint) {
+Leases::Acquisition Leases::acquire(const Scope& scope, const std::string& owner,
+                                    std::int64_t ttl_ms,
+                                    const std::optional<std::string>& endpoint) {
   require_name(owner, "owner");
   require_ttl(ttl_ms);
   const std::string& name = scope.name();
@@ -66,30 +66,30 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   };
   // If another owner's lease is live, the answer needs no lock, so that waiting candidates cost the
   // leader nothing.
-  if (sqlite3_get_autocommit(db_) != 0) {
-    const auto lease = read_lease(name);
-    const Moment moment = now();
+  if (sqlite3_get_autocommit(core_.connection()) != 0) {
+    const auto lease = fences_.read_lease(name);
+    const Moment moment = core_.now();
     if (others(lease, moment) && lease->renewed_at <= moment) return refused(*lease, moment);
     if (lease && !may_follow(name, lease->term, owner, moment)) return refused(*lease, moment);
   }
-  Unit unit(*this);
+  Core::Unit unit(core_);
   // Everything is read again under the lock, because it may have changed.
-  const Fence fence = read_fence(name);
-  auto lease = read_lease(name);
-  const Moment moment = now();
+  const Fences::Fence fence = fences_.read(name);
+  auto lease = fences_.read_lease(name);
+  const Moment moment = core_.now();
   if (others(lease, moment)) {
     // The clock was set back since, perhaps by a year. The lease now lasts for its own length from
     // this moment, which is longer than its holder counts on.
     if (lease->renewed_at > moment) {
       lease->expires_at = moment + (lease->expires_at - lease->renewed_at);
-      use(stmt::lease_bound).bind(name).bind(moment).bind(lease->expires_at).run();
+      core_.use(stmt::lease_bound).bind(name).bind(moment).bind(lease->expires_at).run();
     }
     unit.commit();
     return refused(*lease, moment);
   }
   // Nobody can have led since this transaction's first acquisition, so the same call issues no
   // further term.
-  if (const Acquired* first = passed_checks_.acquired(name);
+  if (const Acquired* first = core_.passed_checks().acquired(name);
       first != nullptr && lease && !lease->released_at && lease->expires_at > moment &&
       lease->term == first->term && fence.exists && fence.term == first->term && !fence.untrusted) {
     if (first->owner != owner || first->ttl_ms != ttl_ms || first->endpoint != endpoint) {
@@ -105,8 +105,8 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
     unit.commit();
     return refused(*lease, moment);
   }
-  refuse_passed(name, "an acquisition");
-  const std::int64_t base = std::max(height(name, fence), lease ? lease->term : 0);
+  fences_.refuse_passed(name, "an acquisition");
+  const std::int64_t base = std::max(fences_.height(name, fence), lease ? lease->term : 0);
   const std::int64_t term = base + (fence.untrusted                              ? untrusted_jump()
                                     : TERMGATE_PLANTED(sqlite_lease) && base > 0 ? 0
                                                                                  : 1);
@@ -124,8 +124,8 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   if (fence.untrusted) detail.key("was_untrusted").value(true);
   assert((!lease || term >= lease->term) &&
          "an acquisition never issues a term below an earlier one");
-  raise(name, fence, term, false, owner, "acquire", detail.members());
-  use(lease ? stmt::lease_take : stmt::lease_insert)
+  fences_.raise(name, fence, term, false, owner, "acquire", detail.members());
+  core_.use(lease ? stmt::lease_take : stmt::lease_insert)
       .bind(name)
       .bind(owner)
       .bind(term)
@@ -134,32 +134,32 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
       .bind(endpoint)
       .run();
   if (lease && knows_hand_overs()) handed_over(name, *lease, owner, term, moment);
-  if (!own_unit_) passed_checks_.acquired(name, owner, ttl_ms, endpoint, term);
+  if (!core_.own_unit()) core_.passed_checks().acquired(name, owner, ttl_ms, endpoint, term);
   unit.commit();
   return {true, term, moment + ttl_ms, owner, ttl_ms};
 }
 
-Layer1::Renewal Layer1::renew_lease(const Scope& scope, const std::string& owner, Term term,
-                                    std::int64_t ttl_ms) {
+Leases::Renewal Leases::renew(const Scope& scope, const std::string& owner, Term term,
+                              std::int64_t ttl_ms) {
   require_name(owner, "owner");
   require_ttl(ttl_ms);
-  Unit unit(*this);
-  const Fence fence = read_fence(scope.name());
-  refuse_untrusted(scope.name(), fence);
-  const auto lease = read_lease(scope.name());
-  const Moment moment = now();
+  Core::Unit unit(core_);
+  const Fences::Fence fence = fences_.read(scope.name());
+  fences_.refuse_untrusted(scope.name(), fence);
+  const auto lease = fences_.read_lease(scope.name());
+  const Moment moment = core_.now();
   bool renewed = false;
   const auto leave_in = leave_in_ms(scope.name(), term.value());
   // A seal or a forced release above this term ends the lease, whatever its row says.
-  if (lease && height(scope.name(), fence) <= term.value() && leave_in.value_or(1) > 0) {
-    use(stmt::lease_renew)
+  if (lease && fences_.height(scope.name(), fence) <= term.value() && leave_in.value_or(1) > 0) {
+    core_.use(stmt::lease_renew)
         .bind(scope.name())
         .bind(owner)
         .bind(term.value())
         .bind(moment)
         .bind(moment + ttl_ms)
         .run();
-    renewed = sqlite3_changes(db_) == 1;
+    renewed = core_.changes() == 1;
   }
   unit.commit();
   if (renewed) return {true, moment + ttl_ms, ttl_ms, leave_in};
@@ -168,14 +168,14 @@ Layer1::Renewal Layer1::renew_lease(const Scope& scope, const std::string& owner
 }
 
 // All leases are read and checked before the first one is renewed, so a malformed list renews none.
-std::vector<std::string_view> Layer1::renew_leases(const std::string& leases) {
+std::vector<std::string_view> Leases::renew_all(const std::string& leases) {
   struct HeldBy {
     std::string scope, owner;
     std::int64_t term, ttl_ms;
   };
   std::vector<HeldBy> renewals;
   {
-    Running read = use(stmt::leases_asked);
+    Running read = core_.use(stmt::leases_asked);
     read.bind(leases);
     while (read.step()) {
       if (read.integer(4) == 0)
@@ -194,24 +194,25 @@ std::vector<std::string_view> Layer1::renew_leases(const std::string& leases) {
   }
   std::vector<std::string_view> outcomes;
   outcomes.reserve(renewals.size());
-  Unit unit(*this);
+  Core::Unit unit(core_);
   for (const HeldBy& one : renewals) {
-    const Fence fence = read_fence(one.scope);
+    const Fences::Fence fence = fences_.read(one.scope);
     if (fence.untrusted) {
       outcomes.emplace_back("untrusted");
       continue;
     }
     bool renewed = false;
-    if (height(one.scope, fence) <= one.term && leave_in_ms(one.scope, one.term).value_or(1) > 0) {
-      const Moment moment = now();
-      use(stmt::lease_renew)
+    if (fences_.height(one.scope, fence) <= one.term &&
+        leave_in_ms(one.scope, one.term).value_or(1) > 0) {
+      const Moment moment = core_.now();
+      core_.use(stmt::lease_renew)
           .bind(one.scope)
           .bind(one.owner)
           .bind(one.term)
           .bind(moment)
           .bind(moment + one.ttl_ms)
           .run();
-      renewed = sqlite3_changes(db_) == 1;
+      renewed = core_.changes() == 1;
     }
     outcomes.emplace_back(renewed ? "renewed" : "lost");
   }
@@ -219,14 +220,19 @@ std::vector<std::string_view> Layer1::renew_leases(const std::string& leases) {
   return outcomes;
 }
 
-bool Layer1::release_lease(const Scope& scope, const std::string& owner, Term term) {
+bool Leases::release(const Scope& scope, const std::string& owner, Term term) {
   require_name(owner, "owner");
-  Unit unit(*this);
-  use(stmt::lease_release).bind(scope.name()).bind(owner).bind(term.value()).bind(now()).run();
-  const bool released = sqlite3_changes(db_) == 1;
+  Core::Unit unit(core_);
+  core_.use(stmt::lease_release)
+      .bind(scope.name())
+      .bind(owner)
+      .bind(term.value())
+      .bind(core_.now())
+      .run();
+  const bool released = core_.changes() == 1;
   if (released)
-    audit("release", scope.name(),
-          Json('{').key("term").value(term.value()).key("owner").value(owner).close(), owner);
+    core_.audit("release", scope.name(),
+                Json('{').key("term").value(term.value()).key("owner").value(owner).close(), owner);
   unit.commit();
   return released;
 }
@@ -243,10 +249,10 @@ namespace {
 }  // namespace
 
 // `term`: 0 for the lease as it is now.
-Layer1::LeaseRow Layer1::need_live_lease(const Scope& scope, const std::string& owner,
-                                         std::int64_t term) {
-  const auto lease = read_lease(scope.name());
-  const Moment moment = now();
+Leases::LeaseRow Leases::need_live(const Scope& scope, const std::string& owner,
+                                   std::int64_t term) {
+  const auto lease = fences_.read_lease(scope.name());
+  const Moment moment = core_.now();
   if (!lease) refuse_lease(scope, owner, ": it has never been acquired");
   if (lease->owner != owner || (term != 0 && lease->term != term))
     refuse_lease(scope, owner, fmt::format(": {} has it under term {}", lease->owner, lease->term));
@@ -257,45 +263,45 @@ Layer1::LeaseRow Layer1::need_live_lease(const Scope& scope, const std::string& 
   return *lease;
 }
 
-Moment Layer1::require_lease(const Scope& scope, const std::string& owner) {
+Moment Leases::require(const Scope& scope, const std::string& owner) {
   require_name(owner, "owner");
-  Unit unit(*this);
-  const LeaseRow lease = need_live_lease(scope, owner, 0);
-  if (!own_unit_) {
-    if (!boundaries_known_) track();
-    passed_checks_.require(scope.name(), owner, lease.term);
+  Core::Unit unit(core_);
+  const LeaseRow lease = need_live(scope, owner, 0);
+  if (!core_.own_unit()) {
+    if (!core_.boundaries_known()) core_.track();
+    core_.passed_checks().require(scope.name(), owner, lease.term);
   }
   unit.commit();
   return lease.expires_at;
 }
 
-void Layer1::need_required_leases() {
-  for (const Required& one : passed_checks_.required())
-    need_live_lease(Scope(one.scope), one.owner, one.term);
+void Leases::need_required() {
+  for (const Required& one : core_.passed_checks().required())
+    need_live(Scope(one.scope), one.owner, one.term);
 }
 
 // False in a file of the previous version, whose tables this version also supports.
-bool Layer1::knows_hand_overs() {
+bool Leases::knows_hand_overs() {
   if (!hand_overs_known_)
-    hand_overs_known_ = use(stmt::part_find).bind("table").bind("termgate_hand_overs").step();
+    hand_overs_known_ = core_.use(stmt::part_find).bind("table").bind("termgate_hand_overs").step();
   return hand_overs_known_;
 }
 
-std::optional<Layer1::AskedFor> Layer1::asked_for(const std::string& scope, std::int64_t term) {
+std::optional<Leases::AskedFor> Leases::asked_for(const std::string& scope, std::int64_t term) {
   if (!knows_hand_overs()) return std::nullopt;
-  Running read = use(stmt::hand_over_read);
+  Running read = core_.use(stmt::hand_over_read);
   if (!read.bind(scope).bind(term).step()) return std::nullopt;
   return AskedFor{read.text(0), read.optional_text(1), read.integer(2)};
 }
 
-std::optional<std::int64_t> Layer1::leave_in_ms(const std::string& scope, std::int64_t term) {
+std::optional<std::int64_t> Leases::leave_in_ms(const std::string& scope, std::int64_t term) {
   const auto asked = asked_for(scope, term);
   if (!asked) return std::nullopt;
-  return asked->leave_before - now();
+  return asked->leave_before - core_.now();
 }
 
 // Whether this owner may take the lease after this term at this moment.
-bool Layer1::may_follow(const std::string& scope, std::int64_t term, const std::string& owner,
+bool Leases::may_follow(const std::string& scope, std::int64_t term, const std::string& owner,
                         Moment moment) {
   const auto asked = asked_for(scope, term);
   if (!asked || asked->leave_before <= moment) return true;
@@ -303,12 +309,12 @@ bool Layer1::may_follow(const std::string& scope, std::int64_t term, const std::
 }
 
 // Writes the receipt of a hand-over, under the write lock. `before`: the previous lease.
-void Layer1::handed_over(const std::string& scope, const LeaseRow& before, const std::string& owner,
+void Leases::handed_over(const std::string& scope, const LeaseRow& before, const std::string& owner,
                          std::int64_t term, Moment moment) {
   const Moment ended = before.released_at.value_or(std::min(before.expires_at, moment));
   std::string actor, reason, left;
   {
-    Running taken = use(stmt::hand_over_taken);
+    Running taken = core_.use(stmt::hand_over_taken);
     taken.bind(scope)
         .bind(before.term)
         .bind(before.released_at)
@@ -319,36 +325,36 @@ void Layer1::handed_over(const std::string& scope, const LeaseRow& before, const
     if (!taken.step()) return;
     actor = taken.text(0), reason = taken.text(1), left = taken.text(2);
   }
-  audit("hand_over", scope,
-        Json('{')
-            .key("term")
-            .value(term)
-            .key("owner")
-            .value(owner)
-            .key("previous")
-            .value(before.term)
-            .key("previous_owner")
-            .value(left)
-            .key("left")
-            .value(before.released_at.has_value())
-            .key("gap_ms")
-            .value(std::max<std::int64_t>(moment - ended, 0))
-            .key("reason")
-            .value(reason)
-            .close(),
-        actor);
+  core_.audit("hand_over", scope,
+              Json('{')
+                  .key("term")
+                  .value(term)
+                  .key("owner")
+                  .value(owner)
+                  .key("previous")
+                  .value(before.term)
+                  .key("previous_owner")
+                  .value(left)
+                  .key("left")
+                  .value(before.released_at.has_value())
+                  .key("gap_ms")
+                  .value(std::max<std::int64_t>(moment - ended, 0))
+                  .key("reason")
+                  .value(reason)
+                  .close(),
+              actor);
 }
 
-std::optional<Layer1::HandOver> Layer1::request_hand_over(
+std::optional<Leases::HandOver> Leases::request_hand_over(
     const Scope& scope, const std::optional<std::string>& successor, std::int64_t drain_ms,
     const std::string& actor, const std::string& reason) {
   if (successor) require_name(*successor, "successor");
   require_ttl(drain_ms, "drain");
   require_text(actor, "actor");
   require_text(reason, "reason");
-  Unit unit(*this);
-  const auto lease = read_lease(scope.name());
-  const Moment moment = now();
+  Core::Unit unit(core_);
+  const auto lease = fences_.read_lease(scope.name());
+  const Moment moment = core_.now();
   if (!lease || lease->released_at || lease->expires_at <= moment) {
     unit.commit();
     return std::nullopt;
@@ -359,7 +365,7 @@ std::optional<Layer1::HandOver> Layer1::request_hand_over(
         *successor, scope.name()));
   }
   const HandOver asked{lease->owner, lease->term, moment + drain_ms};
-  use(stmt::hand_over_request)
+  core_.use(stmt::hand_over_request)
       .bind(scope.name())
       .bind(asked.owner_id)
       .bind(asked.term)
@@ -372,41 +378,42 @@ std::optional<Layer1::HandOver> Layer1::request_hand_over(
   Json detail('{');
   detail.key("owner").value(asked.owner_id).key("term").value(asked.term);
   if (successor) detail.key("to").value(*successor);
-  audit("request_hand_over", scope.name(),
-        detail.key("leave_before").value(asked.leave_before).key("reason").value(reason).close(),
-        actor);
+  core_.audit(
+      "request_hand_over", scope.name(),
+      detail.key("leave_before").value(asked.leave_before).key("reason").value(reason).close(),
+      actor);
   unit.commit();
   return asked;
 }
 
 // Raises the fence by one, so that the holder's next write is refused, and frees the lease. False:
 // there is no lease.
-bool Layer1::force_release(const Scope& scope, const std::string& actor,
+bool Leases::force_release(const Scope& scope, const std::string& actor,
                            const std::string& reason) {
   require_text(actor, "actor");
   require_text(reason, "reason");
-  Unit unit(*this);
-  refuse_passed(scope.name(), "a forced release");
-  const auto lease = read_lease(scope.name());
+  Core::Unit unit(core_);
+  fences_.refuse_passed(scope.name(), "a forced release");
+  const auto lease = fences_.read_lease(scope.name());
   if (!lease) {
     unit.commit();
     return false;
   }
-  const Fence fence = read_fence(scope.name());
-  const std::int64_t base = std::max(height(scope.name(), fence), lease->term);
+  const Fences::Fence fence = fences_.read(scope.name());
+  const std::int64_t base = std::max(fences_.height(scope.name(), fence), lease->term);
   if (base >= Term::max_value)
     throw InvalidInput(fmt::format("TG005 scope \"{}\" stands at {}: no term is left above it",
                                    scope.name(), base));
-  raise(scope.name(), fence, base + 1, fence.untrusted, actor, "force_release",
-        Json('{')
-            .key("owner")
-            .value(lease->owner)
-            .key("reason")
-            .value(reason)
-            .key("evicted")
-            .value(std::int64_t{0})
-            .members());
-  use(stmt::lease_force).bind(scope.name()).bind(now()).run();
+  fences_.raise(scope.name(), fence, base + 1, fence.untrusted, actor, "force_release",
+                Json('{')
+                    .key("owner")
+                    .value(lease->owner)
+                    .key("reason")
+                    .value(reason)
+                    .key("evicted")
+                    .value(std::int64_t{0})
+                    .members());
+  core_.use(stmt::lease_force).bind(scope.name()).bind(core_.now()).run();
   unit.commit();
   return true;
 }

@@ -1,8 +1,7 @@
-// protect, adopt, doctor and verify: layer 1 over the owners' own tables.
+// protect and adopt: the triggers of the owners' own tables.
 //
 // The triggers are generated text, for SQLite has no other kind. Names go through quoted_identifier
-// and quoted_literal and through nothing else. Long: protect and adopt read the same tables and
-// write the same triggers.
+// and quoted_literal and through nothing else.
 //
 // What a protecting trigger must see, beyond the row itself (F1, F2):
 //   - every row that REPLACE would remove: SQLite fires no DELETE trigger for it, so each unique key is
@@ -10,13 +9,10 @@
 //   - a scope column whose value is not settled before the row is written (an INTEGER PRIMARY KEY that
 //     SQLite fills in, a generated column) is looked at AFTER.
 // A BEFORE trigger sees the final values otherwise: SQLite triggers cannot change NEW.
-#include <termgate/detail/sqlite/layer1.hpp>
-
-#include <sys/stat.h>
+#include <termgate/detail/sqlite/tables.hpp>
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include <fmt/format.h>
 
@@ -36,9 +32,6 @@ namespace sqlite {
 namespace {
 
 namespace stmt = termgate::sql::sqlite_statements;
-
-constexpr std::string_view protect_prefix = "termgate_protect_";
-constexpr std::string_view adopt_prefix = "termgate_adopt_";
 
 enum class Affinity { integer, text, none, real, numeric };
 
@@ -135,18 +128,18 @@ std::string quoted_literal(std::string_view text) {
   return text::quoted(text, '\'');
 }
 
-Layer1::Table Layer1::find_table(const std::string& target, const char* what) {
+Tables::Table Tables::find(const std::string& target, const char* what) {
   Table table;
   std::string kind;
   {
-    Running read = use(stmt::table_find);
+    Running read = core_.use(stmt::table_find);
     if (read.bind(target).step()) {
       table.name = read.text(0);
       table.sql = read.text(1);
     }
   }
   if (!table.name.empty()) {
-    Running read = use(stmt::table_kind);
+    Running read = core_.use(stmt::table_kind);
     if (read.bind(table.name).step()) {
       kind = read.text(0);
       table.without_rowid = read.integer(1) != 0;
@@ -160,7 +153,7 @@ Layer1::Table Layer1::find_table(const std::string& target, const char* what) {
                     "Termgate's own",
                     what, target));
   }
-  Running read = use(stmt::columns);
+  Running read = core_.use(stmt::columns);
   read.bind(table.name);
   while (read.step()) {
     table.columns.push_back({read.text(0), read.text(1), read.integer(2) != 0, read.integer(3) >= 2,
@@ -169,7 +162,7 @@ Layer1::Table Layer1::find_table(const std::string& target, const char* what) {
   return table;
 }
 
-const Layer1::Column& Layer1::find_column(const Table& table, const std::string& name) {
+const Tables::Column& Tables::find_column(const Table& table, const std::string& name) {
   for (const Column& column : table.columns) {
     if (text::same(column.name, name)) return column;
   }
@@ -178,14 +171,14 @@ const Layer1::Column& Layer1::find_column(const Table& table, const std::string&
 
 // Whether REPLACE turns a NULL of this column into the default, which happens after BEFORE triggers
 // have run.
-bool Layer1::filled_late(const Column& column) {
+bool Tables::filled_late(const Column& column) {
   return column.not_null && column.default_text.has_value();
 }
 
 // Whether one of the owner's triggers that run before an UPDATE of the table may change the row
 // that is updated.
-bool Layer1::changed_beneath(const Table& table) {
-  Running read = use(stmt::owner_triggers);
+bool Tables::changed_beneath(const Table& table) {
+  Running read = core_.use(stmt::owner_triggers);
   read.bind(table.name);
   while (read.step()) {
     const std::string sql = read.text(0);
@@ -200,7 +193,7 @@ bool Layer1::changed_beneath(const Table& table) {
 // " AND …": the new row meets the condition of a partial index, or this cannot be known before the
 // row is written. The columns in the condition get the values of NEW under the table's own name,
 // with their affinities, which NEW itself lacks.
-std::string Layer1::enters(const Table& table, const std::string& condition,
+std::string Tables::enters(const Table& table, const std::string& condition,
                            const std::string& rowid) {
   std::string row, odd;
   int named = 0;
@@ -237,9 +230,10 @@ std::string Layer1::enters(const Table& table, const std::string& condition,
 }
 
 // Long: the text of a table's triggers, which share its names.
-std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(
-    const Table& table, const std::optional<std::string>& scope_column,
-    const std::optional<std::string>& scope, const std::string& mode) {
+Tables::Triggers Tables::protect_triggers(const Table& table,
+                                          const std::optional<std::string>& scope_column,
+                                          const std::optional<std::string>& scope,
+                                          const std::string& mode) {
   const std::string target = quoted_identifier(table.name);
   const std::string label = quoted_literal(table.name);
   const bool any = scope == "*";
@@ -256,7 +250,7 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(
         "END{};\n",
         kind, label, more, mark, tail);
   };
-  std::vector<std::pair<std::string, std::string>> triggers;
+  Triggers triggers;
   auto add = [&](std::string_view name, std::string_view when, const std::string& body) {
     if (body.empty()) return;
     const std::string trigger = fmt::format("{}{}_{}", protect_prefix, name, table.name);
@@ -284,7 +278,7 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(
   std::vector<Index> indexes;
   bool key_has_index = false;
   {
-    Running read = use(stmt::indexes);
+    Running read = core_.use(stmt::indexes);
     read.bind(table.name);
     while (read.step()) {
       if (read.integer(1) == 0) continue;
@@ -365,7 +359,7 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(
     bool expression = false, generated = false, has_rowid = false;
     int columns = 0;
     std::vector<std::string> unforeseen;
-    Running read = use(stmt::index_columns);
+    Running read = core_.use(stmt::index_columns);
     read.bind(index.name);
     while (read.step()) {
       const std::string key = read.text(0);
@@ -436,9 +430,9 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(
   return triggers;
 }
 
-std::vector<std::pair<std::string, std::string>> Layer1::adopt_triggers(
-    const Table& table, const std::string& scope_column, const std::string& term_column) {
-  std::vector<std::pair<std::string, std::string>> triggers;
+Tables::Triggers Tables::adopt_triggers(const Table& table, const std::string& scope_column,
+                                        const std::string& term_column) {
+  Triggers triggers;
   const std::string scope = quoted_identifier(scope_column), term = quoted_identifier(term_column);
   const std::string body = fmt::format(
       "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('adopted', {}, {}, NEW.{}, "
@@ -463,17 +457,18 @@ std::vector<std::pair<std::string, std::string>> Layer1::adopt_triggers(
   return triggers;
 }
 
-void Layer1::drop_triggers(const std::string& table, std::string_view prefix) {
+void Tables::drop_triggers(const std::string& table, std::string_view prefix) {
   std::vector<std::string> names;
   {
-    Running read = use(stmt::triggers_of);
+    Running read = core_.use(stmt::triggers_of);
     read.bind(table).bind(prefix);
     while (read.step()) names.push_back(read.text(0));
   }
-  for (const std::string& name : names) execute("DROP TRIGGER main." + quoted_identifier(name));
+  for (const std::string& name : names)
+    core_.execute("DROP TRIGGER main." + quoted_identifier(name));
 }
 
-std::int64_t Layer1::protect(const std::string& target,
+std::int64_t Tables::protect(const std::string& target,
                              const std::optional<std::string>& scope_column,
                              const std::optional<std::string>& scope, const std::string& mode,
                              const std::string& prefix) {
@@ -491,9 +486,9 @@ std::int64_t Layer1::protect(const std::string& target,
         "passed)");
   }
   if (scope && *scope != "*") Scope{*scope};
-  Unit unit(*this);
+  Core::Unit unit(core_);
   require_version("protect");
-  const Table table = find_table(target, "protect");
+  const Table table = find(target, "protect");
   std::optional<std::string> column;
   if (scope_column) {
     const Column& found = find_column(table, *scope_column);
@@ -508,48 +503,55 @@ std::int64_t Layer1::protect(const std::string& target,
   set_scope_prefix("protect", table.name, prefix);
   const auto triggers = protect_triggers(table, column, scope, mode);
   drop_triggers(table.name, protect_prefix);
-  for (const auto& [name, text] : triggers) execute(text);
-  use(stmt::protected_delete).bind(table.name).run();
-  use(stmt::protected_write).bind(table.name).bind(column).bind(scope).bind(mode).bind(now()).run();
+  for (const auto& [name, text] : triggers) core_.execute(text);
+  core_.use(stmt::protected_delete).bind(table.name).run();
+  core_.use(stmt::protected_write)
+      .bind(table.name)
+      .bind(column)
+      .bind(scope)
+      .bind(mode)
+      .bind(core_.now())
+      .run();
   Json detail('{');
   detail.key("table").value(table.name);
   if (column) detail.key("scope_column").value(*column);
   if (!prefix.empty()) detail.key("prefix").value(prefix);
-  audit("protect", scope && *scope != "*" ? std::optional<std::string_view>(*scope) : std::nullopt,
-        detail.key("mode").value(mode).close());
+  core_.audit("protect",
+              scope && *scope != "*" ? std::optional<std::string_view>(*scope) : std::nullopt,
+              detail.key("mode").value(mode).close());
   unit.commit();
   return 1;
 }
 
-bool Layer1::unprotect(const std::string& target) {
-  Unit unit(*this);
+bool Tables::unprotect(const std::string& target) {
+  Core::Unit unit(core_);
   drop_triggers(target, protect_prefix);
-  use(stmt::protected_delete).bind(target).run();
-  const bool was = sqlite3_changes(db_) > 0;
+  core_.use(stmt::protected_delete).bind(target).run();
+  const bool was = core_.changes() > 0;
   set_scope_prefix("protect", target, {});
-  if (was) audit("unprotect", std::nullopt, Json('{').key("table").value(target).close());
+  if (was) core_.audit("unprotect", std::nullopt, Json('{').key("table").value(target).close());
   unit.commit();
   return was;
 }
 
-std::string Layer1::scope_prefix(std::string_view made_by, std::string_view table) {
-  if (installed_version() < first_with_prefixes) return {};
-  Running read = use(stmt::prefix_read);
+std::string Tables::scope_prefix(std::string_view made_by, std::string_view table) {
+  if (core_.installed_version() < Core::first_with_prefixes) return {};
+  Running read = core_.use(stmt::prefix_read);
   return read.bind(made_by).bind(table).step() ? read.text(0) : std::string();
 }
 
-void Layer1::set_scope_prefix(std::string_view made_by, std::string_view table,
+void Tables::set_scope_prefix(std::string_view made_by, std::string_view table,
                               std::string_view prefix) {
-  use(stmt::prefix_delete).bind(made_by).bind(table).run();
-  if (!prefix.empty()) use(stmt::prefix_write).bind(made_by).bind(table).bind(prefix).run();
+  core_.use(stmt::prefix_delete).bind(made_by).bind(table).run();
+  if (!prefix.empty()) core_.use(stmt::prefix_write).bind(made_by).bind(table).bind(prefix).run();
 }
 
-std::int64_t Layer1::adopt(const std::string& target, const std::string& scope_column,
+std::int64_t Tables::adopt(const std::string& target, const std::string& scope_column,
                            const std::string& term_column, const std::string& prefix) {
   require_prefix(prefix);
-  Unit unit(*this);
+  Core::Unit unit(core_);
   require_version("adopt");
-  const Table table = find_table(target, "adopt");
+  const Table table = find(target, "adopt");
   const Column& scope = find_column(table, scope_column);
   const Column& term = find_column(table, term_column);
   if (!names_scopes(affinity_of(scope.type)) || affinity_of(term.type) != Affinity::integer) {
@@ -561,13 +563,18 @@ std::int64_t Layer1::adopt(const std::string& target, const std::string& scope_c
   set_scope_prefix("adopt", table.name, prefix);
   const auto triggers = adopt_triggers(table, scope.name, term.name);
   drop_triggers(table.name, adopt_prefix);
-  for (const auto& [name, text] : triggers) execute(text);
-  use(stmt::adopted_delete).bind(table.name).run();
-  use(stmt::adopted_write).bind(table.name).bind(scope.name).bind(term.name).bind(now()).run();
+  for (const auto& [name, text] : triggers) core_.execute(text);
+  core_.use(stmt::adopted_delete).bind(table.name).run();
+  core_.use(stmt::adopted_write)
+      .bind(table.name)
+      .bind(scope.name)
+      .bind(term.name)
+      .bind(core_.now())
+      .run();
 
   std::vector<std::pair<std::string, std::int64_t>> highest;
   {
-    Statement statement(db_,
+    Statement statement(core_.connection(),
                         fmt::format("SELECT ?1 || CAST({1} AS TEXT) COLLATE BINARY, max({2}) FROM "
                                     "main.{0} WHERE {1} IS NOT NULL AND "
                                     "{2} > 0 GROUP BY CAST({1} AS TEXT) COLLATE BINARY ORDER BY 1",
@@ -591,58 +598,59 @@ std::int64_t Layer1::adopt(const std::string& target, const std::string& scope_c
   }
   std::int64_t raised = 0;
   for (const auto& [name, shown] : highest) {
-    const Fence fence = read_fence(name);
-    if ((fence.exists && shown <= fence.term) || taken_back(name, shown)) continue;
-    refuse_passed(name, "an adoption");
-    refuse_unissued(name, shown);
-    const std::int64_t known = std::max(shown, height(name, fence));
-    raise(name, fence, known, fence.untrusted, client_, "raise",
-          Json('{').key("table").value(table.name).members());
-    use(stmt::adopted_term_write).bind(name).bind(shown).run();
+    const Fences::Fence fence = fences_.read(name);
+    if ((fence.exists && shown <= fence.term) || fences_.taken_back(name, shown)) continue;
+    fences_.refuse_passed(name, "an adoption");
+    fences_.refuse_unissued(name, shown);
+    const std::int64_t known = std::max(shown, fences_.height(name, fence));
+    fences_.raise(name, fence, known, fence.untrusted, core_.client(), "raise",
+                  Json('{').key("table").value(table.name).members());
+    core_.use(stmt::adopted_term_write).bind(name).bind(shown).run();
     ++raised;
   }
-  audit("adopt", std::nullopt,
-        Json('{').key("table").value(table.name).key("scopes_raised").value(raised).close());
+  core_.audit("adopt", std::nullopt,
+              Json('{').key("table").value(table.name).key("scopes_raised").value(raised).close());
   unit.commit();
   return raised;
 }
 
-bool Layer1::unadopt(const std::string& target) {
-  Unit unit(*this);
+bool Tables::unadopt(const std::string& target) {
+  Core::Unit unit(core_);
   drop_triggers(target, adopt_prefix);
-  use(stmt::adopted_delete).bind(target).run();
-  const bool was = sqlite3_changes(db_) > 0;
+  core_.use(stmt::adopted_delete).bind(target).run();
+  const bool was = core_.changes() > 0;
   set_scope_prefix("adopt", target, {});
-  if (was) audit("unadopt", std::nullopt, Json('{').key("table").value(target).close());
+  if (was) core_.audit("unadopt", std::nullopt, Json('{').key("table").value(target).close());
   unit.commit();
   return was;
 }
 
-void Layer1::require_version(const char* what) {
-  if (const int version = installed_version(); version > 0 && version < first_with_prefixes) {
+void Tables::require_version(const char* what) {
+  if (const int version = core_.installed_version();
+      version > 0 && version < Core::first_with_prefixes) {
     throw DatabaseError(fmt::format(
         "cannot {} a table with version {} of Termgate's tables: run termgate init first", what,
         version));
   }
 }
 
-std::vector<std::string> Layer1::outdated_triggers(bool mend) {
+std::vector<std::string> Tables::outdated_triggers(bool mend) {
   struct Wanted {
     std::string table;
     std::string_view prefix;
-    std::vector<std::pair<std::string, std::string>> triggers;
+    Triggers triggers;
   };
   std::vector<Wanted> all;
   const auto want = [&](const std::string& name, std::string_view prefix,
                         const auto& triggers_for) {
     try {
-      all.push_back({name, prefix, triggers_for(find_table(name, "protect"))});
+      all.push_back({name, prefix, triggers_for(find(name, "protect"))});
     } catch (const InvalidInput&) {
       // Its table or its column is gone, which doctor reports.
     }
   };
   {
-    Running read = use(stmt::protected_all);
+    Running read = core_.use(stmt::protected_all);
     while (read.step()) {
       want(read.text(0), protect_prefix, [&](const Table& table) {
         return protect_triggers(table, read.optional_text(1), read.optional_text(2), read.text(3));
@@ -650,7 +658,7 @@ std::vector<std::string> Layer1::outdated_triggers(bool mend) {
     }
   }
   {
-    Running read = use(stmt::adopted_read);
+    Running read = core_.use(stmt::adopted_read);
     while (read.step()) {
       want(read.text(0), adopt_prefix, [&](const Table& table) {
         find_column(table, read.text(1));
@@ -661,9 +669,9 @@ std::vector<std::string> Layer1::outdated_triggers(bool mend) {
   }
   std::vector<std::string> outdated;
   for (Wanted& wanted : all) {
-    std::vector<std::pair<std::string, std::string>> present;
+    Triggers present;
     {
-      Running read = use(stmt::triggers_of);
+      Running read = core_.use(stmt::triggers_of);
       read.bind(wanted.table).bind(wanted.prefix);
       while (read.step()) present.emplace_back(read.text(0), read.text(1));
     }
@@ -674,349 +682,13 @@ std::vector<std::string> Layer1::outdated_triggers(bool mend) {
     outdated.push_back(wanted.table);
     if (!mend) continue;
     drop_triggers(wanted.table, wanted.prefix);
-    for (const auto& [name, text] : wanted.triggers) execute(text);
+    for (const auto& [name, text] : wanted.triggers) core_.execute(text);
   }
   return outdated;
 }
 
 // ------------------------------------------------------------------------------------------------
 // doctor, verify
-
-namespace {
-
-std::string sql_call(std::string_view function,
-                     const std::vector<std::optional<std::string>>& arguments) {
-  std::string text = fmt::format("SELECT {}(", function);
-  for (std::size_t at = 0; at < arguments.size(); ++at) {
-    text += fmt::format("{}{}", at > 0 ? ", " : "",
-                        arguments[at] ? quoted_literal(*arguments[at]) : "NULL");
-  }
-  return text + ")";
-}
-
-}  // namespace
-
-std::vector<Layer1::Advice> Layer1::doctor() {
-  const Snapshot snapshot(*this);
-  std::vector<Advice> findings;
-  // The parts of a newer version are unknown here. Without layer 1 the next read reports that this
-  // is not a database of Termgate.
-  if (const int version = installed_version();
-      version > 0 && version <= sql::sqlite_migrations().back().version) {
-    const auto missing = missing_parts();
-    for (const Part& part : missing)
-      findings.push_back(
-          {"error", part.name, "it is gone, or not what layer 1 made", "run termgate init again"});
-    // The other checks read these tables.
-    if (std::any_of(missing.begin(), missing.end(), [](const Part& part) { return part.table; }))
-      return findings;
-  }
-  doctor_untrusted(findings);
-  doctor_protected(findings);
-  doctor_adopted(findings);
-  doctor_uncovered(findings);
-  doctor_leases(findings);
-  doctor_attached(findings);
-  doctor_connection(findings);
-  return findings;
-}
-
-void Layer1::doctor_untrusted(std::vector<Advice>& findings) {
-  const char* const remedy =
-      "acquire its lease, or termgate_declare_restored, or termgate_declare_nothing_lost";
-  {
-    Running read = use(stmt::fences_untrusted);
-    while (read.step())
-      findings.push_back({"error", "scope " + read.text(0),
-                          "its fence is untrusted, so its writes get TG004", remedy});
-  }
-  Running read = use(stmt::incarnation_read);
-  if (read.step() && read.integer(0) != 0) {
-    findings.push_back({"error", "every scope without a fence",
-                        "it is untrusted, so its writes get TG004", remedy});
-  }
-}
-
-// Whether a table's triggers are those that its columns and indexes require today.
-void Layer1::doctor_triggers(std::vector<Advice>& findings, const std::string& table,
-                             std::string_view prefix,
-                             std::vector<std::pair<std::string, std::string>> wanted,
-                             const std::string& again) {
-  std::vector<std::pair<std::string, std::string>> present;
-  Running read = use(stmt::triggers_of);
-  read.bind(table).bind(prefix);
-  while (read.step()) present.emplace_back(read.text(0), read.text(1));
-  std::sort(wanted.begin(), wanted.end());
-  std::sort(present.begin(), present.end());
-  if (wanted != present) {
-    findings.push_back(
-        {"error", "table " + table, "its triggers do not match its columns and indexes", again});
-  }
-}
-
-// The arguments of such a call, followed by the prefix if the table has one.
-std::vector<std::optional<std::string>> Layer1::with_prefix(
-    std::string_view made_by, std::string_view table,
-    std::vector<std::optional<std::string>> arguments) {
-  if (std::string prefix = scope_prefix(made_by, table); !prefix.empty())
-    arguments.emplace_back(std::move(prefix));
-  return arguments;
-}
-
-void Layer1::doctor_protected(std::vector<Advice>& findings) {
-  struct Protected {
-    std::string table;
-    std::optional<std::string> column, scope;
-    std::string mode;
-  };
-  std::vector<Protected> all;
-  {
-    Running read = use(stmt::protected_all);
-    while (read.step())
-      all.push_back({read.text(0), read.optional_text(1), read.optional_text(2), read.text(3)});
-  }
-  for (const Protected& row : all) {
-    try {
-      doctor_triggers(
-          findings, row.table, protect_prefix,
-          protect_triggers(find_table(row.table, "protect"), row.column, row.scope, row.mode),
-          sql_call("termgate_protect", with_prefix("protect", row.table,
-                                                   {row.table, row.column, row.scope, row.mode})));
-    } catch (const InvalidInput&) {
-      findings.push_back({"error", "table " + row.table,
-                          "it was protected, and its table or scope column is gone",
-                          sql_call("termgate_unprotect", {row.table})});
-    }
-    if (row.mode == "observe") {
-      findings.push_back({"info", "table " + row.table, "mode observe: nothing is refused",
-                          sql_call("termgate_protect",
-                                   with_prefix("protect", row.table,
-                                               {row.table, row.column, row.scope, "enforce"}))});
-    }
-  }
-}
-
-void Layer1::doctor_adopted(std::vector<Advice>& findings) {
-  struct Adopted {
-    std::string table, scope_column, term_column;
-  };
-  std::vector<Adopted> all;
-  {
-    Running read = use(stmt::adopted_read);
-    while (read.step()) all.push_back({read.text(0), read.text(1), read.text(2)});
-  }
-  for (const Adopted& row : all) {
-    try {
-      doctor_triggers(
-          findings, row.table, adopt_prefix,
-          adopt_triggers(find_table(row.table, "adopt"), row.scope_column, row.term_column),
-          sql_call("termgate_adopt", with_prefix("adopt", row.table,
-                                                 {row.table, row.scope_column, row.term_column})));
-    } catch (const InvalidInput&) {
-      findings.push_back({"error", "table " + row.table, "it was adopted, and its table is gone",
-                          sql_call("termgate_unadopt", {row.table})});
-    }
-  }
-}
-
-void Layer1::doctor_uncovered(std::vector<Advice>& findings) {
-  const auto protect = [](const std::string& table) {
-    return fmt::format("SELECT termgate_protect({}, SCOPE_COLUMN)", quoted_literal(table));
-  };
-  {
-    Running read = use(stmt::unprotected_adopted);
-    while (read.step()) {
-      findings.push_back({"warning", "table " + read.text(0),
-                          "it is adopted and not protected: a stale writer may still write to it",
-                          protect(read.text(0))});
-    }
-  }
-  {
-    Running read = use(stmt::unfenced_tables);
-    while (read.step())
-      findings.push_back(
-          {"info", "table " + read.text(0), "it is not protected", protect(read.text(0))});
-  }
-  Running read = use(stmt::observed_all);
-  while (read.step()) {
-    findings.push_back(
-        {"info", "table " + read.text(0),
-         fmt::format("mode observe would have refused {} rows of scope \"{}\" with {}",
-                     read.integer(3), read.text(1), read.text(2)),
-         "declare a term in that program, then protect with mode enforce"});
-  }
-}
-
-void Layer1::doctor_leases(std::vector<Advice>& findings) {
-  Running read = use(stmt::leases_over);
-  const Moment moment = now();
-  read.bind(moment);
-  while (read.step()) {
-    findings.push_back({"info", "scope " + read.text(0),
-                        fmt::format("the lease of {} (term {}) is past its time by {} ms",
-                                    read.text(1), read.integer(2), moment - read.integer(3)),
-                        "the next acquisition takes it"});
-  }
-  Running ahead = use(stmt::leases_ahead);
-  ahead.bind(moment);
-  while (ahead.step()) {
-    findings.push_back(
-        {"warning", "scope " + ahead.text(0),
-         fmt::format("the lease of {} was taken while the clock was ahead: it ends in {} ms",
-                     ahead.text(1), ahead.integer(2) - moment),
-         "set the clock right; the next attempt to acquire it limits it to its TTL"});
-  }
-}
-
-void Layer1::doctor_attached(std::vector<Advice>& findings) {
-  std::vector<std::string> names;
-  {
-    Running read = use(stmt::attached);
-    while (read.step()) names.push_back(read.text(0));
-  }
-  for (const std::string& name : names) {
-    Statement fences(db_,
-                     fmt::format("SELECT 1 FROM {}.sqlite_schema WHERE name = 'termgate_fences'",
-                                 quoted_identifier(name)));
-    if (!Running(fences.get()).step()) continue;
-    findings.push_back({"warning", "attached file " + name,
-                        "it has fences of its own, which this connection does not compare with: "
-                        "writes to its protected and adopted tables are TG005 here",
-                        "open it as the main database of a connection"});
-  }
-}
-
-void Layer1::doctor_connection(std::vector<Advice>& findings) {
-  if (const auto problem = file_.unfit())
-    findings.push_back(
-        {"error", "this connection", problem->text, "see there, then open the file again"});
-  if (!file_.foreign_locks().empty()) {
-    findings.push_back({"warning", "this connection",
-                        fmt::format("its locks are those of the VFS \"{}\"", file_.foreign_locks()),
-                        "see that it excludes every other program that writes to the file"});
-  }
-  if (const std::string problem = flush_problem(); !problem.empty()) {
-    findings.push_back({"error", "this connection", "it cannot raise a fence: " + problem,
-                        "PRAGMA synchronous = FULL"});
-  }
-  int triggers_on = 1;
-  if (sqlite3_db_config(db_, SQLITE_DBCONFIG_ENABLE_TRIGGER, -1, &triggers_on) == SQLITE_OK &&
-      triggers_on == 0) {
-    findings.push_back(
-        {"error", "this connection",
-         "triggers are switched off (SQLITE_DBCONFIG_ENABLE_TRIGGER), so protect does nothing here",
-         "switch them on"});
-  }
-  Statement statement(db_, "PRAGMA main.journal_mode");
-  Running mode(statement.get());
-  const char* path = sqlite3_db_filename(db_, "main");
-  const bool file = path != nullptr && *path != '\0';
-  if (mode.step() && file && (mode.text(0) == "memory" || mode.text(0) == "off")) {
-    findings.push_back({"error", "this connection",
-                        "PRAGMA journal_mode is " + mode.text(0) +
-                            ": a crash in the middle of a write damages the file",
-                        "PRAGMA journal_mode = WAL"});
-  }
-  struct stat status {};
-  if (file && stat(path, &status) == 0 && (status.st_mode & S_IWOTH) != 0) {
-    findings.push_back({"warning", path,
-                        "every user of this machine may write to the file, and so past Termgate",
-                        "chmod o-w"});
-  }
-}
-
-std::vector<Layer1::Breach> Layer1::verify(Moment since) {
-  const Snapshot snapshot(*this);
-  std::vector<Breach> breaches;
-  if (const auto problem = file_.unfit())
-    breaches.push_back({"not looked at", "", "what other programs wrote", problem->text});
-  auto find = [&](std::string kind, std::string scope, std::string object, std::string detail) {
-    breaches.push_back({std::move(kind), std::move(scope), std::move(object), std::move(detail)});
-  };
-  const auto each = [&](std::string_view statement, const std::vector<std::int64_t>& parameters,
-                        const std::function<void(Running&)>& row) {
-    Running read = use(statement);
-    for (const std::int64_t parameter : parameters) read.bind(parameter);
-    while (read.step()) row(read);
-  };
-  // Prunings of the history are recorded, so rows that they may have removed are not reported as
-  // missing.
-  Moment known_from = 0;
-  bool clock_went_back = false;
-  each(stmt::verify_known_from, {}, [&](Running& row) {
-    known_from = row.integer(0);
-    clock_went_back = row.integer(1) != 0;
-  });
-  each(stmt::verify_order, {since}, [&](Running& row) {
-    find("order", row.text(0), "stream " + row.text(1),
-         fmt::format("write {} has term {} after term {}", row.integer(2), row.integer(3),
-                     row.integer(4)));
-  });
-  each(stmt::verify_scope_order, {since, clock_went_back}, [&](Running& row) {
-    const std::string detail =
-        fmt::format("write {} has term {}, and was written when the scope had come to term {}",
-                    row.integer(2), row.integer(3), row.integer(4));
-    find("order", row.text(0), "stream " + row.text(1), detail);
-  });
-  each(stmt::verify_gaps, {since}, [&](Running& row) {
-    find("gap", row.text(0), "stream " + row.text(1),
-         fmt::format("write {} follows write {}", row.integer(2), row.integer(3)));
-  });
-  each(stmt::verify_beginnings, {known_from}, [&](Running& row) {
-    const std::string there = row.is_null(2) ? "none of its writes is there"
-                                             : fmt::format("its first write is {}", row.integer(2));
-    find("gap", row.text(0), "stream " + row.text(1),
-         fmt::format("the last number is {}, {}, and pruning is on record up to {}", row.integer(3),
-                     there, row.integer(4) - 1));
-  });
-  each(stmt::verify_last_no, {}, [&](Running& row) {
-    find("last_no", row.text(0), "stream " + row.text(1),
-         row.is_null(2) ? fmt::format("the stream has no row, and writes up to {}", row.integer(3))
-                        : fmt::format("the last number is {}, and the last write {}",
-                                      row.integer(2), row.integer(3)));
-  });
-  each(stmt::verify_scopes, {known_from}, [&](Running& row) {
-    find("scope", row.text(0), "stream " + row.text(1),
-         fmt::format("write {} is of this scope, and the stream is of \"{}\" and was never moved",
-                     row.integer(2), row.text(3)));
-  });
-  each(stmt::verify_fences, {}, [&](Running& row) {
-    find("fence", row.text(0), "fence",
-         fmt::format("it stands at {}, below a stored term {}", row.integer(1), row.integer(2)));
-  });
-  each(stmt::verify_audited, {}, [&](Running& row) {
-    find(
-        "fence", row.text(0), "fence",
-        fmt::format("it stands at {}, below term {} of the audit", row.integer(1), row.integer(2)));
-  });
-  if (known_from == 0) {
-    each(stmt::verify_raises, {}, [&](Running& row) {
-      find("raise", row.text(0), row.integer(2) != 0 ? "fence" : "stream writes",
-           fmt::format("term {} is there, and no raise to it is on record", row.integer(1)));
-    });
-  }
-  each(stmt::verify_resets, {known_from}, [&](Running& row) {
-    find("reset", row.text(0), "termgate_resets",
-         fmt::format("a reset from {} to {} is not on record", row.integer(1), row.integer(2)));
-  });
-  each(stmt::verify_leases, {}, [&](Running& row) {
-    find("lease", row.text(0), "lease",
-         fmt::format("its term {} is above the fence, {}", row.integer(1), row.integer(2)));
-  });
-  each(stmt::verify_write_ids, {}, [&](Running& row) {
-    find("write_id", row.text(0), "stream " + row.text(1),
-         fmt::format("write {} carries id {}, which names another", row.integer(2), row.text(3)));
-  });
-  // Judges what adopted tables have reported; does not read the tables.
-  if (installed_version() >= first_with_prefixes) {
-    each(stmt::adopted_terms_above, {}, [&](Running& row) {
-      find("adopted", row.text(0), "",
-           fmt::format("the fence stands at {}, below term {} of a row of an adopted table",
-                       row.integer(2), row.integer(1)));
-    });
-  }
-  return breaches;
-}
 
 }  // namespace sqlite
 }  // namespace v0

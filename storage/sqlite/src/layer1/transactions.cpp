@@ -1,5 +1,5 @@
-// A call's transaction, the write lock and the wait for it, and what a connection remembers between
-// calls.
+// Core and Layer1: a call's transaction, the write lock and the wait for it, what a connection
+// remembers between calls, and the ends of transactions.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>
@@ -25,105 +25,105 @@ namespace stmt = termgate::sql::sqlite_statements;
 
 }  // namespace
 
-Layer1::Unit::Unit(Layer1& layer1) : layer1_(layer1), at_work_(layer1) {
-  if (sqlite3_get_autocommit(layer1.db_) != 0) {
-    if (sqlite3_txn_state(layer1.db_, nullptr) == SQLITE_TXN_WRITE) {
-      layer1.lock();
+Core::Unit::Unit(Core& core) : core_(core), at_work_(core) {
+  if (sqlite3_get_autocommit(core.db_) != 0) {
+    if (sqlite3_txn_state(core.db_, nullptr) == SQLITE_TXN_WRITE) {
+      core.lock();
       return;
     }
-    const bool reading = sqlite3_txn_state(layer1.db_, nullptr) == SQLITE_TXN_READ;
+    const bool reading = sqlite3_txn_state(core.db_, nullptr) == SQLITE_TXN_READ;
     // Waiting is useless while a read transaction is open (a SELECT in autocommit): its snapshot
     // stays outdated.
-    layer1.waiting([&] { return layer1.use(stmt::begin).try_step(); }, "hold", !reading);
-    if (const auto problem = layer1.file_.problem(true)) {
-      sqlite3_exec(layer1.db_, "ROLLBACK", nullptr, nullptr, nullptr);
+    core.waiting([&] { return core.use(stmt::begin).try_step(); }, "hold", !reading);
+    if (const auto problem = core.file_.problem(true)) {
+      sqlite3_exec(core.db_, "ROLLBACK", nullptr, nullptr, nullptr);
       throw_sqlite(problem->code, problem->text);
     }
     kind_ = Kind::own;
-    layer1.own_unit_ = true;
+    core.own_unit_ = true;
     return;
   }
-  layer1.lock();
+  core.lock();
   // SQLITE_BUSY here means that a writing statement is running, which is atomic by itself.
-  const int code = layer1.use(stmt::savepoint).try_step();
+  const int code = core.use(stmt::savepoint).try_step();
   if (code == SQLITE_DONE) {
     kind_ = Kind::savepoint;
   } else if (code != SQLITE_BUSY) {
-    throw_sqlite(layer1.db_, code);
+    throw_sqlite(core.db_, code);
   }
 }
 
-Layer1::Unit::~Unit() {
-  layer1_.own_unit_ = false;
+Core::Unit::~Unit() {
+  core_.own_unit_ = false;
   // SQLite may have rolled everything back already (a full disk, an interrupt).
-  if (kind_ == Kind::joined || sqlite3_get_autocommit(layer1_.db_) != 0) return;
+  if (kind_ == Kind::joined || sqlite3_get_autocommit(core_.db_) != 0) return;
   // Bypasses the cache: preparing there may throw, and this runs rarely.
   const char* undo =
       kind_ == Kind::own ? "ROLLBACK" : "ROLLBACK TO termgate_unit; RELEASE termgate_unit";
-  sqlite3_exec(layer1_.db_, undo, nullptr, nullptr, nullptr);
+  sqlite3_exec(core_.db_, undo, nullptr, nullptr, nullptr);
 }
 
 // Ends what the constructor began; a joined unit leaves it to the statement or transaction that it
 // is part of.
-void Layer1::Unit::commit() {
+void Core::Unit::commit() {
   if (kind_ == Kind::own) {
-    const bool refusals = layer1_.write_refusals();
+    const bool refusals = core_.refusals_.write();
     // In rollback-journal mode a reader can delay the commit: it is waited for like the lock.
     const auto attempt = [&] {
-      const int code = layer1_.use(stmt::commit).try_step();
-      const int extended = sqlite3_extended_errcode(layer1_.db_);
+      const int code = core_.use(stmt::commit).try_step();
+      const int extended = sqlite3_extended_errcode(core_.db_);
       if (code != SQLITE_DONE && commit_outcome_unknown(extended)) {
         const std::string name(code_name(extended));
         throw OutcomeUnknown(fmt::format("COMMIT was sent and its flush failed: {} ({}): it may or "
                                          "may not have been written",
-                                         sqlite3_errmsg(layer1_.db_), name),
+                                         sqlite3_errmsg(core_.db_), name),
                              name);
       }
       return code;
     };
-    layer1_.waiting(attempt, "read", true);
-    layer1_.report_failed_flush();
-    if (refusals) layer1_.refused_.clear();
+    core_.waiting(attempt, "read", true);
+    core_.flush_.report_failure();
+    if (refusals) core_.refusals_.forget();
   } else if (kind_ == Kind::savepoint) {
-    layer1_.use(stmt::release).run();
+    core_.use(stmt::release).run();
   }
   kind_ = Kind::joined;
-  layer1_.own_unit_ = false;
+  core_.own_unit_ = false;
 }
 
-Layer1::Snapshot::Snapshot(Layer1& layer1) {
-  if (sqlite3_get_autocommit(layer1.db_) == 0 ||
-      sqlite3_txn_state(layer1.db_, "main") != SQLITE_TXN_NONE)
+Core::Snapshot::Snapshot(Core& core) {
+  if (sqlite3_get_autocommit(core.db_) == 0 ||
+      sqlite3_txn_state(core.db_, "main") != SQLITE_TXN_NONE)
     return;
-  layer1.execute("BEGIN");
-  db_ = layer1.db_;
+  core.execute("BEGIN");
+  db_ = core.db_;
 }
 
-Layer1::Snapshot::~Snapshot() {
+Core::Snapshot::~Snapshot() {
   if (db_ != nullptr) sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
 }
 
-Layer1::Layer1(sqlite3* db) : db_(db) {
+Core::Core(sqlite3* db) : db_(db) {
   client_ = fmt::format("{}[{}]", first_line("/proc/self/comm"), getpid());
   const char* user = std::getenv("USER");
   session_user_ =
       user != nullptr && *user != '\0' ? std::string(user) : fmt::format("uid {}", geteuid());
 }
 
-Moment Layer1::now() const noexcept {
+Moment Core::now() const noexcept {
   if (clock_) return clock_();
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
-std::optional<std::string> Layer1::setting(std::string_view name) {
+std::optional<std::string> Core::setting(std::string_view name) {
   Running read = use(stmt::setting_read);
   if (!read.bind(name).step()) return std::nullopt;
   return read.text(0);
 }
 
-std::chrono::milliseconds Layer1::check_wait() noexcept {
+std::chrono::milliseconds Core::check_wait() noexcept {
   if (check_wait_override_) return *check_wait_override_;
   // Only if reading leaves no snapshot behind: with an outdated snapshot the connection could not
   // become a writer.
@@ -141,14 +141,14 @@ std::chrono::milliseconds Layer1::check_wait() noexcept {
 }
 
 // Returns SQLITE_DONE or SQLITE_OK. Sleeps in short steps, because SQLite has no queue to wait in.
-int Layer1::waiting(const std::function<int()>& attempt, const char* what, bool may_wait) {
+int Core::waiting(const std::function<int()>& attempt, const char* what, bool may_wait) {
   using Clock = std::chrono::steady_clock;
   // SQLite's own waiting would sleep 100 ms between two attempts and announce nothing, so this
   // waits instead, for as long.
   struct Impatient {
-    explicit Impatient(Layer1& layer1) : db(layer1.db_) {
+    explicit Impatient(Core& core) : db(core.db_) {
       try {
-        Running read = layer1.use(stmt::busy_timeout);
+        Running read = core.use(stmt::busy_timeout);
         if (read.step()) application_ms = static_cast<int>(read.integer(0));
       } catch (const Error&) {
         // The application's authorizer may forbid reading it; then its handler stays.
@@ -196,7 +196,7 @@ int Layer1::waiting(const std::function<int()>& attempt, const char* what, bool 
   }
 }
 
-void Layer1::connect() {
+void Core::connect() {
   connected_ = true;
   try {
     Statement connecting(db_, "SELECT 1 FROM main.termgate_connection");
@@ -206,7 +206,7 @@ void Layer1::connect() {
   }
 }
 
-void Layer1::patiently(const std::function<void()>& work) {
+void Core::patiently(const std::function<void()>& work) {
   if (sqlite3_txn_state(db_, nullptr) != SQLITE_TXN_NONE) return work();
   waiting(
       [&] {
@@ -216,12 +216,12 @@ void Layer1::patiently(const std::function<void()>& work) {
       "hold", true);
 }
 
-void Layer1::require_file() {
+void Core::require_file() {
   if (const auto problem = file_.problem(sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE))
     throw_sqlite(problem->code, problem->text);
 }
 
-void Layer1::lock() {
+void Core::lock() {
   const int state = sqlite3_txn_state(db_, "main");
   if (state != SQLITE_TXN_WRITE)
     waiting([&] { return use(stmt::lock).try_step(); }, "hold", state == SQLITE_TXN_NONE);
@@ -229,14 +229,14 @@ void Layer1::lock() {
   if (!boundaries_known_) require_file();
 }
 
-void Layer1::execute(const std::string& sql) {
+void Core::execute(const std::string& sql) {
   Statement statement(db_, sql);
   Running(statement.get()).run();
 }
 
 // In the open transaction, so that an entry and its change are committed together or not at all.
-void Layer1::audit(std::string_view action, std::optional<std::string_view> scope,
-                   std::string_view detail, std::string_view actor) {
+void Core::audit(std::string_view action, std::optional<std::string_view> scope,
+                 std::string_view detail, std::string_view actor) {
   Running insert = use(stmt::audit_insert);
   insert.bind(now())
       .bind(actor.empty() ? std::string_view(client_) : actor)
@@ -249,6 +249,48 @@ void Layer1::audit(std::string_view action, std::optional<std::string_view> scop
     insert.bind_null();
   }
   insert.bind(detail).run();
+}
+
+void Core::track() {
+  if (passed_checks_.tracking()) return;
+  use(stmt::track).run();
+  if (!passed_checks_.tracking()) {
+    throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it");
+  }
+}
+
+void Core::declare(std::optional<Scope> scope, std::optional<Term> term) {
+  declared_scope_ = std::move(scope);
+  declared_term_ = term;
+}
+
+void Core::begin_transaction() noexcept {
+  boundaries_known_ = true;
+  passed_checks_.clear();
+  declared_scope_.reset();
+  declared_term_.reset();
+}
+
+void Layer1::begin_transaction() noexcept {
+  core_.begin_transaction();
+  fences_.begin_transaction();
+  guards_.begin_transaction();
+}
+
+// The last moment at which a transaction that has passed the check, or raised, can be refused.
+std::optional<FileWatch::Problem> Layer1::before_commit() {
+  if (auto problem = core_.file().problem(true)) return problem;
+  try {
+    leases_.need_required();
+  } catch (const Error& error) { return FileWatch::Problem{SQLITE_CONSTRAINT, error.what()}; }
+  return core_.flush().before_commit();
+}
+
+void Layer1::transaction_ended(bool committed) noexcept {
+  core_.passed_checks().ended();
+  guards_.transaction_ended();
+  core_.flush().ended(committed);
+  core_.refusals().write_aside();
 }
 
 }  // namespace sqlite

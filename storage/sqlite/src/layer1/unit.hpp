@@ -1,8 +1,8 @@
-// Layer1::Unit: one call's transaction, savepoint, or place in the caller's statement;
-// Layer1::Snapshot: one view for a call of many reads. Internal to layer 1.
+// Core::Unit: one call's transaction, savepoint, or place in the caller's statement;
+// Core::Snapshot: one view for a call of many reads. Internal to layer 1.
 #pragma once
 
-#include <termgate/detail/sqlite/layer1.hpp>
+#include <termgate/detail/sqlite/core.hpp>
 
 namespace termgate {
 inline namespace v0 {
@@ -10,9 +10,9 @@ namespace sqlite {
 
 // Begins in the constructor, and is undone unless committed. The head of layer1.hpp has the three
 // cases.
-class Layer1::Unit {
+class Core::Unit {
  public:
-  explicit Unit(Layer1& layer1);
+  explicit Unit(Core& core);
   Unit(const Unit&) = delete;
   Unit& operator=(const Unit&) = delete;
   ~Unit();
@@ -20,15 +20,15 @@ class Layer1::Unit {
 
  private:
   enum class Kind { joined, savepoint, own };
-  Layer1& layer1_;
+  Core& core_;
   AtWork at_work_;
   Kind kind_ = Kind::joined;
 };
 
 // Makes several reads see one state of the database, also in autocommit.
-class Layer1::Snapshot {
+class Core::Snapshot {
  public:
-  explicit Snapshot(Layer1& layer1);
+  explicit Snapshot(Core& core);
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;
   ~Snapshot();

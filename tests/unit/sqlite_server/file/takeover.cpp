@@ -25,7 +25,8 @@ struct Table : Lab {
     outside("CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT UNIQUE)");
     outside("SELECT termgate_seal('s', 5)");
     sqlite::Connection connection({.path = file.path}, false, false);
-    connection.layer1().set_setting("eviction_grace_ms", std::to_string(grace.count()));
+    connection.layer1().operations().set_setting("eviction_grace_ms",
+                                                 std::to_string(grace.count()));
     engine.reset();  // one listener for a file
     engine = open(std::move(options));
   }
@@ -137,10 +138,11 @@ TEST_CASE("a child takes over", "[.child]") {
   REQUIRE((path != nullptr && how != nullptr && term != nullptr));
   sqlite::Connection other({.path = path, .wait = milliseconds(1000)}, false, false);
   const termgate::Term claim(std::stoll(term));
-  if (how == std::string_view("seal")) other.layer1().seal(termgate::Scope("s"), claim);
-  if (how == std::string_view("check")) other.layer1().check_term(termgate::Scope("s"), claim);
+  if (how == std::string_view("seal")) other.layer1().fences().seal(termgate::Scope("s"), claim);
+  if (how == std::string_view("check"))
+    other.layer1().fences().check_term(termgate::Scope("s"), claim);
   if (how == std::string_view("write")) {
-    other.layer1().declare(termgate::Scope("s"), claim);
+    other.layer1().core().declare(termgate::Scope("s"), claim);
     other.execute("INSERT INTO t VALUES (2, 'next')", {});
   }
 }

@@ -159,7 +159,7 @@ TEST_CASE("power loss: raises and acknowledged writes are there afterwards", "[F
     Folder before, after;
     sqlite::Connection connection({.path = before.file(), .journal_mode = mode}, false, true);
     sqlite::WriteQueue queue(connection, "extra", 5s);
-    queue.run({}, [](sqlite::Connection& c) { c.layer1().install(); });
+    queue.run({}, [](sqlite::Connection& c) { c.layer1().setup().install(); });
     // Many threads, so that some writes of one commit are acknowledged by another thread's flush.
     std::mutex mutex;
     std::set<std::int64_t> acknowledged;
@@ -170,7 +170,7 @@ TEST_CASE("power loss: raises and acknowledged writes are there afterwards", "[F
         for (int i = 0; i < 10; ++i) {
           std::int64_t number = 0;
           queue.run({}, [&](sqlite::Connection& c) {
-            number = c.layer1().append(Stream("log"), Term(1), {{"payload", {}}}, {}, {});
+            number = c.layer1().streams().append(Stream("log"), Term(1), {{"payload", {}}}, {}, {});
           });
           const std::lock_guard lock(mutex);
           acknowledged.insert(number);
@@ -178,13 +178,14 @@ TEST_CASE("power loss: raises and acknowledged writes are there afterwards", "[F
       });
     }
     for (std::int64_t term = 2; term <= 6; ++term) {
-      queue.run({}, [&](sqlite::Connection& c) { c.layer1().seal(Scope("other"), Term(term)); });
+      queue.run(
+          {}, [&](sqlite::Connection& c) { c.layer1().fences().seal(Scope("other"), Term(term)); });
       sealed = term;
     }
     for (auto& thread : threads) thread.join();
     // An open transaction at the moment of the cut: its write must leave no trace.
     queue.run({}, [&](sqlite::Connection& c) {
-      c.layer1().append(Stream("log"), Term(1), {{"torn", {}}}, {}, {});
+      c.layer1().streams().append(Stream("log"), Term(1), {{"torn", {}}}, {}, {});
       disk.survive_in(before.file(), after.file());
     });
     Db restarted(after.file());
@@ -208,15 +209,17 @@ TEST_CASE(
     Folder before, after;
     sqlite::Connection connection({.path = before.file(), .synchronous = level}, false, true);
     sqlite::WriteQueue queue(connection, level, 5s);
-    queue.run({.flushed = true}, [](sqlite::Connection& c) { c.layer1().install(); });
+    queue.run({.flushed = true}, [](sqlite::Connection& c) { c.layer1().setup().install(); });
     bool wants_flush = false;
-    const auto raise = [](sqlite::Connection& c) { c.layer1().check_term(Scope("s"), Term(9)); };
+    const auto raise = [](sqlite::Connection& c) {
+      c.layer1().fences().check_term(Scope("s"), Term(9));
+    };
     CHECK_THROWS_AS(queue.run({}, raise, &wants_flush), InvalidInput);
     REQUIRE(wants_flush);
     queue.run({.flushed = true}, raise);
     // Whatever came after may be lost, the raise may not.
     queue.run({}, [](sqlite::Connection& c) {
-      c.layer1().append(Stream("s"), Term(9), {{"forgettable", {}}}, {}, {});
+      c.layer1().streams().append(Stream("s"), Term(9), {{"forgettable", {}}}, {}, {});
     });
     disk.survive_in(before.file(), after.file());
     Db restarted(after.file());
@@ -234,12 +237,12 @@ TEST_CASE(
   sqlite3* db = nullptr;
   REQUIRE(sqlite3_open(folder.file().c_str(), &db) == SQLITE_OK);
   sqlite::Layer1* layer1 = sqlite::Layer1::register_on(db);
-  layer1->install();
+  layer1->setup().install();
   const auto flushes_of = [&](const char* statements) {
-    const auto before = layer1->folder_flushes();
+    const auto before = layer1->core().flush().folders();
     INFO(statements);
     REQUIRE(sqlite3_exec(db, statements, nullptr, nullptr, nullptr) == SQLITE_OK);
-    return layer1->folder_flushes() - before;
+    return layer1->core().flush().folders() - before;
   };
   CHECK(flushes_of("SELECT termgate_seal('a', 1)") == 1);
   CHECK(flushes_of("BEGIN; SELECT termgate_check_term('a', 2); COMMIT") == 1);

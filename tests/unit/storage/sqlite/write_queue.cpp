@@ -26,7 +26,7 @@ struct Fixture {
   explicit Fixture(std::chrono::milliseconds wait = 5s, GroupLimits limits = {.age_max = 10s})
       : queue(connection, "full", wait, limits) {
     write([](Connection& c) {
-      c.layer1().install();
+      c.layer1().setup().install();
       c.execute("CREATE TABLE t (v UNIQUE)", {});
       c.execute("CREATE TABLE parent (id INTEGER PRIMARY KEY)", {});
       c.execute("CREATE TABLE child (p REFERENCES parent DEFERRABLE INITIALLY DEFERRED)", {});
@@ -114,11 +114,11 @@ TEST_CASE("group commit: one refusal spoils no other", "[F5][sqlite]") {
     CHECK(errors == std::vector<std::string>{"", "", "UNIQUE constraint failed: t.v"});
   }
   SECTION("a stale term that had written something before") {
-    f.write([](Connection& c) { c.layer1().seal(Scope("s"), Term(5)); });
+    f.write([](Connection& c) { c.layer1().fences().seal(Scope("s"), Term(5)); });
     const auto errors = f.together({Fixture::inserting(1),
                                     [](Connection& c) {
                                       Fixture::inserting(99)(c);
-                                      c.layer1().check_term(Scope("s"), Term(4));
+                                      c.layer1().fences().check_term(Scope("s"), Term(4));
                                     },
                                     Fixture::inserting(3)});
     CHECK(errors == std::vector<std::string>{
@@ -136,10 +136,10 @@ TEST_CASE("group commit: a raise that is rolled back with its member is not ther
   const auto errors =
       f.together({Fixture::inserting(1),
                   [](Connection& c) {
-                    c.layer1().check_term(Scope("s"), Term(9));
+                    c.layer1().fences().check_term(Scope("s"), Term(9));
                     throw InvalidInput("TG005 changed its mind");
                   },
-                  [](Connection& c) { c.layer1().check_term(Scope("s"), Term(5)); }});
+                  [](Connection& c) { c.layer1().fences().check_term(Scope("s"), Term(5)); }});
   CHECK(errors == std::vector<std::string>{"", "TG005 changed its mind", ""});
   Db reader(f.folder.file());
   CHECK(reader("SELECT term FROM termgate_fences").value() == "5");
@@ -149,15 +149,15 @@ TEST_CASE("group commit: what one member passed or declared is no other's", "[F1
   Fixture f;
   f.write([](Connection& c) {
     c.execute("SELECT termgate_protect('t', NULL, 's')", {});
-    c.layer1().seal(Scope("s"), Term(5));
+    c.layer1().fences().seal(Scope("s"), Term(5));
   });
   const auto errors = f.together({[](Connection& c) {
-                                    c.layer1().check_term(Scope("s"), Term(5));
+                                    c.layer1().fences().check_term(Scope("s"), Term(5));
                                     Fixture::inserting(1)(c);
                                   },
                                   Fixture::inserting(2),
                                   [](Connection& c) {
-                                    c.layer1().declare(Scope("s"), Term(5));
+                                    c.layer1().core().declare(Scope("s"), Term(5));
                                     Fixture::inserting(3)(c);
                                   },
                                   Fixture::inserting(4)});
@@ -213,9 +213,9 @@ TEST_CASE("group commit: a refusal by what was never committed is not told",
   bool refuse = true;
   sqlite3_commit_hook(
       f.connection.handle(), [](void* held) { return *static_cast<bool*>(held) ? 1 : 0; }, &refuse);
-  const auto raising = [](Connection& c) { c.layer1().check_term(Scope("s"), Term(5)); };
+  const auto raising = [](Connection& c) { c.layer1().fences().check_term(Scope("s"), Term(5)); };
   const auto stale = [](Connection& c) {
-    c.layer1().check_term(Scope("s"), Term(4));
+    c.layer1().fences().check_term(Scope("s"), Term(4));
     Fixture::inserting(1)(c);
   };
   auto errors = f.together({raising, stale, Fixture::inserting(2)});
@@ -276,7 +276,7 @@ TEST_CASE("wait: another process's lock is waited for as long as the setting or 
   };
   Connection connection{OpenAs{.path = folder.file()}, false, true};
   WriteQueue queue(connection, "extra", std::nullopt);
-  queue.run({}, [](Connection& c) { c.layer1().install(); });
+  queue.run({}, [](Connection& c) { c.layer1().setup().install(); });
   Db other(folder.file());
   const auto nothing = [](Connection&) {};
   other.must("BEGIN IMMEDIATE");
@@ -311,9 +311,9 @@ TEST_CASE("flushed: a fast and forgetful connection flushes the transaction that
   Folder folder;
   Connection connection{OpenAs{.path = folder.file(), .synchronous = "off"}, false, true};
   WriteQueue queue(connection, "off", 5s);
-  queue.run({.flushed = true}, [](Connection& c) { c.layer1().install(); });
+  queue.run({.flushed = true}, [](Connection& c) { c.layer1().setup().install(); });
   bool wants_flush = false;
-  const auto seal = [](Connection& c) { c.layer1().seal(Scope("s"), Term(5)); };
+  const auto seal = [](Connection& c) { c.layer1().fences().seal(Scope("s"), Term(5)); };
   CHECK_THROWS_AS(queue.run({}, seal, &wants_flush), InvalidInput);
   CHECK(wants_flush);
   queue.run({.flushed = true}, seal);
@@ -321,7 +321,7 @@ TEST_CASE("flushed: a fast and forgetful connection flushes the transaction that
   wants_flush = false;
   CHECK_THROWS_AS(
       queue.run(
-          {}, [](Connection& c) { c.layer1().seal(Scope("s"), Term(4)); }, &wants_flush),
+          {}, [](Connection& c) { c.layer1().fences().seal(Scope("s"), Term(4)); }, &wants_flush),
       StaleTerm);
   CHECK_FALSE(wants_flush);
 }

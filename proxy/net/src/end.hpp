@@ -1,0 +1,79 @@
+// One of a connection's two sockets, the client's or the server's: what it waits for, and what of
+// it is over.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "stream.hpp"
+#include "worker.hpp"
+
+namespace termgate::net {
+
+class Connection;
+
+// Owned by its Connection, or by that one's Relay; runs on the worker's thread. An end that is gone
+// is neither read nor written, although its socket may still be open. `write_reads_` only while
+// `blocked_`.
+class End final : public Pollable {
+ public:
+  End(Connection& owner, bool is_client) : client(is_client), owner_(owner) {}
+  void ready(std::uint32_t events) override;  // handed to the connection
+
+  const bool client;
+
+  const Stream& stream() const noexcept { return stream_; }
+  bool gone() const noexcept { return gone_; }
+  bool connected() const noexcept { return connected_; }
+  bool alive() const noexcept { return connected_ && !gone_; }
+  bool handshaking() const noexcept { return handshaking_; }
+  // Since it was connected, or since its TLS began, something has come from it.
+  bool spoke() const noexcept { return spoke_; }
+  bool readable() const noexcept { return alive() && !handshaking_; }
+  bool writable() const noexcept { return connected_ && !handshaking_ && !blocked_; }
+  // It accepts no more bytes, and its reason may be on its way.
+  bool unheard() const noexcept { return unheard_; }
+  void set_unheard(bool unheard) noexcept { unheard_ = unheard; }
+  // It hung up while nothing is to be read from it, and is not watched until something is.
+  void set_deaf() noexcept { deaf_ = true; }
+
+  void open(int descriptor) noexcept { stream_.open(descriptor); }
+  void set_connected() noexcept { connected_ = true; }
+  void set_gone() noexcept;
+  void close() noexcept;
+  // Closes it and forgets all that was; it may be opened again. It is gone until revive().
+  void reset(Worker& worker) noexcept;
+  void revive() noexcept { gone_ = false; }
+  // Ends our side of the stream; the other direction stays open.
+  void finish() noexcept;
+
+  // Takes ownership; the handshake is next. False: out of memory.
+  bool start_tls(SSL* ssl, bool wrapped) noexcept;
+  Stream::Io handshake() noexcept;
+  Stream::Io read(char* into, std::size_t size, std::size_t& bytes) noexcept;
+  Stream::Io write(std::string_view from, std::size_t& bytes) noexcept;
+
+  // Notes what may go on. True: a read is worth trying.
+  bool wake(std::uint32_t events) noexcept;
+  // The events to wait for, with and without interest in its bytes.
+  std::uint32_t interest(bool wants_bytes) noexcept;
+  void watch(Worker& worker, std::uint32_t wanted);
+
+ private:
+  Connection& owner_;
+  bool connected_ = false;
+  bool handshaking_ = false;
+  bool blocked_ = false;      // the last write did not take everything
+  bool write_reads_ = false;  // TLS must read before that write can continue
+  bool read_writes_ = false;  // TLS must write before the last read can continue
+  bool gone_ = false;
+  bool deaf_ = false;
+  bool unheard_ = false;
+  bool spoke_ = false;
+  std::uint32_t handshake_wants_ = 0;
+  std::uint32_t watched_ = 0;
+  Stream stream_;
+};
+
+}  // namespace termgate::net
