@@ -45,6 +45,9 @@ def alive(pid):
 
 
 def takes(pid, number):
+    # Until it becomes termgate, the child of this process has the handlers of this process.
+    if os.path.realpath(f"/proc/{pid}/exe") != os.path.realpath(TERMGATE):
+        return False
     masks = re.findall(r"^Sig(?:Blk|Cgt):\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.M)  # blocked (signalfd) or caught
     return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
 

@@ -661,7 +661,7 @@ TEST_CASE("classify: what cannot be read is unparsable and so a write", "[F6][pr
       {"a lone dollar", "SELECT $x"},
       {"WITH that goes nowhere", "WITH a AS (SELECT 1)"},
       {"two statements of which one is none", "SELECT 1; SELEKT 2"},
-      {"RETURNING of 18", "INSERT INTO t VALUES (1) RETURNING WITH (OLD AS o) o.a"},
+      {"GROUP BY ALL of 19", "WITH a AS (SELECT 1) SELECT b FROM t GROUP BY ALL"},
       {"an unknown command", "FROBNICATE t"},
       {"BEGIN with a tail", "BEGIN foo"},
       {"COMMIT with a tail", "COMMIT AND"},
