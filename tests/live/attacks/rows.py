@@ -1582,6 +1582,34 @@ def own_names():
             [Q("BEGIN")],
             [Q("SELECT length('@N@')")],
         ],
+        "search_path twice in a text": [
+            [Q("SET search_path TO pg_catalog; SET search_path TO own, pg_catalog")],
+            [Q("BEGIN")],
+            [Q("SELECT length('@N@')")],
+        ],
+        "search_path after a comment": [
+            [Q("/* search_path = pg_catalog */ SET search_path TO own, pg_catalog")],
+            [Q("BEGIN")],
+            [Q("SELECT length('@N@')")],
+        ],
+        "search_path in the same text": [[Q("BEGIN")], [Q("SET search_path TO own, pg_catalog; SELECT length('@N@')")]],
+        "search_path of two pieces": [
+            [Q("SELECT set_config('search_path', 'own, pg_' || 'catalog', false)")],
+            [Q("BEGIN")],
+            [Q("SELECT length('@N@')")],
+        ],
+        "length prepared before the search_path": [
+            [Q("PREPARE p AS SELECT 1 WHERE length('@N@') IS NOT NULL")],
+            first,
+            [Q("BEGIN")],
+            [Q("EXECUTE p")],
+        ],
+        "length parsed before the search_path": [
+            [P("p", "SELECT 1 WHERE length('@N@') IS NOT NULL"), S],
+            first,
+            [Q("BEGIN")],
+            [B("", "p"), E(), S],
+        ],
         "PREPARE of a domain": [[Q("BEGIN")], [Q("PREPARE p (app.claiming) AS SELECT 1")], [Q("EXECUTE p('@N@')")]],
         "PREPARE before the block": [[Q("PREPARE p (app.claiming) AS SELECT 1")], [Q("BEGIN")], [Q("EXECUTE p(@N@)")]],
     }.items():
