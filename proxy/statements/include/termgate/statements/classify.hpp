@@ -147,7 +147,7 @@ struct Statement {
   // BEGIN [WORK | TRANSACTION] or START TRANSACTION, without modes.
   bool bare_begin = false;
   // The server describes its rows before it makes the first one: a query or SHOW. INSERT …
-  // RETURNING and EXECUTE describe them only once they have succeeded.
+  // RETURNING, EXECUTE and a WITH that writes describe them only once they have succeeded.
   bool describes_first = false;
   // Must run alone if the table is partitioned: CLUSTER t, REINDEX TABLE t, REINDEX INDEX i.
   bool perhaps_alone = false;
