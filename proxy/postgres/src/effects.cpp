@@ -57,8 +57,7 @@ void setting(Effects& effects, const Statement& statement) {
   effects.takes_snapshot = false;
   if (statements::is_declared_setting(statement.name)) effects.changes_declaration = true;
   const bool to_default = statement.kind == Kind::reset || statement.to_default;
-  if (statement.name == "default_transaction_read_only" ||
-      statement.name == "session characteristics") {
+  if (statement.name == "default_transaction_read_only") {
     effects.sets_default_access = true;
   } else if (statement.name == "transaction_read_only") {
     effects.sets_access = true;
