@@ -367,10 +367,11 @@ struct Authority::Inside {
                      "TG005");
     const std::lock_guard lock(mutex);
     const auto key = std::make_tuple(term.scope.name(), holder, term.url);
-    auto lease = leases[key].lock();
+    const auto known = leases.find(key);
+    auto lease = known == leases.end() ? nullptr : known->second.lock();
     if (!lease) {
       // A client may choose the holder's name, so it must not be able to make the map grow.
-      if (leases.size() > leases_max)
+      if (leases.size() >= leases_max)
         std::erase_if(leases, [](const auto& entry) { return entry.second.expired(); });
       if (leases.size() >= leases_max) {
         return without(

@@ -197,6 +197,9 @@ std::optional<HostLease::Clock::time_point> HostLease::step() {
       if (lease->still_held()) give_back(*lease);
       lost(fmt::format("no term for scope \"{}\": the lease for {} is being taken", scope_.name(),
                        owner_));
+      // A session that opened meanwhile still saw the lease, and scheduled nothing.
+      const Lock lock(mutex_);
+      if (!sessions_.empty()) return Clock::now();
     }
     return std::nullopt;
   }

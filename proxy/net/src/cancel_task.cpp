@@ -27,6 +27,7 @@ void CancelTask::begin() {
   stream_.open(descriptor);
   http::tune(descriptor, target_.server.family(), settings_->options.keepalive);
   if (connect(descriptor, target_.server.address(), target_.server.size()) == 0) return connected();
+  if (errno == EAGAIN) return stream_.close();  // a Unix socket whose queue is full: tried again
   if (errno != EINPROGRESS) return end();
   worker_.watch(descriptor, this, EPOLLOUT, watched_);
 }
@@ -109,6 +110,7 @@ void CancelTask::ready(std::uint32_t) {
 
 void CancelTask::look_at_clock(conversation::Instant now) {
   if (now >= deadline_) end();
+  else if (stage_ == Stage::connecting && !stream_.is_open()) begin();
 }
 
 void CancelTask::end() {

@@ -224,15 +224,16 @@ void Log::write_all() {
     for (std::size_t at = 0; at < lines.size();) {
       // The descriptor may block. Waiting for it here lets this thread notice the end.
       pollfd ready{descriptor_, POLLOUT, 0};
-      if (poll(&ready, 1, 200) == 0) {
+      const bool blocked = poll(&ready, 1, 200) == 0;
+      {
+        // Also while the reader reads, which may be slow.
         const std::lock_guard lock(mutex_);
         const auto now = std::chrono::steady_clock::now();
-        if (!ending_) continue;
-        if (give_up == std::chrono::steady_clock::time_point::max())
+        if (ending_ && give_up == std::chrono::steady_clock::time_point::max())
           give_up = now + std::chrono::seconds(5);
         if (now > give_up) return;
-        continue;
       }
+      if (blocked) continue;
       const ssize_t written =
           write(descriptor_, lines.data() + at, std::min<std::size_t>(lines.size() - at, 4096));
       if (written > 0) at += static_cast<std::size_t>(written);

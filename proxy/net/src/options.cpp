@@ -89,6 +89,8 @@ Backend parse_sqlserver(std::string_view rest) {
     const auto close = address.find(']');
     if (close == std::string_view::npos)
       throw std::invalid_argument("--backend: a [ without its ]");
+    if (close + 1 < address.size() && address[close + 1] != ':')
+      throw std::invalid_argument("--backend: after ] comes :PORT");
     if (close + 1 < address.size()) port = address.substr(close + 2);
     address = address.substr(1, close - 1);
   } else if (const auto colon = address.find(':'); colon != std::string_view::npos) {

@@ -4,6 +4,9 @@
 
 #include <netdb.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include <fmt/format.h>
 
 namespace termgate::net {
@@ -34,6 +37,11 @@ Resolver::Addresses Resolver::known(std::chrono::steady_clock::time_point now) c
 
 Resolver::Addresses Resolver::resolve(std::string& problem) {
   auto all = std::make_shared<std::vector<ServerAddress>>();
+  Addresses former;
+  {
+    const std::lock_guard lock(mutex_);
+    former = addresses_;
+  }
   for (std::size_t index = 0; index < backend_.hosts.size(); ++index) {
     const auto& host = backend_.hosts[index];
     if (const auto endpoint = literal(host)) {
@@ -48,6 +56,10 @@ Resolver::Addresses Resolver::resolve(std::string& problem) {
         getaddrinfo(host.address.c_str(), std::to_string(host.port).c_str(), &hints, &found);
     if (failure != 0) {
       problem = fmt::format("no address for {}: {}", host.address, gai_strerror(failure));
+      // A failing name server must not remove addresses that worked.
+      if (former)
+        std::copy_if(former->begin(), former->end(), std::back_inserter(*all),
+                     [&](const ServerAddress& one) { return one.host == index; });
       continue;
     }
     for (const addrinfo* one = found; one != nullptr; one = one->ai_next)
@@ -55,8 +67,7 @@ Resolver::Addresses Resolver::resolve(std::string& problem) {
     freeaddrinfo(found);
   }
   const std::lock_guard lock(mutex_);
-  // A name server that fails altogether must not remove addresses that worked.
-  if (all->empty()) return addresses_ ? addresses_ : all;
+  if (all->empty()) return all;
   addresses_ = all;
   until_ = std::chrono::steady_clock::now() + fresh_for;
   return addresses_;

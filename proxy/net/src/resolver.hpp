@@ -27,8 +27,8 @@ class Resolver {
 
   // nullptr: a name must be resolved; call resolve() on a thread that may block.
   Addresses known(std::chrono::steady_clock::time_point now) const;
-  // Never nullptr. If no host has an address now, returns those found before, or none. `problem`:
-  // why a name has no address.
+  // Never nullptr. Empty if no name has an address; `problem` then has the reason. A name that was
+  // resolved before keeps its addresses while the name server fails, and is tried again as seldom.
   Addresses resolve(std::string& problem);
 
  private:

@@ -57,8 +57,7 @@ void setting(Effects& effects, const Statement& statement) {
   effects.takes_snapshot = false;
   if (statements::is_declared_setting(statement.name)) effects.changes_declaration = true;
   const bool to_default = statement.kind == Kind::reset || statement.to_default;
-  if (statement.name == "default_transaction_read_only" ||
-      statement.name == "session characteristics") {
+  if (statement.name == "default_transaction_read_only") {
     effects.sets_default_access = true;
   } else if (statement.name == "transaction_read_only") {
     effects.sets_access = true;
@@ -429,30 +428,88 @@ bool holds_rule(std::string_view sql) noexcept {
 
 }  // namespace
 
+// Named twice, one of the two may be part of another name, which comes first.
 bool puts_own_names_first(std::string_view search_path) noexcept {
   constexpr std::string_view own = "pg_catalog";
-  const auto at = std::search(search_path.begin(), search_path.end(), own.begin(), own.end(),
-                              [](char a, char b) { return text::lower(a) == b; });
-  return at == search_path.end() || std::all_of(search_path.begin(), at, [](char letter) {
+  const auto find = [&](auto from) {
+    return std::search(from, search_path.end(), own.begin(), own.end(),
+                       [](char a, char b) { return text::lower(a) == b; });
+  };
+  const auto at = find(search_path.begin());
+  if (at == search_path.end()) return true;
+  return find(at + 1) == search_path.end() && std::all_of(search_path.begin(), at, [](char letter) {
            return std::string_view(" \t\r\n\"'=(,").find(letter) != std::string_view::npos;
          });
 }
 
 namespace {
 
-// False: after the first `search_path` in the text, other names come before pg_catalog.
-bool sets_own_names_first(std::string_view sql) noexcept {
+constexpr std::string_view blanks = " \t\r\n\f";
+
+std::string_view without_blanks(std::string_view text) noexcept {
+  text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+  return text;
+}
+
+// The rest of a SET behind the word search_path. No name in it is spelled with escapes, and no
+// string is continued on another line.
+bool set_puts_own_names_first(std::string_view rest) noexcept {
+  if (rest.find('\\') != std::string_view::npos || holds_word(rest, "u&")) return false;
+  for (std::size_t quote = rest.find('\''); quote != std::string_view::npos;
+       quote = rest.find('\'', quote + 1)) {
+    const auto next = rest.find_first_not_of(blanks, quote + 1);
+    if (next != std::string_view::npos && next > quote + 1 &&
+        (rest[next] == '\'' || rest[next] == '-'))
+      return false;
+  }
+  const std::size_t word = rest.find_first_not_of(" \t\r\n\f\"");
+  if (word != std::string_view::npos && rest.size() > word + 2 && text::lower(rest[word]) == 't' &&
+      text::lower(rest[word + 1]) == 'o' && blanks.find(rest[word + 2]) != std::string_view::npos)
+    rest.remove_prefix(word + 2);
+  return puts_own_names_first(rest);
+}
+
+// The rest of another statement behind the word search_path: `', 'a, b', …` as in set_config(), or
+// `')` as in current_setting(). A value that is no plain literal may be any.
+bool call_puts_own_names_first(std::string_view rest) noexcept {
+  if (!rest.starts_with('\'')) return false;
+  rest = without_blanks(rest.substr(1));
+  if (rest.starts_with(')')) return true;
+  if (!rest.starts_with(',')) return false;
+  rest = without_blanks(rest.substr(1));
+  if (!rest.starts_with('\'')) return false;
+  const std::size_t end = rest.find('\'', 1);
+  if (end == std::string_view::npos || !without_blanks(rest.substr(end + 1)).starts_with(','))
+    return false;
+  const std::string_view value = rest.substr(1, end - 1);
+  return value.find('\\') == std::string_view::npos && puts_own_names_first(value);
+}
+
+// Whether pg_catalog stays first, whatever this statement makes of search_path. `sql`: its own
+// text.
+bool leaves_own_names_first(const Statement& statement, std::string_view sql) noexcept {
   constexpr std::string_view name = "search_path";
-  const auto at = std::search(sql.begin(), sql.end(), name.begin(), name.end(),
-                              [](char a, char b) { return text::lower(a) == b; });
-  if (at == sql.end()) return true;
-  std::string_view value(at + name.size(), sql.end());
-  const std::size_t word = value.find_first_not_of(" \t\r\n\"'=,");
-  if (word != std::string_view::npos && value.size() > word + 2 &&
-      text::lower(value[word]) == 't' && text::lower(value[word + 1]) == 'o' &&
-      std::isspace(static_cast<unsigned char>(value[word + 2])) != 0)
-    value.remove_prefix(word + 2);
-  return puts_own_names_first(value);
+  const bool sets = statement.kind == Kind::set || statement.kind == Kind::set_local;
+  const bool unread = statement.kind == Kind::unparsable;
+  if (sets && statement.name != name) return true;
+  if (!sets && !unread) {
+    // A set_config() of a computed name, or an UPDATE that pg_settings makes one of.
+    const bool any_setting =
+        statement.changes_lexing && statement.sets_read_only && statement.declares;
+    if (any_setting || (statement.kind == Kind::write && holds_word(sql, "pg_settings")))
+      return is_pg_dump(sql);
+    if (!statement.calls_functions && !statement.calls_unknown && statement.kind != Kind::do_block)
+      return true;
+  }
+  if (unread && (holds_word(sql, "set_config") || holds_word(sql, "u&"))) return false;
+  for (auto from = sql.begin();;) {
+    const auto at = std::search(from, sql.end(), name.begin(), name.end(),
+                                [](char a, char b) { return text::lower(a) == b; });
+    if (at == sql.end()) return true;
+    from = at + name.size();
+    const std::string_view rest(from, sql.end());
+    if (sets ? !set_puts_own_names_first(rest) : !call_puts_own_names_first(rest)) return false;
+  }
 }
 
 }  // namespace
@@ -461,13 +518,13 @@ bool sets_own_names_first(std::string_view sql) noexcept {
 // anything is sent.
 Learned learned_of(const statements::Classified& text, std::string_view sql) {
   Learned learned;
-  bool may_set = false;
   learned.speaks_of_terms = text.speaks_of_terms || !text.declared.empty();
   for (const Statement& statement : text.statements) {
     if (statement.calls_unknown) learned.calls_unknown = true;
-    may_set |= statement.calls_functions || statement.calls_unknown ||
-               statement.kind == Kind::set || statement.kind == Kind::set_local ||
-               statement.kind == Kind::unparsable;
+    // What cannot be cut out is read with all that is around it.
+    const bool cut_out = text.statements.size() > 1 && statement.length > 0;
+    learned.own_names_first &= leaves_own_names_first(
+        statement, cut_out ? sql.substr(statement.offset, statement.length) : sql);
     if (statements::is_declared_setting(statement.name) &&
         (statement.kind == Kind::set || statement.kind == Kind::set_local ||
          statement.kind == Kind::reset))
@@ -479,7 +536,6 @@ Learned learned_of(const statements::Classified& text, std::string_view sql) {
     if ((statement.kind == Kind::set || statement.kind == Kind::reset) && statement.name == "role")
       learned.role = statement.value.value_or("");
   }
-  if (may_set) learned.own_names_first = sets_own_names_first(sql);
   return learned;
 }
 

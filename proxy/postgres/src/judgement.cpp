@@ -29,7 +29,11 @@ Text Judgement::classified(std::string_view sql) const {
   if (texts_.outstanding.functions)
     settings.standard_conforming_strings = statements::ConformingStrings::unknown;
   if (texts_.outstanding.unknown) settings.ascii_safe_encoding = false;
-  return line_.host.statements().classify(sql, settings);
+  const Text text = line_.host.statements().classify(sql, settings);
+  if (!settings.own_names_first || text->statements.size() < 2) return text;
+  // A statement of it may change what the names in the next ones mean.
+  settings.own_names_first = learned_of(*text, sql).own_names_first;
+  return settings.own_names_first ? text : line_.host.statements().classify(sql, settings);
 }
 
 // Whether the proxy must check the text itself: a comment names a claim that the server's settings
@@ -47,13 +51,25 @@ void Judgement::learn(const statements::Classified& text, std::string_view sql) 
   const Learned learned = learned_of(text, sql);
   claims_.learn(learned);
   if (declares(text)) claims_.hand_over(false);
-  texts_.settings.own_names_first &= learned.own_names_first;
+  if (texts_.settings.own_names_first && !learned.own_names_first) own_names_hidden();
   if (learned.may_make_rules) facts_.has_rules = true;
   for (const std::string& name : learned.deallocates) {
     if (may_be_another(name)) names_.statements.clear();
     else names_.statements.erase(name);
   }
   if (learned.role) facts_.role = *learned.role;
+}
+
+// The names of functions may mean another schema's from here on, also in a prepared statement,
+// which the server reads again if search_path has changed.
+void Judgement::own_names_hidden() {
+  texts_.settings.own_names_first = false;
+  for (auto& [name, known] : names_.statements) {
+    if (does_of(known.effects) < Does::reads) continue;
+    known.effects.calls_functions = known.effects.calls_unknown =
+        known.effects.changes_declaration = true;
+    known.effects.opens_calling_cursor |= known.effects.kind == Kind::declare_cursor;
+  }
 }
 
 Effects Judgement::resolved(Effects effects, std::string_view executes) const {

@@ -32,6 +32,7 @@ class Judgement {
   // --- texts ---
   Text classified(std::string_view sql) const;
   void learn(const statements::Classified& text, std::string_view sql);
+  void own_names_hidden();
   // EXECUTE has the effects of the statement that it runs.
   Effects resolved(Effects effects, std::string_view executes) const;
   // One of its statements uses a name that is reserved for the proxy, so it could replace the

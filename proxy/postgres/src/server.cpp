@@ -75,7 +75,8 @@ void ServerReplies::parameter_status(const Event& event) {
     model_.by_default.reported =
         number(status->value.substr(0, status->value.find_first_not_of("0123456789"))) >= 14;
   } else if (status->name == "search_path") {  // reported by 18 and later
-    texts_.settings.own_names_first &= puts_own_names_first(status->value);
+    if (texts_.settings.own_names_first && !puts_own_names_first(status->value))
+      judgement_.own_names_hidden();
   } else if (status->name == "client_encoding") {
     texts_.reported.encoding = status->value;
     texts_.settings.ascii_safe_encoding = texts_.reported.ascii_safe =

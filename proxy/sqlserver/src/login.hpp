@@ -13,7 +13,6 @@
 #include "channel.hpp"
 #include "claims.hpp"
 #include "verdict.hpp"
-#include "verdict.hpp"
 
 namespace termgate::tds_session {
 

@@ -45,6 +45,9 @@ constexpr const char* unreadable_problem =
     "TG005 this proxy cannot read all of this request, and so cannot tell whether it gives the "
     "gate away: send texts as nvarchar, and "
     "parameters of the server's own types";
+static_assert(tds::CallReader::table_columns_max == 1024);
+constexpr const char* columns_problem =
+    "TG005 a table parameter has more than 1024 columns, the most that a table type has";
 constexpr const char* nested_problem =
     "TG005 this text has too many parentheses within each other to be read";
 
@@ -554,7 +557,8 @@ const char* Judge::take(std::string_view body, bool ends) {
     prepared_runs_ = prepared_runs_ || watch_.prepares();
   } else if (packet_type_ == tds::packet::rpc) {
     const bool read = reader_.take(body, *this) && (!ends || reader_.may_end());
-    if (problem_ == nullptr && watch_.problem() == nullptr && !read) problem_ = unreadable_problem;
+    if (problem_ == nullptr && watch_.problem() == nullptr && !read)
+      problem_ = reader_.too_many_columns() ? columns_problem : unreadable_problem;
     // A reset call that is alone and complete is carried out by a packet's reset bit.
     if (problem_ == nullptr && resets_ && !ends) problem_ = reset_beside_problem;
   }

@@ -146,6 +146,24 @@ bool is_bare_begin(Tokens tokens) noexcept {
          (tokens.size() == 1 || second == Word::work || second == Word::transaction);
 }
 
+// A WITH that writes, in one of its queries or in the last one: the server runs that to its end
+// before it describes the rows. FOR UPDATE and columns of these names are no writes.
+bool writes_with(std::string_view sql, Tokens tokens) noexcept {
+  for (std::size_t i = 1; i + 1 < tokens.size(); ++i) {
+    const Word before = tokens[i - 1].word, word = tokens[i].word, next = tokens[i + 1].word;
+    const char ahead = tokens[i - 1].type == TokenType::symbol ? sql[tokens[i - 1].offset] : '\0';
+    if (before == Word::select || before == Word::for_ || before == Word::key || ahead == ',' ||
+        ahead == '.')
+      continue;
+    const bool writes =
+        ((word == Word::insert || word == Word::merge) && next == Word::into) ||
+        (word == Word::delete_ && next == Word::from) ||
+        (word == Word::update && next != Word::from && tokens[i + 1].type != TokenType::symbol);
+    if (writes) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool describes_first(std::string_view sql, Tokens tokens) noexcept {
@@ -154,8 +172,8 @@ bool describes_first(std::string_view sql, Tokens tokens) noexcept {
   });
   if (first == tokens.end()) return false;
   const Word word = first->word;
-  return word == Word::select || word == Word::with || word == Word::values ||
-         word == Word::table || word == Word::show;
+  if (word == Word::with) return !writes_with(sql, tokens);
+  return word == Word::select || word == Word::values || word == Word::table || word == Word::show;
 }
 
 void note_shapes(std::string_view sql, Tokens tokens, Statement& statement) {

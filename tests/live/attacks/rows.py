@@ -1098,6 +1098,22 @@ def own_names():
         "a type named zone": [path, *each("BEGIN", "SELECT zone '@N@'")],
         "length by search_path": [first, *each("BEGIN", "SELECT length('@N@')")],
         "search_path by set_config": each("SELECT set_config('search_path', 'own, pg_catalog', false)", "BEGIN", "SELECT length('@N@')"),
+        "search_path twice in a text": each(
+            "SET search_path TO pg_catalog; SET search_path TO own, pg_catalog", "BEGIN", "SELECT length('@N@')"
+        ),
+        "search_path after a comment": each(
+            "/* search_path = pg_catalog */ SET search_path TO own, pg_catalog", "BEGIN", "SELECT length('@N@')"
+        ),
+        "search_path in the same text": each("BEGIN", "SET search_path TO own, pg_catalog; SELECT length('@N@')"),
+        "search_path of two pieces": each(
+            "SELECT set_config('search_path', 'own, pg_' || 'catalog', false)", "BEGIN", "SELECT length('@N@')"
+        ),
+        "length prepared before the search_path": [
+            *each("PREPARE p AS SELECT 1 WHERE length('@N@') IS NOT NULL"), first, *each("BEGIN", "EXECUTE p")
+        ],
+        "length parsed before the search_path": [
+            [P("p", "SELECT 1 WHERE length('@N@') IS NOT NULL"), S], first, *each("BEGIN"), [B("", "p"), E(), S]
+        ],
         "PREPARE of a domain": each("BEGIN", "PREPARE p (app.claiming) AS SELECT 1", "EXECUTE p('@N@')"),
         "PREPARE before the block": each("PREPARE p (app.claiming) AS SELECT 1", "BEGIN", "EXECUTE p(@N@)"),
     }.items():

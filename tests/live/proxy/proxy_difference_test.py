@@ -101,6 +101,15 @@ SCRIPTS = {
         "   INSERT INTO diff.t VALUES (1, missing)",
         "SELECT 'é', missing",
     ),
+    "a WITH that writes and fails": q(
+        "WITH x AS (INSERT INTO diff.t VALUES (1) RETURNING id) SELECT * FROM x",
+        "WITH x AS (SELECT 1 AS i) INSERT INTO diff.t SELECT i FROM x RETURNING id",
+        "WITH x AS (SELECT 0 AS i) UPDATE diff.t SET n = 1 / i FROM x RETURNING id",
+        "WITH x AS (SELECT 1 AS i), y AS MATERIALIZED (DELETE FROM diff.t RETURNING id) SELECT 1 / (id - i) FROM x, y",
+        "(WITH x AS (UPDATE diff.t SET id = 1 RETURNING id) SELECT * FROM x)",
+        "WITH x AS (SELECT 1 AS i) SELECT 1 / (id - i) FROM x, diff.t FOR UPDATE OF t",
+        "WITH x AS (SELECT 1 AS insert, 2 AS update, 3 AS delete) SELECT 1 / (insert - 1), update, delete FROM x, diff.t",
+    ),
     "simple errors in long texts": q(
         "SELECT /* " + "é" * 300 + " */ missing",
         "INSERT INTO diff.t /* " + "é" * 300 + " */ VALUES (missing)",

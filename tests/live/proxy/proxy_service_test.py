@@ -1190,6 +1190,63 @@ def test_mutual_tls_with_a_server_whose_certificate_has_expired(lab, certified, 
     proxy.stop()
 
 
+def test_a_cancel_request_waits_for_a_server_whose_queue_is_full(lab, server, tmp_path):
+    """The proxy's server is a Unix socket of ours here, which passes on to the real one what it accepts."""
+    front = socket.socket(socket.AF_UNIX)
+    path = str(tmp_path / ".s.PGSQL.5432")
+    front.bind(path)
+    front.listen(0)
+    accepts = threading.Event()
+    accepts.set()
+
+    def carry(source, target):
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def serve():
+        while True:
+            accepts.wait()
+            try:
+                near, _ = front.accept()
+            except OSError:
+                return
+            accepts.wait()
+            far = socket.socket(socket.AF_UNIX)
+            far.connect(f"{server.folder}/.s.PGSQL.{server.port}")
+            for pair in ((near, far), (far, near)):
+                threading.Thread(target=carry, args=pair, daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    proxy = lab.proxy(f"postgresql://postgres@/postgres?host={tmp_path}&port=5432")
+    client = Wire(proxy.port)
+    client.send(query("select pg_sleep(60)"))
+    running = f"select count(*) from pg_stat_activity where pid = {client.pid} and query like '%pg_sleep%' and state = 'active'"
+    check("a full queue: a statement runs", eventually(lambda: server.sql(running) == ["1"]))
+    accepts.clear()
+    held = []
+
+    def is_full():
+        one = socket.socket(socket.AF_UNIX)
+        one.setblocking(False)
+        held.append(one)
+        return one.connect_ex(path) != 0
+
+    check("a full queue: no connection is taken", eventually(is_full) and stays(is_full, 0.5))
+    cancelling = socket.create_connection(("127.0.0.1", proxy.port))
+    cancelling.sendall(struct.pack("!III", 12 + len(client.key), 80877102, client.pid) + client.key)
+    check("a full queue: the cancel request waits", stays(lambda: server.sql(running) == ["1"], 0.5))
+    for one in held:
+        one.close()
+    accepts.set()
+    check("a full queue: the cancel request comes", client.until("Z")[1]["C"] == "57014")
+    proxy.stop()
+    front.close()
+
+
 def test_unix_sockets_on_both_sides(lab, server):
     path = f"{lab.folder}/.s.PGSQL.6432"
     proxy = lab.proxy(

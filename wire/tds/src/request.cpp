@@ -283,6 +283,10 @@ std::size_t CallReader::read_table() {
   if (!cursor.good()) return cursor.missing();
   columns_.clear();
   columns_left_ = count == null_table ? 0 : count;
+  if (columns_left_ > table_columns_max) {
+    too_many_columns_ = true;
+    return lost();
+  }
   in_ = columns_left_ == 0 ? In::table_option : In::column;
   return 0;
 }
@@ -299,7 +303,8 @@ std::size_t CallReader::read_column() {
   cursor.bytes(type.info.bytes);
   cursor.short_text();
   if (!cursor.good()) return cursor.missing();
-  if ((flags & column_default) == 0) columns_.push_back(type.info);
+  // A value without bytes would cost a turn for each row, however many columns have none.
+  if ((flags & column_default) == 0 && type.info.type != type::null) columns_.push_back(type.info);
   if (--columns_left_ == 0) in_ = In::table_option;
   return 0;
 }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -481,6 +482,21 @@ TEST_CASE("authority: a lease is given back where the proxy ends with its last s
     }
     REQUIRE(Info(db).lease(Scope("billing"))->remaining_ms == 0);
   }
+}
+
+TEST_CASE("authority: holders that are gone leave their places to new ones", "[proxy][authority]") {
+  House house("[rule a]\nlease = billing\nholder = %user\nttl = 1 s\n");
+  Authority authority(house.settings);
+  for (int i = 0; i < 999; ++i) Visit gone(authority, "192.0.2.7", "app " + std::to_string(i));
+  Visit last(authority, "192.0.2.7", "app");
+  last.establish();
+  CHECK(last.await_term());
+  std::vector<std::unique_ptr<Visit>> all;
+  for (int i = 0; i < 999; ++i)
+    all.push_back(std::make_unique<Visit>(authority, "192.0.2.7", "new " + std::to_string(i)));
+  CHECK(all.back()->why_not().find("the most that this proxy keeps") == std::string::npos);
+  Visit over(authority, "192.0.2.7", "one more");
+  CHECK_THAT(over.why_not(), Catch::Contains("1000 holders of leases are known already"));
 }
 
 TEST_CASE("authority: a holder's name that cannot be one is malformed and not no term",

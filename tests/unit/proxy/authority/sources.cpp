@@ -3,6 +3,7 @@
 // is a map in memory; tests/live/proxy/proxy_source_test.py has real ones.
 #include <catch2/catch.hpp>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,6 +40,8 @@ struct Service {
   std::map<std::string, Held> held;
   std::int64_t counter = 0;
   bool down = false;
+  // While `holds_release` a release waits; `releasing` says that one does.
+  std::atomic<bool> holds_release{false}, releasing{false};
 
   void set_counter(std::int64_t to) {
     const std::lock_guard lock(mutex);
@@ -81,6 +84,10 @@ class Client final : public LeaseSource {
     return true;
   }
   bool release(const Scope& scope, const SourceLease& lease, const std::string& owner) override {
+    while (service_.holds_release) {
+      service_.releasing = true;
+      std::this_thread::sleep_for(1ms);
+    }
     const std::lock_guard lock(service_.mutex);
     need_up();
     const auto found = service_.held.find(scope.name());
@@ -142,6 +149,28 @@ TEST_CASE("authority source: the service's term is sealed before a session has i
   CHECK(authority.leads("billing"));
   CHECK_FALSE(
       Info(place.open()).lease(Scope("billing")));  // the database's own leases have no part in it
+}
+
+TEST_CASE("authority source: who comes while the lease is given back gets the next one",
+          "[F2][proxy][authority]") {
+  Place place;
+  Authority authority(place.settings);
+  auto first = std::make_unique<Visit>(authority, "192.0.2.7");
+  first->establish();
+  REQUIRE(first->term() == 1);
+  place.service.holds_release = true;
+  first.reset();
+  const auto until = std::chrono::steady_clock::now() + 10s;
+  while (!place.service.releasing && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(1ms);
+  CHECK(place.service.releasing);
+  Visit second(authority, "192.0.2.7");
+  second.establish();
+  place.service.holds_release = false;
+  const auto given_back = std::chrono::steady_clock::now();
+  while (second.term() < 2 && std::chrono::steady_clock::now() < given_back + 10s)
+    std::this_thread::sleep_for(1ms);
+  CHECK(second.term() == 2);
 }
 
 TEST_CASE("authority source: two proxies of one host take turns and never share a term",

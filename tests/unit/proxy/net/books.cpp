@@ -1,10 +1,15 @@
-// The cancel registry and the limits.
+// The cancel registry, the limits, and the addresses that are remembered.
 #include <catch2/catch.hpp>
 
+#include <chrono>
+#include <set>
 #include <string>
+#include <thread>
 
 #include <termgate/net/cancel_registry.hpp>
 #include <termgate/net/limit_book.hpp>
+
+#include "resolver.hpp"
 
 using namespace termgate::net;
 
@@ -53,6 +58,35 @@ TEST_CASE("cancel registry: a secret must be whole", "[net]") {
   }
   CHECK_FALSE(registry.find(8, secret + "x"));
   CHECK_FALSE(registry.find(9, std::string(256, 'x')));
+}
+
+TEST_CASE("resolver: a name that fails keeps its addresses and is not tried each time", "[net]") {
+  Backend backend;
+  for (const char* name : {"localhost", "127.0.0.9", "localhost"}) {
+    Backend::Host host;
+    host.name = host.address = name;
+    host.port = 5432;
+    backend.hosts.push_back(host);
+  }
+  Resolver resolver(backend);
+  const auto of = [](const Resolver::Addresses& addresses) {
+    std::set<std::size_t> hosts;
+    for (const auto& one : *addresses) hosts.insert(one.host);
+    return hosts;
+  };
+  std::string problem;
+  REQUIRE(of(resolver.resolve(problem)) == std::set<std::size_t>{0, 1, 2});
+  REQUIRE(problem.empty());
+  const auto first = std::chrono::steady_clock::now();
+  const std::string no_name(300, 'x');
+  backend.hosts[0].address = no_name;
+  CHECK(of(resolver.resolve(problem)) == std::set<std::size_t>{0, 1, 2});
+  CHECK_THAT(problem, Catch::Contains("no address for xxx"));
+
+  backend.hosts[1].address = backend.hosts[2].address = no_name;
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(of(resolver.resolve(problem)) == std::set<std::size_t>{0, 1, 2});
+  CHECK(resolver.known(first + Resolver::fresh_for + std::chrono::milliseconds(40)));
 }
 
 TEST_CASE("limits: each is counted for itself and says its name", "[net]") {

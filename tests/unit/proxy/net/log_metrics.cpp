@@ -9,7 +9,12 @@
 #include <boost/json.hpp>
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -115,6 +120,29 @@ TEST_CASE("log: a reader that does not read holds nobody up and memory stays bou
   REQUIRE(dropped != std::string::npos);
   CHECK(all.find(" info after\n") > dropped);
   CHECK(all.size() < 3u << 20);
+}
+
+TEST_CASE("log: a slow reader holds up the end for five seconds and no longer", "[net]") {
+  std::array<int, 2> ends{};
+  REQUIRE(pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0);
+  auto log = std::make_unique<Log>(ends[1], LogFormat::text, LogLevel::info);
+  const std::string long_one(500, 'x');
+  for (int i = 0; i < 2'000; ++i) log->say(LogLevel::info, "flood", {{"text", long_one}});
+  std::atomic<bool> over{false};
+  std::thread reader([&] {  // would need 25 s for all of it
+    std::array<char, 4096> piece{};
+    while (!over) {
+      std::ignore = read(ends[0], piece.data(), piece.size());
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  });
+  const auto start = std::chrono::steady_clock::now();
+  log.reset();
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
+  over = true;
+  reader.join();
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST_CASE("metrics: a scope's class is its letters", "[net]") {

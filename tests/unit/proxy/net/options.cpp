@@ -64,7 +64,8 @@ TEST_CASE("backend: refuses what it cannot keep and shows no password", "[net]")
        {"sqlite:app.db", "host=db password=secret", "postgresql://u:secret@h:0/d",
         "postgresql://u:secret@h:x/d", "postgresql://u:secret@h/d?sslmode=allow",
         "postgresql://u:secret@h/d?sslmode=verify-full", "postgresql://u:secret@[::1/d",
-        "postgresql://u:secret@h%2/d", "postgresql://u:secret@h/d?host=a,b&port=1,2,3"}) {
+        "postgresql://u:secret@h%2/d", "postgresql://u:secret@h/d?host=a,b&port=1,2,3",
+        "postgresql://u:secret@[::1]51433/d", "sqlserver://u:secret@[::1]51433/d"}) {
     CAPTURE(url);
     try {
       parse_backend(url);

@@ -298,3 +298,56 @@ TEST_CASE("claims: what a text says of its session", "[F6][proxy]") {
   CHECK(learned("SET ROLE ann; SET ROLE bob").role == "bob");
   CHECK(learned("RESET ROLE").role == "");
 }
+
+TEST_CASE("claims: whether a text may put other schemas before pg_catalog", "[F1][proxy]") {
+  const auto keeps = [](std::string_view sql) {
+    CAPTURE(sql);
+    return learned_of(statements::classify(sql), sql).own_names_first;
+  };
+  for (const char* sql :
+       {"SELECT 1", "SHOW search_path", "SET search_path TO app, public", "RESET search_path",
+        "SET search_path = \"$user\", public", "SET search_path TO pg_catalog, app",
+        "SET LOCAL search_path TO 'app'", "SET search_path = 'pg_catalog'", "SET SCHEMA 'app'",
+        "SET search_path TO DEFAULT", "SET search_path TO app; SELECT count(*) FROM t",
+        "SET application_name = 'search_path'", "SELECT current_setting('search_path')",
+        "SELECT pg_catalog.set_config('search_path', '', false)", "DISCARD ALL", "SELEKT 1",
+        "SELECT set_config('search_path', 'app, public', true)",
+        "SELECT now(), set_config('a.b', $1, true)",
+        "SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = "
+        "'restrict_nonsystem_relation_kind'"}) {
+    INFO(sql);
+    CHECK(keeps(sql));
+  }
+  for (const char* sql :
+       {"SET search_path TO evil, pg_catalog",
+        "SET SESSION search_path = evil, pg_catalog",
+        "SET search_path TO pg_catalog; SET search_path TO evil, pg_catalog",
+        "/* search_path = pg_catalog */ SET search_path TO evil, pg_catalog",
+        "SET /* search_path = pg_catalog */ search_path TO evil, pg_catalog",
+        "SET application_name = 'search_path = pg_catalog'; SET search_path TO evil, pg_catalog",
+        "SELECT 'search_path, pg_catalog'; SET LOCAL search_path TO evil, pg_catalog",
+        "SET search_path TO pg_catalog2, pg_catalog",
+        "SET search_path TO \"PG_CATALOG\", pg_catalog",
+        "SET search_path TO 'pg_catalog, a', evil, pg_catalog",
+        "SET search_path TO evil, U&\"pg!005fcatalog\" UESCAPE '!'",
+        "SET search_path TO evil, E'pg\\x5fcatalog'",
+        "SET search_path TO evil, 'pg'\n'_catalog'",
+        "SET search_path TO evil, 'pg' -- more\n'_catalog'",
+        "SET U&\"search\\005fpath\" TO evil, pg_catalog",
+        "SELECT set_config('search_path', 'evil, pg_catalog', false)",
+        "SELECT set_config('search_path', 'evil, pg' || '_catalog', false)",
+        "SELECT set_config('search_path', 'evil, pg'\n'_catalog', false)",
+        "SELECT set_config('search_path', E'evil, pg\\x5fcatalog', false)",
+        "SELECT set_config('search_path', $1, false)",
+        "SELECT set_config('search' || '_path', 'evil, pg_catalog', false)",
+        "SELECT set_config('search_path', 'a', false), set_config('search_path', v, false) FROM t",
+        "SELECT set_config(new_value => v, setting_name => 'search_path', is_local => false) FROM "
+        "t",
+        "UPDATE pg_settings SET setting = 'evil, pg_catalog' WHERE name LIKE 'search%'",
+        "INSERT INTO t SELECT set_config('search_path', $1, false)",
+        "DO $$ BEGIN SET search_path TO evil, pg_catalog; END $$",
+        "PREPARE p AS SELECT set_config('search_path', $1, false)"}) {
+    INFO(sql);
+    CHECK_FALSE(keeps(sql));
+  }
+}

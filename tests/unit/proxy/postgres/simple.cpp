@@ -1287,6 +1287,10 @@ TEST_CASE(
   script.server(complete("INSERT 0 1") + close_complete() + ready('I')).to_client(inserted());
   const std::string with = "WITH x AS (DELETE FROM t RETURNING a) SELECT a FROM x";
   script.client(query(with)).to_server(opening(false) + converted(with));
+  script.server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"}));
+  script.back(failed + ready('I'));
+  const std::string next = "SELECT a FROM t FOR UPDATE";
+  script.client(query(next)).to_server(opening(false) + converted(next));
   script.back(opening_done(false) + parse_complete() + bind_complete(), columns({"a"}));
   script.back(failed + ready('I'));
   script.replay();

@@ -275,6 +275,15 @@ TEST_CASE("tds carriers: however long the request is", "[F1][F2][proxy][tds]") {
   }
 }
 
+TEST_CASE("tds carriers: a table of more columns than any type has is refused by name",
+          "[proxy][tds]") {
+  TdsGame game;
+  game.login_with_term(5);
+  game.answers.clear();
+  game.rpc(by_id(10) + no_text + no_text + "\0\0\xF3\0\1d\0\1t\0\1\4"s);
+  CHECK(game.answers.find(tds::utf16_of("more than 1024 columns")) != std::string::npos);
+}
+
 TEST_CASE("tds carriers: calls by their names", "[F1][F2][proxy][tds]") {
   const std::string reset = forms[2].second(tds::utf16_of("EXEC sp_reset_connection"));
   const std::string calls[] = {

@@ -457,7 +457,12 @@ TEST_CASE("classify: what the tokens of a statement show", "[F6][proxy][statemen
   CHECK(of("SELECT b'1', x'f', U&'a'") == " literals describes");
   CHECK(of("TABLE t") == " tables describes");
   CHECK(of("SHOW all") == " describes");
-  CHECK(of("WITH a AS (SELECT 1) INSERT INTO t SELECT 2 RETURNING 3") == " describes");
+  CHECK(of("WITH a AS (SELECT 1) SELECT 2") == " describes");
+  CHECK(of("WITH a AS (SELECT 1) SELECT a.update, delete FROM a FOR UPDATE") ==
+        " tables describes");
+  CHECK(of("WITH a AS (SELECT 1) INSERT INTO t SELECT 2 RETURNING 3").empty());
+  CHECK(of("WITH a AS (SELECT 1) UPDATE t SET b = 2 RETURNING 3").empty());
+  CHECK(of("WITH a AS (DELETE FROM t RETURNING 1) SELECT 2") == " tables");
   CHECK(of("INSERT INTO t VALUES ($1) RETURNING a") == " parameters");
   CHECK(of("SAVEPOINT s").empty());
   for (const char* bare :

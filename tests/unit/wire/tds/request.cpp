@@ -2,6 +2,7 @@
 // short at every byte.
 #include <catch2/catch.hpp>
 
+#include <chrono>
 #include <cstdint>
 
 #include <termgate/tds/request.hpp>
@@ -170,6 +171,29 @@ TEST_CASE("rpc: tables, encrypted values and chunks are read to their ends, in p
   const Calls calls = decode_rpc(rows[1].body, version::v7_4);
   REQUIRE(calls.all[0].parameters.size() == 2);
   CHECK(calls.all[0].parameters[0].data == std::string("a\0b\0", 4));
+}
+
+TEST_CASE("rpc: a table has so many columns and its rows cost no more than their bytes",
+          "[wire][tds]") {
+  using namespace std::string_literals;
+  const std::string head = "\xFF\xFF\x0A\0\0\0"s, table_type = "\0\0\xF3\0\1d\0\1t\0"s,
+                    null_column = "\0\0\0\0\0\0\x1F\0"s;
+  const auto table = [&](std::size_t columns, std::size_t rows) {
+    std::string body = head + table_type;
+    body += static_cast<char>(columns & 0xFF);
+    body += static_cast<char>(columns >> 8);
+    for (std::size_t i = 0; i < columns; ++i) body += null_column;
+    return body + '\0' + std::string(rows, '\1') + '\0';
+  };
+  // A turn for each value would be four thousand million turns.
+  const std::string body = table(1024, 4'000'000);
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(decode_rpc(body, version::v7_4).whole);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+  Told told;
+  CallReader reader(version::v7_4);
+  CHECK_FALSE(reader.take(table(1025, 1), told));
+  CHECK(reader.too_many_columns());
 }
 
 TEST_CASE("transaction requests: their kinds and what goes with them", "[wire][tds]") {

@@ -149,8 +149,8 @@ struct Statement {
   bool names_tables = true;
   // BEGIN [WORK | TRANSACTION] or START TRANSACTION, without modes.
   bool bare_begin = false;
-  // Begins as a query or SHOW, whose rows the server describes before it makes the first one.
-  // INSERT … RETURNING and EXECUTE describe them only once they have succeeded.
+  // The server describes its rows before it makes the first one: a query or SHOW. INSERT …
+  // RETURNING, EXECUTE and a WITH that writes describe them only once they have succeeded.
   bool describes_first = false;
   // Must run alone if the table is partitioned: CLUSTER t, REINDEX TABLE t, REINDEX INDEX i.
   bool perhaps_alone = false;

@@ -44,12 +44,16 @@ class CallSink {
 // and the types of a table's columns, but no value, so a value may have any length.
 class CallReader {
  public:
+  static constexpr std::size_t table_columns_max = 1024;  // of a table type of SQL Server's
+
   explicit CallReader(std::uint32_t tds_version = version::v7_4) noexcept
       : tds_version_(tds_version) {}
 
   // False: the message is malformed, or has a type that is not known here. Every later call returns
   // false too. What came before was reported.
   bool take(std::string_view bytes, CallSink& sink);
+  // Whether it stopped at a table of more columns than table_columns_max.
+  bool too_many_columns() const noexcept { return too_many_columns_; }
   // Whether the message may end here. Some drivers send a separator even after the last call.
   bool may_end() const noexcept {
     return good_ && head_.empty() && (in_ == In::between || (in_ == In::call && any_));
@@ -85,7 +89,7 @@ class CallReader {
 
   std::uint32_t tds_version_;
   In in_ = In::call;
-  bool good_ = true, any_ = false;
+  bool good_ = true, any_ = false, too_many_columns_ = false;
   std::string head_;
   std::uint64_t left_ = 0;   // bytes left of a value, or of one of its chunks
   std::uint64_t total_ = 0;  // size of all chunks, as the value declares
