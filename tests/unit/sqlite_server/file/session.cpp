@@ -74,6 +74,20 @@ TEST_CASE("sqlite_file: what a statement keeps when it fails is kept", "[sqlite_
   CHECK(lab.ids() == "1,2,3;");
 }
 
+TEST_CASE("sqlite_file: a sequence that has run something is not to be repeated",
+          "[F6][sqlite_file]") {
+  Table lab;
+  // No writer may wait, so that each write that needs the turn is busy.
+  Stream stream(lab.open({.waiters_max = 0}), with("s", 5));
+  const char* write = "INSERT INTO t VALUES (3, 'c')";
+  REQUIRE(stream.ask(write).starts_with("!503 0 writers wait"));
+  CHECK(stream.sequence(write).starts_with("!503 0 writers wait"));
+  CHECK(stream.sequence(std::string("SELECT 1;") + write).starts_with("! SERVER_BUSY 0 writers"));
+  CHECK(stream.session.keeps_of_sequence());
+  CHECK(stream.sequence(std::string("BEGIN;") + write).starts_with("! SERVER_BUSY 0 writers"));
+  CHECK_FALSE(stream.session.keeps_of_sequence());
+}
+
 TEST_CASE("sqlite_file: errors are SQLite's, with both names and the place", "[sqlite_file]") {
   Table lab;
   Stream stream(lab.engine, with("s", 5));
