@@ -49,6 +49,27 @@ TEST_CASE("sqlite_file: a text is one statement", "[sqlite_file]") {
   CHECK(bad.find("row 1, column 2 (z)") != std::string::npos);
 }
 
+TEST_CASE("sqlite_file: a parameter that the text does not have needs no value", "[sqlite_file]") {
+  Lab lab;
+  Stream stream(lab.engine);
+  const auto named = [&](std::string_view sql) {
+    return Stream::told([&] {
+      Text rows;
+      hrana::Statement statement;
+      statement.sql = sql;
+      statement.named = {{"3", std::int64_t{7}}};
+      stream.session.execute(statement, stream.permit, rows);
+      return rows.line;
+    });
+  };
+  CHECK(named("SELECT ?3 AS a") == "a 7");
+  CHECK(
+      named("SELECT ?3 AS a, '?', \"?\" FROM (SELECT 1 AS \"?\") -- ?").starts_with("a|'?'|? 7|"));
+  CHECK(named("SELECT ?3 AS a, ?1") == "! ARGS_INVALID parameter ?1 has no value");
+  CHECK(named("SELECT ?, ?3") == "! ARGS_INVALID parameter 1 has no value");
+  CHECK(named("SELECT ?3, ?") == "! ARGS_INVALID parameter 1 has no value");
+}
+
 TEST_CASE("sqlite_file: what a statement keeps when it fails is kept", "[sqlite_file]") {
   Table lab;
   Stream stream(lab.engine, with("s", 5));
