@@ -203,7 +203,7 @@ class PostgresDriver final : public Driver {
   PostgresDriver(std::string url, PostgresOptions options)
       : url_(std::move(url)),
         options_(std::move(options)),
-        conninfo_(conninfo_of(url_, std::getenv("PGCONNECT_TIMEOUT") != nullptr)),
+        conninfo_(conninfo_of(url_, ConninfoEnvironment::of_process())),
         pool_(options_.connections_max,
               {.connect = [this] { return connect(); },
                .is_alive = [](Session& session) { return session.looks_alive(); },
