@@ -650,7 +650,8 @@ class PostgresDriver final : public Driver {
   // A timeout enforced by the server would need a transaction, and so more round trips.
   Silence silence_of(std::optional<milliseconds> timeout) {
     Silence limited = silence();
-    if (timeout && (limited.answer_wait.count() == 0 || limited.answer_wait > *timeout))
+    if (timeout &&
+        (limited.answer_wait.count() == 0 || limited.answer_wait > *timeout + timeout_margin))
       limited.answer_wait = *timeout + timeout_margin;
     return limited;
   }
