@@ -45,6 +45,12 @@ bool returns_rows(const Prepared& prepared) {
 
 bool is_control(Is kind) { return kind >= Is::begin && kind <= Is::rollback_to; }
 
+// Whether the connection's last statement, which has failed, keeps something: INSERT OR FAIL does.
+bool wrote_before_failure(Connection& connection) {
+  return connection.sqlite().in_transaction() &&
+         sqlite3_total_changes64(connection.handle()) != connection.serving().total_before;
+}
+
 void start_clock(Control& control, std::chrono::milliseconds limit) noexcept {
   control.limit(limit.count() == 0 ? Control::Clock::time_point::max()
                                    : Control::Clock::now() + limit);
@@ -413,8 +419,19 @@ hrana::Outcome Session::write(Job& job, const Facts& facts) {
       // foreign_keys belongs to the connection and cannot be changed inside a transaction, so this
       // write cannot share a group.
       transaction_.begin(false);
-      outcome = write_in_transaction(job, facts, rows);
-      commit();
+      try {
+        outcome = write_in_transaction(job, facts, rows);
+        commit();
+      } catch (const hrana::Refused& refusal) {
+        if (refusal.code == "SQLITE_CONSTRAINT" && transaction_.state() == State::writing &&
+            wrote_before_failure(*transaction_.connection()))
+          commit();
+        transaction_.roll_back();
+        throw;
+      } catch (...) {
+        transaction_.roll_back();
+        throw;
+      }
     }
   } catch (...) {
     tally_ = before;

@@ -401,6 +401,17 @@ TEST_CASE("sqlite_file: settings are the stream's and leak to nobody", "[F7][sql
   CHECK(stream.ask("PRAGMA foreign_keys") == "foreign_keys 0");
   CHECK(stream.ask("INSERT INTO c VALUES (77)").empty());
   CHECK(other.ask("INSERT INTO c VALUES (78)").starts_with("! SQLITE_CONSTRAINT"));
+  // A write that fails is over, too.
+  CHECK(stream.ask("INSERT INTO t VALUES (1, 'again')").starts_with("! SQLITE_CONSTRAINT"));
+  CHECK_FALSE(stream.open());
+  CHECK(other.ask("INSERT INTO t VALUES (9, 'other')").empty());
+  CHECK(stream.ask("INSERT OR FAIL INTO t VALUES (10, 'kept'), (1, 'again'), (11, 'never')")
+            .starts_with("! SQLITE_CONSTRAINT"));
+  CHECK_FALSE(stream.open());
+  CHECK(stream.ask("INSERT INTO t VALUES (12, CAST(x'ff' AS TEXT)) RETURNING v")
+            .starts_with("! SQLITE_MISMATCH"));
+  CHECK_FALSE(stream.open());
+  CHECK(lab.ids().ends_with(",9,10;"));
   stream.ask("BEGIN");
   stream.ask("SELECT * FROM t");
   CHECK(stream.ask("PRAGMA foreign_keys = on").empty());  // within a transaction it does nothing
