@@ -70,20 +70,29 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
     text.replace(at, what.size(), with);
 }
 
-std::mutex known_mutex;  // guards known
+std::mutex known_mutex;  // guards the two below
 std::vector<std::string> known;
+std::vector<std::string> known_secrets;
+
+void add_once(std::vector<std::string>& to, std::string text) {
+  const std::lock_guard lock(known_mutex);
+  if (std::find(to.begin(), to.end(), text) == to.end()) to.push_back(std::move(text));
+}
 
 }  // namespace
 
-void know_secrets_of(std::string text) {
-  const std::lock_guard lock(known_mutex);
-  if (std::find(known.begin(), known.end(), text) == known.end()) known.push_back(std::move(text));
+void know_secrets_of(std::string text) { add_once(known, std::move(text)); }
+
+void know_secret(std::string secret) {
+  if (secret.size() > 3) add_once(known_secrets, std::move(secret));
 }
 
 std::string without_passwords(std::string message, std::vector<std::string> given) {
   {
     const std::lock_guard lock(known_mutex);
     given.insert(given.end(), known.begin(), known.end());
+    for (const std::string& secret : known_secrets)
+      replace_all(message, secret, std::string(hidden));
   }
   for (const std::string& text : given) {
     for (const auto& [at, size] : passwords_in(text, true)) {

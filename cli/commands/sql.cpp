@@ -14,6 +14,7 @@
 #include "command.hpp"
 #include "input.hpp"
 #include "output.hpp"
+#include "secrets.hpp"
 #include "support/hrana_client.hpp"
 
 namespace po = boost::program_options;
@@ -213,8 +214,10 @@ HranaClient::Options options_of(const Arguments& arguments) {
     options.scope = arguments.scope().name();
     options.term = arguments.term().value();
   }
-  if (const auto file = arguments.maybe("token-file"))
+  if (const auto file = arguments.maybe("token-file")) {
     options.token = url_in_file("token-file", *file);
+    know_secret(options.token);
+  }
   options.ca_file = arguments.text_or("tls-ca", "");
   options.timeout = arguments.duration_or("timeout", std::chrono::seconds(30));
   return options;

@@ -462,7 +462,7 @@ void Connection::leave() {
   if (socket_ && socket_->state != OpenSocket::State::closed) {
     socket_->state = OpenSocket::State::closed;
     --loop_.shared().sockets;
-    socket_->events->closed(socket_->code);
+    if (socket_->opened) socket_->events->closed(socket_->code);
   }
   stream_.finish_writing();
   in_.clear();
@@ -478,7 +478,7 @@ void Connection::close() noexcept {
   if (socket_ && socket_->state != OpenSocket::State::closed) {
     socket_->state = OpenSocket::State::closed;
     --loop_.shared().sockets;
-    socket_->events->closed(socket_->code);
+    if (socket_->opened) socket_->events->closed(socket_->code);
   }
   outlet_.reset();
   owed_.reset();
@@ -509,7 +509,9 @@ void Connection::open_socket(Upgrade upgrade) {
   socket_->frames.put(std::exchange(in_, {}));
   reader_.restart();
   send(head + "\r\n");
+  // The peer may have gone already.
   if (stage_ != Stage::socket) return;
+  socket_->opened = true;
   socket_->events->opened(socket_of(loop_.shared_from_this(), weak_from_this(), outlet_));
   process_frames();
 }

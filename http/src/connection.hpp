@@ -41,6 +41,7 @@ struct OpenSocket {
   const std::unique_ptr<Room> room;
   FrameReader frames;
   State state = State::open;
+  bool opened = false;  // events->opened() was called, so closed() follows
   bool peer_has_closed = false, pinged = false;
   std::uint16_t code = 1006;
 };

@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <termgate/text/ascii.hpp>
+#include <termgate/text/scanner.hpp>
+
 #include "file/errors.hpp"
 
 namespace termgate::sqlite_file {
@@ -42,6 +45,17 @@ const hrana::Value* find_named(const hrana::Statement& given, std::string_view n
   return found != given.named.end() ? &found->second : nullptr;
 }
 
+// Whether the text has a ? without a number.
+bool has_plain_marker(std::string_view sql) {
+  text::Scanner scanner(sql, text::Dialect::sqlite);
+  text::Token token;
+  while (scanner.next(token)) {
+    if (token.kind != text::Token::Kind::marker) continue;
+    if (scanner.rest().empty() || !text::is_digit(scanner.rest().front())) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void bind_parameters(sqlite3_stmt* statement, const hrana::Statement& given) {
@@ -54,7 +68,9 @@ void bind_parameters(sqlite3_stmt* statement, const hrana::Statement& given) {
     const auto place = static_cast<std::size_t>(at) - 1;
     const hrana::Value* value = name != nullptr ? find_named(given, name) : nullptr;
     if (value == nullptr && place < given.positional.size()) value = &given.positional[place];
-    // A text that only contains ?3 has three parameters for SQLite, and each needs a value.
+    // A text that only contains ?3 has three parameters for SQLite, and the first two have no name
+    // and need no value.
+    if (value == nullptr && name == nullptr && !has_plain_marker(given.sql)) continue;
     if (value == nullptr)
       throw bad_arguments(
           fmt::format("parameter {} has no value", name != nullptr ? name : std::to_string(at)));

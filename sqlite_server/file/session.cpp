@@ -45,6 +45,17 @@ bool returns_rows(const Prepared& prepared) {
 
 bool is_control(Is kind) { return kind >= Is::begin && kind <= Is::rollback_to; }
 
+// Whether the connection's last statement, which has failed, keeps something: INSERT OR FAIL does.
+bool wrote_before_failure(Connection& connection) {
+  return connection.sqlite().in_transaction() &&
+         sqlite3_total_changes64(connection.handle()) != connection.serving().total_before;
+}
+
+void start_clock(Control& control, std::chrono::milliseconds limit) noexcept {
+  control.limit(limit.count() == 0 ? Control::Clock::time_point::max()
+                                   : Control::Clock::now() + limit);
+}
+
 void require_size(std::string_view sql, std::size_t bytes_max) {
   if (sql.size() > bytes_max)
     throw hrana::Refused(
@@ -149,6 +160,7 @@ hrana::Outcome Session::execute(const hrana::Statement& statement, const hrana::
 }
 
 void Session::sequence(std::string_view sql, const hrana::Permit& given) {
+  keeps_of_sequence_ = false;
   guarded(given, [&] {
     require_size(sql, options_.sequence_bytes_max);
     NoRows none;
@@ -159,7 +171,14 @@ void Session::sequence(std::string_view sql, const hrana::Permit& given) {
       // Computed again for each statement, because one of them may be a declaration.
       const hrana::Permit permit = permitted(given);
       Job job{statement, permit, none, at};
-      run_next(job, false);
+      try {
+        run_next(job, false);
+      } catch (const hrana::Busy& busy) {
+        // A client repeats a Busy, and would run the earlier statements twice.
+        if (at != 0) throw hrana::Refused("SERVER_BUSY", busy.what());
+        throw;
+      }
+      keeps_of_sequence_ = keeps_of_sequence_ || transaction_.state() == State::none;
       at += job.used;
     }
   });
@@ -227,17 +246,12 @@ std::optional<hrana::Outcome> Session::run_prepared(Job& job, bool only_one) {
   return write(job, facts);
 }
 
-void Session::start_clock(std::chrono::milliseconds limit) noexcept {
-  control_.limit(limit.count() == 0 ? Control::Clock::time_point::max()
-                                    : Control::Clock::now() + limit);
-}
-
 // --- reading
 
 hrana::Outcome Session::read(Job& job, PooledConnection& lent, Prepared& prepared) {
-  start_clock(job.permit.claim.none() && options_.reading_time_max.count() != 0
-                  ? options_.reading_time_max
-                  : options_.statement_time_max);
+  start_clock(control_, job.permit.claim.none() && options_.reading_time_max.count() != 0
+                            ? options_.reading_time_max
+                            : options_.statement_time_max);
   if (member_ != nullptr || transaction_.state() == State::writing) {
     HeldRows rows(options_.held_rows_bytes_max,
                   "a statement that reads in a transaction that has the write lock");
@@ -388,7 +402,7 @@ void Session::refuse_write(const Job& job, const Facts& facts) const {
 
 hrana::Outcome Session::write(Job& job, const Facts& facts) {
   refuse_write(job, facts);
-  start_clock(options_.statement_time_max);
+  start_clock(control_, options_.statement_time_max);
   const Tally before = tally_;
   HeldRows rows(options_.written_rows_bytes_max, "a statement that writes");
   hrana::Outcome outcome;
@@ -405,8 +419,19 @@ hrana::Outcome Session::write(Job& job, const Facts& facts) {
       // foreign_keys belongs to the connection and cannot be changed inside a transaction, so this
       // write cannot share a group.
       transaction_.begin(false);
-      outcome = write_in_transaction(job, facts, rows);
-      commit();
+      try {
+        outcome = write_in_transaction(job, facts, rows);
+        commit();
+      } catch (const hrana::Refused& refusal) {
+        if (refusal.code == "SQLITE_CONSTRAINT" && transaction_.state() == State::writing &&
+            wrote_before_failure(*transaction_.connection()))
+          commit();
+        transaction_.roll_back();
+        throw;
+      } catch (...) {
+        transaction_.roll_back();
+        throw;
+      }
     }
   } catch (...) {
     tally_ = before;

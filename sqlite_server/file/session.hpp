@@ -68,6 +68,8 @@ class Session final : public hrana::FileSession {
                          hrana::RowSink& rows) override;
   void sequence(std::string_view sql, const hrana::Permit& permit) override;
   hrana::Description describe(std::string_view sql, const hrana::Permit& permit) override;
+  // Whether the last sequence ran anything that a rollback of its open transaction keeps.
+  bool keeps_of_sequence() const noexcept { return keeps_of_sequence_; }
   bool is_autocommit() const override;
   bool keeps_settings() const override;
   bool together(std::span<const std::string_view> texts, const hrana::Permit& permit,
@@ -109,7 +111,6 @@ class Session final : public hrana::FileSession {
   [[noreturn]] void throw_lost(const Eviction& why);
   // Turns what `work` throws into the port's errors, and remembers what ends the stream.
   void guarded(const hrana::Permit& permit, const std::function<void()>& work);
-  void start_clock(std::chrono::milliseconds limit) noexcept;
   hrana::Permit permitted(const hrana::Permit& given) const;
 
   std::optional<hrana::Outcome> run_next(Job& job, bool only_one);
@@ -142,6 +143,7 @@ class Session final : public hrana::FileSession {
   FileTransaction transaction_;
   Member* member_ = nullptr;  // set while together() runs its work
   std::optional<hrana::Lost> lost_;
+  bool keeps_of_sequence_ = false;
   Tally tally_;
 };
 

@@ -130,14 +130,14 @@ class Files::Watched final : public hrana::FileSession {
                          hrana::RowSink& rows) override {
     return guarded([&](const Entered& entered) {
       auto outcome = state_->session.execute(statement, permit, rows);
-      if (entered.outer()) bound(permit);
+      if (entered.outer()) bound(permit, false);
       return outcome;
     });
   }
   void sequence(std::string_view sql, const hrana::Permit& permit) override {
     guarded([&](const Entered& entered) {
       state_->session.sequence(sql, permit);
-      if (entered.outer()) bound(permit);
+      if (entered.outer()) bound(permit, state_->session.keeps_of_sequence());
     });
   }
   hrana::Description describe(std::string_view sql, const hrana::Permit& permit) override {
@@ -190,8 +190,9 @@ class Files::Watched final : public hrana::FileSession {
     state_->files.counts_.refusals.add(refused.code);
     state_->happened("refused", refused.code, refused.what());
   }
-  // Rolls back a transaction that this call has opened beyond the limit on open transactions.
-  void bound(const hrana::Permit& permit) {
+  // Rolls back a transaction that exceeds the limit on open transactions. `kept`: the same call ran
+  // something that is kept, so its client must not repeat it.
+  void bound(const hrana::Permit& permit, bool kept) {
     class Nowhere final : public hrana::RowSink {
       void columns(std::span<const hrana::Column>) override {}
       void row(std::span<const hrana::ValueView>) override {}
@@ -202,9 +203,11 @@ class Files::Watched final : public hrana::FileSession {
     Nowhere nowhere;
     state_->session.execute({.sql = "ROLLBACK", .positional = {}, .named = {}, .wants_rows = false},
                             permit, nowhere);
-    throw hrana::Busy(fmt::format(
+    const std::string why = fmt::format(
         "{} transactions are open, as many as there may be (--max-transactions): try again",
-        state_->files.settings_.transactions_max));
+        state_->files.settings_.transactions_max);
+    if (kept) throw hrana::Refused("SERVER_BUSY", why);
+    throw hrana::Busy(why);
   }
 
   const std::shared_ptr<State> state_;

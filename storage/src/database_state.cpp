@@ -17,10 +17,14 @@ namespace detail {
 using sql::Call;
 using std::chrono::milliseconds;
 
-// Reports refusals that were gathered and are not yet due. report() does not throw, even if the
-// database is lost.
+constexpr milliseconds last_reports_take{2000};
+
+// Reports refusals that were gathered and are not yet due: to the first failure, and for a limited
+// time, so that a lost database or many scopes do not delay the destructor.
 DatabaseState::~DatabaseState() {
-  for (const Refusals& rest : refusals.take_all()) report(rest);
+  const auto end = std::chrono::steady_clock::now() + last_reports_take;
+  for (const Refusals& rest : refusals.take_all())
+    if (!report(rest) || std::chrono::steady_clock::now() >= end) break;
 }
 
 void DatabaseState::note(const StaleTerm& stale) {
@@ -37,13 +41,14 @@ void DatabaseState::note(const StaleTerm& stale) {
 
 // Errors are ignored: a role that may not write to the audit, or a lost database, must not hide the
 // refusal itself.
-void DatabaseState::report(const Refusals& due) noexcept {
+bool DatabaseState::report(const Refusals& due) noexcept {
   try {
     const Value values[] = {Value(due.scope),    Value(due.term),    Value(due.count),
                             Value(due.first_ms), Value(due.last_ms), Value("library")};
     const Rows rows = driver->call(Call::record_refusal, values, false, milliseconds(1000));
     if (!rows.one()[0].as_bool()) refusals.put_back(due);
-  } catch (const std::exception&) {}
+    return true;
+  } catch (const std::exception&) { return false; }
 }
 
 void DatabaseState::compare_with_memory(const std::string& scope, std::int64_t fence,

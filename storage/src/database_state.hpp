@@ -106,7 +106,8 @@ struct DatabaseState {
 
  private:
   void note(const StaleTerm& stale);
-  void report(const Refusals& due) noexcept;
+  // False: the database did not answer.
+  bool report(const Refusals& due) noexcept;
   std::int64_t check_uncounted(const Scope& scope, Term term,
                                std::optional<std::chrono::milliseconds> timeout);
 };

@@ -3,6 +3,7 @@
 #include <termgate/follower.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <limits>
@@ -108,7 +109,10 @@ class Follower::Inside {
       stop_ = true;
       wake(lock);
     }
-    if (thread_.get_id() != std::this_thread::get_id() && thread_.joinable()) thread_.join();
+    // The function may call it, and its thread cannot wait for itself.
+    if (own_.load() == std::this_thread::get_id()) return;
+    const std::lock_guard turn(joining_);
+    if (thread_.joinable()) thread_.join();
   }
 
  private:
@@ -136,6 +140,7 @@ class Follower::Inside {
   // Looks until stop(), a takeover, or pruned writes that end the follower. After each failure it
   // pauses longer.
   void follow() {
+    own_ = std::this_thread::get_id();
     milliseconds pause = first_pause, retry = first_retry;
     while (!stopping() && !over_) {
       Round result = Round::failed;
@@ -363,6 +368,8 @@ class Follower::Inside {
   std::optional<BootClock::time_point>
       caught_up_;  // everything that was committed by then has been handled
 
+  std::atomic<std::thread::id> own_{};  // that of thread_, once it runs
+  std::mutex joining_;                  // guards thread_
   std::thread thread_;
 };
 

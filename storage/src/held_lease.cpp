@@ -1,10 +1,10 @@
 // HeldLease and waiting for a lease, built on Database's calls; LeaseKeeper renews. Owner: the
 // caller has the handle; its State is not shared, and keeps the Database, and with it the keeper,
-// alive. Threads: any may read a handle; release() takes the state's mutex, so the lease is
-// released once.
+// alive. Threads: any may read a handle; the first that calls release() releases the lease.
 #include <termgate/held_lease.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -171,13 +171,12 @@ struct HeldLease::State {
   std::shared_ptr<detail::KeptLease> lease;
   detail::HeldLeasesCore::Id id = 0;
   std::optional<detail::LeaseWaiters::Watch> watch{};  // reports requests for the lease
-  std::mutex mutex{};                                  // guards the members below
-  bool given_back = false;
+  std::atomic<bool> given_back{false};                 // whoever sets it releases the lease
   bool uncounted = true;  // not counted among the handles that hold a lease
 
+  // No lock is held, because a stop callback may call this too.
   bool release() {
-    const std::lock_guard lock(mutex);
-    if (std::exchange(given_back, true)) return false;
+    if (given_back.exchange(true)) return false;
     detail::LeaseKeeper& keeper = holding.keeper();
     if (keeper.is_own_thread()) {
       // It would wait for itself, and meanwhile every other lease of this Database would run out.
@@ -242,7 +241,7 @@ HeldLease::Clock::time_point HeldLease::held_until() const noexcept {
   return Clock::time_point(Clock::duration(state_->lease->until.load()));
 }
 bool HeldLease::still_held(Clock::time_point now) const noexcept {
-  return !state_->lease->lost.stop_requested() && now < held_until();
+  return !state_->given_back && !state_->lease->lost.stop_requested() && now < held_until();
 }
 bool HeldLease::release() { return state_->release(); }
 

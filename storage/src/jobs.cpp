@@ -96,6 +96,7 @@ bool Jobs::beat(const std::string& run_id, const std::optional<std::string>& che
         .one()[0]
         .as_bool();
   bool alive = false;
+  std::optional<Lease::Clock::time_point> leave_before;
   const auto sent = Lease::Clock::now();
   state_of(database_).audited([&] {
     state_of(database_).driver->transact({}, [&](detail::OpenTransaction& session) {
@@ -103,13 +104,18 @@ bool Jobs::beat(const std::string& run_id, const std::optional<std::string>& che
       alive = session.call(Call::job_heartbeat, beat).one()[0].as_bool();
       const Value renewal[] = {Value(renew->scope().name()), Value(renew->owner()),
                                Value(renew->term().value()), Value(renew->ttl().count())};
-      if (session.call(Call::renew_lease, renewal).one()[0].as_bool()) return;
-      throw LeaseLost(fmt::format(
-          "the lease of scope \"{}\" with term {} is no longer held by {}: stop leading",
-          renew->scope().name(), renew->term().value(), renew->owner()));
+      const Rows rows = session.call(Call::renew_lease, renewal);
+      const auto row = detail::only_row(rows);
+      if (!row["renewed"].as_bool())
+        throw LeaseLost(fmt::format(
+            "the lease of scope \"{}\" with term {} is no longer held by {}: stop leading",
+            renew->scope().name(), renew->term().value(), renew->owner()));
+      if (const auto left = row.int_if_there("leave_in_ms"))
+        leave_before = sent + std::chrono::milliseconds(*left);
     });
   });
-  *renew = Lease(renew->scope(), renew->term(), renew->owner(), renew->ttl(), sent + renew->ttl());
+  *renew = Lease(renew->scope(), renew->term(), renew->owner(), renew->ttl(), sent + renew->ttl(),
+                 leave_before);
   return alive;
 }
 

@@ -178,6 +178,37 @@ TEST_CASE("follower: a later start takes it over, and so does a removal",
         FollowerMove::taken);
 }
 
+TEST_CASE("follower: many threads may stop it at once and so may its function",
+          "[follower][conformance]") {
+  auto& db = shared();
+  const Stream stream(unique("followed"));
+  db.append(stream, Term(1), "1");
+  for (int round = 0; round < 20; ++round) {
+    Follower follower(db, unique("stopped"), stream, [](const Stream&, const StreamWrite&) {});
+    std::atomic<bool> go{false};
+    std::atomic<int> failed{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i)
+      threads.emplace_back([&] {
+        while (!go) std::this_thread::yield();
+        try {
+          follower.stop();
+          if (follower.running()) ++failed;
+        } catch (const std::exception&) { ++failed; }
+      });
+    go = true;
+    for (std::thread& thread : threads) thread.join();
+    CHECK(failed == 0);
+  }
+  std::atomic<Follower*> itself{nullptr};
+  Follower follower(db, unique("stopped"), stream, [&](const Stream&, const StreamWrite&) {
+    while (itself == nullptr) std::this_thread::yield();
+    itself.load()->stop();
+  });
+  itself = &follower;
+  CHECK(comes_true([&] { return !follower.running(); }));
+}
+
 TEST_CASE("follower: a scope's streams are followed side by side, those that begin later too",
           "[follower][conformance]") {
   auto& db = shared();

@@ -57,6 +57,25 @@ TEST_CASE("hold: a lease outlives its TTL by renewal and ends with its handle",
   CHECK_THROWS_AS(db.write(scope, Term(term), [](Transaction&) {}), StaleTerm);
 }
 
+TEST_CASE("hold: a callback of lost may release the handle that is being released",
+          "[handles][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("hold"));
+  HeldLease held = db.hold(scope, {.ttl = 10s});
+  int calls = 0;
+  bool again = true, still = true;
+  const std::stop_callback callback(held.lost(), [&] {
+    ++calls;
+    still = held.still_held();
+    again = held.release();
+  });
+  CHECK(held.release());
+  CHECK(calls == 1);
+  CHECK_FALSE(still);
+  CHECK_FALSE(again);
+  CHECK(Info(db).lease(scope)->released_at_ms);
+}
+
 TEST_CASE("hold: a forced release is told to the holder with its next renewal",
           "[handles][conformance]") {
   auto& db = shared();

@@ -191,6 +191,23 @@ TEST_CASE("jobs: each call does in each state what the table says", "[F2][jobs][
   }
 }
 
+TEST_CASE("jobs: a beat that renews the lease tells of a request for it",
+          "[handover][jobs][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("job"));
+  Lease lease = db.acquire_lease(scope, 1h, {.owner = "holder"});
+  JobRun run(db, job, scope, lease.term(), "holder");
+  REQUIRE(run.beat(lease));
+  CHECK_FALSE(lease.leave_before());
+  const auto requested = Lease::Clock::now();
+  REQUIRE(Operator(db).request_hand_over(scope, {.to = "successor", .drain = 1min}));
+  REQUIRE(run.beat(lease, "page 3"));
+  REQUIRE(lease.leave_before());
+  CHECK(*lease.leave_before() > requested);
+  CHECK(*lease.leave_before() <= Lease::Clock::now() + 1min);
+  CHECK(run.complete());
+}
+
 TEST_CASE("jobs: no run and a run that is unknown", "[jobs][conformance]") {
   auto& db = shared();
   const Scope scope(unique("job"));

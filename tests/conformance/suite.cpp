@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -585,6 +586,28 @@ TEST_CASE("write id: a refusal is counted once and a write that happened is none
   CHECK(Info(db).fence(scope)->term == 2);
   CHECK(db.write(scope, Term(4), nothing, late) == Wrote::now);
   CHECK(Info(db).fence(scope)->term == 4);
+}
+
+TEST_CASE("refusals: a Database whose database does not answer is closed all the same",
+          "[conformance]") {
+  if (!conformance::survives_reopening()) return;
+  const std::string url = conformance::fresh_url();
+  auto holder = Database::open(url);
+  conformance::install(holder, url);
+  std::optional<Database> db = Database::open(url);
+  for (int i = 0; i < 6; ++i) {
+    const Scope scope("refused" + std::to_string(i));
+    db->seal(scope, Term(2));
+    // The second one is gathered, for a report that would be due a second later.
+    for (int twice = 0; twice < 2; ++twice)
+      CHECK_THROWS_AS(db->write(scope, Term(1), nothing), StaleTerm);
+  }
+  // On SQLite the reports cannot be written while this transaction has the lock.
+  holder.write(Scope("holder"), Term(1), [&](Transaction&) {
+    const auto start = std::chrono::steady_clock::now();
+    db.reset();
+    CHECK(std::chrono::steady_clock::now() - start < 3500ms);
+  });
 }
 
 TEST_CASE("write: after a reset by another process begins again and is committed once",

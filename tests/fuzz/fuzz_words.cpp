@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto spliced = detail::with_schema(sql, "s");
   if (sql.find("@schema") == std::string_view::npos && spliced != sql) std::abort();
   try {
-    if (!detail::conninfo_of(sql, false).starts_with(sql)) std::abort();
+    if (!detail::conninfo_of(sql, {}).starts_with(sql)) std::abort();
   } catch (const InvalidInput& refused) {
     // An @ where none belongs. Nothing of the URL is in the message.
     if (std::string_view(refused.what()).find("malformed URL") == std::string_view::npos)

@@ -3,6 +3,7 @@
 #include "conninfo.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include <termgate/error.hpp>
@@ -57,9 +58,13 @@ bool password_is_cut(std::string_view url) {
 
 }  // namespace
 
+ConninfoEnvironment ConninfoEnvironment::of_process() noexcept {
+  return {std::getenv("PGCONNECT_TIMEOUT") != nullptr, std::getenv("PGSERVICE") != nullptr};
+}
+
 // Throws InvalidInput if an @ is where libpq would misread it. The message does not show the URL: a
 // part of a password may be in it.
-std::string conninfo_of(std::string_view url, bool connect_timeout_in_environment) {
+std::string conninfo_of(std::string_view url, const ConninfoEnvironment& environment) {
   if (password_is_cut(url)) {
     throw InvalidInput(
         "TG005 malformed URL: there is an @ where none belongs. In a user's name or password write "
@@ -80,15 +85,15 @@ std::string conninfo_of(std::string_view url, bool connect_timeout_in_environmen
   // Scopes are UTF-8 everywhere; the application name helps readers of pg_stat_activity.
   add("client_encoding", "UTF8");
   add("fallback_application_name", "termgate");
-  // A service file's settings have lower priority than the URL's, so no defaults are added if the
-  // URL names a service.
-  if (names(given, "service")) return conninfo;
+  // A service file's settings have lower priority than the URL's, so nothing is added if there is
+  // one.
+  if (environment.service || names(given, "service")) return conninfo;
   const std::pair<std::string_view, std::string_view> defaults[] = {
       {"connect_timeout", "10"}, {"keepalives_idle", "30"},     {"keepalives_interval", "10"},
       {"keepalives_count", "3"}, {"tcp_user_timeout", "60000"},
   };
   for (const auto& [key, value] : defaults) {
-    if (names(given, key) || (key == "connect_timeout" && connect_timeout_in_environment)) continue;
+    if (names(given, key) || (key == "connect_timeout" && environment.connect_timeout)) continue;
     add(key, value);
   }
   return conninfo;

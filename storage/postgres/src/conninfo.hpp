@@ -9,11 +9,18 @@ namespace termgate {
 inline namespace v0 {
 namespace detail {
 
-// Adds the client encoding, a fallback application name, and, unless the URL sets them or names a
-// service: connect_timeout 10 s, and TCP keepalives and tcp_user_timeout by which a peer that has
-// vanished is noticed after 60 s or less. `connect_timeout_in_environment`: PGCONNECT_TIMEOUT is
-// set, so connect_timeout is not added.
-std::string conninfo_of(std::string_view url, bool connect_timeout_in_environment);
+// Which of libpq's variables are set that decide what is added.
+struct ConninfoEnvironment {
+  bool connect_timeout = false;  // PGCONNECT_TIMEOUT
+  bool service = false;          // PGSERVICE
+  static ConninfoEnvironment of_process() noexcept;
+};
+
+// Adds the client encoding, a fallback application name, and, where neither the URL nor the
+// environment sets them: connect_timeout 10 s, and TCP keepalives and tcp_user_timeout by which a
+// peer that has vanished is noticed after 60 s or less. Nothing of that for a service, whose file's
+// settings have lower priority than the URL's.
+std::string conninfo_of(std::string_view url, const ConninfoEnvironment& environment);
 
 }  // namespace detail
 }  // namespace v0

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -97,7 +96,7 @@ PostgresFenceFeed::PostgresFenceFeed(std::string url, std::string_view database,
     : inside_(std::make_unique<Inside>()) {
   inside_->channel = std::move(channel);
   inside_->url = std::move(url);
-  inside_->conninfo = conninfo_of(inside_->url, std::getenv("PGCONNECT_TIMEOUT") != nullptr);
+  inside_->conninfo = conninfo_of(inside_->url, ConninfoEnvironment::of_process());
   // If a parameter is given twice the later value counts; a database in the path is such a
   // parameter as well.
   inside_->conninfo += "&fallback_application_name=termgate%20watch";

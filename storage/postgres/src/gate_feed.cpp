@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -85,7 +84,7 @@ struct PostgresGateFeed::Inside {
 PostgresGateFeed::PostgresGateFeed(std::string url, std::string_view schema)
     : inside_(std::make_unique<Inside>()) {
   Inside& in = *inside_;
-  in.conninfo = conninfo_of(url, std::getenv("PGCONNECT_TIMEOUT") != nullptr) +
+  in.conninfo = conninfo_of(url, ConninfoEnvironment::of_process()) +
                 "&fallback_application_name=termgate%20seats";
   in.url = std::move(url);
   in.schema = schema;

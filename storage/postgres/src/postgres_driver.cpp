@@ -203,7 +203,7 @@ class PostgresDriver final : public Driver {
   PostgresDriver(std::string url, PostgresOptions options)
       : url_(std::move(url)),
         options_(std::move(options)),
-        conninfo_(conninfo_of(url_, std::getenv("PGCONNECT_TIMEOUT") != nullptr)),
+        conninfo_(conninfo_of(url_, ConninfoEnvironment::of_process())),
         pool_(options_.connections_max,
               {.connect = [this] { return connect(); },
                .is_alive = [](Session& session) { return session.looks_alive(); },
@@ -651,7 +651,8 @@ class PostgresDriver final : public Driver {
   // A timeout enforced by the server would need a transaction, and so more round trips.
   Silence silence_of(std::optional<milliseconds> timeout) {
     Silence limited = silence();
-    if (timeout && (limited.answer_wait.count() == 0 || limited.answer_wait > *timeout))
+    if (timeout &&
+        (limited.answer_wait.count() == 0 || limited.answer_wait > *timeout + timeout_margin))
       limited.answer_wait = *timeout + timeout_margin;
     return limited;
   }

@@ -73,9 +73,14 @@ class Session {
     if (!handle_)
       throw Unavailable("the ZooKeeper client could not be started; nothing was requested");
     if (!credentials.empty()) {
-      const Shared reply = std::make_shared<Reply>();
-      zoo_add_auth(handle_.get(), "digest", credentials.data(),
-                   static_cast<int>(credentials.size()), on_void, new Shared(reply));
+      auto reply = std::make_unique<Shared>(std::make_shared<Reply>());
+      const int started = zoo_add_auth(handle_.get(), "digest", credentials.data(),
+                                       static_cast<int>(credentials.size()), on_void, reply.get());
+      if (started != ZOK)
+        throw Unavailable(fmt::format(
+            "the ZooKeeper client did not take the credentials: {}; nothing was requested",
+            zerror(started)));
+      static_cast<void>(reply.release());  // complete() owns it now
     }
     connected(deadline);
   }

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Long: a case for each thing that a client can meet.
 """[F1] [F2] [F4] The proxy in front of an SQLite file, over libSQL's protocol: each endpoint, each way to declare, each code; a
 transaction that is lost is a status 400 wherever its client asks next; drain, moved files, tokens, rules, slow clients.
 
@@ -417,6 +418,13 @@ def test_more_transactions_than_may_be_are_busy(lab, file):
         stream.sql("SELECT count(*) FROM t")
     check("busy", code(lambda: front.client().sql("BEGIN")) == (503, "SERVER_BUSY"))
     check("reading goes on", code(lambda: front.client().sql("SELECT 1")) is None)
+    busy = code(lambda: front.client().stream().run({"type": "sequence", "sql": "BEGIN; SELECT 1"}))
+    check("a sequence too", busy == (503, "SERVER_BUSY"), busy)
+    key = next(NEXT)
+    text = f"INSERT INTO t VALUES ({key}, 'once'); BEGIN"
+    busy = code(lambda: front.client("tg.5.once.").stream().run({"type": "sequence", "sql": text}))
+    check("not one that has written", busy == (200, "SERVER_BUSY"), busy)
+    check("what it has written", file.rows(f"SELECT v FROM t WHERE k = {key}") == [("once",)])
     streams[0].sql("COMMIT")
     check("one has ended", code(lambda: front.client().sql("BEGIN")) is None)
 

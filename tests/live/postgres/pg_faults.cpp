@@ -641,6 +641,20 @@ TEST_CASE("silence: answer_wait bounds every answer and a COMMIT without one is 
   CHECK(rig.db.write(billing, five, Callback{"after", &runs}) == Wrote::now);
 }
 
+TEST_CASE("silence: a timeout makes no wait longer than answer_wait", "[F5][live]") {
+  Rig rig({.answer_wait = 1500ms});
+  int runs = 0;
+  std::string message;
+  rig.proxy.arm(Fault::freeze, "check_term(", 60s);
+  CHECK(ending(
+            [&] {
+              rig.db.write(billing, Term(6), Callback{"silent", &runs}, {.timeout = 1s});
+            },
+            &message) == Ended::unavailable);
+  CHECK(rig.proxy.fired() == 1);
+  CHECK_THAT(message, Catch::Contains("no answer within 1500 ms"));
+}
+
 TEST_CASE("seats: an answer that stays away holds nothing up for long", "[F4][F5][seats][live]") {
   Rig rig;
   const auto write = [&] {

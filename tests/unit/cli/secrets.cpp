@@ -82,6 +82,15 @@ TEST_CASE("secrets: what was read from a file is known from then on", "[issue-36
         "cannot open odbc:Driver=x;Pwd=***;Uid=u");
 }
 
+TEST_CASE("secrets: a bare token is hidden wherever it is", "[cli]") {
+  termgate::cli::know_secret("tG7-bare.token");
+  CHECK(without_passwords("401: \"Bearer tG7-bare.token\" of tG7-bare.token", {}) ==
+        "401: \"Bearer ***\" of ***");
+  // One that could be part of any word stays.
+  termgate::cli::know_secret("at");
+  CHECK(without_passwords("a cat sat", {}) == "a cat sat");
+}
+
 TEST_CASE("secrets: the place of a database is host and name alone", "[cli]") {
   using termgate::cli::place_of;
   CHECK(place_of("postgresql://u:s3cret@h:1/db?sslmode=require") == "h:1/db");

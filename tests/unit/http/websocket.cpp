@@ -1,5 +1,6 @@
 // WebSockets over real sockets.
 #include <atomic>
+#include <optional>
 
 #include "frames.hpp"
 #include "served.hpp"
@@ -161,6 +162,24 @@ TEST_CASE("http websocket: bad frames close with their code and a lost connectio
   sockets.recorder->closed_calls = 0;
   { Opened client(sockets); }
   CHECK(eventually([&] { return sockets.recorder->is_closed(1006); }));
+}
+
+TEST_CASE("http websocket: none that was not opened is closed", "[http]") {
+  Sockets sockets;
+  std::optional<Client> client(std::in_place, sockets.served.port());
+  std::atomic<bool> decided{false};
+  // The peer resets the connection before the answer to its handshake is sent.
+  sockets.served.handler.decides = [&](const Head&) -> Decision {
+    client->reset();
+    client.reset();
+    decided = true;
+    return Upgrade{sockets.recorder, {}, 1000};
+  };
+  client->send(upgrade);
+  REQUIRE(eventually([&] { return decided.load(); }));
+  CHECK(eventually([&] { return sockets.recorder.use_count() == 1; }));
+  CHECK(sockets.recorder->closed_calls == 0);
+  CHECK(sockets.recorder->socket == nullptr);
 }
 
 TEST_CASE("http websocket: a silent peer gets a ping and goes if it says nothing", "[http]") {

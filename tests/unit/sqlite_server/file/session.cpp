@@ -49,6 +49,27 @@ TEST_CASE("sqlite_file: a text is one statement", "[sqlite_file]") {
   CHECK(bad.find("row 1, column 2 (z)") != std::string::npos);
 }
 
+TEST_CASE("sqlite_file: a parameter that the text does not have needs no value", "[sqlite_file]") {
+  Lab lab;
+  Stream stream(lab.engine);
+  const auto named = [&](std::string_view sql) {
+    return Stream::told([&] {
+      Text rows;
+      hrana::Statement statement;
+      statement.sql = sql;
+      statement.named = {{"3", std::int64_t{7}}};
+      stream.session.execute(statement, stream.permit, rows);
+      return rows.line;
+    });
+  };
+  CHECK(named("SELECT ?3 AS a") == "a 7");
+  CHECK(
+      named("SELECT ?3 AS a, '?', \"?\" FROM (SELECT 1 AS \"?\") -- ?").starts_with("a|'?'|? 7|"));
+  CHECK(named("SELECT ?3 AS a, ?1") == "! ARGS_INVALID parameter ?1 has no value");
+  CHECK(named("SELECT ?, ?3") == "! ARGS_INVALID parameter 1 has no value");
+  CHECK(named("SELECT ?3, ?") == "! ARGS_INVALID parameter 1 has no value");
+}
+
 TEST_CASE("sqlite_file: what a statement keeps when it fails is kept", "[sqlite_file]") {
   Table lab;
   Stream stream(lab.engine, with("s", 5));
@@ -72,6 +93,20 @@ TEST_CASE("sqlite_file: what a statement keeps when it fails is kept", "[sqlite_
   lab.outside("SELECT termgate_seal('s', 6)");
   CHECK(stream.ask("INSERT OR FAIL INTO t VALUES (8, 'h'), (9, 'a')").starts_with("! TG001"));
   CHECK(lab.ids() == "1,2,3;");
+}
+
+TEST_CASE("sqlite_file: a sequence that has run something is not to be repeated",
+          "[F6][sqlite_file]") {
+  Table lab;
+  // No writer may wait, so that each write that needs the turn is busy.
+  Stream stream(lab.open({.waiters_max = 0}), with("s", 5));
+  const char* write = "INSERT INTO t VALUES (3, 'c')";
+  REQUIRE(stream.ask(write).starts_with("!503 0 writers wait"));
+  CHECK(stream.sequence(write).starts_with("!503 0 writers wait"));
+  CHECK(stream.sequence(std::string("SELECT 1;") + write).starts_with("! SERVER_BUSY 0 writers"));
+  CHECK(stream.session.keeps_of_sequence());
+  CHECK(stream.sequence(std::string("BEGIN;") + write).starts_with("! SERVER_BUSY 0 writers"));
+  CHECK_FALSE(stream.session.keeps_of_sequence());
 }
 
 TEST_CASE("sqlite_file: errors are SQLite's, with both names and the place", "[sqlite_file]") {
@@ -366,6 +401,17 @@ TEST_CASE("sqlite_file: settings are the stream's and leak to nobody", "[F7][sql
   CHECK(stream.ask("PRAGMA foreign_keys") == "foreign_keys 0");
   CHECK(stream.ask("INSERT INTO c VALUES (77)").empty());
   CHECK(other.ask("INSERT INTO c VALUES (78)").starts_with("! SQLITE_CONSTRAINT"));
+  // A write that fails is over, too.
+  CHECK(stream.ask("INSERT INTO t VALUES (1, 'again')").starts_with("! SQLITE_CONSTRAINT"));
+  CHECK_FALSE(stream.open());
+  CHECK(other.ask("INSERT INTO t VALUES (9, 'other')").empty());
+  CHECK(stream.ask("INSERT OR FAIL INTO t VALUES (10, 'kept'), (1, 'again'), (11, 'never')")
+            .starts_with("! SQLITE_CONSTRAINT"));
+  CHECK_FALSE(stream.open());
+  CHECK(stream.ask("INSERT INTO t VALUES (12, CAST(x'ff' AS TEXT)) RETURNING v")
+            .starts_with("! SQLITE_MISMATCH"));
+  CHECK_FALSE(stream.open());
+  CHECK(lab.ids().ends_with(",9,10;"));
   stream.ask("BEGIN");
   stream.ask("SELECT * FROM t");
   CHECK(stream.ask("PRAGMA foreign_keys = on").empty());  // within a transaction it does nothing
