@@ -1109,10 +1109,15 @@ def own_names():
             "SELECT set_config('search_path', 'own, pg_' || 'catalog', false)", "BEGIN", "SELECT length('@N@')"
         ),
         "length prepared before the search_path": [
-            *each("PREPARE p AS SELECT 1 WHERE length('@N@') IS NOT NULL"), first, *each("BEGIN", "EXECUTE p")
+            *each("PREPARE p AS SELECT 1 WHERE length('@N@') IS NOT NULL"),
+            first,
+            *each("BEGIN", "EXECUTE p"),
         ],
         "length parsed before the search_path": [
-            [P("p", "SELECT 1 WHERE length('@N@') IS NOT NULL"), S], first, *each("BEGIN"), [B("", "p"), E(), S]
+            [P("p", "SELECT 1 WHERE length('@N@') IS NOT NULL"), S],
+            first,
+            *each("BEGIN"),
+            [B("", "p"), E(), S],
         ],
         "PREPARE of a domain": each("BEGIN", "PREPARE p (app.claiming) AS SELECT 1", "EXECUTE p('@N@')"),
         "PREPARE before the block": each("PREPARE p (app.claiming) AS SELECT 1", "BEGIN", "EXECUTE p(@N@)"),
