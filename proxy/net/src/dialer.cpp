@@ -44,7 +44,7 @@ void Dialer::use(Resolver::Addresses addresses, std::string problem) {
 }
 
 Dialer::State Dialer::next(const Options& options) {
-  for (;;) {
+  for (state_ = State::idle;;) {
     server_.close();
     if (next_ >= addresses_->size()) {
       if (problem_.empty()) problem_ = "the server has no address";
@@ -70,6 +70,8 @@ Dialer::State Dialer::next(const Options& options) {
 }
 
 void Dialer::add_problem(std::string_view why) {
+  // It was to be tried again, and is given up.
+  if (busy()) ++next_, state_ = State::idle;
   if (!problem_.empty()) problem_ += "; ";
   problem_ += fmt::format("{}: {}", address().endpoint.text(), why);
 }

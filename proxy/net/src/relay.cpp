@@ -266,10 +266,6 @@ bool Relay::do_action(Action::Kind kind) {
       admittance_.establish(session_->login(), client_.stream().is_tls());
       if (!ticket_ && server_.alive()) ticket_ = worker_.shared().cancels.add(target(), secret_);
       return true;
-    case Action::Kind::cancel_server:
-      if (server_.connected() && !session_->server_key().empty())
-        (void)worker_.cancel(target(), connection_.settings(), nullptr);
-      return true;
     case Action::Kind::forward_cancel: return forward_cancel();
     case Action::Kind::raise: raise(); return true;
     case Action::Kind::close_server:

@@ -1221,7 +1221,8 @@ def test_a_cancel_request_waits_for_a_server_whose_queue_is_full(lab, server, tm
                 threading.Thread(target=carry, args=pair, daemon=True).start()
 
     threading.Thread(target=serve, daemon=True).start()
-    proxy = lab.proxy(f"postgresql://postgres@/postgres?host={tmp_path}&port=5432")
+    url = f"postgresql://postgres@/postgres?host={tmp_path}&port=5432"
+    proxy, impatient = lab.proxy(url), lab.proxy(url, "--connect-timeout", "1s")
     client = Wire(proxy.port)
     client.send(query("select pg_sleep(60)"))
     running = f"select count(*) from pg_stat_activity where pid = {client.pid} and query like '%pg_sleep%' and state = 'active'"
@@ -1239,6 +1240,9 @@ def test_a_cancel_request_waits_for_a_server_whose_queue_is_full(lab, server, tm
     cancelling = socket.create_connection(("127.0.0.1", proxy.port))
     cancelling.sendall(struct.pack("!III", 12 + len(client.key), 80877102, client.pid) + client.key)
     check("a full queue: the cancel request waits", stays(lambda: server.sql(running) == ["1"], 0.5))
+    told = refusal(lambda: Wire(impatient.port))
+    check("a full queue: a client waits as long as --connect-timeout says", told and "--connect-timeout" in told["M"], told)
+    impatient.stop()
     for one in held:
         one.close()
     accepts.set()

@@ -2,7 +2,6 @@
 // short at every byte.
 #include <catch2/catch.hpp>
 
-#include <chrono>
 #include <cstdint>
 
 #include <termgate/tds/request.hpp>

@@ -32,7 +32,6 @@ struct Action {
     start_server_tls,  // then resume(ServerTls) or ServerLost
     // The server's key is known (server_pid(), server_key()): cancel requests may be admitted.
     registered,
-    cancel_server,  // send a CancelRequest of our own for the server session
     // This connection is a cancel request: forward it (cancel_pid(), cancel_key()), then close the
     // connection.
     forward_cancel,
