@@ -22,7 +22,7 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@._bound_lease(p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  -- With the key, so that the holder's renewal finds who keeps the row in an idle transaction.
+  -- With the key, so that the holder's renewal names who keeps the row in an idle transaction, and waits for nobody.
   IF pg_try_advisory_xact_lock(@schema@._lease_key(p_scope)) THEN
     UPDATE @schema@.leases t SET expires_at = clock_timestamp() + (t.expires_at - t.renewed_at), renewed_at = clock_timestamp()
      WHERE t.scope = p_scope AND t.released_at IS NULL AND t.renewed_at > clock_timestamp();
