@@ -49,8 +49,9 @@ inside "$root" bash -euc '
   cmake -S . -B /build -G Ninja -Wno-dev -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" -DTERMGATE_UNITY=ON -DTERMGATE_PROXY=ON \
     -DTERMGATE_SOURCES=ON >/root/configure.log || { cat /root/configure.log; exit 1; }
   cmake --build /build'
-# The server listens on loopback, in a network namespace of its own.
+# The server listens on loopback, in a network namespace of its own. The root is a mount by itself, or `unshare --mount-proc` of a test fails in it.
 unshare --net --pid --mount --fork --kill-child bash -euc "
   ip link set lo up
+  mount --rbind '$root' '$root'
   mount -t proc proc '$root/proc'
   exec chroot '$root' /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 HOME=/root bash -eu /src/packaging/other_release_tests.sh"

@@ -15,6 +15,7 @@ import platform
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(os.environ.get("TERMGATE_FIGURES_ROOT") or Path(__file__).resolve().parents[2])
@@ -162,7 +163,8 @@ def table(files):
         if figure["least"] is not None:
             value += f" ({shown(figure['least'], unit)}–{shown(figure['most'], unit)})"
         lines.append(f"| {what} | {value} | {latest[name]['commit'][:8]} |")
-    lines += ["", *(f"- `{command}`" for name, (command, _) in SETS.items() if name in latest), ""]
+    commands = (f"- `{command}`" for name, (command, _) in SETS.items() if name in latest)
+    lines += ["", *(textwrap.fill(line, 98, subsequent_indent="  ", break_on_hyphens=False) for line in commands), ""]
     machines = sorted({f"{one['cpus']} cores, Linux {one['kernel']}" for one in latest.values()})
     lines += [f"Measured on: {'; '.join(machines)}. Ratios from commit to commit:", "", "![Ratios over commits](../images/figures.svg)"]
     return "\n".join(lines) + "\n"
