@@ -71,8 +71,10 @@ BEGIN
     RAISE EXCEPTION 'TG005 the endpoint has % characters: at most 1000 are allowed', char_length(endpoint) USING ERRCODE = 'TG005';
   END IF;
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope;
-  -- By the first statement of a transaction, which mostly ends it: it would keep the row from the holder's renewals.
-  IF l.owner_id <> owner AND l.released_at IS NULL AND l.renewed_at > clock_timestamp() AND statement_timestamp() = transaction_timestamp() THEN
+  -- By the first statement of a transaction, which mostly ends it: it would keep the row from the holder's renewals. Up to 10 ms, for
+  -- PostgreSQL 18 takes the time anew between the messages of one statement.
+  IF l.owner_id <> owner AND l.released_at IS NULL AND l.renewed_at > clock_timestamp()
+     AND statement_timestamp() - transaction_timestamp() < interval '10 ms' THEN
     PERFORM @schema@._bound_lease(scope);
     SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope;
   END IF;

@@ -316,10 +316,13 @@ TEST_CASE("evict: who lost an acquisition and stays open stops no renewal", "[F4
       scope + "'");
   const bool alone = GENERATE(true, false);
   CAPTURE(alone);
-  // In one text with its BEGIN it limits the lease, and so changes its row.
+  // Together with its BEGIN it limits the lease, and so changes its row.
   const auto acquires =
       "SELECT acquired FROM termgate.acquire_lease('" + scope + "', 'loser', interval '2 s')";
-  if (alone) loser.must("BEGIN");
+  if (alone) {
+    loser.must("BEGIN");
+    std::this_thread::sleep_for(100ms);
+  }
   CHECK(loser.value(alone ? acquires : "BEGIN; " + acquires) == "f");
   termgate::test::PgResult renewed;
   const auto took = time_of([&] {
