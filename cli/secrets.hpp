@@ -16,7 +16,7 @@ std::string without_passwords(std::string message, std::vector<std::string> give
 // Adds a text to `given` of all later calls, for a URL that was read from a file or the
 // environment. Any thread.
 void know_secrets_of(std::string text);
-// Adds a secret, such as a bearer token, which all later calls replace wherever it is. One of less
+// Adds a secret, such as a bearer token, which all later calls replace wherever it is. One of fewer
 // than four characters stays: they may be part of any word. Any thread.
 void know_secret(std::string secret);
 

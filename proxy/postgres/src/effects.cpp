@@ -451,7 +451,7 @@ std::string_view without_blanks(std::string_view text) noexcept {
   return text;
 }
 
-// The rest of a SET behind the word search_path. No name in it is spelled with escapes, and no
+// The rest of a SET after the word search_path. No name in it is spelled with escapes, and no
 // string is continued on another line.
 bool set_puts_own_names_first(std::string_view rest) noexcept {
   if (rest.find('\\') != std::string_view::npos || holds_word(rest, "u&")) return false;
@@ -469,7 +469,7 @@ bool set_puts_own_names_first(std::string_view rest) noexcept {
   return puts_own_names_first(rest);
 }
 
-// The rest of another statement behind the word search_path: `', 'a, b', …` as in set_config(), or
+// The rest of another statement after the word search_path: `', 'a, b', …` as in set_config(), or
 // `')` as in current_setting(). A value that is no plain literal may be any.
 bool call_puts_own_names_first(std::string_view rest) noexcept {
   if (!rest.starts_with('\'')) return false;

@@ -372,7 +372,7 @@ TEST_CASE("evict: busy writers and ever more frozen ones do not starve a seal", 
       }
     });
   }
-  // And some twenty a second that check and then freeze for good.
+  // Some twenty sessions a second check and then freeze for good.
   threads.emplace_back([&] {
     std::vector<std::unique_ptr<PgSession>> frozen;
     while (!stop && frozen.size() < 80) {

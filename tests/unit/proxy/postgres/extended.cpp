@@ -219,7 +219,7 @@ TEST_CASE("session: an error in a pipeline skips what stands behind it up to Syn
   script.behind(opening(), one(insert_it) + one(insert_it) + sync_message());
   const std::string failed = error("23505", "duplicate key");
   script.back(opening_done(), parse_complete() + bind_complete() + failed + ready('I'));
-  // And where the error comes before the Sync is sent.
+  // The error comes before the Sync is sent.
   script.behind(opening(false), one(insert_it) + flush());
   script.back(opening_done(false), parse_complete() + bind_complete() + failed);
   script.client(one(insert_it));

@@ -308,7 +308,7 @@ TEST_CASE("classify: what must run alone", "[F5][proxy][statements]") {
           {"ALTER SUBSCRIPTION s SET PUBLICATION p", Kind::must_run_alone},
           {"ALTER SUBSCRIPTION s ADD PUBLICATION p", Kind::must_run_alone},
           {"ALTER SUBSCRIPTION s SET (failover = true)", Kind::must_run_alone},
-          // And what looks like it.
+          // What only looks like it.
           {"CREATE INDEX i ON t (\"concurrently\")", Kind::write},
           {"CREATE INDEX i ON t (a)", Kind::write},
           {"DROP INDEX i", Kind::write},
