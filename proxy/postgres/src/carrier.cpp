@@ -16,33 +16,34 @@ using Way = Effects::Way;
 // If the PREPARE fails, a name in use keeps its old statement, so after that nothing is known of
 // it.
 void Carrier::note_prepared(const Effects& effects) {
-  if (effects.prepares.empty()) return;
+  if (effects.prepares.name.empty()) return;
   Known known;
   known.effects = effects_of_unknown();
-  if (effects.prepares_read || effects.prepares_plain_write) {
+  using As = Effects::Prepares::As;
+  const As as = effects.prepares.as;
+  if (as == As::read || as == As::plain_write) {
     known.effects = Effects();
-    known.effects.way = effects.prepares_read ? Way::read : Way::write;
-    known.effects.kind = effects.prepares_read ? Kind::provably_read : Kind::write;
-    known.effects.calls_functions = known.effects.calls_unknown =
-        known.effects.changes_declaration = effects.prepares_calls;
+    known.effects.way = as == As::read ? Way::read : Way::write;
+    known.effects.kind = as == As::read ? Kind::provably_read : Kind::write;
+    known.effects.put(Effect::calls_functions | Effect::calls_unknown | Effect::changes_declaration,
+                      effects.prepares.calls_functions);
   }
-  if (effects.prepares_declares) {
+  if (effects.prepares.declaration()) {
     known.effects = Effects();
     known.effects.way = Way::neutral;
     known.effects.kind = Kind::write;
-    known.effects.only_declares = known.effects.changes_declaration =
-        known.effects.calls_functions = true;
-    known.effects.exactly_declares = effects.prepares_exactly;
-    known.effects.by_name = true;
+    known.effects.set(Effect::only_declares | Effect::changes_declaration |
+                      Effect::calls_functions | Effect::by_name);
+    known.effects.put(Effect::exactly_declares, as == As::exactly_declares);
   }
-  if (effects.prepares_input) {
-    known.effects.input_runs_code = known.effects.calls_functions = known.effects.calls_unknown =
-        known.effects.changes_declaration = true;
-    known.effects.exactly_declares = false;
+  if (effects.has(Effect::prepares_input)) {
+    known.effects.set(Effect::input_runs_code | Effect::calls_functions | Effect::calls_unknown |
+                      Effect::changes_declaration);
+    known.effects.clear(Effect::exactly_declares);
   }
-  known.declared = effects.prepares_declared;
-  const std::string name(cut(effects.prepares));
-  if (may_be_another(effects.prepares)) {
+  known.declared = effects.prepares.declared;
+  const std::string name(cut(effects.prepares.name));
+  if (may_be_another(effects.prepares.name)) {
     names_.statements.clear();
     return;
   }
@@ -62,25 +63,25 @@ void Carrier::note_sent(const Effects& effects, bool named) {
   if (may_declare && !seating_.passes_under_seat())
     claims_.may_declare(effects.way == Way::neutral);
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
-  if (effects.unsettles) texts_.outstanding.wait_for_all = true;
-  if (effects.takes_snapshot)
+  if (effects.has(Effect::unsettles)) texts_.outstanding.wait_for_all = true;
+  if (effects.has(Effect::takes_snapshot))
     texts_.outstanding.functions = true;  // a view may call functions unseen
-  if (effects.calls_unknown || code) texts_.outstanding.unknown = true;
+  if (effects.has(Effect::calls_unknown) || code) texts_.outstanding.unknown = true;
   if (effects.kind == Kind::unparsable) texts_.outstanding.unread = true;
   // The end of a transaction or of a savepoint undoes the SETs in it.
   const bool takes_back = effects.kind == Kind::commit || effects.kind == Kind::rollback ||
                           effects.kind == Kind::rollback_to ||
                           effects.kind == Kind::prepare_transaction;
   if (effects.kind == Kind::unparsable || code || takes_back ||
-      (effects.unsettles && effects.way == Way::neutral)) {
+      (effects.has(Effect::unsettles) && effects.way == Way::neutral)) {
     texts_.settings.standard_conforming_strings = statements::ConformingStrings::unknown;
     texts_.settings.ascii_safe_encoding = false;
   }
-  if (effects.forgets_prepared) names_.statements.clear();
+  if (effects.has(Effect::forgets_prepared)) names_.statements.clear();
   // Code, or the client's own statement, may have replaced a portal by another cursor.
   const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback ||
                     effects.kind == Kind::rollback_to;
-  if (ends || code || effects.calls_unknown || effects.kind == Kind::close ||
+  if (ends || code || effects.has(Effect::calls_unknown) || effects.kind == Kind::close ||
       effects.kind == Kind::declare_cursor || effects.kind == Kind::unparsable ||
       effects.kind == Kind::discard_all)
     ++names_.portals_made;
@@ -228,7 +229,7 @@ void Carrier::run_converted(std::string_view sql, const Effects& effects, std::s
   pgwire::append_describe_portal(bytes, "");
   replies.push({.request = Request::describe_portal,
                 .hide_no_data = true,
-                .late_description = !effects.describes_first});
+                .late_description = !effects.has(Effect::describes_first)});
   pgwire::append_execute(bytes, "");
   replies.push({.request = Request::execute,
                 .change = change_of(effects),

@@ -21,6 +21,7 @@ using statements::Access;
 using statements::Kind;
 using statements::Statement;
 using Way = Effects::Way;
+using Prepares = Effects::Prepares;
 
 // `word` is in lower case. Comments and literals are searched too: a false hit only makes the
 // caller more careful.
@@ -54,25 +55,25 @@ Access access_of(std::string_view value) noexcept {
 // (without_read_write).
 void setting(Effects& effects, const Statement& statement) {
   effects.way = Way::neutral;
-  effects.takes_snapshot = false;
-  if (statements::is_declared_setting(statement.name)) effects.changes_declaration = true;
+  effects.clear(Effect::takes_snapshot);
+  if (statements::is_declared_setting(statement.name)) effects.set(Effect::changes_declaration);
   const bool to_default = statement.kind == Kind::reset || statement.to_default;
   if (statement.name == "default_transaction_read_only") {
-    effects.sets_default_access = true;
+    effects.set(Effect::sets_default_access);
   } else if (statement.name == "transaction_read_only") {
-    effects.sets_access = true;
+    effects.set(Effect::sets_access);
   } else {
     return;
   }
   if (to_default) {
     effects.access = Access::read_write;
-    effects.access_to_default = true;
+    effects.set(Effect::access_to_default);
   } else if (statement.value) {
     effects.access = access_of(*statement.value);
     // The value is not a boolean, so the server refuses it. It counts as READ WRITE, the mode that
     // could do harm.
     if (effects.access == Access::unspecified) {
-      effects.access_refused = true;
+      effects.set(Effect::access_refused);
       effects.access = Access::read_write;
     }
   } else {
@@ -87,23 +88,25 @@ void setting(Effects& effects, const Statement& statement) {
 Effects effects_of(const Statement& statement, std::string_view sql) {
   Effects effects;
   effects.kind = statement.kind;
-  effects.and_chain = statement.and_chain;
+  effects.put(Effect::and_chain, statement.and_chain);
   effects.access = statement.access;
-  effects.calls_functions = statement.calls_functions;
-  effects.declares = statement.declares || statements::is_declared_setting(statement.name);
-  effects.changes_declaration = statement.calls_unknown || effects.declares;
-  effects.read_only_hole = statement.read_only_hole;
-  effects.calls_unknown = statement.calls_unknown;
-  effects.literals = statement.literals;
-  effects.parameters = statement.parameters;
-  effects.describes_first = statement.describes_first;
-  effects.unsettles = statement.changes_lexing || statement.sets_read_only;
+  effects.put(Effect::calls_functions, statement.calls_functions);
+  effects.put(Effect::declares,
+              statement.declares || statements::is_declared_setting(statement.name));
+  effects.put(Effect::changes_declaration,
+              statement.calls_unknown || effects.has(Effect::declares));
+  effects.put(Effect::read_only_hole, statement.read_only_hole);
+  effects.put(Effect::calls_unknown, statement.calls_unknown);
+  effects.put(Effect::literals, statement.literals);
+  effects.put(Effect::parameters, statement.parameters);
+  effects.put(Effect::describes_first, statement.describes_first);
+  effects.put(Effect::unsettles, statement.changes_lexing || statement.sets_read_only);
   effects.way = statements::is_read(statement) ? Way::read : Way::write;
 
   switch (statement.kind) {
     case Kind::empty:
       effects.way = Way::neutral;
-      effects.takes_snapshot = false;
+      effects.clear(Effect::takes_snapshot);
       break;
     case Kind::begin:
     case Kind::commit:
@@ -112,36 +115,35 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     case Kind::rollback_to:
     case Kind::release:
       effects.way = Way::control;
-      effects.takes_snapshot = false;
-      effects.unsettles = true;
-      effects.changes_declaration =
-          statement.kind != Kind::begin && statement.kind != Kind::savepoint;
+      effects.clear(Effect::takes_snapshot);
+      effects.set(Effect::unsettles);
+      effects.put(Effect::changes_declaration,
+                  statement.kind != Kind::begin && statement.kind != Kind::savepoint);
       if (statement.kind == Kind::savepoint || statement.kind == Kind::rollback_to ||
           statement.kind == Kind::release)
         effects.savepoint = cut(statement.name);
       if (statement.kind == Kind::begin && statement.access != Access::unspecified)
-        effects.sets_access = true;
+        effects.set(Effect::sets_access);
       break;
     case Kind::set_transaction:
       effects.way = Way::neutral;
-      effects.takes_snapshot = false;
-      effects.sets_access = statement.access != Access::unspecified;
+      effects.clear(Effect::takes_snapshot);
+      effects.put(Effect::sets_access, statement.access != Access::unspecified);
       break;
     case Kind::set:
     case Kind::set_local:
     case Kind::reset: setting(effects, statement); break;
     case Kind::reset_all:
       effects.way = Way::neutral;
-      effects.takes_snapshot = false;
-      effects.changes_declaration = true;
-      effects.sets_default_access = true;
+      effects.clear(Effect::takes_snapshot);
+      effects.set(Effect::changes_declaration | Effect::sets_default_access);
       effects.access = Access::read_write;
       break;
     case Kind::discard_all:
       effects.way = Way::neutral;
-      effects.takes_snapshot = false;
-      effects.changes_declaration = effects.forgets_prepared = effects.unsettles = true;
-      effects.sets_default_access = true;
+      effects.clear(Effect::takes_snapshot);
+      effects.set(Effect::changes_declaration | Effect::forgets_prepared | Effect::unsettles |
+                  Effect::sets_default_access);
       effects.access = Access::read_write;
       break;
     case Kind::show:
@@ -155,86 +157,92 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     case Kind::fetch:
     case Kind::move:
       effects.way = statement.read_only_hole ? Way::write : Way::neutral;
-      effects.takes_snapshot = false;
+      effects.clear(Effect::takes_snapshot);
       break;
     case Kind::discard:
     case Kind::close: effects.way = statement.read_only_hole ? Way::write : Way::neutral; break;
     case Kind::deallocate:
       effects.way = Way::neutral;
-      effects.forgets_prepared = statement.all;
+      effects.put(Effect::forgets_prepared, statement.all);
       break;
     case Kind::declare_cursor:
-      effects.opens_calling_cursor = statement.calls_unknown || statement.declares;
+      effects.put(Effect::opens_calling_cursor, statement.calls_unknown || statement.declares);
       if (statement.perhaps_alone) effects.way = Way::alone;
       break;
     // PREPARE evaluates only the literals of its text. The effects of that text are kept, and
     // EXECUTE looks them up by name.
     case Kind::prepare:
-      effects.prepares = statement.name;
-      effects.prepares_read = statement.inner == Kind::provably_read && !statement.read_only_hole;
-      effects.prepares_plain_write = statement.inner == Kind::write && !statement.read_only_hole;
+      effects.prepares = {.name = statement.name,
+                          .as = statement.only_declares
+                                    ? (statement.exactly_declares ? Prepares::As::exactly_declares
+                                                                  : Prepares::As::declares)
+                                : statement.read_only_hole               ? Prepares::As::unknown
+                                : statement.inner == Kind::provably_read ? Prepares::As::read
+                                : statement.inner == Kind::write         ? Prepares::As::plain_write
+                                                                         : Prepares::As::unknown,
+                          .calls_functions = statement.calls_functions,
+                          .declared = statement.declared};
       // PREPARE reads the literals, which runs the CHECKs of domains.
-      effects.changes_declaration = statement.calls_unknown;
-      effects.calls_functions = false;
-      effects.prepares_calls = statement.calls_functions;
-      effects.prepares_declares = statement.only_declares;
-      effects.prepares_exactly = statement.exactly_declares;
-      effects.prepares_declared = statement.declared;
-      effects.prepares_input = statement.unknown_parameters;
+      effects.put(Effect::changes_declaration, statement.calls_unknown);
+      effects.clear(Effect::calls_functions);
+      effects.put(Effect::prepares_input, statement.unknown_parameters);
       break;
-    case Kind::execute: effects.runs_prepared = true; break;
-    case Kind::explain: effects.runs_prepared = statement.inner == Kind::execute; break;
+    case Kind::execute: effects.set(Effect::runs_prepared); break;
+    case Kind::explain: effects.put(Effect::runs_prepared, statement.inner == Kind::execute); break;
     case Kind::must_run_alone:
     case Kind::commit_prepared:
     case Kind::rollback_prepared:
     case Kind::call:
     case Kind::do_block:
       effects.way = Way::alone;
-      effects.changes_declaration = effects.unsettles = effects.calls_functions = true;
-      effects.unlocks = holds_word(sql, "pg_advisory_unlock");
+      effects.set(Effect::changes_declaration | Effect::unsettles | Effect::calls_functions);
+      effects.put(Effect::unlocks, holds_word(sql, "pg_advisory_unlock"));
       if (statement.kind == Kind::do_block && !statement.holds_transaction_words) {
         // Nothing in it can end the transaction around it, so it is a write like others.
         effects.way = Way::write;
-        effects.read_only_hole = true;
+        effects.set(Effect::read_only_hole);
       }
       break;
     case Kind::prepare_transaction:
       effects.way = Way::write;
-      effects.unsettles = effects.changes_declaration = true;
+      effects.set(Effect::unsettles | Effect::changes_declaration);
       break;
-    case Kind::copy_in: effects.is_copy_in = true; break;
-    case Kind::unparsable: effects.changes_declaration = effects.unsettles = true; break;
+    case Kind::copy_in: effects.set(Effect::is_copy_in); break;
+    case Kind::unparsable: effects.set(Effect::changes_declaration | Effect::unsettles); break;
     default:
       if (statement.perhaps_alone) effects.way = Way::alone;
       break;
   }
   // set_config() of an access mode: the value that it leaves is checked before the commit.
-  if (statement.sets_read_only && effects.kind == Kind::write) effects.changes_declaration = true;
+  if (statement.sets_read_only && effects.kind == Kind::write)
+    effects.set(Effect::changes_declaration);
   if (statement.read_only_hole && is_pg_dump(sql)) {
     effects.way = Way::read;
-    effects.read_only_hole = effects.unsettles = false;
+    effects.clear(Effect::read_only_hole | Effect::unsettles);
   }
   // SELECT set_config('termgate.scope', …) and nothing else: it writes no table, so it needs no
   // check of what it is about to replace.
   if (statement.only_declares && statement.kind == Kind::write) {
-    effects.exactly_declares = statement.exactly_declares;
+    effects.put(Effect::exactly_declares, statement.exactly_declares);
     effects.way = Way::neutral;
-    effects.only_declares = effects.takes_snapshot = effects.changes_declaration = true;
-    effects.read_only_hole = effects.unsettles = effects.calls_unknown = false;
+    effects.set(Effect::only_declares | Effect::takes_snapshot | Effect::changes_declaration);
+    effects.clear(Effect::read_only_hole | Effect::unsettles | Effect::calls_unknown);
   }
   if (statement.calls_termgate && effects.kind == Kind::write) {
     const std::string& function = statement.lone_call.function;
-    effects.own_check_acts = statement.lone_call.runs_casts;
-    effects.own_check = !function.empty();
+    effects.put(Effect::own_check_acts, statement.lone_call.runs_casts);
+    effects.put(Effect::own_check, !function.empty());
     // append() does not cover what follows: for an old write id it succeeds for a stale writer too.
-    effects.own_check_passes = function == "check_term";
-    effects.own_check_writes =
-        effects.own_check_passes || function == "append" || function == "append_many";
+    effects.put(Effect::own_check_passes, function == "check_term");
+    effects.put(Effect::own_check_writes, effects.has(Effect::own_check_passes) ||
+                                              function == "append" || function == "append_many");
     // The CHECK of a domain may run anything. Only after check_term() is that undone if the term is
     // stale.
-    if (!effects.own_check_passes && statement.lone_call.casts) effects.own_check = false;
+    if (!effects.has(Effect::own_check_passes) && statement.lone_call.casts)
+      effects.clear(Effect::own_check);
     // Layer 1's functions declare nothing.
-    if (effects.own_check) effects.changes_declaration = effects.calls_unknown = false;
+    if (effects.has(Effect::own_check))
+      effects.clear(Effect::changes_declaration | Effect::calls_unknown);
   }
   return effects;
 }
@@ -252,41 +260,15 @@ constexpr int rank(Way way) noexcept {
 
 }  // namespace
 
-// The only union of these flags. Not joined: `access`, `shown`, `savepoint`, and what a PREPARE
-// defines, except `prepares_input`. Every other flag of Effects must have its line here.
+// Adds `one` to `all`. The flags that grant something are joined with AND, those that ask for
+// caution with OR. Not joined: `access`, `shown`, `savepoint`, and what a PREPARE defines.
 void add(Effects& all, const Effects& one) {
-  // The flags that grant something are joined with AND, those that ask for caution with OR.
+  constexpr Effect granting = Effect::own_check | Effect::own_check_passes |
+                              Effect::describes_first | Effect::only_declares |
+                              Effect::exactly_declares;
   if (rank(one.way) > rank(all.way)) all.way = one.way, all.kind = one.kind;
-  all.takes_snapshot |= one.takes_snapshot;
-  all.read_only_hole |= one.read_only_hole;
-  all.calls_functions |= one.calls_functions;
-  all.calls_unknown |= one.calls_unknown;
-  all.own_check &= one.own_check;
-  all.own_check_passes &= one.own_check_passes;
-  all.own_check_writes |= one.own_check_writes;
-  all.own_check_acts |= one.own_check_acts;
-  all.literals |= one.literals;
-  all.parameters |= one.parameters;
-  all.describes_first &= one.describes_first;
-  all.prepares_input |= one.prepares_input;
-  all.changes_declaration |= one.changes_declaration;
-  all.declares |= one.declares;
-  all.only_declares &= one.only_declares;
-  all.exactly_declares &= one.exactly_declares;
-  all.by_name |= one.by_name;
-  all.input_runs_code |= one.input_runs_code;
-  all.opens_calling_cursor |= one.opens_calling_cursor;
-  all.unsettles |= one.unsettles;
-  all.forgets_prepared |= one.forgets_prepared;
-  all.unlocks |= one.unlocks;
-  all.runs_prepared |= one.runs_prepared;
-  all.is_copy_in |= one.is_copy_in;
-  all.prepares.clear();  // the caller records each name
-  all.sets_default_access |= one.sets_default_access;
-  all.sets_access |= one.sets_access;
-  all.access_refused |= one.access_refused;
-  all.access_to_default |= one.access_to_default;
-  all.and_chain |= one.and_chain;
+  all.flags = (all.flags & one.flags & granting) | ((all.flags | one.flags) & ~granting);
+  all.prepares.name.clear();  // the caller records each name
 }
 
 Effects effects_of(const statements::Classified& text, std::string_view sql) {
@@ -296,8 +278,8 @@ Effects effects_of(const statements::Classified& text, std::string_view sql) {
   if (text.statements.size() == 1) return all;
   // For an EXECUTE among other statements its effects are not looked up, so the whole text counts
   // as a write.
-  if (all.runs_prepared && rank(all.way) < rank(Way::write)) all.way = Way::write;
-  all.runs_prepared = false;
+  if (all.has(Effect::runs_prepared) && rank(all.way) < rank(Way::write)) all.way = Way::write;
+  all.clear(Effect::runs_prepared);
   return all;
 }
 
@@ -311,13 +293,13 @@ Does does_of(const Effects& effects, bool final_rule) noexcept {
         default: return Does::rollback;
       }
     case Way::neutral:
-      if (effects.only_declares) return Does::declares;
+      if (effects.has(Effect::only_declares)) return Does::declares;
       if (effects.kind == Kind::fetch || effects.kind == Kind::move) return Does::fetch;
-      return effects.takes_snapshot ? Does::reads : Does::quiet;
-    case Way::read: return effects.calls_unknown ? Does::calls : Does::reads;
+      return effects.has(Effect::takes_snapshot) ? Does::reads : Does::quiet;
+    case Way::read: return effects.has(Effect::calls_unknown) ? Does::calls : Does::reads;
     case Way::write:
       if (effects.kind == Kind::prepare_transaction) return Does::prepares;
-      return effects.own_check && !final_rule ? Does::own_call : Does::writes;
+      return effects.has(Effect::own_check) && !final_rule ? Does::own_call : Does::writes;
     case Way::alone:
       return effects.kind == Kind::call || effects.kind == Kind::do_block ? Does::code
                                                                           : Does::alone;
@@ -328,9 +310,10 @@ Does does_of(const Effects& effects, bool final_rule) noexcept {
 // A Parse reads literals, which runs the checks of domains; a Bind runs the input functions of
 // parameter types; the planner calls immutable functions.
 Does ahead_of(const Effects& effects, Step step) noexcept {
-  if (step == Step::parses && !effects.literals) return Does::quiet;
+  if (step == Step::parses && !effects.has(Effect::literals)) return Does::quiet;
   const Does does = does_of(effects);
-  if (effects.input_runs_code || (does == Does::declares && !effects.exactly_declares))
+  if (effects.has(Effect::input_runs_code) ||
+      (does == Does::declares && !effects.has(Effect::exactly_declares)))
     return Does::calls;
   return does >= Does::reads && does != Does::own_call ? std::min(does, Does::calls) : Does::quiet;
 }
@@ -340,16 +323,16 @@ Unit unit_of(const Effects& effects, Step step, bool named, bool final_rule) noe
   unit.does = does_of(effects, final_rule);
   unit.step = step;
   unit.ahead = ahead_of(effects, step);
-  unit.input = effects.input_runs_code;
-  unit.snapshot = effects.takes_snapshot;
+  unit.input = effects.has(Effect::input_runs_code);
+  unit.snapshot = effects.has(Effect::takes_snapshot);
   // What CALL and DO run is not known, so it counts as something that READ ONLY may not stop.
-  unit.hole = effects.read_only_hole || unit.does == Does::code;
+  unit.hole = effects.has(Effect::read_only_hole) || unit.does == Does::code;
   unit.named = named;
-  unit.redeclares = effects.changes_declaration && effects.way == Way::neutral;
+  unit.redeclares = effects.has(Effect::changes_declaration) && effects.way == Way::neutral;
   unit.discards = effects.kind == Kind::discard_all;
   unit.unread = effects.kind == Kind::unparsable;
-  unit.unlocks = effects.unlocks;
-  unit.own = effects.own_check;
+  unit.unlocks = effects.has(Effect::unlocks);
+  unit.own = effects.has(Effect::own_check);
   return unit;
 }
 
@@ -371,18 +354,18 @@ Change change_of(const Effects& effects) noexcept {
   if (effects.kind == Kind::rollback) return Change::rollback;
   if (effects.kind == Kind::prepare_transaction) return Change::prepared;
   // SET LOCAL ends with the block, before the default matters again.
-  if (!effects.sets_default_access || effects.access_refused || effects.kind == Kind::set_local)
+  if (!effects.has(Effect::sets_default_access) || effects.has(Effect::access_refused) ||
+      effects.kind == Kind::set_local)
     return Change::none;
-  const bool back = effects.access_to_default || effects.kind == Kind::reset_all ||
+  const bool back = effects.has(Effect::access_to_default) || effects.kind == Kind::reset_all ||
                     effects.kind == Kind::discard_all;
   return back ? Change::back : effects.access == Access::read_only ? Change::on : Change::off;
 }
 
 Effects effects_of_unknown() {
   Effects effects;
-  effects.changes_declaration = effects.unsettles = effects.calls_functions =
-      effects.calls_unknown = effects.read_only_hole = true;
-  effects.opens_calling_cursor = true;
+  effects.set(Effect::changes_declaration | Effect::unsettles | Effect::calls_functions |
+              Effect::calls_unknown | Effect::read_only_hole | Effect::opens_calling_cursor);
   return effects;
 }
 
@@ -393,19 +376,21 @@ Effects effects_of_unknown() {
 std::string without_read_write(std::string_view sql, const Effects& effects,
                                const Statement& statement) {
   // The server refuses any invalid value in the same way, so this one need not be parsed exactly.
-  if (effects.access_refused)
-    return effects.sets_default_access ? "SET default_transaction_read_only TO ''"
-                                       : "SET transaction_read_only TO ''";
-  if (effects.sets_default_access && effects.kind != Kind::begin) {
+  if (effects.has(Effect::access_refused))
+    return effects.has(Effect::sets_default_access) ? "SET default_transaction_read_only TO ''"
+                                                    : "SET transaction_read_only TO ''";
+  if (effects.has(Effect::sets_default_access) && effects.kind != Kind::begin) {
     if (effects.kind == Kind::reset_all || effects.kind == Kind::discard_all)
       return std::string(sql);
     if (effects.kind == Kind::reset && holds_word(sql, "reset"))
       return std::string(sql);  // put back afterwards
     if (!holds_word(sql, "characteristics")) return "SET default_transaction_read_only TO on";
-  } else if (effects.sets_access && effects.kind == Kind::reset && holds_word(sql, "reset")) {
+  } else if (effects.has(Effect::sets_access) && effects.kind == Kind::reset &&
+             holds_word(sql, "reset")) {
     return "RESET default_transaction_read_only";
-  } else if (effects.sets_access && (effects.kind == Kind::set || effects.kind == Kind::set_local ||
-                                     effects.kind == Kind::reset)) {
+  } else if (effects.has(Effect::sets_access) &&
+             (effects.kind == Kind::set || effects.kind == Kind::set_local ||
+              effects.kind == Kind::reset)) {
     return "SET transaction_read_only TO on";
   }
   // BEGIN, SET TRANSACTION, SET SESSION CHARACTERISTICS.
@@ -542,15 +527,17 @@ Learned learned_of(const statements::Classified& text, std::string_view sql) {
 bool asks_for_read_write(const Effects& effects, const Statement& statement) noexcept {
   const bool sets = statement.kind == Kind::set_transaction || statement.kind == Kind::set ||
                     statement.kind == Kind::set_local || statement.kind == Kind::begin;
-  return sets && effects.sets_access && !effects.sets_default_access && !effects.access_refused &&
-         !statement.to_default && effects.access == Access::read_write;
+  return sets && effects.has(Effect::sets_access) && !effects.has(Effect::sets_default_access) &&
+         !effects.has(Effect::access_refused) && !statement.to_default &&
+         effects.access == Access::read_write;
 }
 
 std::string rewritten_for(std::string_view sql, const Effects& effects,
                           const Statement& statement) {
   if (ours_to_keep(effects) && effects.access != Access::read_only)
     return without_read_write(sql, effects, statement);
-  if ((effects.only_declares || effects.prepares_declares) && !statement.set_config_at.empty())
+  if ((effects.has(Effect::only_declares) || effects.prepares.declaration()) &&
+      !statement.set_config_at.empty())
     return with_own_set_config(sql, statement);
   return {};
 }

@@ -2,6 +2,7 @@
 // in its text.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,75 @@ Learned learned_of(const statements::Classified& text, std::string_view sql);
 // Whether pg_catalog comes first in this search_path, or is not named in it.
 bool puts_own_names_first(std::string_view search_path) noexcept;
 
+// What a statement does or may do, besides its way. A debugger prints a set of them by name.
+enum class Effect : std::uint32_t {
+  none = 0,
+  // Fixes the access mode of its transaction.
+  takes_snapshot = 1U << 0,
+  // A write that READ ONLY lets through.
+  read_only_hole = 1U << 1,
+  // Calls functions, which may change the session's default access mode.
+  calls_functions = 1U << 2,
+  // Calls functions, or uses operators or casts, that are not among the server's common ones.
+  calls_unknown = 1U << 3,
+  // Consists of one call of layer 1, which takes scope and term as arguments.
+  own_check = 1U << 4,
+  // That call also passes the check for the rest of the transaction.
+  own_check_passes = 1U << 5,
+  // The arguments of that call may run code.
+  own_check_acts = 1U << 6,
+  // It is check_term(), append() or append_many(), which must not run while a fence is untrusted.
+  own_check_writes = 1U << 7,
+  // Changes the declared scope or term, or may.
+  changes_declaration = 1U << 8,
+  // Its own text declares, or may.
+  declares = 1U << 9,
+  // A query with set_config() of scope or term that is otherwise a read.
+  only_declares = 1U << 10,
+  // It certainly does nothing else.
+  exactly_declares = 1U << 11,
+  // It was prepared by SQL: the client's code may have replaced the statement of that name.
+  by_name = 1U << 12,
+  // A parameter has a user-defined type, whose input function may run code.
+  input_runs_code = 1U << 13,
+  // It has constants, which are read by the input functions of their types.
+  literals = 1U << 14,
+  // It has parameters, as far as its tokens show.
+  parameters = 1U << 15,
+  // Statement::describes_first.
+  describes_first = 1U << 16,
+  // DECLARE of a query that calls functions of unknown effect, which a later FETCH runs.
+  opens_calling_cursor = 1U << 17,
+  // The next unit cannot be judged before this one is answered.
+  unsettles = 1U << 18,
+  // DEALLOCATE ALL, DISCARD ALL.
+  forgets_prepared = 1U << 19,
+  // May call a function that would release the lock it runs under.
+  unlocks = 1U << 20,
+  // EXECUTE: runs a statement that was prepared before.
+  runs_prepared = 1U << 21,
+  is_copy_in = 1U << 22,
+  // PREPARE of a statement that has parameters of user-defined types.
+  prepares_input = 1U << 23,
+  // Settings that the proxy controls: the access mode of the session or of the transaction.
+  sets_default_access = 1U << 24,
+  sets_access = 1U << 25,
+  // Sets it to a value that the server certainly refuses.
+  access_refused = 1U << 26,
+  // Sets it to its default, as if the client had never set it.
+  access_to_default = 1U << 27,
+  and_chain = 1U << 28,
+};
+constexpr Effect operator|(Effect a, Effect b) noexcept {
+  return static_cast<Effect>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
+}
+constexpr Effect operator&(Effect a, Effect b) noexcept {
+  return static_cast<Effect>(static_cast<std::uint32_t>(a) & static_cast<std::uint32_t>(b));
+}
+constexpr Effect operator~(Effect a) noexcept {
+  return static_cast<Effect>(~static_cast<std::uint32_t>(a));
+}
+
 struct Effects {
   enum class Way : std::uint8_t {
     // Looks like a read; where it runs without a check, READ ONLY ensures that it does not write.
@@ -52,78 +122,35 @@ struct Effects {
   };
   Way way = Way::write;
   statements::Kind kind = statements::Kind::unparsable;
-  // Fixes the access mode of its transaction.
-  bool takes_snapshot = true;
-  // A write that READ ONLY lets through.
-  bool read_only_hole = false;
-  // Calls functions, which may change the session's default access mode.
-  bool calls_functions = false;
-  // Calls functions, or uses operators or casts, that are not among the server's common ones.
-  bool calls_unknown = false;
-  // Consists of one call of layer 1, which takes scope and term as arguments.
-  bool own_check = false;
-  // That call also passes the check for the rest of the transaction.
-  bool own_check_passes = false;
-  // The arguments of that call may run code.
-  bool own_check_acts = false;
-  // It is check_term(), append() or append_many(), which must not run while a fence is untrusted.
-  bool own_check_writes = false;
-  // Changes the declared scope or term, or may.
-  bool changes_declaration = false;
-  // Its own text declares, or may.
-  bool declares = false;
-  // A query with set_config() of scope or term that is otherwise a read.
-  bool only_declares = false;
-  // It certainly does nothing else.
-  bool exactly_declares = false;
-  // It was prepared by SQL: the client's code may have replaced the statement of that name.
-  bool by_name = false;
-  // A parameter has a user-defined type, whose input function may run code.
-  bool input_runs_code = false;
-  // It has constants, which are read by the input functions of their types.
-  bool literals = true;
-  bool parameters = false;       // it has some, as far as its tokens show
-  bool describes_first = false;  // Statement::describes_first
-  // DECLARE of a query that calls functions of unknown effect, which a later FETCH runs.
-  bool opens_calling_cursor = false;
-  // The next unit cannot be judged before this one is answered.
-  bool unsettles = false;
-  bool forgets_prepared = false;  // DEALLOCATE ALL, DISCARD ALL
-  // May call a function that would release the lock it runs under.
-  bool unlocks = false;
-  // EXECUTE: runs a statement that was prepared before.
-  bool runs_prepared = false;
-  bool is_copy_in = false;
+  Effect flags = Effect::takes_snapshot | Effect::literals;
   // The name in SAVEPOINT, RELEASE or ROLLBACK TO.
   std::string savepoint;
-  // The name that a PREPARE defines.
-  std::string prepares;
-  // The claim in the comments of a PREPARE, which binds every EXECUTE of it.
-  statements::Declaration prepares_declared;
-  bool prepares_declares = false, prepares_exactly = false;
-  // The prepared statement has parameters of user-defined types.
-  bool prepares_input = false;
-  bool prepares_read = false, prepares_plain_write = false, prepares_calls = false;
-  // Settings that the proxy controls: the access mode of the session or of the transaction.
-  bool sets_default_access = false;
-  bool sets_access = false;
+  // What a PREPARE defines: its name, and what an EXECUTE of it does.
+  struct Prepares {
+    enum class As : std::uint8_t { unknown, read, plain_write, declares, exactly_declares };
+    std::string name{};
+    As as = As::unknown;
+    bool calls_functions = false;
+    // The claim in its comments, which binds every EXECUTE of it.
+    statements::Declaration declared{};
+
+    bool declaration() const noexcept { return as >= As::declares; }
+  } prepares;
   statements::Access access = statements::Access::unspecified;
-  enum class Shown : std::uint8_t {
-    nothing,
-    default_mode,
-    mode
-  } shown = Shown::nothing;  // which of them SHOW returns
-  // Sets it to a value that the server certainly refuses.
-  bool access_refused = false;
-  // Sets it to its default, as if the client had never set it.
-  bool access_to_default = false;
-  bool and_chain = false;
+  // Which of the access modes SHOW returns.
+  enum class Shown : std::uint8_t { nothing, default_mode, mode } shown = Shown::nothing;
+
+  // Whether it has one of them.
+  bool has(Effect some) const noexcept { return (flags & some) != Effect::none; }
+  void set(Effect some) noexcept { flags = flags | some; }
+  void clear(Effect some) noexcept { flags = flags & ~some; }
+  void put(Effect some, bool there) noexcept { there ? set(some) : clear(some); }
 };
 
 // Whether the statement sets something that the proxy controls: the access mode of the session or
 // of its transaction.
 inline bool ours_to_keep(const Effects& effects) noexcept {
-  return effects.sets_access || effects.sets_default_access;
+  return effects.has(Effect::sets_access | Effect::sets_default_access);
 }
 
 // How the statement changes the access mode that the client sees as its default, once the server

@@ -26,7 +26,7 @@ constexpr std::size_t again_bytes_max = 4096;
 // Whether the server may run a function, a cast or a trigger for this statement.
 bool may_run_code(const Effects& effects) {
   const Does does = does_of(effects);
-  return does != Does::quiet && !(does == Does::declares && effects.exactly_declares);
+  return does != Does::quiet && !(does == Does::declares && effects.has(Effect::exactly_declares));
 }
 
 }  // namespace
@@ -54,9 +54,9 @@ void PipelineRunner::on_parse(const Event& event) {
   const bool own_types = std::any_of(types.begin(), types.end(),
                                      [](std::uint32_t type) { return type >= first_user_oid; });
   if (own_types) {
-    effects.input_runs_code = true;
-    effects.exactly_declares = false;
-    effects.own_check = effects.own_check_passes = false;
+    effects.set(Effect::input_runs_code);
+    effects.clear(Effect::exactly_declares);
+    effects.clear(Effect::own_check | Effect::own_check_passes);
   }
 
   if (!passes && seating_.passes_under_seat() && !seating_.passes_seated(*text, sql))
@@ -70,7 +70,8 @@ void PipelineRunner::on_parse(const Event& event) {
   const bool existed = !name.empty() && names_.statements.count(name) != 0;
   Known known{.effects = effects,
               .declared = statement.declared,
-              .executes = effects.runs_prepared ? std::string(cut(statement.name)) : std::string(),
+              .executes = effects.has(Effect::runs_prepared) ? std::string(cut(statement.name))
+                                                             : std::string(),
               .identity = identity,
               .hash = hash};
   // A name that is not recorded is unknown at the Bind, and so counts as a write.
@@ -79,7 +80,8 @@ void PipelineRunner::on_parse(const Event& event) {
     // A statement that passes because it runs no code is parsed again before each Bind, because
     // code can drop its name and give it to another statement.
     const bool asks = claims_.active() && asks_for_read_write(effects, statement);
-    if ((!name.empty() || asks) && !effects.runs_prepared && does_of(effects) < Does::reads) {
+    if ((!name.empty() || asks) && !effects.has(Effect::runs_prepared) &&
+        does_of(effects) < Does::reads) {
       const auto parse_of = [&](std::string_view written) {
         std::string bytes;
         pgwire::append_parse(bytes, parse->statement, written, types);
@@ -124,12 +126,12 @@ bool PipelineRunner::guard_parse(std::string_view name, Known known) {
   if (!claims_.active() || model_.tx.failed) return true;
   Effects& effects = known.effects;
   // A parameter's input function runs at the Bind, not now.
-  effects.input_runs_code = false;
+  effects.clear(Effect::input_runs_code);
   const bool code = ahead_of(effects, Step::parses) != Does::quiet;
   const Claim claim = judgement_.claim_for(known);
   if (model_.tx.in_block && pipeline_.direct()) {
     carrier_.guard_block(effects, claim, Step::parses);
-    if (effects.takes_snapshot && !model_.tx.writable) model_.tx.snapshot = true;
+    if (effects.has(Effect::takes_snapshot) && !model_.tx.writable) model_.tx.snapshot = true;
   } else if (code && judgement_.may_write()) {
     guard_group(effects, known, Step::parses, true);
   } else if (code) {
@@ -138,10 +140,10 @@ bool PipelineRunner::guard_parse(std::string_view name, Known known) {
     const Standing standing = judgement_.standing_of(claim);
     pipeline_.called |= does_of(effects) == Does::calls && standing != Standing::current &&
                         standing != Standing::uncertain;
-    pipeline_.acted_here |= effects.calls_unknown;
+    pipeline_.acted_here |= effects.has(Effect::calls_unknown);
     pipeline_.planned |= effects.way != Way::alone;
   }
-  pipeline_.snapshot_here |= effects.takes_snapshot;
+  pipeline_.snapshot_here |= effects.has(Effect::takes_snapshot);
   if (code && !model_.tx.failed) model_.ran_ahead(Step::parses, name, effects, claim.named);
   return line_.stage == Stage::ready && !pipeline_.refused();
 }
@@ -181,7 +183,7 @@ void PipelineRunner::on_bind(const Event& event) {
   }
   const Known* prepared = names_.known(statement);
   group_begins(prepared != nullptr &&
-               (!prepared->declared.empty() || prepared->effects.only_declares));
+               (!prepared->declared.empty() || prepared->effects.has(Effect::only_declares)));
   if (seating_.passes_under_seat() && !seating_.passes_seated(prepared)) group_begins(true);
   model_.follows(Step::parses, statement);
   if (pipeline_.discarded)
@@ -228,7 +230,7 @@ void PipelineRunner::on_bind(const Event& event) {
   if (bound.again)
     parse_again(event, statement, writable && bound.as_it_is ? *bound.as_it_is : *bound.again);
   pipeline_.just_parsed.reset();
-  pipeline_.snapshot_here |= effects.takes_snapshot;
+  pipeline_.snapshot_here |= effects.has(Effect::takes_snapshot);
   model_.tx.ahead.reset();
   if (ahead_of(effects, Step::plans) != Does::quiet && !model_.tx.failed)
     model_.ran_ahead(Step::plans, portal, effects, judgement_.claim_for(bound).named);
@@ -290,9 +292,9 @@ void PipelineRunner::on_execute(const Event& event) {
   if (known.made != names_.portals_made) {
     // A cursor may have taken the portal's name since.
     if (effects.way == Way::read || effects.way == Way::write || effects.kind == Kind::fetch)
-      effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
+      effects.set(Effect::calls_functions | Effect::calls_unknown | Effect::changes_declaration);
     else if (effects.way != Way::alone) effects = effects_of_unknown();
-    effects.own_check = effects.own_check_passes = false;
+    effects.clear(Effect::own_check | Effect::own_check_passes);
   }
   if (seating_.passes_under_seat() && !seating_.passes_seated(bound ? &known : nullptr))
     group_begins(true);

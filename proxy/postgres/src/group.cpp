@@ -158,7 +158,7 @@ void PipelineRunner::commit_to_group(bool flushed) {
         const Known* known = names_.known(name);
         if (known == nullptr) return false;
         const Effects effects = judgement_.resolved(known->effects, known->executes);
-        return effects.way == Way::write || effects.calls_unknown;
+        return effects.way == Way::write || effects.has(Effect::calls_unknown);
       });
   const Act act = before_flush(view_of(claim), judgement_.standing_of(claim), writes, flushed);
   if (is_refusal(act)) return refusals_.refuse(act, {}, claim);

@@ -66,40 +66,39 @@ void Judgement::own_names_hidden() {
   texts_.settings.own_names_first = false;
   for (auto& [name, known] : names_.statements) {
     if (does_of(known.effects) < Does::reads) continue;
-    known.effects.calls_functions = known.effects.calls_unknown =
-        known.effects.changes_declaration = true;
-    known.effects.opens_calling_cursor |= known.effects.kind == Kind::declare_cursor;
+    known.effects.set(Effect::calls_functions | Effect::calls_unknown |
+                      Effect::changes_declaration);
+    if (known.effects.kind == Kind::declare_cursor) known.effects.set(Effect::opens_calling_cursor);
   }
 }
 
 Effects Judgement::resolved(Effects effects, std::string_view executes) const {
-  if (effects.runs_prepared) {
+  if (effects.has(Effect::runs_prepared)) {
     const auto found = names_.statements.find(cut(executes));
     const bool explains = effects.kind == Kind::explain;
-    const bool by_arguments = effects.calls_unknown;
+    const bool by_arguments = effects.has(Effect::calls_unknown);
     // An EXECUTE of an EXECUTE is not followed.
-    effects = found == names_.statements.end() || found->second.effects.runs_prepared
+    effects = found == names_.statements.end() || found->second.effects.has(Effect::runs_prepared)
                   ? effects_of_unknown()
                   : found->second.effects;
     // That a prepared statement runs no code can be relied on only if it is parsed again.
     if (does_of(effects) < Does::reads) {
-      if (effects.only_declares) effects.by_name = true;
+      if (effects.has(Effect::only_declares)) effects.set(Effect::by_name);
       else effects = effects_of_unknown();
     }
-    effects.calls_unknown |= by_arguments;
-    effects.changes_declaration |= by_arguments;
+    if (by_arguments) effects.set(Effect::calls_unknown | Effect::changes_declaration);
     if (explains && effects.way == Way::alone) effects.way = Way::write;
   }
-  if (effects.way == Way::read && !effects.prepares_declares &&
+  if (effects.way == Way::read && !effects.prepares.declaration() &&
       claims_.admission().without_term == WithoutTerm::reject)
     effects.way = Way::write;
   if ((effects.kind == Kind::fetch || effects.kind == Kind::move) && model_.tx.calling_cursor)
-    effects.calls_unknown = effects.changes_declaration = true;
+    effects.set(Effect::calls_unknown | Effect::changes_declaration);
   // SET CONSTRAINTS runs the deferred triggers of what was written so far.
   if (effects.kind == Kind::set_constraints && (model_.tx.acted || model_.tx.left_over)) {
     effects.way = Way::read;
-    effects.takes_snapshot = effects.calls_functions = effects.calls_unknown =
-        effects.changes_declaration = true;
+    effects.set(Effect::takes_snapshot | Effect::calls_functions | Effect::calls_unknown |
+                Effect::changes_declaration);
   }
   return effects;
 }
@@ -145,7 +144,7 @@ void Judgement::learn_from_refusals(Effects& effects, std::size_t hash) const {
   // text stays a read unless there is a claim to check.
   if (std::find(writers_.begin(), writers_.end(), hash) != writers_.end()) effects.way = Way::write;
   else if (line_.host.known_to_write(hash))
-    effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
+    effects.set(Effect::calls_functions | Effect::calls_unknown | Effect::changes_declaration);
 }
 
 void Judgement::remember_writer(std::size_t hash) {
@@ -179,7 +178,7 @@ Claim Judgement::claim_of(const statements::Declaration* named) const {
 // The claim of the unit's own comment, or of the PREPARE or Parse that made the statement it runs.
 Claim Judgement::claim_for(const statements::Declaration& own, const Effects& effects,
                            std::string_view executes) const {
-  if (own.empty() && effects.runs_prepared) {
+  if (own.empty() && effects.has(Effect::runs_prepared)) {
     const auto found = names_.statements.find(cut(executes));
     if (found != names_.statements.end()) return claim_of(&found->second.declared);
   }
@@ -188,7 +187,7 @@ Claim Judgement::claim_for(const statements::Declaration& own, const Effects& ef
 
 Claim Judgement::claim_for(const Known& known) const {
   Effects effects;
-  effects.runs_prepared = !known.executes.empty();
+  effects.put(Effect::runs_prepared, !known.executes.empty());
   return claim_for(known.declared, effects, known.executes);
 }
 
@@ -255,7 +254,7 @@ Refusal Judgement::refusal_from_memory(const Claim& claim) const {
 }
 
 Refusal Judgement::refusal_of_own(const Effects& effects) const {
-  if (!effects.own_check_writes) return {};
+  if (!effects.has(Effect::own_check_writes)) return {};
   return untrusted_refusal(Claim());
 }
 
@@ -311,7 +310,7 @@ Refusal Judgement::observed_refusal(const Effects& effects, const Claim& claim) 
   if (!claim.problem.empty()) return {claim.code, claim.problem, ""};
   if (!claim.pair.complete()) {
     // Only the server knows the declaration, or none is required.
-    if (!claims_.certain() || effects.own_check || effects.only_declares) return {};
+    if (!claims_.certain() || effects.has(Effect::own_check | Effect::only_declares)) return {};
     if (claims_.admission().without_term == WithoutTerm::allow && claim.pair.empty()) return {};
     if (facts_.check_problem.empty()) return {"TG002", "TG002 no term declared for a write", ""};
   } else if (Refusal refusal = refusal_from_memory(claim)) {

@@ -42,10 +42,10 @@ std::optional<Message> whole_message(std::string_view bytes) noexcept {
 // also passes under a seat (Seating::passes_seated).
 bool outlives_nothing(const Effects& effects) noexcept {
   return (effects.kind == Kind::write || effects.kind == Kind::provably_read) &&
-         (effects.way == Way::write || effects.way == Way::read) && !effects.calls_unknown &&
-         !effects.input_runs_code && !effects.changes_declaration && !effects.unsettles &&
-         !effects.runs_prepared && effects.prepares.empty() && !effects.declares &&
-         !effects.own_check && !effects.sets_default_access;
+         (effects.way == Way::write || effects.way == Way::read) && effects.prepares.name.empty() &&
+         !effects.has(Effect::calls_unknown | Effect::input_runs_code |
+                      Effect::changes_declaration | Effect::unsettles | Effect::runs_prepared |
+                      Effect::declares | Effect::own_check | Effect::sets_default_access);
 }
 
 bool is_of_a_result(char type) noexcept {

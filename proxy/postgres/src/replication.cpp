@@ -53,7 +53,8 @@ bool is_replication_command(std::string_view sql) noexcept {
 // Whether the statement keeps the session READ ONLY and does nothing that READ ONLY lets through.
 bool only_reads(const statements::Statement& statement, std::string_view sql) {
   const Effects effects = effects_of(statement, sql);
-  if (effects.read_only_hole || effects.calls_unknown || effects.access_refused) return false;
+  if (effects.has(Effect::read_only_hole | Effect::calls_unknown | Effect::access_refused))
+    return false;
   switch (effects.way) {
     case Effects::Way::read:
       return effects.kind != Kind::prepare &&
@@ -61,9 +62,9 @@ bool only_reads(const statements::Statement& statement, std::string_view sql) {
     case Effects::Way::control:
       return effects.access != Access::read_write && effects.kind != Kind::prepare_transaction;
     case Effects::Way::neutral:
-      if (effects.sets_access || effects.sets_default_access)
+      if (effects.has(Effect::sets_access | Effect::sets_default_access))
         return effects.access == Access::read_only;
-      return !effects.unsettles && !effects.changes_declaration;
+      return !effects.has(Effect::unsettles | Effect::changes_declaration);
     case Effects::Way::write:
     case Effects::Way::alone: return false;
   }

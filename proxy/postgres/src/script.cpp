@@ -58,10 +58,11 @@ bool ScriptRunner::frame_needed(std::size_t from) const {
     if (one.way == Way::control) return false;
     // PostgreSQL runs a text of several statements in an implicit block. A SET TRANSACTION in it
     // must hold for what follows, even if that is sent as a separate piece.
-    const bool in_implicit_block = one.kind == Kind::set_transaction ||
-                                   (one.kind == Kind::set_local && !one.changes_declaration) ||
-                                   one.kind == Kind::declare_cursor;
-    if (all.size() > 1 && (one.sets_access ||
+    const bool in_implicit_block =
+        one.kind == Kind::set_transaction ||
+        (one.kind == Kind::set_local && !one.has(Effect::changes_declaration)) ||
+        one.kind == Kind::declare_cursor;
+    if (all.size() > 1 && (one.has(Effect::sets_access) ||
                            (in_implicit_block && i == from &&
                             (i + 1 == all.size() || stands_apart(resolved_statement(all[i + 1]))))))
       return true;
@@ -100,7 +101,7 @@ void ScriptRunner::next_piece() {
     script.inserted = 0;
     script.claim = judgement_.claim_for(first.declared, effects_of(first, script.sql),
                                         first.name);  // an earlier piece may have declared
-    if (effects.sets_access && effects.kind != Kind::begin && !model_.tx.in_block &&
+    if (effects.has(Effect::sets_access) && effects.kind != Kind::begin && !model_.tx.in_block &&
         !model_.tx.failed && frame_needed(script.next))
       return begin_frame();
     if (stands_apart(effects)) {
@@ -123,7 +124,7 @@ void ScriptRunner::next_piece() {
     line_.router.release_framed();
     bool added = !model_.tx.failed && carrier_.release_mark();
     const Act act = decided_in_script(first, effects);
-    added |= !model_.tx.failed && effects.takes_snapshot && carrier_.settle_mode();
+    added |= !model_.tx.failed && effects.has(Effect::takes_snapshot) && carrier_.settle_mode();
     const bool was_failed = model_.tx.failed;
     added |= carrier_.carry_out(act, effects, script.claim);
     if (!model_.tx.in_block && is_refusal(act)) return script_refused();
@@ -198,12 +199,14 @@ void ScriptRunner::send_piece(const Effects& effects) {
   const statements::Statement& first = all[script_.next];
   std::size_t end = script_.next + 1;
   const auto declares = [](const Effects& one) {
-    return one.changes_declaration && one.way == Way::neutral;
+    return one.has(Effect::changes_declaration) && one.way == Way::neutral;
   };
   if (!declares(effects)) {
     for (; end < all.size(); ++end) {
       const Effects one = resolved_statement(all[end]);
-      if (stands_apart(one) || declares(one) || one.unsettles || !all[end].declared.empty()) break;
+      if (stands_apart(one) || declares(one) || one.has(Effect::unsettles) ||
+          !all[end].declared.empty())
+        break;
       if (decided_in_script(all[end], one) != Act::pass ||
           does_of(one, claims_.final_rule()) == Does::own_call)
         break;
@@ -213,8 +216,8 @@ void ScriptRunner::send_piece(const Effects& effects) {
   const statements::Statement& last = all[end - 1];
   // A server that guards the session reads the comments itself, including those ahead of the first
   // token.
-  if (claims_.server_guarded() && !first.declared.empty() && !effects.only_declares &&
-      !effects.prepares_declares)
+  if (claims_.server_guarded() && !first.declared.empty() && !effects.has(Effect::only_declares) &&
+      !effects.prepares.declaration())
     script_.offset =
         script_.next == 0 ? 0 : all[script_.next - 1].offset + all[script_.next - 1].length;
   std::string sql =
@@ -223,7 +226,8 @@ void ScriptRunner::send_piece(const Effects& effects) {
           : script_.sql.substr(script_.offset, last.offset + last.length - script_.offset);
   script_.next = end;
   script_.bytes = sql.size();
-  if ((effects.only_declares || effects.prepares_declares) && !first.set_config_at.empty()) {
+  if ((effects.has(Effect::only_declares) || effects.prepares.declaration()) &&
+      !first.set_config_at.empty()) {
     sql = with_own_set_config(sql, first, first.offset);
     script_.inserted = sql.size() - script_.bytes;
   }
@@ -250,11 +254,11 @@ bool ScriptRunner::frame_refuses(const Effects& effects) {
     case Kind::release: what = "RELEASE SAVEPOINT"; break;
     case Kind::rollback_to: what = "ROLLBACK TO SAVEPOINT"; break;
     case Kind::commit:
-      if (!effects.and_chain) return false;
+      if (!effects.has(Effect::and_chain)) return false;
       what = "COMMIT AND CHAIN";
       break;
     case Kind::rollback:
-      if (!effects.and_chain) return false;
+      if (!effects.has(Effect::and_chain)) return false;
       what = "ROLLBACK AND CHAIN";
       break;
     default: return false;

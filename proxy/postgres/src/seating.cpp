@@ -74,12 +74,14 @@ void Seating::look_at_seat() {
 // unseen (a trigger, a view, a function) neither declares nor raises: a database with code of its
 // own that mentions Termgate has no seats here (docs/decisions/0026).
 bool Seating::passes_seated(const Effects& effects) const noexcept {
-  if (effects.calls_unknown && seat_.runs_any_text()) return false;
-  if (effects.way == Way::alone || effects.declares || effects.own_check ||
-      effects.sets_default_access)
+  if (effects.has(Effect::calls_unknown) && seat_.runs_any_text()) return false;
+  if (effects.way == Way::alone ||
+      effects.has(Effect::declares | Effect::own_check | Effect::sets_default_access))
     return false;
   if (effects.way == Way::control) return true;
-  if (effects.unsettles || (effects.changes_declaration && !effects.calls_unknown)) return false;
+  if (effects.has(Effect::unsettles) ||
+      (effects.has(Effect::changes_declaration) && !effects.has(Effect::calls_unknown)))
+    return false;
   switch (effects.kind) {
     case Kind::unparsable:
     case Kind::prepare_transaction:
@@ -103,7 +105,8 @@ bool Seating::passes_seated(const statements::Classified& text, std::string_view
 
 // EXECUTE has the effects of what it runs, under the claim in the comments there.
 bool Seating::passes_seated(const Effects& effects, std::string_view executes) const {
-  if (!effects.runs_prepared) return passes_seated(judgement_.resolved(effects, executes));
+  if (!effects.has(Effect::runs_prepared))
+    return passes_seated(judgement_.resolved(effects, executes));
   const Known* prepared = names_.known(executes);
   return prepared != nullptr && prepared->declared.empty() &&
          passes_seated(judgement_.resolved(effects, executes));

@@ -55,7 +55,7 @@ void ScriptRunner::on_query(std::string_view sql) {
   const Effects written = effects_of(*text, sql);
   const Effects effects = judgement_.resolved(written, first.name);
   const Claim claim = judgement_.claim_for(first.declared, written, first.name);
-  if (claim.named || effects.only_declares)
+  if (claim.named || effects.has(Effect::only_declares))
     claims_.hand_over(false);  // also for an EXECUTE of what was prepared so
   if (!claims_.active()) {
     if (const Refusal refusal = judgement_.refusal_of_prepared(effects);
@@ -110,9 +110,10 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
                                 : as_it_is ? std::string()
                                            : rewritten_for(sql, effects, statement);
   // A script puts pg_catalog in front of set_config() itself.
-  const std::string_view for_script = effects.only_declares || effects.prepares_declares ? sql
-                                      : rewritten.empty()                                ? sql
-                                                          : std::string_view(rewritten);
+  const std::string_view for_script =
+      effects.has(Effect::only_declares) || effects.prepares.declaration() ? sql
+      : rewritten.empty()                                                  ? sql
+                          : std::string_view(rewritten);
   if (!rewritten.empty()) sql = rewritten;
   if (const Refusal refusal = judgement_.refusal_of_prepared(effects))
     return refusals_.refuse_from_memory(refusal, claim.pair);
@@ -143,8 +144,9 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
       if (unit.does == Does::begin && standing == Standing::current) own_.raise_in_advance(claim);
       // The statement is a transaction of its own. In a session that is not guarded yet this is not
       // READ ONLY: it may declare and write, so a check precedes its COMMIT.
-      if (!claims_.guards() && effects.changes_declaration &&
-          (unit.does >= Does::calls || effects.by_name) && !script_.running && text.single)
+      if (!claims_.guards() && effects.has(Effect::changes_declaration) &&
+          (unit.does >= Does::calls || effects.has(Effect::by_name)) && !script_.running &&
+          text.single)
         break;
       carrier_.note_sent(effects, claim.named);
       return carrier_.run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
@@ -163,7 +165,7 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
                        effects.kind == Kind::write && !script_.running;
   // For a text with a parameter, Parse would expect a value, but a simple query must fail.
   if (effects.kind == Kind::unparsable ||
-      (text.single && !effects.is_copy_in && !effects.parameters && !by_rule)) {
+      (text.single && !effects.has(Effect::is_copy_in | Effect::parameters) && !by_rule)) {
     own_.add_opening(line_.server, claim, with_check);
     carrier_.note_sent(effects, claim.named);
     return carrier_.run_converted(sql, effects, read_hash);
@@ -187,7 +189,7 @@ void ScriptRunner::on_function_call(const Event& event) {
   if (seating_.passes_under_seat()) seating_.leave_seat();
   Effects effects;
   effects.kind = Kind::write;
-  effects.read_only_hole = effects.calls_functions = true;
+  effects.set(Effect::read_only_hole | Effect::calls_functions);
   switch (head->function_oid) {
     case 953:   // lo_close
     case 954:   // loread
@@ -201,8 +203,8 @@ void ScriptRunner::on_function_call(const Event& event) {
     case 952: effects.way = opens_for_reading(event.body) ? Way::read : Way::write; break;
     default: break;
   }
-  if (effects.way == Way::write) effects.calls_unknown = effects.changes_declaration = true;
-  else effects.read_only_hole = false;
+  if (effects.way == Way::write) effects.set(Effect::calls_unknown | Effect::changes_declaration);
+  else effects.clear(Effect::read_only_hole);
   // Any other function may declare, just as in a text.
   if (!is_large_object_function(head->function_oid)) claims_.learn({.calls_unknown = true});
   const Claim claim = judgement_.claim_of(nullptr);

@@ -24,15 +24,18 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded, bo
   const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback ||
                     effects.kind == Kind::rollback_to || effects.kind == Kind::release;
   // The declaration may hold for this transaction alone.
-  if (effects.changes_declaration && !ends) tx.declared_inside = tx.redeclared = true;
-  const bool declares =
-      effects.changes_declaration && (!ends || tx.declared_inside || effects.and_chain);
-  if (effects.own_check_acts && does == Does::own_call && !tx.failed) ran(true, named);
+  if (effects.has(Effect::changes_declaration) && !ends) tx.declared_inside = tx.redeclared = true;
+  const bool declares = effects.has(Effect::changes_declaration) &&
+                        (!ends || tx.declared_inside || effects.has(Effect::and_chain));
+  if (effects.has(Effect::own_check_acts) && does == Does::own_call && !tx.failed) ran(true, named);
   if (!tx.failed && does >= Does::fetch && does != Does::own_call &&
-      !(does == Does::declares && effects.exactly_declares && !effects.by_name)) {
-    ran(effects.changes_declaration && (does != Does::declares || effects.by_name), named);
+      !(does == Does::declares && effects.has(Effect::exactly_declares) &&
+        !effects.has(Effect::by_name))) {
+    ran(effects.has(Effect::changes_declaration) &&
+            (does != Does::declares || effects.has(Effect::by_name)),
+        named);
   }
-  if (effects.opens_calling_cursor) tx.calling_cursor = true;
+  if (effects.has(Effect::opens_calling_cursor)) tx.calling_cursor = true;
   // At the end of a savepoint the server restores the access mode that the transaction had there.
   if (effects.kind == Kind::release && !tx.lock_stays) tx.locked = false;
   if (effects.kind == Kind::release || effects.kind == Kind::rollback_to) savepoint_over();
@@ -41,7 +44,7 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded, bo
     tx.forget_checks();
     tx.failed = false;  // a failed block may have ended
   }
-  if (effects.own_check_passes && does == Does::own_call) tx.other_passed = true;
+  if (effects.has(Effect::own_check_passes) && does == Does::own_call) tx.other_passed = true;
   apply_to_access_mode(effects, ends, guarded);
   apply_control(effects);
   assert_consistent();
@@ -67,7 +70,8 @@ std::optional<Mode> mode_of(Change change) noexcept {
 }
 
 bool may_declare_ahead(const Effects& effects) {
-  return effects.input_runs_code || (effects.changes_declaration && !effects.exactly_declares);
+  return effects.has(Effect::input_runs_code) ||
+         (effects.has(Effect::changes_declaration) && !effects.has(Effect::exactly_declares));
 }
 
 }  // namespace
@@ -112,7 +116,8 @@ void TransactionModel::apply_to_access_mode(const Effects& effects, bool ends, b
     if (tx.suspect && (ends || effects.kind == Kind::prepare_transaction) &&
         effects.kind != Kind::release)
       by_default.broken = true;
-    if (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone)
+    if (effects.has(Effect::calls_functions) || effects.way == Way::write ||
+        effects.way == Way::alone)
       by_default.broken = tx.suspect = true;
   }
   const Change change = change_of(effects);
@@ -148,7 +153,7 @@ void TransactionModel::follow_savepoints(const Effects& effects) {
 void TransactionModel::apply_control(const Effects& effects) {
   follow_savepoints(effects);
   // The client sets the mode itself, so the server's own default need not be applied any more.
-  if (effects.sets_access && tx.in_block && tx.writable && tx.mode == Mode::servers)
+  if (effects.has(Effect::sets_access) && tx.in_block && tx.writable && tx.mode == Mode::servers)
     tx.mode = Mode::asked;
   switch (effects.kind) {
     case Kind::begin:
@@ -156,7 +161,8 @@ void TransactionModel::apply_control(const Effects& effects) {
         tx.mode =
             effects.access == Access::unspecified ? by_default.believed : mode_of(effects.access);
         begin_block();
-      } else if (effects.sets_access && !effects.access_refused && !tx.writable) {
+      } else if (effects.has(Effect::sets_access) && !effects.has(Effect::access_refused) &&
+                 !tx.writable) {
         tx.mode =
             mode_of(effects.access);  // the server warns, and sets the modes of the open block
       }
@@ -166,7 +172,8 @@ void TransactionModel::apply_control(const Effects& effects) {
       // A COMMIT rolls a failed block back.
       if ((effects.kind == Kind::rollback || tx.failed) && tx.in_block)
         by_default.believed = by_default.before_block;
-      const bool chained = effects.and_chain && tx.in_block, locked = tx.locked || locked_for_good;
+      const bool chained = effects.has(Effect::and_chain) && tx.in_block,
+                 locked = tx.locked || locked_for_good;
       end_sent();
       const Transaction& before = ended.back();
       tx = Transaction();
@@ -198,9 +205,10 @@ void TransactionModel::apply_control(const Effects& effects) {
       tx.failed = false;
       break;
     default:
-      if (effects.sets_access && !effects.access_refused && tx.in_block && !tx.writable)
+      if (effects.has(Effect::sets_access) && !effects.has(Effect::access_refused) && tx.in_block &&
+          !tx.writable)
         tx.mode = mode_of(effects.access);
-      if ((effects.takes_snapshot || effects.kind == Kind::savepoint) && tx.in_block &&
+      if ((effects.has(Effect::takes_snapshot) || effects.kind == Kind::savepoint) && tx.in_block &&
           !tx.writable)
         tx.snapshot = true;
       if (effects.kind == Kind::savepoint && !tx.failed) tx.savepoint = true;
