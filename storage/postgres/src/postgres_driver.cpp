@@ -235,6 +235,10 @@ class PostgresDriver final : public Driver {
     for (const std::string_view text : sql::postgres_calls().texts)
       calls_.push_back(with_schema(text, options_.schema));
     notify_raised_ = with_schema("SELECT @schema@.notify_raised($1)", options_.schema);
+    check_alone_ = with_schema(
+        "SELECT @schema@.check_term($1, $2::bigint) AS fence, "
+        "(SELECT f.term FROM @schema@.fence_status f WHERE f.scope = $1) AS before",
+        options_.schema);
   }
 
   std::string_view kind() const noexcept override { return "postgresql"; }
@@ -317,9 +321,10 @@ class PostgresDriver final : public Driver {
     {
       Pool::PooledConnection lent = lend_standing(timeout);
       stand(lent);
-      rows = run_alone(*lent, {sql, parameters}, read_only, timeout);
+      rows = run_alone(*lent, {call == sql::Call::check_term ? check_alone_ : sql, parameters},
+                       read_only, timeout);
     }
-    if (may_raise(call)) notify_raised(parameters[0]);
+    if (may_raise(call, rows)) notify_raised(parameters[0]);
     return rows;
   }
 
@@ -461,15 +466,19 @@ class PostgresDriver final : public Driver {
  private:
   using Pool = ConnectionPool<Session>;
 
-  // Calls whose first parameter is a scope and after which waiters, proxies or the holder are
-  // notified: they may raise its fence, release its lease or request it.
-  static bool may_raise(sql::Call call) {
+  // Whether waiters, proxies or the holder are to be notified of the scope that is the call's first
+  // parameter: by its answer, the call has raised the fence, released the lease or requested it, or
+  // may have.
+  static bool may_raise(sql::Call call, const Rows& answer) {
     using sql::Call;
     switch (call) {
-      case Call::check_term:
+      case Call::check_term: {
+        const Row& row = answer.one();
+        return row[1].is_null() || row[1].as_int() < row[0].as_int();
+      }
+      case Call::acquire_lease: return answer.one()[0].as_bool();
       case Call::seal:
       case Call::seal_with_reason:
-      case Call::acquire_lease:
       case Call::release_lease:
       case Call::force_release:
       case Call::request_hand_over:
@@ -708,6 +717,7 @@ class PostgresDriver final : public Driver {
   const std::string conninfo_;
   std::vector<std::string> calls_;  // by sql::Call, with the schema's name inserted
   std::string notify_raised_;
+  std::string check_alone_;  // the check, and the fence in front of it
 
   static constexpr std::size_t streams_max = 4096;
   static constexpr int appends_before = 8;

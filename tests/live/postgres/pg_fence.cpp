@@ -2,8 +2,14 @@
 // meets them, each interleaving forced.
 #include <catch2/catch.hpp>
 
+#include <chrono>
+
+#include <termgate/database.hpp>
+#include <termgate/operator.hpp>
+
 #include "support/pg_session.hpp"
 
+using namespace termgate;
 using termgate::test::PgDatabase;
 using termgate::test::PgResult;
 using termgate::test::PgSession;
@@ -210,6 +216,40 @@ TEST_CASE("raise: notifies nobody and a notice behind it does", "[F4][live]") {
   leader.must("SELECT termgate.append('" + scope + "', 5, 'x')");
   listener.must("SELECT 1");
   CHECK(PQnotifies(listener.raw()) == nullptr);
+}
+
+TEST_CASE("raise: the library notifies where something was raised and nowhere else", "[F4][live]") {
+  const auto scope = fresh_scope();
+  PgSession listener(database().url());
+  listener.must("LISTEN termgate");
+  const auto notices = [&] {
+    listener.must("SELECT 1");
+    int count = 0;
+    for (; PGnotify* notice = PQnotifies(listener.raw()); ++count) PQfreemem(notice);
+    return count;
+  };
+  for (const bool raises : {true, false, false}) {
+    // Each Database is a process that has not heard of the scope yet.
+    Database db = Database::open(database().url());
+    db.execute(Scope(scope), Term(5), "SELECT 1");
+    CHECK(notices() == (raises ? 1 : 0));
+    db.check(Scope(scope), Term(5));
+    db.write(Scope(scope), Term(5), [](Transaction&) {});
+    CHECK(notices() == 0);
+    if (raises) continue;
+    db.check(Scope(scope), Term(6));
+    CHECK(notices() == 1);
+    CHECK_THROWS_AS(db.check(Scope(scope), Term(5)), StaleTerm);
+    CHECK(notices() == 0);
+    Operator(db).reset_fence(Scope(scope), Term(5), "test", "again");
+    notices();
+  }
+  const Scope leased(fresh_scope());
+  Database db = Database::open(database().url());
+  REQUIRE(db.try_acquire_lease(leased, std::chrono::hours(1), {.owner = "a"}));
+  CHECK(notices() == 1);
+  REQUIRE_FALSE(db.try_acquire_lease(leased, std::chrono::hours(1), {.owner = "b"}));
+  CHECK(notices() == 0);
 }
 
 TEST_CASE("seal: above read committed a raise behind the snapshot is a serialization error",
