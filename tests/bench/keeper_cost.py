@@ -3,9 +3,9 @@
 
   keeper_cost.py TERMGATE SERVER_SCRIPT [--seconds 8]
 
-A server of its own (PostgreSQL 15, fsync off). `termgate append --lines` appends until its session has a seat, and then waits for
-more input: the keeper asks whether a raise wants the seat until the seat has not been used for ten seconds. `termgate proxy --seats
-eager` does the same for an idle session of a client. "No seat" is the same processes after they have given it up.
+A server of its own (PostgreSQL 15, fsync off). `termgate append --lines` appends until its session has a seat, then one line each
+half second: the keeper asks all the time whether a raise wants the seat. Without input for a second it gives the seat up, and is idle.
+A client of `termgate proxy --seats eager` does the same.
 """
 import argparse
 import os
@@ -32,11 +32,14 @@ def spent(pid, ended=0.0):
         return ended
 
 
-def measure(name, process):
+def measure(name, process, write=None):
     sql.execute("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
     pids = [process, *(pid for pid, in sql.fetchall())]
     before = [spent(pid) for pid in pids]
-    time.sleep(options.seconds)
+    for _ in range(round(2 * options.seconds)):
+        if write:
+            write()
+        time.sleep(0.5)
     own, *theirs = (100 * (spent(pid, early) - early) / options.seconds for pid, early in zip(pids, before))
     print(f"{name:18} process {own:5.2f} %   its sessions {sum(theirs):5.2f} %", flush=True)
 
@@ -66,14 +69,18 @@ with tempfile.TemporaryDirectory() as folder:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
         ) as writer:
-            for _ in range(40):
-                writer.stdin.write(b"x\n" * 1000)
+
+            def append(lines=1):
+                writer.stdin.write(b"x\n" * lines)
                 writer.stdin.flush()
+
+            for _ in range(40):
+                append(1000)
                 time.sleep(0.02)
             seats_become(sql, True)
-            measure("library, seat", writer.pid)
+            measure("library, seat", writer.pid, append)
             seats_become(sql, False)
-            measure("library, no seat", writer.pid)
+            measure("library, idle", writer.pid)
             writer.stdin.close()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -90,13 +97,17 @@ with tempfile.TemporaryDirectory() as folder:
                 except psycopg2.OperationalError:
                     time.sleep(0.1)
             client.autocommit = True
-            for _ in range(200):
+
+            def insert():
                 client.cursor().execute("INSERT INTO t (v) VALUES ('x')")
+
+            for _ in range(200):
+                insert()
                 time.sleep(0.005)
             seats_become(sql, True)
-            measure("proxy, seat", proxy.pid)
+            measure("proxy, seat", proxy.pid, insert)
             seats_become(sql, False)
-            measure("proxy, no seat", proxy.pid)
+            measure("proxy, idle", proxy.pid)
             proxy.terminate()
     finally:
         subprocess.run([options.server, "stop", home, "immediate"], stdout=subprocess.DEVNULL)

@@ -119,7 +119,7 @@ class Seat {
   }
 
  private:
-  static constexpr std::chrono::seconds checks_within{1}, look_again{1}, unused_max{10},
+  static constexpr std::chrono::seconds checks_within{1}, look_again{1}, unused_max{1},
       refused_for{5}, failed_for{60};
 
   Stage stage_ = Stage::none;

@@ -207,7 +207,11 @@ class PostgresDriver final : public Driver {
         pool_(options_.connections_max,
               {.connect = [this] { return connect(); },
                .is_alive = [](Session& session) { return session.looks_alive(); },
-               .is_reusable = [](Session& session) { return session.is_open(); }}),
+               .is_reusable =
+                   [this](Session& session) {
+                     seats_.returned(session);
+                     return session.is_open();
+                   }}),
         seats_(options_.schema, {.connect =
                                      [this] {
                                        const std::shared_lock asks(process_end().asking);

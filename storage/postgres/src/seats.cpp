@@ -17,11 +17,14 @@ constexpr int checks_before = 8;
 constexpr auto checks_within = 1s;
 constexpr int seats_max = 128;           // of one session
 constexpr std::size_t places_max = 256;  // scopes that a session remembers
-constexpr auto unused_after = 10s;
+constexpr auto unused_after = 1s;
 constexpr auto poll_every = 20ms;
 constexpr auto deaf_after = 300ms;
 constexpr auto refused_for = 5s;
-constexpr auto keeper_stays = 12s;  // after the last use of a seat
+// The keeper requests that long after the last use of a seat, and then keeps its connection a
+// while.
+constexpr auto asked_for = unused_after + 500ms;
+constexpr auto keeper_stays = 12s;
 
 }  // namespace
 
@@ -112,9 +115,17 @@ void Seats::stand(Session& session) {
 }
 
 void Seats::use(Session& session, const Scope& scope) {
+  session.places_.find(scope.name())->second.used = Clock::now();
+}
+
+void Seats::returned(const Session& session) {
+  if (!session.sits_anywhere()) return;
   const auto now = Clock::now();
-  session.places_.find(scope.name())->second.used = now;
   used_.store(now);
+  if (now - heard_.load() <= deaf_after) return;
+  // The keeper may be asleep: a lock, so that the notice does not come just before it waits.
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
 }
 
 void Seats::doubt(Session& session) {
@@ -196,11 +207,13 @@ void Seats::keep() {
   std::unique_ptr<Session> connection;
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    if (Clock::now() - used_.load() > keeper_stays) {
+    const auto in_use = [&] { return stop_ || Clock::now() - used_.load() <= asked_for; };
+    if (!in_use()) {
+      if (connection && changed_.wait_until(lock, used_.load() + keeper_stays, in_use)) continue;
       lock.unlock();
       connection.reset();
       lock.lock();
-      changed_.wait(lock, [&] { return stop_ || Clock::now() - used_.load() <= keeper_stays; });
+      changed_.wait(lock, in_use);
       continue;
     }
     lock.unlock();

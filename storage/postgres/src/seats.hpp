@@ -2,7 +2,7 @@
 // a check (docs/reference/lock-protocol.md, seats).
 //
 // A session takes a seat with the eighth check of one scope and term within a second. It gives the
-// seat up, above all, when somebody wants the scope, when the seat was not used for ten seconds,
+// seat up, above all, when somebody wants the scope, when the seat was not used for a second,
 // and when the keeper has had no answer for a while. It does so on its own connection and outside
 // any transaction, so that none of its writes is under way, and is used again once the server has
 // answered. If no answer comes, the connection is closed; its seats end when the server notices
@@ -101,6 +101,8 @@ class Seats {
   void stand(Session& session);
   // A write under the session's seat begins.
   void use(Session& session, const Scope& scope);
+  // The session is idle again: if it has seats, the keeper sees to them from now on.
+  void returned(const Session& session);
   // Something was refused under the seat, so a check must decide: the seat is given up before the
   // next write.
   void doubt(Session& session);
@@ -128,7 +130,8 @@ class Seats {
   // Read by writes, without the lock.
   std::atomic<Clock::time_point>
       heard_{};  // when the keeper sent the last request that was answered
-  std::atomic<Clock::time_point> used_{};  // last use of any seat, or wish for one
+  std::atomic<Clock::time_point>
+      used_{};  // when a session with seats last became idle, or one wished for a seat
   std::atomic<Clock::time_point>
       gone_{};  // seats from before this moment are void: their database has changed
   std::atomic<bool> any_wanted_{false};

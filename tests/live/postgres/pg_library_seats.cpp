@@ -324,6 +324,17 @@ TEST_CASE("library seats: seats that are not used are given up", "[seats][live]"
   home.sit(billing, Term(1));
 }
 
+TEST_CASE("library seats: a seat is given up after a write that took longer than seats stay unused",
+          "[seats][live]") {
+  Home home("seats_long_write");
+  home.sit(billing, Term(1));
+  home.db.write(billing, Term(1), [&](Transaction& transaction) {
+    transaction.exec("SELECT pg_sleep(3)");
+    CHECK(home.seats() == "1");
+  });
+  wait_until("nobody sits", [&] { return home.seats() == "0"; });
+}
+
 TEST_CASE("library seats: sessions of every kind are ended at any moment", "[F5][seats][live]") {
   Home home("seats_ended");
   std::atomic<std::int64_t> written{0}, unknown{0};

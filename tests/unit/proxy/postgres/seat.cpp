@@ -187,8 +187,8 @@ TEST_CASE("session: a prepared transaction passes the check that locks", "[F1][F
 
 TEST_CASE("session: a seat that is not used is given back", "[F4][proxy]") {
   Script script = seated();
-  script.later(std::chrono::seconds(9)).event(Tick{});
-  script.later(std::chrono::seconds(2)).event(Tick{}).to_server(stand());
+  script.later(std::chrono::milliseconds(900)).event(Tick{});
+  script.later(std::chrono::milliseconds(200)).event(Tick{}).to_server(stand());
   script.server(stand_done());
   script.replay();
 }
