@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# Cross-builds for arm64 on Debian 12, in a root of mmdebstrap, and runs the result by emulation (qemu-user-static).
+# Cross-builds for arm64 in a root of mmdebstrap, and runs the result by emulation (qemu-user-static).
 # As root, with mmdebstrap and a network; some twenty minutes on two cores the first time. This machine's own packages are not touched.
-#   packaging/arm64.sh [FOLDER]              the library, and the conformance tests on SQLite
-#   packaging/arm64.sh --packages [FOLDER]   the Debian packages, into build/packages-arm64; the command in them refuses a stale leader on SQLite
-# FOLDER: the root, /var/tmp/termgate-arm64 where none is given. It is kept for a next run.
+#   packaging/arm64.sh [SUITE] [FOLDER]              the library, and the conformance tests on SQLite
+#   packaging/arm64.sh --packages [SUITE] [FOLDER]   the Debian packages, into build/packages-SUITE-arm64; the command in them refuses a stale leader
+# SUITE: bookworm (Debian 12) where none is given, or trixie. FOLDER: the root, /var/tmp/termgate-SUITE-arm64, which is kept for a next run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source packaging/root.sh
 packages=
 if [ "${1:-}" = --packages ]; then packages=1; shift; fi
 need_tools
-root=$(realpath -m "${1:-/var/tmp/termgate-arm64}")
-libraries=(libpqxx-dev libsqlite3-dev unixodbc-dev libfmt-dev libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libpg-query-dev
+suite=${1:-bookworm}
+root=$(realpath -m "${2:-/var/tmp/termgate-$suite-arm64}")
+boost=
+[ "$suite" != bookworm ] || boost=1.81 # its package without a version is older
+libraries=(libpqxx-dev libsqlite3-dev unixodbc-dev libfmt-dev "libboost$boost-dev" "libboost-program-options$boost-dev" "libboost-json$boost-dev" libpg-query-dev
   libssl-dev libhiredis-dev libzookeeper-mt-dev)
-make_root "$root" bookworm amd64,arm64 crossbuild-essential-arm64 cmake ninja-build pkg-config python3 git make file dpkg-dev ccache catch2 \
+make_root "$root" "$suite" amd64,arm64 crossbuild-essential-arm64 cmake ninja-build pkg-config python3 git make file dpkg-dev ccache catch2 \
   qemu-user-static "${libraries[@]/%/:arm64}"
 enter "$root"
 copy_tree "$root"
@@ -28,26 +31,27 @@ if [ -z "$packages" ]; then
   exit
 fi
 
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 # The server's headers and make files are those of arm64. Only its pg_config runs, so the files alone do, without what the package depends on.
-inside "$root" bash -euc '
-  if [ ! -e /usr/lib/postgresql/15/bin/pg_config ]; then
+major=$(inside "$root" bash -euc '
+  apt-get -qq update
+  apt-cache depends postgresql-client | sed -n "s/.*Depends: postgresql-client-//p"')
+inside "$root" major="$major" bash -euc '
+  if [ ! -e "/usr/lib/postgresql/$major/bin/pg_config" ]; then
     cd /root
-    apt-get -qq update
-    for package in postgresql-server-dev-15 postgresql-client-15; do
+    for package in "postgresql-server-dev-$major" "postgresql-client-$major"; do
       apt-get -qq download "$package:arm64"
       dpkg -x "$package"_*_arm64.deb /
     done
   fi
-  printf "#!/bin/sh\nexec qemu-aarch64-static /usr/lib/postgresql/15/bin/pg_config \"\$@\"\n" >/usr/local/bin/pg_config_arm64
+  printf "#!/bin/sh\nexec qemu-aarch64-static /usr/lib/postgresql/$major/bin/pg_config \"\$@\"\n" >/usr/local/bin/pg_config_arm64
   chmod 755 /usr/local/bin/pg_config_arm64
   /usr/local/bin/pg_config_arm64 --version'
-inside "$root" SOURCE_DATE_EPOCH="$SOURCE_DATE_EPOCH" TERMGATE_PACKAGE_VERSION="$(packaging/version.sh)" DEB_HOST_ARCH=arm64 bash -euc '
+build_packages "$root" major="$major" DEB_HOST_ARCH=arm64 bash -euc '
   umask 022
   cd /src
   configure() {
-    cmake --preset package --toolchain packaging/arm64.cmake -DCMAKE_INSTALL_LIBDIR=lib/aarch64-linux-gnu -DTERMGATE_PG_CONFIG=/usr/local/bin/pg_config_arm64 \
-      "-DTERMGATE_GUARD_MAKE_OPTIONS=CC=aarch64-linux-gnu-gcc" -DCPACK_DEBIAN_PACKAGE_ARCHITECTURE=arm64 "$@" >/root/configure.log || { cat /root/configure.log; exit 1; }
+    cmake --preset package --toolchain packaging/arm64.cmake -DCMAKE_INSTALL_LIBDIR=lib/aarch64-linux-gnu -DTERMGATE_GUARD_MAJOR="$major" \
+      -DTERMGATE_PG_CONFIG=/usr/local/bin/pg_config_arm64 "-DTERMGATE_GUARD_MAKE_OPTIONS=CC=aarch64-linux-gnu-gcc" -DCPACK_DEBIAN_PACKAGE_ARCHITECTURE=arm64 "$@" >/root/configure.log || { cat /root/configure.log; exit 1; }
   }
   # The command that is built cannot run here by itself: what it says of its options is asked of it by emulation, before the man pages are made.
   echo "{}" >/root/help.json
@@ -57,7 +61,7 @@ inside "$root" SOURCE_DATE_EPOCH="$SOURCE_DATE_EPOCH" TERMGATE_PACKAGE_VERSION="
   rm -f build/package/package_files/stamp
   cmake --build build/package
   packaging/cpack.sh'
-out=build/packages-arm64
+out=build/packages-$suite-arm64
 rm -rf "$out"
 mkdir -p "$out"
 cp "$root"/src/build/packages/* "$out/"

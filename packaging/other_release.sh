@@ -19,9 +19,7 @@ enter "$root"
 copy_tree "$root"
 
 if [ -n "$packages" ]; then
-  # Newer than the package of the release in front of it, so that an upgrade of Debian upgrades Termgate too.
-  version="$(packaging/version.sh)+deb$(sed -n 's/^VERSION_ID="\{0,1\}\([0-9]*\).*/\1/p' "$root/etc/os-release")"
-  inside "$root" SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}" TERMGATE_PACKAGE_VERSION="$version" bash -euc '
+  build_packages "$root" bash -euc '
     umask 022
     major=$(basename "$(echo /usr/lib/postgresql/*)")
     apt-get -qq update

@@ -3,7 +3,7 @@
 #
 #   packaging/release.sh [--for debian12-amd64] [--out FOLDER] [STEP…]
 #
-# --for   debian12-amd64 (default), debian12-arm64, debian13-amd64
+# --for   debian12-amd64 (default), debian12-arm64, debian13-amd64, debian13-arm64
 # --out   build/release/VERSION/FOR where none is given. Files of an earlier run must not be in it, unless steps are named.
 # Steps, in this order; without one: all that --for has.
 #   check      this folder is a clean clone, the versions agree, and the figures in the docs are not older than what they measure
@@ -29,7 +29,7 @@ done
 case "$for" in
   debian12-amd64) steps=(check packages sql tarball image sums) ;;
   debian12-arm64) steps=(check packages tarball image sums) ;;
-  debian13-amd64) steps=(check packages sums) ;;
+  debian13-amd64 | debian13-arm64) steps=(check packages sums) ;;
   *) usage ;;
 esac
 architecture=${for#*-}
@@ -67,8 +67,9 @@ packages() {
   [[ "$PWD" != *[[:space:]]* ]] || die "packages cannot be built in a folder whose name has blanks: $PWD"
   case "$for" in
     "debian12-$(dpkg --print-architecture)") ./run package ;;
-    debian12-arm64) made=build/packages-arm64; packaging/arm64.sh --packages ;;
     "debian13-$(dpkg --print-architecture)") made=build/packages-trixie; packaging/other_release.sh --packages trixie ;;
+    debian12-arm64) made=build/packages-bookworm-arm64; packaging/arm64.sh --packages bookworm ;;
+    debian13-arm64) made=build/packages-trixie-arm64; packaging/arm64.sh --packages trixie ;;
     *) die "the packages of $for cannot be made on $(dpkg --print-architecture)" ;;
   esac
   cp "$made"/*.deb "$made"/*.spdx.json "$out/"
@@ -95,7 +96,7 @@ sql() {
 
 # The libraries of a cross build are in its root.
 libraries=/
-[ "$architecture" = "$(dpkg --print-architecture)" ] || libraries=/var/tmp/termgate-$architecture
+[ "$architecture" = "$(dpkg --print-architecture)" ] || libraries=/var/tmp/termgate-bookworm-$architecture
 
 tarball() {
   unpack

@@ -5,6 +5,7 @@
 #   enter FOLDER                     mounts what programs need, and takes it away when the script ends
 #   copy_tree FOLDER                 what git knows, as it is in this folder now, into FOLDER/src
 #   inside FOLDER COMMAND…           runs it there, with an environment of its own
+#   build_packages FOLDER COMMAND…   the same, with the date and the version that packages of this commit have there
 need_tools() {
   [ "$(id -u)" = 0 ] || { echo "$0: a chroot needs root" >&2; exit 1; }
   command -v mmdebstrap >/dev/null || { echo "$0: mmdebstrap is not installed: apt-get install mmdebstrap" >&2; exit 1; }
@@ -55,4 +56,14 @@ inside() {
   shift
   chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TZ=UTC HOME=/root DEBIAN_FRONTEND=noninteractive \
     CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=/root/ccache "$@"
+}
+
+build_packages() {
+  local root=$1 version debian
+  shift
+  version=$(packaging/version.sh)
+  debian=$(sed -n 's/^VERSION_ID="\{0,1\}\([0-9]*\).*/\1/p' "$root/etc/os-release")
+  # Newer than the package of the release in front of it, so that an upgrade of Debian upgrades Termgate too.
+  [ "$debian" = 12 ] || version+=+deb$debian
+  inside "$root" SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}" TERMGATE_PACKAGE_VERSION="$version" "$@"
 }
