@@ -25,6 +25,7 @@ def pytest_addoption(parser):
     group.addoption("--long", action="store_true", help="more of everything, as ./test --long does")
     group.addoption("--majors", metavar="13,18", help="the majors of PostgreSQL to run on, where a test has a choice")
     group.addoption("--seed", type=int, metavar="N", help="play one random run again: its seed is in the message of a failure")
+    group.addoption("--seats", metavar="eager", help="give this to every proxy for PostgreSQL whose test does not say it itself")
     group.addoption("--show", action="store_true", help="the conversations, where a test compares some")
     group.addoption("--only", action="append", metavar="PART", help="what has this in it; a test says of what. May be repeated")
     group.addoption("--count", type=int, metavar="N", help="so many random statements (hrana_transparent_test.py)")

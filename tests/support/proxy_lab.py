@@ -164,6 +164,8 @@ class Proxy:
     def __init__(self, lab, backend, *options, port=0, listen=None, before=(), **more):
         self.lab = lab
         self.log_path = f"{lab.folder}/proxy{next(lab.numbers)}.log"
+        if given.option("seats") and "--seats" not in options:
+            options = (*options, "--seats", given.option("seats"))
         where = [f"127.0.0.1:{port}"] if listen is None else listen
         words = [
             *before,

@@ -224,7 +224,7 @@ void PipelineRunner::on_bind(const Event& event) {
   }
   pipeline_.acted_here |= may_run_code(effects);  // a Bind plans, and planning runs functions
   pipeline_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
-  const bool writable = model_.tx.in_block && model_.tx.writable && !model_.tx.locked;
+  const bool writable = model_.tx.in_block && judgement_.may_write();
   if (judgement_.shown_of(effects) == Shows::own && claims_.active() && !pipeline_.needs_hold)
     own_.look_at_own(pipeline_.direct() ? line_.server : pipeline_.held);
   if (bound.again)

@@ -233,9 +233,11 @@ void OwnStatements::look_at_own(Batch& to) {
 // The server's session supplies the claim that it declares; the proxy passes only what differs from
 // that.
 void OwnStatements::add_check(Batch& to, const Claim& claim, Purpose role, bool opens) {
-  if (role != Purpose::seat && (!claim.certain || (claim.pair.scope == seat_.pair().scope &&
-                                                   claim.pair.term != seat_.pair().term)))
-    stand_before_raise(to);
+  // What code may have declared behind a check cannot raise the scope in this transaction anyway.
+  const bool may_raise =
+      claim.certain ? claim.pair.scope == seat_.pair().scope && claim.pair.term != seat_.pair().term
+                    : !model_.tx.session_passed;
+  if (role != Purpose::seat && may_raise) stand_before_raise(to);
   ScopedTerm given = claim.given, otherwise = claim.otherwise;
   if (TERMGATE_PLANTED(proxy_one_behind) &&
       line_.host.highest_fence(claim.pair.scope) == claim.pair.term + 1)
@@ -294,7 +296,7 @@ void OwnStatements::add_check(Batch& to, const Claim& claim, Purpose role, bool 
 // knows what that was.
 void OwnStatements::add_recheck(Batch& to) {
   settle_own_mode(to, false);
-  stand_before_raise(to);
+  if (!model_.tx.session_passed) stand_before_raise(to);
   check_.sent = line_.now;
   const Claim claim = judgement_.claim_of(nullptr);
   check_.pair = claim.given;
@@ -383,6 +385,7 @@ void OwnStatements::stand_before_raise(Batch& to) {
       model_.locked_for_good || model_.mode_now() == Mode::read_only)
     return;
   model_.tx.stood = true;
+  seat_.left_inside();
   stand_here(to, Purpose::mode);
 }
 

@@ -27,7 +27,7 @@ namespace termgate::pg_session {
 class OwnStatements {
  public:
   OwnStatements(Line& line, Claims& claims, TransactionModel& model, Texts& texts,
-                const ServerFacts& facts, const Seat& seat, const Judgement& judgement,
+                const ServerFacts& facts, Seat& seat, const Judgement& judgement,
                 const Pipeline& pipeline, const Script& script) noexcept
       : line_(line),
         claims_(claims),
@@ -82,7 +82,7 @@ class OwnStatements {
   TransactionModel& model_;
   Texts& texts_;
   const ServerFacts& facts_;
-  const Seat& seat_;
+  Seat& seat_;
   const Judgement& judgement_;
   const Pipeline& pipeline_;
   const Script& script_;

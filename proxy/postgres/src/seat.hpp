@@ -72,6 +72,10 @@ class Seat {
   }
   void used(Instant now) noexcept { used_ = now; }
   void want() noexcept { wanted_ = true; }
+  // A transaction gives it back, and keeps on to what follows in it. The session gives it back
+  // again afterwards: the transaction may be rolled back.
+  void left_inside() noexcept { left_inside_ = wanted_ = true; }
+  bool was_left_inside() const noexcept { return left_inside_; }
   // A new seat would have to be given back at once, so none is taken for a while.
   void not_for_a_while(Instant now) noexcept {
     wanted_ = true;
@@ -84,7 +88,7 @@ class Seat {
     runs_any_text_ = offer.runs_any_text;
     nonce_.clear();
     stage_ = Stage::asked;
-    failed_ = wanted_ = false;
+    failed_ = wanted_ = left_inside_ = false;
     looked_at_ = used_ = now;
     checks_ = 0;
   }
@@ -126,6 +130,7 @@ class Seat {
   // A raise waits for the seat, or may; or the seat is no longer of use.
   bool wanted_ = false;
   bool failed_ = false;
+  bool left_inside_ = false;
   bool runs_any_text_ = true;
   ScopedTerm pair_;
   std::string nonce_, secret_;  // the nonce names the row, the secret removes it

@@ -39,7 +39,7 @@ void ServerReplies::parameter_status(const Event& event) {
     // The session has the server's own default together with its seat, and the proxy's default
     // again when it gives the seat back. A change in between is one of the server's own default;
     // the client sees it with its next answer, as it would from the server.
-    if (!seat_.held()) return;
+    if (!seat_.held() || seat_.was_left_inside()) return;
     seat_.want();
     model_.by_default.own = status->value == "on";
     return;

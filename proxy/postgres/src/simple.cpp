@@ -99,12 +99,12 @@ void ScriptRunner::run_statement(std::string_view sql, Effects effects, const Cl
     judgement_.learn_from_refusals(effects, read_hash);
   }
   // In a READ ONLY transaction of the client's the server decides whether READ WRITE is still
-  // possible; only the check makes the transaction writable. In a transaction that counts as
-  // writable already, READ WRITE does not change what is checked.
+  // possible; only the check makes the transaction writable. In a transaction that can write
+  // already, READ WRITE does not change what is checked.
   const bool asks = model_.tx.in_block && asks_for_read_write(effects, statement);
-  const bool server_says = asks && effects.kind != Kind::begin &&
+  const bool as_it_is = asks && judgement_.may_write();
+  const bool server_says = asks && !as_it_is && effects.kind != Kind::begin &&
                            model_.mode_now() == Mode::read_only && !model_.tx.writable;
-  const bool as_it_is = asks && model_.tx.writable && !model_.tx.locked;
   const std::string rewritten = server_says
                                     ? std::string(sql) + "\n;SET transaction_read_only TO on"
                                 : as_it_is ? std::string()

@@ -47,6 +47,10 @@ def attacked(lab, major):
         # A prepared transaction of a session's own cannot be evicted: a raise shall not wait long for it.
         direct.rows("SELECT termgate.set_setting('check_wait_ms', '500')")
         direct.rows((Path(__file__).parent / "judge.sql").read_text(encoding="utf-8"))
+        if given.option("seats"):  # which no database has whose own code declares
+            direct.rows(
+                "CREATE OR REPLACE FUNCTION attack.declare(scope text, term text, local boolean) RETURNS text LANGUAGE sql AS 'SELECT $1'"
+            )
     yield server
     server.stop()
 
@@ -81,3 +85,8 @@ def test_random_sessions_commit_nothing_unchecked_with(mode, lab, attacked, majo
     check(f"PostgreSQL {major}, {mode}: no breach", done.returncode == 0, f"status {done.returncode}")
     check(f"PostgreSQL {major}, {mode}: the proxy lives", proxy.process.poll() is None, proxy.log()[-2000:])
     proxy.stop()
+    if given.option("seats"):
+        with Connection(attacked.port) as direct:
+            taken = int(direct.rows("SELECT n_tup_ins FROM pg_stat_user_tables WHERE relid = 'termgate.seats'::regclass")[0][0])
+        note(f"PostgreSQL {major}: {taken} seats were taken so far")
+        check(f"PostgreSQL {major}: seats were taken", taken > 0)

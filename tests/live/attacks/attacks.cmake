@@ -3,9 +3,13 @@ if(TARGET termgate_pgwire)
   add_executable(live_attacker live/attacks/attacker.cpp)
   target_link_libraries(live_attacker PRIVATE Termgate::pgwire termgate_options Threads::Threads)
   if(TARGET termgate AND TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_postgres)
-    termgate_pytest(live_attack_random FILE attacker_test.py TIMEOUT 1500 OPTIONS --seconds 20 ENVIRONMENT "TERMGATE_ATTACKER=$<TARGET_FILE:live_attacker>")
-    # A forty-eighth part of the table on 15, each row in one mode; with --long all of it on 13, 15 and 18.
-    termgate_pytest(live_findings TIMEOUT 1800 OPTIONS --quick --part 1/48 --show)
+    # Each once without seats, for a database whose own code declares has none, and once with seats and without that code.
+    set(attacker "TERMGATE_ATTACKER=$<TARGET_FILE:live_attacker>")
+    termgate_pytest(live_attack_random FILE attacker_test.py TIMEOUT 1500 OPTIONS --seconds 12 ENVIRONMENT ${attacker})
+    termgate_pytest(live_attack_random_seats FILE attacker_test.py TIMEOUT 1500 OPTIONS --seconds 12 --seats eager ENVIRONMENT ${attacker})
+    # A part of the table on 15, each row in one mode; with --long all of it on 13, 15 and 18.
+    termgate_pytest(live_findings TIMEOUT 1800 OPTIONS --quick --part 1/64 --show)
+    termgate_pytest(live_findings_seats FILE findings_test.py TIMEOUT 1800 OPTIONS --quick --part 33/128 --show --seats eager)
     if(guard_library)
       # The same table, where the proxy leaves the sessions to the guard.
       termgate_pytest(live_guard_findings FILE findings_test.py TIMEOUT 1800 OPTIONS --modes read-only --quick --part 7/96 --show

@@ -15,7 +15,7 @@ import given
 import rig
 import rows
 import specials
-from checks import check
+from checks import check, note
 
 ONLY = given.option("only", [])
 PART, PARTS = (1, 1) if given.LONG else (int(number) for number in given.option("part", "1/1").split("/"))
@@ -65,6 +65,9 @@ def bench(lab, major):
     yield bench
     for mode, proxy in bench.proxies.items():
         check(f"{major} {mode}: the proxy lives", proxy.process.poll() is None, proxy.log()[-2000:])
+    if given.option("seats"):
+        note(f"PostgreSQL {major}: {bench.sat} sessions had a seat when their attack began")
+        check(f"{major}: sessions had seats", bench.sat > 0)
     bench.close()
 
 
@@ -96,6 +99,8 @@ def prove(bench, row, mode, major):
 
 @pytest.mark.parametrize("row", ROWS, ids=named)
 def test_what_is_committed_by(row, bench, major):
+    if given.option("seats") and rig.uses(row, rig.DECLARES_OF):
+        pytest.skip("a database with such code has no seats")
     if row.majors and int(major) not in row.majors:
         pytest.skip(f"not on PostgreSQL {major}")
     modes = [mode for mode in row.modes if mode in MODES]

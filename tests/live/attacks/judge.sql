@@ -15,14 +15,18 @@ CREATE TABLE attack.scratch (v text);
 CREATE TABLE attack.target (worker int, v text); INSERT INTO attack.target SELECT i, 'x' FROM generate_series(0, 16) i;
 CREATE SEQUENCE attack.seq;
 
-CREATE FUNCTION attack.at_commit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+-- In layer 1's schema, or the database would have code of its own that speaks of terms, and so no seats. A seat in a scope is as good as
+-- its lock: a raise waits for both.
+CREATE OR REPLACE FUNCTION termgate.attack_at_commit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 BEGIN
   INSERT INTO attack.verdicts VALUES (NEW.id, pg_current_xact_id()::xid, current_setting('termgate.scope', true), current_setting('termgate.term', true),
-    (SELECT array_agg(DISTINCT k.scope) FROM pg_locks l JOIN attack.keys k ON k.classid = l.classid AND k.objid = l.objid AND k.objsubid = l.objsubid
-     WHERE l.locktype = 'advisory' AND l.pid = pg_backend_pid() AND l.granted));
+    (SELECT array_agg(held.scope) FROM (
+      SELECT k.scope FROM pg_locks l JOIN attack.keys k ON k.classid = l.classid AND k.objid = l.objid AND k.objsubid = l.objsubid
+       WHERE l.locktype = 'advisory' AND l.pid = pg_backend_pid() AND l.granted
+      UNION SELECT s.scope FROM termgate.seats s WHERE s.pid = pg_backend_pid()) held));
   RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON attack.rows DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION attack.at_commit();
+CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON attack.rows DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION termgate.attack_at_commit();
 
 CREATE FUNCTION attack.on_raise() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 BEGIN

@@ -9,6 +9,7 @@ import re
 import time
 import zlib
 
+import given
 import pgraw
 from given import ROOT
 from pgraw import Closed, Connection, Silent
@@ -347,6 +348,17 @@ CREATE RULE r AS ON INSERT TO app.instead_two DO INSTEAD (INSERT INTO app.t (n, 
 GRANT USAGE ON SCHEMA app TO PUBLIC; GRANT ALL ON ALL TABLES IN SCHEMA app TO PUBLIC; GRANT ALL ON ALL SEQUENCES IN SCHEMA app TO PUBLIC;
 CREATE SCHEMA made; GRANT ALL ON SCHEMA made TO a_maker;
 """
+# A database whose own code declares has no seats (docs/decisions/0026): what goes for --seats, with the rows that use it.
+DECLARES = """DROP FUNCTION app.declare, app.declare_set, app.declare_and_write, app.claims, own.termgate_fence CASCADE;
+DROP PROCEDURE app.declaring"""
+DECLARES_OF = re.compile(r"app\.(declar|claim)|\b(own|words)\b")
+
+
+def uses(row, what):
+    texts = [message(str).decode("latin-1") for step in row.steps if not callable(step) for message in step]
+    return any(what.search(text) for text in [*texts, *row.setup])
+
+
 # What outlives a session besides rows, as one text.
 STATE = """SELECT concat_ws(' | ', 'lo ' || (SELECT count(*) FROM pg_largeobject_metadata), 'prepared ' || (SELECT count(*)
   FROM pg_prepared_xacts),
@@ -405,6 +417,8 @@ class Bench:
         for text in re.split(r";\n(?=\S)", SCHEMA):  # a statement goes on in lines that are indented
             if text.strip():
                 self.ask(text)
+        if given.option("seats"):
+            self.ask(DECLARES)
         self.ask("SELECT termgate.append('known', 1, 'x', write_id => '11111111-1111-1111-1111-111111111111')")
         self.n, self.ready = 100, 0  # no number that answers bear anyway
         self.more_scopes(scopes)
@@ -413,7 +427,7 @@ class Bench:
         self.decoding = all(
             m.type != "E" for m in self.direct.query("SELECT pg_create_logical_replication_slot('attack', 'test_decoding')")
         )
-        self.modes, self.proxies, self.renewed = modes, {}, 0
+        self.modes, self.proxies, self.renewed, self.sat = modes, {}, 0, 0
         for mode in modes:
             self.renew(mode)
 
@@ -485,6 +499,8 @@ class Bench:
         answers, client = [], None
         try:
             client = Connection(port, user=f"a_{role}", parameters=start, wait=15)
+            if given.option("seats") and pair and port != self.server.port:
+                self.sit(client, pair[0])
             for step in row.steps:
                 if callable(step):
                     step(self, n)
@@ -497,6 +513,16 @@ class Bench:
         if client is not None:
             client.end()
         return n, answers
+
+    def sit(self, client, scope):
+        """Until the session has a seat, or its writes are refused."""
+        until = time.monotonic() + 1
+        while time.monotonic() < until and all(
+            message.type != "E" for message in client.query("INSERT INTO app.scratch VALUES (0, 'sits')")
+        ):
+            if self.value(f"SELECT count(*) FROM termgate.seats WHERE scope = '{scope}'") != "0":
+                self.sat += 1
+                return
 
     def committed(self, n):
         return [value for (value,) in self.ask(f"SELECT v FROM app.t WHERE n = {n} ORDER BY id")]

@@ -185,6 +185,37 @@ TEST_CASE("session: a prepared transaction passes the check that locks", "[F1][F
   script.replay_whole();
 }
 
+TEST_CASE("session: under a seat READ WRITE of an open transaction passes, however it is sent",
+          "[F7][proxy]") {
+  for (const bool simple : {true, false}) {
+    CAPTURE(simple);
+    Script script = seated();
+    script.runs("BEGIN", 'T');
+    if (simple) {
+      script.runs("SET TRANSACTION READ WRITE", 'T');
+    } else {
+      script.through(parse("", "SET TRANSACTION READ WRITE") + bind_message("", "") + execute() +
+                         sync_message(),
+                     parse_complete() + bind_complete() + complete("SET") + ready('T'));
+    }
+    script.through(query(insert), inserted('T'));
+    script.runs("COMMIT", 'I');
+    script.replay();
+  }
+}
+
+TEST_CASE("session: a call that the seat does not cover leaves its transaction fit to be prepared",
+          "[F1][F7][proxy]") {
+  Script script = seated();
+  script.runs("BEGIN", 'T');
+  script.through(query(insert), inserted('T'));
+  // What it may have declared is checked, and the seat is kept: after a check this transaction
+  // could not raise the scope anyway. A seat given back here would keep it from being prepared.
+  script.runs("SELECT unknown_function()", 'T');
+  script.behind(check_declared(true, block) + sync_message(), query(insert));
+  script.replay_whole();
+}
+
 TEST_CASE("session: a seat that is not used is given back", "[F4][proxy]") {
   Script script = seated();
   script.later(std::chrono::milliseconds(900)).event(Tick{});
