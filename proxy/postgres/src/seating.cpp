@@ -78,8 +78,8 @@ bool Seating::passes_seated(const Effects& effects) const noexcept {
   if (effects.way == Way::alone ||
       effects.has(Effect::declares | Effect::own_check | Effect::sets_default_access))
     return false;
-  // It changes this transaction alone, and the server's own default is READ WRITE.
-  if (effects.way == Way::control || effects.kind == Kind::set_transaction) return true;
+  // The access mode of this transaction alone: the server's own default is READ WRITE.
+  if (effects.way == Way::control || effects.has(Effect::sets_access)) return true;
   if (effects.has(Effect::unsettles) ||
       (effects.has(Effect::changes_declaration) && !effects.has(Effect::calls_unknown)))
     return false;

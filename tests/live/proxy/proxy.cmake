@@ -6,6 +6,7 @@ if(TARGET termgate AND TARGET termgate_net AND TARGET termgate_authority AND TAR
     termgate_pytest(live_proxy_${what} TIMEOUT 1200)
   endforeach()
   termgate_pytest(live_proxy_bypasses live_proxy_difference TIMEOUT 1500)
+  termgate_pytest(live_proxy_difference_seats FILE proxy_difference_test.py TIMEOUT 1500 OPTIONS --seats eager)
   if(TARGET termgate_source_redis)
     termgate_pytest(live_proxy_source)
   endif()

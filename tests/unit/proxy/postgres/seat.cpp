@@ -187,20 +187,21 @@ TEST_CASE("session: a prepared transaction passes the check that locks", "[F1][F
 
 TEST_CASE("session: under a seat READ WRITE of an open transaction passes, however it is sent",
           "[F7][proxy]") {
-  for (const bool simple : {true, false}) {
-    CAPTURE(simple);
-    Script script = seated();
-    script.runs("BEGIN", 'T');
-    if (simple) {
-      script.runs("SET TRANSACTION READ WRITE", 'T');
-    } else {
-      script.through(parse("", "SET TRANSACTION READ WRITE") + bind_message("", "") + execute() +
-                         sync_message(),
-                     parse_complete() + bind_complete() + complete("SET") + ready('T'));
+  for (const std::string text : {"SET TRANSACTION READ WRITE", "SET transaction_read_only = off"}) {
+    for (const bool simple : {true, false}) {
+      CAPTURE(text, simple);
+      Script script = seated();
+      script.runs("BEGIN", 'T');
+      if (simple) {
+        script.runs(text, 'T');
+      } else {
+        script.through(parse("", text) + bind_message("", "") + execute() + sync_message(),
+                       parse_complete() + bind_complete() + complete("SET") + ready('T'));
+      }
+      script.through(query(insert), inserted('T'));
+      script.runs("COMMIT", 'I');
+      script.replay();
     }
-    script.through(query(insert), inserted('T'));
-    script.runs("COMMIT", 'I');
-    script.replay();
   }
 }
 
