@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""What the keeper of seats costs an idle process: processor time of the process and of the server, in percent of a core.
+"""What the keeper of seats costs: processor time of its process, and of its session on the server, in percent of a core.
 
   keeper_cost.py TERMGATE SERVER_SCRIPT [--seconds 8]
 
 A server of its own (PostgreSQL 15, fsync off). `termgate append --lines` appends until its session has a seat, then one line each
 half second: the keeper asks all the time whether a raise wants the seat. Without input for a second it gives the seat up, and is idle.
-A client of `termgate proxy --seats eager` does the same.
+A client of `termgate proxy --seats eager` does the same, and one of `--seats off` shows what the process costs without a keeper.
 """
 import argparse
 import os
@@ -33,7 +33,7 @@ def spent(pid, ended=0.0):
 
 
 def measure(name, process, write=None):
-    sql.execute("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
+    sql.execute("SELECT pid FROM pg_stat_activity WHERE query LIKE '%seats_wanted%' AND pid <> pg_backend_pid()")
     pids = [process, *(pid for pid, in sql.fetchall())]
     before = [spent(pid) for pid in pids]
     for _ in range(round(2 * options.seconds)):
@@ -41,7 +41,7 @@ def measure(name, process, write=None):
             write()
         time.sleep(0.5)
     own, *theirs = (100 * (spent(pid, early) - early) / options.seconds for pid, early in zip(pids, before))
-    print(f"{name:18} process {own:5.2f} %   its sessions {sum(theirs):5.2f} %", flush=True)
+    print(f"{name:18} process {own:5.2f} %   the keeper's session {sum(theirs):5.2f} %", flush=True)
 
 
 def seats_become(sql, wanted):
@@ -82,32 +82,37 @@ with tempfile.TemporaryDirectory() as folder:
             seats_become(sql, False)
             measure("library, idle", writer.pid)
             writer.stdin.close()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        with subprocess.Popen(
-            [options.termgate, "proxy", "--listen", f"127.0.0.1:{port}", "--backend", url, "--seats", "eager", "--log-level", "warning"]
-        ) as proxy:
-            for attempt in range(100):
-                try:
-                    client = psycopg2.connect(
-                        host="127.0.0.1", port=port, user="postgres", dbname="postgres", options="-c termgate.scope=p -c termgate.term=1"
-                    )
-                    break
-                except psycopg2.OperationalError:
-                    time.sleep(0.1)
-            client.autocommit = True
+        for seats in ("eager", "off"):
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            with subprocess.Popen(
+                [options.termgate, "proxy", "--listen", f"127.0.0.1:{port}", "--backend", url, "--seats", seats, "--log-level", "warning"]
+            ) as proxy:
+                for attempt in range(100):
+                    try:
+                        client = psycopg2.connect(
+                            host="127.0.0.1",
+                            port=port,
+                            user="postgres",
+                            dbname="postgres",
+                            options="-c termgate.scope=p -c termgate.term=1",
+                        )
+                        break
+                    except psycopg2.OperationalError:
+                        time.sleep(0.1)
+                client.autocommit = True
 
-            def insert():
-                client.cursor().execute("INSERT INTO t (v) VALUES ('x')")
+                def insert():
+                    client.cursor().execute("INSERT INTO t (v) VALUES ('x')")
 
-            for _ in range(200):
-                insert()
-                time.sleep(0.005)
-            seats_become(sql, True)
-            measure("proxy, seat", proxy.pid, insert)
-            seats_become(sql, False)
-            measure("proxy, idle", proxy.pid)
-            proxy.terminate()
+                for _ in range(200):
+                    insert()
+                    time.sleep(0.005)
+                seats_become(sql, seats == "eager")
+                measure(f"proxy, {seats}", proxy.pid, insert)
+                seats_become(sql, False)
+                measure(f"proxy, {seats}, idle", proxy.pid)
+                proxy.terminate()
     finally:
         subprocess.run([options.server, "stop", home, "immediate"], stdout=subprocess.DEVNULL)

@@ -13,7 +13,9 @@ namespace termgate::authority {
 
 namespace {
 
-constexpr std::chrono::seconds unwatched_pause{5};
+// While no gate is held. The first that is held is asked about at once, so until then only the end
+// of a failure, or of what prevents seats, is of interest.
+constexpr std::chrono::seconds unwatched_pause{60}, unsettled_pause{5};
 
 }  // namespace
 
@@ -74,7 +76,7 @@ std::vector<std::string> GateWatch::scopes() const {
 
 void GateWatch::ask() {
   enum class Said : std::uint8_t { nothing, note, failure } said = Said::nothing;
-  bool prevented = false;
+  bool prevented = false, settled = false;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     const std::vector<std::string> asked = scopes();
@@ -93,6 +95,7 @@ void GateWatch::ask() {
                          "Termgate or may declare a term"
                        : "sessions may take seats again: no code of this database prevents it"))
         prevented = prevents;
+      settled = !prevents && said == Said::nothing;
       lock.lock();
       answered_ = Clock::now();
     } catch (const std::exception& error) {
@@ -105,10 +108,12 @@ void GateWatch::ask() {
                                   error.what();
       if (said < now && now == Said::failure) events_.failed(message), said = now;
       if (said < now && events_.noted(message)) said = now;
+      settled = false;
       lock.lock();
     }
     if (held_.empty())
-      changed_.wait_for(lock, unwatched_pause, [this] { return stopping_ || !held_.empty(); });
+      changed_.wait_for(lock, settled ? unwatched_pause : unsettled_pause,
+                        [this] { return stopping_ || !held_.empty(); });
     else changed_.wait_for(lock, pause_, [this] { return stopping_; });
   }
 }
