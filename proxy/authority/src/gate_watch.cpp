@@ -13,8 +13,8 @@ namespace termgate::authority {
 
 namespace {
 
-// While no gate is held. The first that is held is asked about at once, so until then only the end
-// of a failure, or of what prevents seats, is of interest.
+// While no gate is held. For the first that is held ask() queries at once, so until then only the
+// end of a failure, or of what prevents seats, is of interest.
 constexpr std::chrono::seconds unwatched_pause{60}, unsettled_pause{5};
 
 }  // namespace
