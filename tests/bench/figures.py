@@ -166,7 +166,8 @@ def table(files):
     commands = (f"- `{command}`" for name, (command, _) in SETS.items() if name in latest)
     lines += ["", *(textwrap.fill(line, 98, subsequent_indent="  ", break_on_hyphens=False) for line in commands), ""]
     machines = sorted({f"{one['cpus']} cores, Linux {one['kernel']}" for one in latest.values()})
-    lines += [f"Measured on: {'; '.join(machines)}. Ratios from commit to commit:", "", "![Ratios over commits](../images/figures.svg)"]
+    where = textwrap.fill(f"Measured on: {'; '.join(machines)}. Ratios from commit to commit:", 98, break_on_hyphens=False)
+    lines += [where, "", "![Ratios over commits](../images/figures.svg)"]
     return "\n".join(lines) + "\n"
 
 
