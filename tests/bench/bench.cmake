@@ -47,6 +47,12 @@ if(TARGET termgate_sqlite AND TARGET termgate_postgres)
   target_link_libraries(bench_takeovers PRIVATE Termgate::storage termgate_options fmt::fmt Threads::Threads)
   add_test(NAME bench_takeovers_quick COMMAND bench_takeovers "sqlite:${CMAKE_CURRENT_BINARY_DIR}/takeovers.db" 2 2 1000)
   set_tests_properties(bench_takeovers_quick PROPERTIES LABELS bench TIMEOUT 60)
+  add_executable(bench_three_statements bench/three_statements.cpp)
+  target_link_libraries(bench_three_statements PRIVATE Termgate::storage termgate_options PkgConfig::LIBPQ fmt::fmt Threads::Threads)
+  add_test(NAME bench_three_statements_quick COMMAND "${PROJECT_SOURCE_DIR}/tests/support/own_server.sh"
+    sh -c "exec \"$0\" \"$TERMGATE_TEST_POSTGRESQL\" 2 1 1" $<TARGET_FILE:bench_three_statements>)
+  set_tests_properties(bench_three_statements_quick PROPERTIES LABELS bench SKIP_RETURN_CODE 77 TIMEOUT 120
+    ENVIRONMENT "TERMGATE_TEST_NEEDS=TERMGATE_TEST_POSTGRESQL")
 endif()
 if(TARGET termgate_statements)
   add_executable(bench_statements bench/bench_statements.cpp)

@@ -4,7 +4,7 @@
 #
 #   tests/bench/proxy_bench.sh [SECONDS [ROUNDS [SCENARIO …]]]      default 3 5, all
 #
-# SETTINGS: of the server, "fsync=off" for instance; by default commits are durable. SOCKET=1: the proxy reaches the server by its Unix socket. TERMGATE: the command (build/termgate). Needs pgbouncer and pgbench. Everything listens on loopback and is stopped at the end.
+# SETTINGS: of the server, "fsync=off" for instance; by default commits are durable. SOCKET=1: the proxy reaches the server by its Unix socket. OPTIONS: of the proxy, "--seats off" for instance. TERMGATE: the command (build/termgate). Needs pgbouncer and pgbench. Everything listens on loopback and is stopped at the end.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-3} rounds=${2:-5}
@@ -33,7 +33,7 @@ server_port=${url##*:}; server_port=${server_port%%/*}
 proxy_port=$(port)
 backend=$url
 [ -z "${SOCKET:-}" ] || backend="postgresql://postgres@/postgres?host=$work/server&port=$server_port"
-"$termgate" proxy --listen "127.0.0.1:$proxy_port" --backend "$backend" --max-connections 2000 --log-level warning >"$work/proxy.log" 2>&1 &
+"$termgate" proxy --listen "127.0.0.1:$proxy_port" --backend "$backend" --max-connections 2000 --log-level warning ${OPTIONS:-} >"$work/proxy.log" 2>&1 &
 proxy_pid=$!
 bouncer_port=$(port)
 cat >"$work/pgbouncer.ini" <<INI

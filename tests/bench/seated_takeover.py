@@ -3,9 +3,9 @@
 
   seated_takeover.py TERMGATE SERVER_SCRIPT [--rounds 20] [--sessions 8,64]
 
-A server of its own (PostgreSQL 15, fsync off). The holder is `termgate proxy --seats eager`, whose clients write until each of their sessions
-has a seat. Then the holder goes on writing, is killed or frozen (SIGSTOP), and the scope is raised with a grace of 1 s: by seal(), and
-for "expired" by acquire_lease() on a lease that has ended.
+A server of its own (PostgreSQL 15, fsync off). The holder is `termgate proxy --seats eager`, whose clients write until each of their
+sessions has a seat. Then the holder goes on writing, is killed or frozen (SIGSTOP), and the scope is raised with a grace of 1 s: by
+seal(), and for "expired" by acquire_lease() on a lease that has ended.
 """
 import argparse
 import os
