@@ -11,6 +11,7 @@ packages=
 if [ "${1:-}" = --packages ]; then packages=1; shift; fi
 need_tools
 suite=${1:-bookworm}
+[[ "$suite" =~ ^(bookworm|trixie)$ ]] || { echo "$0: the suite is bookworm or trixie, not $suite" >&2; exit 2; }
 root=$(realpath -m "${2:-/var/tmp/termgate-$suite-arm64}")
 boost=
 [ "$suite" != bookworm ] || boost=1.81 # its package without a version is older
@@ -35,6 +36,7 @@ fi
 major=$(inside "$root" bash -euc '
   apt-get -qq update
   apt-cache depends postgresql-client | sed -n "s/.*Depends: postgresql-client-//p"')
+[ -n "$major" ] || { echo "$0: no package postgresql-client is known in $root: is there a network?" >&2; exit 1; }
 inside "$root" major="$major" bash -euc '
   if [ ! -e "/usr/lib/postgresql/$major/bin/pg_config" ]; then
     cd /root

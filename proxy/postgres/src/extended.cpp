@@ -55,8 +55,7 @@ void PipelineRunner::on_parse(const Event& event) {
                                      [](std::uint32_t type) { return type >= first_user_oid; });
   if (own_types) {
     effects.set(Effect::input_runs_code);
-    effects.clear(Effect::exactly_declares);
-    effects.clear(Effect::own_check | Effect::own_check_passes);
+    effects.clear(Effect::exactly_declares | Effect::own_check | Effect::own_check_passes);
   }
 
   if (!passes && seating_.passes_under_seat() && !seating_.passes_seated(*text, sql))

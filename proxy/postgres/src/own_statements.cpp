@@ -233,10 +233,9 @@ void OwnStatements::look_at_own(Batch& to) {
 // The server's session supplies the claim that it declares; the proxy passes only what differs from
 // that.
 void OwnStatements::add_check(Batch& to, const Claim& claim, Purpose role, bool opens) {
-  // What code may have declared behind a check cannot raise the scope in this transaction anyway.
   const bool may_raise =
       claim.certain ? claim.pair.scope == seat_.pair().scope && claim.pair.term != seat_.pair().term
-                    : !model_.tx.session_passed;
+                    : code_may_raise();
   if (role != Purpose::seat && may_raise) stand_before_raise(to);
   ScopedTerm given = claim.given, otherwise = claim.otherwise;
   if (TERMGATE_PLANTED(proxy_one_behind) &&
@@ -296,7 +295,7 @@ void OwnStatements::add_check(Batch& to, const Claim& claim, Purpose role, bool 
 // knows what that was.
 void OwnStatements::add_recheck(Batch& to) {
   settle_own_mode(to, false);
-  if (!model_.tx.session_passed) stand_before_raise(to);
+  if (code_may_raise()) stand_before_raise(to);
   check_.sent = line_.now;
   const Claim claim = judgement_.claim_of(nullptr);
   check_.pair = claim.given;
@@ -375,6 +374,12 @@ void OwnStatements::stand_here(Batch& to, Purpose role) {
   const std::array<pgwire::Field, 2> values{pgwire::Field(seat_.nonce()),
                                             pgwire::Field(seat_.secret())};
   run(to, ProxyStatement::stand, role, values);
+}
+
+// Whether a term that code has declared unseen could still raise the scope of the seat: not after a
+// check of that scope in this transaction (TG005).
+bool OwnStatements::code_may_raise() const {
+  return !model_.tx.session_passed || model_.tx.last.scope != seat_.pair().scope;
 }
 
 // A session that has a seat cannot raise its scope (TG005), so it gives the seat back first. If the

@@ -71,6 +71,7 @@ class OwnStatements {
   void ask_recovery();
 
  private:
+  bool code_may_raise() const;
   const std::string& name_of(ProxyStatement which);
   void prepare(Batch& to, ProxyStatement which, Purpose role, std::string_view error);
   bool owes_mode(bool opens) const noexcept;

@@ -72,8 +72,8 @@ class Seat {
   }
   void used(Instant now) noexcept { used_ = now; }
   void want() noexcept { wanted_ = true; }
-  // A transaction gives it back, and keeps on to what follows in it. The session gives it back
-  // again afterwards: the transaction may be rolled back.
+  // A transaction that goes on has given the seat back. The session gives it back once more after
+  // that transaction, which may be rolled back.
   void left_inside() noexcept { left_inside_ = wanted_ = true; }
   bool was_left_inside() const noexcept { return left_inside_; }
   // A new seat would have to be given back at once, so none is taken for a while.

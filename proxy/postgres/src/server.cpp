@@ -38,7 +38,8 @@ void ServerReplies::parameter_status(const Event& event) {
   if (status->name == "default_transaction_read_only" && seat_.stage() != Seat::Stage::none) {
     // The session has the server's own default together with its seat, and the proxy's default
     // again when it gives the seat back. A change in between is one of the server's own default;
-    // the client sees it with its next answer, as it would from the server.
+    // the client sees it with its next answer, as it would from the server. If a transaction has
+    // given the seat back inside, changes are ours until the session gives it back too.
     if (!seat_.held() || seat_.was_left_inside()) return;
     seat_.want();
     model_.by_default.own = status->value == "on";

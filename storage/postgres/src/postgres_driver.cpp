@@ -721,7 +721,7 @@ class PostgresDriver final : public Driver {
   const std::string conninfo_;
   std::vector<std::string> calls_;  // by sql::Call, with the schema's name inserted
   std::string notify_raised_;
-  std::string check_alone_;  // the check, and the fence in front of it
+  std::string check_alone_;  // the check, and the fence before it
 
   static constexpr std::size_t streams_max = 4096;
   static constexpr int appends_before = 8;

@@ -21,8 +21,8 @@ constexpr auto unused_after = 1s;
 constexpr auto poll_every = 20ms;
 constexpr auto deaf_after = 300ms;
 constexpr auto refused_for = 5s;
-// The keeper requests that long after the last use of a seat, and then keeps its connection a
-// while.
+// For how long after the last use of a seat the keeper sends requests, and then keeps its
+// connection.
 constexpr auto asked_for = unused_after + 500ms;
 constexpr auto keeper_stays = 12s;
 
@@ -123,7 +123,7 @@ void Seats::returned(const Session& session) {
   const auto now = Clock::now();
   used_.store(now);
   if (now - heard_.load() <= deaf_after) return;
-  // The keeper may be asleep: a lock, so that the notice does not come just before it waits.
+  // The keeper may be asleep. Under the lock the notice cannot come just before it starts to wait.
   const std::lock_guard lock(mutex_);
   changed_.notify_all();
 }

@@ -101,7 +101,7 @@ class Seats {
   void stand(Session& session);
   // A write under the session's seat begins.
   void use(Session& session, const Scope& scope);
-  // The session is idle again: if it has seats, the keeper sees to them from now on.
+  // The session is idle again. If it has seats, the keeper sends requests for some time.
   void returned(const Session& session);
   // Something was refused under the seat, so a check must decide: the seat is given up before the
   // next write.

@@ -47,7 +47,7 @@ def attacked(lab, major):
         # A prepared transaction of a session's own cannot be evicted: a raise shall not wait long for it.
         direct.rows("SELECT termgate.set_setting('check_wait_ms', '500')")
         direct.rows((Path(__file__).parent / "judge.sql").read_text(encoding="utf-8"))
-        if given.option("seats"):  # which no database has whose own code declares
+        if given.option("seats"):  # a database whose own code declares has none
             direct.rows(
                 "CREATE OR REPLACE FUNCTION attack.declare(scope text, term text, local boolean) RETURNS text LANGUAGE sql AS 'SELECT $1'"
             )

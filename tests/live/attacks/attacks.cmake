@@ -3,7 +3,7 @@ if(TARGET termgate_pgwire)
   add_executable(live_attacker live/attacks/attacker.cpp)
   target_link_libraries(live_attacker PRIVATE Termgate::pgwire termgate_options Threads::Threads)
   if(TARGET termgate AND TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_postgres)
-    # Each once without seats, for a database whose own code declares has none, and once with seats and without that code.
+    # A database whose own code declares has no seats. So each test runs with that code, and once more with seats and without it.
     set(attacker "TERMGATE_ATTACKER=$<TARGET_FILE:live_attacker>")
     termgate_pytest(live_attack_random FILE attacker_test.py TIMEOUT 1500 OPTIONS --seconds 12 ENVIRONMENT ${attacker})
     termgate_pytest(live_attack_random_seats FILE attacker_test.py TIMEOUT 1500 OPTIONS --seconds 12 --seats eager ENVIRONMENT ${attacker})

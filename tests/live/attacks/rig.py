@@ -348,7 +348,8 @@ CREATE RULE r AS ON INSERT TO app.instead_two DO INSTEAD (INSERT INTO app.t (n, 
 GRANT USAGE ON SCHEMA app TO PUBLIC; GRANT ALL ON ALL TABLES IN SCHEMA app TO PUBLIC; GRANT ALL ON ALL SEQUENCES IN SCHEMA app TO PUBLIC;
 CREATE SCHEMA made; GRANT ALL ON SCHEMA made TO a_maker;
 """
-# A database whose own code declares has no seats (docs/decisions/0026): what goes for --seats, with the rows that use it.
+# A database whose own code declares has no seats (docs/decisions/0026). With --seats this code is dropped, and the rows that use it
+# are skipped.
 DECLARES = """DROP FUNCTION app.declare, app.declare_set, app.declare_and_write, app.claims, own.termgate_fence CASCADE;
 DROP PROCEDURE app.declaring"""
 DECLARES_OF = re.compile(r"app\.(declar|claim)|\b(own|words)\b")

@@ -424,6 +424,19 @@ def test_code_of_the_database_that_speaks_of_terms_ends_all_seats(rig):
         c = rig.seated()  # once it has gone
 
 
+def test_code_that_was_made_while_nobody_had_a_seat_is_found_with_the_first(rig):
+    time.sleep(7)  # seats are given up after a second, and code is looked at every five
+    said(rig.direct, "CREATE FUNCTION declares() RETURNS text LANGUAGE sql AS $$SELECT set_config('termgate.term', '1', false)$$")
+    try:
+        c = rig.session()
+        written_unseated = lambda: said(c, "INSERT INTO t VALUES (0)") == "INSERT 0 1" and rig.seats(c.scope) == []
+        assert said(c, "INSERT INTO t VALUES (0)") == "INSERT 0 1"
+        assert eventually(lambda: stays(written_unseated, 0.3), 1.5)
+    finally:
+        said(rig.direct, "DROP FUNCTION declares()")
+    rig.seated().end()
+
+
 def test_functions_that_run_what_they_are_given_are_looked_at(rig):
     rig.direct.query("CREATE FUNCTION runs(sql text) RETURNS int LANGUAGE plpgsql AS 'BEGIN EXECUTE sql; RETURN 1; END'")
     try:
