@@ -166,7 +166,8 @@ int run_init(const Arguments& arguments) {
   const auto& [grants, revokes, failover] = wanted;
   if (arguments.flag("print")) return print_init(arguments, wanted);
   for (const char* option : {"db-kind", "no-transaction"}) {
-    if (arguments.written(option) != "" && arguments.written(option) != "false")
+    const std::string written = arguments.written(option);
+    if (!written.empty() && written != "false")
       throw UsageError(fmt::format("--{} goes with --print", option));
   }
   Database database = arguments.open();
