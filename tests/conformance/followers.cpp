@@ -25,6 +25,7 @@
 
 using namespace termgate;
 using namespace std::chrono_literals;
+using conformance::Fresh;
 using conformance::shared;
 using conformance::unique;
 
@@ -40,19 +41,17 @@ class Seen {
       payloads_[stream.name()].push_back(write.payload);
     };
   }
-  std::vector<std::int64_t> numbers(const std::string& stream) const {
+  std::vector<std::int64_t> numbers(const std::string& stream) {
     const std::lock_guard lock(mutex_);
-    const auto found = numbers_.find(stream);
-    return found == numbers_.end() ? std::vector<std::int64_t>() : found->second;
+    return numbers_[stream];
   }
-  std::vector<std::string> payloads(const std::string& stream) const {
+  std::vector<std::string> payloads(const std::string& stream) {
     const std::lock_guard lock(mutex_);
-    const auto found = payloads_.find(stream);
-    return found == payloads_.end() ? std::vector<std::string>() : found->second;
+    return payloads_[stream];
   }
 
  private:
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::map<std::string, std::vector<std::int64_t>> numbers_;
   std::map<std::string, std::vector<std::string>> payloads_;
 };
@@ -93,11 +92,9 @@ class News {
 
 }  // namespace
 
-TEST_CASE("follower: what is there and what comes is handed over in order and once",
-          "[follower][conformance]") {
-  auto& db = shared();
+TEST_CASE_METHOD(Fresh, "follower: what is there and what comes is handed over in order and once",
+                 "[follower][conformance]") {
   const std::string name = unique("reader");
-  const Stream stream(unique("followed"));
   for (int i = 1; i <= 5; ++i) db.append(stream, Term(1), std::to_string(i));
   Seen seen;
   Follower follower(db, name, stream, seen.apply(), {.page_writes = 2});
@@ -120,13 +117,12 @@ TEST_CASE("follower: what is there and what comes is handed over in order and on
   CHECK(info->followed.stream == stream.name());
 }
 
-TEST_CASE(
+TEST_CASE_METHOD(
+    Fresh,
     "follower: a restart goes on where the last one stopped; from the end begins behind what is "
     "there",
     "[follower][conformance]") {
-  auto& db = shared();
   const std::string name = unique("restarted");
-  const Stream stream(unique("followed"));
   db.append_many(stream, Term(1), std::vector<std::string>(20, "x"));
   Seen seen;
   for (int life = 0; life < 4; ++life) {
@@ -142,11 +138,9 @@ TEST_CASE(
   CHECK(late.numbers(stream.name()) == up_to(25, 25));
 }
 
-TEST_CASE("follower: a later start takes it over, and so does a removal",
-          "[follower][conformance]") {
-  auto& db = shared();
+TEST_CASE_METHOD(Fresh, "follower: a later start takes it over, and so does a removal",
+                 "[follower][conformance]") {
   const std::string name = unique("taken");
-  const Stream stream(unique("followed"));
   db.append(stream, Term(1), "1");
   Seen first, second;
   News news;
@@ -178,10 +172,8 @@ TEST_CASE("follower: a later start takes it over, and so does a removal",
         FollowerMove::taken);
 }
 
-TEST_CASE("follower: many threads may stop it at once and so may its function",
-          "[follower][conformance]") {
-  auto& db = shared();
-  const Stream stream(unique("followed"));
+TEST_CASE_METHOD(Fresh, "follower: many threads may stop it at once and so may its function",
+                 "[follower][conformance]") {
   db.append(stream, Term(1), "1");
   for (int round = 0; round < 20; ++round) {
     Follower follower(db, unique("stopped"), stream, [](const Stream&, const StreamWrite&) {});
@@ -247,10 +239,8 @@ TEST_CASE("follower: a scope's streams are followed side by side, those that beg
   CHECK(seen.numbers(elsewhere).empty());
 }
 
-TEST_CASE("follower: transactions that commit out of order leave nothing out",
-          "[follower][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("order"));
+TEST_CASE_METHOD(Fresh, "follower: transactions that commit out of order leave nothing out",
+                 "[follower][conformance]") {
   const Stream x(unique("x")), y(unique("y"));
   db.append(x, Term(1), "1", {.scope = scope});
   db.append(y, Term(1), "1", {.scope = scope});
@@ -302,10 +292,8 @@ TEST_CASE("follower: transactions that commit out of order leave nothing out",
   CHECK(seen.numbers(y.name()) == up_to(2));
 }
 
-TEST_CASE("follower: pruned writes end it, or are passed over where that is wanted",
-          "[follower][conformance]") {
-  auto& db = shared();
-  const Stream stream(unique("pruned"));
+TEST_CASE_METHOD(Fresh, "follower: pruned writes end it, or are passed over where that is wanted",
+                 "[follower][conformance]") {
   db.append_many(stream, Term(1), std::vector<std::string>(10, "x"));
   Operator(db).prune(stream, SequenceNo(4));
   Seen seen, all;
@@ -349,51 +337,8 @@ TEST_CASE("follower: a write that was taken away by hand is waited for and never
   CHECK(follower.lag() == 3);
 }
 
-TEST_CASE("follower: many writers with takeovers and restarts of the follower, everything in order",
-          "[follower][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("busy"));
-  std::vector<Stream> streams;
-  for (int i = 0; i < 3; ++i) streams.emplace_back(unique("busy"));
-  std::atomic<bool> stop{false};
-  std::atomic<std::int64_t> term{1};
-  for (const Stream& stream : streams) db.append(stream, Term(1), "first", {.scope = scope});
-  const auto write = [&](int writer) {
-    for (int i = 0; !stop; ++i) {
-      try {
-        db.append(streams[static_cast<std::size_t>(writer + i) % streams.size()], Term(term.load()),
-                  "x");
-      } catch (const StaleTerm&) {
-      } catch (const Conflict&) {
-      } catch (const Blocked&) {}
-    }
-  };
-  std::vector<std::thread> writers;
-  for (int i = 0; i < 4; ++i) writers.emplace_back(write, i);
-  Seen seen;
-  const std::string name = unique("busy reader");
-  for (int life = 0; life < 8; ++life) {
-    Follower follower(db, name, scope, seen.apply(), {.page_writes = 7});
-    std::this_thread::sleep_for(40ms);
-    db.seal(scope, Term(term.load() + 1));
-    ++term;
-  }
-  stop = true;
-  for (std::thread& writer : writers) writer.join();
-  Follower follower(db, name, scope, seen.apply());
-  REQUIRE(follower.catch_up(30s));
-  for (const Stream& stream : streams) {
-    const auto info = Info(db).stream(stream);
-    REQUIRE(info);
-    CHECK(info->last_no > 1);
-    // A follower that is stopped moves its position, so nothing comes twice.
-    CHECK(seen.numbers(stream.name()) == up_to(info->last_no));
-  }
-}
-
-TEST_CASE("follower: bad input is refused and nothing is kept", "[follower][conformance]") {
-  auto& db = shared();
-  const Stream stream(unique("bad"));
+TEST_CASE_METHOD(Fresh, "follower: bad input is refused and nothing is kept",
+                 "[follower][conformance]") {
   const auto apply = [](const Stream&, const StreamWrite&) {};
   const std::string name = unique("bad");
   for (const std::string& bad :
