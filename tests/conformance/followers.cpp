@@ -337,6 +337,48 @@ TEST_CASE("follower: a write that was taken away by hand is waited for and never
   CHECK(follower.lag() == 3);
 }
 
+TEST_CASE("follower: many writers with takeovers and restarts of the follower, everything in order",
+          "[follower][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("busy"));
+  std::vector<Stream> streams;
+  for (int i = 0; i < 3; ++i) streams.emplace_back(unique("busy"));
+  std::atomic<bool> stop{false};
+  std::atomic<std::int64_t> term{1};
+  for (const Stream& stream : streams) db.append(stream, Term(1), "first", {.scope = scope});
+  const auto write = [&](int writer) {
+    for (int i = 0; !stop; ++i) {
+      try {
+        db.append(streams[static_cast<std::size_t>(writer + i) % streams.size()], Term(term.load()),
+                  "x");
+      } catch (const StaleTerm&) {
+      } catch (const Conflict&) {
+      } catch (const Blocked&) {}
+    }
+  };
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 4; ++i) writers.emplace_back(write, i);
+  Seen seen;
+  const std::string name = unique("busy reader");
+  for (int life = 0; life < 8; ++life) {
+    Follower follower(db, name, scope, seen.apply(), {.page_writes = 7});
+    std::this_thread::sleep_for(40ms);
+    db.seal(scope, Term(term.load() + 1));
+    ++term;
+  }
+  stop = true;
+  for (std::thread& writer : writers) writer.join();
+  Follower follower(db, name, scope, seen.apply());
+  REQUIRE(follower.catch_up(30s));
+  for (const Stream& stream : streams) {
+    const auto info = Info(db).stream(stream);
+    REQUIRE(info);
+    CHECK(info->last_no > 1);
+    // A follower that is stopped moves its position, so nothing comes twice.
+    CHECK(seen.numbers(stream.name()) == up_to(info->last_no));
+  }
+}
+
 TEST_CASE_METHOD(Fresh, "follower: bad input is refused and nothing is kept",
                  "[follower][conformance]") {
   const auto apply = [](const Stream&, const StreamWrite&) {};

@@ -160,28 +160,6 @@ TEST_CASE("leader core: a standby tries at once when it hears of a release", "[f
   CHECK(calls(core.resume(LeaderCore::Hint{}, start + 50ms), Call::Kind::acquire));
 }
 
-TEST_CASE("leader core: a renewal without an outcome is none and is tried again until the end",
-          "[fencing][leader]") {
-  const auto how = GENERATE(How::unknown, How::unavailable);
-  LeaderCore core = leader(7);
-  Moment now = start + 400ms;
-  int tries = 0;
-  Action action = core.resume(LeaderCore::Woken{}, now);
-  while (!action.change) {
-    REQUIRE(calls(action, Call::Kind::renew, 7));
-    ++tries;
-    action = core.resume(Answer{how}, now += 5ms);
-    REQUIRE(silent(action));
-    CHECK(core.leads_until() == start + 1000ms);
-    REQUIRE(action.wake > now);
-    action = core.resume(LeaderCore::Woken{}, now = *action.wake);
-  }
-  CHECK(now == start + 1000ms);
-  CHECK(lost(action, Loss::expired, 7));
-  CHECK(tries >= 5);
-  CHECK(tries <= 12);
-}
-
 TEST_CASE("leader core: a renewal that is refused ends it at once and gives nothing back",
           "[fencing][leader]") {
   LeaderCore core = leader(7);

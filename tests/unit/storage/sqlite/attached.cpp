@@ -116,6 +116,7 @@ TEST_CASE("attached: writes to another file's fenced tables are refused whatever
   make(folder.file("other.db"), 5);
   make(folder.file("third.db"), 3);
   std::filesystem::copy_file(app, folder.file("copy.db"));
+  int pair = 0;
   for (const Main& main : {
            Main{"another file with a lower fence of the scope", folder.file("other.db"), 5},
            Main{"a copy with the very same fence and content", folder.file("copy.db"), 6},
@@ -143,6 +144,8 @@ TEST_CASE("attached: writes to another file's fenced tables are refused whatever
       if (main.path == memory && opening.find("main.acc") != std::string::npos) continue;
       if (main.term == 0 && opening.find("termgate_") != std::string::npos) continue;
       for (const std::string& write : writes(main.schema)) {
+        // Each write with each opening beside the first main, with a quarter of them beside others.
+        if (main.path != folder.file("other.db") && opening != "" && ++pair % 4 != 0) continue;
         INFO(opening << "; " << write);
         db.must(fmt::format(fmt::runtime(opening), main.term));
         CHECK_THAT(db(write).error, StartsWith("TG005"));

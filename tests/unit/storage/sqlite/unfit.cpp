@@ -7,10 +7,8 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include <fstream>
-#include <functional>
 
 #include <fmt/format.h>
 
@@ -69,39 +67,6 @@ sqlite3* open_with(const Folder& folder, const std::string& option) {
   REQUIRE(sqlite3_open_v2(("file:" + folder.file("app.db") + "?" + option).c_str(), &opened,
                           SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, nullptr) == SQLITE_OK);
   return opened;
-}
-
-// Runs `work` in a child process and gives what it wrote; once there is the child, the parent does
-// `first`.
-std::string in_child(
-    const std::function<std::string()>& work, const std::function<void()>& first = [] {}) {
-  int ends[2], go[2];
-  REQUIRE(pipe(ends) == 0);
-  REQUIRE(pipe(go) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    close(ends[0]);
-    close(go[1]);
-    char byte = 0;
-    static_cast<void>(!read(go[0], &byte, 1));
-    std::string said;
-    try {
-      said = work();
-    } catch (const std::exception& error) { said = error.what(); }
-    static_cast<void>(!write(ends[1], said.data(), said.size()));
-    _exit(0);
-  }
-  close(ends[1]);
-  close(go[0]);
-  first();
-  close(go[1]);
-  std::string said;
-  char part[4096];
-  for (ssize_t size; (size = read(ends[0], part, sizeof part)) > 0;)
-    said.append(part, static_cast<std::size_t>(size));
-  close(ends[0]);
-  waitpid(child, nullptr, 0);
-  return said;
 }
 
 TEST_CASE("two names: a file with a hard link takes no write by either name until one is gone",
