@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -81,7 +82,20 @@ Leftovers& leftovers() {
   return held;
 }
 
+#ifdef TERMGATE_TEST_WITH_SQLITE
+std::string path_of(const std::string& url) {
+  const auto begin = url.find(':') + 1, end = std::min(url.find('?'), url.size());
+  return url.substr(begin, end - begin);
+}
+#endif
+
 #ifdef TERMGATE_TEST_WITH_POSTGRES
+// As this process reaches the database past the library, which may use ODBC.
+std::string direct_url(const std::string& url) {
+  const auto direct = leftovers().direct.find(url);
+  return direct == leftovers().direct.end() ? url : direct->second;
+}
+
 std::string with_user(const std::string& url, const std::string& user) {
   const auto host = url.find("://") + 3;
   return url.substr(0, host) + user + url.substr(url.find('@', host));
@@ -271,19 +285,14 @@ void run_outside(const std::string& url, const std::string& statement) {
 #endif
 #ifdef TERMGATE_TEST_WITH_POSTGRES
   if (is_postgresql()) {
-    const auto direct = leftovers().direct.find(url);
-    pqxx::connection connection(direct == leftovers().direct.end() ? owner_url(url)
-                                                                   : direct->second);
+    pqxx::connection connection(direct_url(owner_url(url)));
     pqxx::nontransaction(connection).exec(statement);
     return;
   }
 #endif
 #ifdef TERMGATE_TEST_WITH_SQLITE
-  const std::string path = url.substr(url.find(':') + 1, url.find('?') == std::string::npos
-                                                             ? std::string::npos
-                                                             : url.find('?') - url.find(':') - 1);
   sqlite3* db = nullptr;
-  const int opened = sqlite3_open(path.c_str(), &db);
+  const int opened = sqlite3_open(path_of(url).c_str(), &db);
   const int code =
       opened == SQLITE_OK ? sqlite3_exec(db, statement.c_str(), nullptr, nullptr, nullptr) : opened;
   sqlite3_close(db);
@@ -322,18 +331,13 @@ Outside::Outside() : connection_(std::make_unique<Connection>()) {
   if (is_postgresql()) {
     auto opened = termgate::Database::open(url);
     install(opened, url);
-    const auto direct = leftovers().direct.find(url);
-    connection_->postgres = std::make_unique<pqxx::connection>(
-        direct == leftovers().direct.end() ? url : direct->second);
+    connection_->postgres = std::make_unique<pqxx::connection>(direct_url(url));
     return;
   }
 #endif
 #ifdef TERMGATE_TEST_WITH_SQLITE
-  const std::string path = url.substr(url.find(':') + 1, url.find('?') == std::string::npos
-                                                             ? std::string::npos
-                                                             : url.find('?') - url.find(':') - 1);
-  if (sqlite3_open(path.c_str(), &connection_->sqlite) != SQLITE_OK)
-    throw std::runtime_error(path + " cannot be opened");
+  if (sqlite3_open(path_of(url).c_str(), &connection_->sqlite) != SQLITE_OK)
+    throw std::runtime_error(url + " cannot be opened");
   register_functions(connection_->sqlite);
   run("SELECT termgate_init()");
 #endif

@@ -43,6 +43,13 @@ std::string url_as(const std::string& url, const std::string& what);
 // A scope or stream name that no other test uses.
 std::string unique(const std::string& what);
 
+// What most cases begin with.
+struct Fresh {
+  termgate::Database& db = shared();
+  const termgate::Scope scope{unique("scope")};
+  const termgate::Stream stream{unique("stream")};
+};
+
 // Layer 1's own table, as this backend names it.
 std::string own_table(const std::string& name);
 

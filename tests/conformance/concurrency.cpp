@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <random>
 #include <set>
@@ -20,6 +21,7 @@
 
 using namespace termgate;
 using namespace std::chrono_literals;
+using conformance::Fresh;
 using conformance::shared;
 using conformance::unique;
 
@@ -67,26 +69,7 @@ TEST_CASE("race: of two first acquirers exactly one gets the lease", "[F2][confo
   }
 }
 
-TEST_CASE("race: many writers of one term share a stream without gaps", "[F1][conformance]") {
-  auto& db = shared();
-  const Stream stream(unique("shared"));
-  std::mutex mutex;
-  std::set<std::int64_t> numbers;
-  together(8, [&](int) {
-    for (int i = 0; i < 20; ++i) {
-      const auto number = db.append(stream, Term(3), "x").value();
-      const std::lock_guard lock(mutex);
-      numbers.insert(number);
-    }
-  });
-  REQUIRE(numbers.size() == 160);
-  CHECK(*numbers.rbegin() == 160);
-  CHECK(Info(db).read_stream(stream, SequenceNo(0)).size() == 160);
-}
-
-TEST_CASE("race: a reader of payloads in parts meets a pruner", "[conformance]") {
-  auto& db = shared();
-  const Stream stream(unique("pruned"));
+TEST_CASE_METHOD(Fresh, "race: a reader of payloads in parts meets a pruner", "[conformance]") {
   constexpr std::int64_t last = 40;
   const auto payload_of = [](std::int64_t number) {
     return std::string(std::size_t{100} << 10, static_cast<char>('0' + number));
@@ -125,13 +108,11 @@ TEST_CASE("race: a reader of payloads in parts meets a pruner", "[conformance]")
   REQUIRE(Info(db).read_stream(stream, SequenceNo(0)).size() == 1);
 }
 
-TEST_CASE("race: terms in a stream never decrease whoever raises", "[F1][F2][F5][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("storm"));
-  const Stream stream(unique("storm"));
+TEST_CASE_METHOD(Fresh, "race: terms in a stream never decrease whoever raises",
+                 "[F1][F2][F5][conformance]") {
   CAPTURE(Catch::rngSeed());
   std::mutex mutex;
-  std::set<std::string> accepted;
+  std::map<std::string, std::int64_t> accepted;  // with the number that was returned
   std::set<std::string> refused;
   std::atomic<std::int64_t> highest{1};
   together(8, [&](int index) {
@@ -143,13 +124,16 @@ TEST_CASE("race: terms in a stream never decrease whoever raises", "[F1][F2][F5]
       if (choice == 0) term = ++highest;
       else if (choice < 3 && term > 1) term -= 1;
       const std::string payload = std::to_string(index) + "/" + std::to_string(i);
+      std::int64_t number = 0;
       try {
-        if (random() % 2 == 0) db.append(stream, Term(term), payload, {.scope = scope});
+        if (random() % 2 == 0)
+          number = db.append(stream, Term(term), payload, {.scope = scope}).value();
         else
-          db.write(scope, Term(term), [&](Transaction& tx) { tx.append(stream, payload); },
+          db.write(scope, Term(term),
+                   [&](Transaction& tx) { number = tx.append(stream, payload).value(); },
                    {.retries = 20});
         const std::lock_guard lock(mutex);
-        accepted.insert(payload);
+        accepted[payload] = number;
       } catch (const StaleTerm&) {
         const std::lock_guard lock(mutex);
         refused.insert(payload);
@@ -161,13 +145,13 @@ TEST_CASE("race: terms in a stream never decrease whoever raises", "[F1][F2][F5]
   });
   std::int64_t last_term = 0;
   std::int64_t last_no = 0;
-  std::set<std::string> found;
+  std::map<std::string, std::int64_t> found;
   for (const auto& write : Info(db).read_stream(stream, SequenceNo(0), 10'000)) {
     CHECK(write.term.value() >= last_term);
     CHECK(write.sequence_no.value() == last_no + 1);
     last_term = write.term.value();
     last_no = write.sequence_no.value();
-    found.insert(write.payload);
+    found[write.payload] = last_no;
   }
   CHECK(found == accepted);
   for (const auto& payload : refused) CHECK(found.count(payload) == 0);
@@ -176,10 +160,8 @@ TEST_CASE("race: terms in a stream never decrease whoever raises", "[F1][F2][F5]
   CHECK(Operator(db).verify().empty());
 }
 
-TEST_CASE("race: after a seal has returned no lower term commits", "[F2][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("seal-race"));
-  const Stream stream(unique("seal-race"));
+TEST_CASE_METHOD(Fresh, "race: after a seal has returned no lower term commits",
+                 "[F2][conformance]") {
   db.append(stream, Term(1), "first", {.scope = scope});
   std::atomic<std::int64_t> sealed{1};
   std::atomic<bool> stop{false};

@@ -25,6 +25,7 @@
 
 using namespace termgate;
 using namespace std::chrono_literals;
+using conformance::Fresh;
 using conformance::shared;
 using conformance::unique;
 
@@ -40,19 +41,17 @@ class Seen {
       payloads_[stream.name()].push_back(write.payload);
     };
   }
-  std::vector<std::int64_t> numbers(const std::string& stream) const {
+  std::vector<std::int64_t> numbers(const std::string& stream) {
     const std::lock_guard lock(mutex_);
-    const auto found = numbers_.find(stream);
-    return found == numbers_.end() ? std::vector<std::int64_t>() : found->second;
+    return numbers_[stream];
   }
-  std::vector<std::string> payloads(const std::string& stream) const {
+  std::vector<std::string> payloads(const std::string& stream) {
     const std::lock_guard lock(mutex_);
-    const auto found = payloads_.find(stream);
-    return found == payloads_.end() ? std::vector<std::string>() : found->second;
+    return payloads_[stream];
   }
 
  private:
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::map<std::string, std::vector<std::int64_t>> numbers_;
   std::map<std::string, std::vector<std::string>> payloads_;
 };
@@ -93,11 +92,9 @@ class News {
 
 }  // namespace
 
-TEST_CASE("follower: what is there and what comes is handed over in order and once",
-          "[follower][conformance]") {
-  auto& db = shared();
+TEST_CASE_METHOD(Fresh, "follower: what is there and what comes is handed over in order and once",
+                 "[follower][conformance]") {
   const std::string name = unique("reader");
-  const Stream stream(unique("followed"));
   for (int i = 1; i <= 5; ++i) db.append(stream, Term(1), std::to_string(i));
   Seen seen;
   Follower follower(db, name, stream, seen.apply(), {.page_writes = 2});
@@ -120,13 +117,12 @@ TEST_CASE("follower: what is there and what comes is handed over in order and on
   CHECK(info->followed.stream == stream.name());
 }
 
-TEST_CASE(
+TEST_CASE_METHOD(
+    Fresh,
     "follower: a restart goes on where the last one stopped; from the end begins behind what is "
     "there",
     "[follower][conformance]") {
-  auto& db = shared();
   const std::string name = unique("restarted");
-  const Stream stream(unique("followed"));
   db.append_many(stream, Term(1), std::vector<std::string>(20, "x"));
   Seen seen;
   for (int life = 0; life < 4; ++life) {
@@ -142,11 +138,9 @@ TEST_CASE(
   CHECK(late.numbers(stream.name()) == up_to(25, 25));
 }
 
-TEST_CASE("follower: a later start takes it over, and so does a removal",
-          "[follower][conformance]") {
-  auto& db = shared();
+TEST_CASE_METHOD(Fresh, "follower: a later start takes it over, and so does a removal",
+                 "[follower][conformance]") {
   const std::string name = unique("taken");
-  const Stream stream(unique("followed"));
   db.append(stream, Term(1), "1");
   Seen first, second;
   News news;
@@ -178,10 +172,8 @@ TEST_CASE("follower: a later start takes it over, and so does a removal",
         FollowerMove::taken);
 }
 
-TEST_CASE("follower: many threads may stop it at once and so may its function",
-          "[follower][conformance]") {
-  auto& db = shared();
-  const Stream stream(unique("followed"));
+TEST_CASE_METHOD(Fresh, "follower: many threads may stop it at once and so may its function",
+                 "[follower][conformance]") {
   db.append(stream, Term(1), "1");
   for (int round = 0; round < 20; ++round) {
     Follower follower(db, unique("stopped"), stream, [](const Stream&, const StreamWrite&) {});
@@ -247,10 +239,8 @@ TEST_CASE("follower: a scope's streams are followed side by side, those that beg
   CHECK(seen.numbers(elsewhere).empty());
 }
 
-TEST_CASE("follower: transactions that commit out of order leave nothing out",
-          "[follower][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("order"));
+TEST_CASE_METHOD(Fresh, "follower: transactions that commit out of order leave nothing out",
+                 "[follower][conformance]") {
   const Stream x(unique("x")), y(unique("y"));
   db.append(x, Term(1), "1", {.scope = scope});
   db.append(y, Term(1), "1", {.scope = scope});
@@ -302,10 +292,8 @@ TEST_CASE("follower: transactions that commit out of order leave nothing out",
   CHECK(seen.numbers(y.name()) == up_to(2));
 }
 
-TEST_CASE("follower: pruned writes end it, or are passed over where that is wanted",
-          "[follower][conformance]") {
-  auto& db = shared();
-  const Stream stream(unique("pruned"));
+TEST_CASE_METHOD(Fresh, "follower: pruned writes end it, or are passed over where that is wanted",
+                 "[follower][conformance]") {
   db.append_many(stream, Term(1), std::vector<std::string>(10, "x"));
   Operator(db).prune(stream, SequenceNo(4));
   Seen seen, all;
@@ -391,9 +379,8 @@ TEST_CASE("follower: many writers with takeovers and restarts of the follower, e
   }
 }
 
-TEST_CASE("follower: bad input is refused and nothing is kept", "[follower][conformance]") {
-  auto& db = shared();
-  const Stream stream(unique("bad"));
+TEST_CASE_METHOD(Fresh, "follower: bad input is refused and nothing is kept",
+                 "[follower][conformance]") {
   const auto apply = [](const Stream&, const StreamWrite&) {};
   const std::string name = unique("bad");
   for (const std::string& bad :

@@ -3,17 +3,13 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include <termgate/database.hpp>
 #include <termgate/info.hpp>
-#include <termgate/leader_loop.hpp>
 #include <termgate/operator.hpp>
 
 #include "backend.hpp"
@@ -21,9 +17,9 @@
 using namespace termgate;
 using namespace std::chrono_literals;
 using Catch::Matchers::StartsWith;
+using conformance::Fresh;
 using conformance::requested_within;
 using conformance::shared;
-using conformance::unique;
 
 namespace {
 
@@ -39,10 +35,8 @@ std::optional<Lease> taken_by(const std::string& owner, const Scope& scope) {
 
 }  // namespace
 
-TEST_CASE("hand-over: the holder is asked and keeps its lease until it leaves",
-          "[handover][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("asked"));
+TEST_CASE_METHOD(Fresh, "hand-over: the holder is asked and keeps its lease until it leaves",
+                 "[handover][conformance]") {
   HeldLease held = db.hold(scope, {.ttl = 6s, .owner = "old:1"});
   CHECK_FALSE(held.leave_before());
   REQUIRE(Operator(db).request_hand_over(
@@ -90,10 +84,8 @@ TEST_CASE("hand-over: the holder is asked and keeps its lease until it leaves",
   CHECK(taken_by("another:1", scope));
 }
 
-TEST_CASE("hand-over: without a name anybody may follow but who leaves",
-          "[handover][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("anybody"));
+TEST_CASE_METHOD(Fresh, "hand-over: without a name anybody may follow but who leaves",
+                 "[handover][conformance]") {
   Lease first = *taken_by("one", scope);
   REQUIRE(Operator(db).request_hand_over(scope));
   db.renew_lease(first);
@@ -105,10 +97,8 @@ TEST_CASE("hand-over: without a name anybody may follow but who leaves",
   CHECK(taken_by("two", scope));
 }
 
-TEST_CASE("hand-over: who has not left when the drain is over is renewed no more",
-          "[handover][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("refuses"));
+TEST_CASE_METHOD(Fresh, "hand-over: who has not left when the drain is over is renewed no more",
+                 "[handover][conformance]") {
   HeldLease held = db.hold(scope, {.ttl = 1s, .owner = "one"});
   REQUIRE(Operator(db).request_hand_over(scope, {.to = "two", .drain = 300ms}));
   CHECK(requested_within(held.lost(), 1500ms));
@@ -127,11 +117,10 @@ TEST_CASE("hand-over: who has not left when the drain is over is renewed no more
   CHECK(receipt.next_owner == "three");
 }
 
-TEST_CASE(
+TEST_CASE_METHOD(
+    Fresh,
     "hand-over: a successor that does not come leaves the lease to others when the drain is over",
     "[handover][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("nobody"));
   const Lease first = *taken_by("one", scope);
   REQUIRE(Operator(db).request_hand_over(scope, {.to = "two", .drain = 400ms}));
   REQUIRE(db.release_lease(first));
@@ -141,9 +130,7 @@ TEST_CASE(
   CHECK(taken_by("three", scope));
 }
 
-TEST_CASE("hand-over: what cannot be asked for", "[handover][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("never"));
+TEST_CASE_METHOD(Fresh, "hand-over: what cannot be asked for", "[handover][conformance]") {
   CHECK_FALSE(Operator(db).request_hand_over(scope));
   const Lease lease = *taken_by("one", scope);
   CHECK_THROWS_AS(Operator(db).request_hand_over(scope, {.to = "one"}), InvalidInput);
@@ -158,9 +145,8 @@ TEST_CASE("hand-over: what cannot be asked for", "[handover][conformance]") {
   CHECK(Info(shared()).hand_overs(scope).empty());
 }
 
-TEST_CASE("hand-over: a later request takes the place of the first", "[handover][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("again"));
+TEST_CASE_METHOD(Fresh, "hand-over: a later request takes the place of the first",
+                 "[handover][conformance]") {
   const Lease lease = *taken_by("one", scope);
   REQUIRE(Operator(db).request_hand_over(scope, {.to = "two", .drain = 20s}));
   REQUIRE(Operator(db).request_hand_over(scope, {.to = "three'\"\\*", .drain = 20s}));
@@ -169,101 +155,54 @@ TEST_CASE("hand-over: a later request takes the place of the first", "[handover]
   CHECK(taken_by("three'\"\\ and more", scope));
 }
 
-TEST_CASE("hand-over: a leader loop ends its work in order and another leads",
-          "[handover][leader][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("loop"));
-  std::mutex mutex;
-  std::vector<LeaderNews::Kind> news;
-  std::atomic<bool> leading{false}, stopping{false}, led_on{true}, second_leads{false};
-  LeaderOptions options;
-  options.ttl = 1s;
-  options.poll = 50ms;
-  options.news = [&](const LeaderNews& one) {
-    const std::lock_guard lock(mutex);
-    news.push_back(one.kind);
-  };
-  LeaderLoop first(
-      db, scope,
-      [&](const Leadership& leads) {
-        leading = true;
-        while (!leads.stop_requested()) std::this_thread::sleep_for(5ms);
-        stopping = true;
-        // Longer than its TTL: it leads on, renewed, while it finishes.
-        for (int i = 0; i < 30; ++i) {
-          std::this_thread::sleep_for(50ms);
-          if (!leads.still_held() || second_leads) led_on = false;
-        }
-        db.write(scope, leads.term(), [](Transaction&) {});
-      },
-      options);
-  const auto until = [](const std::atomic<bool>& flag) {
-    for (int i = 0; i < 1000 && !flag; ++i) std::this_thread::sleep_for(10ms);
-    return flag.load();
-  };
-  REQUIRE(until(leading));
-  LeaderOptions others = options;
-  others.news = {};
-  LeaderLoop second(
-      db, scope,
-      [&](const Leadership& leads) {
-        second_leads = true;
-        while (!leads.stop_requested()) std::this_thread::sleep_for(5ms);
-      },
-      others);
-  REQUIRE(Operator(db).request_hand_over(scope, {.drain = 20s}));
-  REQUIRE(until(stopping));
-  REQUIRE(until(second_leads));
-  CHECK(led_on);
-  const HandOverInfo receipt = receipt_of(scope);
-  CHECK(receipt.state == "taken");
-  CHECK(receipt.owner == first.owner());
-  CHECK(receipt.next_owner == second.owner());
-  CHECK(receipt.left_at_ms);
-  std::this_thread::sleep_for(300ms);
-  CHECK_FALSE(first.leads());
-  const std::lock_guard lock(mutex);
-  using Kind = LeaderNews::Kind;
-  CHECK(news == std::vector{Kind::elected, Kind::asked_to_leave, Kind::handed_over});
-  CHECK(first.stats().handed_over == 1);
-}
-
-TEST_CASE("require_lease: COMMIT fails where the lease has ended and nobody took over",
-          "[lease][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("deadline"));
-  const Lease lease = *db.try_acquire_lease(scope, 600ms, {.owner = "me"});
-  const Stream stream(unique("deadline"));
-  const auto written = [&] { return Info(db).read_stream(stream, SequenceNo(0)).size(); };
-  const auto write = [&](std::chrono::milliseconds work, const std::string& owner) {
-    db.write(scope, lease.term(), [&](Transaction& tx) {
+// Layer 1 looks at COMMIT (not on SQL Server), the library with lease_owner when the work has
+// ended.
+TEST_CASE_METHOD(Fresh,
+                 "require_lease: a write whose lease has ended fails although nobody took over",
+                 "[lease][conformance]") {
+  Term term(1);
+  const auto acquire = [&] { term = db.acquire_lease(scope, 500ms, {.owner = "me"}).term(); };
+  const auto required = [&](std::chrono::milliseconds work, const std::string& owner = "me") {
+    db.write(scope, term, [&](Transaction& tx) {
       tx.append(stream, "x");
-      std::this_thread::sleep_for(work);
       tx.require_lease(owner);
+      std::this_thread::sleep_for(work);
     });
   };
-  write(0ms, "me");
-  CHECK(written() == 1);
-  CHECK_THROWS_AS(write(0ms, "another"), LeaseLost);
-  // The look at COMMIT, not at the call. SQL Server has none.
+  const auto owned = [&](std::chrono::milliseconds work, const std::string& owner = "me") {
+    const auto append = [&](Transaction& tx) {
+      tx.append(stream, "x");
+      std::this_thread::sleep_for(work);
+    };
+    db.write(scope, term, append, {.lease_owner = owner});
+  };
+  const auto written = [&] { return Info(db).read_stream(stream, SequenceNo(0)).size(); };
+  acquire();
+  required(0ms);
+  owned(0ms);
+  CHECK_THROWS_AS(required(0ms, "another"), LeaseLost);
+  CHECK_THROWS_AS(owned(0ms, "another"), LeaseLost);
+  CHECK_THROWS_AS(owned(600ms), LeaseLost);
+  CHECK_THROWS_AS(required(0ms), LeaseLost);
+  CHECK_THROWS_AS(owned(0ms), LeaseLost);
   if (db.kind() != "sqlserver") {
+    acquire();
     try {
-      db.write(scope, lease.term(), [&](Transaction& tx) {
-        tx.append(stream, "x");
-        tx.require_lease("me");
-        std::this_thread::sleep_for(700ms);
-      });
+      required(600ms);
       FAIL("it was committed after the end of its lease");
     } catch (const LeaseLost& lost) {
       CHECK(lost.code() == "TG007");
       CHECK_THAT(lost.what(), StartsWith("TG007 the lease of scope"));
     }
-    CHECK(written() == 1);
   }
-  std::this_thread::sleep_for(700ms);
-  CHECK_THROWS_AS(write(0ms, "me"), LeaseLost);
+  CHECK(written() == 2);
   // Without it the term, which is still the highest, is enough; and what one write required is
   // nothing to the next.
-  db.write(scope, lease.term(), [&](Transaction& tx) { tx.append(stream, "x"); });
-  CHECK(written() == 2);
+  db.write(scope, term, [&](Transaction& tx) { tx.append(stream, "x"); });
+  CHECK(written() == 3);
+  // One that was given back is none.
+  acquire();
+  REQUIRE(db.release_lease(scope, term, "me"));
+  CHECK_THROWS_AS(owned(0ms), LeaseLost);
+  CHECK_THROWS_AS(required(0ms), LeaseLost);
 }

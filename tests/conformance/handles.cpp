@@ -2,10 +2,8 @@
 // back by its destructor, waited for, and many of them in one statement.
 #include <catch2/catch.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <optional>
-#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -14,53 +12,20 @@
 #include <termgate/database.hpp>
 #include <termgate/info.hpp>
 #include <termgate/jobs.hpp>
-#include <termgate/leader_loop.hpp>
 #include <termgate/operator.hpp>
+#include <termgate/stats.hpp>
 
 #include "backend.hpp"
 
 using namespace termgate;
 using namespace std::chrono_literals;
+using conformance::Fresh;
 using conformance::requested_within;
 using conformance::shared;
 using conformance::unique;
 
-TEST_CASE("hold: a lease outlives its TTL by renewal and ends with its handle",
-          "[handles][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("hold"));
-  std::int64_t term = 0;
-  std::stop_token lost;
-  {
-    HeldLease held = db.hold(scope, {.ttl = 1s});
-    term = held.term().value();
-    lost = held.lost();
-    CHECK(held.still_held());
-    CHECK(held.scope() == scope);
-    std::this_thread::sleep_for(1200ms);
-    CHECK(held.still_held());
-    CHECK_FALSE(lost.stop_requested());
-    const auto info = Info(db).lease(scope);
-    REQUIRE(info);
-    CHECK(info->term == term);
-    CHECK(info->owner == held.owner());
-    CHECK(info->remaining_ms > 0);
-    CHECK(info->renewed_at_ms > info->acquired_at_ms);
-    CHECK_FALSE(db.try_hold(scope, {.ttl = 1s}));
-    db.write(scope, held.term(), [](Transaction&) {});
-  }
-  CHECK(lost.stop_requested());
-  CHECK(Info(db).lease(scope)->released_at_ms);
-  // A token never restarts, and the old term is shut out.
-  HeldLease next = db.hold(scope, {.ttl = 1s, .wait = 0ms});
-  CHECK(next.term().value() == term + 1);
-  CHECK_THROWS_AS(db.write(scope, Term(term), [](Transaction&) {}), StaleTerm);
-}
-
-TEST_CASE("hold: a callback of lost may release the handle that is being released",
-          "[handles][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("hold"));
+TEST_CASE_METHOD(Fresh, "hold: a callback of lost may release the handle that is being released",
+                 "[handles][conformance]") {
   HeldLease held = db.hold(scope, {.ttl = 10s});
   int calls = 0;
   bool again = true, still = true;
@@ -76,10 +41,8 @@ TEST_CASE("hold: a callback of lost may release the handle that is being release
   CHECK(Info(db).lease(scope)->released_at_ms);
 }
 
-TEST_CASE("hold: a forced release is told to the holder with its next renewal",
-          "[handles][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("forced"));
+TEST_CASE_METHOD(Fresh, "hold: a forced release is told to the holder with its next renewal",
+                 "[handles][conformance]") {
   HeldLease held = db.hold(scope, {.ttl = 1s});
   REQUIRE(Operator(db).force_release(scope, "test", "to see that its holder hears of it"));
   CHECK(requested_within(held.lost(), 900ms));
@@ -87,10 +50,9 @@ TEST_CASE("hold: a forced release is told to the holder with its next renewal",
   CHECK_FALSE(held.release());
 }
 
-TEST_CASE("hold: another's lease is waited for; in vain it is Blocked; a stop token ends the wait",
-          "[handles][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("wait"));
+TEST_CASE_METHOD(
+    Fresh, "hold: another's lease is waited for; in vain it is Blocked; a stop token ends the wait",
+    "[handles][conformance]") {
   auto first = std::make_optional(db.hold(scope, {.ttl = 2s}));
   CHECK_THROWS_AS(db.hold(scope, {.ttl = 2s, .wait = 50ms}), Blocked);
   {
@@ -124,18 +86,44 @@ TEST_CASE("hold: another's lease is waited for; in vain it is Blocked; a stop to
   CHECK(had - released < 1s);
 }
 
-TEST_CASE("hold: many leases share renewals and none is lost", "[handles][conformance]") {
-  auto& db = shared();
-  std::vector<HeldLease> held;
-  for (int i = 0; i < 40; ++i) held.push_back(db.hold(Scope(unique("many")), {.ttl = 1500ms}));
-  std::this_thread::sleep_for(1800ms);
-  for (const HeldLease& lease : held) CHECK(lease.still_held());
-}
-
-TEST_CASE("hold: options out of their ranges are refused, and nothing is held",
+TEST_CASE("hold: many leases outlive their TTL by shared renewals and end with their handles",
           "[handles][conformance]") {
   auto& db = shared();
-  const Scope scope(unique("bad"));
+  const char* const names[] = {"many",      "\"}],",        "\\", "'; DROP TABLE leases; --",
+                               "ünïcødé 🔒", "{\"scope\":1}"};
+  std::vector<HeldLease> held;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = unique(names[i % 6]);
+    held.push_back(db.hold(Scope(name), {.ttl = 1500ms, .owner = name + " owner"}));
+  }
+  std::this_thread::sleep_for(1800ms);
+  for (const HeldLease& lease : held) {
+    CAPTURE(lease.scope().name());
+    CHECK(lease.still_held());
+    CHECK_FALSE(lease.lost().stop_requested());
+  }
+  const Scope scope = held[0].scope();
+  const Term term = held[0].term();
+  const std::stop_token lost = held[0].lost();
+  const auto info = Info(db).lease(scope);
+  REQUIRE(info);
+  CHECK(info->term == term.value());
+  CHECK(info->owner == held[0].owner());
+  CHECK(info->remaining_ms > 0);
+  CHECK(info->renewed_at_ms > info->acquired_at_ms);
+  CHECK_FALSE(db.try_hold(scope, {.ttl = 1s}));
+  db.write(scope, term, [](Transaction&) {});
+  held.clear();
+  CHECK(lost.stop_requested());
+  CHECK(Info(db).lease(scope)->released_at_ms);
+  // A token never restarts, and the old term is shut out.
+  HeldLease next = db.hold(scope, {.ttl = 1s, .wait = 0ms});
+  CHECK(next.term().value() == term.value() + 1);
+  CHECK_THROWS_AS(db.write(scope, term, [](Transaction&) {}), StaleTerm);
+}
+
+TEST_CASE_METHOD(Fresh, "hold: options out of their ranges are refused, and nothing is held",
+                 "[handles][conformance]") {
   const HoldOptions bad[] = {{.ttl = 0ms},
                              {.ttl = -1s},
                              {.ttl = 99ms},
@@ -153,76 +141,9 @@ TEST_CASE("hold: options out of their ranges are refused, and nothing is held",
   CHECK_FALSE(Info(db).lease(scope));
 }
 
-TEST_CASE("hold: hostile names of scope and owner are renewed like others",
-          "[handles][conformance]") {
-  auto& db = shared();
-  std::vector<HeldLease> held;
-  for (const char* name :
-       {"\"}],", "\\", "a\tb", "'; DROP TABLE leases; --", "ünïcødé 🔒", "{\"scope\":1}"}) {
-    const std::string whole = unique(name);
-    try {
-      held.push_back(db.hold(Scope(whole), {.ttl = 1s, .owner = whole + " owner"}));
-    } catch (const InvalidInput&) {
-      continue;  // a name that no scope may have
-    }
-  }
-  REQUIRE(held.size() >= 4);
-  std::this_thread::sleep_for(1200ms);
-  for (const HeldLease& lease : held) {
-    CAPTURE(lease.scope().name());
-    CHECK(lease.still_held());
-  }
-}
-
-TEST_CASE("hold: two threads that want one scope are never inside together",
-          "[F2][handles][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("turns"));
-  std::atomic<int> inside{0}, most{0}, turns{0};
-  const auto take_turns = [&] {
-    for (int i = 0; i < 5; ++i) {
-      const HeldLease held = db.hold(scope, {.ttl = 5s});
-      most = std::max<int>(most, ++inside);
-      std::this_thread::sleep_for(2ms);
-      --inside;
-      ++turns;
-    }
-  };
-  std::thread others[] = {std::thread(take_turns), std::thread(take_turns),
-                          std::thread(take_turns)};
-  for (std::thread& other : others) other.join();
-  CHECK(most == 1);
-  CHECK(turns == 15);
-}
-
-TEST_CASE("LeaderLoop: a tick beside the work runs only for the leader and under its term",
-          "[handles][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("ticks"));
-  LeaderOptions options;
-  options.ttl = 2s;
-  LeaderLoop leader(
-      db, scope, [](const Leadership& leads) { requested_within(leads.stop_token(), 1h); },
-      options);
-  const auto end = BootClock::now() + 5s;
-  while (!leader.leadership() && BootClock::now() < end) std::this_thread::sleep_for(5ms);
-  LeaderLoop standby(
-      db, scope, [](const Leadership&) {}, options);
-  int ticks = 0;
-  CHECK(leader.run_if_leader([&](const Leadership& leads) {
-    db.write(leads.scope(), leads.term(), [](Transaction&) {});
-    ++ticks;
-  }));
-  CHECK_FALSE(standby.run_if_leader([&](const Leadership&) { ++ticks; }));
-  CHECK(ticks == 1);
-  leader.stop();
-  CHECK_FALSE(leader.leadership());
-}
-
-TEST_CASE("stats: what a process does with leases is counted and told as Prometheus text",
-          "[handles][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("counted"));
+TEST_CASE_METHOD(Fresh,
+                 "stats: what a process does with leases is counted and told as Prometheus text",
+                 "[handles][conformance]") {
   const DatabaseStats before = Info(db).stats();
   {
     HeldLease held = db.hold(scope, {.ttl = 1s});
@@ -244,40 +165,15 @@ TEST_CASE("stats: what a process does with leases is counted and told as Prometh
   CHECK(after.waits >= before.waits + 1);
   CHECK(after.waited > before.waited);
   CHECK(after.stale_writes >= before.stale_writes + 1);
-  LeaderOptions options;
-  options.ttl = 2s;
-  LeaderLoop loop(
-      db, Scope(unique("counted \"leader\"")),
-      [](const Leadership& leads) { requested_within(leads.stop_token(), 1h); }, options);
-  const auto end = BootClock::now() + 5s;
-  while (!loop.leads() && BootClock::now() < end) std::this_thread::sleep_for(5ms);
-  const std::string text =
-      metrics_text(Info(db).stats(), {loop.stats()}, {{"projection", true, 3, 4, 0}});
+  const std::string text = metrics_text(after);
   for (const char* line : {"termgate_lease_calls_total{call=\"renew\",result=\"granted\"}",
-                           "termgate_lease_call_seconds_bucket{call=\"acquire\",le=\"+Inf\"}",
-                           "\\\"leader\\\"", "termgate_follower_lag{follower=\"projection\"} 3"})
+                           "termgate_lease_call_seconds_bucket{call=\"acquire\",le=\"+Inf\"}"})
     CHECK(text.find(line) != std::string::npos);
-  // Two loops of one scope, or two followers of one name, are one series each: Prometheus refuses a
-  // text with one twice.
-  const std::string twice = metrics_text(Info(db).stats(), {loop.stats(), loop.stats()},
-                                         {{.name = "same"}, {.name = "same"}});
-  std::set<std::string> series;
-  for (std::size_t at = 0; at < twice.size();) {
-    const std::string line = twice.substr(at, twice.find('\n', at) - at);
-    at += line.size() + 1;
-    if (!line.starts_with("#")) CHECK(series.insert(line.substr(0, line.rfind(' '))).second);
-  }
-  CHECK(twice.find("\"} 2\n") != std::string::npos);  // elected, by both of them
-  CHECK(loop.stats().elected == 1);
-  loop.stop();
-  CHECK(loop.stats().stopped == 1);
-  CHECK_FALSE(loop.stats().term);
 }
 
-TEST_CASE("job_heartbeat: one call beats and renews until the run or its lease is over",
-          "[handles][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("beat"));
+TEST_CASE_METHOD(Fresh,
+                 "job_heartbeat: one call beats and renews until the run or its lease is over",
+                 "[handles][conformance]") {
   Lease lease = db.acquire_lease(scope, 2s, {.owner = "holder"});
   const std::string run = Jobs(db).start("export", scope, lease.term(), "holder");
   const auto before = BootClock::now();
@@ -305,38 +201,4 @@ TEST_CASE("job_heartbeat: one call beats and renews until the run or its lease i
   CHECK_THROWS_AS(Jobs(db).beat(second, "stale", 60s), StaleTerm);
   CHECK(Info(db).lease(scope)->owner == "another");
   REQUIRE(db.release_lease(next));
-}
-
-TEST_CASE("write: with lease_owner a late holder is refused although nobody took over",
-          "[handles][conformance]") {
-  auto& db = shared();
-  const Scope scope(unique("in time"));
-  const Stream stream(unique("in time"));
-  const auto append = [&](Transaction& tx) { tx.append(stream, "x"); };
-  WriteOptions held;
-  held.lease_owner = "holder";
-  const Lease lease = db.acquire_lease(scope, 500ms, {.owner = "holder"});
-  CHECK_NOTHROW(db.write(scope, lease.term(), append, held));
-  WriteOptions wrong;
-  wrong.lease_owner = "another";
-  CHECK_THROWS_AS(db.write(scope, lease.term(), append, wrong), LeaseLost);
-  // The lease ends while the work runs.
-  CHECK_THROWS_AS(db.write(
-                      scope, lease.term(),
-                      [&](Transaction& tx) {
-                        append(tx);
-                        std::this_thread::sleep_for(600ms);
-                      },
-                      held),
-                  LeaseLost);
-  CHECK_THROWS_AS(db.write(scope, lease.term(), append, held), LeaseLost);
-  CHECK(Info(db).stream(stream)->last_no == 1);
-  // Without the option its term is still the highest.
-  CHECK_NOTHROW(db.write(scope, lease.term(), append));
-  // A given-back lease is no lease.
-  const Lease again = db.acquire_lease(scope, 10s, {.owner = "holder"});
-  CHECK_THROWS_AS(db.write(scope, lease.term(), append, held), StaleTerm);
-  REQUIRE(db.release_lease(again));
-  CHECK_THROWS_AS(db.write(scope, again.term(), append, held), LeaseLost);
-  CHECK(Info(db).stream(stream)->last_no == 2);
 }

@@ -40,7 +40,7 @@ TEST_CASE("messages: a refusal says the same on every database", "[conformance]"
   db.seal(scope, Term(5));
   db.append(stream, Term(5), "one", {.scope = scope});
   db.append(stream, Term(5), "two", {.scope = scope, .write_id = WriteId(id)});
-  const std::int64_t issued = db.acquire_lease(led, 10s, {.owner = "a"}).term().value();
+  const std::int64_t issued = db.acquire_lease(led, 24h, {.owner = "a"}).term().value();
   db.seal(sealed, Term(5));
   Operator(db).set_raise_by(sealed, "seal");
   struct Row {

@@ -10,7 +10,7 @@
 #include "backend.hpp"
 
 using namespace termgate;
-using conformance::shared;
+using conformance::Fresh;
 using conformance::unique;
 
 namespace {
@@ -30,11 +30,9 @@ void with_term(Database& db, const Scope& scope, int term, const std::string& st
 
 }  // namespace
 
-TEST_CASE("protect: one scope for a table refuses whoever has not passed it",
-          "[F2][F6][conformance]") {
-  auto& db = shared();
+TEST_CASE_METHOD(Fresh, "protect: one scope for a table refuses whoever has not passed it",
+                 "[F2][F6][conformance]") {
   run(db, "CREATE TABLE guarded_one (id integer PRIMARY KEY, body text)");
-  const Scope scope(unique("guard"));
   CHECK(Operator(db).protect("guarded_one", {.scope = scope.name()}) == 1);
   with_term(db, scope, 5, "INSERT INTO guarded_one VALUES (1, 'in')");
   CHECK_THROWS_AS(run(db, "INSERT INTO guarded_one VALUES (2, 'out')"), TermRequired);
@@ -51,8 +49,8 @@ TEST_CASE("protect: one scope for a table refuses whoever has not passed it",
   CHECK(count_rows(db, "guarded_one") == 2);
 }
 
-TEST_CASE("protect: a scope column holds each row to its own scope", "[F2][F6][conformance]") {
-  auto& db = shared();
+TEST_CASE_METHOD(Fresh, "protect: a scope column holds each row to its own scope",
+                 "[F2][F6][conformance]") {
   run(db, "CREATE TABLE guarded_rows (id integer PRIMARY KEY, tenant text, body text)");
   const std::string a = unique("tenant");
   const std::string b = unique("tenant");
@@ -76,10 +74,8 @@ TEST_CASE("protect: a scope column holds each row to its own scope", "[F2][F6][c
   CHECK(count_rows(db, "guarded_rows") == 0);
 }
 
-TEST_CASE("protect: observe refuses nothing", "[conformance]") {
-  auto& db = shared();
+TEST_CASE_METHOD(Fresh, "protect: observe refuses nothing", "[conformance]") {
   run(db, "CREATE TABLE guarded_observed (id integer PRIMARY KEY)");
-  const Scope scope(unique("observed"));
   Operator(db).protect("guarded_observed", {.scope = scope.name(), .mode = "observe"});
   run(db, "INSERT INTO guarded_observed VALUES (1)");
   CHECK(count_rows(db, "guarded_observed") == 1);
@@ -92,8 +88,7 @@ TEST_CASE("protect: observe refuses nothing", "[conformance]") {
   Operator(db).unprotect("guarded_observed");
 }
 
-TEST_CASE("protect: what is missing or malformed is said", "[conformance]") {
-  auto& db = shared();
+TEST_CASE_METHOD(Fresh, "protect: what is missing or malformed is said", "[conformance]") {
   run(db, "CREATE TABLE guarded_bad (id integer PRIMARY KEY, tenant text)");
   CHECK_THROWS_AS(Operator(db).protect("guarded_bad", {}), InvalidInput);
   CHECK_THROWS_AS(
@@ -104,23 +99,21 @@ TEST_CASE("protect: what is missing or malformed is said", "[conformance]") {
   CHECK(count_rows(db, "guarded_bad") == 0);
 }
 
-TEST_CASE("protect: hostile names are names", "[conformance]") {
-  auto& db = shared();
+TEST_CASE_METHOD(Fresh, "protect: hostile names are names", "[conformance]") {
   const std::string table = "\"drop \"\"table\"\" x; --'\"";
   run(db, "CREATE TABLE " + table + " (id integer PRIMARY KEY, \"a\"\"; b'\" text)");
   const std::string name =
       conformance::is_postgresql() || conformance::is_sqlserver() ? table : "drop \"table\" x; --'";
-  const std::string scope = unique("hostile");
+  const std::string tenant = unique("hostile");
   Operator(db).protect(name, {.scope_column = "a\"; b'"});
-  CHECK_THROWS_AS(run(db, "INSERT INTO " + table + " VALUES (1, '" + scope + "')"), TermRequired);
-  with_term(db, Scope(scope), 1, "INSERT INTO " + table + " VALUES (1, '" + scope + "')");
+  CHECK_THROWS_AS(run(db, "INSERT INTO " + table + " VALUES (1, '" + tenant + "')"), TermRequired);
+  with_term(db, Scope(tenant), 1, "INSERT INTO " + table + " VALUES (1, '" + tenant + "')");
   CHECK(count_rows(db, table) == 1);
   CHECK(Operator(db).unprotect(name));
 }
 
-TEST_CASE("adopt: raises fences to what the table holds and keeps up with it",
-          "[F3][conformance]") {
-  auto& db = shared();
+TEST_CASE_METHOD(Fresh, "adopt: raises fences to what the table holds and keeps up with it",
+                 "[F3][conformance]") {
   run(db, "CREATE TABLE adopted_jobs (id integer PRIMARY KEY, shard text, leader_term bigint)");
   const std::string shard = unique("shard");
   run(db, "INSERT INTO adopted_jobs VALUES (1, '" + shard + "', 5)");
@@ -135,9 +128,8 @@ TEST_CASE("adopt: raises fences to what the table holds and keeps up with it",
   CHECK(Info(db).fence(Scope(shard))->term == 8);
 }
 
-TEST_CASE("adopt: a queue whose ids are integers and whose attempts begin at 0",
-          "[F2][F3][conformance]") {
-  auto& db = shared();
+TEST_CASE_METHOD(Fresh, "adopt: a queue whose ids are integers and whose attempts begin at 0",
+                 "[F2][F3][conformance]") {
   run(db, "CREATE TABLE queue_jobs (id bigint NOT NULL, attempt integer NOT NULL)");
   run(db, "CREATE TABLE queue_effects (job bigint, v integer)");
   run(db, "INSERT INTO queue_jobs VALUES (1, 0)");

@@ -90,10 +90,8 @@ endif()
 if(TARGET termgate_hrana)
   termgate_test(unit_hrana APART LABEL unit
     SOURCES
-      unit/sqlite_server/hrana/clients.cpp
       unit/sqlite_server/hrana/endpoints.cpp
       unit/sqlite_server/hrana/messages.cpp
-      unit/sqlite_server/hrana/model.cpp
       unit/sqlite_server/hrana/socket.cpp
       unit/sqlite_server/hrana/streams.cpp
     LIBRARIES Termgate::hrana Boost::json fmt::fmt Threads::Threads)

@@ -160,39 +160,6 @@ TEST_CASE("leader core: a standby tries at once when it hears of a release", "[f
   CHECK(calls(core.resume(LeaderCore::Hint{}, start + 50ms), Call::Kind::acquire));
 }
 
-TEST_CASE(
-    "leader core: an answer that came while the process was stopped does not bring leadership back",
-    "[fencing][leader]") {
-  LeaderCore core = leader(7);
-  CHECK(calls(core.resume(LeaderCore::Woken{}, start + 400ms), Call::Kind::renew, 7));
-  const Action late = core.resume(granted(start + 400ms), start + 1000ms);
-  CHECK(lost(late, Loss::expired, 7));
-  CHECK_FALSE(late.call);
-  CHECK_FALSE(core.leads(start + 1000ms));
-}
-
-TEST_CASE("leader core: a renewal without an outcome is none and is tried again until the end",
-          "[fencing][leader]") {
-  const auto how = GENERATE(How::unknown, How::unavailable);
-  LeaderCore core = leader(7);
-  Moment now = start + 400ms;
-  int tries = 0;
-  Action action = core.resume(LeaderCore::Woken{}, now);
-  while (!action.change) {
-    REQUIRE(calls(action, Call::Kind::renew, 7));
-    ++tries;
-    action = core.resume(Answer{how}, now += 5ms);
-    REQUIRE(silent(action));
-    CHECK(core.leads_until() == start + 1000ms);
-    REQUIRE(action.wake > now);
-    action = core.resume(LeaderCore::Woken{}, now = *action.wake);
-  }
-  CHECK(now == start + 1000ms);
-  CHECK(lost(action, Loss::expired, 7));
-  CHECK(tries >= 5);
-  CHECK(tries <= 12);
-}
-
 TEST_CASE("leader core: a renewal that is refused ends it at once and gives nothing back",
           "[fencing][leader]") {
   LeaderCore core = leader(7);
@@ -286,19 +253,6 @@ TEST_CASE("leader core: a stop before anything was won is over at once", "[fenci
   CHECK(core.resume(LeaderCore::Stop{}, start + 20ms).over);
 }
 
-TEST_CASE("leader core: an acquisition that was too long on its way elects nobody",
-          "[fencing][leader]") {
-  LeaderCore core(timing, 1);
-  core.resume(LeaderCore::Woken{}, start);
-  const Action late = core.resume(granted(start, 7), start + 1000ms);
-  CHECK_FALSE(late.change);
-  CHECK(calls(late, Call::Kind::release, 7));
-  // Over for the database too: nothing to give back.
-  LeaderCore later(timing, 1);
-  later.resume(LeaderCore::Woken{}, start);
-  CHECK(silent(later.resume(granted(start, 7), start + 1200ms)));
-}
-
 TEST_CASE("leader core: standbys ask when the lease ends or after a poll and never in step",
           "[fencing][leader]") {
   const auto free_in = GENERATE(-5ms, 0ms, 50ms, 399ms, 400ms, 10'000ms);
@@ -344,16 +298,4 @@ TEST_CASE("leader core: a clock that goes back stands still", "[fencing][leader]
   CHECK(core.leads_until() == start + 1000ms);
   CHECK(calls(core.resume(LeaderCore::Woken{}, start + 400ms), Call::Kind::renew, 7));
   CHECK(*core.resume(Answer{How::unavailable}, start - 1h).wake > start + 400ms);
-}
-
-TEST_CASE("leader core: a later election is a new one whatever the term of before is told",
-          "[F1][fencing][leader]") {
-  LeaderCore core = leader(7);
-  core.resume(LeaderCore::Woken{}, start + 400ms);
-  core.resume(Answer{How::refused}, start + 410ms);
-  const Action free = core.resume(LeaderCore::WorkEnded{false}, start + 420ms);
-  CHECK(silent(free));
-  CHECK(calls(core.resume(LeaderCore::Woken{}, *free.wake), Call::Kind::acquire));
-  CHECK(elected(core.resume(granted(*free.wake, 9), *free.wake + 10ms), 9));
-  CHECK(core.leads(*free.wake + 10ms) == Term(9));
 }

@@ -110,30 +110,24 @@ TEST_CASE("http answers: of events only the latest waits", "[http]") {
 
 TEST_CASE("http answers: who has asked is told that the client has left", "[http]") {
   Served served;
-  std::mutex mutex;
-  std::vector<Answer> held;
+  HeldAnswers held;
   std::atomic<int> gone{0};
   served.handler.answers = [&](Request, Answer answer) {
     answer.on_gone([&] { ++gone; });
-    const std::lock_guard lock(mutex);
-    held.push_back(std::move(answer));
-  };
-  const auto count = [&] {
-    const std::lock_guard lock(mutex);
-    return held.size();
+    held.hold(std::move(answer));
   };
   {
     Client leaves(served.port());
     leaves.send(get);
-    REQUIRE(eventually([&] { return count() == 1; }));
+    REQUIRE(eventually([&] { return held.count() == 1; }));
     CHECK(gone == 0);
   }
   CHECK(eventually([&] { return gone == 1; }));
-  CHECK(held[0].gone());
+  CHECK(held.all()[0].gone());
   {
     Client resets(served.port());
     resets.send(get);
-    REQUIRE(eventually([&] { return count() == 2; }));
+    REQUIRE(eventually([&] { return held.count() == 2; }));
     resets.reset();
   }
   CHECK(eventually([&] { return gone == 2; }));
@@ -142,12 +136,12 @@ TEST_CASE("http answers: who has asked is told that the client has left", "[http
   half_closed.send(get);
   half_closed.finish();
   CHECK(eventually([&] { return gone == 3; }));
-  held[2].reply({200, "late"});
+  held.all()[2].reply({200, "late"});
   CHECK(half_closed.rest().ends_with("late"));
   bool at_once = false;
-  held[0].on_gone([&] { at_once = true; });
+  held.all()[0].on_gone([&] { at_once = true; });
   CHECK(at_once);
-  held[0].reply({200, "to nobody"});
+  held.all()[0].reply({200, "to nobody"});
   CHECK(gone == 3);
 }
 

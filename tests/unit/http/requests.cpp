@@ -6,29 +6,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const std::string echo_chunked =
-    "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
-    "chunked\r\n\r\n4\r\nWiki\r\n6;x=y\r\npedia \r\n0\r\nTrailer: x\r\n\r\n";
-const std::string echo_sized =
-    "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n12345";
-
-TEST_CASE("http server: a request split at every byte is the same request", "[http]") {
-  Served served;
-  for (const std::string& text : {get, echo_chunked, echo_sized}) {
-    Client whole(served.port());
-    whole.send(text);
-    const std::string expected = whole.answer();
-    CHECK(status_of(expected) == 200);
-    for (std::size_t at = 1; at < text.size(); ++at) {
-      Client client(served.port());
-      client.send(text.substr(0, at));
-      std::this_thread::sleep_for(1ms);
-      client.send(text.substr(at));
-      REQUIRE(client.answer() == expected);
-    }
-  }
-}
-
 TEST_CASE("http server: a connection is kept and its pipelined requests are answered in order",
           "[http]") {
   Served served;
@@ -235,79 +212,36 @@ TEST_CASE(
   ServerOptions options = options_for_tests(1);
   options.limits.connections = 3;
   Served served(std::move(options));
-  std::mutex mutex;
-  std::vector<Answer> held;
-  served.handler.answers = [&](Request, Answer answer) {
-    const std::lock_guard lock(mutex);
-    held.push_back(std::move(answer));
-  };
-  const auto count = [&] {
-    const std::lock_guard lock(mutex);
-    return held.size();
-  };
+  HeldAnswers held;
+  served.handler.answers = held.taker();
   Client working(served.port());
   working.send(get);
-  REQUIRE(eventually([&] { return count() == 1; }));
+  REQUIRE(eventually([&] { return held.count() == 1; }));
   Client oldest(served.port()), older(served.port());
   oldest.send("G");
   REQUIRE(eventually([&] { return served.server.figures().connections == 3; }));
   Client newest(served.port());
   CHECK(oldest.rest().empty());
   for (Client* client : {&older, &newest}) { client->send(get); }
-  REQUIRE(eventually([&] { return count() == 3; }));
+  REQUIRE(eventually([&] { return held.count() == 3; }));
   Client refused(served.port());
   CHECK(refused.rest().empty());
-  for (Answer& answer : held) answer.reply({200, "late"});
+  for (Answer& answer : held.all()) answer.reply({200, "late"});
   for (Client* client : {&working, &older, &newest}) CHECK(client->answer().ends_with("late"));
-}
-
-TEST_CASE("http server: a thousand idle connections cost little memory", "[http]") {
-  ServerOptions options = options_for_tests(1);
-  options.limits.connections = 1100;
-  Served served(std::move(options));
-  const auto resident = [] {
-    long size = 0, pages = 0;
-    FILE* file = std::fopen("/proc/self/statm", "r");
-    REQUIRE(file != nullptr);
-    REQUIRE(std::fscanf(file, "%ld %ld", &size, &pages) == 2);
-    std::fclose(file);
-    return pages * sysconf(_SC_PAGESIZE);
-  };
-  std::vector<std::unique_ptr<Client>> clients;
-  const auto add = [&] {
-    clients.push_back(std::make_unique<Client>(served.port()));
-    clients.back()->send(get);
-    REQUIRE(status_of(clients.back()->answer()) == 200);
-  };
-  for (int i = 0; i < 50; ++i) add();
-  const long before = resident();
-  for (int i = 0; i < 400; ++i) add();
-  const long each = (resident() - before) / 400;
-  INFO(each << " bytes a connection");
-#ifndef __SANITIZE_THREAD__  // which keeps a shadow of what is used
-  CHECK(each < 12'000);
-#endif
 }
 
 TEST_CASE("http server: drain ends idle connections at once and others after their answer",
           "[http]") {
   Served served;
-  std::mutex mutex;
-  std::vector<Answer> held;
-  served.handler.answers = [&](Request, Answer answer) {
-    const std::lock_guard lock(mutex);
-    held.push_back(std::move(answer));
-  };
+  HeldAnswers held;
+  served.handler.answers = held.taker();
   Client idle(served.port()), working(served.port());
   working.send(get);
-  REQUIRE(eventually([&] {
-    const std::lock_guard lock(mutex);
-    return held.size() == 1;
-  }));
+  REQUIRE(eventually([&] { return held.count() == 1; }));
   served.server.drain();
   CHECK(idle.rest().empty());
   CHECK_FALSE(served.server.ended());
-  held[0].reply({200, "last"});
+  held.all()[0].reply({200, "last"});
   const std::string answer = working.rest();
   CHECK(answer.ends_with("last"));
   CHECK(answer.find("Connection: close") != std::string::npos);

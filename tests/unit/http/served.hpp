@@ -49,6 +49,28 @@ struct TestHandler : Handler {
   }
 };
 
+// Takes every request, for answers that come when the test gives them.
+class HeldAnswers {
+ public:
+  std::function<void(Request, Answer)> taker() {
+    return [this](Request, Answer answer) { hold(std::move(answer)); };
+  }
+  void hold(Answer answer) {
+    const std::lock_guard lock(mutex_);
+    held_.push_back(std::move(answer));
+  }
+  std::size_t count() {
+    const std::lock_guard lock(mutex_);
+    return held_.size();
+  }
+  // Once no more come.
+  std::vector<Answer>& all() { return held_; }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Answer> held_;
+};
+
 inline const std::string get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 inline ServerOptions options_for_tests(unsigned threads = 2) {

@@ -78,6 +78,12 @@ void until_stopped(const Leadership& leads) {
   never.wait(lock, leads.stop_token(), [] { return false; });
 }
 
+struct Stage {
+  ThrowAwayDatabase made = ThrowAwayDatabase::from_environment();
+  Database db = made.open();
+  Heard heard;
+};
+
 LeaderOptions options_with(Heard& heard, std::chrono::milliseconds ttl) {
   LeaderOptions options;
   options.ttl = ttl;
@@ -88,11 +94,8 @@ LeaderOptions options_with(Heard& heard, std::chrono::milliseconds ttl) {
 
 }  // namespace
 
-TEST_CASE("leader loop: is elected works under its term and gives the lease back",
-          "[storage][leader]") {
-  const auto made = ThrowAwayDatabase::from_environment();
-  Database db = made.open();
-  Heard heard;
+TEST_CASE_METHOD(Stage, "leader loop: is elected works under its term and gives the lease back",
+                 "[storage][leader]") {
   {
     LeaderLoop loop(
         made.open(), billing,
@@ -119,9 +122,8 @@ TEST_CASE("leader loop: is elected works under its term and gives the lease back
   CHECK(rows[0].term == Term(1));
 }
 
-TEST_CASE("leader loop: of several one works and a stop hands over at once",
-          "[F2][storage][leader]") {
-  const auto made = ThrowAwayDatabase::from_environment();
+TEST_CASE_METHOD(Stage, "leader loop: of several one works and a stop hands over at once",
+                 "[F2][storage][leader]") {
   std::atomic<int> at_work{0}, most{0};
   const auto work = [&](const Leadership& leads) {
     const int now = ++at_work;
@@ -130,7 +132,6 @@ TEST_CASE("leader loop: of several one works and a stop hands over at once",
     until_stopped(leads);
     --at_work;
   };
-  Heard heard;
   std::vector<std::unique_ptr<LeaderLoop>> loops;
   for (int i = 0; i < 3; ++i)
     loops.push_back(
@@ -151,29 +152,32 @@ TEST_CASE("leader loop: of several one works and a stop hands over at once",
   CHECK(at_work == 0);
 }
 
-TEST_CASE("leader loop: renews and so leads for longer than a lease", "[storage][leader]") {
-  const auto made = ThrowAwayDatabase::from_environment();
-  Heard heard;
-  LeaderLoop loop(made.open(), billing, until_stopped, options_with(heard, 5s));
+TEST_CASE_METHOD(Stage,
+                 "leader loop: a tick beside the work runs only for the leader and under its term",
+                 "[storage][leader]") {
+  Heard nothing;
+  LeaderLoop leader(db, billing, until_stopped, options_with(heard, 1h));
   heard.wait(Kind::elected);
-  const auto acquired = Info(made.open()).lease(billing);
-  std::this_thread::sleep_for(6s);
-  CHECK(heard.kinds() == std::vector{Kind::elected});
-  CHECK(loop.leads() == Term(1));
-  const auto lease = Info(made.open()).lease(billing);
-  CHECK(lease->term == 1);
-  CHECK(lease->expires_at_ms > acquired->expires_at_ms + 2000);
-  CHECK(lease->remaining_ms > 0);
+  LeaderLoop standby(db, billing, until_stopped, options_with(nothing, 1h));
+  int ticks = 0;
+  CHECK(leader.run_if_leader([&](const Leadership& leads) {
+    db.write(leads.scope(), leads.term(), [](Transaction&) {});
+    ++ticks;
+  }));
+  CHECK_FALSE(standby.run_if_leader([&](const Leadership&) { ++ticks; }));
+  CHECK(ticks == 1);
+  standby.stop();
+  leader.stop();
+  CHECK_FALSE(leader.leadership());
 }
 
-TEST_CASE("leader loop: takes over when another's lease has run out", "[F2][storage][leader]") {
-  const auto made = ThrowAwayDatabase::from_environment();
+TEST_CASE_METHOD(Stage, "leader loop: takes over when another's lease has run out",
+                 "[F2][storage][leader]") {
   Database other = made.open();
   LeaseClock clock(made.open());
   LeaseOptions by_hand;
   by_hand.owner = "another";
   const Lease lease = *other.try_acquire_lease(billing, 1h, by_hand);
-  Heard heard;
   LeaderLoop loop(made.open(), billing, until_stopped, options_with(heard, 1h));
   std::this_thread::sleep_for(200ms);
   CHECK(heard.kinds().empty());
@@ -184,12 +188,50 @@ TEST_CASE("leader loop: takes over when another's lease has run out", "[F2][stor
   CHECK_THROWS_AS(other.renew_lease(billing, lease.term(), "another", 1h), LeaseLost);
 }
 
-TEST_CASE(
+TEST_CASE_METHOD(Stage,
+                 "leader loop: who is asked to leave ends its work in order and another leads",
+                 "[handover][storage][leader]") {
+  Heard next;
+  std::atomic<bool> led_on{true}, second_leads{false};
+  LeaderLoop first(
+      db, billing,
+      [&](const Leadership& leads) {
+        until_stopped(leads);
+        // Longer than its TTL: it leads on, renewed, while it finishes.
+        for (int i = 0; i < 30; ++i) {
+          std::this_thread::sleep_for(50ms);
+          if (!leads.still_held() || second_leads) led_on = false;
+        }
+        db.write(billing, leads.term(), [](Transaction&) {});
+      },
+      options_with(heard, 1s));
+  heard.wait(Kind::elected);
+  LeaderLoop second(
+      db, billing,
+      [&](const Leadership& leads) {
+        second_leads = true;
+        until_stopped(leads);
+      },
+      options_with(next, 1s));
+  REQUIRE(Operator(db).request_hand_over(billing, {.drain = 20s}));
+  next.wait(Kind::elected);
+  CHECK(led_on);
+  const auto receipts = Info(db).hand_overs(billing);
+  REQUIRE(receipts.size() == 1);
+  CHECK(receipts[0].state == "taken");
+  CHECK(receipts[0].owner == first.owner());
+  CHECK(receipts[0].next_owner == second.owner());
+  CHECK(receipts[0].left_at_ms);
+  CHECK_FALSE(first.leads());
+  CHECK(heard.kinds() == std::vector{Kind::elected, Kind::asked_to_leave, Kind::handed_over});
+  CHECK(first.stats().elected == 1);
+  CHECK(first.stats().handed_over == 1);
+}
+
+TEST_CASE_METHOD(
+    Stage,
     "leader loop: a lease that was taken away ends the work and the next term is a new election",
     "[F2][storage][leader]") {
-  const auto made = ThrowAwayDatabase::from_environment();
-  Database db = made.open();
-  Heard heard;
   std::mutex mutex;
   std::vector<std::int64_t> refused, terms;
   std::atomic<bool> believes{false};  // after it was told to stop
@@ -229,11 +271,9 @@ void force_release_quietly(Database& db) {
   });
 }
 
-TEST_CASE("leader loop: work that is refused as stale is told and a new election comes",
-          "[F1][storage][leader]") {
-  const auto made = ThrowAwayDatabase::from_environment();
-  Database db = made.open();
-  Heard heard;
+TEST_CASE_METHOD(Stage,
+                 "leader loop: work that is refused as stale is told and a new election comes",
+                 "[F1][storage][leader]") {
   std::atomic<bool> taken_away{false};
   LeaderLoop loop(
       made.open(), billing,
@@ -254,10 +294,9 @@ TEST_CASE("leader loop: work that is refused as stale is told and a new election
   CHECK(Info(db).read_stream(Stream("billing"), SequenceNo(0)).size() <= 1);
 }
 
-TEST_CASE("leader loop: what the work throws is told and the lease is free for others",
-          "[storage][leader]") {
-  const auto made = ThrowAwayDatabase::from_environment();
-  Heard heard;
+TEST_CASE_METHOD(Stage,
+                 "leader loop: what the work throws is told and the lease is free for others",
+                 "[storage][leader]") {
   std::atomic<int> runs{0};
   LeaderLoop loop(
       made.open(), billing,
@@ -323,9 +362,8 @@ TEST_CASE("leader loop: a database that cannot be reached is told and asked agai
   for (const Kind kind : heard.kinds()) CHECK(kind == Kind::call_failed);
 }
 
-TEST_CASE("leader loop: the work may ask for the stop but not wait for it", "[storage][leader]") {
-  const auto made = ThrowAwayDatabase::from_environment();
-  Heard heard;
+TEST_CASE_METHOD(Stage, "leader loop: the work may ask for the stop but not wait for it",
+                 "[storage][leader]") {
   LeaderLoop* self = nullptr;
   std::mutex mutex;
   std::unique_lock lock(mutex);
@@ -365,15 +403,4 @@ TEST_CASE("leader loop: options out of range are refused", "[storage][leader]") 
   CHECK_THROWS_AS(LeaderLoop(made.open(), billing, nullptr), InvalidInput);
   CHECK_FALSE(Info(made.open()).lease(billing));
   with([](LeaderOptions& o) { o.margin = 5s; });
-}
-
-TEST_CASE("leader loop: many are made and destroyed and none is left behind", "[storage][leader]") {
-  const auto made = ThrowAwayDatabase::from_environment();
-  for (int i = 0; i < 20; ++i) {
-    Heard heard;
-    LeaderLoop one(made.open(), billing, until_stopped, options_with(heard, 1h)),
-        two(made.open(), billing, until_stopped, options_with(heard, 1h));
-    if (i % 2 == 0) heard.wait(Kind::elected);
-  }
-  CHECK(Info(made.open()).lease(billing)->released_at_ms);
 }

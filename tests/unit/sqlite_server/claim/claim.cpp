@@ -109,6 +109,7 @@ TEST_CASE("claim: a rule without a term says why", "[sqlite_server]") {
   CHECK(std::get<Permit>(answer).why_no_claim == why);
 }
 
+// What a term and a scope may look like is token.cpp's.
 TEST_CASE("claim: malformed headers are TG005 and never no term", "[sqlite_server]") {
   struct Row {
     const char* name;
@@ -121,25 +122,13 @@ TEST_CASE("claim: malformed headers are TG005 and never no term", "[sqlite_serve
       {"empty scope", {{""}, {"5"}}},
       {"empty term", {{"billing"}, {""}}},
       {"term 0", {{"billing"}, {"0"}}},
-      {"term below 0", {{"billing"}, {"-1"}}},
-      {"a zero in front", {{"billing"}, {"05"}}},
-      {"a plus", {{"billing"}, {"+5"}}},
-      {"a space", {{"billing"}, {" 5"}}},
-      {"a space after", {{"billing"}, {"5 "}}},
       {"two terms in one", {{"billing"}, {"5, 6"}}},
-      {"a fraction", {{"billing"}, {"5.0"}}},
-      {"past 2^62", {{"billing"}, {"4611686018427387905"}}},
-      {"past 2^64", {{"billing"}, {"18446744073709551621"}}},
-      {"another script's digit", {{"billing"}, {"\xd9\xa5"}}},
       {"two scopes", {{"billing", "billing"}, {"5"}}},
       {"two terms", {{"billing"}, {"5", "5"}}},
       {"a percent sign", {{"50%"}, {"5"}}},
       {"half an escape", {{"a%4"}, {"5"}}},
-      {"an escaped NUL", {{"a%00b"}, {"5"}}},
       {"a NUL", {{nul}, {"5"}}},
       {"no UTF-8", {{"%ff"}, {"5"}}},
-      {"an overlong form", {{"%c0%af"}, {"5"}}},
-      {"a surrogate", {{"%ed%a0%80"}, {"5"}}},
   };
   for (const Row& row : rows) {
     INFO(row.name);

@@ -84,19 +84,3 @@ TEST_CASE("workers: stop drops what waits and says what still runs", "[sqlite_se
   CHECK(workers.stop(5s));
   CHECK(dropped);
 }
-
-TEST_CASE("workers: many at once are all run", "[sqlite_server]") {
-  Workers workers(limits(16, 100'000));
-  std::atomic<int> done{0};
-  std::vector<std::thread> callers;
-  for (int caller = 0; caller < 4; ++caller) {
-    callers.emplace_back([&workers, &done, caller] {
-      for (int one = 0; one < 2'000; ++one) {
-        const auto lane = static_cast<Lane>((one + caller) % static_cast<int>(lanes));
-        if (!workers.run(lane, [&done] { ++done; })) --done;
-      }
-    });
-  }
-  for (auto& caller : callers) caller.join();
-  CHECK(eventually([&] { return done == 8'000; }));
-}

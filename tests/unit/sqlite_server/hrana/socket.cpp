@@ -68,6 +68,15 @@ struct Client {
 
 const std::string hello = R"({"type":"hello","jwt":"eyJ.token.sig"})";
 
+struct Connected {
+  Connected() {
+    client.send(hello);
+    client.open(0);
+  }
+  Server server;
+  Client client{server};
+};
+
 }  // namespace
 
 TEST_CASE("hrana socket: the subprotocol is the client's first that we speak", "[hrana]") {
@@ -79,37 +88,6 @@ TEST_CASE("hrana socket: the subprotocol is the client's first that we speak", "
   CHECK(!choose_subprotocol("graphql-ws"));
   CHECK(!choose_subprotocol(", ,"));
   CHECK(!choose_subprotocol(""));
-}
-
-TEST_CASE("hrana socket: what the TypeScript client sends without waiting", "[hrana]") {
-  Server server;
-  Client client(server);
-  client.send(hello);
-  CHECK(client.last() == R"({"type":"hello_ok"})");
-  // Numbers of requests and streams are used again at once.
-  for (int round = 0; round < 3; ++round) {
-    client.answers.clear();
-    client.request(0, R"({"type":"open_stream","stream_id":0})");
-    client.request(
-        1, R"({"type":"store_sql","sql_id":)" + std::to_string(round) + R"(,"sql":"INSERT 5"})");
-    client.request(2, R"({"type":"execute","stream_id":0,"stmt":{"sql_id":)" +
-                          std::to_string(round) +
-                          R"(,"args":[],"named_args":[],"want_rows":true}})");
-    client.request(3, R"({"type":"close_stream","stream_id":0})");
-    CHECK(client.answers ==
-          std::vector<std::string>{
-              R"({"type":"response_ok","request_id":0,"response":{"type":"open_stream"}})",
-              R"({"type":"response_ok","request_id":1,"response":{"type":"store_sql"}})"});
-    client.run();
-    REQUIRE(client.answers.size() == 4);
-    CHECK(client.answers[2].starts_with(
-        R"({"type":"response_ok","request_id":2,"response":{"type":"execute","result":{"cols":[],"rows":[],"affected_row_count":1,)"));
-    CHECK(client.answers[3] ==
-          R"({"type":"response_ok","request_id":3,"response":{"type":"close_stream"}})");
-  }
-  CHECK(server.file.numbers.size() == 3);
-  CHECK(server.file.sessions == 0);
-  CHECK(!client.violation);
 }
 
 TEST_CASE("hrana socket: one stream's requests run in order and two streams beside each other",
@@ -159,15 +137,12 @@ TEST_CASE("hrana socket: what breaks the protocol closes the connection", "[hran
   CHECK(code_after({hello, R"({"type":")" + std::string(9 << 20, 'x') + "\"}"}) == 1013);
 }
 
-TEST_CASE("hrana socket: unknown numbers are an error of their request", "[hrana]") {
-  Server server;
-  Client client(server);
-  client.send(hello);
+TEST_CASE_METHOD(Connected, "hrana socket: unknown numbers are an error of their request",
+                 "[hrana]") {
   client.execute(1, 7, "SELECT");
   CHECK(
       client.last() ==
       R"({"type":"response_error","request_id":1,"error":{"message":"stream 7 is not open","code":"PROTOCOL_ERROR"}})");
-  client.open(0);
   client.request(2, R"({"type":"execute","stream_id":0,"stmt":{"sql_id":9}})");
   CHECK(client.last_has("SQL_NOT_STORED"));
   client.request(3, R"({"type":"fetch_cursor","cursor_id":0,"max_count":1})");
@@ -239,11 +214,8 @@ TEST_CASE("hrana socket: a lost stream answers with its code until it is closed"
   }
 }
 
-TEST_CASE("hrana socket: silence and drain lose transactions and nothing else", "[hrana]") {
-  Server server;
-  Client client(server);
-  client.send(hello);
-  client.open(0);
+TEST_CASE_METHOD(Connected, "hrana socket: silence and drain lose transactions and nothing else",
+                 "[hrana]") {
   client.open(1);
   client.execute(1, 0, "BEGIN");
   client.execute(2, 0, "INSERT 1");
@@ -268,11 +240,7 @@ TEST_CASE("hrana socket: silence and drain lose transactions and nothing else", 
   CHECK(server.file.numbers == std::vector<std::int64_t>{2});
 }
 
-TEST_CASE("hrana socket: 128 requests without an answer are enough", "[hrana]") {
-  Server server;
-  Client client(server);
-  client.send(hello);
-  client.open(0);
+TEST_CASE_METHOD(Connected, "hrana socket: 128 requests without an answer are enough", "[hrana]") {
   for (int at = 0; at < 127; ++at) client.execute(at, 0, "SELECT");
   CHECK(client.socket.may_read());
   client.execute(127, 0, "SELECT");

@@ -159,36 +159,3 @@ TEST_CASE("hrana streams: the oldest cursor goes first and a transaction never",
   CHECK(call(server, pipeline("", {"INSERT 9"})).status == 200);
   CHECK(!more.empty());
 }
-
-TEST_CASE("hrana streams: many threads take and tick", "[hrana]") {
-  std::vector<std::thread> threads;
-  std::atomic<int> bad{0};
-  // Texts are stored only, for the fake file is for one thread.
-  File file;
-  Streams streams(StreamSettings{[&] { return std::make_unique<Session>(file); }, seal,
-                                 [] { return Moment{}; }, 64});
-  threads.reserve(4);
-  for (int thread = 0; thread < 4; ++thread) {
-    threads.emplace_back([&, thread] {
-      for (int round = 0; round < 300; ++round) {
-        const std::string who = "p" + std::to_string(thread);
-        const auto begun =
-            answer(Endpoint::pipeline_v3,
-                   R"({"requests":[{"type":"store_sql","sql_id":1,"sql":"SELECT"}]})", streams, who,
-                   Permit{});
-        const std::string baton = baton_of(begun);
-        if (begun.status != 200 || baton.empty()) ++bad;
-        if (round % 10 == 0) streams.tick();
-        if (round % 50 == 0) streams.lose_all(Lost("DRAINED", "DRAINED"));
-        const auto ended = answer(Endpoint::pipeline_v3,
-                                  R"({"baton":")" + baton + R"(","requests":[{"type":"close"}]})",
-                                  streams, who, Permit{});
-        if (ended.status != 200) ++bad;
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  CHECK(bad == 0);
-  CHECK(streams.counts().in_use == 0);
-  CHECK(streams.counts().kept == 0);
-}

@@ -172,26 +172,6 @@ TEST_CASE("connection pool: renews a pooled connection and not a new one", "[sto
   CHECK(server.number_of_next() == 3);
 }
 
-TEST_CASE("connection pool: many threads share few connections", "[storage]") {
-  std::atomic<int> done{0}, blocked{0};
-  Server server;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([&, i] {
-      for (int n = 0; n < 200; ++n) {
-        try {
-          auto loan = server.lend();
-          if ((n + i) % 7 == 0) loan.begun();
-          ++done;
-        } catch (const Blocked&) { ++blocked; }
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  CHECK(done + blocked == 1600);
-  CHECK(server.open <= 2);
-}
-
 TEST_CASE(
     "connection pool: the fittest idle connection is lent, and rather a new one than an unfit one",
     "[storage]") {

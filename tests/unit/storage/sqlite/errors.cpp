@@ -54,14 +54,6 @@ TEST_CASE("errors: every code becomes the type that says what to do", "[F5][sqli
                          "my message about TG001 things");
 }
 
-TEST_CASE("errors: a database without layer 1 says what to run", "[sqlite]") {
-  for (const char* message :
-       {"no such table: main.termgate_fences", "no such function: termgate_check_term"}) {
-    CHECK_THROWS_WITH(sqlite::throw_sqlite(SQLITE_ERROR, message),
-                      Catch::Contains("termgate init"));
-  }
-}
-
 TEST_CASE("errors: only a failed flush leaves the outcome of COMMIT unknown", "[F5][sqlite]") {
   for (int code : {SQLITE_IOERR_FSYNC, SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_TRUNCATE,
                    SQLITE_IOERR_DELETE, SQLITE_IOERR_CLOSE}) {

@@ -62,6 +62,12 @@ struct Spied : sqlite3_file {
 Spied* spied(sqlite3_file* file) { return static_cast<Spied*>(file); }
 sqlite3_file* real(sqlite3_file* file) { return spied(file)->real(); }
 
+// A method that the real file's own does.
+template <auto method, class... Arguments>
+auto passed_on(sqlite3_file* file, Arguments... arguments) {
+  return (real(file)->pMethods->*method)(real(file), arguments...);
+}
+
 int open_spied(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, int flags, int* out) {
   auto* below = static_cast<sqlite3_vfs*>(vfs->pAppData);
   Spied* self = spied(file);
@@ -73,47 +79,28 @@ int open_spied(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, int flags
   if (code != SQLITE_OK) return code;
   sqlite3_io_methods& to = self->methods;
   to = *self->real()->pMethods;
-  to.xClose = [](sqlite3_file* f) { return real(f)->pMethods->xClose(real(f)); };
-  to.xRead = [](sqlite3_file* f, void* into, int n, sqlite3_int64 at) {
-    return real(f)->pMethods->xRead(real(f), into, n, at);
-  };
-  to.xWrite = [](sqlite3_file* f, const void* from, int n, sqlite3_int64 at) {
-    return real(f)->pMethods->xWrite(real(f), from, n, at);
-  };
-  to.xTruncate = [](sqlite3_file* f, sqlite3_int64 n) {
-    return real(f)->pMethods->xTruncate(real(f), n);
-  };
+  using Methods = sqlite3_io_methods;
+  to.xClose = passed_on<&Methods::xClose>;
+  to.xRead = passed_on<&Methods::xRead>;
+  to.xWrite = passed_on<&Methods::xWrite>;
+  to.xTruncate = passed_on<&Methods::xTruncate>;
   to.xSync = [](sqlite3_file* f, int how) {
     if (syncs_fail) return SQLITE_IOERR_FSYNC;
     const int synced = real(f)->pMethods->xSync(real(f), how);
     if (synced == SQLITE_OK) disk.synced(spied(f)->path);
     return synced;
   };
-  to.xFileSize = [](sqlite3_file* f, sqlite3_int64* n) {
-    return real(f)->pMethods->xFileSize(real(f), n);
-  };
-  to.xLock = [](sqlite3_file* f, int how) { return real(f)->pMethods->xLock(real(f), how); };
-  to.xUnlock = [](sqlite3_file* f, int how) { return real(f)->pMethods->xUnlock(real(f), how); };
-  to.xCheckReservedLock = [](sqlite3_file* f, int* is) {
-    return real(f)->pMethods->xCheckReservedLock(real(f), is);
-  };
-  to.xFileControl = [](sqlite3_file* f, int what, void* with) {
-    return real(f)->pMethods->xFileControl(real(f), what, with);
-  };
-  to.xSectorSize = [](sqlite3_file* f) { return real(f)->pMethods->xSectorSize(real(f)); };
-  to.xDeviceCharacteristics = [](sqlite3_file* f) {
-    return real(f)->pMethods->xDeviceCharacteristics(real(f));
-  };
-  to.xShmMap = [](sqlite3_file* f, int page, int size, int extend, void volatile** out_page) {
-    return real(f)->pMethods->xShmMap(real(f), page, size, extend, out_page);
-  };
-  to.xShmLock = [](sqlite3_file* f, int at, int n, int how) {
-    return real(f)->pMethods->xShmLock(real(f), at, n, how);
-  };
-  to.xShmBarrier = [](sqlite3_file* f) { real(f)->pMethods->xShmBarrier(real(f)); };
-  to.xShmUnmap = [](sqlite3_file* f, int remove) {
-    return real(f)->pMethods->xShmUnmap(real(f), remove);
-  };
+  to.xFileSize = passed_on<&Methods::xFileSize>;
+  to.xLock = passed_on<&Methods::xLock>;
+  to.xUnlock = passed_on<&Methods::xUnlock>;
+  to.xCheckReservedLock = passed_on<&Methods::xCheckReservedLock>;
+  to.xFileControl = passed_on<&Methods::xFileControl>;
+  to.xSectorSize = passed_on<&Methods::xSectorSize>;
+  to.xDeviceCharacteristics = passed_on<&Methods::xDeviceCharacteristics>;
+  to.xShmMap = passed_on<&Methods::xShmMap>;
+  to.xShmLock = passed_on<&Methods::xShmLock>;
+  to.xShmBarrier = passed_on<&Methods::xShmBarrier>;
+  to.xShmUnmap = passed_on<&Methods::xShmUnmap>;
   to.iVersion = 2;  // no memory mapping, which would go past us
   self->pMethods = &to;
   return SQLITE_OK;

@@ -27,7 +27,7 @@ class Chance {
 // A table with a scope column `s`, values `k`, `j`, `live`, and unique keys of every kind. Names
 // that mean something in a trigger.
 struct Shape {
-  std::string table, sql;
+  std::string name, table, sql;      // the table's name, and as an identifier
   std::vector<std::string> columns;  // that a statement may set
   bool rowid;
 };
@@ -35,10 +35,8 @@ struct Shape {
 Shape shape(Chance& chance) {
   const char* const names[] = {"t",   "old", "OLD",  "new",    "New", "excluded",
                                "met", "a b", "a\"b", "select", "it's"};
-  Shape made{chance.of(names), {}, {"s", "k", "j", "live"}, true};
-  std::string quoted;
-  for (const char c : made.table) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  made.table = '"' + quoted + '"';
+  Shape made{chance.of(names), {}, {}, {"s", "k", "j", "live"}, true};
+  made.table = termgate::sqlite::quoted_identifier(made.name);
   const bool strict = chance.one_in(5), without_rowid = chance.one_in(5);
   made.rowid = !without_rowid;
   const char* const texts[] = {"TEXT", "TEXT COLLATE NOCASE"};
@@ -83,8 +81,8 @@ Shape shape(Chance& chance) {
   if (made.rowid && primary && chance.one_in(6))
     made.sql += "CREATE UNIQUE INDEX ir ON " + made.table + " (id % 4);";
   // In a trigger of a table called old or new, OLD and NEW are that table.
-  const bool plain = made.table != "\"old\"" && made.table != "\"OLD\"" &&
-                     made.table != "\"new\"" && made.table != "\"New\"";
+  const bool plain =
+      made.name != "old" && made.name != "OLD" && made.name != "new" && made.name != "New";
   if (plain && chance.one_in(6)) {
     made.sql += fmt::format(
         "CREATE TRIGGER beneath BEFORE UPDATE ON {0} WHEN NEW.j IS NOT OLD.j BEGIN UPDATE {0} SET "
@@ -177,13 +175,8 @@ TEST_CASE(
     const std::string all =
         fmt::format("SELECT count(*) || ' ' || total(j) || ' ' || total(live) FROM {}", made.table);
     REQUIRE(with.must(theirs) == without.must(theirs));
-    std::string name = made.table.substr(1, made.table.size() - 2);
-    for (auto at = name.find("\"\""); at != std::string::npos; at = name.find("\"\""))
-      name.erase(at, 1);
-    for (auto at = name.find('\''); at != std::string::npos; at = name.find('\'', at + 2))
-      name.insert(at, "'");
-    with.must("SELECT termgate_protect('" + name +
-              "', 's'), termgate_seal('mine', 1), termgate_declare('mine', 1)");
+    with.must("SELECT termgate_protect(" + termgate::sqlite::quoted_literal(made.name) +
+              ", 's'), termgate_seal('mine', 1), termgate_declare('mine', 1)");
     for (const bool recursive : {false, true}) {
       with.must(fmt::format("PRAGMA recursive_triggers = {}", recursive ? "ON" : "OFF"));
       // A trigger that calls itself does so on both sides.

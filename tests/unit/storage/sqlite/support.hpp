@@ -3,12 +3,14 @@
 #pragma once
 
 #include <sqlite3.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -125,5 +127,38 @@ inline void install(Db& db) { db.must("SELECT termgate_init()"); }
 struct Installed : Db {
   explicit Installed(const std::string& path = ":memory:") : Db(path) { install(*this); }
 };
+
+// Runs `work` in a child process and gives what it wrote; once there is the child, the parent does
+// `first`.
+inline std::string in_child(
+    const std::function<std::string()>& work, const std::function<void()>& first = [] {}) {
+  int ends[2], go[2];
+  REQUIRE(pipe(ends) == 0);
+  REQUIRE(pipe(go) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(ends[0]);
+    close(go[1]);
+    char byte = 0;
+    static_cast<void>(!read(go[0], &byte, 1));
+    std::string said;
+    try {
+      said = work();
+    } catch (const std::exception& error) { said = error.what(); }
+    static_cast<void>(!write(ends[1], said.data(), said.size()));
+    _exit(0);
+  }
+  close(ends[1]);
+  close(go[0]);
+  first();
+  close(go[1]);
+  std::string said;
+  char part[4096];
+  for (ssize_t size; (size = read(ends[0], part, sizeof part)) > 0;)
+    said.append(part, static_cast<std::size_t>(size));
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
+  return said;
+}
 
 }  // namespace sqlite_test

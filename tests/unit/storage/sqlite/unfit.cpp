@@ -7,10 +7,8 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include <fstream>
-#include <functional>
 
 #include <fmt/format.h>
 
@@ -64,28 +62,11 @@ std::string doctor(Db& db) {
       "value ->> 'severity' = 'error'");
 }
 
-// Runs `work` in a child process and gives what it wrote.
-std::string in_child(const std::function<std::string()>& work) {
-  int ends[2];
-  REQUIRE(pipe(ends) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    close(ends[0]);
-    std::string said;
-    try {
-      said = work();
-    } catch (const std::exception& error) { said = error.what(); }
-    static_cast<void>(!write(ends[1], said.data(), said.size()));
-    _exit(0);
-  }
-  close(ends[1]);
-  std::string said;
-  char part[4096];
-  for (ssize_t size; (size = read(ends[0], part, sizeof part)) > 0;)
-    said.append(part, static_cast<std::size_t>(size));
-  close(ends[0]);
-  waitpid(child, nullptr, 0);
-  return said;
+sqlite3* open_with(const Folder& folder, const std::string& option) {
+  sqlite3* opened = nullptr;
+  REQUIRE(sqlite3_open_v2(("file:" + folder.file("app.db") + "?" + option).c_str(), &opened,
+                          SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, nullptr) == SQLITE_OK);
+  return opened;
 }
 
 TEST_CASE("two names: a file with a hard link takes no write by either name until one is gone",
@@ -213,31 +194,12 @@ TEST_CASE("fork: a child writes nothing and reads no fence on a connection that 
       db.must(
           "BEGIN IMMEDIATE; SELECT termgate_check_term('a', 5); INSERT INTO t VALUES ('of the "
           "parent')");
-      int go[2];
-      REQUIRE(pipe(go) == 0);
-      const auto child = [&]() -> std::string {
-        close(go[1]);
-        char byte = 0;
-        static_cast<void>(!read(go[0], &byte, 1));
-        return db("INSERT INTO t VALUES ('stale')").error + "|" + db("COMMIT").error;
-      };
-      int said[2];
-      REQUIRE(pipe(said) == 0);
-      const pid_t pid = fork();
-      if (pid == 0) {
-        const std::string answer = child();
-        static_cast<void>(!write(said[1], answer.data(), answer.size()));
-        _exit(0);
-      }
-      close(go[0]);
-      db.must("ROLLBACK");
-      Db next(folder.file("app.db"));
-      next.must("SELECT termgate_seal('a', 6)");
-      close(go[1]);
-      waitpid(pid, nullptr, 0);
-      char part[2048] = {};
-      REQUIRE(read(said[0], part, sizeof part - 1) > 0);
-      const std::string answer = part;
+      const std::string answer = in_child(
+          [&] { return db("INSERT INTO t VALUES ('stale')").error + "|" + db("COMMIT").error; },
+          [&] {
+            db.must("ROLLBACK");
+            Db(folder.file("app.db")).must("SELECT termgate_seal('a', 6)");
+          });
       CHECK_THAT(answer.substr(0, answer.find('|')), Contains("inherited by fork()"));
       CHECK_THAT(answer.substr(answer.find('|')), Contains("inherited by fork()"));
       CHECK_THAT(state(folder.file("app.db")), StartsWith("a6 0"));
@@ -275,11 +237,7 @@ TEST_CASE("locks: a connection whose locks nobody sees is refused and doctor say
     make(folder.file("app.db"), "DELETE");
     const std::string before = state(folder.file("app.db"));
     {
-      sqlite3* opened = nullptr;
-      REQUIRE(sqlite3_open_v2(("file:" + folder.file("app.db") + "?" + option).c_str(), &opened,
-                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI,
-                              nullptr) == SQLITE_OK);
-      Db db{opened};
+      Db db{open_with(folder, option)};
       refuses_all(db, "takes no lock that others see");
       CHECK_THAT(doctor(db), Contains("takes no lock that others see"));
     }
@@ -288,10 +246,7 @@ TEST_CASE("locks: a connection whose locks nobody sees is refused and doctor say
   {
     Folder folder;
     make(folder.file("app.db"), "DELETE");
-    sqlite3* opened = nullptr;
-    REQUIRE(sqlite3_open_v2(("file:" + folder.file("app.db") + "?immutable=1").c_str(), &opened,
-                            SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, nullptr) == SQLITE_OK);
-    Db db{opened};
+    Db db{open_with(folder, "immutable=1")};
     for (const char* write : writes) {
       CHECK(db(write).error != "");
       db("ROLLBACK");
@@ -304,10 +259,7 @@ TEST_CASE("locks: a connection whose locks nobody sees is refused and doctor say
     INFO(option);
     Folder folder;
     make(folder.file("app.db"), "DELETE");
-    sqlite3* opened = nullptr;
-    REQUIRE(sqlite3_open_v2(("file:" + folder.file("app.db") + "?" + option).c_str(), &opened,
-                            SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, nullptr) == SQLITE_OK);
-    Db db{opened};
+    Db db{open_with(folder, option)};
     CHECK(db("SELECT termgate_check_term('a', 6)").value() == "6");
   }
 }
@@ -338,16 +290,10 @@ TEST_CASE("journal mode: what this connection changes of it leaves the checks at
 TEST_CASE("raise: is refused while another connection shares the cache", "[F3][sqlite]") {
   Folder folder;
   make(folder.file("app.db"), "WAL");
-  const auto open = [&] {
-    sqlite3* opened = nullptr;
-    REQUIRE(sqlite3_open_v2(("file:" + folder.file("app.db") + "?cache=shared").c_str(), &opened,
-                            SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI, nullptr) == SQLITE_OK);
-    return opened;
-  };
-  Db db{open()};
+  Db db{open_with(folder, "cache=shared")};
   db.must("SELECT termgate_seal('a', 6)");
   {
-    Db careless{open()};
+    Db careless{open_with(folder, "cache=shared")};
     careless.must("PRAGMA synchronous = OFF; SELECT count(*) FROM t");
     CHECK_THAT(db("SELECT termgate_seal('a', 7)").error,
                StartsWith("TG005") && Contains("shares its cache"));

@@ -275,6 +275,10 @@ TEST_CASE("own tables: nobody but Termgate writes to them", "[F1][F2][F3][F5][sq
     tables.push_back(row[0]);
   REQUIRE(tables.size() == 20);
   auto driver = termgate::detail::open_sqlite(folder.file(), {});
+  const auto by_driver = [&](const std::string& sql) {
+    driver->transact({},
+                     [&](termgate::detail::OpenTransaction& session) { session.execute(sql, {}); });
+  };
   for (const std::string& table : tables) {
     const std::string column =
         with.must("SELECT name FROM pragma_table_info('" + table + "') ORDER BY cid DESC LIMIT 1");
@@ -304,10 +308,7 @@ TEST_CASE("own tables: nobody but Termgate writes to them", "[F1][F2][F3][F5][sq
         if (any) CHECK(error != "");
         CHECK(content(*db, table) == was);
       }
-      CHECK_THROWS_AS(
-          driver->transact(
-              {}, [&](termgate::detail::OpenTransaction& session) { session.execute(sql, {}); }),
-          termgate::Error);
+      CHECK_THROWS_AS(by_driver(sql), termgate::Error);
     }
     for (const std::string& sql :
          {"ALTER TABLE " + table + " ADD COLUMN more", "ALTER TABLE " + table + " RENAME TO other",
@@ -316,23 +317,19 @@ TEST_CASE("own tables: nobody but Termgate writes to them", "[F1][F2][F3][F5][sq
               " BEGIN SELECT RAISE(IGNORE); END",
           "DROP TABLE " + table}) {
       INFO(sql);
-      CHECK_THROWS_AS(
-          driver->transact(
-              {}, [&](termgate::detail::OpenTransaction& session) { session.execute(sql, {}); }),
-          termgate::InvalidInput);
+      CHECK_THROWS_AS(by_driver(sql), termgate::InvalidInput);
     }
     CHECK(content(with, table) == was);
   }
   for (const char* sql : {"SELECT termgate_uninstall()", "SELECT termgate_uninstall('me', 'why')",
                           "SELECT TERMGATE_uninstall('me', 'why')", "ATTACH 'x.db' AS x",
                           "PRAGMA writable_schema = ON", "UPDATE sqlite_schema SET sql = ''",
+                          "DROP TABLE main.Termgate_Fences", "DROP TRIGGER termgate_fences_update",
+                          "DROP TRIGGER termgate_protect_insert_ad", "DROP INDEX termgate_audit_at",
                           "CREATE TRIGGER mine AFTER INSERT ON ad BEGIN UPDATE termgate_fences SET "
                           "untrusted = 0; END; INSERT INTO ad VALUES ('D', 3)"}) {
     INFO(sql);
-    CHECK_THROWS_AS(
-        driver->transact(
-            {}, [&](termgate::detail::OpenTransaction& session) { session.execute(sql, {}); }),
-        termgate::Error);
+    CHECK_THROWS_AS(by_driver(sql), termgate::Error);
   }
   // A view's trigger, or a user's table's, is a plain write too.
   for (const char* sql : {"CREATE TRIGGER mine AFTER INSERT ON taken BEGIN UPDATE termgate_fences "
@@ -352,13 +349,11 @@ TEST_CASE("own tables: nobody but Termgate writes to them", "[F1][F2][F3][F5][sq
   }
   with.must(
       "CREATE TABLE termgate_leases_of_mine (v); INSERT INTO termgate_leases_of_mine VALUES (1)");
-  driver->transact({}, [&](termgate::detail::OpenTransaction& session) {
-    session.execute("UPDATE termgate_leases_of_mine SET v = 2", {});
-  });
+  by_driver("UPDATE termgate_leases_of_mine SET v = 2");
+  by_driver("CREATE TABLE termgate_users_own (v)");
+  by_driver("DROP TABLE termgate_users_own");
   // A lease may end earlier, and nothing else of it changes.
-  driver->transact({}, [&](termgate::detail::OpenTransaction& session) {
-    session.execute("UPDATE termgate_leases SET expires_at = expires_at - 5", {});
-  });
+  by_driver("UPDATE termgate_leases SET expires_at = expires_at - 5");
   for (const char* sql : {"UPDATE termgate_leases SET expires_at = expires_at + 5",
                           "UPDATE termgate_leases SET expires_at = 1, owner_id = 'me'"})
     CHECK_THAT(with(sql).error, StartsWith("TG005"));
