@@ -18,9 +18,8 @@ SETUP = [
         " scope_key varbinary(800), term bigint)"
     ),
     "DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.guarded', @scope = N'x', @protected = @n OUTPUT",
+    "DECLARE @r bigint; EXEC termgate.follower_start N'reader', NULL, N'x', 0, @r OUTPUT",
 ]
-# Where the text has followers.
-SETUP_OF_FOLLOWERS = ["DECLARE @r bigint; EXEC termgate.follower_start N'reader', NULL, N'x', 0, @r OUTPUT"]
 
 
 def key(scope):
@@ -209,7 +208,7 @@ def program(entry, level):
     return found
 
 
-# Pairs and threes that meet freely, every order of their steps: (name, programs). Each program is (name, scope, batches), or these and
+# Pairs that meet freely, every order of their steps: (name, programs). Each program is (name, scope, batches), or these and
 # its term.
 LEADER_A = ("leader A appends", "a", in_transaction(append("a-events", 1)))
 LEADER_X = ("leader of 5 writes", "x", in_transaction(check("x", 5), work("x", 5, 1)))
@@ -328,38 +327,5 @@ MEETINGS = [
         ],
     ),
 ]
-# Searches of seconds: a plain run makes them without row versions only.
+# With row versions these are searches of minutes: a plain run makes them without.
 LARGE = {"two acquisitions", "a renewal and a takeover", "a release by force and a takeover"}
-LONG_MEETINGS = [
-    (
-        "two takeovers",
-        [
-            ("leader A takes over", "a", [acquire("a", "A"), append("a-events", "{term}")]),
-            ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")]),
-        ],
-    ),
-    (
-        "an append, a takeover, a release by force",
-        [
-            LEADER_A,
-            ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")]),
-            ("an operator", "a", [RELEASED + "EXEC termgate.force_release N'a', N'ops', N'why', @r OUTPUT"]),
-        ],
-    ),
-    (
-        "an append, a takeover, a neighbour's append",
-        [
-            LEADER_A,
-            ("leader B takes over", "a", [acquire("a", "B")]),
-            ("the neighbour appends", "b", in_transaction(append("b-events", 1))),
-        ],
-    ),
-    (
-        "a write, a raise by a write, a seal",
-        [
-            LEADER_X,
-            ("leader of 7 writes", "x", in_transaction(check("x", 7), work("x", 7, 2))),
-            ("a seal", "x", ["EXEC termgate.seal N'x', 9"]),
-        ],
-    ),
-]
