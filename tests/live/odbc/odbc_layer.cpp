@@ -26,7 +26,6 @@ using namespace std::chrono_literals;
 using termgate::test::Fault;
 using termgate::test::FaultProxy;
 using termgate::test::FreshDatabase;
-using termgate::test::OwnServer;
 using termgate::test::Plain;
 using termgate::test::port_of;
 using termgate::test::thrown;
@@ -373,26 +372,6 @@ TEST_CASE("odbc pool: sessions that the server ended are replaced and nothing is
   CHECK(rig.rows("after") == "1");
 }
 
-TEST_CASE("odbc pool: recovers when the server was killed in the middle of a write and came back",
-          "[F3][F5][odbc][live]") {
-  OwnServer server(TERMGATE_TEST_PG_SERVER, "15");
-  auto db = Database::open(through(server.url()));
-  Operator(db).install();
-  const Stream stream("events");
-  CHECK(db.append(stream, five, "one", {.scope = billing}).value() == 1);
-  thrown<Unavailable>([&] {
-    db.write(billing, five, [&](Transaction& tx) {
-      tx.append(stream, "two");
-      server.kill();
-      tx.append(stream, "three");
-    });
-  });
-  thrown<Unavailable>([&] { Info(db).fence(billing); });
-  server.start();
-  CHECK(Info(db).fence(billing)->term == 5);
-  CHECK(db.append(stream, five, "two", {.scope = billing}).value() == 2);
-}
-
 TEST_CASE("odbc timeouts: a write whose time is over is not there", "[F5][odbc][live]") {
   Rig rig;
   const auto start = std::chrono::steady_clock::now();
@@ -418,27 +397,4 @@ TEST_CASE("odbc timeouts: a write whose time is over is not there", "[F5][odbc][
   // The next user of that connection is not bound by it.
   CHECK(rig.db.write(billing, five, [](Transaction& tx) { tx.exec("SELECT pg_sleep(1.2)"); }) ==
         Wrote::now);
-}
-
-TEST_CASE("odbc conflicts: a deadlock's victim is told to run again", "[F5][odbc][live]") {
-  Rig rig;
-  rig.plain.run("INSERT INTO ledger (id, note) VALUES (101, 'a'), (102, 'b')");
-  std::atomic<int> arrived{0}, conflicts{0}, done{0};
-  const auto work = [&](int first, int second) {
-    try {
-      rig.db.write(billing, five, [&](Transaction& tx) {
-        tx.exec("UPDATE ledger SET note = note || 'x' WHERE id = $1", first);
-        ++arrived;
-        while (arrived < 2) std::this_thread::yield();
-        tx.exec("UPDATE ledger SET note = note || 'x' WHERE id = $1", second);
-      });
-      ++done;
-    } catch (const Conflict&) { ++conflicts; }
-  };
-  std::thread one([&] { work(101, 102); });
-  std::thread two([&] { work(102, 101); });
-  one.join();
-  two.join();
-  CHECK(conflicts == 1);
-  CHECK(done == 1);
 }
