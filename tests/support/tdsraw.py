@@ -34,15 +34,6 @@ def nvarchar(name, text):
     return head + b"\xe7\xff\xff\x09\x04\xd0\x00\x34" + struct.pack("<QI", len(data), len(data)) + data + b"\0\0\0\0"
 
 
-def chunks(name, text, size, known=True):
-    """nvarchar(max) in chunks of so many bytes, its length given or not."""
-    data = wide(text)
-    parts = [data[at : at + size] for at in range(0, len(data), size)]
-    head = bytes([len(name)]) + wide(name) + b"\0\xe7\xff\xff\x09\x04\xd0\x00\x34"
-    total = struct.pack("<Q", len(data) if known else 2**64 - 2)
-    return head + total + b"".join(struct.pack("<I", len(part)) + part for part in parts) + b"\0\0\0\0"
-
-
 def integer(name, value, output=False):
     return (
         bytes([len(name)])

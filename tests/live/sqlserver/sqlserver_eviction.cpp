@@ -1,7 +1,6 @@
 // Eviction on a live T-SQL server: who stands in the way of a raise is found in sys.dm_tran_locks,
 // looked at again, ended by KILL and counted; who raises to a higher term is not, nor who holds
-// nothing of the scope. A server that shows nobody its locks is told of in a warning, and
-// sqlserver_guarantees.cpp tests what it does instead.
+// nothing of the scope. A server that shows nobody its locks is told of in a warning.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -91,9 +90,7 @@ TEST_CASE(
   leader.run(seal("spared", 5));
   raiser.run("BEGIN TRANSACTION");
   raiser.run("EXEC termgate.seal @scope = N'spared', @term = 9");  // raised and not committed
-  // Each raise by a session of its own: on Babelfish one that was refused may count as another user
-  // afterwards, who may see nobody's locks. To the same term, or to a lower one: it waits for the
-  // higher, names it, and leaves it alone.
+  // To the same term, or to a lower one: it waits for the higher, names it, and leaves it alone.
   for (const int term : {7, 9}) {
     INFO(term);
     const auto blocked = Session(rig.url).refusal(seal("spared", term));
@@ -125,19 +122,6 @@ TEST_CASE(
             "50001 TG001 stale term 15 for scope \"spared\": the fence stands at 20") !=
         std::string::npos);
   CHECK(fence_of(leader, "spared") == 20);
-}
-
-TEST_CASE("tsql eviction: who was ended when the wait was over is still waited for",
-          "[F4][live][sqlserver]") {
-  Rig rig;
-  if (!shows_holders(rig)) return;
-  Session leader(rig.url);
-  leader.run("UPDATE termgate.settings SET value = N'0' WHERE name = 'check_wait_ms'");
-  leader.run(seal("late", 5));
-  Frozen frozen = frozen_writer(rig.url, "late", 5);
-  CHECK(leader.run(seal("late", 6, 100)).one()[2].as_int() == 1);
-  CHECK(frozen.thaw() == 1);
-  CHECK(rig.rows(5) == 0);
 }
 
 TEST_CASE("tsql eviction: an acquisition ends a frozen leader and its lease changes hands",

@@ -92,9 +92,6 @@ struct Rig {
     sees_locks =
         session.number(
             "SELECT CASE WHEN OBJECT_ID(N'sys.dm_tran_locks') IS NULL THEN 0 ELSE 1 END") == 1;
-    is_babelfish =
-        session.number("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 0 ELSE 1 END") ==
-        1;
   }
   ~Rig() {
     try {
@@ -109,9 +106,8 @@ struct Rig {
   }
 
   std::string server, name, url;
-  bool sees_locks = false;    // whether the server tells who holds a lock: without it nobody can be
-                              // evicted, only named as unseen
-  bool is_babelfish = false;  // it ignores locking hints and some settings
+  bool sees_locks = false;  // whether the server tells who holds a lock: without it nobody can be
+                            // evicted, only named as unseen
 };
 
 // A client of its own process, frozen after `begin` and before `end`.
