@@ -143,20 +143,6 @@ def trick_a_request_within_an_implicit_transaction(client, mark):
     client.batch("SET IMPLICIT_TRANSACTIONS OFF")
 
 
-def trick_a_stale_term_within_a_transaction(client, mark):
-    client.begin()
-    client.batch("EXEC termgate.set_term N'attacked', 5")
-    client.batch(insert(mark))
-    client.commit()
-
-
-def trick_a_rollback_that_begins_the_next(client, mark):
-    client.begin()
-    client.manage(b"\x08\0\0\1\0\0")
-    client.batch(insert(mark))
-    client.commit()
-
-
 # --- databases and names ---
 def trick_from_another_database(client, mark):
     client.batch("USE master")
@@ -166,11 +152,6 @@ def trick_from_another_database(client, mark):
 
 def trick_prepexec_by_name(client, mark):
     client.rpc(call("sp_prepexec", integer("", None, True), nvarchar("", ""), nvarchar("", insert(mark))))
-
-
-def trick_ten_calls(client, mark):
-    quiet = call(10, nvarchar("", "SET NOCOUNT ON")) + b"\xff"
-    client.rpc(9 * quiet + call(10, nvarchar("", insert(mark))))
 
 
 def trick_a_handle_given_back_by_the_statement(client, mark):
@@ -189,22 +170,6 @@ def trick_rows_as_a_parameter(client, mark):
     text = nvarchar("", "INSERT dbo.victim (mark) SELECT mark FROM @t")
     client.rpc(call(10, text, nvarchar("", "@t dbo.marks READONLY"), head + column + row))
 
-
-# --- versions ---
-def with_version(version, separator=b"\xff"):
-    def write(client, mark):
-        other = client.again(version)
-        try:
-            other.rpc(call(10, nvarchar("", "SET NOCOUNT ON")) + separator + call(10, nvarchar("", insert(mark))))
-        finally:
-            other.close()
-
-    return write
-
-
-trick_calls_of_tds_7_1 = with_version(0x71000001, b"\x80")
-trick_calls_of_tds_7_2 = with_version(0x72090002)
-trick_calls_of_tds_7_3 = with_version(0x730B0003)
 
 TRICKS = {name[6:].replace("_", " "): function for name, function in list(globals().items()) if name.startswith("trick_")} | {
     "reset": lambda client, mark: client.batch(insert(mark), RESET),

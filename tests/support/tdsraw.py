@@ -88,7 +88,6 @@ class Tds:
     def __init__(self, port, user, password, database, application="test", host="127.0.0.1", timeout=90, source=None, version=None):
         self.version = version or self.version
         self.database = database
-        self.login = {"port": port, "user": user, "password": password, "database": database, "application": application, "host": host}
         self.socket = socket.create_connection((host, port), timeout, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.descriptor = 0
@@ -114,10 +113,6 @@ class Tds:
             data += value
         fixed += bytes(6) + struct.pack("<HHHHHHI", 94, 0, 94, 0, 94, 0, 0)
         return struct.pack("<I", 4 + len(fixed) + len(data)) + fixed + data
-
-    def again(self, version):
-        """Another session of the same login."""
-        return Tds(version=version, **self.login)
 
     def send(self, data):
         try:

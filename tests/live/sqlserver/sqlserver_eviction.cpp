@@ -169,28 +169,6 @@ TEST_CASE("tsql eviction: a stream that is moved announces what it raises its ne
   CHECK(fence_of(leader, "new") == 9);
   CHECK(Session(rig.url).refusal(seal("new", 7)).value_or("").find("50001 TG001") !=
         std::string::npos);
-
-  // It is evicted by a raise to more, and itself evicts who stands in its way; both are on record.
-  leader.run(
-      "DECLARE @n bigint; EXEC termgate.append @stream = N'moved too', @term = 9, @payload = 0x00, "
-      "@scope = N'old', @sequence_no = @n "
-      "OUTPUT");
-  mover.run("BEGIN TRANSACTION");
-  mover.run(
-      "DECLARE @moved bit; EXEC termgate.stream_move @stream = N'moved too', @scope = N'new', "
-      "@actor = N'test', @reason = N'why not', "
-      "@moved = @moved OUTPUT");
-  CHECK(leader.run(seal("new", 10)).one()[2].as_int() == 1);
-  CHECK(ended(mover));
-  Frozen frozen = frozen_writer(rig.url, "old", 9);
-  leader.run(
-      "DECLARE @moved bit; EXEC termgate.stream_move @stream = N'moved too', @scope = N'new', "
-      "@actor = N'test', @reason = N'why not', "
-      "@moved = @moved OUTPUT");
-  CHECK(frozen.thaw() == 1);
-  CHECK(leader.number("SELECT COUNT_BIG(*) FROM termgate.audit WHERE action = 'evict' AND scope = "
-                      "N'old' AND JSON_VALUE(detail, '$.evicted') = '1'") == 1);
-  CHECK(leader.number("SELECT COUNT_BIG(*) FROM termgate.audit WHERE action = 'stream_move'") == 2);
 }
 
 TEST_CASE(

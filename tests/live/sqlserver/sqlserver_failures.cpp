@@ -12,51 +12,25 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <termgate/database.hpp>
 #include <termgate/info.hpp>
-#include <termgate/operator.hpp>
 
-#include <termgate/detail/odbc/connection.hpp>
 #include "payload_pieces.hpp"
+#include "sqlserver_rig.hpp"
 #include "support/thrown.hpp"
 
 using namespace termgate;
 using namespace std::chrono_literals;
-using termgate::test::thrown;
-namespace odbc = termgate::detail::odbc;
+using namespace termgate::test;
 
 namespace {
 
-std::string server_url() { return std::getenv("TERMGATE_TEST_SQLSERVER"); }
-odbc::Connection connect(const std::string& url) {
-  return odbc::Connection(odbc::connection_string_of(url), 10s);
-}
-
-// The server's connection string with other values for some keys; an empty value takes the key
-// away.
-std::string with(const std::vector<std::pair<std::string, std::string>>& changes) {
-  const auto text = odbc::connection_string_of(server_url());
-  std::string url = "odbc:";
-  for (const auto& [key, value] : odbc::attributes_of(text.text)) {
-    bool changed = false;
-    for (const auto& [name, instead] : changes) changed = changed || name == key;
-    if (!changed) url += key + "=" + odbc::quoted_value(key, value, text.maker) + ";";
-  }
-  for (const auto& [key, value] : changes) {
-    if (!value.empty()) url += key + "=" + odbc::quoted_value(key, value, text.maker) + ";";
-  }
-  return url;
-}
-std::string value_of(const std::string& wanted) {
-  for (const auto& [key, value] :
-       odbc::attributes_of(odbc::connection_string_of(server_url()).text)) {
+std::string value_of(const std::string& url, const std::string& wanted) {
+  for (const auto& [key, value] : odbc::attributes_of(odbc::connection_string_of(url).text)) {
     if (key == wanted) return value;
   }
   return {};
@@ -79,7 +53,7 @@ class Line {
     after
   };  // the request never arrives; its answer never does. Both ends are closed
 
-  Line() {
+  explicit Line(const std::string& url) : url_(url) {
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in here{};
     here.sin_family = AF_INET;
@@ -135,8 +109,8 @@ class Line {
                 server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
       sockaddr_in there{};
       there.sin_family = AF_INET;
-      there.sin_port = htons(static_cast<std::uint16_t>(std::stoi(value_of("Port"))));
-      inet_pton(AF_INET, value_of("Server").c_str(), &there.sin_addr);
+      there.sin_port = htons(static_cast<std::uint16_t>(std::stoi(value_of(url_, "Port"))));
+      inet_pton(AF_INET, value_of(url_, "Server").c_str(), &there.sin_addr);
       if (::connect(server, reinterpret_cast<sockaddr*>(&there), sizeof there) == 0)
         pairs.push_back({client, server});
       else close(client), close(server);
@@ -166,6 +140,7 @@ class Line {
     return true;
   }
 
+  std::string url_;  // the server's
   int listener_ = -1;
   std::atomic<Fault> fault_{Fault::none};
   std::mutex arming_;  // guards text_ and skip_, for one fault may take the place of another that
@@ -178,54 +153,37 @@ class Line {
 const Scope billing{"billing"};
 const Term five{5};
 
-// A database with layer 1 and a ledger, reached by way of a line that fails on command, and
-// directly.
-struct Rig {
-  Rig() {
-    static int count = 0;
-    name = "live_failures_" + std::to_string(getpid()) + "_" + std::to_string(count++);
-    connect(server_url()).run("CREATE DATABASE " + name);
-    direct = with({{"Database", name}});
-    db.emplace(Database::open(
-        with({{"Database", name}, {"Server", "127.0.0.1"}, {"Port", std::to_string(line.port)}})));
-    Operator(*db).install();
-    connect(direct).run(
-        "CREATE TABLE dbo.ledger (id int NOT NULL PRIMARY KEY, note nvarchar(100) NOT NULL)");
-    db->seal(billing, five);
+// A database with layer 1 and notes, reached by way of a line that fails on command, and directly.
+struct Failing : Rig {
+  Failing()
+      : line(url),
+        db(Database::open(
+            with(url, {{"Server", "127.0.0.1"}, {"Port", std::to_string(line.port)}}))) {
+    Session(url).run(
+        "CREATE TABLE dbo.notes (id int NOT NULL PRIMARY KEY, note nvarchar(100) NOT NULL)");
+    db.seal(billing, five);
   }
-  ~Rig() {
-    db.reset();
-    try {
-      connect(server_url()).run("DROP DATABASE " + name);
-    } catch (const std::exception& failure) {
-      std::fprintf(stderr, "database %s is left over: %s\n", name.c_str(), failure.what());
-    }
-  }
-  std::int64_t rows(const std::string& note) {
-    return connect(direct)
-        .run("SELECT COUNT_BIG(*) FROM dbo.ledger WHERE note = N'" + note + "'")
-        .one()[0]
-        .as_int();
+  std::int64_t notes(const std::string& note) {
+    return Session(url).number("SELECT COUNT_BIG(*) FROM dbo.notes WHERE note = N'" + note + "'");
   }
   Wrote write(int id, const std::string& note, WriteOptions options = {}) {
-    return db->write(
+    return db.write(
         billing, five,
         [&](Transaction& tx) {
-          tx.exec("INSERT INTO dbo.ledger (id, note) VALUES ($1, $2)", id, note);
+          tx.exec("INSERT INTO dbo.notes (id, note) VALUES ($1, $2)", id, note);
         },
         options);
   }
 
   Line line;
-  std::string name, direct;
-  std::optional<Database> db;
+  Database db;
 };
 
 }  // namespace
 
 TEST_CASE("tsql faults: a COMMIT that is cut off is unknown and its write id settles it",
           "[F5][odbc][live][sqlserver]") {
-  Rig rig;
+  Failing rig;
   for (const bool arrives : {false, true}) {
     const std::string note = arrives ? "answered to nobody" : "lost";
     const int row = arrives ? 2 : 1;
@@ -233,49 +191,48 @@ TEST_CASE("tsql faults: a COMMIT that is cut off is unknown and its write id set
     rig.line.arm(arrives ? Line::Fault::after : Line::Fault::before, "COMMIT TRANSACTION");
     thrown<OutcomeUnknown>([&] { rig.write(row, note, {.write_id = id, .retries = 5}); });
     CHECK(rig.line.fired == row);
-    CHECK(rig.rows(note) == (arrives ? 1 : 0));
-    CHECK(rig.db->outcome(id).has_value() == arrives);
+    CHECK(rig.notes(note) == (arrives ? 1 : 0));
+    CHECK(rig.db.outcome(id).has_value() == arrives);
     CHECK(rig.write(row, note, {.write_id = id}) == (arrives ? Wrote::before : Wrote::now));
-    CHECK(rig.rows(note) == 1);
+    CHECK(rig.notes(note) == 1);
   }
 }
 
 TEST_CASE("tsql payloads: a line that is cut among the pieces wrote nothing",
           "[F5][odbc][live][sqlserver]") {
-  Rig rig;
+  Failing rig;
   const Stream stream("pieces");
   const std::string payload(3 * odbc::payload_piece_bytes, 'x');
   const WriteId id = WriteId::random();
   for (const auto fault : {Line::Fault::before, Line::Fault::after}) {
     rig.line.arm(fault, "INSERT INTO #termgate_pieces", 1);
     CHECK(thrown<Unavailable>([&] {
-            rig.db->append(stream, five, payload, {.scope = billing, .write_id = id});
+            rig.db.append(stream, five, payload, {.scope = billing, .write_id = id});
           }).find("nothing was written") != std::string::npos);
     rig.line.arm(fault, "INSERT INTO #termgate_pieces", 1);
     thrown<Unavailable>([&] {
-      rig.db->append_many(stream, five, {"small", payload}, {.scope = billing});
+      rig.db.append_many(stream, five, {"small", payload}, {.scope = billing});
     });
     rig.line.arm(fault, "INSERT INTO #termgate_pieces", 1);
-    thrown<Unavailable>([&] {
-      rig.db->write(billing, five, [&](Transaction& tx) { tx.append(stream, payload); });
-    });
+    thrown<Unavailable>(
+        [&] { rig.db.write(billing, five, [&](Transaction& tx) { tx.append(stream, payload); }); });
   }
   CHECK(rig.line.fired == 6);
-  CHECK_FALSE(Info(*rig.db).stream(stream));
-  CHECK_FALSE(rig.db->outcome(id));
+  CHECK_FALSE(Info(rig.db).stream(stream));
+  CHECK_FALSE(rig.db.outcome(id));
   // Once the append itself was sent its end is unknown, and the write id tells.
   rig.line.arm(Line::Fault::after, "@termgate_payload varbinary");
   thrown<OutcomeUnknown>(
-      [&] { rig.db->append(stream, five, payload, {.scope = billing, .write_id = id}); });
+      [&] { rig.db.append(stream, five, payload, {.scope = billing, .write_id = id}); });
   CHECK(rig.line.fired == 7);
-  CHECK(rig.db->append(stream, five, payload, {.scope = billing, .write_id = id}).value() == 1);
-  CHECK(Info(*rig.db).stream(stream)->last_no == 1);
+  CHECK(rig.db.append(stream, five, payload, {.scope = billing, .write_id = id}).value() == 1);
+  CHECK(Info(rig.db).stream(stream)->last_no == 1);
 }
 
 TEST_CASE("tsql payloads: a piece that is short or missing is refused by the server",
           "[F5][odbc][live][sqlserver]") {
-  Rig rig;
-  auto connection = connect(rig.direct);
+  Failing rig;
+  auto connection = connect(rig.url);
   const std::string payload(2 * odbc::payload_piece_bytes + 3, 'x');
   const auto joined = [&](const std::string& tampered, std::size_t due) -> std::string {
     odbc::bring_pieces(connection, payload, [] { return odbc::milliseconds(60'000); });
@@ -314,22 +271,21 @@ TEST_CASE("tsql payloads: a piece that is short or missing is refused by the ser
 }
 
 TEST_CASE("tsql payloads: nothing of one stays in the session", "[odbc][live][sqlserver]") {
-  Rig rig;
+  Failing rig;
   const Stream stream("kept");
   const std::string payload(2 * odbc::payload_piece_bytes, 'x');
   // One call at a time takes the same connection out of the pool.
   const auto kept = [&](const char* table) {
-    return rig.db->query(std::string("SELECT CAST(COUNT(*) AS bigint) FROM ") + table)
+    return rig.db.query(std::string("SELECT CAST(COUNT(*) AS bigint) FROM ") + table)
         .one()[0]
         .as_int();
   };
-  rig.db->append(stream, five, payload, {.scope = billing});
+  rig.db.append(stream, five, payload, {.scope = billing});
   CHECK(kept("#termgate_pieces") == 0);
-  rig.db->append_many(stream, five, {payload, payload});
+  rig.db.append_many(stream, five, {payload, payload});
   CHECK(kept("#termgate_pieces") == 0);
   CHECK(kept("#termgate_batch") == 0);
-  rig.db->seal(billing, Term(6));
-  thrown<StaleTerm>(
-      [&] { rig.db->append(stream, five, payload, {.write_id = WriteId::random()}); });
+  rig.db.seal(billing, Term(6));
+  thrown<StaleTerm>([&] { rig.db.append(stream, five, payload, {.write_id = WriteId::random()}); });
   CHECK(kept("#termgate_pieces") == 0);
 }

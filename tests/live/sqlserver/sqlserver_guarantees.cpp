@@ -1,5 +1,5 @@
 // What only a live T-SQL server can show of the guarantees, by plain sessions as any client has
-// them: lost and slow clients, locks taken by hand, what an uninstaller leaves.
+// them: fences changed by hand, locks taken by hand, what an uninstaller leaves.
 // TERMGATE_TEST_SQLSERVER names the server (a login that may create databases).
 #include <catch2/catch.hpp>
 
@@ -14,37 +14,6 @@
 using namespace termgate;
 using namespace termgate::test;
 using namespace std::chrono_literals;
-
-TEST_CASE("tsql takeover: a client that is lost gives its lock back and leaves nothing",
-          "[F2][F4][F5][live][sqlserver]") {
-  Rig rig;
-  Session leader(rig.url);
-  leader.run(seal("billing", 5));
-  Frozen frozen = frozen_writer(rig.url, "billing", 5);
-  frozen.lose();
-  CHECK(leader.run(seal("billing", 6, 5000)).one()[0].as_int() == 6);
-  CHECK(rig.rows(5) == 0);
-}
-
-TEST_CASE("tsql takeover: a holder that was only slow commits before the raise",
-          "[F1][F2][live][sqlserver]") {
-  Rig rig;
-  Session leader(rig.url), slow(rig.url);
-  leader.run(seal("billing", 5));
-  slow.run("BEGIN TRANSACTION");
-  slow.run(check("billing", 5));
-  slow.run(write_row(5));
-  std::thread commits([&] {
-    std::this_thread::sleep_for(300ms);
-    slow.run("COMMIT TRANSACTION");
-  });
-  const Row receipt = leader.run(seal("billing", 6, 5000)).one();
-  commits.join();
-  CHECK(receipt[2].as_int() == 0);
-  CHECK(rig.rows(5) == 1);  // committed under the lock that the raise waited for
-  CHECK(slow.refusal(check("billing", 5)).value_or("") ==
-        "50001 TG001 stale term 5 for scope \"billing\": the fence stands at 6\n");
-}
 
 TEST_CASE("tsql memory: no statement lowers or deletes a fence", "[F3][live][sqlserver]") {
   Rig rig;

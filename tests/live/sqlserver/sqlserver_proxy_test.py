@@ -18,7 +18,7 @@ import pytest
 import given
 from checks import eventually, note
 from sqlserver_proxy import URL, Proxy, connect, drop_database, filled, make_database
-from tds_attacks import CHANNELS, MORE_CHANNELS, MORE_TEXTS, TEXTS, UNPROVEN_ON_BABELFISH
+from tds_attacks import CHANNELS, TEXTS, UNPROVEN_ON_BABELFISH
 from tds_tricks import INSERT, TRICKS
 from tds_proxy import scratch
 from tdsraw import Closed, call, nvarchar, wide
@@ -47,7 +47,6 @@ class Case(unittest.TestCase):
             "CREATE TABLE dbo.spare (mark nvarchar(200))",
             "CREATE TABLE dbo.wide (a int)",
             "CREATE TYPE dbo.marks AS TABLE (mark nvarchar(200))",
-            "CREATE SEQUENCE dbo.numbers AS bigint START WITH 1 INCREMENT BY 1",
             "CREATE TRIGGER dbo.front_fires ON dbo.front AFTER INSERT AS INSERT dbo.victim (mark) SELECT mark FROM inserted",
             "CREATE VIEW dbo.seen AS SELECT mark FROM dbo.front",
             "CREATE TRIGGER dbo.seen_fires ON dbo.seen INSTEAD OF INSERT AS INSERT dbo.victim (mark) SELECT mark FROM inserted",
@@ -78,9 +77,6 @@ class Case(unittest.TestCase):
         for channel, function in CHANNELS.items():
             for name, text in TEXTS.items():
                 yield f"{name}, as {channel}", lambda client, mark, f=function, t=text: f(client, filled(t, mark))
-        for channel, function in MORE_CHANNELS.items():
-            for name in MORE_TEXTS:
-                yield f"{name}, as {channel}", lambda client, mark, f=function, t=TEXTS[name]: f(client, filled(t, mark))
         for name, function in TRICKS.items():
             yield name, function
 
@@ -130,36 +126,6 @@ class Case(unittest.TestCase):
         assert reader.end() == 0
         assert (without, stale, reads) == (set(), set(), set())
         assert unproven(set(names) - does_harm) == set()
-
-    def next_number(self):
-        answer = self.eye.batch(
-            "DECLARE @n bigint = NEXT VALUE FOR dbo.numbers; DECLARE @t nvarchar(40) = N'next ' + CAST(@n AS nvarchar(20)); THROW 50077,"
-            " @t, 1"
-        )
-        return int(answer.errors[0][1].split()[-1])
-
-    def test_1b_numbers_of_a_sequence(self):
-        """They are taken without a row; the next number shows how many were."""
-        takes = (
-            "SELECT NEXT VALUE FOR dbo.numbers",
-            "SELECT NEXT /* */ VALUE FOR dbo.numbers AS n",
-            "DECLARE @n bigint = NEXT VALUE FOR dbo.numbers SELECT @n",
-            "SELECT 1; SELECT NEXT\nVALUE\nFOR dbo.numbers",
-        )
-        for options, application, taken in (
-            (("--enforce", "observe"), "plain", len(takes)),
-            ((), "plain", 0),
-            ((), "termgate.scope=attacked;termgate.term=5;", 0),
-            (("--without-term", "read-only"), "plain", 0),
-        ):
-            proxy = Proxy(*options)
-            before = self.next_number()
-            client = connect(proxy.port, application)
-            for text in takes:
-                client.batch(text)
-            assert self.next_number() - before - 1 == taken, (options, application)
-            client.close()
-            assert proxy.end() == 0
 
     def test_2_a_leader_writes_as_directly(self):
         self.eye.batch("EXEC termgate.seal @scope = N'led', @term = 3")

@@ -74,18 +74,6 @@ go
     return run([*words, "-o", "q", "-a", APPLICATION], {**place, "TDSVER": "7.4"}, text)
 
 
-def bsqldb(place):
-    text = (
-        "CREATE TABLE dbo.bsqldb_t (id int, name nvarchar(50))\ngo\nINSERT INTO dbo.bsqldb_t VALUES (1, 'one')\n"
-        "INSERT INTO dbo.bsqldb_t VALUES (2, 'two')\ngo\n"
-        "SELECT id, name FROM dbo.bsqldb_t ORDER BY id\nSELECT COUNT(*) AS n FROM dbo.bsqldb_t\ngo\nDROP TABLE dbo.bsqldb_t\ngo\n"
-    )
-    conf = Path(scratch.name) / f"freetds-{place['PORT']}.conf"
-    conf.write_text(f"[there]\nhost = {place['HOST']}\nport = {place['PORT']}\ntds version = 7.4\n", encoding="utf-8")
-    words = [need("bsqldb"), "-S", "there", "-U", place["USERNAME"], "-P", place["PASSWORD"], "-D", DATABASE, "-H", "client"]
-    return run(words, {**place, "FREETDSCONF": str(conf)}, text)
-
-
 def java(place):
     jar = need("/usr/share/java/jtds.jar")
     need("javac")
@@ -108,9 +96,7 @@ def pyodbc(place):
     return run([PYTHON, HERE.parent / "clients/tds_pyodbc.py"], place)
 
 
-CLIENTS = {"tsql": tsql, "bsqldb": bsqldb, "tedious": node, "jtds": java, "pyodbc": pyodbc}
-# bsqldb cannot name its application: a rule of the proxy declares for it.
-RULES = "[rule bsqldb]\napplication = bsqldb\nscope = clients\nterm = 5\n"
+CLIENTS = {"tsql": tsql, "tedious": node, "jtds": java, "pyodbc": pyodbc}
 
 
 def place_of(host, port, user, password):
@@ -171,9 +157,7 @@ def real_server():
 def test_in_front_of_the_server(server, client):
     directly = told(client, place_of(server.hostname, server.port, server.username, server.password))
     recorder = Recorder(server.hostname, server.port)
-    rules = Path(scratch.name) / "clients.rules"
-    rules.write_text(RULES, encoding="utf-8")
-    proxy = Proxy(recorder.port, "--rules", str(rules), url=url_of(URL, DATABASE).replace(f":{server.port}/", f":{recorder.port}/"))
+    proxy = Proxy(recorder.port, url=url_of(URL, DATABASE).replace(f":{server.port}/", f":{recorder.port}/"))
     through = told(client, place_of("127.0.0.1", proxy.port, server.username, server.password))
     assert proxy.end() == 0
     recorder.close()
@@ -188,9 +172,7 @@ def test_in_front_of_the_server(server, client):
 def test_in_front_of_a_recording(client):
     output, exchanges = load(RECORDED / f"{client}.json")
     server = Replayer(exchanges, fence=5)
-    rules = Path(scratch.name) / "clients.rules"
-    rules.write_text(RULES, encoding="utf-8")
-    proxy = Proxy(server.port, "--rules", str(rules))
+    proxy = Proxy(server.port)
     # jTDS's default, which goes without PRELOGIN; Babelfish does not take that, Microsoft's server does.
     through = told(client, {**place_of("127.0.0.1", proxy.port, "sa", "secret"), "JTDS_SSL": "off"})
     assert server.unknown == []

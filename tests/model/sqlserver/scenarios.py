@@ -225,7 +225,6 @@ MEETINGS = [
         "a follower that has come far and its removal",
         [("it advances", "x", [advance(), *in_transaction(advance().replace(", 0, 1, ", ", 1, 1, "))]), ("it is removed", "x", [UNFOLLOW])],
     ),
-    ("a follower and its removal", [("it advances", "x", in_transaction(advance())), ("it is removed", "x", [UNFOLLOW])]),
     (
         "two runs of a follower",
         [
@@ -245,13 +244,6 @@ MEETINGS = [
         [("it starts", "x", [follow("late", "x", 1)]), ("leader of 5 appends", "x", in_transaction(append("x-events", 5)))],
     ),
     ("an append and a takeover", [LEADER_A, ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")])]),
-    (
-        "an append to a new stream and a takeover",
-        [
-            ("leader A appends", "a", in_transaction(append("a-new", 1, "a"))),
-            ("leader B takes over", "a", [acquire("a", "B"), append("a-new", "{term}", "a")]),
-        ],
-    ),
     ("two acquisitions", [("leader A acquires", "a", [acquire("a", "A")]), ("leader B acquires", "a", [acquire("a", "B")])]),
     (
         "a renewal and a takeover",
@@ -272,13 +264,6 @@ MEETINGS = [
     (
         "a protected write and a seal",
         [("leader of 5 writes", "x", [declared("x", 5), work("x", 5, 1, "dbo.guarded")]), ("a seal", "x", ["EXEC termgate.seal N'x', 9"])],
-    ),
-    (
-        "the gate and a seal",
-        [
-            ("a client in the gate", "x", [enter("x", 5), work("x", 5, 1, "dbo.guarded"), "EXEC termgate.leave N'x', 78"]),
-            ("a seal", "x", ["EXEC termgate.seal N'x', 9"]),
-        ],
     ),
     (
         "a proxy's gate and a seal",

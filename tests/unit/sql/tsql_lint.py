@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-from tsql_microsoft import Collations, check_variants, problems_of
+from tsql_microsoft import Collations, problems_of
 from tsql_reading import Problem, Unread, batches_of, is_word, nodes, text_of, texts_in
 
 # A server without these would not run the file, or the guarantees would not hold: key-range locks, and what has an equal form everywhere.
@@ -403,14 +403,6 @@ PLANTED = [
         "    IF @own = 1 EXEC @schema@._release @key, @announced;\n    EXEC @schema@._late @scope;\n    THROW;",
         "    THROW;",
     ),
-    (
-        "a gate's lock without its timeout",
-        "/install/0002",
-        "@LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = @left, ",
-        "@LockMode = N'Shared', @LockOwner = @owner, ",
-    ),
-    ("a gate that throws another code's number", "/install/0010", "THROW 50006, 'TG006 the gate", "THROW 50005, 'TG006 the gate"),
-    ("a gate that calls what is not there", "/install/0010", "EXEC @schema@._leave @key;", "EXEC @schema@._left @key;"),
     ("a call that forgets a parameter", "/calls/seal", ", @grace_ms = $3", ""),
     ("a call that answers another column", "/calls/check_term", "AS fence", "AS term"),
     (
@@ -470,9 +462,6 @@ def main():
                 print(f"planted mistake not found: {what}")
                 missed += 1
         print(f"{len(PLANTED) - missed} of {len(PLANTED)} planted mistakes found")
-        for variant in check_variants(Collations([batch for file, text in files if "/install/" in file for batch in batches_of(text)])):
-            print(f"variant of a mistake is taken for another thing: {variant}")
-            missed += 1
     sys.exit(1 if findings or missed or not files else 0)
 
 

@@ -1,6 +1,6 @@
 """What only Microsoft's server would refuse, or would do otherwise, read without it: collations that meet, functions that need a
 compatibility level, procedures that need the owner's login, decisions that rest on what a client can write."""
-from tsql_reading import Batch, Problem, Query, Reader, is_word, nodes, texts_in
+from tsql_reading import Problem, Query, is_word, nodes
 
 # What a database of an older program does not have: such databases are at compatibility level 100 to 120, whatever the server
 # ("ALTER DATABASE compatibility level (Transact-SQL)", "OPENJSON (Transact-SQL)" and the page of each function). What SQL Server 2016
@@ -188,52 +188,3 @@ def problems_of(batch, collations):
         except Problem as problem:
             found.append(problem)
     return found
-
-
-COLUMNS = {
-    "o.name": "sys.objects o",
-    "g.permission_name": "sys.database_permissions g",
-    "l.scope": "@schema@.leases l",
-    "p.table_name": "@schema@.protected p",
-    "s.login_name": "sys.dm_exec_sessions s",
-    "s.status": "sys.dm_exec_sessions s",
-}
-SHAPES = (
-    "SELECT N'x' + {0} + N' ' + {1} FROM {2} JOIN {3} ON 1 = 1;",
-    "SELECT CONCAT(N'x', {0}, N' ', {1}) AS x FROM {2} JOIN {3} ON 1 = 1;",
-    "SET @x = (SELECT QUOTENAME({0}) + LEFT({1}, 5) FROM {2} JOIN {3} ON 1 = 1);",
-    "SELECT CASE WHEN 1 = 1 THEN {0} ELSE {1} END FROM {2}, {3};".replace("{2}, {3}", "{2} JOIN {3} ON 1 = 1"),
-    "SELECT CASE o2.n WHEN 1 THEN N'a' ELSE CONCAT({0}, N'b', UPPER({1})) END FROM {2} JOIN {3} ON 1 = 1;",
-    "SELECT 1 FROM {2} JOIN {3} ON {0} = {1};",
-    "DELETE FROM {2} WHERE EXISTS (SELECT 1 FROM {3} WHERE {0} LIKE {1});",
-    "SELECT ISNULL({0}, {1}) FROM {2} JOIN {3} ON 1 = 1;",
-    "SELECT {0} AS x FROM {2} UNION ALL SELECT {1} FROM {3};",
-    "IF EXISTS (SELECT 1 FROM {2} WHERE {0} IN (SELECT {1} FROM {3})) SET @x = 1;",
-    "EXEC sp_executesql N'SELECT CONCAT({0}, N''x'', {1}) FROM {2} JOIN {3} ON 1 = 1';",
-)
-
-
-def check_variants(collations):
-    """Each pair of collations in each shape is found, and with COLLATE is not; so is each function that needs a level.
-    Returns what is missed."""
-    missed = []
-    for first, one in COLUMNS.items():
-        for second, other in COLUMNS.items():
-            columns = [
-                collations.of(source.split(" ")[0].replace("@schema@.", ""), name.split(".")[1])
-                for name, source in ((first, one), (second, other))
-            ]
-            for shape in SHAPES:
-                for decided in (False, True):
-                    names = [name + (" COLLATE DATABASE_DEFAULT" if decided else "") for name in (first, second)]
-                    batch = Batch(shape.format(*names, one, other))
-                    found = any(problems_of(text, collations) for text in [batch, *texts_in(batch.tokens)])
-                    if found != (columns[0] != columns[1] and not decided):
-                        missed.append(shape.format(*names, one, other))
-    for function in LEVELS:
-        try:
-            check_levels(Reader(f"SELECT {function}(a.x) FROM @schema@.leases a;").tokens)
-            missed.append(function)
-        except Problem:
-            pass
-    return missed

@@ -67,6 +67,3 @@ def texts_in(tokens):
         if batch:
             yield batch
             yield from texts_in(batch.tokens)
-
-
-__all__ = ["Batch", "Problem", "Query", "Reader", "Unread", "batches_of", "is_word", "nodes", "text_of", "texts_in"]
