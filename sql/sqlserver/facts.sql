@@ -464,9 +464,9 @@ IF OBJECT_ID(N'sys.database_recovery_status') IS NOT NULL
 ELSE SELECT 'left out' AS verdict, '39 no sys.database_recovery_status (Azure SQL Database): doctor says so' AS fact;
 SELECT CASE WHEN ORIGINAL_DB_NAME() = DB_NAME() THEN 'ok' ELSE 'info' END AS verdict, CONCAT('40 ORIGINAL_DB_NAME is ', ORIGINAL_DB_NAME(), ' (sqlcmd -d: this database)') AS fact;
 GO
--- What the installation and doctor run on Microsoft's server and no other engine compiles: the same texts, with names of their own
--- (tests/unit/sql/tsql_lint.py compares them). An error here would also end termgate init, a raise or doctor. Number 47 needs VIEW SERVER
--- STATE to find a session; its text is compiled for any login.
+-- What the installation and doctor run on Microsoft's server and no other engine compiles: the same texts, with names of their own.
+-- An error here would also end termgate init, a raise or doctor. Number 47 needs VIEW SERVER STATE to find a session; its text is compiled
+-- for any login.
 CREATE TABLE #termgate_grants (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, name nvarchar(128) NOT NULL, line nvarchar(1000) NOT NULL);
 CREATE TABLE #termgate_found (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, severity nvarchar(10) NOT NULL, object nvarchar(800) NOT NULL, problem nvarchar(2048) NOT NULL, remedy nvarchar(1000) NOT NULL);
 CREATE TABLE dbo.termgate_facts_protected (table_id int NOT NULL PRIMARY KEY, table_name nvarchar(600) NOT NULL);

@@ -3,7 +3,6 @@
 
   corpus.py pack FOLDER      puts every file of FOLDER that is named by its hash into FOLDER/found.bin and removes it
   corpus.py unpack FOLDER TO the seeds and what was found as single files in TO, for a fuzzer that wants a folder
-  corpus.py list FOLDER      how many inputs there are of each kind
 
 found.bin is a row of inputs, each behind its length in four bytes, the least significant first; sorted by hash, so
 that packing the same inputs again changes nothing. replay_main.cpp reads it as well.
@@ -61,9 +60,6 @@ def main():
         pack(pathlib.Path(sys.argv[2]))
     elif len(sys.argv) == 4 and sys.argv[1] == "unpack":
         unpack(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]))
-    elif len(sys.argv) == 3 and sys.argv[1] == "list":
-        folder = pathlib.Path(sys.argv[2])
-        print(f"{len(packed(folder))} found, {len([path for path in folder.iterdir() if path.name != 'found.bin'])} seeds")
     else:
         sys.exit(__doc__)
 

@@ -32,7 +32,6 @@ def pytest_addoption(parser):
     group.addoption("--chunk", type=int, metavar="N", help="send N bytes at a time (proxy_difference_test.py)")
     group.addoption("--screenshots", metavar="FOLDER", help="keep pictures of the admin page there")
     group.addoption("--list", action="store_true", help="the catalogue of sqlserver_proxy_test.py, instead of its tests")
-    group.addoption("--bench", action="store_true", help="what sqlserver_proxy_bench_test.py measures")
     group.addoption("--write", action="store_true", help="renew what a test compares with: docs/reference/command.md, tds_recorded")
 
 

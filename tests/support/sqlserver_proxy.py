@@ -1,29 +1,21 @@
 """The proxy in front of the SQL Server that TERMGATE_TEST_SQLSERVER names, for sqlserver_proxy_test.py and what measures it."""
 import http.client
 import os
-import re
-import signal
 import subprocess
-import tempfile
-import time
 import urllib.parse
-from pathlib import Path
 
+import tds_proxy
+from checks import eventually
 from given import TERMGATE, free_port
+from odbc_plain import url_of
 from tdsraw import Tds
 
 URL = os.environ.get("TERMGATE_TEST_SQLSERVER", "")
 DATABASE = f"termgate_proxy_{os.getpid()}"
-scratch = tempfile.TemporaryDirectory(prefix="termgate-sqlserver-proxy-test.")
 
 
 def filled(text, mark):
     return text.replace("%M", mark).replace("%D", DATABASE)
-
-
-def url_of(database, port=None):
-    url = re.sub(r"(sqlserver://[^/]*)/[^?]*", rf"\g<1>/{database}", URL)
-    return url if port is None else re.sub(r":\d+/", f":{port}/", url)
 
 
 def parts():
@@ -41,33 +33,20 @@ def direct():
     return connect(port, "direct", host)
 
 
-class Proxy:
-    def __init__(self, *options, backend=None):
-        self.port, self.http = free_port(), free_port()
-        self.log = open(Path(scratch.name) / f"proxy-{self.port}.log", "w+", encoding="utf-8")
-        self.process = subprocess.Popen(
-            [
-                TERMGATE,
-                "proxy",
-                "--listen",
-                f"127.0.0.1:{self.port}",
-                "--http",
-                f"127.0.0.1:{self.http}",
-                "--backend",
-                backend or url_of(DATABASE),
-                *options,
-            ],
-            stderr=self.log,
-            env={name: value for name, value in os.environ.items() if name != "TERMGATE_DB"},
-        )
-        for _ in range(100):
-            try:
-                if self.get("/readyz")[0] == 200:
-                    return
-            except OSError:
-                pass
-            time.sleep(0.1)
-        raise AssertionError("the proxy did not get ready: " + self.told())
+class Proxy(tds_proxy.Proxy):
+    """In front of that server, and ready."""
+
+    def __init__(self, *options):
+        self.http = free_port()
+        super().__init__(0, "--http", f"127.0.0.1:{self.http}", *options, url=url_of(URL, DATABASE))
+        if not eventually(self.is_ready, 10, 0.1):
+            raise AssertionError("the proxy did not get ready: " + self.log.read_text(encoding="utf-8"))
+
+    def is_ready(self):
+        try:
+            return self.get("/readyz")[0] == 200
+        except OSError:
+            return False
 
     def get(self, path):
         connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=5)
@@ -75,16 +54,9 @@ class Proxy:
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
 
-    def told(self):
-        return Path(self.log.name).read_text(encoding="utf-8")
-
-    def end(self):
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(20)
-
 
 def termgate(*words):
-    return subprocess.run([TERMGATE, *words, "--db", url_of(DATABASE)], capture_output=True, text=True, timeout=600, check=False)
+    return subprocess.run([TERMGATE, *words, "--db", url_of(URL, DATABASE)], capture_output=True, text=True, timeout=600, check=False)
 
 
 def make_database():

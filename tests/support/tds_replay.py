@@ -13,12 +13,11 @@ from tds_server import Server, Session
 from tdsraw import ATTENTION, LOGIN7, PRELOGIN, RPC, Messages, wide
 
 GATE = b"g\0a\0t\0e\0_\0"
-# In the LOGIN7 of a client, and not in that of the proxy's own connection.
-OF_CLIENTS = (wide("termgate.scope"), wide("bsqldb"), wide("FreeBCP"))
 
 
 def is_of_client(login7):
-    return any(mark in login7 for mark in OF_CLIENTS)
+    """Whether it is a client's: the proxy's own connection declares nothing."""
+    return wide("termgate.scope") in login7
 
 
 def body_of(payload, version):
@@ -133,6 +132,8 @@ class Replayer(Server):
 
 
 class Replayed(Session):
+    declared = False
+
     def answer(self, kind, status, payload):
         if kind == LOGIN7:
             self.version = struct.unpack("<I", payload[4:8])[0]
@@ -141,7 +142,6 @@ class Replayed(Session):
             return super().answer(kind, status, payload)
         key = key_of(kind, payload, self.version >> 24)
         with self.server.lock:
-            self.server.messages += 1
             known = self.server.answers.get(key)
             if not known:
                 self.server.unknown.append(key)

@@ -1,7 +1,7 @@
 """A TDS server that plays its part of a conversation, for tests of the proxy where no SQL Server can be had: it lets
 everybody in, keeps one fence and each session's gate as layer 1 does, answers every other request with a DONE, and
 writes down what it was asked. What it says was copied from a real server's answers
-(tests/unit/wire/tds/recorded.txt)."""
+(tests/fuzz/corpus/tds_server)."""
 import socket
 import ssl
 import struct
@@ -37,10 +37,8 @@ def names(all_of):
 
 
 class Server:
-    """`wanted`: the scopes that a raise waits for. `messages`: all that came from clients that
-    declare a term at login, calls of the gate and attentions included. `sessions`: those
-    that are open; `gates`: those in the gate. `slow`: a batch with this word in it is answered that many seconds later;
-    `long_answers`: with these tokens in front of its DONE. `rows`: the payloads of bulk loads."""
+    """`wanted`: the scopes that a raise waits for. `gates`: how many sessions are in the gate. `slow`: a batch with this word in it is
+    answered that many seconds later; `long_answers`: with these tokens in front of its DONE. `rows`: the payloads of bulk loads."""
 
     def __init__(self, fence=5, grace_ms=1000, certificate=None):
         """`certificate`: (PEM, key); then it speaks TDS 8.0 as well, to whoever begins with TLS."""
@@ -50,8 +48,7 @@ class Server:
             self.tls.load_cert_chain(*certificate)
             self.tls.set_alpn_protocols(["tds/8.0"])
         self.fence, self.asked, self.unfenced, self.grace_ms = fence, [], 0, grace_ms
-        self.bodies = []  # of all batches and RPCs but those of the gate
-        self.wanted, self.messages, self.sessions, self.gates, self.slow = set(), 0, 0, 0, {}
+        self.wanted, self.gates, self.slow = set(), 0, {}
         self.long_answers, self.rows = {}, []
         self.go_on = threading.Event()  # nothing is slow any more
         self.gates_unanswered = False  # the connection ends instead
@@ -82,8 +79,7 @@ class Session:
     def __init__(self, server, connection):
         self.server, self.socket, self.version = server, connection, 0x74000004
         self.messages = Messages(connection)
-        self.gate, self.inside, self.waits_for_gates, self.declared = None, False, False, False
-        self.stale = False  # something with the word declare_stale has run
+        self.gate, self.inside, self.waits_for_gates = None, False, False
 
     def enters(self, fence):
         with self.server.lock:
@@ -103,8 +99,6 @@ class Session:
         return True
 
     def run(self):
-        with self.server.lock:
-            self.server.sessions += 1
         try:
             strict = self.begin_tls()
             while True:
@@ -116,7 +110,6 @@ class Session:
         except (EOFError, OSError):
             self.socket.close()
         with self.server.lock:
-            self.server.sessions -= 1
             if self.gate is not None:
                 self.server.gates -= 1
 
@@ -130,9 +123,6 @@ class Session:
                 raise EOFError
             with self.server.lock:
                 return names(sorted(self.server.wanted))
-        self.declared = self.declared or (kind == LOGIN7 and wide("termgate.scope") in payload)
-        with self.server.lock:
-            self.server.messages += self.declared
         if status & 0x18:
             self.enters(None)
             said = environment(18)
@@ -155,13 +145,11 @@ class Session:
         if kind == ATTENTION:
             return done(0x20, old=self.old)
         body = payload if self.old else payload[struct.unpack("<I", payload[:4])[0] :]
-        self.stale = self.stale or b"\0d\0e\0c\0l\0a\0r\0e\0_\0s\0t\0a\0l\0e\0" in b"\0" + body
         if kind == RPC and b"g\0a\0t\0e\0_\0" in body[:200]:
             return said + self.gate_call(body)
         with self.server.lock:
             text = body.decode("utf-16-le", "replace") if kind == BATCH else f"type {kind}"
             self.server.asked.append(text)
-            self.server.bodies.append(body)
             if kind == BULK:
                 self.server.rows.append(payload)
             if ("INSERT" in text.upper() or kind == BULK) and self.gate != self.server.fence:
@@ -201,8 +189,7 @@ class Session:
             self.server.asked.append(name.rsplit("[", 1)[-1].rstrip("]"))
             said = b"\x79\0\0\0\0"
             if name.endswith("[gate_enter]"):
-                nothing = 50001 if self.stale else 50002
-                code = 0 if given["@term"] == self.server.fence else 50001 if given["@term"] is not None else nothing
+                code = 0 if given["@term"] == self.server.fence else 50001 if given["@term"] is not None else 50002
                 entered = self.server.fence if code == 0 else self.gate
                 said += value("@code", code, self.old) + value("@fence", self.server.fence, self.old)
             if name.endswith("[gate_leave]"):

@@ -34,15 +34,6 @@ def nvarchar(name, text):
     return head + b"\xe7\xff\xff\x09\x04\xd0\x00\x34" + struct.pack("<QI", len(data), len(data)) + data + b"\0\0\0\0"
 
 
-def chunks(name, text, size, known=True):
-    """nvarchar(max) in chunks of so many bytes, its length given or not."""
-    data = wide(text)
-    parts = [data[at : at + size] for at in range(0, len(data), size)]
-    head = bytes([len(name)]) + wide(name) + b"\0\xe7\xff\xff\x09\x04\xd0\x00\x34"
-    total = struct.pack("<Q", len(data) if known else 2**64 - 2)
-    return head + total + b"".join(struct.pack("<I", len(part)) + part for part in parts) + b"\0\0\0\0"
-
-
 def integer(name, value, output=False):
     return (
         bytes([len(name)])
@@ -97,7 +88,6 @@ class Tds:
     def __init__(self, port, user, password, database, application="test", host="127.0.0.1", timeout=90, source=None, version=None):
         self.version = version or self.version
         self.database = database
-        self.login = {"port": port, "user": user, "password": password, "database": database, "application": application, "host": host}
         self.socket = socket.create_connection((host, port), timeout, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.descriptor = 0
@@ -123,10 +113,6 @@ class Tds:
             data += value
         fixed += bytes(6) + struct.pack("<HHHHHHI", 94, 0, 94, 0, 94, 0, 0)
         return struct.pack("<I", 4 + len(fixed) + len(data)) + fixed + data
-
-    def again(self, version):
-        """Another session of the same login."""
-        return Tds(version=version, **self.login)
 
     def send(self, data):
         try:

@@ -4,9 +4,8 @@ if(TARGET termgate_odbc AND TARGET termgate_postgres)
     SOURCES live/odbc/odbc_layer.cpp live/odbc/odbc_check.cpp support/fault_proxy.cpp
     LIBRARIES Termgate::storage Termgate::odbc PkgConfig::LIBPQ Threads::Threads)
   target_include_directories(live_odbc PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
-  target_compile_definitions(live_odbc PRIVATE TERMGATE_TEST_PG_SERVER="${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
   if(TARGET termgate)
     # Real time, so alone. Also on SQL Server, where TERMGATE_TEST_SQLSERVER names one.
-    termgate_pytest(live_storm_odbc live_drill_odbc live_bench_odbc TIMEOUT 1800)
+    termgate_pytest(live_odbc_commands TIMEOUT 1800)
   endif()
 endif()

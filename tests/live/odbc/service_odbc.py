@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""A service for `termgate drill` through ODBC, without Termgate's library:  service_odbc.py right|memory|quits|declares
+"""A service for `termgate drill` through ODBC, without Termgate's library:  service_odbc.py right|memory|declares
 
 It leads TERMGATE_SCOPE by a lease of Termgate's procedures (SQL Server) or functions (PostgreSQL), and while it leads
 it writes an entry every 50 ms.
 
   right    writes in one transaction with the check; leaves when it is refused
   memory   believes its own memory, and writes without the check
-  quits    leaves when it finds that it has slept; it looks before each statement, for it is mostly stopped inside a transaction
   declares writes through a proxy, which it tells its term; its lease is another connection's, to DRILL_LEASES (SQL Server)
 """
 import os
@@ -64,23 +63,15 @@ class Service:
         insert = f"INSERT INTO entries (scope, term) VALUES ('{SCOPE}', {term})"
         try:
             for statement in [begin, check, insert, commit] if MODE == "right" else [begin, insert, commit]:
-                leave_if_slept()
                 self.plain.rows(statement)
         except Refused:
             self.plain.rows(roll_back)
             raise
 
 
-def leave_if_slept():
-    # It renews each quarter of the TTL, so whoever takes over has waited for more than half of it.
-    if MODE == "quits" and time.monotonic() - before > TTL_MS / 2000:
-        sys.exit("I have slept")
-
-
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 service, term = Service(), None
 while True:
-    before = time.monotonic()
     if term is None:
         term = service.acquire()
         renewed = time.monotonic()
@@ -98,4 +89,3 @@ while True:
                 # Stopped in the middle of a transaction, it was evicted. It connects again and believes that it leads.
                 service.plain = service.leases = Plain(URL)
     time.sleep(0.05)
-    leave_if_slept()

@@ -7,8 +7,6 @@ if(TARGET termgate_odbc)
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
   endforeach()
   if(TARGET termgate)
-    # Hundreds of MiB through the command, there and back; skipped without a server.
-    termgate_pytest(live_sqlserver_payload TIMEOUT 1800)
     termgate_pytest(live_sqlserver_facts)
     if(TARGET termgate_tds_session)
       termgate_pytest(live_sqlserver_proxy TIMEOUT 600)

@@ -1,7 +1,6 @@
 // Eviction on a live T-SQL server: who stands in the way of a raise is found in sys.dm_tran_locks,
 // looked at again, ended by KILL and counted; who raises to a higher term is not, nor who holds
-// nothing of the scope. A server that shows nobody its locks is told of in a warning, and
-// sqlserver_guarantees.cpp tests what it does instead.
+// nothing of the scope. A server that shows nobody its locks is told of in a warning.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -91,9 +90,7 @@ TEST_CASE(
   leader.run(seal("spared", 5));
   raiser.run("BEGIN TRANSACTION");
   raiser.run("EXEC termgate.seal @scope = N'spared', @term = 9");  // raised and not committed
-  // Each raise by a session of its own: on Babelfish one that was refused may count as another user
-  // afterwards, who may see nobody's locks. To the same term, or to a lower one: it waits for the
-  // higher, names it, and leaves it alone.
+  // To the same term, or to a lower one: it waits for the higher, names it, and leaves it alone.
   for (const int term : {7, 9}) {
     INFO(term);
     const auto blocked = Session(rig.url).refusal(seal("spared", term));
@@ -125,19 +122,6 @@ TEST_CASE(
             "50001 TG001 stale term 15 for scope \"spared\": the fence stands at 20") !=
         std::string::npos);
   CHECK(fence_of(leader, "spared") == 20);
-}
-
-TEST_CASE("tsql eviction: who was ended when the wait was over is still waited for",
-          "[F4][live][sqlserver]") {
-  Rig rig;
-  if (!shows_holders(rig)) return;
-  Session leader(rig.url);
-  leader.run("UPDATE termgate.settings SET value = N'0' WHERE name = 'check_wait_ms'");
-  leader.run(seal("late", 5));
-  Frozen frozen = frozen_writer(rig.url, "late", 5);
-  CHECK(leader.run(seal("late", 6, 100)).one()[2].as_int() == 1);
-  CHECK(frozen.thaw() == 1);
-  CHECK(rig.rows(5) == 0);
 }
 
 TEST_CASE("tsql eviction: an acquisition ends a frozen leader and its lease changes hands",
@@ -185,28 +169,6 @@ TEST_CASE("tsql eviction: a stream that is moved announces what it raises its ne
   CHECK(fence_of(leader, "new") == 9);
   CHECK(Session(rig.url).refusal(seal("new", 7)).value_or("").find("50001 TG001") !=
         std::string::npos);
-
-  // It is evicted by a raise to more, and itself evicts who stands in its way; both are on record.
-  leader.run(
-      "DECLARE @n bigint; EXEC termgate.append @stream = N'moved too', @term = 9, @payload = 0x00, "
-      "@scope = N'old', @sequence_no = @n "
-      "OUTPUT");
-  mover.run("BEGIN TRANSACTION");
-  mover.run(
-      "DECLARE @moved bit; EXEC termgate.stream_move @stream = N'moved too', @scope = N'new', "
-      "@actor = N'test', @reason = N'why not', "
-      "@moved = @moved OUTPUT");
-  CHECK(leader.run(seal("new", 10)).one()[2].as_int() == 1);
-  CHECK(ended(mover));
-  Frozen frozen = frozen_writer(rig.url, "old", 9);
-  leader.run(
-      "DECLARE @moved bit; EXEC termgate.stream_move @stream = N'moved too', @scope = N'new', "
-      "@actor = N'test', @reason = N'why not', "
-      "@moved = @moved OUTPUT");
-  CHECK(frozen.thaw() == 1);
-  CHECK(leader.number("SELECT COUNT_BIG(*) FROM termgate.audit WHERE action = 'evict' AND scope = "
-                      "N'old' AND JSON_VALUE(detail, '$.evicted') = '1'") == 1);
-  CHECK(leader.number("SELECT COUNT_BIG(*) FROM termgate.audit WHERE action = 'stream_move'") == 2);
 }
 
 TEST_CASE(

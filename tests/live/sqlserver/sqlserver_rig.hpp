@@ -15,6 +15,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <termgate/database.hpp>
 #include <termgate/operator.hpp>
@@ -31,6 +33,23 @@ inline constexpr std::chrono::seconds hang{60};
 
 inline odbc::Connection connect(const std::string& url) {
   return odbc::Connection(odbc::connection_string_of(url), std::chrono::seconds(10));
+}
+
+// The connection string of `url` with other values for some keys.
+inline std::string with(const std::string& url,
+                        const std::vector<std::pair<std::string, std::string>>& changes) {
+  const auto text = odbc::connection_string_of(url);
+  std::string result = "odbc:";
+  const auto add = [&](const std::string& key, const std::string& value) {
+    result += key + "=" + odbc::quoted_value(key, value, text.maker) + ";";
+  };
+  for (const auto& [key, value] : odbc::attributes_of(text.text)) {
+    bool changed = false;
+    for (const auto& [name, instead] : changes) changed = changed || name == key;
+    if (!changed) add(key, value);
+  }
+  for (const auto& [key, value] : changes) add(key, value);
+  return result;
 }
 
 // One session; what the server refuses comes out as its number and message.
@@ -77,12 +96,8 @@ struct Rig {
   Rig() : server(std::getenv("TERMGATE_TEST_SQLSERVER")) {
     static int count = 0;
     name = "live_law_" + std::to_string(getpid()) + "_" + std::to_string(count++);
-    const auto text = odbc::connection_string_of(server);
-    odbc::Connection(text, std::chrono::seconds(10)).run("CREATE DATABASE " + name);
-    url = "odbc:Database=" + name;
-    for (const auto& [key, value] : odbc::attributes_of(text.text)) {
-      if (key != "Database") url += ";" + key + "=" + odbc::quoted_value(key, value, text.maker);
-    }
+    connect(server).run("CREATE DATABASE " + name);
+    url = with(server, {{"Database", name}});
     Operator(Database::open(url)).install();
     Session session(url);
     session.run(
@@ -92,9 +107,6 @@ struct Rig {
     sees_locks =
         session.number(
             "SELECT CASE WHEN OBJECT_ID(N'sys.dm_tran_locks') IS NULL THEN 0 ELSE 1 END") == 1;
-    is_babelfish =
-        session.number("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 0 ELSE 1 END") ==
-        1;
   }
   ~Rig() {
     try {
@@ -109,9 +121,8 @@ struct Rig {
   }
 
   std::string server, name, url;
-  bool sees_locks = false;    // whether the server tells who holds a lock: without it nobody can be
-                              // evicted, only named as unseen
-  bool is_babelfish = false;  // it ignores locking hints and some settings
+  bool sees_locks = false;  // whether the server tells who holds a lock: without it nobody can be
+                            // evicted, only named as unseen
 };
 
 // A client of its own process, frozen after `begin` and before `end`.
@@ -160,13 +171,6 @@ class Frozen {
     process_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  // Ends the process as it stands: its connection breaks.
-  void lose() {
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-    process_ = -1;
-  }
-
   int session_id = 0;
 
  private:

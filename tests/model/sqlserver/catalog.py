@@ -1,5 +1,4 @@
 """What CREATE statements leave behind: tables with their indexes, modules, table types."""
-from engine import order
 
 
 class Index:
@@ -176,6 +175,3 @@ def locking(level, rcsi, hints, writes):
         if level == "RC" and rcsi and not hints.get("READCOMMITTEDLOCK"):
             return ("statement", None, False, False)
     return ("locked", mode, mode != "S" or level in ("RR", "SER"), level == "SER")
-
-
-__all__ = ["Catalog", "Module", "Table", "conjuncts", "columns_of", "locking", "order", "plan"]

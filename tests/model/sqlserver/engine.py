@@ -66,8 +66,8 @@ class Session:
         return tuple(getattr(self, field) for field in self.FIELDS)
 
 
-def new_session(node, implicit=False):
-    return Session((node, 0, (), "running", 0, False, None, None, (), 0, None, None, False, implicit, None))
+def new_session():
+    return Session((None, 0, (), "running", 0, False, None, None, (), 0, None, None, False, False, None))
 
 
 class Draft:

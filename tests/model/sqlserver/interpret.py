@@ -195,9 +195,7 @@ class Interpreter:
     def do_declare(self, found):
         frame = self.stack[-1]
         for name, kind, default in found:
-            if kind[0] == "table":
-                frame.tables[name] = LocalTable([column[0] for column in kind[1][0]])
-            elif kind[0] in self.catalog.types:
+            if kind[0] in self.catalog.types:
                 frame.tables[name] = LocalTable([column[0] for column in self.catalog.types[kind[0]][0]])
             else:
                 frame.variables[name] = functions.convert((yield from self.value(default)), kind) if default is not None else None
@@ -605,20 +603,11 @@ class Interpreter:
                 yield from self.ask("drop_row", table, step[3], step[4])
 
     def do_update(self, source, changes, where):
-        local = self.find_local(source.name)
-        if local is not None:
-            yield from self.update_local(local, source, changes, where)
-            return
-        if source.name in LOGS:
-            return
         found = yield from self.affected(source, where)
         deleted, inserted = [], []
         for table, key, row in found:
             new = list(row)
             for column, value in changes:
-                if column.startswith("@"):
-                    self.assign(column, (yield from self.value(value, [(source.alias, table.at, row)])))
-                    continue
                 computed = functions.convert((yield from self.value(value, [(source.alias, table.at, row)])), table.types[column])
                 new[table.at[column]] = STORED if isinstance(computed, tuple) and computed[:1] == ("time",) else computed
             if table.key(new) != key:
@@ -632,27 +621,7 @@ class Interpreter:
             yield from self.fire(self.catalog.tables[source.name], "UPDATE", deleted, inserted)
         self.rowcount = len(found)
 
-    def update_local(self, local, source, changes, where):
-        for place, row in enumerate(local.rows):
-            scope = [(source.alias, local.at, row)]
-            if where is None or (yield from self.value(where, scope)) is True:
-                new = list(row)
-                for column, value in changes:
-                    new[local.at[column]] = yield from self.value(value, scope)
-                local.rows[place] = tuple(new)
-
     def do_delete(self, source, where, top):
-        local = self.find_local(source.name)
-        if local is not None:
-            kept = []
-            for row in local.rows:
-                if where is not None and (yield from self.value(where, [(source.alias, local.at, row)])) is not True:
-                    kept.append(row)
-            self.rowcount = len(local.rows) - len(kept)
-            local.rows[:] = kept
-            return
-        if source.name in LOGS:
-            return
         found = yield from self.affected(source, where)
         for table, key, _ in found:
             yield from self.ask("change", table, key, None, self.level == "SNAP")
@@ -704,10 +673,6 @@ class Interpreter:
             return (yield from self.ask("own_id"))
         if name == "@@options":
             return 2 if (yield from self.ask("env", "implicit")) else 0
-        if name == "@@error":
-            return self.errors[-1].number if self.errors else 0
-        if name == "@@lock_timeout":
-            return -1 if self.lock_timeout is None else self.lock_timeout
         raise tsql.Unread(f"line {self.line}: {name}")
 
     def value_column(self, tree, scope):

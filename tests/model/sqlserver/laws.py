@@ -270,6 +270,3 @@ def judge_meeting(search, start, findings, setting, raises):
             findings.add("stuck", f"{setting}: nobody can go on", setting, state)
 
     return explore(search, start, visit)
-
-
-__all__ = ["FIRST_SESSION", "Findings", "history", "judge_frozen", "judge_meeting", "probes_of"]

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import tsql
 from catalog import Catalog
-from engine import new_session
 from search import Program, Search, Touched, Tree, World
 
 # What the model leaves aside: views for people, doctor, grants, positions of readers.
@@ -15,17 +14,20 @@ LEFT_ASIDE = {"0006_reading.sql", "0008_doctor.sql", "0009_grants.sql", "0014_he
 NOT_READ = re.compile(r"^\s*(--[^\n]*\n\s*)*CREATE PROCEDURE termgate\.(renew_leases|set_settings|gates_wanted|follower_behind)\b")
 
 
+INSTALL = Path(__file__).resolve().parents[3] / "sql/sqlserver/install"
+
+
 def text_of(path):
     return path.read_text(encoding="utf-8").replace("@schema_lit@", "N'termgate'").replace("@schema@", "termgate")
 
 
-def load(folder, change=None):
-    """(catalog, rows): what `folder`/*.sql installs. change(file name, text) may put another text in place of a file's."""
+def load(change=None):
+    """(catalog, rows): what is installed. change(file name, text) may put another text in place of a file's."""
     catalog = Catalog()
-    catalog.computed, catalog.plans, catalog.lists_keys = {}, {}, False
+    catalog.computed, catalog.plans = {}, {}
     world = World(catalog, False)
     rows = {}
-    for path in sorted(Path(folder).glob("*.sql")):
+    for path in sorted(INSTALL.glob("*.sql")):
         if path.name in LEFT_ASIDE:
             continue
         text = text_of(path)
@@ -36,7 +38,7 @@ def load(folder, change=None):
                 continue
             try:
                 statements = tsql.read(batch, line)
-                if all(statement[0] in ("module", "nothing") for statement in statements):
+                if all(statement[0] in ("module", "view", "nothing") for statement in statements):
                     for statement in statements:
                         if statement[0] == "module":
                             catalog.define(statement, path.name)
@@ -61,6 +63,3 @@ def run_alone(catalog, world, rows, texts, level="RC"):
     if session.status != "done" or failed:
         raise RuntimeError(f"{texts[session.step - 1][:200]}: {failed}, {session.status}, {session.wait}")
     return world.draft(state).rows
-
-
-__all__ = ["load", "new_session", "re", "run_alone", "text_of"]

@@ -3,11 +3,10 @@
 order of the steps of sessions that meet, and every newcomer behind a session that is frozen at any of its steps. With
 --long mistakes are put in, each of which must be found.
 
-  locks_test.py                READ COMMITTED with READ_COMMITTED_SNAPSHOT off and on: about half a minute of two processors
-  locks_test.py --long         besides: every isolation level, three sessions at once
+  locks_test.py                READ COMMITTED: frozen sessions without row versions, where a look may wait; meetings with them, where
+                               it may see too little
+  locks_test.py --long         both with and without, at every isolation level
   locks_test.py --only WORDS   what has these words in its name, and the steps that lead to what is found
-  locks_test.py --table        which row and range locks each statement takes, and until when
-  locks_test.py --text FOLDER  another text of layer 1 than sql/sqlserver/install
 
 TERMGATE_TEST_LONG in the environment is --long. Exit 1 where something is found that known.txt does not list, or a mistake is not found.
 """
@@ -25,21 +24,18 @@ import layer  # noqa: E402
 import laws  # noqa: E402
 import mistakes  # noqa: E402
 import scenarios  # noqa: E402
-import table  # noqa: E402
 from search import Restart, Search, Touched, Tree, World  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-INSTALL = HERE.parents[2] / "sql/sqlserver/install"
 
 
 class Model:
     """Layer 1 of one text, under one setting of READ_COMMITTED_SNAPSHOT. mistake: the name of one that is put in."""
 
-    def __init__(self, folder, rcsi, mistake=None):
+    def __init__(self, rcsi, mistake=None):
         self.rcsi = rcsi
-        self.catalog, rows = layer.load(folder, mistakes.changed(mistake) if mistake else None)
-        setup = scenarios.SETUP + (scenarios.SETUP_OF_FOLLOWERS if "followers" in self.catalog.tables else [])
-        self.rows = layer.run_alone(self.catalog, World(self.catalog, rcsi), rows, setup)
+        self.catalog, rows = layer.load(mistakes.changed(mistake) if mistake else None)
+        self.rows = layer.run_alone(self.catalog, World(self.catalog, rcsi), rows, scenarios.SETUP)
         self.trees = {level: Tree(self.catalog, rcsi, level) for level in scenarios.LEVELS}
         self.probes = laws.probes_of(scenarios.RAISES, scenarios.NEIGHBOURS)
         self.raises = {}
@@ -70,33 +66,29 @@ class Model:
 
 
 @functools.lru_cache(maxsize=3)
-def model(folder, rcsi, mistake=None):
-    return Model(folder, rcsi, mistake)
+def model(rcsi, mistake=None):
+    return Model(rcsi, mistake)
 
 
 def run(task):
     """One search, in a process of the pool: (task, states, findings, seconds)."""
-    folder, rcsi, mistake, kind, entry, level = task
+    rcsi, mistake, kind, entry, level = task
     began = time.process_time()
-    states, found = getattr(model(folder, rcsi, mistake), kind)(entry, level)
+    states, found = getattr(model(rcsi, mistake), kind)(entry, level)
     return task, states, found, time.process_time() - began
 
 
-def tasks_of(folder, long, only):
+def tasks_of(long, only):
     tasks = []
-    for rcsi in (False, True):
-        for level in scenarios.LEVELS if long else ["RC"]:
-            tasks += [(folder, rcsi, None, "frozen", entry, level) for entry in scenarios.FROZEN]
-            tasks += [
-                (folder, rcsi, None, "meeting", entry, level)
-                for entry in scenarios.MEETINGS
-                if long or not rcsi or entry[0] not in scenarios.LARGE
-            ]
-        if long:
-            tasks += [(folder, rcsi, None, "meeting", entry, "RC") for entry in scenarios.LONG_MEETINGS]
-        else:
-            tasks += [(folder, rcsi, None, "frozen", entry, "SNAP") for entry in scenarios.FROZEN if entry[0] in scenarios.SNAPSHOTS]
-    return [task for task in tasks if only in task[4][0]]
+    for kind, entries in (("frozen", scenarios.FROZEN), ("meeting", scenarios.MEETINGS)):
+        for entry in entries:
+            if long:
+                tasks += [(rcsi, None, kind, entry, level) for rcsi in (False, True) for level in scenarios.LEVELS]
+            else:
+                tasks.append((kind == "meeting" and entry[0] not in scenarios.LARGE, None, kind, entry, "RC"))
+            if not long and kind == "frozen" and entry[0] in scenarios.SNAPSHOTS:
+                tasks.append((True, None, kind, entry, "SNAP"))
+    return [task for task in tasks if only in task[3][0]]
 
 
 def known_of():
@@ -125,15 +117,12 @@ def report(answers, verbose):
 
 def main():
     arguments = sys.argv[1:]
-    option = lambda name, default: arguments[arguments.index(name) + 1] if name in arguments else default  # noqa: E731
-    folder, only = Path(option("--text", INSTALL)), option("--only", "")
-    if "--table" in arguments:
-        print("\n".join(table.of(model(folder, False).catalog)))
-        return 0
+    only = arguments[arguments.index("--only") + 1] if "--only" in arguments else ""
     long = "--long" in arguments or "TERMGATE_TEST_LONG" in os.environ
+    mistakes.check_places()
     with Pool(2) as pool:
-        bad = report(pool.map(run, tasks_of(folder, long, only), chunksize=1), bool(only))
-        wanted = [] if only or not long else mistakes.tasks(folder)
+        bad = report(pool.map(run, tasks_of(long, only), chunksize=1), bool(only))
+        wanted = [] if only or not long else mistakes.tasks()
         for (name, pattern, _), (_, states, found, _) in zip(wanted, pool.map(run, [task for _, _, task in wanted], chunksize=1)):
             hits = [what for law, what, *_ in found if re.search(pattern, f"{law}: {what}")]
             print(f"found  {name}: {hits[0]}" if hits else f"NOT FOUND  {name} ({states} states)")

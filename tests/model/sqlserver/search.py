@@ -24,7 +24,7 @@ class Versions(dict):
 class Node:
     """A batch at the point where it asks for something, or its end."""
 
-    __slots__ = ("tree", "text", "log", "run", "asks", "children", "result", "steps")
+    __slots__ = ("tree", "text", "log", "run", "asks", "children", "result")
 
     def __init__(self, tree, text, log, run):
         self.tree, self.text, self.log, self.run = tree, text, log, run
@@ -113,20 +113,18 @@ class Program:
     """What a client does: batches, one after the other. `{term}` in a text is the term that an earlier batch of its was given. At an
     error it rolls back and ends."""
 
-    def __init__(self, name, texts, level="RC", implicit=False):
-        self.name, self.texts, self.level, self.implicit = name, texts, level, implicit
+    def __init__(self, name, texts, level="RC"):
+        self.name, self.texts, self.level = name, texts, level
 
 
 class Step:
     """One step of the search, with what it showed."""
 
-    __slots__ = ("who", "place", "what", "state", "committed", "notes", "kills", "waits", "ended")
+    __slots__ = ("who", "place", "what", "state", "committed", "notes", "kills")
 
     def __init__(self, who, place, what, draft, world):
         self.who, self.place, self.what = who, place, what
         self.committed, self.notes, self.kills = draft.committed, draft.notes, draft.kills
-        self.waits = draft.sessions[who].wait is not None
-        self.ended = draft.ended
         self.state = world.state(draft)
 
 
@@ -176,9 +174,7 @@ class Search:
 
     def start(self, rows):
         draft = self.world.first(rows)
-        draft.ended = []
-        for program in self.programs:
-            draft.sessions.append(new_session(None, program.implicit))
+        draft.sessions += [new_session() for _ in self.programs]
         for who in range(len(self.programs)):
             self.next_batch(draft, who)
             self.settle(draft, who)
@@ -187,8 +183,7 @@ class Search:
     def add(self, state, program):
         """The state with one more session; its number."""
         draft = self.world.draft(state)
-        draft.ended = []
-        draft.sessions.append(new_session(None, program.implicit))
+        draft.sessions.append(new_session())
         self.programs = self.programs[: len(draft.sessions) - 1] + [program]
         self.next_batch(draft, len(draft.sessions) - 1)
         self.settle(draft, len(draft.sessions) - 1)
@@ -232,7 +227,6 @@ class Search:
         session = draft.sessions[who]
         session.step += 1
         session.clock = 0
-        draft.ended.append((who, session.step - 1, result))
         if result[0] == "error":
             if session.trancount:
                 draft.roll_back(who)
@@ -293,13 +287,8 @@ class Search:
                 found += self.step_out(state, who, session)
         return found
 
-    def draft(self, state):
-        draft = self.world.draft(state)
-        draft.ended = []
-        return draft
-
     def step_end(self, state, who):
-        draft = self.draft(state)
+        draft = self.world.draft(state)
         draft.end_session(who)
         return Step(who, ("the server", 0), "is rolled back and ended", draft, self.world)
 
@@ -308,12 +297,12 @@ class Search:
         if asks[3] == "choose":
             found = []
             for answer in range(asks[4][0]):
-                draft = self.draft(state)
+                draft = self.world.draft(state)
                 self.reply(draft, who, answer)
                 self.settle(draft, who)
                 found.append(Step(who, asks[0], f"chooses {answer}", draft, self.world))
             return found
-        draft = self.draft(state)
+        draft = self.world.draft(state)
         session = draft.sessions[who]
         granted = session.granted
         response = self.answer(draft, who, asks)
@@ -355,7 +344,7 @@ class Search:
                     -1 if resource[0] == "application" else Err((1222, "lock request time out period exceeded")),
                 )
             )
-        if self.draft(state).in_cycle(who):
+        if self.world.draft(state).in_cycle(who):
             outcomes.append(
                 (
                     "is the victim of a deadlock at " + describe(session.wait),
@@ -364,7 +353,7 @@ class Search:
                 )
             )
         for what, spent, response in outcomes:
-            draft = self.draft(state)
+            draft = self.world.draft(state)
             draft.stop_waiting(who)
             draft.sessions[who].clock += spent
             self.reply(draft, who, response)
@@ -401,7 +390,7 @@ def told(asks, response):
     return f"{request} {', '.join(repr(argument) for argument in arguments)} → {response!r}"
 
 
-def explore(search, start, visit, states_max=None):
+def explore(search, start, visit):
     """Visits every state once, breadth first; `visit(state, steps)` is told its next steps. Returns how many, and how each was reached."""
     origin, todo = {start: None}, deque([start])
     while todo:
@@ -412,8 +401,6 @@ def explore(search, start, visit, states_max=None):
             if step.state not in origin:
                 origin[step.state] = (state, step.who, step.place, step.what)
                 todo.append(step.state)
-        if states_max is not None and len(origin) > states_max:
-            raise RuntimeError(f"more than {states_max} states")
     return origin
 
 

@@ -236,17 +236,12 @@ def kill(draft, who, session_id):
 
 
 def list_locks(draft, who):
-    """sys.dm_tran_locks: (type, entity, description, mode, status, session)."""
+    """The application locks of sys.dm_tran_locks: (type, entity, description, mode, status, session)."""
     found = []
     for resource, (grants, queue) in sorted(draft.locks.items(), key=repr):
-        if resource[0] == "application":
-            if resource[1][2:3] in UNLISTED:
-                continue
-            place = ("APPLICATION", None, f"0:[{resource[1][:32]}]:(0123abcd)")
-        else:
-            if not draft.catalog.lists_keys:
-                continue
-            place = ("KEY", f"{resource[1]}.{resource[2]}", repr(resource[3]))
+        if resource[0] != "application" or resource[1][2:3] in UNLISTED:
+            continue
+        place = ("APPLICATION", None, f"0:[{resource[1][:32]}]:(0123abcd)")
         found += [(*place, mode, "GRANT", FIRST_SESSION + holder) for holder, _, mode, _ in grants]
         found += [(*place, mode, "WAIT", FIRST_SESSION + waiter) for waiter, _, mode in queue]
     return tuple(found)

@@ -1,6 +1,6 @@
 # Long: one grammar.
 """Reads the T-SQL that layer 1 is written in: text to a tree. A construct that is not known here is an error with its
-line, never skipped: what the model does not read it cannot judge.
+line, never skipped: what the model and the lint (tests/unit/sql/) do not read they cannot judge.
 
 Expressions and statements are tuples: the first member says what they are. Queries and sources are small classes,
 for the planner looks into them.
@@ -13,7 +13,8 @@ TOKEN = re.compile(
     (?P<blank>\s+|--[^\n]*|/\*.*?\*/)
   | (?P<string>N?'(?:[^']|'')*')
   | (?P<bracket>\[(?:[^\]]|\]\])*\])
-  | (?P<variable>@@?\w+)
+  | (?P<schema>@schema@|@schema_lit@|@own_objects@)
+  | (?P<variable>@@?\w+|\$\d+)
   | (?P<number>0x[0-9A-Fa-f]*|\d+(?:\.\d+)?)
   | (?P<word>%%\w+%%|[A-Za-z_\#][\w\#$]*)
   | (?P<sign><>|!=|<=|>=|[-+*/%=<>(),.;:&|])
@@ -71,6 +72,8 @@ def _parts(text):
 
 
 class Reader:
+    keeps_collations = False  # ("collate", expression), for a reader that judges them
+
     def __init__(self, text, line=1):
         self.tokens, at = [], 0
         while at < len(text):
@@ -117,6 +120,9 @@ class Reader:
         if kind == "bracket":
             self.at += 1
             return text[1:-1].replace("]]", "]").lower()
+        if text == "@schema@":
+            self.at += 1
+            return "termgate"
         if kind != "word":
             self.fail("a name expected")
         self.at += 1
@@ -159,7 +165,7 @@ class Reader:
                 left = ("isnull", left, inverted)
             elif self.takes("IN"):
                 self.need("(")
-                values = [self.expression()]
+                values = [("scalar", self.query()) if self.sees("SELECT") else self.expression()]
                 while self.takes(","):
                     values.append(self.expression())
                 self.need(")")
@@ -193,6 +199,7 @@ class Reader:
         found = self.primary()
         while self.takes("COLLATE"):
             self.name()
+            found = ("collate", found) if self.keeps_collations else found
         return found
 
     def primary(self):
@@ -223,7 +230,10 @@ class Reader:
             return ("function", "nextvalue", [("literal", self.path())])
         if self.takes("*"):
             return ("star",)
-        if kind in ("word", "bracket"):
+        if kind == "schema" and text != "@schema@":
+            self.at += 1
+            return ("literal", text)
+        if kind in ("word", "bracket", "schema"):
             return self.named()
         return self.fail("an expression expected")
 
@@ -261,7 +271,11 @@ class Reader:
         if function.upper() in AGGREGATES and len(parts) == 1:
             if self.takes("WITHIN"):
                 self.fail("WITHIN GROUP")
+            if self.takes("OVER"):
+                self.skip_one()
             return ("aggregate", function.upper(), arguments, distinct)
+        if self.takes("OVER"):
+            self.skip_one()
         return ("call", function, arguments) if parts[0] == "termgate" else ("function", function, arguments)
 
     def cast(self):
@@ -429,7 +443,8 @@ class Reader:
     def read_rollback(self):
         self.at += 1
         self.takes("TRANSACTION")
-        return ("rollback",)
+        savepoint = self.peek()[0] == "word" and self.peek(1)[1] == ";" and self.peek()[1].upper() not in RESERVED
+        return ("rollback_to", self.name()) if savepoint else ("rollback",)
 
     def read_if(self):
         self.at += 1
@@ -596,7 +611,10 @@ class Reader:
             return ("create_type", name, self.columns())
         if kind in ("PROCEDURE", "FUNCTION", "TRIGGER"):
             return self.module(kind, name)
-        while self.peek()[0] != "end" and not self.sees(";"):  # views, roles, schemas: none of them takes part
+        if kind == "VIEW":
+            self.need("AS")
+            return ("view", name, self.query())
+        while self.peek()[0] != "end" and not self.sees(";"):  # roles, schemas: none of them takes part
             self.at += 1
         return ("nothing",)
 
@@ -644,7 +662,7 @@ class Reader:
         return ("module", kind, name, parameters, returns, table, self.statements(), options)
 
     def columns(self):
-        """(columns, keys): columns are (name, type, default, identity); keys (kind, columns)."""
+        """(columns, keys): columns are (name, type, default, identity, collation); keys (kind, columns)."""
         self.need("(")
         columns, keys = [], []
         while True:
@@ -672,7 +690,7 @@ class Reader:
             depth += {"(": 1, ")": -1}.get(self.next()[1], 0)
 
     def column(self, keys):
-        name, kind, default, identity = self.name(), self.type(), None, False
+        name, kind, default, identity, collation = self.name(), self.type(), None, False, None
         while not (self.sees(",") or self.sees(")")):
             if self.takes("PRIMARY", "KEY"):
                 keys.append(("primary", [name]))
@@ -682,16 +700,19 @@ class Reader:
                 identity = True
                 if self.sees("("):
                     self.skip_one()
-            elif self.takes("COLLATE") or self.takes("CONSTRAINT"):
+            elif self.takes("COLLATE"):
+                collation = self.name()
+            elif self.takes("CONSTRAINT"):
                 self.name()
             elif self.takes("CHECK"):
                 self.skip_one()
             elif self.takes("REFERENCES"):
                 self.path()
                 self.skip_one()
+                self.takes("ON", "DELETE", "CASCADE")
             else:
                 self.need("NOT", "NULL") if self.sees("NOT") else self.need("NULL")
-        return (name, kind, default, identity)
+        return (name, kind, default, identity, collation)
 
     def skip_one(self):
         self.need("(")
@@ -727,6 +748,26 @@ class Reader:
         ):
             self.at += 1
         return ("nothing",)
+
+    def read_print(self):
+        self.at += 1
+        return ("print", self.expression())
+
+    def read_truncate(self):
+        self.need("TRUNCATE", "TABLE")
+        return ("truncate", self.path())
+
+    def read_save(self):
+        self.need("SAVE", "TRANSACTION")
+        return ("save", self.name())
+
+    def read_execute(self):
+        self.need("EXECUTE", "AS", "USER", "=")
+        return ("execute_as", self.expression())
+
+    def read_revert(self):
+        self.at += 1
+        return ("revert",)
 
     def read_kill(self):
         self.at += 1

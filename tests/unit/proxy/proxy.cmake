@@ -15,7 +15,7 @@ if(TARGET termgate_tds)
       unit/wire/tds/request.cpp
       unit/wire/tds/token.cpp
     LIBRARIES Termgate::tds)
-  target_compile_definitions(unit_tds PRIVATE TERMGATE_TDS_RECORDED="${CMAKE_CURRENT_SOURCE_DIR}/unit/wire/tds/recorded.txt")
+  target_compile_definitions(unit_tds PRIVATE TERMGATE_TDS_SEEDS="${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus")
 endif()
 if(TARGET termgate_tds_session)
   termgate_test(unit_tds_session LABEL unit

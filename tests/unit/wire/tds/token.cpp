@@ -2,8 +2,9 @@
 // is not known loses the walker and not the end of the message.
 #include <catch2/catch.hpp>
 
+#include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 
 #include <termgate/tds/text.hpp>
 #include <termgate/tds/token.hpp>
@@ -28,17 +29,14 @@ std::string result_of(const std::string& type_info, const std::string& value,
          done(0x10);
 }
 
-std::vector<std::pair<std::string, std::string>> recorded() {
-  std::ifstream file(TERMGATE_TDS_RECORDED);
-  std::vector<std::pair<std::string, std::string>> all;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with('#')) continue;
-    std::istringstream words(line);
-    std::string who, client, hex, bytes;
-    words >> who >> client >> hex;
-    for (std::size_t at = 0; at + 1 < hex.size(); at += 2)
-      bytes += static_cast<char>(std::stoi(hex.substr(at, 2), nullptr, 16));
-    all.emplace_back(who, bytes);
+// Messages of FreeTDS's tsql, of tedious and of a server, which are a fuzz target's seeds: behind
+// one byte of the fuzzer's.
+std::vector<std::string> recorded(const std::string& target) {
+  std::vector<std::string> all;
+  for (const auto& entry : std::filesystem::directory_iterator(TERMGATE_TDS_SEEDS "/" + target)) {
+    if (entry.path().filename() == "found.bin") continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    all.push_back(std::string(std::istreambuf_iterator<char>(file), {}).substr(1));
   }
   return all;
 }
@@ -47,27 +45,23 @@ std::vector<std::pair<std::string, std::string>> recorded() {
 
 TEST_CASE("tokens: every recorded message is read to its end, whole and a byte at a time",
           "[wire][tds]") {
-  int answers = 0, requests = 0;
-  for (const auto& [who, bytes] : recorded()) {
-    const Read read =
-        read_whole(who == "client" ? Direction::from_client : Direction::from_server, bytes);
+  for (const std::string& bytes : recorded("tds_client"))
+    CHECK(read_whole(Direction::from_client, bytes).problem.empty());
+  int answers = 0;
+  for (const std::string& bytes : recorded("tds_server")) {
+    const Read read = read_whole(Direction::from_server, bytes);
     REQUIRE(read.problem.empty());
     REQUIRE(read.messages.size() == 1);
-    const auto& message = read.messages[0];
-    if (who == "client") {
-      ++requests;
-      continue;
-    }
-    if (static_cast<unsigned char>(message.payload[0]) == 0) continue;  // PRELOGIN's answer
+    const std::string& payload = read.messages[0].payload;
+    if (static_cast<unsigned char>(payload[0]) == 0) continue;  // PRELOGIN's answer
     ++answers;
-    const std::string whole = tokens_of(message.payload, version::v7_4, 0);
+    const std::string whole = tokens_of(payload, version::v7_4, 0);
     CHECK(whole.find("lost") == std::string::npos);
     CHECK(whole.find("last ") != std::string::npos);
-    CHECK(tokens_of(message.payload, version::v7_4, 1) == whole);
-    CHECK(tokens_of(message.payload, version::v7_4, 7) == whole);
+    CHECK(tokens_of(payload, version::v7_4, 1) == whole);
+    CHECK(tokens_of(payload, version::v7_4, 7) == whole);
   }
-  CHECK(answers > 25);
-  CHECK(requests > 25);
+  CHECK(answers > 20);
 }
 
 TEST_CASE("tokens: a value of every type is walked over", "[wire][tds]") {

@@ -1,41 +1,16 @@
-"""What a program in Python does, on pymssql or on pyodbc (its word), one line for each result: HOST PORT DATABASE USERNAME PASSWORD
+"""What a program with pyodbc does, one line for each result: HOST PORT DATABASE USERNAME PASSWORD
 APPLICATION from the environment."""
 import decimal
 import os
-import sys
+
+import pyodbc
 
 env = os.environ
-
-
-def of_pymssql():
-    import pymssql
-
-    connection = pymssql.connect(
-        server=env["HOST"],
-        port=env["PORT"],
-        user=env["USERNAME"],
-        password=env["PASSWORD"],
-        database=env["DATABASE"],
-        appname=env["APPLICATION"],
-        tds_version="7.3",
-        login_timeout=60,
-        timeout=60,
-    )
-    return pymssql, connection, "%s"
-
-
-def of_pyodbc():
-    import pyodbc
-
-    application = env["APPLICATION"].replace("}", "}}")
-    connection = pyodbc.connect(
-        f"DRIVER={{FreeTDS}};SERVER={env['HOST']};PORT={env['PORT']};DATABASE={env['DATABASE']};UID={env['USERNAME']};"
-        f"PWD={env['PASSWORD']};APP={{{application}}};TDS_Version=7.4;ClientCharset=UTF-8"
-    )
-    return pyodbc, connection, "?"
-
-
-module, connection, mark = {"pymssql": of_pymssql, "pyodbc": of_pyodbc}[sys.argv[1]]()
+application = env["APPLICATION"].replace("}", "}}")
+connection = pyodbc.connect(
+    f"DRIVER={{FreeTDS}};SERVER={env['HOST']};PORT={env['PORT']};DATABASE={env['DATABASE']};UID={env['USERNAME']};"
+    f"PWD={env['PASSWORD']};APP={{{application}}};TDS_Version=7.4;ClientCharset=UTF-8"
+)
 
 
 def shown(error):
@@ -45,13 +20,13 @@ def shown(error):
 def step(name, function):
     try:
         print(f"{name}: {function()}")
-    except Exception as error:  # pymssql lets errors of its lower layer through, too
+    except pyodbc.Error as error:
         print(f"{name}: {shown(error)}")
 
 
 def execute(text, *values):
     cursor = connection.cursor()
-    cursor.execute(text.replace("?", mark), *([values] if values else []))
+    cursor.execute(text, *([values] if values else []))
     return cursor
 
 
@@ -83,7 +58,7 @@ def several():
 
 def many():
     cursor = connection.cursor()
-    cursor.executemany(f"INSERT INTO dbo.python_t (id, name) VALUES ({mark}, {mark})", [(i, f"row {i}") for i in range(10, 30)])
+    cursor.executemany("INSERT INTO dbo.python_t (id, name) VALUES (?, ?)", [(i, f"row {i}") for i in range(10, 30)])
     return "done"
 
 
