@@ -124,27 +124,6 @@ TEST_CASE("replies: each request takes its own replies and no others", "[F7][pro
   }
 }
 
-TEST_CASE("replies: nothing fits where no request is pending", "[F7][proxy]") {
-  Bench bench;
-  for (const char type : all_replies) CHECK_FALSE(bench.router.fits(type));
-}
-
-TEST_CASE("replies: a request of the client's is answered in full and is then no longer pending",
-          "[F7][proxy]") {
-  Bench bench;
-  bench.ask(Request::describe_statement);
-  bench.ask(Request::execute);
-  bench.reply("t");
-  CHECK(bench.pending.size() == 2);
-  bench.reply("T");
-  CHECK(bench.pending.size() == 1);
-  bench.reply("D1");
-  bench.reply("D2");
-  bench.reply("C");
-  CHECK(bench.pending.empty());
-  CHECK(bench.shown() == "tTD1D2C");
-}
-
 TEST_CASE("replies: those to a message of ours are hidden with their parts and notices",
           "[F7][proxy]") {
   Bench bench;

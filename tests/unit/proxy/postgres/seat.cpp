@@ -21,7 +21,7 @@ std::string sit() {
               "pg_catalog.set_config('default_transaction_read_only', NULL, "
               "false) END "
               "FROM \"termgate\".sit($1, $2, pg_catalog.sha256(pg_catalog.decode($3, 'hex'))) s",
-              {25, 20, 25}, {"orders", "5", "00ff"}, true, In::beginning) +
+              {25, 20, 25}, {"orders", "5", "00ff"}, In::beginning) +
          sync_message();
 }
 std::string sit_done(std::string_view reported = "off") {
@@ -35,7 +35,7 @@ std::string stand() {
              named("_termgate_stand_"),
              "SELECT \"termgate\".stand(ARRAY[$1::pg_catalog.uuid], pg_catalog.decode($2, 'hex')), "
              "pg_catalog.set_config('default_transaction_read_only', 'on', false)",
-             {25, 25}, {nonce, "00ff"}, true, In::beginning) +
+             {25, 25}, {nonce, "00ff"}, In::beginning) +
          sync_message();
 }
 std::string stand_done() {
@@ -68,21 +68,6 @@ TEST_CASE("session: under a seat the client's bytes pass, and nothing of ours is
   script.through(group, done);
   script.through(query("BEGIN; " + insert), complete("BEGIN") + inserted('T'));
   script.runs("COMMIT", 'I');
-  script.replay();
-}
-
-TEST_CASE("session: under a seat a COPY of what a write returns passes as a query does",
-          "[F7][proxy]") {
-  Script script = seated();
-  const std::string text = "COPY (INSERT INTO t VALUES (1) RETURNING a) TO STDOUT";
-  const std::string head("\0\0\1\0\0", 5);
-  const std::string copied =
-      opaque('H', head) + copy_data("1\n") + copy_done() + complete("COPY 1");
-  script.through(query(text), copied + ready('I')).told({});
-  const std::string group = parse("", text) + bind_message("", "", {}) + execute() + sync_message();
-  const std::string done = parse_complete() + bind_complete() + copied + ready('I');
-  script.through(group, done).told({});
-  script.through(query(insert), inserted());
   script.replay();
 }
 
@@ -178,31 +163,10 @@ TEST_CASE("session: a prepared transaction passes the check that locks", "[F1][F
   Script script = seated();
   script.runs("BEGIN", 'T');
   script.through(query(insert), inserted('T'));
-  script.behind(
-      ours(named("_termgate_unseat_"), "SET LOCAL termgate.seat TO off", {}, {}, true, block) +
-          check("orders", "5", true, block) + sync_message(),
-      query("PREPARE TRANSACTION 'x'"));
+  script.behind(ours(named("_termgate_unseat_"), "SET LOCAL termgate.seat TO off", {}, {}, block) +
+                    check("orders", "5", block) + sync_message(),
+                query("PREPARE TRANSACTION 'x'"));
   script.replay_whole();
-}
-
-TEST_CASE("session: under a seat READ WRITE of an open transaction passes, however it is sent",
-          "[F7][proxy]") {
-  for (const std::string text : {"SET TRANSACTION READ WRITE", "SET transaction_read_only = off"}) {
-    for (const bool simple : {true, false}) {
-      CAPTURE(text, simple);
-      Script script = seated();
-      script.runs("BEGIN", 'T');
-      if (simple) {
-        script.runs(text, 'T');
-      } else {
-        script.through(parse("", text) + bind_message("", "") + execute() + sync_message(),
-                       parse_complete() + bind_complete() + complete("SET") + ready('T'));
-      }
-      script.through(query(insert), inserted('T'));
-      script.runs("COMMIT", 'I');
-      script.replay();
-    }
-  }
 }
 
 TEST_CASE("session: a call that the seat does not cover leaves its transaction fit to be prepared",
@@ -213,7 +177,7 @@ TEST_CASE("session: a call that the seat does not cover leaves its transaction f
   // What it may have declared is checked, and the seat is kept: after a check this transaction
   // could not raise the scope anyway. A seat given back here would keep it from being prepared.
   script.runs("SELECT unknown_function()", 'T');
-  script.behind(check_declared(true, block) + sync_message(), query(insert));
+  script.behind(check_declared(block) + sync_message(), query(insert));
   script.replay_whole();
 }
 
@@ -235,39 +199,6 @@ TEST_CASE("session: once a second the server is asked what a seated session decl
       .server(parse_complete() + bind_complete() + row({claim_text("orders", "4", "4")}) +
               complete("SELECT 1") + close_complete() + ready('I'))
       .to_server(stand());
-  script.replay();
-}
-
-// By whatever way its messages go, which replay() decides by cutting them everywhere.
-TEST_CASE("session: a whole transaction under a seat goes through unread, errors and batches too",
-          "[F1][F7][proxy]") {
-  Script script = seated();
-  const std::string prepare =
-      parse("s", "UPDATE t SET a = $1 WHERE b = $2") + describe_statement("s") + sync_message();
-  const std::string prepared = parse_complete() + parameters_none() + no_data() + ready('I');
-  script.through(prepare, prepared);
-  std::string batch, answers;
-  for (int i = 0; i < 3; ++i) {
-    batch += bind_message("", "s", {"1", "2"}) + describe_portal("") + execute();
-    answers += bind_complete() + no_data() + complete("UPDATE 1");
-  }
-  script.through(batch + sync_message(), answers + notice("by a trigger") + ready('I'));
-
-  // The first of a batch fails, and the server skips the rest of it.
-  const std::string failed =
-      bind_complete() + no_data() + error("23505", "duplicate key") + ready('I');
-  script.through(batch + sync_message(), failed);
-  const std::string wrong = error("42P01", "no such table") + ready('I');
-  script.through(query("UPDATE nowhere SET a = 1"), wrong);
-
-  // What the unnamed statement is by now is known: it needs no seat to be given back.
-  const std::string unnamed = parse("", "SELECT a FROM t WHERE b = $1", {23}) +
-                              bind_message("", "", {"2"}) + execute() + sync_message();
-  const std::string found =
-      parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1") + ready('I');
-  script.through(unnamed, found);
-  const std::string again = bind_message("", "", {"3"}) + execute() + sync_message();
-  script.through(again, bind_complete() + complete("SELECT 0") + ready('I'));
   script.replay();
 }
 
