@@ -125,7 +125,7 @@ TEST_CASE("session: idle and idle-in-transaction deadlines end a session in no t
 
   Script idle;
   idle.options.idle_timeout = 60s;
-  idle.later(59s).client(query(select_a)).to_server(query(select_a)).is([](const Session& session) {
+  idle.later(59s).through(query(select_a)).is([](const Session& session) {
     CHECK(!session.deadline());
   });
   idle.later(120s).event(Tick{});

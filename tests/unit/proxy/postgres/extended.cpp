@@ -588,21 +588,6 @@ TEST_CASE("session: a copy that swallows its Sync behind BEGIN is ended by the n
   }
 }
 
-TEST_CASE("session: in the middle of a COPY no message but its own is taken", "[F7][proxy][sim]") {
-  for (const std::string& other : {query(select_a), parse("", select_a), bind_message("", ""),
-                                   execute(), function_call(957)}) {
-    Script script;
-    const std::string copy = once("COPY t FROM STDIN") + sync_message();
-    script.behind(opening(), copy);
-    script.back(opening_done(), parse_complete() + bind_complete() + copy_in());
-    char text[80];
-    std::snprintf(text, sizeof text, "unexpected message type 0x%02X during COPY from stdin",
-                  static_cast<unsigned char>(other[0]));
-    script.client(other).ends("08P01", text);
-    script.replay();
-  }
-}
-
 TEST_CASE(
     "session: behind a COMMIT that ends an opened pipeline's transaction a write is checked anew",
     "[F1][F5][proxy]") {
@@ -634,6 +619,14 @@ TEST_CASE("session: a write may follow a flushed Parse of a read or a flushed Cl
   stale_read.replay();
 }
 
+TEST_CASE("session: a long Bind is streamed for a read", "[F7][proxy]") {
+  Script script;
+  const std::string value(9000, 'x');
+  const std::string asked = one(select_a, value) + sync_message();
+  script.through(asked, done("SELECT 0") + ready('I'));
+  script.replay();
+}
+
 TEST_CASE("session: a long Bind is dropped where its write is refused", "[F2][proxy]") {
   Script script;
   script.fences = {{"orders", 6}};
@@ -650,6 +643,14 @@ TEST_CASE("session: a Bind of an unknown statement counts as a write", "[F6][pro
   // It may have been anything, so the claim is checked again before its commit.
   script.client(asked + sync_message())
       .to_server(opening() + asked + check_declared(block) + sync_message());
+  script.replay();
+}
+
+TEST_CASE("session: SHOW by an extended query answers what the client believes", "[F7][proxy]") {
+  Script script;
+  script.client(one("SHOW default_transaction_read_only") + sync_message())
+      .to_server(parse("", "SHOW default_transaction_read_only") + look_at_own() +
+                 bind_message("", "", {"1"}) + execute() + sync_message());
   script.replay();
 }
 

@@ -243,18 +243,6 @@ TEST_CASE("replies: one that is made here comes after all before it", "[F7][prox
   CHECK(bench.pending.empty());
 }
 
-TEST_CASE("replies: one that is hidden ends its request all the same", "[F7][proxy]") {
-  Bench bench;
-  bench.ask(Request::query);
-  bench.ask(Request::execute);
-  bench.router.hide(message("C"));
-  CHECK(bench.pending.size() == 2);  // a query ends with its ReadyForQuery
-  bench.reply("Z");
-  bench.router.hide(message("C"));
-  CHECK(bench.pending.empty());
-  CHECK(bench.shown() == "Z");
-}
-
 TEST_CASE("replies: Syncs inside a copy from the client have none", "[F7][proxy]") {
   Bench bench;
   bench.ask(Request::execute);

@@ -192,13 +192,66 @@ TEST_CASE("session: a seat that is not used is given back", "[F4][proxy]") {
 TEST_CASE("session: once a second the server is asked what a seated session declares",
           "[F2][proxy]") {
   Script script = seated();
-  script.later(std::chrono::milliseconds(1500)).client(query(insert)).to_server(query(insert));
+  script.later(std::chrono::milliseconds(1500)).through(query(insert));
   script.back(inserted()).to_server(check_declared() + sync_message());
   // Code has declared something else.
   script
       .server(parse_complete() + bind_complete() + row({claim_text("orders", "4", "4")}) +
               complete("SELECT 1") + close_complete() + ready('I'))
       .to_server(stand());
+  script.replay();
+}
+
+TEST_CASE("session: under a seat READ WRITE of an open transaction passes, however it is sent",
+          "[F7][proxy]") {
+  for (const std::string text : {"SET TRANSACTION READ WRITE", "SET transaction_read_only = off"}) {
+    for (const bool simple : {true, false}) {
+      CAPTURE(text, simple);
+      Script script = seated();
+      script.runs("BEGIN", 'T');
+      if (simple) {
+        script.runs(text, 'T');
+      } else {
+        script.through(parse("", text) + bind_message("", "") + execute() + sync_message(),
+                       parse_complete() + bind_complete() + complete("SET") + ready('T'));
+      }
+      script.through(query(insert), inserted('T'));
+      script.runs("COMMIT", 'I');
+      script.replay();
+    }
+  }
+}
+
+// By whatever way its messages go, which replay() decides by cutting them everywhere.
+TEST_CASE("session: a whole transaction under a seat goes through unread, errors and batches too",
+          "[F1][F7][proxy]") {
+  Script script = seated();
+  const std::string prepare =
+      parse("s", "UPDATE t SET a = $1 WHERE b = $2") + describe_statement("s") + sync_message();
+  const std::string prepared = parse_complete() + parameters_none() + no_data() + ready('I');
+  script.through(prepare, prepared);
+  std::string batch, answers;
+  for (int i = 0; i < 3; ++i) {
+    batch += bind_message("", "s", {"1", "2"}) + describe_portal("") + execute();
+    answers += bind_complete() + no_data() + complete("UPDATE 1");
+  }
+  script.through(batch + sync_message(), answers + notice("by a trigger") + ready('I'));
+
+  // The first of a batch fails, and the server skips the rest of it.
+  const std::string failed =
+      bind_complete() + no_data() + error("23505", "duplicate key") + ready('I');
+  script.through(batch + sync_message(), failed);
+  const std::string wrong = error("42P01", "no such table") + ready('I');
+  script.through(query("UPDATE nowhere SET a = 1"), wrong);
+
+  // What the unnamed statement is by now is known: it needs no seat to be given back.
+  const std::string unnamed = parse("", "SELECT a FROM t WHERE b = $1", {23}) +
+                              bind_message("", "", {"2"}) + execute() + sync_message();
+  const std::string found =
+      parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1") + ready('I');
+  script.through(unnamed, found);
+  const std::string again = bind_message("", "", {"3"}) + execute() + sync_message();
+  script.through(again, bind_complete() + complete("SELECT 0") + ready('I'));
   script.replay();
 }
 

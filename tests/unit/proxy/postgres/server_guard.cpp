@@ -6,6 +6,7 @@
 
 using namespace termgate::test;
 using namespace termgate::test::wire;
+using termgate::pg_session::FenceSeen;
 using termgate::pg_session::Options;
 
 namespace {
@@ -97,4 +98,15 @@ TEST_CASE(
       .to_client(complete("INSERT 0 1") + ready('I'));
   script.through(query(insert));
   script.replay();
+}
+
+TEST_CASE("session: a block that the server's guard checks is ended when a higher term is seen",
+          "[F4][proxy]") {
+  Script script = guarded();
+  script.runs("BEGIN", 'T');
+  script.runs(insert, "INSERT 0 1", 'T');
+  script.event(FenceSeen{"orders", 6})
+      .to_server(check("orders", "5", In::block) + sync_message())
+      .told({"evicted orders 5/6"});
+  script.replay_whole();
 }

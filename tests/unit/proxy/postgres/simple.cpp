@@ -22,19 +22,6 @@ TEST_CASE("session: one plain write stands behind the check in one transaction",
   script.replay();
 }
 
-TEST_CASE("session: a raise is committed by itself before the write that needs it",
-          "[F2][F4][proxy]") {
-  Script script;
-  script.fences.clear();
-  script.client(query(insert)).to_server(raise_in_advance() + opening_behind() + converted(insert));
-  script.server(raise_in_advance_done() + opening_behind_done() + converted_done("INSERT 0 1"))
-      .to_client(inserted())
-      .told({"fenced orders 5/5"});
-  // From then on the fence is known.
-  writes(script);
-  script.replay();
-}
-
 TEST_CASE("session: a fence that a check has raised is known once its transaction has committed",
           "[F3][proxy]") {
   const std::string blocked = "TG006 raising scope \"orders\" to 5 is blocked by pid 7",
@@ -126,16 +113,13 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
     Script script;
     script.untrusted_scopes = {{"orders", message}};
     const std::string aborted = error("25P02", "current transaction is aborted");
-    script.client(query("BEGIN")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("SELECT 1/0")).to_server(query("SELECT 1/0"));
-    script.server(error("22012", "division by zero") + ready('E'))
-        .to_client(error("22012", "division by zero") + ready('E'));
+    script.runs("BEGIN", 'T');
+    script.through(query("SELECT 1/0"), error("22012", "division by zero") + ready('E'));
     const std::string call = "SELECT termgate.check_term('orders', 7)";
     script.client(query(call + "; " + call)).to_server(query(call));
-    script.server(aborted + ready('E')).to_client(aborted + ready('E'));
+    script.back(aborted + ready('E'));
     script.client(query("SELECT 1; " + call)).to_server(query("SELECT 1"));
-    script.server(aborted + ready('E')).to_client(aborted + ready('E'));
+    script.back(aborted + ready('E'));
     script.replay();
   }
   {
@@ -210,18 +194,6 @@ TEST_CASE("session: a comment declares for its statement", "[F1][proxy]") {
                    ready('I'));
     script.replay();
   }
-}
-
-TEST_CASE("session: a block passes the check once before its first snapshot", "[F5][F7][proxy]") {
-  Script script = in_block();
-  script.through(query(insert), inserted('T'));
-  script.runs("COMMIT", 'I');
-  // The next block is another transaction: its read comes behind a check too, for it may write
-  // later.
-  script.runs("BEGIN", 'T');
-  script.in_front(opening(block), opening_done(block), "SELECT a FROM t",
-                  columns({"a"}) + complete("SELECT 0") + ready('T'));
-  script.replay();
 }
 
 TEST_CASE("session: a refusal in a block is one error and one ready", "[F2][F7][proxy]") {
@@ -504,6 +476,19 @@ TEST_CASE("session: a COPY is refused before its frame's text runs", "[F2][proxy
       .to_client(error("TG001", stale))
       .to_server(query("ROLLBACK"));
   script.back(complete("ROLLBACK"), ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: an error in a script ends it with its position moved", "[F7][proxy]") {
+  Script script;
+  script.client(query("BEGIN; SELECT x; COMMIT")).to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T'))
+      .to_client(complete("BEGIN"))
+      .to_server(opening(block) + sync_message() + query("SELECT x"));
+  script
+      .server(opening_done(block) + ready('T') +
+              error("42703", "column \"x\" does not exist", {{'P', "8"}}) + ready('E'))
+      .to_client(error("42703", "column \"x\" does not exist", {{'P', "15"}}) + ready('E'));
   script.replay();
 }
 
@@ -898,6 +883,34 @@ TEST_CASE("session: nothing of a text runs where its BEGIN is cancelled", "[F2][
                 ready('I'));
     script.replay();
   }
+}
+
+TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the client's block",
+          "[F5][F7][proxy]") {
+  for (const std::string begin : {"BEGIN READ ONLY", "BEGIN ISOLATION LEVEL READ COMMITTED"}) {
+    CAPTURE(begin);
+    Script script;
+    script.client(query(insert + "; " + begin)).framed(insert);
+    script.server(opening_done(block) + ready('T') + inserted('T'))
+        .to_client(complete("INSERT 0 1"))
+        .to_server(query(begin));
+    // The warning is about our BEGIN: without us there is none.
+    script.back(report('N', "WARNING", "25001", "there is already a transaction in progress"),
+                complete("BEGIN") + ready('T'));
+    script.runs("ROLLBACK", 'I');
+    script.replay();
+  }
+  // Where the server refuses the modes, what stood before it is undone, as without us.
+  Script refused;
+  refused.client(query(insert + "; BEGIN DEFERRABLE")).framed(insert);
+  refused.server(opening_done(block) + ready('T') + inserted('T'))
+      .to_client(complete("INSERT 0 1"))
+      .to_server(query("BEGIN DEFERRABLE"));
+  const std::string late =
+      error("25001", "SET TRANSACTION [NOT] DEFERRABLE must be called before any query");
+  refused.server(late + ready('E')).to_client(late).to_server(query("ROLLBACK"));
+  refused.back(complete("ROLLBACK"), ready('I'));
+  refused.replay();
 }
 
 TEST_CASE("session: a second BEGIN sets the modes of the block", "[F7][proxy]") {

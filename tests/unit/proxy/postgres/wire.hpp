@@ -234,6 +234,13 @@ inline std::string default_back() {
 inline std::string look(In in = In::beginning) {
   return ours(named("_termgate_look_"), "SHOW default_transaction_read_only", {}, {}, in);
 }
+inline std::string look_at_own() {
+  return ours(named("_termgate_lend_"), "SET LOCAL default_transaction_read_only TO DEFAULT", {},
+              {}, block) +
+         look(block) +
+         ours(named("_termgate_take_back_"), "SET LOCAL default_transaction_read_only TO on", {},
+              {}, block);
+}
 // A raise by itself, in a transaction that is READ ONLY where the session is.
 inline std::string raise_in_advance() {
   return writable() + own_mode() + check_declared() + sync_message();
