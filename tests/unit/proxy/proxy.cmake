@@ -54,7 +54,6 @@ if(TARGET termgate_pg_session)
   target_include_directories(unit_pg_session_guard PRIVATE "${PROJECT_SOURCE_DIR}/proxy/postgres/src")
   termgate_test(unit_pg_session_parts LABEL unit
     SOURCES
-      unit/proxy/postgres/batch.cpp
       unit/proxy/postgres/claims.cpp
       unit/proxy/postgres/replies.cpp
       unit/proxy/postgres/transaction.cpp

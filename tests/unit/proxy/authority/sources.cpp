@@ -1,6 +1,6 @@
-// Rules with a lock service: its terms are sealed in the database, one proxy has the lease at a
-// time, a service that forgets is refused, and one that is gone ends the term in time. The service
-// is a map in memory; tests/live/proxy/proxy_source_test.py has real ones.
+// Rules with a lock service, which is a map in memory here: what the proxy makes of a lease that is
+// given back, ended, or outdone by a raise. tests/live/proxy/proxy_source_test.py has real
+// services.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -23,7 +23,6 @@
 using namespace std::chrono_literals;
 using namespace termgate;
 using namespace termgate::authority;
-using termgate::test::Gathered;
 using termgate::test::ScratchFolder;
 using termgate::test::Visit;
 
@@ -39,18 +38,9 @@ struct Service {
   std::mutex mutex;  // guards what follows
   std::map<std::string, Held> held;
   std::int64_t counter = 0;
-  bool down = false;
   // While `holds_release` a release waits; `releasing` says that one does.
   std::atomic<bool> holds_release{false}, releasing{false};
 
-  void set_counter(std::int64_t to) {
-    const std::lock_guard lock(mutex);
-    counter = to;
-  }
-  void set_down(bool to) {
-    const std::lock_guard lock(mutex);
-    down = to;
-  }
   void end_lease_of(const std::string& scope) {
     const std::lock_guard lock(mutex);
     held.erase(scope);
@@ -61,11 +51,9 @@ class Client final : public LeaseSource {
  public:
   explicit Client(Service& service) : service_(service) {}
   std::string name() const override { return "the service"; }
-  std::vector<std::string> warnings() override { return {"the service keeps nothing on disk"}; }
   std::optional<SourceLease> try_acquire(const Scope& scope, const std::string& owner,
                                          std::chrono::milliseconds ttl) override {
     const std::lock_guard lock(service_.mutex);
-    need_up();
     auto& held = service_.held[scope.name()];
     if (held.until > BootClock::now() && held.owner != owner) return std::nullopt;
     held = {owner, ++service_.counter, BootClock::now() + ttl};
@@ -74,7 +62,6 @@ class Client final : public LeaseSource {
   bool renew(const Scope& scope, const SourceLease& lease, const std::string& owner,
              std::chrono::milliseconds ttl) override {
     const std::lock_guard lock(service_.mutex);
-    need_up();
     const auto found = service_.held.find(scope.name());
     if (found == service_.held.end() || found->second.owner != owner ||
         found->second.term != lease.term.value())
@@ -89,7 +76,6 @@ class Client final : public LeaseSource {
       std::this_thread::sleep_for(1ms);
     }
     const std::lock_guard lock(service_.mutex);
-    need_up();
     const auto found = service_.held.find(scope.name());
     if (found == service_.held.end() || found->second.owner != owner ||
         found->second.term != lease.term.value())
@@ -99,20 +85,16 @@ class Client final : public LeaseSource {
   }
 
  private:
-  void need_up() const {
-    if (service_.down) throw Unavailable("the service is down");
-  }
   Service& service_;
 };
 
 struct Place {
-  explicit Place(const std::string& more = "") {
-    settings.rules_path = folder.put(
-        "rules", "[rule billing]\nlease = billing\nsource = service://one\nttl = 1 s\n" + more);
+  Place() {
+    settings.rules_path =
+        folder.put("rules", "[rule billing]\nlease = billing\nsource = service://one\nttl = 1 s\n");
     settings.machine = "gate1";
     settings.fences_pause = 20ms;
     settings.database_url = "sqlite:" + folder.at("db");
-    settings.log = [this](Settings::Weight, std::string_view line) { log.add(std::string(line)); };
     settings.open_source = [this](const std::string& url) -> std::shared_ptr<LeaseSource> {
       if (!url.starts_with("service://"))
         throw InvalidInput("TG005 malformed source: no such scheme");
@@ -125,31 +107,10 @@ struct Place {
 
   Service service;
   ScratchFolder folder;
-  Gathered<std::string> log;
   Settings settings;
 };
 
 }  // namespace
-
-TEST_CASE("authority source: the service's term is sealed before a session has it",
-          "[F2][proxy][authority]") {
-  Place place;
-  place.service.set_counter(40);
-  Authority authority(place.settings);
-  Visit visit(authority, "192.0.2.7"), same(authority, "192.0.2.7"), other(authority, "192.0.2.8");
-  CHECK(visit.establish() < 5s);
-  CHECK(visit.term() == 41);
-  CHECK(place.fence() == 41);
-  CHECK(same.establish() < 5s);
-  CHECK(same.term() == 41);
-  CHECK(other.establish() < 5s);
-  CHECK(other.term() == 0);
-  CHECK_THAT(other.why_not(), Catch::Contains("its lease in the service is another owner's"));
-  CHECK(place.log.await("the service keeps nothing on disk"));
-  CHECK(authority.leads("billing"));
-  CHECK_FALSE(
-      Info(place.open()).lease(Scope("billing")));  // the database's own leases have no part in it
-}
 
 TEST_CASE("authority source: who comes while the lease is given back gets the next one",
           "[F2][proxy][authority]") {
@@ -173,42 +134,6 @@ TEST_CASE("authority source: who comes while the lease is given back gets the ne
   CHECK(second.term() == 2);
 }
 
-TEST_CASE("authority source: two proxies of one host take turns and never share a term",
-          "[F1][F2][proxy][authority]") {
-  Place place;
-  Authority two(place.settings);
-  auto one = std::make_unique<Authority>(place.settings);
-  auto first = std::make_unique<Visit>(*one, "192.0.2.7");
-  first->establish();
-  REQUIRE(first->term() == 1);
-  Visit second(two, "192.0.2.7");
-  second.establish();
-  CHECK(second.term() == 0);
-  first.reset();
-  one.reset();  // gives the lease back
-  CHECK(second.await_term());
-  CHECK(second.term() > 1);
-  CHECK(place.fence() == second.term());
-}
-
-TEST_CASE("authority source: a service that forgot its counter is refused with TG001",
-          "[F2][proxy][authority]") {
-  Place place;
-  place.open().seal(Scope("billing"), Term(9));
-  Authority authority(place.settings);
-  Visit visit(authority, "192.0.2.7");
-  visit.establish();
-  CHECK(visit.term() == 0);
-  CHECK(std::string(visit.admission().rule->now().problem_code) == "TG001");
-  CHECK_THAT(visit.why_not(), Catch::Contains("the fence is already at 9"));
-  // The lease was given back, so that another could have it; and once the counter is above the
-  // fence the session has its term.
-  place.service.set_counter(20);
-  CHECK(visit.await_term());
-  CHECK(visit.term() > 20);
-  CHECK(std::string(visit.admission().rule->now().problem_code) == "TG002");
-}
-
 TEST_CASE("authority source: a lease that the service ended is taken again under a higher term",
           "[F1][F2][proxy][authority]") {
   Place place;
@@ -222,24 +147,6 @@ TEST_CASE("authority source: a lease that the service ended is taken again under
     std::this_thread::sleep_for(5ms);
   CHECK(visit.term() == 2);
   CHECK(place.fence() == 2);
-}
-
-TEST_CASE("authority source: a service that is gone ends the term in time and not the proxy",
-          "[F2][proxy][authority]") {
-  Place place("[rule other]\nscope = fixed\nterm = 4\n");
-  Authority authority(place.settings);
-  Visit visit(authority, "192.0.2.7");
-  visit.establish();
-  REQUIRE(visit.term() == 1);
-  const auto gone = std::chrono::steady_clock::now();
-  place.service.set_down(true);
-  CHECK(visit.await_no_term());
-  const auto held = std::chrono::steady_clock::now() - gone;
-  CHECK(held > 500ms);  // two thirds of the TTL are left at least
-  CHECK_THAT(visit.why_not(), Catch::Contains("billing"));
-  place.service.set_down(false);
-  CHECK(visit.await_term());
-  CHECK(visit.term() == 2);
 }
 
 TEST_CASE("authority source: a raise by others ends the lease and the next term must be above it",

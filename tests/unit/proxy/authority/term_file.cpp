@@ -2,43 +2,17 @@
 // it is replaced by rename, and that a term never goes down.
 #include <catch2/catch.hpp>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include <termgate/authority/term_file.hpp>
 
+#include "support/authority_support.hpp"
+
 using namespace termgate;
 using namespace termgate::authority;
-
-namespace {
-
-class Folder {
- public:
-  Folder() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "termgate-file-XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string file() const { return (path_ / "term").string(); }
-  void replace(const std::string& text) const {
-    const auto fresh = path_ / "term.new";
-    std::ofstream(fresh, std::ios::binary) << text;
-    std::filesystem::rename(fresh, file());
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
-}  // namespace
+using termgate::test::ScratchFolder;
 
 TEST_CASE("term file: one line with scope and term", "[proxy][authority]") {
   for (const std::string text : {"scope=billing term=42", "scope=billing term=42\n",
@@ -91,22 +65,23 @@ TEST_CASE("term file: what is malformed says why and declares nothing", "[proxy]
 
 TEST_CASE("term file: it is seen when it is replaced and a lower term is refused",
           "[F2][proxy][authority]") {
-  const Folder folder;
+  const ScratchFolder folder;
   const auto highest = std::make_shared<HighestTerms>();
-  TermFile file(folder.file(), highest);
+  TermFile file(folder.at("term"), highest);
   CHECK_FALSE(file.now().term);
   CHECK(std::string(file.now().problem_code) == "TG002");
-  CHECK_THAT(file.now().why_not, Catch::Contains(folder.file()) && Catch::Contains("is not there"));
+  CHECK_THAT(file.now().why_not,
+             Catch::Contains(folder.at("term")) && Catch::Contains("is not there"));
 
-  folder.replace("scope=billing term=5\n");
+  folder.put("term", "scope=billing term=5\n");
   file.look();
   CHECK(file.now().scope == Scope("billing"));
   CHECK(file.now().term == Term(5));
-  folder.replace("scope=billing term=7\n");
+  folder.put("term", "scope=billing term=7\n");
   file.look();
   CHECK(file.now().term == Term(7));
 
-  folder.replace("scope=billing term=6\n");
+  folder.put("term", "scope=billing term=6\n");
   file.look();
   CHECK_FALSE(file.now().term);
   CHECK(std::string(file.now().problem_code) == "TG001");
@@ -114,52 +89,52 @@ TEST_CASE("term file: it is seen when it is replaced and a lower term is refused
              Catch::StartsWith("stale term 6 for scope \"billing\"") && Catch::Contains("7"));
 
   // Another scope's may be lower, and through another file of the same process it may not.
-  folder.replace("scope=orders term=1\n");
+  folder.put("term", "scope=orders term=1\n");
   file.look();
   CHECK(file.now().term == Term(1));
-  const Folder second;
-  second.replace("scope=billing term=6");
-  CHECK(std::string(TermFile(second.file(), highest).now().problem_code) == "TG001");
+  const ScratchFolder second;
+  second.put("term", "scope=billing term=6");
+  CHECK(std::string(TermFile(second.at("term"), highest).now().problem_code) == "TG001");
 
   // What another file has shown since counts at once, without a look.
-  const Folder third;
-  third.replace("scope=billing term=7");
-  const TermFile behind(third.file(), highest);
+  const ScratchFolder third;
+  third.put("term", "scope=billing term=7");
+  const TermFile behind(third.at("term"), highest);
   CHECK(behind.now().term == Term(7));
-  second.replace("scope=billing term=8");
-  CHECK(TermFile(second.file(), highest).now().term == Term(8));
+  second.put("term", "scope=billing term=8");
+  CHECK(TermFile(second.at("term"), highest).now().term == Term(8));
   CHECK_FALSE(behind.now().term);
   CHECK(std::string(behind.now().problem_code) == "TG001");
-  folder.replace("scope=billing");
+  folder.put("term", "scope=billing");
   file.look();
   CHECK_FALSE(file.now().term);
   CHECK(std::string(file.now().problem_code) == "TG005");
-  std::filesystem::remove(folder.file());
+  std::filesystem::remove(folder.at("term"));
   file.look();
   CHECK(std::string(file.now().problem_code) == "TG002");
-  folder.replace("scope=billing term=8\n");
+  folder.put("term", "scope=billing term=8\n");
   file.look();
   CHECK(file.now().term == Term(8));
 }
 
 TEST_CASE("term file: what cannot be read is no missing file", "[proxy][authority]") {
-  const Folder folder;
-  TermFile directory(folder.path().string(), std::make_shared<HighestTerms>());
+  const ScratchFolder folder;
+  TermFile directory(folder.at("."), std::make_shared<HighestTerms>());
   CHECK(std::string(directory.now().problem_code) == "TG005");
-  folder.replace("scope=a term=1" + std::string(TermFile::bytes_max, ' '));
-  TermFile large(folder.file(), std::make_shared<HighestTerms>());
+  folder.put("term", "scope=a term=1" + std::string(TermFile::bytes_max, ' '));
+  TermFile large(folder.at("term"), std::make_shared<HighestTerms>());
   CHECK(std::string(large.now().problem_code) == "TG005");
   CHECK_THAT(large.now().why_not, Catch::Contains("more than"));
   // The folder above it is swapped, as a ConfigMap does it.
-  std::filesystem::create_directory(folder.path() / "one");
-  std::filesystem::create_directory(folder.path() / "two");
-  std::ofstream(folder.path() / "one" / "t") << "scope=a term=1";
-  std::ofstream(folder.path() / "two" / "t") << "scope=a term=2";
-  std::filesystem::create_directory_symlink("one", folder.path() / "data");
-  TermFile linked((folder.path() / "data" / "t").string(), std::make_shared<HighestTerms>());
+  std::filesystem::create_directory(folder.at("one"));
+  std::filesystem::create_directory(folder.at("two"));
+  std::ofstream(folder.at("one/t")) << "scope=a term=1";
+  std::ofstream(folder.at("two/t")) << "scope=a term=2";
+  std::filesystem::create_directory_symlink("one", folder.at("data"));
+  TermFile linked(folder.at("data/t"), std::make_shared<HighestTerms>());
   CHECK(linked.now().term == Term(1));
-  std::filesystem::create_directory_symlink("two", folder.path() / "data.new");
-  std::filesystem::rename(folder.path() / "data.new", folder.path() / "data");
+  std::filesystem::create_directory_symlink("two", folder.at("data.new"));
+  std::filesystem::rename(folder.at("data.new"), folder.at("data"));
   linked.look();
   CHECK(linked.now().term == Term(2));
 }

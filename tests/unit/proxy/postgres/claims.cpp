@@ -123,16 +123,6 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("claims: a session of which nothing was seen that declares has no claim, certain or not",
-          "[F6][proxy]") {
-  Claims claims = admitted();
-  CHECK(standing_of(claims) == Standing::none);
-  claims.may_declare(true);
-  CHECK(standing_of(claims) == Standing::none);
-  claims.learn({.speaks_of_terms = true});
-  CHECK(standing_of(claims) == Standing::uncertain);
-}
-
 TEST_CASE(
     "claims: who is guarded, by enforcement, by what an undeclared session may do, and by what was "
     "declared",
@@ -164,26 +154,6 @@ TEST_CASE(
     CHECK(claims.asks_at_login(false) ==
           !row.replication);  // who only observes asks what the session may do
     CHECK(claims.asks_at_login(true) == row.guards);
-  }
-}
-
-TEST_CASE("claims: where nobody has to declare, a session that may have is guarded from there on",
-          "[F6][proxy]") {
-  for (const bool by_word : {true, false}) {
-    CAPTURE(by_word);
-    Claims claims;
-    Admission admission;
-    admission.without_term = WithoutTerm::allow;
-    claims.admit(admission, false);
-    claims.login_begins();
-    CHECK_FALSE(claims.guard_from_here());
-    if (by_word) claims.learn({.speaks_of_terms = true});
-    else claims.learn({.calls_unknown = true});
-    CHECK(claims.active());
-    CHECK_FALSE(claims.guards());
-    CHECK(claims.guard_from_here());
-    CHECK(claims.guards());
-    CHECK_FALSE(claims.guard_from_here());  // it is already
   }
 }
 
@@ -242,45 +212,6 @@ TEST_CASE("claims: an overridable rule speaks where the session and its comments
   CHECK(claim.pair == ScopedTerm{"bills", 9});
   CHECK(claim.otherwise.empty());
   CHECK(claim.problem.empty());
-}
-
-TEST_CASE("claims: a comment names its claim, the rest of which is the session's", "[F6][proxy]") {
-  Claims claims = admitted();
-  claims.declare(says("orders", 5));
-  SECTION("a term") {
-    const auto comment = says(std::nullopt, 6);
-    const Claim claim = claims.claim_of(&comment);
-    CHECK(claim.named);
-    CHECK(claim.pair == orders6);
-    CHECK(claim.given == ScopedTerm{"", 6});
-  }
-  SECTION("a term where the session's scope is not known") {
-    claims.may_declare(true);
-    const auto comment = says(std::nullopt, 6);
-    CHECK_FALSE(claims.claim_of(&comment).certain);
-    CHECK(standing_of(claims, &comment) == Standing::uncertain);
-  }
-  SECTION("nothing") {
-    const auto comment = says(std::nullopt, std::nullopt);
-    CHECK_FALSE(claims.claim_of(&comment).named);
-  }
-  SECTION("something malformed") {
-    statements::Declaration comment;
-    comment.problem = "TG005 of the test";
-    CHECK(claims.claim_of(&comment).code == "TG005");
-    CHECK(standing_of(claims, &comment) == Standing::problem);
-  }
-}
-
-TEST_CASE("claims: what is remembered of fences decides over a claim that is known",
-          "[F1][F3][proxy]") {
-  Claims claims = admitted();
-  claims.declare(says("orders", 5));
-  const Claim claim = claims.claim_of(nullptr);
-  CHECK(claims.standing_of(claim, {}) == Standing::current);
-  CHECK(claims.standing_of(claim, {.code = "TG001", .message = {}, .hint = {}}) == Standing::stale);
-  CHECK(claims.standing_of(claim, {.code = "TG004", .message = {}, .hint = {}}) ==
-        Standing::untrusted);
 }
 
 TEST_CASE("claims: what a text says of its session", "[F6][proxy]") {

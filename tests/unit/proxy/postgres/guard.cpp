@@ -469,6 +469,9 @@ TEST_CASE("guard: what is refused at sight", "[F6][proxy]") {
 
 // Long: one row for each case.
 TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
+  using enum Does;
+  using enum Standing;
+  using enum Act;
   struct Row {
     const char* name;
     Unit unit;
@@ -476,7 +479,7 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
     Standing claim;
     Act act;
   };
-  const TransactionView alone{}, block{.place = Place::block}, text{.place = Place::text};
+  const TransactionView idle{}, block{.place = Place::block}, text{.place = Place::text};
   const TransactionView passed{.place = Place::block,
                                .tx = {.writable = true, .session_passed = true, .acted = true}};
   const TransactionView group{.place = Place::group, .pipeline = {.goes = Goes::held}};
@@ -484,99 +487,99 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
   called.pipeline.called = true;
   unopened.pipeline.opening_possible = false;
   read.pipeline.executed_here = read.pipeline.acted_here = read.tx.redeclared = true;
-  stale_member.members = Standing::stale;
+  stale_member.members = stale;
   TransactionView redeclared = passed;
   redeclared.tx.redeclared = true;
   const TransactionView by_arguments{.place = Place::block,
                                      .tx = {.writable = true, .other_passed = true, .acted = true}};
   // clang-format off
   const Row rows[] = {
-      {"a read alone", {.does = Does::reads}, alone, Standing::current, Act::pass},
-      {"a read that calls", {.does = Does::calls}, alone, Standing::current, Act::open},
-      {"a read that calls, declared somehow", {.does = Does::calls}, alone, Standing::uncertain, Act::open},
-      {"a read in a block that may write later", {.does = Does::reads}, block, Standing::current, Act::open},
-      {"a write", {.does = Does::writes}, alone, Standing::current, Act::open},
-      {"a write without a claim", {.does = Does::writes}, alone, Standing::none, Act::open},
-      {"a stale write", {.does = Does::writes}, alone, Standing::stale, Act::refuse_known},
-      {"a write of an untrusted scope", {.does = Does::writes}, alone, Standing::untrusted, Act::refuse_known},
-      {"a malformed one", {.does = Does::writes}, alone, Standing::problem, Act::refuse_claim},
-      {"a second write", {.does = Does::writes}, passed, Standing::current, Act::pass},
-      {"a write after a declaration, which may have been taken back", {.does = Does::writes}, redeclared, Standing::uncertain, Act::check},
-      {"a read after one", {.does = Does::reads}, redeclared, Standing::uncertain, Act::recheck},
-      {"a COMMIT after a declaration", {.does = Does::commit}, redeclared, Standing::uncertain, Act::recheck},
-      {"a COMMIT", {.does = Does::commit}, passed, Standing::current, Act::pass},
-      {"a comment of another scope", {.does = Does::writes, .named = true}, passed, Standing::current, Act::check},
-      {"a comment on a read", {.does = Does::reads, .named = true}, passed, Standing::current, Act::check},
-      {"a stale comment on a read", {.does = Does::reads, .named = true}, passed, Standing::stale, Act::refuse_known},
-      {"check_term of another scope spares nobody", {.does = Does::writes}, by_arguments, Standing::current, Act::check},
-      {"check_term is a claim where there is none", {.does = Does::writes}, by_arguments, Standing::none, Act::pass},
-      {"a call of layer 1", {.does = Does::own_call}, alone, Standing::stale, Act::open_unchecked},
-      {"a call of layer 1 in a block", {.does = Does::own_call}, passed, Standing::stale, Act::pass},
-      {"set_config in a block", {.does = Does::declares}, block, Standing::none, Act::open_unchecked},
-      {"set_config alone", {.does = Does::declares}, alone, Standing::none, Act::pass},
-      {"a savepoint before anything is declared", {.does = Does::savepoint}, block, Standing::none, Act::open_unchecked},
-      {"a read after it", {.does = Does::reads}, {.place = Place::block, .tx = {.writable = true}}, Standing::none, Act::lock},
-      {"a write after it", {.does = Does::writes}, {.place = Place::block, .tx = {.writable = true}}, Standing::none, Act::check},
-      {"a COMMIT after set_config alone", {.does = Does::commit}, {.place = Place::block, .tx = {.writable = true, .redeclared = true}}, Standing::uncertain, Act::pass},
-      {"a COMMIT of what was never checked", {.does = Does::commit}, {.place = Place::block, .tx = {.writable = true, .acted = true}}, Standing::none, Act::check},
-      {"a COMMIT of what was READ ONLY inside a savepoint", {.does = Does::commit}, {.place = Place::block, .tx = {.writable = true, .left_over = true}}, Standing::stale, Act::lock},
-      {"… and of what ran outside of it too", {.does = Does::commit}, {.place = Place::block, .tx = {.writable = true, .acted = true, .left_over = true}}, Standing::none, Act::check},
-      {"a COMMIT of what a comment has passed for, and of something without one", {.does = Does::commit}, {.place = Place::block, .tx = {.writable = true, .other_passed = true, .acted = true, .unnamed = true}}, Standing::current, Act::recheck},
-      {"… and of what has passed since", {.does = Does::commit}, {.place = Place::block, .tx = {.writable = true, .session_passed = true, .left_over = true}}, Standing::current, Act::pass},
-      {"DO in the client's READ ONLY block", {.does = Does::writes, .hole = true}, {.place = Place::block, .read_only = true}, Standing::none, Act::refuse_no_term},
-      {"the same with a claim", {.does = Does::writes, .hole = true}, {.place = Place::block, .read_only = true}, Standing::current, Act::check},
-      {"DO outside of it", {.does = Does::writes, .hole = true}, {.read_only = true}, Standing::current, Act::frame},
-      {"INSERT in the client's READ ONLY block", {.does = Does::writes}, {.place = Place::block, .read_only = true}, Standing::none, Act::pass},
-      {"VACUUM", {.does = Does::alone}, alone, Standing::current, Act::hold},
-      {"VACUUM in READ ONLY", {.does = Does::alone}, {.read_only = true}, Standing::current, Act::refuse_no_term},
-      {"CALL", {.does = Does::code, .hole = true}, alone, Standing::current, Act::hold},
-      {"CALL in a block", {.does = Does::code, .hole = true}, block, Standing::current, Act::open},
-      {"a declaration after a write", {.does = Does::quiet, .redeclares = true}, {.place = Place::block, .tx = {.writable = true, .session_passed = true, .acted = true, .acted_since = true}}, Standing::current, Act::recheck},
-      {"the next one: scope and term are half declared between them", {.does = Does::quiet, .redeclares = true}, redeclared, Standing::uncertain, Act::pass},
-      {"the next one after set_config() in code", {.does = Does::quiet, .redeclares = true}, {.place = Place::block, .tx = {.writable = true, .session_passed = true, .redeclared = true, .acted = true, .code_declared = true}}, Standing::uncertain, Act::recheck},
-      {"a Parse of a write in a block without a claim", {.does = Does::writes, .step = Step::parses, .ahead = Does::calls}, block, Standing::none, Act::open_unchecked},
-      {"a Bind of a write in a block", {.does = Does::writes, .step = Step::plans, .ahead = Does::calls}, block, Standing::current, Act::open},
-      {"a Parse of it, which is not its Bind", {.does = Does::writes, .step = Step::parses, .ahead = Does::calls}, block, Standing::current, Act::open},
-      {"a Parse of a write in a block that is open already", {.does = Does::writes, .step = Step::parses}, passed, Standing::stale, Act::pass},
-      {"a Parse that runs code in it, after a declaration", {.does = Does::writes, .step = Step::parses, .ahead = Does::calls}, redeclared, Standing::uncertain, Act::check},
-      {"the same without any claim", {.does = Does::writes, .step = Step::parses, .ahead = Does::calls}, {.place = Place::block, .tx = {.writable = true}}, Standing::none, Act::wait},
-      {"a call of layer 1 in a block for what is untrusted", {.does = Does::own_call, .untrusted = true}, passed, Standing::current, Act::refuse_own},
-      {"CALL where the session is not guarded yet", {.does = Does::code, .hole = true}, {.guards = false}, Standing::uncertain, Act::hold},
-      {"a Bind of a write after what may declare and is held", {.does = Does::writes, .step = Step::plans, .ahead = Does::calls}, {.place = Place::group, .pipeline = {.goes = Goes::held}, .can_wait = true}, Standing::uncertain, Act::wait},
-      {"a write in a text", {.does = Does::writes}, text, Standing::current, Act::frame},
-      {"a stale write in a text", {.does = Does::writes}, text, Standing::stale, Act::refuse_known},
-      {"a read in a text", {.does = Does::reads}, text, Standing::current, Act::pass},
-      {"a read in a pipeline", {.does = Does::reads}, group, Standing::current, Act::pass},
-      {"a Bind of a write in a pipeline", {.does = Does::writes, .step = Step::plans, .ahead = Does::calls}, group, Standing::current, Act::open},
-      {"a Bind of a call in a pipeline", {.does = Does::calls, .step = Step::plans, .ahead = Does::calls}, group, Standing::current, Act::open_later},
-      {"a write in a pipeline after a call without a claim", {.does = Does::writes}, called, Standing::current, Act::refuse_after_call},
-      {"a call of layer 1 after one", {.does = Does::own_call}, called, Standing::current, Act::refuse_own_after_call},
-      {"a call of layer 1 for what is untrusted", {.does = Does::own_call, .untrusted = true}, called, Standing::current, Act::refuse_own},
-      {"a write after what was sent READ ONLY", {.does = Does::writes}, unopened, Standing::current, Act::refuse_after_read},
-      {"a write after a declaration in its pipeline", {.does = Does::writes}, read, Standing::uncertain, Act::open_then_check},
-      {"a declaration after a read in its pipeline", {.does = Does::quiet, .redeclares = true}, read, Standing::current, Act::open_then_recheck},
-      {"a write after a read with a stale comment", {.does = Does::writes}, stale_member, Standing::current, Act::refuse_member},
-      {"CALL in a pipeline", {.does = Does::code, .hole = true}, group, Standing::current, Act::hold},
-      {"CALL after something", {.does = Does::code, .hole = true}, {.place = Place::group, .pipeline = {.goes = Goes::held, .executed = true}}, Standing::current, Act::refuse_code_after},
-      {"VACUUM after something", {.does = Does::alone}, {.place = Place::group, .pipeline = {.goes = Goes::held, .executed = true}}, Standing::current, Act::refuse_alone_after},
-      {"a hole in a pipeline that the client wants READ ONLY", {.does = Does::code, .hole = true}, {.place = Place::group, .read_only = true}, Standing::current, Act::refuse_own_word},
-      {"VACUUM that would release its lock", {.does = Does::alone, .unlocks = true}, alone, Standing::current, Act::refuse_unlocks},
-      {"a write by the fast path outside of a block", {.does = Does::writes}, {.place = Place::call}, Standing::current, Act::refuse_call},
-      {"a call of layer 1 for what is untrusted in a failed block", {.does = Does::own_call, .untrusted = true}, {.place = Place::block, .tx = {.failed = true}}, Standing::untrusted, Act::pass},
-      {"anything in a failed block", {.does = Does::writes}, {.place = Place::block, .tx = {.failed = true}}, Standing::none, Act::pass},
+      {"a read alone", {.does = reads}, idle, current, pass},
+      {"a read that calls", {.does = calls}, idle, current, open},
+      {"a read that calls, declared somehow", {.does = calls}, idle, uncertain, open},
+      {"a read in a block that may write later", {.does = reads}, block, current, open},
+      {"a write", {.does = writes}, idle, current, open},
+      {"a write without a claim", {.does = writes}, idle, none, open},
+      {"a stale write", {.does = writes}, idle, stale, refuse_known},
+      {"a write of an untrusted scope", {.does = writes}, idle, untrusted, refuse_known},
+      {"a malformed one", {.does = writes}, idle, problem, refuse_claim},
+      {"a second write", {.does = writes}, passed, current, pass},
+      {"a write after a declaration, which may have been taken back", {.does = writes}, redeclared, uncertain, check},
+      {"a read after one", {.does = reads}, redeclared, uncertain, recheck},
+      {"a COMMIT after a declaration", {.does = commit}, redeclared, uncertain, recheck},
+      {"a COMMIT", {.does = commit}, passed, current, pass},
+      {"a comment of another scope", {.does = writes, .named = true}, passed, current, check},
+      {"a comment on a read", {.does = reads, .named = true}, passed, current, check},
+      {"a stale comment on a read", {.does = reads, .named = true}, passed, stale, refuse_known},
+      {"check_term of another scope spares nobody", {.does = writes}, by_arguments, current, check},
+      {"check_term is a claim where there is none", {.does = writes}, by_arguments, none, pass},
+      {"a call of layer 1", {.does = own_call}, idle, stale, open_unchecked},
+      {"a call of layer 1 in a block", {.does = own_call}, passed, stale, pass},
+      {"set_config in a block", {.does = declares}, block, none, open_unchecked},
+      {"set_config alone", {.does = declares}, idle, none, pass},
+      {"a savepoint before anything is declared", {.does = savepoint}, block, none, open_unchecked},
+      {"a read after it", {.does = reads}, {.place = Place::block, .tx = {.writable = true}}, none, lock},
+      {"a write after it", {.does = writes}, {.place = Place::block, .tx = {.writable = true}}, none, check},
+      {"a COMMIT after set_config alone", {.does = commit}, {.place = Place::block, .tx = {.writable = true, .redeclared = true}}, uncertain, pass},
+      {"a COMMIT of what was never checked", {.does = commit}, {.place = Place::block, .tx = {.writable = true, .acted = true}}, none, check},
+      {"a COMMIT of what was READ ONLY inside a savepoint", {.does = commit}, {.place = Place::block, .tx = {.writable = true, .left_over = true}}, stale, lock},
+      {"… and of what ran outside of it too", {.does = commit}, {.place = Place::block, .tx = {.writable = true, .acted = true, .left_over = true}}, none, check},
+      {"a COMMIT of what a comment has passed for, and of something without one", {.does = commit}, {.place = Place::block, .tx = {.writable = true, .other_passed = true, .acted = true, .unnamed = true}}, current, recheck},
+      {"… and of what has passed since", {.does = commit}, {.place = Place::block, .tx = {.writable = true, .session_passed = true, .left_over = true}}, current, pass},
+      {"DO in the client's READ ONLY block", {.does = writes, .hole = true}, {.place = Place::block, .read_only = true}, none, refuse_no_term},
+      {"the same with a claim", {.does = writes, .hole = true}, {.place = Place::block, .read_only = true}, current, check},
+      {"DO outside of it", {.does = writes, .hole = true}, {.read_only = true}, current, frame},
+      {"INSERT in the client's READ ONLY block", {.does = writes}, {.place = Place::block, .read_only = true}, none, pass},
+      {"VACUUM", {.does = alone}, idle, current, hold},
+      {"VACUUM in READ ONLY", {.does = alone}, {.read_only = true}, current, refuse_no_term},
+      {"CALL", {.does = code, .hole = true}, idle, current, hold},
+      {"CALL in a block", {.does = code, .hole = true}, block, current, open},
+      {"a declaration after a write", {.does = quiet, .redeclares = true}, {.place = Place::block, .tx = {.writable = true, .session_passed = true, .acted = true, .acted_since = true}}, current, recheck},
+      {"the next one: scope and term are half declared between them", {.does = quiet, .redeclares = true}, redeclared, uncertain, pass},
+      {"the next one after set_config() in code", {.does = quiet, .redeclares = true}, {.place = Place::block, .tx = {.writable = true, .session_passed = true, .redeclared = true, .acted = true, .code_declared = true}}, uncertain, recheck},
+      {"a Parse of a write in a block without a claim", {.does = writes, .step = Step::parses, .ahead = calls}, block, none, open_unchecked},
+      {"a Bind of a write in a block", {.does = writes, .step = Step::plans, .ahead = calls}, block, current, open},
+      {"a Parse of it, which is not its Bind", {.does = writes, .step = Step::parses, .ahead = calls}, block, current, open},
+      {"a Parse of a write in a block that is open already", {.does = writes, .step = Step::parses}, passed, stale, pass},
+      {"a Parse that runs code in it, after a declaration", {.does = writes, .step = Step::parses, .ahead = calls}, redeclared, uncertain, check},
+      {"the same without any claim", {.does = writes, .step = Step::parses, .ahead = calls}, {.place = Place::block, .tx = {.writable = true}}, none, wait},
+      {"a call of layer 1 in a block for what is untrusted", {.does = own_call, .untrusted = true}, passed, current, refuse_own},
+      {"CALL where the session is not guarded yet", {.does = code, .hole = true}, {.guards = false}, uncertain, hold},
+      {"a Bind of a write after what may declare and is held", {.does = writes, .step = Step::plans, .ahead = calls}, {.place = Place::group, .pipeline = {.goes = Goes::held}, .can_wait = true}, uncertain, wait},
+      {"a write in a text", {.does = writes}, text, current, frame},
+      {"a stale write in a text", {.does = writes}, text, stale, refuse_known},
+      {"a read in a text", {.does = reads}, text, current, pass},
+      {"a read in a pipeline", {.does = reads}, group, current, pass},
+      {"a Bind of a write in a pipeline", {.does = writes, .step = Step::plans, .ahead = calls}, group, current, open},
+      {"a Bind of a call in a pipeline", {.does = calls, .step = Step::plans, .ahead = calls}, group, current, open_later},
+      {"a write in a pipeline after a call without a claim", {.does = writes}, called, current, refuse_after_call},
+      {"a call of layer 1 after one", {.does = own_call}, called, current, refuse_own_after_call},
+      {"a call of layer 1 for what is untrusted", {.does = own_call, .untrusted = true}, called, current, refuse_own},
+      {"a write after what was sent READ ONLY", {.does = writes}, unopened, current, refuse_after_read},
+      {"a write after a declaration in its pipeline", {.does = writes}, read, uncertain, open_then_check},
+      {"a declaration after a read in its pipeline", {.does = quiet, .redeclares = true}, read, current, open_then_recheck},
+      {"a write after a read with a stale comment", {.does = writes}, stale_member, current, refuse_member},
+      {"CALL in a pipeline", {.does = code, .hole = true}, group, current, hold},
+      {"CALL after something", {.does = code, .hole = true}, {.place = Place::group, .pipeline = {.goes = Goes::held, .executed = true}}, current, refuse_code_after},
+      {"VACUUM after something", {.does = alone}, {.place = Place::group, .pipeline = {.goes = Goes::held, .executed = true}}, current, refuse_alone_after},
+      {"a hole in a pipeline that the client wants READ ONLY", {.does = code, .hole = true}, {.place = Place::group, .read_only = true}, current, refuse_own_word},
+      {"VACUUM that would release its lock", {.does = alone, .unlocks = true}, idle, current, refuse_unlocks},
+      {"a write by the fast path outside of a block", {.does = writes}, {.place = Place::call}, current, refuse_call},
+      {"a call of layer 1 for what is untrusted in a failed block", {.does = own_call, .untrusted = true}, {.place = Place::block, .tx = {.failed = true}}, untrusted, pass},
+      {"anything in a failed block", {.does = writes}, {.place = Place::block, .tx = {.failed = true}}, none, pass},
   };
   // clang-format on
   for (const Row& row : rows) {
     CAPTURE(row.name);
-    const bool commits = row.unit.does == Does::commit;
+    const bool commits = row.unit.does == commit;
     const Act act =
         commits ? before_commit(row.view, {}) : decide(row.unit, row.view, row.claim, {});
     CHECK(static_cast<int>(act) == static_cast<int>(row.act));
   }
   // On a standby the server refuses every write itself, but not what READ ONLY does not stop.
-  CHECK(decide({.does = Does::writes}, alone, Standing::stale, {.standby = true}) == Act::pass);
-  CHECK(decide({.does = Does::writes, .hole = true}, {.place = Place::block, .read_only = true},
-               Standing::none, {.standby = true, .may_speak = false}) == Act::refuse_no_term);
+  CHECK(decide({.does = writes}, idle, stale, {.standby = true}) == pass);
+  CHECK(decide({.does = writes, .hole = true}, {.place = Place::block, .read_only = true}, none,
+               {.standby = true, .may_speak = false}) == refuse_no_term);
 }
 
 // --- the random test ---

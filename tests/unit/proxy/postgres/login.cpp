@@ -31,7 +31,6 @@ const std::string gssenc_request =
     made([](auto& out) { termgate::pgwire::append_gssenc_request(out); });
 const std::string ok = authentication(Authentication::Type::ok);
 const Parameters ann{{"user", "ann"}, {"database", "shop"}};
-const Parameters ann_guarded{{"user", "ann"}, {"database", "shop"}};
 
 Script from_the_first_byte() {
   Script script;
@@ -39,23 +38,33 @@ Script from_the_first_byte() {
   return script;
 }
 
-// Up to the server's first word, without TLS.
-Script greeted(const Parameters& asked = ann, const Parameters& sent = ann_guarded,
-               std::uint16_t minor = 0) {
-  Script script = from_the_first_byte();
+// Admitted, and on its way to the server.
+Script& admit(Script& script, const Parameters& asked = ann, const Admission& admission = {},
+              std::uint16_t minor = 0) {
   script.client(startup(minor, asked)).acts({Kind::admit});
-  script.event(Admitted{}).acts({Kind::connect_server});
+  return script.event(Admitted{admission}).acts({Kind::connect_server});
+}
+
+// Up to the server's first word, without TLS.
+Script greeted(const Parameters& asked = ann, const Parameters& sent = ann, std::uint16_t minor = 0,
+               const Admission& admission = {}) {
+  Script script = from_the_first_byte();
+  admit(script, asked, admission, minor);
   script.event(ServerConnected{}).to_server(startup(std::min<std::uint16_t>(minor, 2), sent));
   return script;
 }
 
 // The server's first ReadyForQuery, with what stands before it, is the client's once it is known
 // what serves.
-void ready_at_last(Script& script, const std::string& from_server, const std::string& shown) {
-  script.server(from_server + ready('I'))
+Script& asks_who_serves(Script& script, const std::string& from_server = ok,
+                        const std::string& shown = ok) {
+  return script.server(from_server + ready('I'))
       .to_client(shown)
       .to_server(who_serves(named("_termgate_default_on_", script.peer.cancel_key, 0)));
-  script.server(who_serves_done("0")).to_client(ready('I'));
+}
+void ready_at_last(Script& script, const std::string& from_server = ok,
+                   const std::string& shown = ok) {
+  asks_who_serves(script, from_server, shown).server(who_serves_done("0")).to_client(ready('I'));
 }
 
 // SASLInitialResponse.
@@ -90,7 +99,7 @@ TEST_CASE(
 }
 
 TEST_CASE("session: a client of 3.2 gets a long key of our own", "[F7][proxy]") {
-  Script script = greeted(ann, ann_guarded, 2);
+  Script script = greeted(ann, ann, 2);
   const std::string shown = "0123456789abcdef0123456789abcdef";
   script.server(ok + key(4711, std::string(32, 's')) + ready('I'))
       .to_client(ok + key(4711, shown))
@@ -104,14 +113,14 @@ TEST_CASE("session: a newer minor version is negotiated down by the proxy and on
           "[F7][proxy]") {
   const std::string negotiated =
       made([](auto& out) { termgate::pgwire::append_negotiate_protocol_version(out, 2, {}); });
-  Script silent = greeted(ann, ann_guarded, 9999);
+  Script silent = greeted(ann, ann, 9999);
   ready_at_last(silent, ok, negotiated + ok);
   silent.replay();
 
   // A server that knows less says so itself.
   const std::string older =
       made([](auto& out) { termgate::pgwire::append_negotiate_protocol_version(out, 0, {}); });
-  Script told = greeted(ann, ann_guarded, 9999);
+  Script told = greeted(ann, ann, 9999);
   ready_at_last(told, older + ok, older + ok);
   told.replay();
 }
@@ -136,19 +145,6 @@ TEST_CASE("session: application_name declares in front of the options", "[F1][pr
   script.replay();
 }
 
-TEST_CASE("session: a malformed declaration at the start is TG005 and connects to nothing",
-          "[F6][proxy]") {
-  Script script = from_the_first_byte();
-  script
-      .client(startup(
-          0, {{"user", "ann"}, {"application_name", "termgate.scope=orders;termgate.term=5"}}))
-      .to_client(fatal("TG005",
-                       "TG005 malformed declaration in application_name: a value is not closed by "
-                       "; and may have been cut short"))
-      .acts({Kind::close_client});
-  script.replay();
-}
-
 TEST_CASE("session: a request for TLS is answered N where there is no certificate", "[proxy]") {
   Script script = from_the_first_byte();
   script.client(gssenc_request).to_client("N");
@@ -164,26 +160,40 @@ TEST_CASE("session: a request for TLS is answered S and the start-up comes encry
   script.options.trust_backend = true;
   script.client(ssl_request).to_client("S").acts({Kind::start_client_tls});
   script.event(ClientTls{});
-  script.client(startup(0, ann)).acts({Kind::admit});
-  script.event(Admitted{}).acts({Kind::connect_server});
-  script.event(ServerConnected{}).to_server(startup(0, ann_guarded));
+  admit(script).event(ServerConnected{}).to_server(startup(0, ann));
   script.replay();
 }
 
-TEST_CASE("session: encryption is asked for once", "[proxy]") {
-  Script script = from_the_first_byte();
-  script.client(ssl_request).to_client("N");
-  script.client(ssl_request)
-      .to_client(fatal("08P01", "SSLRequest twice"))
-      .acts({Kind::close_client});
-  script.replay();
-
-  Script gss = from_the_first_byte();
-  gss.client(gssenc_request).to_client("N");
-  gss.client(gssenc_request)
-      .to_client(fatal("08P01", "GSSENCRequest twice"))
-      .acts({Kind::close_client});
-  gss.replay();
+TEST_CASE("session: who is not let in is told why and no server is asked", "[F6][proxy]") {
+  const auto refused = [](Script script, std::string_view code, std::string_view message) {
+    script.to_client(fatal(code, message)).acts({Kind::close_client});
+    script.replay();
+  };
+  const Script fresh = from_the_first_byte();
+  const Parameters cut_short{{"user", "ann"},
+                             {"application_name", "termgate.scope=orders;termgate.term=5"}};
+  refused(Script(fresh).client(startup(0, cut_short)), "TG005",
+          "TG005 malformed declaration in application_name: a value is not closed by ; and may "
+          "have been cut short");
+  refused(Script(fresh).client(startup(0, {{"database", "shop"}})), "28000",
+          "no PostgreSQL user name specified in startup packet");
+  refused(Script(fresh).event(Drain{}), "57P03", "the proxy is shutting down");
+  for (const auto& [request, name] :
+       {std::pair(ssl_request, "SSLRequest"), std::pair(gssenc_request, "GSSENCRequest")}) {
+    Script twice = fresh;
+    twice.client(request).to_client("N");
+    refused(twice.client(request), "08P01", std::string(name) + " twice");
+  }
+  Script remote = fresh;
+  remote.options.client_tls = remote.options.client_tls_required = true;
+  remote.peer.local = false;
+  refused(remote.client(startup(0, ann)), "28000", "Termgate takes no connection without TLS here");
+  Script too_many = fresh;
+  Admission admission;
+  admission.refused_sqlstate = "53300";
+  admission.refused_message = "too many connections for role \"ann\"";
+  too_many.client(startup(0, ann)).acts({Kind::admit});
+  refused(too_many.event(Admitted{admission}), "53300", admission.refused_message);
 }
 
 TEST_CASE("session: clear text behind a request for encryption is refused", "[proxy]") {
@@ -200,16 +210,6 @@ TEST_CASE("session: clear text behind a request for encryption is refused", "[pr
       CHECK(session.phase() == Session::Phase::closing);
     }
   }
-}
-
-TEST_CASE("session: a client that is not local must encrypt where that is required", "[proxy]") {
-  Script script = from_the_first_byte();
-  script.options.client_tls = script.options.client_tls_required = true;
-  script.peer.local = false;
-  script.client(startup(0, ann))
-      .to_client(fatal("28000", "Termgate takes no connection without TLS here"))
-      .acts({Kind::close_client});
-  script.replay();
 }
 
 TEST_CASE("session: a cancel request is forwarded and nothing is said", "[F7][proxy]") {
@@ -243,23 +243,6 @@ TEST_CASE("session: a start-up that cannot be read is refused", "[proxy]") {
           (bytes.size() == 8));
     CHECK(session.to_client().empty() == (bytes.size() != 8));
   }
-  Script nobody = from_the_first_byte();
-  nobody.client(startup(0, {{"database", "shop"}}))
-      .to_client(fatal("28000", "no PostgreSQL user name specified in startup packet"))
-      .acts({Kind::close_client});
-  nobody.replay();
-}
-
-TEST_CASE("session: who is not admitted is told why and no server is asked", "[proxy]") {
-  Script script = from_the_first_byte();
-  Admission refused;
-  refused.refused_sqlstate = "53300";
-  refused.refused_message = "too many connections for role \"ann\"";
-  script.client(startup(0, ann)).acts({Kind::admit});
-  script.event(Admitted{refused})
-      .to_client(fatal("53300", "too many connections for role \"ann\""))
-      .acts({Kind::close_client});
-  script.replay();
 }
 
 // Long: each kind of connection, with and without the rule.
@@ -269,28 +252,18 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
   script.event(Admitted{})
       .to_client(fatal("28000",
                        "replication connections are not let through: they read past every fence. "
-                       "Connect to the server directly, or allow "
-                       "them by a rule"))
+                       "Connect to the server directly, or allow them by a rule"))
       .acts({Kind::close_client});
   script.replay();
 
-  const auto allowed = [](Enforce enforce) {
-    Script one = from_the_first_byte();
+  const Parameters asked{{"user", "ann"}, {"replication", "database"}};
+  const auto allowed = [&](Enforce enforce) {
     Admission admission;
     admission.replication = true;
     admission.enforce = enforce;
-    one.client(startup(0, {{"user", "ann"}, {"replication", "database"}})).acts({Kind::admit});
-    one.event(Admitted{admission}).acts({Kind::connect_server});
-    if (enforce == Enforce::on)
-      one.event(ServerConnected{})
-          .to_server(startup(0, {{"user", "ann"},
-                                 {"replication", "database"},
-                                 {"default_transaction_read_only", "on"}}));
-    else
-      one.event(ServerConnected{})
-          .to_server(startup(0, {{"user", "ann"}, {"replication", "database"}}));
-    one.back(ok + ready('I'));
-    return one;
+    Parameters sent = asked;
+    if (enforce == Enforce::on) sent.emplace_back("default_transaction_read_only", "on");
+    return greeted(asked, sent, 0, admission).back(ok + ready('I'));
   };
 
   // What a subscription sends.
@@ -303,10 +276,9 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
            "COPY (SELECT a FROM ONLY public.t WHERE a > 1) TO STDOUT", "COMMIT",
            "SHOW server_version",
            "SELECT DISTINCT n.nspname, c.relname, gpt.attrs FROM pg_class c JOIN pg_namespace n ON "
-           "n.oid = c.relnamespace "
-           "JOIN (SELECT (pg_get_publication_tables(VARIADIC array_agg(pubname::text))).* FROM "
-           "pg_publication WHERE pubname IN ('p')) AS "
-           "gpt ON gpt.relid = c.oid"}) {
+           "n.oid = c.relnamespace JOIN (SELECT (pg_get_publication_tables(VARIADIC "
+           "array_agg(pubname::text))).* FROM pg_publication WHERE pubname IN ('p')) AS gpt ON "
+           "gpt.relid = c.oid"}) {
     reads.runs(text, "SELECT 0", 'I');
   }
   reads.replay();
@@ -349,8 +321,7 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
     refused.client(query(text))
         .ends("0A000",
               "Termgate lets a replication connection run replication commands and plain reads, "
-              "without functions of the user's own: a "
-              "check cannot stand in front of a write here. "
+              "without functions of the user's own: a check cannot stand in front of a write here. "
               "Use an ordinary connection for other SQL");
     refused.replay();
     Script observed = allowed(Enforce::observe);
@@ -375,57 +346,38 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
 }
 
 TEST_CASE("session: TLS to the server is asked for as it was chosen", "[proxy]") {
-  Script prefers = from_the_first_byte();
-  prefers.options.server_is_local = false;
-  prefers.client(startup(0, ann)).acts({Kind::admit});
-  prefers.event(Admitted{}).acts({Kind::connect_server});
-  prefers.event(ServerConnected{}).to_server(ssl_request);
-  prefers.server("N").to_server(startup(0, ann_guarded));
+  const auto answered = [](const std::string& answer, bool required = false) {
+    Script script = from_the_first_byte();
+    script.options.server_is_local = false;
+    if (required) script.options.server_tls = Options::ServerTls::require;
+    admit(script).event(ServerConnected{}).to_server(ssl_request);
+    return script.server(answer);
+  };
+  Script prefers = answered("N");
+  prefers.to_server(startup(0, ann));
   prefers.replay();
 
-  Script encrypted = from_the_first_byte();
-  encrypted.options.server_is_local = false;
-  encrypted.client(startup(0, ann)).acts({Kind::admit});
-  encrypted.event(Admitted{}).acts({Kind::connect_server});
-  encrypted.event(ServerConnected{}).to_server(ssl_request);
-  encrypted.server("S").acts({Kind::start_server_tls});
-  encrypted.event(ServerTls{}).to_server(startup(0, ann_guarded));
-  ready_at_last(encrypted, ok, ok);
+  Script encrypted = answered("S");
+  encrypted.acts({Kind::start_server_tls});
+  encrypted.event(ServerTls{}).to_server(startup(0, ann));
+  ready_at_last(encrypted);
   encrypted.replay();
 
-  Script fails = from_the_first_byte();
-  fails.options.server_is_local = false;
-  fails.client(startup(0, ann)).acts({Kind::admit});
-  fails.event(Admitted{}).acts({Kind::connect_server});
-  fails.event(ServerConnected{}).to_server(ssl_request);
-  fails.server("S").acts({Kind::start_server_tls});
-  fails.event(ServerLost{"certificate has expired"})
-      .to_client(fatal("08006", "the server cannot be reached: certificate has expired"))
-      .closes();
-  fails.replay();
+  const auto fails = [](Script script, std::string_view message) {
+    script.to_client(fatal("08006", message)).closes();
+    script.replay();
+  };
+  fails(answered("S").acts({Kind::start_server_tls}).event(ServerLost{"certificate has expired"}),
+        "the server cannot be reached: certificate has expired");
+  fails(answered("N", true), "the server offers no TLS, which this proxy requires");
+  fails(answered("H"),
+        "the server answered the request for TLS with something else; is it a PostgreSQL server?");
 
-  Script required = from_the_first_byte();
-  required.options.server_is_local = false;
-  required.options.server_tls = Options::ServerTls::require;
-  required.client(startup(0, ann)).acts({Kind::admit});
-  required.event(Admitted{}).acts({Kind::connect_server});
-  required.event(ServerConnected{}).to_server(ssl_request);
-  required.server("N")
-      .to_client(fatal("08006", "the server offers no TLS, which this proxy requires"))
-      .closes();
-  required.replay();
-
-  Script other = from_the_first_byte();
-  other.options.server_is_local = false;
-  other.client(startup(0, ann)).acts({Kind::admit});
-  other.event(Admitted{}).acts({Kind::connect_server});
-  other.event(ServerConnected{}).to_server(ssl_request);
-  other.server("H")
-      .to_client(fatal("08006",
-                       "the server answered the request for TLS with something else; is it a "
-                       "PostgreSQL server?"))
-      .closes();
-  other.replay();
+  Script unreachable = from_the_first_byte();
+  admit(unreachable).event(ServerLost{"connection refused"});
+  unreachable.to_client(fatal("57P03", "the server cannot be reached: connection refused"));
+  unreachable.closes();
+  unreachable.replay();
 }
 
 TEST_CASE("session: clear text behind the server's consent to TLS is refused", "[proxy]") {
@@ -444,34 +396,12 @@ TEST_CASE("session: clear text behind the server's consent to TLS is refused", "
   CHECK(session.phase() == Session::Phase::closing);
 }
 
-TEST_CASE("session: a server that cannot be reached is told with its reason", "[proxy]") {
-  Script script = from_the_first_byte();
-  script.client(startup(0, ann)).acts({Kind::admit});
-  script.event(Admitted{}).acts({Kind::connect_server});
-  script.event(ServerLost{"connection refused"})
-      .to_client(fatal("57P03", "the server cannot be reached: connection refused"))
-      .closes();
-  script.replay();
-}
-
-TEST_CASE("session: SCRAM passes and its PLUS variant is taken out of the offer", "[proxy]") {
-  Script script = greeted();
-  script.server(sasl({"SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"})).to_client(sasl({"SCRAM-SHA-256"}));
-  script.through(sasl_initial("SCRAM-SHA-256", "n,,n=,r=nonce"),
-                 authentication(Authentication::Type::sasl_continue, "r=nonce,s=c2FsdA==,i=4096"));
-  script.through(password("c=biws,r=nonce,p=proof"));
-  ready_at_last(script, authentication(Authentication::Type::sasl_final, "v=signature") + ok,
-                authentication(Authentication::Type::sasl_final, "v=signature") + ok);
-  script.replay();
-}
-
 TEST_CASE("session: a client that could bind its channel is told why the server would refuse",
           "[proxy]") {
   const std::string why =
       "channel binding cannot pass through a proxy that ends TLS on both sides, and the server "
-      "insists on it where the client could: "
-      "connect with channel_binding=disable, or let the proxy reach the server "
-      "without TLS (a Unix socket, loopback)";
+      "insists on it where the client could: connect with channel_binding=disable, or let the "
+      "proxy reach the server without TLS (a Unix socket, loopback)";
   Script script = greeted();
   script.server(sasl({"SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"})).to_client(sasl({"SCRAM-SHA-256"}));
   script.client(sasl_initial("SCRAM-SHA-256", "y,,n=,r=nonce")).ends("28000", why);
@@ -503,8 +433,7 @@ TEST_CASE("session: a server that asks for no credential is offered to local cli
           "[F6][proxy]") {
   const std::string why =
       "the server requests no credential (its pg_hba.conf trusts this proxy), so anybody could log "
-      "in: Termgate offers it to other "
-      "machines only with --trust-backend";
+      "in: Termgate offers it to other machines only with --trust-backend";
   Script remote = greeted();
   remote.peer.local = false;
   remote.server(ok + ready('I')).ends("28000", why);
@@ -514,13 +443,13 @@ TEST_CASE("session: a server that asks for no credential is offered to local cli
   asked.peer.local = false;
   asked.back(authentication(Authentication::Type::cleartext_password));
   asked.through(password("secret"));
-  ready_at_last(asked, ok, ok);
+  ready_at_last(asked);
   asked.replay();
 
   Script trusted = greeted();
   trusted.peer.local = false;
   trusted.options.trust_backend = true;
-  ready_at_last(trusted, ok, ok);
+  ready_at_last(trusted);
   trusted.replay();
 }
 
@@ -529,20 +458,16 @@ TEST_CASE(
     "it",
     "[F6][proxy]") {
   Script script = greeted();
-  const std::string key = script.peer.cancel_key;
-  script.server(ok + status("default_transaction_read_only", "off") + ready('I'))
-      .to_client(ok + status("default_transaction_read_only", "off"))
-      .to_server(who_serves(named("_termgate_default_on_", key, 0)));
+  const std::string off = ok + status("default_transaction_read_only", "off");
+  asks_who_serves(script, off, off);
   script.server(columns({"pg_backend_pid"}) + row({"0"}) + complete("SELECT 1") + ready('I'));
   script.back(set_done() + status("default_transaction_read_only", "on"), ready('I'));
   script.replay();
 
   Script failing = greeted();
-  failing.server(ok + ready('I'))
-      .to_client(ok)
-      .to_server(who_serves(named("_termgate_default_on_", key, 0)));
+  asks_who_serves(failing);
   failing
-      .server(who_answered("0") + prepared(true) + bind_complete() +
+      .server(who_answered("0") + parse_complete() + bind_complete() +
               error("42501", "permission denied"))
       .ends("08006", "the server session could not be made read-only again");
   failing.replay();
@@ -551,100 +476,52 @@ TEST_CASE(
 TEST_CASE("session: what the client says before its login is over waits for who serves",
           "[F6][proxy]") {
   Script script = greeted();
-  const std::string key = script.peer.cancel_key;
-  script.server(ok + ready('I'))
-      .to_client(ok)
-      .to_server(who_serves(named("_termgate_default_on_", key, 0)));
-  script.client(query("SELECT 1"));
+  asks_who_serves(script).client(query("SELECT 1"));
   script.server(who_serves_done("0")).to_client(ready('I')).to_server(query("SELECT 1"));
   script.replay();
 }
 
 TEST_CASE("session: a pooler behind the proxy is refused unless it is announced", "[F6][proxy]") {
-  const std::string why =
-      "there is a pooler between the proxy and the server: put it in front of the proxy, or, if it "
-      "keeps one server session for each "
-      "client as "
-      "long as that stays, start the proxy with --server-pooler session";
-  Script script = greeted();
-  script.server(ok + key(4711, "serv") + ready('I'))
-      .to_client(ok + key(4711, "0123"))
-      .acts({Kind::registered})
-      .to_server(who_serves());
-  script.server(columns({"pg_backend_pid"}) + row({"4712"})).ends("08006", why);
-  script.replay();
-
-  // Nor is one that says nothing.
-  Script silent = greeted();
-  silent.server(ok + key(4711, "serv") + ready('I'))
-      .to_client(ok + key(4711, "0123"))
-      .acts({Kind::registered})
-      .to_server(who_serves());
-  silent.server(empty_query() + ready('I')).ends("08006", why);
-  silent.replay();
-
-  Script announced = greeted();
-  announced.options.server_pooler = true;
-  announced.server(ok + key(4711, "serv") + ready('I'))
-      .to_client(ok + key(4711, "0123"))
-      .acts({Kind::registered})
-      .to_server(who_serves());
-  announced.server(who_serves_done("17")).to_client(ready('I'));
-  announced.replay();
-}
-
-TEST_CASE("session: allow and observe leave the server session as the client wants it",
-          "[F7][proxy]") {
-  for (const bool observe : {false, true}) {
-    Script script = from_the_first_byte();
-    Admission admission;
-    if (observe) admission.enforce = Enforce::observe;
-    else admission.without_term = WithoutTerm::allow;
-    script.client(startup(0, ann)).acts({Kind::admit});
-    script.event(Admitted{admission}).acts({Kind::connect_server});
-    script.event(ServerConnected{}).to_server(startup(0, ann));
-    const std::string told = ok + status("default_transaction_read_only", "off");
-    if (observe) {
-      // What it may do is asked all the same.
-      script.server(told + ready('I')).to_client(told).to_server(who_asked(may_check));
-      script.server(who_answered("0", {}, {}, "f", "t")).to_client(ready('I'));
-    } else {
-      // What it declares by ALTER ROLE or ALTER DATABASE holds it to that.
-      script.server(told + ready('I')).to_client(told).to_server(who_asked());
-      script.server(who_answered("0")).to_client(ready('I'));
-    }
+  const auto asked = [] {
+    Script script = greeted();
+    script.server(ok + key(4711, "serv") + ready('I'))
+        .to_client(ok + key(4711, "0123"))
+        .acts({Kind::registered})
+        .to_server(who_serves());
+    return script;
+  };
+  // Another process answers, or one that says nothing.
+  for (const std::string& answer :
+       {columns({"pg_backend_pid"}) + row({"4712"}), empty_query() + ready('I')}) {
+    Script script = asked();
+    script.server(answer).ends(
+        "08006",
+        "there is a pooler between the proxy and the server: put it in front of the proxy, or, if "
+        "it keeps one server session for each client as long as that stays, start the proxy with "
+        "--server-pooler session");
     script.replay();
   }
+  Script announced = asked();
+  announced.options.server_pooler = true;
+  announced.server(who_serves_done("17")).to_client(ready('I'));
+  announced.replay();
 }
 
 TEST_CASE(
     "session: under allow what ALTER ROLE declares is found at the login and holds the session to "
     "it",
     "[F2][F6][proxy]") {
-  Script script = from_the_first_byte();
   Admission admission;
   admission.without_term = WithoutTerm::allow;
-  script.client(startup(0, ann)).acts({Kind::admit});
-  script.event(Admitted{admission}).acts({Kind::connect_server});
-  script.event(ServerConnected{}).to_server(startup(0, ann));
+  Script script = greeted(ann, ann, 0, admission);
   script.server(ok + ready('I')).to_client(ok).to_server(who_asked());
   // No session of its own kind from here on: READ ONLY by default, before the client may say a
   // word.
   script.server(who_answered("0", "orders", "5"))
       .to_client(ready('I'))
       .to_server(ours(named("_termgate_look_", "0123456789abcdef0123456789abcdef", 0),
-                      "SHOW default_transaction_read_only", {}, {}, true, In::beginning) +
+                      "SHOW default_transaction_read_only", {}, {}, In::beginning) +
                  put_back(named("_termgate_default_on_", "0123456789abcdef0123456789abcdef", 0)));
-  script.replay();
-}
-
-TEST_CASE("session: a wrong password is the server's to say", "[F7][proxy]") {
-  Script script = greeted();
-  script.back(authentication(Authentication::Type::md5_password, "salt"));
-  script.through(password("md5…"));
-  const std::string wrong = fatal("28P01", "password authentication failed for user \"ann\"");
-  script.back(wrong);
-  script.event(ServerLost{""}).to_server(terminate()).closes();
   script.replay();
 }
 
@@ -674,24 +551,13 @@ TEST_CASE("session: a login has a time of its own", "[proxy]") {
 
   // Until it is known what serves the client is not let in.
   Script unanswered = greeted();
-  unanswered.server(ok + ready('I'))
-      .to_client(ok)
-      .to_server(who_serves(named("_termgate_default_on_", unanswered.peer.cancel_key, 0)));
-  unanswered.later(59999ms).event(Tick{});
+  asks_who_serves(unanswered).later(59999ms).event(Tick{});
   unanswered.later(1ms).event(Tick{}).ends("57014",
                                            "the login took longer than the proxy's login timeout");
   unanswered.replay();
 
   Script answered = greeted();
-  ready_at_last(answered, ok, ok);
+  ready_at_last(answered);
   answered.later(120s).event(Tick{});
   answered.replay();
-}
-
-TEST_CASE("session: a drain refuses who has not begun its login", "[proxy]") {
-  Script script = from_the_first_byte();
-  script.event(Drain{})
-      .to_client(fatal("57P03", "the proxy is shutting down"))
-      .acts({Kind::close_client});
-  script.replay();
 }

@@ -124,27 +124,6 @@ TEST_CASE("replies: each request takes its own replies and no others", "[F7][pro
   }
 }
 
-TEST_CASE("replies: nothing fits where no request is pending", "[F7][proxy]") {
-  Bench bench;
-  for (const char type : all_replies) CHECK_FALSE(bench.router.fits(type));
-}
-
-TEST_CASE("replies: a request of the client's is answered in full and is then no longer pending",
-          "[F7][proxy]") {
-  Bench bench;
-  bench.ask(Request::describe_statement);
-  bench.ask(Request::execute);
-  bench.reply("t");
-  CHECK(bench.pending.size() == 2);
-  bench.reply("T");
-  CHECK(bench.pending.size() == 1);
-  bench.reply("D1");
-  bench.reply("D2");
-  bench.reply("C");
-  CHECK(bench.pending.empty());
-  CHECK(bench.shown() == "tTD1D2C");
-}
-
 TEST_CASE("replies: those to a message of ours are hidden with their parts and notices",
           "[F7][proxy]") {
   Bench bench;
@@ -262,18 +241,6 @@ TEST_CASE("replies: one that is made here comes after all before it", "[F7][prox
   bench.reply("Z");
   CHECK(bench.shown() == "Zmade 1 made 2");
   CHECK(bench.pending.empty());
-}
-
-TEST_CASE("replies: one that is hidden ends its request all the same", "[F7][proxy]") {
-  Bench bench;
-  bench.ask(Request::query);
-  bench.ask(Request::execute);
-  bench.router.hide(message("C"));
-  CHECK(bench.pending.size() == 2);  // a query ends with its ReadyForQuery
-  bench.reply("Z");
-  bench.router.hide(message("C"));
-  CHECK(bench.pending.empty());
-  CHECK(bench.shown() == "Z");
 }
 
 TEST_CASE("replies: Syncs inside a copy from the client have none", "[F7][proxy]") {

@@ -166,6 +166,12 @@ class Script {
   Script& back(const std::string& ours, std::string answer, Where where = Where::current()) {
     return server(ours + answer, where).to_client(std::move(answer));
   }
+  // Ours in front of a query of a block, which goes on.
+  Script& in_front(const std::string& ours, const std::string& ours_done, const std::string& sql,
+                   std::string answer, Where where = Where::current()) {
+    return behind(ours + wire::sync_message(), wire::query(sql), where)
+        .back(ours_done + wire::ready('T'), std::move(answer), where);
+  }
   // A simple query that goes through, the tag of its answer and the state behind it.
   Script& runs(const std::string& sql, std::string_view tag, char state,
                Where where = Where::current()) {
@@ -175,10 +181,10 @@ class Script {
     return runs(sql, sql, state, where);
   }
   // What was said is framed by BEGIN and COMMIT, and this comes first in the frame.
-  Script& framed(std::string_view sql, bool first = true, Where where = Where::current()) {
+  Script& framed(std::string_view sql, Where where = Where::current()) {
     to_server(wire::query("BEGIN"));
     return server(wire::complete("BEGIN") + wire::ready('T'), where)
-        .to_server(wire::opening(first, wire::block) + wire::sync_message() + wire::query(sql));
+        .to_server(wire::opening(wire::block) + wire::sync_message() + wire::query(sql));
   }
 
   // Any look at the session behind the last step.
@@ -427,6 +433,14 @@ namespace termgate::test::wire {
 inline const std::string insert = "INSERT INTO t VALUES (1)";
 inline const std::string stale = "TG001 stale term 5 for scope \"orders\": the fence stands at 6";
 
+// A read that writes: what the server says, and what the client is told instead.
+inline const std::string read_only = "cannot execute INSERT in a read-only transaction";
+inline const std::string known_now =
+    "TG002 this looked like a read and writes; Termgate knows it now: send it again";
+inline std::string instead(std::string_view code, std::string_view message) {
+  return error(code, message, {{'D', "The database said: " + read_only}});
+}
+
 inline std::string inserted(char state = 'I') { return complete("INSERT 0 1") + ready(state); }
 
 inline Script undeclared() {
@@ -434,21 +448,21 @@ inline Script undeclared() {
   script.application_name.clear();
   return script;
 }
-inline Script& writes(Script& script, bool first = true) {
-  script.client(query(insert)).to_server(opening(first) + converted(insert));
-  return script.server(opening_done(first) + converted_done("INSERT 0 1")).to_client(inserted());
+inline Script& writes(Script& script) {
+  script.client(query(insert)).to_server(opening() + converted(insert));
+  return script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
 }
 // A block that has passed the check.
 inline Script in_block() {
   Script script;
-  script.runs("BEGIN", 'T').behind(opening(true, block) + sync_message(), query(insert));
-  script.back(opening_done(true, block) + ready('T'), inserted('T')).told({"fenced orders 5/5"});
+  script.runs("BEGIN", 'T').behind(opening(block) + sync_message(), query(insert));
+  script.back(opening_done(block) + ready('T'), inserted('T')).told({"fenced orders 5/5"});
   return script;
 }
 // The first savepoint of a block that nothing has passed in.
 inline Script& mark_savepoint(Script& script) {
-  script.behind(writable(true, block) + mark() + sync_message(), query("SAVEPOINT s"));
-  return script.back(set_done(true, block) + mark_done() + ready('T'),
+  script.behind(writable(block) + mark() + sync_message(), query("SAVEPOINT s"));
+  return script.back(set_done(block) + mark_done() + ready('T'),
                      complete("SAVEPOINT") + ready('T'));
 }
 

@@ -21,7 +21,7 @@ std::string sit() {
               "pg_catalog.set_config('default_transaction_read_only', NULL, "
               "false) END "
               "FROM \"termgate\".sit($1, $2, pg_catalog.sha256(pg_catalog.decode($3, 'hex'))) s",
-              {25, 20, 25}, {"orders", "5", "00ff"}, true, In::beginning) +
+              {25, 20, 25}, {"orders", "5", "00ff"}, In::beginning) +
          sync_message();
 }
 std::string sit_done(std::string_view reported = "off") {
@@ -35,7 +35,7 @@ std::string stand() {
              named("_termgate_stand_"),
              "SELECT \"termgate\".stand(ARRAY[$1::pg_catalog.uuid], pg_catalog.decode($2, 'hex')), "
              "pg_catalog.set_config('default_transaction_read_only', 'on', false)",
-             {25, 25}, {nonce, "00ff"}, true, In::beginning) +
+             {25, 25}, {nonce, "00ff"}, In::beginning) +
          sync_message();
 }
 std::string stand_done() {
@@ -68,21 +68,6 @@ TEST_CASE("session: under a seat the client's bytes pass, and nothing of ours is
   script.through(group, done);
   script.through(query("BEGIN; " + insert), complete("BEGIN") + inserted('T'));
   script.runs("COMMIT", 'I');
-  script.replay();
-}
-
-TEST_CASE("session: under a seat a COPY of what a write returns passes as a query does",
-          "[F7][proxy]") {
-  Script script = seated();
-  const std::string text = "COPY (INSERT INTO t VALUES (1) RETURNING a) TO STDOUT";
-  const std::string head("\0\0\1\0\0", 5);
-  const std::string copied =
-      opaque('H', head) + copy_data("1\n") + copy_done() + complete("COPY 1");
-  script.through(query(text), copied + ready('I')).told({});
-  const std::string group = parse("", text) + bind_message("", "", {}) + execute() + sync_message();
-  const std::string done = parse_complete() + bind_complete() + copied + ready('I');
-  script.through(group, done).told({});
-  script.through(query(insert), inserted());
   script.replay();
 }
 
@@ -178,11 +163,43 @@ TEST_CASE("session: a prepared transaction passes the check that locks", "[F1][F
   Script script = seated();
   script.runs("BEGIN", 'T');
   script.through(query(insert), inserted('T'));
-  script.behind(
-      ours(named("_termgate_unseat_"), "SET LOCAL termgate.seat TO off", {}, {}, true, block) +
-          check("orders", "5", true, block) + sync_message(),
-      query("PREPARE TRANSACTION 'x'"));
+  script.behind(ours(named("_termgate_unseat_"), "SET LOCAL termgate.seat TO off", {}, {}, block) +
+                    check("orders", "5", block) + sync_message(),
+                query("PREPARE TRANSACTION 'x'"));
   script.replay_whole();
+}
+
+TEST_CASE("session: a call that the seat does not cover leaves its transaction fit to be prepared",
+          "[F1][F7][proxy]") {
+  Script script = seated();
+  script.runs("BEGIN", 'T');
+  script.through(query(insert), inserted('T'));
+  // What it may have declared is checked, and the seat is kept: after a check this transaction
+  // could not raise the scope anyway. A seat given back here would keep it from being prepared.
+  script.runs("SELECT unknown_function()", 'T');
+  script.behind(check_declared(block) + sync_message(), query(insert));
+  script.replay_whole();
+}
+
+TEST_CASE("session: a seat that is not used is given back", "[F4][proxy]") {
+  Script script = seated();
+  script.later(std::chrono::milliseconds(900)).event(Tick{});
+  script.later(std::chrono::milliseconds(200)).event(Tick{}).to_server(stand());
+  script.server(stand_done());
+  script.replay();
+}
+
+TEST_CASE("session: once a second the server is asked what a seated session declares",
+          "[F2][proxy]") {
+  Script script = seated();
+  script.later(std::chrono::milliseconds(1500)).through(query(insert));
+  script.back(inserted()).to_server(check_declared() + sync_message());
+  // Code has declared something else.
+  script
+      .server(parse_complete() + bind_complete() + row({claim_text("orders", "4", "4")}) +
+              complete("SELECT 1") + close_complete() + ready('I'))
+      .to_server(stand());
+  script.replay();
 }
 
 TEST_CASE("session: under a seat READ WRITE of an open transaction passes, however it is sent",
@@ -203,39 +220,6 @@ TEST_CASE("session: under a seat READ WRITE of an open transaction passes, howev
       script.replay();
     }
   }
-}
-
-TEST_CASE("session: a call that the seat does not cover leaves its transaction fit to be prepared",
-          "[F1][F7][proxy]") {
-  Script script = seated();
-  script.runs("BEGIN", 'T');
-  script.through(query(insert), inserted('T'));
-  // What it may have declared is checked, and the seat is kept: after a check this transaction
-  // could not raise the scope anyway. A seat given back here would keep it from being prepared.
-  script.runs("SELECT unknown_function()", 'T');
-  script.behind(check_declared(true, block) + sync_message(), query(insert));
-  script.replay_whole();
-}
-
-TEST_CASE("session: a seat that is not used is given back", "[F4][proxy]") {
-  Script script = seated();
-  script.later(std::chrono::milliseconds(900)).event(Tick{});
-  script.later(std::chrono::milliseconds(200)).event(Tick{}).to_server(stand());
-  script.server(stand_done());
-  script.replay();
-}
-
-TEST_CASE("session: once a second the server is asked what a seated session declares",
-          "[F2][proxy]") {
-  Script script = seated();
-  script.later(std::chrono::milliseconds(1500)).client(query(insert)).to_server(query(insert));
-  script.back(inserted()).to_server(check_declared() + sync_message());
-  // Code has declared something else.
-  script
-      .server(parse_complete() + bind_complete() + row({claim_text("orders", "4", "4")}) +
-              complete("SELECT 1") + close_complete() + ready('I'))
-      .to_server(stand());
-  script.replay();
 }
 
 // By whatever way its messages go, which replay() decides by cutting them everywhere.

@@ -6,14 +6,8 @@
 
 using namespace termgate::test;
 using namespace termgate::test::wire;
-using termgate::pg_session::Action;
-using termgate::pg_session::Admission;
-using termgate::pg_session::Admitted;
 using termgate::pg_session::FenceSeen;
 using termgate::pg_session::Options;
-using termgate::pg_session::ServerConnected;
-using termgate::pg_session::WithoutTerm;
-using Kind = Action::Kind;
 
 namespace {
 
@@ -28,10 +22,10 @@ std::string declare(std::string_view scope, std::string_view term) {
   return ours(named("_termgate_declare_"),
               "SELECT pg_catalog.set_config('termgate.scope', $1, true), "
               "pg_catalog.set_config('termgate.term', $2::pg_catalog.text, true)",
-              {25, 20}, {scope, term}, true, In::beginning);
+              {25, 20}, {scope, term}, In::beginning);
 }
 std::string declare_done(std::string_view scope, std::string_view term) {
-  return prepared(true) + bind_complete() + row({scope, term}) + complete("SELECT 1") +
+  return parse_complete() + bind_complete() + row({scope, term}) + complete("SELECT 1") +
          portal_closed(In::beginning);
 }
 
@@ -49,37 +43,6 @@ TEST_CASE("session: what the server guards goes to it as the client sends it", "
   script.through(query(two), complete("BEGIN") + error("22012", "division by zero") + ready('E'));
   script.runs("ROLLBACK", 'I');
   script.replay();
-}
-
-TEST_CASE("session: without a term the server's guard refuses, not the proxy", "[F6][proxy]") {
-  Script script = guarded("");
-  script.through(query(insert), error("TG002", "TG002 no term declared") + ready('I'));
-  script.replay();
-}
-
-TEST_CASE(
-    "session: a term above the fence as it is known is checked by the proxy first, which raises",
-    "[F1][proxy]") {
-  Script script = guarded();
-  script.fences["orders"] = 4;
-  script.client(query(insert))
-      .to_server(check_declared() + sync_message() + check_left(check_declared()) +
-                 converted(insert));
-  script.server(check_done() + ready('I'));
-  script.server(left_done(check_done()) + converted_done("INSERT 0 1"))
-      .to_client(complete("INSERT 0 1") + ready('I'));
-  // From now on it is the server's.
-  script.through(query(insert));
-  script.replay_whole();
-}
-
-TEST_CASE("session: a term below the fence as it is known is refused from memory", "[F1][proxy]") {
-  Script script = guarded();
-  script.fences["orders"] = 6;
-  script.client(query(insert))
-      .to_client(error("TG001", "TG001 stale term 5 for scope \"orders\": the fence stands at 6") +
-                 ready('I'));
-  script.replay_whole();
 }
 
 TEST_CASE("session: a comment's claim is checked by the proxy and declared for the server's guard",
@@ -109,7 +72,7 @@ TEST_CASE("session: a stale comment in a pipeline that has reached the server's 
     script.through(first);
     script.behind(check_claim("-", "0", in), rest);
     script
-        .server(answer + prepared(true) + bind_complete() + error("22023", "no term is 0") +
+        .server(answer + parse_complete() + bind_complete() + error("22023", "no term is 0") +
                 ready('I'))
         .to_client(answer + refusal + ready('I'));
     script.through(query(insert));
@@ -143,51 +106,7 @@ TEST_CASE("session: a block that the server's guard checks is ended when a highe
   script.runs("BEGIN", 'T');
   script.runs(insert, "INSERT 0 1", 'T');
   script.event(FenceSeen{"orders", 6})
-      .to_server(check("orders", "5", false, In::block) + sync_message())
+      .to_server(check("orders", "5", In::block) + sync_message())
       .told({"evicted orders 5/6"});
-  script.replay_whole();
-}
-
-TEST_CASE("session: a login that the server does not guard is refused where the guard is required",
-          "[F6][proxy]") {
-  for (const termgate::pgwire::Field answer :
-       {termgate::pgwire::Field(), termgate::pgwire::Field("off")}) {
-    Script script;
-    script.options.server_guard = Options::ServerGuard::required;
-    script.logged_in = false;
-    const std::vector<termgate::pgwire::StartupMessage::Parameter> ann{{"user", "ann"},
-                                                                       {"database", "shop"}};
-    std::vector<termgate::pgwire::StartupMessage::Parameter> with_guard = ann;
-    with_guard.emplace_back("termgate.guard_session", "on");
-    script.client(startup(0, ann)).acts({Kind::admit});
-    script.event(Admitted{Admission{}}).acts({Kind::connect_server});
-    script.event(ServerConnected{}).to_server(startup(0, with_guard));
-    const std::string ok = authentication(termgate::pgwire::Authentication::Type::ok);
-    script.server(ok + ready('I'))
-        .to_client(ok)
-        .to_server(who_asked(", (SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name "
-                             "OPERATOR(pg_catalog.=) 'termgate.guarded' AND "
-                             "s.context OPERATOR(pg_catalog.=) 'internal' AND EXISTS (SELECT FROM "
-                             "pg_catalog.pg_extension e JOIN "
-                             "pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) "
-                             "e.extnamespace WHERE e.extname "
-                             "OPERATOR(pg_catalog.=) 'termgate_guard' AND n.nspname "
-                             "OPERATOR(pg_catalog.=) 'termgate'))"));
-    script.server(who_answered("0", {}, {}, "f", answer))
-        .ends("57P03",
-              "this proxy admits only sessions that the server's guard covers (--guard require), "
-              "and database \"shop\" has no guard over "
-              "schema \"termgate\": load termgate_guard by shared_preload_libraries, and CREATE "
-              "EXTENSION termgate_guard");
-    script.replay_whole();
-  }
-}
-
-TEST_CASE("session: where a term is required to read the proxy keeps the session to itself",
-          "[F6][proxy]") {
-  Script script;
-  script.options.server_guard = Options::ServerGuard::when_there;
-  script.admission.without_term = WithoutTerm::reject;
-  script.client(query(insert)).to_server(opening() + converted(insert));
   script.replay_whole();
 }

@@ -4,27 +4,9 @@
 #include "script.hpp"
 
 using namespace termgate::test::wire;
-using termgate::pg_session::Admission;
 using termgate::pg_session::Enforce;
 using termgate::pg_session::WithoutTerm;
 using termgate::test::Script;
-
-TEST_CASE("session: a read goes through untouched with its rows and notices", "[F6][F7][proxy]") {
-  Script script;
-  const std::string answer = notice("listen") + columns({"a", "b"}) + row({"1", std::nullopt}) +
-                             row({"2", ""}) + complete("SELECT 2") + ready('I');
-  script.through(query("SELECT a, b FROM t"), answer).told({});
-  script.through(query(""), empty_query() + ready('I'));
-  script.through(query("COPY t TO STDOUT"));
-  const std::string copied =
-      copy_out() + opaque('d', "1\n") + opaque('c', "") + complete("COPY 1") + ready('I');
-  script.back(copied);
-  script.through(query("SELECT 1/0"));
-  const std::string failed = error("22012", "division by zero", {{'P', "9"}}) + ready('I');
-  script.back(failed);
-  script.through(terminate()).closes();
-  script.replay();
-}
 
 TEST_CASE("session: one plain write stands behind the check in one transaction",
           "[F5][F7][proxy]") {
@@ -32,65 +14,11 @@ TEST_CASE("session: one plain write stands behind the check in one transaction",
   writes(script).told({"fenced orders 5/5"});
   // What is prepared once stays so.
   script.client(query("UPDATE t SET a = 2 RETURNING a"))
-      .to_server(opening(false) + converted("UPDATE t SET a = 2 RETURNING a"));
+      .to_server(opening() + converted("UPDATE t SET a = 2 RETURNING a"));
   script
-      .server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"}) +
-              row({"2"}) + complete("UPDATE 1") + close_complete() + ready('I'))
+      .server(opening_done() + parse_complete() + bind_complete() + columns({"a"}) + row({"2"}) +
+              complete("UPDATE 1") + close_complete() + ready('I'))
       .to_client(columns({"a"}) + row({"2"}) + complete("UPDATE 1") + ready('I'));
-  script.replay();
-}
-
-TEST_CASE("session: the error of a converted write is the client's and leaves nothing open",
-          "[F5][F7][proxy]") {
-  Script script;
-  script.client(query(insert)).to_server(opening() + converted(insert));
-  const std::string failed =
-      error("23505", "duplicate key", {{'D', "Key (a)=(1) already exists."}});
-  script.back(opening_done() + parse_complete() + bind_complete() + no_data(), failed + ready('I'));
-  script.client(query("INSERT INTO nowhere VALUES (1)"))
-      .to_server(opening(false) + converted("INSERT INTO nowhere VALUES (1)"));
-  const std::string nowhere = error("42P01", "relation \"nowhere\" does not exist", {{'P', "13"}});
-  script.back(opening_done(false), nowhere + ready('I'));
-  script.replay();
-}
-
-TEST_CASE(
-    "session: notices of our own statements are kept from the client and those of its own are not",
-    "[F7][proxy]") {
-  Script script;
-  script.client(query(insert)).to_server(opening() + converted(insert));
-  script
-      .server(notice("ours") + opening_done() + notice("the parser's") + parse_complete() +
-              notice("the planner's") + bind_complete() + no_data() + notice("yours") +
-              complete("INSERT 0 1") + close_complete() + notice("a deferred trigger's") +
-              ready('I'))
-      .to_client(notice("the parser's") + notice("the planner's") + notice("yours") +
-                 notice("a deferred trigger's") + inserted());
-  script.replay();
-}
-
-TEST_CASE("session: a raise is committed by itself before the write that needs it",
-          "[F2][F4][proxy]") {
-  Script script;
-  script.fences.clear();
-  script.client(query(insert)).to_server(raise_in_advance() + opening_behind() + converted(insert));
-  script.server(raise_in_advance_done() + opening_behind_done() + converted_done("INSERT 0 1"))
-      .to_client(inserted())
-      .told({"fenced orders 5/5"});
-  // From then on the fence is known.
-  writes(script, false);
-  script.replay();
-}
-
-TEST_CASE("session: what fails in advance is told when the check meets it again", "[F2][proxy]") {
-  Script script;
-  script.fences.clear();
-  script.client(query(insert)).to_server(raise_in_advance() + opening_behind() + converted(insert));
-  script
-      .server(raise_in_advance_failed("TG001", stale) + opening_behind_failed("TG001", stale) +
-              ready('I'))
-      .to_client(error("TG001", stale) + ready('I'))
-      .told({"refused TG001"});
   script.replay();
 }
 
@@ -122,7 +50,7 @@ TEST_CASE("session: a fence that a check has raised is known once its transactio
   script.server(raise_in_advance_done() + opening_left_done() + converted_done("INSERT 0 1"))
       .to_client(inserted())
       .told({"fenced orders 5/5"});
-  writes(script, false);
+  writes(script);
   script.replay();
 }
 
@@ -143,8 +71,7 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
       "TG004 fence untrusted for scope \"orders\": the database shows 5, this proxy has seen 9";
   const std::string unknown =
       "The proxy does not know this session's scope beforehand, and so refuses it as long as any "
-      "is untrusted: declare it by "
-      "application_name, PGOPTIONS or a comment.";
+      "is untrusted: declare it by application_name, PGOPTIONS or a comment.";
   {
     Script script;
     script.fences = {{"orders", 9}};
@@ -174,9 +101,9 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
     script.runs("BEGIN", 'T');
     script.through(query("SELECT a FROM t"), columns({"a"}) + complete("SELECT 0") + ready('T'));
     script.client(query(insert))
-        .to_server(check("-", "0", true, block) + sync_message())
+        .to_server(check("-", "0", block) + sync_message())
         .told({"refused TG004 from memory"});
-    script.server(prepared(true) + bind_complete() + error("TG005", "no term") + ready('E'))
+    script.server(parse_complete() + bind_complete() + error("TG005", "no term") + ready('E'))
         .to_client(error("TG004", message) + ready('E'));
     script.replay();
   }
@@ -186,16 +113,13 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
     Script script;
     script.untrusted_scopes = {{"orders", message}};
     const std::string aborted = error("25P02", "current transaction is aborted");
-    script.client(query("BEGIN")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(query("SELECT 1/0")).to_server(query("SELECT 1/0"));
-    script.server(error("22012", "division by zero") + ready('E'))
-        .to_client(error("22012", "division by zero") + ready('E'));
+    script.runs("BEGIN", 'T');
+    script.through(query("SELECT 1/0"), error("22012", "division by zero") + ready('E'));
     const std::string call = "SELECT termgate.check_term('orders', 7)";
     script.client(query(call + "; " + call)).to_server(query(call));
-    script.server(aborted + ready('E')).to_client(aborted + ready('E'));
+    script.back(aborted + ready('E'));
     script.client(query("SELECT 1; " + call)).to_server(query("SELECT 1"));
-    script.server(aborted + ready('E')).to_client(aborted + ready('E'));
+    script.back(aborted + ready('E'));
     script.replay();
   }
   {
@@ -212,18 +136,6 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
   }
 }
 
-TEST_CASE("session: a stale term is refused by the database and remembered", "[F2][proxy]") {
-  Script script;
-  script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(opening_failed("TG001", stale) + ready('I'))
-      .to_client(error("TG001", stale) + ready('I'))
-      .told({"refused TG001"});
-  script.client(query(insert))
-      .to_client(error("TG001", stale) + ready('I'))
-      .told({"refused TG001 from memory"});
-  script.replay();
-}
-
 TEST_CASE("session: without layer 1 reads pass and writes name termgate init", "[F6][proxy]") {
   Script script;
   const std::string none =
@@ -234,8 +146,8 @@ TEST_CASE("session: without layer 1 reads pass and writes name termgate init", "
   script.server(set_done() + error("3F000", "schema \"termgate\" does not exist") + ready('I'))
       .to_client(none + ready('I'));
   // Not prepared, so it is tried again: by then somebody may have installed it.
-  script.client(query(insert)).to_server(writable(false) + check_opens_left() + converted(insert));
-  script.server(set_done(false) + left_done(check_done()) + converted_done("INSERT 0 1"))
+  script.client(query(insert)).to_server(writable() + check_opens_left() + converted(insert));
+  script.server(set_done() + left_done(check_done()) + converted_done("INSERT 0 1"))
       .to_client(inserted());
   script.replay();
 }
@@ -252,16 +164,6 @@ TEST_CASE("session: a role without the privilege is told who may grant it", "[F6
   script.replay();
 }
 
-TEST_CASE("session: without a declaration the server's own is asked for", "[F6][proxy]") {
-  Script script = undeclared();
-  script.client(query(insert)).to_server(writable() + check_opens() + converted(insert));
-  const std::string none =
-      error("TG002", "TG002 no term declared: a write needs a scope and a term");
-  script.back(set_done() + prepared(true) + bind_complete(), none + ready('I'))
-      .told({"refused TG002"});
-  script.replay();
-}
-
 TEST_CASE("session: a declaration by SET is the server's to say and then known", "[F1][proxy]") {
   Script script = undeclared();
   for (const std::string set : {"SET termgate.scope = 'orders'", "SET termgate.term = '5'"}) {
@@ -271,7 +173,7 @@ TEST_CASE("session: a declaration by SET is the server's to say and then known",
   script.server(set_done() + check_declared_done("orders", "5", "5") + converted_done("INSERT 0 1"))
       .to_client(inserted())
       .told({"fenced orders 5/5"});
-  writes(script, false);
+  writes(script);
   script.replay();
 }
 
@@ -294,65 +196,13 @@ TEST_CASE("session: a comment declares for its statement", "[F1][proxy]") {
   }
 }
 
-TEST_CASE("session: a block passes the check once before its first snapshot", "[F5][F7][proxy]") {
-  Script script = in_block();
-  script.through(query(insert), inserted('T'));
-  script.runs("COMMIT", 'I');
-  // The next block is another transaction: its read comes behind a check too, for it may write
-  // later.
-  script.runs("BEGIN", 'T');
-  script.behind(opening(false, block) + sync_message(), query("SELECT a FROM t"));
-  script.back(opening_done(false, block) + ready('T'),
-              columns({"a"}) + complete("SELECT 0") + ready('T'));
-  script.replay();
-}
-
-TEST_CASE("session: what the end of a block made of the declarations in it only the server knows",
-          "[F1][proxy]") {
-  for (const std::string end : {"COMMIT", "ROLLBACK", "ROLLBACK TO s"}) {
-    const bool back = end == "ROLLBACK TO s";
-    const std::string set = "SET LOCAL termgate.term = '6'";
-    Script script = in_block();
-    script.runs("SAVEPOINT s", "SAVEPOINT", 'T');
-    // What the block has run so far may have declared and written: that is checked before another
-    // term takes its place.
-    script.behind(check_again() + sync_message(), query(set));
-    script.back(check_declared_done("orders", "5", "5", true, block) + ready('T'),
-                complete("SET") + ready('T'));
-    if (end == "COMMIT") {
-      // What the block wrote is committed under what is declared by now, or not at all.
-      script.behind(check_again() + sync_message(), query(end));
-      script.back(check_declared_done("orders", "6", "6", true, block) + ready('T'),
-                  complete("COMMIT") + ready('I'));
-    } else {
-      script.runs(end, "END", back ? 'T' : 'I');
-    }
-    if (back) {
-      script.behind(check_opens(block) + sync_message(), query(insert));
-    } else {
-      script.client(query(insert)).to_server(writable(false) + check_opens() + converted(insert));
-    }
-    script.replay();
-  }
-}
-
-TEST_CASE("session: modes of a transaction may stand before the check", "[F7][proxy]") {
-  Script script;
-  const std::string modes = "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE";
-  script.runs("BEGIN", 'T');
-  script.runs(modes, "SET", 'T');
-  script.behind(opening(true, block) + sync_message(), query(insert));
-  script.back(opening_done(true, block) + ready('T'), inserted('T'));
-  script.replay();
-}
-
 TEST_CASE("session: a refusal in a block is one error and one ready", "[F2][F7][proxy]") {
   Script script;
   script.runs("BEGIN", 'T');
-  script.behind(opening(true, block) + sync_message(), query(insert));
+  script.behind(opening(block) + sync_message(), query(insert));
   const std::string aborted = error(
       "25P02", "current transaction is aborted, commands ignored until end of transaction block");
-  script.server(opening_failed("TG001", stale, true, block) + ready('E') + aborted + ready('E'))
+  script.server(opening_failed("TG001", stale, block) + ready('E') + aborted + ready('E'))
       .to_client(error("TG001", stale) + ready('E'))
       .told({"refused TG001"});
   script.through(query(insert), aborted + ready('E'));
@@ -367,8 +217,7 @@ TEST_CASE("session: ROLLBACK TO loses the check's lock and the next statement ta
     const std::string tag = text.substr(0, text.find(" s") == 9 ? 9 : 8);
     script.runs(text, tag, 'T');
   }
-  script.behind(check_opens(block) + sync_message(), query(insert));
-  script.back(check_done("5", false, block) + ready('T'), inserted('T'))
+  script.in_front(check_opens(block), check_done("5", block), insert, inserted('T'))
       .told({"fenced orders 5/5"});
   script.replay();
 }
@@ -380,37 +229,10 @@ TEST_CASE("session: a COMMIT whose claim has become stale is one error and a rol
   const std::string rows = columns({"f"}) + row({""}) + complete("SELECT 1");
   script.back(rows + ready('T'));
   script.behind(check_again() + sync_message(), query("COMMIT"));
-  script
-      .server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') +
-              complete("ROLLBACK") + ready('I'))
+  script.server(check_failed() + ready('E') + complete("ROLLBACK") + ready('I'))
       .to_client(error("TG001", stale) + ready('I'))
       .told({"refused TG001"});
   script.through(query("SELECT a FROM t"));
-  script.replay();
-}
-
-TEST_CASE("session: set_config alone declares without a term and what follows is checked with it",
-          "[F1][F2][proxy]") {
-  const std::string set =
-      "SELECT set_config('termgate.scope', 'orders', true), set_config('termgate.term', '5', true)";
-  const std::string own =
-      "SELECT pg_catalog.set_config('termgate.scope', 'orders', true), "
-      "pg_catalog.set_config('termgate.term', '5', true)";
-  const std::string rows =
-      columns({"set_config", "set_config"}) + row({"orders", "5"}) + complete("SELECT 1");
-  Script script = undeclared();
-  script.runs("BEGIN", 'T');
-  script.client(query(set))
-      .to_server(writable(true, block) + own_mode(block) + sync_message() + query(own));
-  script.back(set_done(true, block) + own_mode_done(block) + ready('T'), rows + ready('T'));
-  script.behind(check_declared(true, block) + sync_message(), query(insert));
-  script.back(check_done("5", true, block) + ready('T'), inserted('T')).told({"fenced orders 5/5"});
-  // Another one counts from its own statement on; what is in force until then is checked before it.
-  script.client(query(set)).to_server(check_again() + sync_message() + query(own));
-  script.back(check_done("5", true, block) + ready('T'), rows + ready('T'));
-  script.behind(check_declared(true, block) + sync_message(), query(insert));
-  script.back(check_done("5", true, block) + ready('T'), inserted('T'));
-  script.through(query("COMMIT"));
   script.replay();
 }
 
@@ -423,19 +245,18 @@ TEST_CASE(
   };
   Script script;
   script.runs("BEGIN", 'T');
-  script.behind(opening(true, block) + sync_message(), query(insert));
-  script.back(opening_done(true, block) + ready('T'), inserted('T')).told({"fenced orders 5/5"});
+  script.in_front(opening(block), opening_done(block), insert, inserted('T'))
+      .told({"fenced orders 5/5"});
   // What was written is checked once more before another claim takes its place, and the half of the
   // next one is not.
   script.client(query("SELECT set_config('termgate.scope', 'bills', true)"))
       .to_server(check_again() + sync_message() +
                  query("SELECT pg_catalog.set_config('termgate.scope', 'bills', true)"));
-  script.back(check_done("5", true, block) + ready('T'), value("bills") + ready('T'));
+  script.back(check_done("5", block) + ready('T'), value("bills") + ready('T'));
   script.client(query("SELECT set_config('termgate.term', '2', true)"))
       .to_server(query("SELECT pg_catalog.set_config('termgate.term', '2', true)"));
   script.back(value("2") + ready('T'));
-  script.behind(check_declared(true, block) + sync_message(), query(insert));
-  script.back(check_done("2", true, block) + ready('T'), inserted('T'));
+  script.in_front(check_declared(block), check_done("2", block), insert, inserted('T'));
   script.through(query("COMMIT"));
   script.replay();
 }
@@ -445,13 +266,11 @@ TEST_CASE("session: a check of another scope by its arguments spares nobody the 
   Script script;
   const std::string call = "SELECT termgate.check_term('bills', 9)";
   script.runs("BEGIN", 'T');
-  script.behind(writable(true, block) + own_mode(block) + sync_message(), query(call));
+  script.behind(writable(block) + own_mode(block) + sync_message(), query(call));
   const std::string rows = columns({"check_term"}) + row({"9"}) + complete("SELECT 1");
-  script.back(set_done(true, block) + own_mode_done(block) + ready('T'), rows + ready('T'));
-  script.behind(check_declared(true, block) + sync_message(), query(insert));
-  script
-      .server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') +
-              error("25P02", "aborted") + ready('E'))
+  script.back(set_done(block) + own_mode_done(block) + ready('T'), rows + ready('T'));
+  script.behind(check_declared(block) + sync_message(), query(insert));
+  script.server(check_failed() + ready('E') + error("25P02", "aborted") + ready('E'))
       .to_client(error("TG001", stale) + ready('E'))
       .told({"refused TG001"});
   script.replay();
@@ -464,20 +283,10 @@ TEST_CASE(
   script.has_rules = true;
   script.client(query(insert)).framed(insert);
   const std::string answer = columns({"a"}) + row({"of a rule"});
-  script.server(opening_done(true, block) + ready('T') + answer + inserted('T'))
+  script.server(opening_done(block) + ready('T') + answer + inserted('T'))
       .to_client(answer)
       .to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(inserted());
-  script.replay();
-}
-
-TEST_CASE(
-    "session: a savepoint makes its transaction writable, and the check comes with what needs it",
-    "[F1][proxy]") {
-  Script script;
-  mark_savepoint(script.runs("BEGIN", 'T'));
-  script.behind(check_opens(block) + sync_message(), query(insert));
-  script.back(check_done("5", true, block) + ready('T'), inserted('T'));
   script.replay();
 }
 
@@ -487,27 +296,26 @@ TEST_CASE("session: what only reads behind a savepoint commits READ ONLY in all 
   const auto begun = [&](Script& script) {
     script.application_name.clear();
     mark_savepoint(script.runs("BEGIN", 'T'));
-    script.behind(locked(true, block) + sync_message(), query(read));
-    script.back(set_done(true, block) + ready('T'), rows + ready('T'));
+    script.in_front(locked(block), set_done(block), read, rows + ready('T'));
   };
   Script simple;
   begun(simple);
-  simple.behind(unmark() + locked(true, block) + sync_message(), query("COMMIT"));
-  simple.back(unmark_done() + set_done(true, block) + ready('T'), complete("COMMIT") + ready('I'));
+  simple.in_front(unmark() + locked(block), unmark_done() + set_done(block), "COMMIT",
+                  complete("COMMIT") + ready('I'));
   simple.replay();
   Script extended;
   begun(extended);
   extended.client(once("COMMIT") + sync_message())
-      .to_server(parse("", "COMMIT") + bind_message("", "") + unmark() + locked(true, block) +
-                 execute() + sync_message());
+      .to_server(parse("", "COMMIT") + bind_message("", "") + unmark() + locked(block) + execute() +
+                 sync_message());
   extended.replay();
   // What is released is READ ONLY no more, so the next read is locked again: behind the last
   // savepoint for all of the transaction.
   Script released;
   begun(released);
   released.runs("RELEASE s", "RELEASE", 'T');
-  released.behind(unmark() + locked(true, block) + sync_message(), query(read));
-  released.back(unmark_done() + set_done(true, block) + ready('T'), rows + ready('T'));
+  released.in_front(unmark() + locked(block), unmark_done() + set_done(block), read,
+                    rows + ready('T'));
   released.through(query("COMMIT"));
   released.replay();
   // A transaction that has failed already writes nothing: the error is told, and the session goes
@@ -519,21 +327,10 @@ TEST_CASE("session: what only reads behind a savepoint commits READ ONLY in all 
   failed.client(once("SELECT 1/0") + sync_message() + once("RELEASE s") + once(read) +
                 sync_message());
   failed.to_server(once("SELECT 1/0") + sync_message() + once("RELEASE s") + parse("", read) +
-                   locked(true, block) + bind_message("", "") + unmark() + locked(true, block) +
-                   execute() + sync_message());
+                   locked(block) + bind_message("", "") + unmark() + locked(block) + execute() +
+                   sync_message());
   failed.back(error("22012", "division by zero") + ready('E') + aborted + ready('E'));
   failed.replay();
-}
-
-TEST_CASE("session: a block that the client wants READ ONLY is left to the server",
-          "[F6][F7][proxy]") {
-  Script script;
-  script.runs("BEGIN READ ONLY", "BEGIN", 'T');
-  script.through(query(insert));
-  const std::string refused = error("25006", "cannot execute INSERT in a read-only transaction");
-  script.back(refused + ready('E'));
-  script.runs("ROLLBACK", 'I');
-  script.replay();
 }
 
 TEST_CASE("session: the client never makes a transaction writable itself", "[F6][proxy]") {
@@ -541,9 +338,8 @@ TEST_CASE("session: the client never makes a transaction writable itself", "[F6]
   script.client(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ WRITE"))
       .to_server(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY "));
   script.back(complete("BEGIN") + ready('T'));
-  script.behind(writable(true, block) + check_declared(true, block) + sync_message(),
-                query(insert));
-  script.back(opening_done(true, block) + ready('T'), inserted('T'));
+  script.in_front(writable(block) + check_declared(block), opening_done(block), insert,
+                  inserted('T'));
   // What the server would say is what we have made of it.
   const auto shown = [](const char* name, const char* value, char state) {
     return columns({name}) + row({value}) + complete("SHOW") + ready(state);
@@ -585,46 +381,11 @@ TEST_CASE("session: a default is believed when the server has taken it", "[F7][p
     script.replay();
   }
   {
-    // COMMIT of a block that has failed takes it back.
-    Script script = in_block();
-    script.through(query(on));
-    script.server(complete("SET") + ready('T'))
-        .to_client(complete("SET") + status("default_transaction_read_only", "on") + ready('T'));
-    script.through(query("SELECT x"), error("42703", "no x") + ready('E'));
-    script.through(query("COMMIT"));
-    script.server(complete("ROLLBACK") + ready('I'))
-        .to_client(complete("ROLLBACK") + status("default_transaction_read_only", "off") +
-                   ready('I'));
-    writes(script, false);
-    script.replay();
-  }
-  {
-    // A text is one transaction.
-    Script script;
-    script.client(query(on + "; SELECT x")).to_server(query(on));
-    script.server(complete("SET") + ready('I'))
-        .to_client(complete("SET"))
-        .to_server(query("SELECT x"));
-    script.back(error("42703", "no x") + ready('I'));
-    writes(script);
-    script.client(query(on + "; SELECT a FROM t")).to_server(query(on));
-    script.server(complete("SET") + ready('I'))
-        .to_client(complete("SET"))
-        .to_server(query("SELECT a FROM t"));
-    script.back(columns({"a"}) + complete("SELECT 0") + ready('I'));
-    script.through(query(show));
-    const std::string row_on =
-        columns({"default_transaction_read_only"}) + row({"on"}) + complete("SHOW");
-    script.server(shown("on"))
-        .to_client(row_on + status("default_transaction_read_only", "on") + ready('I'));
-    script.replay();
-  }
-  {
     // Inside of a block it would end before it counts.
     Script script = in_block();
     script.runs("SET LOCAL default_transaction_read_only = on", "SET", 'T');
     script.runs("COMMIT", 'I');
-    script.client(query(insert)).to_server(opening(false) + converted(insert));
+    script.client(query(insert)).to_server(opening() + converted(insert));
     script.replay();
   }
   {
@@ -641,59 +402,13 @@ TEST_CASE("session: a default is believed when the server has taken it", "[F7][p
   }
 }
 
-TEST_CASE("session: a change of the read-only default behind the check is masked and put back",
-          "[F6][proxy]") {
-  Script script;
-  script.client(query(insert)).to_server(opening() + converted(insert));
-  script
-      .server(opening_done() + parse_complete() + bind_complete() + no_data() +
-              complete("INSERT 0 1") + close_complete() +
-              status("default_transaction_read_only", "off") + ready('I'))
-      .to_client(inserted())
-      .to_server(put_back());
-  // What the client says next waits until that is done.
-  script.client(query("SELECT a FROM t"));
-  script.server(set_done() + status("default_transaction_read_only", "on") + ready('I'))
-      .to_server(query("SELECT a FROM t"));
-  script.back(columns({"a"}) + complete("SELECT 0") + ready('I'));
-  script.replay();
-}
-
-TEST_CASE("session: a read that writes is refused once, known from then on, and never run twice",
-          "[F6][F7][proxy]") {
-  Script script;
-  const std::string text = "SELECT a FROM writing_view";
-  const std::string refused = error("25006", "cannot execute INSERT in a read-only transaction");
-  const std::string again = error(
-      "TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again",
-      {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
-  script.through(query(text));
-  script.server(notice("once") + refused + ready('I'))
-      .to_client(notice("once") + again + ready('I'))
-      .told({"refused TG002"});
-  const std::string answer = columns({"a"}) + row({"1"}) + complete("SELECT 1");
-  script.client(query(text)).to_server(opening() + converted(text));
-  script
-      .server(opening_done() + parse_complete() + bind_complete() + answer + close_complete() +
-              ready('I'))
-      .to_client(answer + ready('I'));
-  script.replay();
-}
-
 TEST_CASE("session: a read that writes behind its first row is refused and known from then on",
           "[F6][proxy]") {
   Script script;
   const std::string text = "SELECT a FROM writing_view";
   script.through(query(text));
-  script
-      .server(columns({"a"}) + row({"1"}) +
-              error("25006", "cannot execute INSERT in a read-only transaction") + ready('I'))
-      .to_client(
-          columns({"a"}) + row({"1"}) +
-          error("TG002",
-                "TG002 this looked like a read and writes; Termgate knows it now: send it again",
-                {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) +
-          ready('I'))
+  script.server(columns({"a"}) + row({"1"}) + error("25006", read_only) + ready('I'))
+      .to_client(columns({"a"}) + row({"1"}) + instead("TG002", known_now) + ready('I'))
       .told({"refused TG002"});
   script.client(query(text)).to_server(opening() + converted(text));
   script.replay();
@@ -704,16 +419,11 @@ TEST_CASE("session: a text of reads of which one writes is refused once and know
   Script script;
   const std::string text = "SELECT a FROM t; SELECT a FROM writing_view";
   script.through(query(text));
-  const std::string again = error(
-      "TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again",
-      {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
   const std::string rows = columns({"a"}) + complete("SELECT 0");
-  script
-      .server(rows + error("25006", "cannot execute INSERT in a read-only transaction") +
-              ready('I'))
-      .to_client(rows + again + ready('I'));
+  script.server(rows + error("25006", read_only) + ready('I'))
+      .to_client(rows + instead("TG002", known_now) + ready('I'));
   script.client(query(text)).framed(text);
-  script.server(opening_done(true, block) + ready('T') + rows + rows + ready('T'))
+  script.server(opening_done(block) + ready('T') + rows + rows + ready('T'))
       .to_client(rows + columns({"a"}))
       .to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("SELECT 0") + ready('I'));
@@ -731,9 +441,9 @@ TEST_CASE("session: a stale session's block reads once that is known and its wri
     begin(script);
     reads(script);
     script.client(query(insert))
-        .to_server(check("-", "0", true, block) + sync_message())
+        .to_server(check("-", "0", block) + sync_message())
         .told({"refused TG001 from memory"});
-    script.server(prepared(true) + bind_complete() + error("TG005", "no term") + ready('E'))
+    script.server(parse_complete() + bind_complete() + error("TG005", "no term") + ready('E'))
         .to_client(error("TG001", stale) + ready('E'));
     script.replay();
   }
@@ -744,10 +454,10 @@ TEST_CASE("session: a stale session's block reads once that is known and its wri
     const std::string set = "SET termgate.term = '5'";
     script.runs(set, "SET", 'I');
     begin(script);
-    script.behind(writable(true, block) + check_opens(block) + sync_message(), query(read));
+    script.behind(writable(block) + check_opens(block) + sync_message(), query(read));
     script
-        .server(set_done(true, block) + prepared(true) + bind_complete() + error("TG001", stale) +
-                ready('E') + error("25P02", "aborted") + ready('E'))
+        .server(set_done(block) + check_failed() + ready('E') + error("25P02", "aborted") +
+                ready('E'))
         .to_client(error("TG001", stale) + ready('E'));
     script.runs("ROLLBACK", 'I');
     begin(script);
@@ -756,106 +466,16 @@ TEST_CASE("session: a stale session's block reads once that is known and its wri
   }
 }
 
-TEST_CASE("session: a stale session's read that writes says that its term is stale",
-          "[F2][proxy]") {
-  Script script;
-  script.fences = {{"orders", 6}};
-  script.through(query("SELECT a FROM writing_view"));
-  script.server(error("25006", "cannot execute INSERT in a read-only transaction") + ready('I'))
-      .to_client(
-          error("TG001", stale,
-                {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) +
-          ready('I'))
-      .told({"refused TG001"});
-  script.replay();
-}
-
-TEST_CASE("session: COPY FROM STDIN stands in a frame of BEGIN and COMMIT", "[F5][F7][proxy]") {
-  Script script;
-  const std::string text = "COPY t FROM STDIN";
-  script.client(query(text)).framed(text);
-  script.back(opening_done(true, block) + ready('T'), copy_in());
-  script.through(copy_data("1\n2\n") + copy_done());
-  script.server(complete("COPY 2") + ready('T')).to_server(query("COMMIT"));
-  script.server(complete("COMMIT") + ready('I')).to_client(complete("COPY 2") + ready('I'));
-  // An error of the COMMIT takes the place of the result.
-  script.client(query(text)).framed(text, false);
-  script.back(opening_done(false, block) + ready('T'), copy_in());
-  script.through(copy_done());
-  script.server(complete("COPY 0") + ready('T')).to_server(query("COMMIT"));
-  const std::string deferred = error("23503", "a deferred constraint");
-  script.back(deferred + ready('I'));
-  script.replay();
-}
-
-TEST_CASE("session: a COPY that the client gives up is rolled back", "[F5][F7][proxy]") {
-  Script script;
-  const std::string text = "COPY t FROM STDIN";
-  script.client(query(text)).framed(text);
-  script.back(opening_done(true, block) + ready('T'), copy_in());
-  script.through(copy_data("1\n") + copy_fail("enough"));
-  const std::string failed = error("57014", "COPY from stdin failed: enough");
-  script.server(failed + ready('E')).to_client(failed).to_server(query("ROLLBACK"));
-  script.back(complete("ROLLBACK"), ready('I'));
-  script.replay();
-}
-
 TEST_CASE("session: a COPY is refused before its frame's text runs", "[F2][proxy]") {
   Script script;
   const std::string text = "COPY t FROM STDIN";
   script.client(query(text)).framed(text);
   script
-      .server(opening_failed("TG001", stale, true, block) + ready('E') +
+      .server(opening_failed("TG001", stale, block) + ready('E') +
               error("25P02", "current transaction is aborted") + ready('E'))
       .to_client(error("TG001", stale))
       .to_server(query("ROLLBACK"));
   script.back(complete("ROLLBACK"), ready('I'));
-  script.replay();
-}
-
-TEST_CASE("session: several statements share one transaction as they do without us",
-          "[F5][F7][proxy]") {
-  Script script;
-  const std::string text = "INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)";
-  script.client(query(text)).framed(text);
-  script
-      .server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") +
-              complete("INSERT 0 2") + ready('T'))
-      .to_client(complete("INSERT 0 1"))
-      .to_server(query("COMMIT"));
-  script.server(complete("COMMIT") + ready('I')).to_client(complete("INSERT 0 2") + ready('I'));
-  script.client(query(text)).framed(text, false);
-  const std::string failed = error("23505", "duplicate key");
-  script
-      .server(opening_done(false, block) + ready('T') + complete("INSERT 0 1") + failed +
-              ready('E'))
-      .to_client(complete("INSERT 0 1") + failed)
-      .to_server(query("ROLLBACK"));
-  script.back(complete("ROLLBACK"), ready('I'));
-  script.replay();
-}
-
-TEST_CASE("session: a script of reads is sent as it is", "[F7][proxy]") {
-  Script script;
-  const std::string text = "SELECT a FROM t; SELECT b FROM t",
-                    answer = columns({"a"}) + complete("SELECT 0") + columns({"b"}) +
-                             complete("SELECT 0") + ready('I');
-  script.through(query(text), answer);
-  script.replay();
-}
-
-TEST_CASE(
-    "session: a script with a transaction of its own goes a piece at a time and shows one ready",
-    "[F5][F7][proxy]") {
-  Script script;
-  script.client(query("BEGIN; INSERT INTO t VALUES (1); COMMIT")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T'))
-      .to_client(complete("BEGIN"))
-      .to_server(opening(true, block) + sync_message() + query(insert));
-  script.server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") + ready('T'))
-      .to_client(complete("INSERT 0 1"))
-      .to_server(query("COMMIT"));
-  script.back(complete("COMMIT") + ready('I'));
   script.replay();
 }
 
@@ -864,71 +484,17 @@ TEST_CASE("session: an error in a script ends it with its position moved", "[F7]
   script.client(query("BEGIN; SELECT x; COMMIT")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T'))
       .to_client(complete("BEGIN"))
-      .to_server(opening(true, block) + sync_message() + query("SELECT x"));
+      .to_server(opening(block) + sync_message() + query("SELECT x"));
   script
-      .server(opening_done(true, block) + ready('T') +
+      .server(opening_done(block) + ready('T') +
               error("42703", "column \"x\" does not exist", {{'P', "8"}}) + ready('E'))
       .to_client(error("42703", "column \"x\" does not exist", {{'P', "15"}}) + ready('E'));
   script.replay();
 }
 
-TEST_CASE("session: what a client says while a script runs waits", "[F7][proxy]") {
-  Script script;
-  script.client(query("BEGIN; SELECT a FROM t") + query("SELECT b FROM t"))
-      .to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T'))
-      .to_client(complete("BEGIN"))
-      .to_server(opening(true, block) + sync_message() + query("SELECT a FROM t"));
-  script
-      .back(opening_done(true, block) + ready('T'),
-            columns({"a"}) + complete("SELECT 0") + ready('T'))
-      .to_server(query("SELECT b FROM t"));
-  script.replay();
-}
-
-TEST_CASE(
-    "session: READ WRITE in a READ ONLY block is for the server to refuse and never for the client "
-    "to have",
-    "[F6][F7][proxy]") {
-  const std::string asked = query("SET TRANSACTION READ WRITE\n;SET transaction_read_only TO on");
-  const auto begun = [&](Script& script) {
-    script.runs("BEGIN READ ONLY", "BEGIN", 'T');
-    script.client(query("SET TRANSACTION READ WRITE")).to_server(asked);
-  };
-  Script granted;
-  begun(granted);
-  granted.back(complete("SET"), complete("SET") + ready('T'));
-  granted.behind(writable(true, block) + check_declared(true, block) + sync_message(),
-                 query(insert));
-  granted.back(opening_done(true, block) + ready('T'), complete("INSERT 0 1") + ready('T'));
-  granted.replay();
-
-  Script refused;
-  begun(refused);
-  const std::string too_late =
-      error("25001", "transaction read-write mode must be set before any query");
-  refused.back(too_late + ready('E'));
-  refused.through(query("ROLLBACK"));
-  refused.replay();
-}
-
-TEST_CASE("session: SET TRANSACTION in a text of several statements finds a block", "[F7][proxy]") {
-  Script script;
-  script.client(query("SET TRANSACTION READ ONLY; SELECT a FROM t")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_server(query("SET TRANSACTION READ ONLY"));
-  script.server(complete("SET") + ready('T'))
-      .to_client(complete("SET"))
-      .to_server(query("SELECT a FROM t"));
-  script.server(columns({"a"}) + complete("SELECT 0") + ready('T'))
-      .to_client(columns({"a"}))
-      .to_server(query("COMMIT"));
-  script.server(complete("COMMIT") + ready('I')).to_client(complete("SELECT 0") + ready('I'));
-  script.replay();
-}
-
 TEST_CASE("session: what must run alone runs under the lock of the session", "[F5][proxy]") {
   Script script;
-  script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
+  script.client(query("VACUUM t")).to_server(writable() + hold() + sync_message());
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
       .to_server(default_back() + query("VACUUM t"))
       .told({"fenced orders 5/5"});
@@ -946,8 +512,8 @@ TEST_CASE("session: what must run alone runs under the lock of the session", "[F
 TEST_CASE("session: what must run alone does not run where the lock is refused",
           "[F2][F5][proxy]") {
   Script script;
-  script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
-  script.back(set_done() + prepared(true) + bind_complete(), error("TG001", stale) + ready('I'))
+  script.client(query("VACUUM t")).to_server(writable() + hold() + sync_message());
+  script.back(set_done() + parse_complete() + bind_complete(), error("TG001", stale) + ready('I'))
       .told({"refused TG001"});
   script.client(query("VACUUM t")).to_client(error("TG001", stale) + ready('I'));
   script.replay();
@@ -958,7 +524,7 @@ TEST_CASE(
     "has to declare one",
     "[F1][F5][F7][proxy]") {
   const auto nothing = [](In in) {
-    return prepared(true) + bind_complete() + row({{}, {}, {}}) + complete("SELECT 1") +
+    return parse_complete() + bind_complete() + row({{}, {}, {}}) + complete("SELECT 1") +
            portal_closed(in);
   };
   const std::string one_row = columns({"f"}) + row({"1"}) + complete("SELECT 1"),
@@ -976,8 +542,7 @@ TEST_CASE(
         .to_client(one_row + ready('I'))
         .to_server(put_back());
     script.server(status("default_transaction_read_only", "on") + put_back_done());
-    script.client(query("VACUUM t"))
-        .to_server(writable() + hold({}, {}, true, "f") + sync_message());
+    script.client(query("VACUUM t")).to_server(writable() + hold("f") + sync_message());
     script
         .server(set_done() +
                 (declares ? check_declared_done("orders", "5", "5") : nothing(In::beginning)) +
@@ -1003,18 +568,17 @@ TEST_CASE(
   Script none = undeclared();
   answered(none, "BEGIN", "BEGIN", 'T');
   mark_savepoint(none);
-  none.behind(locked(true, block) + sync_message(), query(read));
-  none.back(set_done(true, block) + ready('T'), rows + ready('T'));
+  none.in_front(locked(block), set_done(block), read, rows + ready('T'));
   answered(none, "ROLLBACK AND CHAIN", "ROLLBACK", 'T');
-  none.behind(writable(true, block) + locked(true, block) + sync_message(), query(read));
+  none.behind(writable(block) + locked(block) + sync_message(), query(read));
   none.replay();
   // A claim that passes: the error has undone what made the block writable.
   Script failed;
   answered(failed, "BEGIN", "BEGIN", 'T');
-  failed.behind(opening(true, block) + sync_message(), query(insert));
-  failed.back(opening_done(true, block) + ready('T'), error("23505", "duplicate") + ready('E'));
+  failed.in_front(opening(block), opening_done(block), insert,
+                  error("23505", "duplicate") + ready('E'));
   answered(failed, "ROLLBACK AND CHAIN", "ROLLBACK", 'T');
-  failed.behind(writable(true, block) + check_opens(block) + sync_message(), query(insert));
+  failed.behind(writable(block) + check_opens(block) + sync_message(), query(insert));
   failed.replay();
 }
 
@@ -1023,13 +587,10 @@ TEST_CASE("session: SET CONSTRAINTS in a block that has written is a statement t
   const std::string set = "SET LOCAL termgate.term = '4'", now = "SET CONSTRAINTS ALL IMMEDIATE";
   Script script;
   script.runs("BEGIN", 'T');
-  script.behind(opening(true, block) + sync_message(), query(insert));
-  script.back(opening_done(true, block) + ready('T'), inserted('T'));
-  script.behind(check_again() + sync_message(), query(set));
-  script.back(check_done("5", true, block) + ready('T'), complete("SET") + ready('T'));
-  script.behind(check_declared(true, block) + sync_message(), query(now));
-  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E'))
-      .to_client(error("TG001", stale));
+  script.in_front(opening(block), opening_done(block), insert, inserted('T'));
+  script.in_front(check_again(), check_done("5", block), set, complete("SET") + ready('T'));
+  script.behind(check_declared(block) + sync_message(), query(now));
+  script.server(check_failed() + ready('E')).to_client(error("TG001", stale));
   script.replay();
 }
 
@@ -1039,15 +600,12 @@ TEST_CASE("session: a check that failed clears nobody of what was written before
                     rows = columns({"f"}) + row({"1"}) + complete("SELECT 1");
   Script script;
   script.runs("BEGIN", 'T');
-  script.behind(opening(true, block) + sync_message(), query(calls));
-  script.back(opening_done(true, block) + ready('T'), rows + ready('T'));
+  script.in_front(opening(block), opening_done(block), calls, rows + ready('T'));
   script.runs("SAVEPOINT s", "SAVEPOINT", 'T');
   // It has declared something stale and written under it.
-  script.behind(check_declared(true, block) + sync_message(), query(calls));
+  script.behind(check_declared(block) + sync_message(), query(calls));
   const std::string aborted = error("25P02", "current transaction is aborted");
-  script
-      .server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + aborted +
-              ready('E'))
+  script.server(check_failed() + ready('E') + aborted + ready('E'))
       .to_client(error("TG001", stale) + ready('E'));
   script.runs("ROLLBACK TO s", "ROLLBACK", 'T');
   // That is still there, and so must be the claim that it was written under.
@@ -1058,7 +616,7 @@ TEST_CASE("session: a check that failed clears nobody of what was written before
 TEST_CASE("session: a failing statement that ran alone gives the lock back", "[F4][F5][proxy]") {
   Script script;
   script.client(query("CREATE INDEX CONCURRENTLY ON t (a)"))
-      .to_server(writable() + hold({}, {}) + sync_message());
+      .to_server(writable() + hold() + sync_message());
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
       .to_server(default_back() + query("CREATE INDEX CONCURRENTLY ON t (a)"));
   const std::string failed = error("42703", "column \"a\" does not exist");
@@ -1066,48 +624,13 @@ TEST_CASE("session: a failing statement that ran alone gives the lock back", "[F
   script.replay();
 }
 
-TEST_CASE("session: an unreadable text is sent as one statement behind the check", "[F6][proxy]") {
-  Script script;
-  const std::string twice = converted("FROB THE t");
-  script.client(query("FROB THE t"))
-      .to_server(opening() + twice.substr(0, twice.size() - 5) + check_declared(true, block) +
-                 sync_message());
-  const std::string failed = error("42601", "syntax error at or near \"FROB\"", {{'P', "1"}});
-  script.back(opening_done(), failed + ready('I'));
-  script.replay();
-}
-
-TEST_CASE("session: a text with a parameter is not sent by Parse", "[F7][proxy]") {
-  Script script;
-  const std::string text = "INSERT INTO t VALUES ($1)";
-  script.client(query(text)).framed(text);
-  const std::string failed = error("42P02", "there is no parameter $1");
-  script.server(opening_done(true, block) + ready('T') + failed + ready('E'))
-      .to_client(failed)
-      .to_server(query("ROLLBACK"));
-  script.back(complete("ROLLBACK"), ready('I'));
-  script.replay();
-}
-
-TEST_CASE("session: a call of the check itself brings its own scope and term", "[F5][proxy]") {
-  Script script = undeclared();
-  const std::string text = "SELECT termgate.append('s', 7, 'x')";
-  script.client(query(text)).to_server(writable() + own_mode() + converted(text));
-  script
-      .server(set_done() + own_mode_done() + parse_complete() + bind_complete() +
-              columns({"append"}) + row({"1"}) + complete("SELECT 1") + close_complete() +
-              ready('I'))
-      .to_client(columns({"append"}) + row({"1"}) + complete("SELECT 1") + ready('I'));
-  script.replay();
-}
-
 TEST_CASE("session: without a term a block stays READ ONLY and its write is TG002", "[F6][proxy]") {
   Script script = undeclared();
   script.runs("BEGIN", 'T');
   script.through(query("SELECT a FROM t"), columns({"a"}) + complete("SELECT 0") + ready('T'));
-  script.behind(writable(true, block) + check_opens(block) + sync_message(), query(insert));
+  script.behind(writable(block) + check_opens(block) + sync_message(), query(insert));
   script
-      .server(prepared(true) + bind_complete() +
+      .server(parse_complete() + bind_complete() +
               error("25001", "transaction read-write mode must be set before any query") +
               ready('E') + error("25P02", "aborted") + ready('E'))
       .to_client(error("TG002", "TG002 no term declared for a fenced write",
@@ -1120,18 +643,6 @@ TEST_CASE("session: without a term a block stays READ ONLY and its write is TG00
   script.replay();
 }
 
-TEST_CASE("session: a read that writes in a block without a term is TG002", "[F6][proxy]") {
-  Script script = undeclared();
-  script.runs("BEGIN", 'T');
-  script.through(query("SELECT a FROM writing_view"));
-  script.server(error("25006", "cannot execute INSERT in a read-only transaction") + ready('E'))
-      .to_client(
-          error("TG002", "TG002 no term declared for a fenced write",
-                {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) +
-          ready('E'));
-  script.replay();
-}
-
 TEST_CASE("session: reject lets not even a read through without a term", "[F6][proxy]") {
   Script script = undeclared();
   script.admission.without_term = WithoutTerm::reject;
@@ -1139,7 +650,7 @@ TEST_CASE("session: reject lets not even a read through without a term", "[F6][p
       .to_server(writable() + check_opens() + converted("SELECT a FROM t"));
   const std::string none =
       error("TG002", "TG002 no term declared: a write needs a scope and a term");
-  script.back(set_done() + prepared(true) + bind_complete(), none + ready('I'));
+  script.back(set_done() + parse_complete() + bind_complete(), none + ready('I'));
   script.replay();
 }
 
@@ -1198,21 +709,8 @@ TEST_CASE("session: a fast-path call that may write needs a block", "[F6][proxy]
       .told({"refused TG002 from memory"});
   script.through(function_call(954), function_result() + ready('I'));
   script.runs("BEGIN", 'T');
-  script.behind(opening(true, block) + sync_message(), function_call(957));
-  script.back(opening_done(true, block) + ready('T'), function_result() + ready('T'));
-  script.replay();
-}
-
-TEST_CASE(
-    "session: what is pipelined behind a simple write is another transaction with a check of its "
-    "own",
-    "[F1][F6][proxy]") {
-  Script script;
-  const std::string vacuum = once("VACUUM t") + sync_message();
-  script.client(query(insert) + vacuum).to_server(opening() + converted(insert));
-  script.server(opening_done() + converted_done("INSERT 0 1"))
-      .to_client(inserted())
-      .to_server(writable(false) + hold({}, {}) + sync_message());
+  script.behind(opening(block) + sync_message(), function_call(957));
+  script.back(opening_done(block) + ready('T'), function_result() + ready('T'));
   script.replay();
 }
 
@@ -1228,95 +726,9 @@ TEST_CASE(
   const std::string answer = columns({"f"}) + row({"1"}) + complete("SELECT 1") + ready('I');
   script.back(answer).to_server(look() + put_back());
   script.server(look_done("on") + put_back_done()).to_server(query(insert));
-  const std::string refused =
-      error("25006", "cannot execute INSERT in a read-only transaction") + ready('I');
+  const std::string refused = error("25006", read_only) + ready('I');
   script.back(refused).to_server(look() + put_back());
   script.replay();
-}
-
-TEST_CASE(
-    "session: a default put back in a block that is undone is put back again on a server that does "
-    "not report it",
-    "[F6][proxy][sim]") {
-  Script script = undeclared();
-  script.server_version = "13.9";
-  const std::string answer = columns({"f"}) + row({"1"}) + complete("SELECT 1");
-  const std::string chain = complete("COMMIT") + ready('T');
-  script.runs("BEGIN", 'T');
-  script.through(query("COMMIT AND CHAIN"), chain);
-  script.through(query("SELECT f()"), answer + ready('T'))
-      .to_server(look(block) +
-                 ours(named("_termgate_default_on_"), "SET default_transaction_read_only TO on", {},
-                      {}, true, block) +
-                 sync_message());
-  script.server(look_done("on", block) + set_done(true, block) + ready('T'));
-  script.through(query("SELECT a"), error("42703", "no such column") + ready('E'));
-  script.runs("COMMIT", "ROLLBACK", 'I').to_server(look() + put_back());
-  script.replay();
-}
-
-TEST_CASE("session: a converted write is done when its transaction is", "[F5][F7][proxy]") {
-  Script script;
-  script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(opening_done() + parse_complete() + bind_complete() + no_data() +
-                complete("INSERT 0 1") + close_complete());
-  const std::string deferred = error("23503", "a deferred constraint");
-  script.back(deferred + ready('I'));
-  // Its own notification comes behind its commit, and behind its result.
-  script.client(query(insert)).to_server(opening(false) + converted(insert));
-  script.server(opening_done(false) + parse_complete() + bind_complete() + no_data() +
-                complete("INSERT 0 1") + close_complete());
-  script.server(notification("news", "1"))
-      .to_client(complete("INSERT 0 1") + notification("news", "1"));
-  script.back(ready('I'));
-  script.replay();
-}
-
-TEST_CASE(
-    "session: rows are described before they fail where a query is and else with the first of them",
-    "[F7][proxy]") {
-  const std::string failed = error("23505", "duplicate key");
-  Script script;
-  const std::string returning = insert + " RETURNING a";
-  script.client(query(returning)).to_server(opening() + converted(returning));
-  script.server(opening_done() + parse_complete() + bind_complete() + columns({"a"}));
-  script.back(failed + ready('I'));
-  script.client(query(returning)).to_server(opening(false) + converted(returning));
-  script.server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"}));
-  script.server(row({"1"})).to_client(columns({"a"}) + row({"1"}));
-  script.server(complete("INSERT 0 1") + close_complete() + ready('I')).to_client(inserted());
-  const std::string with = "WITH x AS (DELETE FROM t RETURNING a) SELECT a FROM x";
-  script.client(query(with)).to_server(opening(false) + converted(with));
-  script.server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"}));
-  script.back(failed + ready('I'));
-  const std::string next = "SELECT a FROM t FOR UPDATE";
-  script.client(query(next)).to_server(opening(false) + converted(next));
-  script.back(opening_done(false) + parse_complete() + bind_complete(), columns({"a"}));
-  script.back(failed + ready('I'));
-  script.replay();
-}
-
-TEST_CASE("session: a description beyond what is held is not waited for", "[F7][proxy]") {
-  Script script;
-  script.options.held_bytes_max = 4000;
-  const std::string returning = insert + " RETURNING a",
-                    wide = columns({std::string(3000, 'a'), std::string(6000, 'b')});
-  script.client(query(returning)).to_server(opening() + converted(returning));
-  script.server(opening_done() + parse_complete() + bind_complete() + wide.substr(0, 3000));
-  script.server(wide.substr(3000, 3000)).to_client(wide.substr(0, 6000));
-  script
-      .server(wide.substr(6000) + row({"1", "2"}) + complete("INSERT 0 1") + close_complete() +
-              ready('I'))
-      .to_client(wide.substr(6000) + row({"1", "2"}) + inserted());
-  script.replay_whole();
-
-  // For one that waits nothing was logged, so the last word can be.
-  Script cut;
-  cut.client(query(returning)).to_server(opening() + converted(returning));
-  cut.server(opening_done() + parse_complete() + bind_complete() + wide.substr(0, 3000));
-  cut.event(termgate::pg_session::Cut{"57P01", "the drain took too long"})
-      .ends("57P01", "the drain took too long");
-  cut.replay();
 }
 
 TEST_CASE("session: a declaration in a text is in force for the write behind it",
@@ -1328,31 +740,14 @@ TEST_CASE("session: a declaration in a text is in force for the write behind it"
   script.server(complete("SET") + ready('T')).to_client(complete("SET")).to_server(query(term));
   script.server(complete("SET") + ready('T'))
       .to_client(complete("SET"))
-      .to_server(writable(true, block) + check_opens(block) + sync_message() + query(insert));
+      .to_server(writable(block) + check_opens(block) + sync_message() + query(insert));
   script
-      .server(set_done(true, block) + check_declared_done("orders", "5", "5", true, block) +
-              ready('T') + inserted('T'))
+      .server(set_done(block) + check_declared_done("orders", "5", "5", block) + ready('T') +
+              inserted('T'))
       .to_server(query("COMMIT"))
       .told({"fenced orders 5/5"});
   script.server(complete("COMMIT") + ready('I')).to_client(inserted());
   script.replay();
-}
-
-TEST_CASE("session: a COMMIT behind a write of its text says that there is no transaction",
-          "[F7][proxy]") {
-  for (const std::string end : {"COMMIT", "ROLLBACK"}) {
-    Script script;
-    script.client(query(insert + "; " + end + "; SELECT a FROM t")).framed(insert);
-    script.server(opening_done(true, block) + ready('T') + inserted('T'))
-        .to_client(complete("INSERT 0 1") +
-                   report('N', "WARNING", "25P01", "there is no transaction in progress"))
-        .to_server(query(end));
-    script.server(complete(end) + ready('I'))
-        .to_client(complete(end))
-        .to_server(query("SELECT a FROM t"));
-    script.back(columns({"a"}) + complete("SELECT 0") + ready('I'));
-    script.replay();
-  }
 }
 
 TEST_CASE("session: PREPARE TRANSACTION behind a write of its text prepares it and warns",
@@ -1361,68 +756,23 @@ TEST_CASE("session: PREPARE TRANSACTION behind a write of its text prepares it a
   const std::string prepare = "PREPARE TRANSACTION 'p'",
                     warned = complete("INSERT 0 1") +
                              report('N', "WARNING", "25P01", "there is no transaction in progress");
-  {
-    Script script;
-    script.client(query(insert + "; " + prepare + "; " + insert)).framed(insert);
-    script.server(opening_done(true, block) + ready('T') + inserted('T'))
-        .to_client(warned)
-        .to_server(query(prepare));
-    // What follows is another transaction, with a check of its own. What was declared the server
-    // knows.
-    script.server(complete("PREPARE TRANSACTION") + ready('I'))
-        .to_client(complete("PREPARE TRANSACTION"))
-        .to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T'))
-        .to_server(writable(false, block) + check_opens(block) + sync_message() + query(insert));
-    script
-        .server(set_done(false, block) + check_declared_done("orders", "5", "5", true, block) +
-                ready('T') + inserted('T'))
-        .to_server(query("COMMIT"));
-    script.server(complete("COMMIT") + ready('I')).to_client(inserted());
-    script.replay();
-  }
-  {
-    Script script;
-    script.client(query(insert + "; " + prepare)).framed(insert);
-    script.server(opening_done(true, block) + ready('T') + inserted('T'))
-        .to_client(warned)
-        .to_server(query(prepare));
-    script.server(error("42710", "in use already") + ready('I'))
-        .to_client(error("42710", "in use already", {{'P', ""}}) + ready('I'));
-    script.replay();
-  }
-}
-
-TEST_CASE("session: what needs a block does not find one in a frame", "[F7][proxy]") {
-  const std::pair<std::string, std::string> cases[] = {
-      {"SAVEPOINT s", "SAVEPOINT"},
-      {"RELEASE s", "RELEASE SAVEPOINT"},
-      {"ROLLBACK TO s", "ROLLBACK TO SAVEPOINT"},
-      {"COMMIT AND CHAIN", "COMMIT AND CHAIN"},
-      {"ROLLBACK AND CHAIN", "ROLLBACK AND CHAIN"},
-  };
-  for (const auto& [text, what] : cases) {
-    INFO(text);
-    Script script;
-    script.client(query(insert + "; " + text + "; " + insert)).framed(insert);
-    script.server(opening_done(true, block) + ready('T') + inserted('T'))
-        .to_client(complete("INSERT 0 1") +
-                   error("25P01", what + " can only be used in transaction blocks"))
-        .to_server(query("ROLLBACK"));
-    script.back(complete("ROLLBACK"), ready('I'));
-    script.replay();
-  }
-}
-
-TEST_CASE("session: a BEGIN behind a write of its text makes the frame the client's block",
-          "[F5][F7][proxy]") {
   Script script;
-  script.client(query(insert + "; BEGIN; " + insert)).framed(insert);
-  script.server(opening_done(true, block) + ready('T') + inserted('T'))
-      .to_client(complete("INSERT 0 1") + complete("BEGIN"))
-      .to_server(query(insert));
-  script.back(inserted('T'));
-  script.runs("COMMIT", 'I');
+  script.client(query(insert + "; " + prepare + "; " + insert)).framed(insert);
+  script.server(opening_done(block) + ready('T') + inserted('T'))
+      .to_client(warned)
+      .to_server(query(prepare));
+  // What follows is another transaction, with a check of its own. What was declared the server
+  // knows.
+  script.server(complete("PREPARE TRANSACTION") + ready('I'))
+      .to_client(complete("PREPARE TRANSACTION"))
+      .to_server(query("BEGIN"));
+  script.server(complete("BEGIN") + ready('T'))
+      .to_server(writable(block) + check_opens(block) + sync_message() + query(insert));
+  script
+      .server(set_done(block) + check_declared_done("orders", "5", "5", block) + ready('T') +
+              inserted('T'))
+      .to_server(query("COMMIT"));
+  script.server(complete("COMMIT") + ready('I')).to_client(inserted());
   script.replay();
 }
 
@@ -1437,7 +787,7 @@ TEST_CASE("session: an unreadable text without a term is the server's to refuse 
   script.client(query("FROB THE t"))
       .to_server(parse("", "FROB THE t") + check_left(check("-", "0")) + sync_message());
   script
-      .server(parse_complete() + left_done(prepared(true)) + bind_complete() +
+      .server(parse_complete() + left_done(parse_complete()) + bind_complete() +
               error("TG005", "TG005 term 0") + ready('I'))
       .to_client(error("TG002", "TG002 no term declared, and Termgate cannot read this statement") +
                  ready('I'));
@@ -1448,8 +798,7 @@ TEST_CASE("session: a text that is sent in pieces ends where what it was read by
           "[F1][F6][proxy]") {
   const std::string message =
       "Termgate cannot run the rest of this text: client_encoding or standard_conforming_strings "
-      "has changed in it, by which it was read; "
-      "send the rest by itself";
+      "has changed in it, by which it was read; send the rest by itself";
   struct Case {
     std::string rest;
     std::string_view name, value;
@@ -1481,37 +830,15 @@ TEST_CASE("session: a scope that is not ASCII is compared in UTF-8 only", "[F1][
   Script script;
   script.fences[scope] = 5;
   script.runs("BEGIN", 'T');
-  script.behind(writable(true, block) + check_opens(block, scope, "5") + sync_message(),
-                query(named));
-  script.back(set_done(true, block) + check_done("5", true, block, scope) + ready('T'),
-              inserted('T'));
+  script.in_front(writable(block) + check_opens(block, scope, "5"),
+                  set_done(block) + check_done("5", block, scope), named, inserted('T'));
   // In UTF-8 the claim has passed.
   script.through(query(named), inserted('T'));
   // The same bytes are another scope in LATIN1: nothing is written under what has passed.
   script.through(query("SET LOCAL client_encoding = LATIN1"));
   const std::string set = complete("SET") + status("client_encoding", "LATIN1") + ready('T');
   script.back(set);
-  script.client(query(named)).to_server(check("-", "0", true, block) + sync_message());
-  script.replay();
-}
-
-TEST_CASE("session: a late cancel request does not keep the lock of what ran alone",
-          "[F5][proxy]") {
-  Script script;
-  script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
-  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
-      .to_server(default_back() + query("VACUUM t"));
-  script.back(put_back_done(), complete("VACUUM") + ready('I')).to_server(release("orders"));
-  const std::string cancelled = error("57014", "canceling statement due to user request");
-  script.server(cancelled + ready('I'))
-      .to_server(left("_termgate_default_on_", default_on()) +
-                 left("_termgate_release_",
-                      ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)",
-                           {25}, {"orders"}, true, In::beginning)) +
-                 sync_message());
-  script.server(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) +
-                complete("SELECT 1") + close_complete() + ready('I'));
-  script.through(query("SELECT 1"));
+  script.client(query(named)).to_server(check("-", "0", block) + sync_message());
   script.replay();
 }
 
@@ -1519,18 +846,18 @@ TEST_CASE("session: a cancelled hold gives back the lock that it may have taken"
   // A rollback keeps a lock at session level, and whose it is was in the answer that did not come.
   const std::string give_back =
       ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25},
-           {std::nullopt}, true, In::beginning);
+           {std::nullopt}, In::beginning);
   Script script;
-  script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
+  script.client(query("VACUUM t")).to_server(writable() + hold() + sync_message());
   const std::string cancelled = error("57014", "canceling statement due to user request");
-  script.server(set_done() + prepared(true) + bind_complete() + cancelled + ready('I'))
+  script.server(set_done() + parse_complete() + bind_complete() + cancelled + ready('I'))
       .to_client(cancelled)
       .to_server(default_on() + give_back + sync_message());
   // A second cancel request meets the giving back: it is tried again.
   script.server(cancelled + ready('I'))
       .to_server(left("_termgate_default_on_", default_on()) +
                  left("_termgate_release_", give_back) + sync_message());
-  script.back(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) +
+  script.back(left_done(set_done()) + left_done(parse_complete()) + bind_complete() + row({"t"}) +
                   complete("SELECT 1") + close_complete(),
               ready('I'));
   script.through(query("SELECT 1"));
@@ -1538,8 +865,8 @@ TEST_CASE("session: a cancelled hold gives back the lock that it may have taken"
 
   // A refusal comes before any lock.
   Script refused;
-  refused.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
-  refused.back(set_done() + prepared(true) + bind_complete(), error("TG001", stale) + ready('I'));
+  refused.client(query("VACUUM t")).to_server(writable() + hold() + sync_message());
+  refused.back(set_done() + parse_complete() + bind_complete(), error("TG001", stale) + ready('I'));
   refused.replay();
 }
 
@@ -1564,7 +891,7 @@ TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the
     CAPTURE(begin);
     Script script;
     script.client(query(insert + "; " + begin)).framed(insert);
-    script.server(opening_done(true, block) + ready('T') + inserted('T'))
+    script.server(opening_done(block) + ready('T') + inserted('T'))
         .to_client(complete("INSERT 0 1"))
         .to_server(query(begin));
     // The warning is about our BEGIN: without us there is none.
@@ -1576,7 +903,7 @@ TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the
   // Where the server refuses the modes, what stood before it is undone, as without us.
   Script refused;
   refused.client(query(insert + "; BEGIN DEFERRABLE")).framed(insert);
-  refused.server(opening_done(true, block) + ready('T') + inserted('T'))
+  refused.server(opening_done(block) + ready('T') + inserted('T'))
       .to_client(complete("INSERT 0 1"))
       .to_server(query("BEGIN DEFERRABLE"));
   const std::string late =
@@ -1584,15 +911,6 @@ TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the
   refused.server(late + ready('E')).to_client(late).to_server(query("ROLLBACK"));
   refused.back(complete("ROLLBACK"), ready('I'));
   refused.replay();
-  // The bare ones need no word of the server's.
-  for (const std::string begin : {"START TRANSACTION", "BEGIN", "begin /* */ work"}) {
-    Script bare;
-    bare.client(query(insert + "; " + begin)).framed(insert);
-    bare.server(opening_done(true, block) + ready('T') + inserted('T'))
-        .to_client(complete("INSERT 0 1") + complete(begin[0] == 'S' ? begin : "BEGIN") +
-                   ready('T'));
-    bare.replay();
-  }
 }
 
 TEST_CASE("session: a second BEGIN sets the modes of the block", "[F7][proxy]") {
@@ -1636,19 +954,7 @@ TEST_CASE("session: a default that cannot be put back ends the session", "[F6][p
               status("default_transaction_read_only", "off") + ready('I'))
       .to_client(inserted())
       .to_server(put_back());
-  script.server(prepared(true) + bind_complete() + error("42501", "permission denied"))
+  script.server(parse_complete() + bind_complete() + error("42501", "permission denied"))
       .ends("08006", "the server session could not be made read-only again");
-  script.replay();
-}
-
-TEST_CASE("session: a server that does not report its default is put back behind a write",
-          "[F6][proxy]") {
-  Script script;
-  script.server_version = "13.9";
-  script.client(query(insert) + query("SELECT 1")).to_server(opening() + converted(insert));
-  script.server(opening_done() + converted_done("INSERT 0 1"))
-      .to_client(inserted())
-      .to_server(look() + put_back());
-  script.server(look_done("on") + put_back_done()).to_server(query("SELECT 1"));
   script.replay();
 }

@@ -172,23 +172,6 @@ TEST_CASE("transaction: what takes a check's lock away makes the next unit take 
   }
 }
 
-TEST_CASE("transaction: a chained one keeps its modes and has passed no check", "[F1][F2][proxy]") {
-  TransactionModel model;
-  sent(model, "BEGIN READ ONLY");
-  CHECK(model.tx.mode == Mode::read_only);
-  model.tx.writable = model.tx.session_passed = true;
-  sent(model, "SELECT f()");
-  sent(model, "COMMIT AND CHAIN");
-  CHECK(model.tx.in_block);
-  CHECK(model.tx.mode == Mode::read_only);
-  CHECK(model.tx.writable);
-  CHECK_FALSE(model.tx.passed_any());
-  CHECK_FALSE(model.tx.acted);
-  sent(model, "COMMIT");
-  CHECK_FALSE(model.tx.in_block);
-  CHECK_FALSE(model.tx.writable);
-}
-
 TEST_CASE("transaction: its end takes back what was declared in it and nothing else",
           "[F1][F6][proxy]") {
   TransactionModel model;

@@ -65,11 +65,7 @@ inline std::string opaque(char type, std::string_view body) {
 inline std::string sync_message() { return bare('S'); }
 inline std::string flush() { return bare('H'); }
 inline std::string terminate() { return bare('X'); }
-inline std::string copy_data(std::string_view bytes) { return opaque('d', bytes); }
 inline std::string copy_done() { return bare('c'); }
-inline std::string copy_fail(std::string_view why) {
-  return made([&](auto& out) { pgwire::append_copy_fail(out, why); });
-}
 inline std::string password(std::string_view body) { return opaque('p', body); }
 // FunctionCall without arguments.
 inline std::string function_call(std::uint32_t oid) {
@@ -121,9 +117,7 @@ inline std::string close_complete() { return bare('3'); }
 inline std::string no_data() { return bare('n'); }
 inline std::string parameters_none() { return opaque('t', std::string_view("\0\0", 2)); }
 inline std::string empty_query() { return bare('I'); }
-inline std::string suspended() { return bare('s'); }
 inline std::string copy_in() { return opaque('G', std::string_view("\0\0\0", 3)); }
-inline std::string copy_out() { return opaque('H', std::string_view("\0\0\0", 3)); }
 inline std::string function_result() {
   return opaque('V', std::string_view("\xff\xff\xff\xff", 4));
 }
@@ -139,9 +133,6 @@ inline std::string sasl(std::vector<std::string_view> mechanisms) {
 }
 inline std::string key(std::uint32_t pid, std::string_view bytes) {
   return made([&](auto& out) { pgwire::append_backend_key_data(out, pid, bytes); });
-}
-inline std::string notification(std::string_view channel, std::string_view payload) {
-  return made([&](auto& out) { pgwire::append_notification_response(out, 7, channel, payload); });
 }
 
 // --- the session's own, and what a server answers to them ---
@@ -161,30 +152,29 @@ inline constexpr In block = In::block;
 
 // Prepared anew each time, and closed again.
 inline std::string ours(const std::string& name, std::string_view sql,
-                        std::vector<std::uint32_t> types, const Values& values, bool, In in) {
+                        std::vector<std::uint32_t> types, const Values& values, In in) {
   const std::string_view portal = in == block ? "_termgate" : "";
   return parse(name, sql, types) + bind_message(portal, name, values) + execute(portal) +
          (in == block ? close_portal(portal) : std::string()) + close_statement(name);
 }
-inline std::string writable(bool first = true, In in = In::beginning) {
-  return ours(named("_termgate_writable_"), "SET transaction_read_only TO off", {}, {}, first, in);
+inline std::string writable(In in = In::beginning) {
+  return ours(named("_termgate_writable_"), "SET transaction_read_only TO off", {}, {}, in);
 }
-inline std::string locked(bool first = true, In in = In::beginning) {
-  return ours(named("_termgate_locked_"), "SET transaction_read_only TO on", {}, {}, first, in);
+inline std::string locked(In in = In::beginning) {
+  return ours(named("_termgate_locked_"), "SET transaction_read_only TO on", {}, {}, in);
 }
 // Before the client's first savepoint in a block that nothing has passed in, and the way back to it
 // before the COMMIT.
 inline std::string mark() {
-  return ours(named("_termgate_mark_"), "SAVEPOINT _termgate_first", {}, {}, true, In::block);
+  return ours(named("_termgate_mark_"), "SAVEPOINT _termgate_first", {}, {}, In::block);
 }
 inline std::string unmark() {
-  return ours(named("_termgate_unmark_"), "RELEASE SAVEPOINT _termgate_first", {}, {}, true,
-              In::block);
+  return ours(named("_termgate_unmark_"), "RELEASE SAVEPOINT _termgate_first", {}, {}, In::block);
 }
 inline std::string check_claim(pgwire::Field scope, pgwire::Field term, In in,
                                pgwire::Field else_scope = {}, pgwire::Field else_term = {}) {
   return ours(named("_termgate_check_"), "SELECT \"termgate\".check_claim_text($1, $2, $3, $4)",
-              {25, 20, 25, 20}, {scope, term, else_scope, else_term}, true, in);
+              {25, 20, 25, 20}, {scope, term, else_scope, else_term}, in);
 }
 // The first check of a transaction that was made writable: it becomes what the server's own default
 // says.
@@ -203,65 +193,53 @@ inline std::string check_opens(In in = In::beginning, pgwire::Field scope = {},
               "SELECT pg_catalog.concat(\"termgate\".check_claim_text($1, $2, $3, $4), "
               "pg_catalog.chr(10), " +
                   mode_of_session(in) + ")",
-              {25, 20, 25, 20}, {scope, term, else_scope, else_term}, true, in);
+              {25, 20, 25, 20}, {scope, term, else_scope, else_term}, in);
 }
 // The same by itself.
 inline std::string own_mode(In in = In::beginning) {
-  return ours(named("_termgate_own_mode_"), "SELECT " + mode_of_session(in), {}, {}, true, in);
+  return ours(named("_termgate_own_mode_"), "SELECT " + mode_of_session(in), {}, {}, in);
 }
-inline std::string check(std::string_view scope, std::string_view term, bool = true,
-                         In in = In::beginning) {
+inline std::string check(std::string_view scope, std::string_view term, In in = In::beginning) {
   return check_claim(scope, term, in);
 }
-inline std::string check_declared(bool = true, In in = In::beginning, pgwire::Field scope = {},
-                                  pgwire::Field term = {}) {
-  return check_claim(scope, term, in);
-}
+inline std::string check_declared(In in = In::beginning) { return check_claim({}, {}, in); }
 // `lent`: outside of a block, where what code has made of the session's default can be seen.
 inline std::string check_again(In in = In::block, bool lent = false) {
   const std::string now =
       lent ? ", pg_catalog.current_setting('default_transaction_read_only')" : "";
   return ours(named("_termgate_again_"), "SELECT *" + now + " FROM \"termgate\".check_again()", {},
-              {}, true, in);
+              {}, in);
 }
-inline std::string hold(pgwire::Field scope, pgwire::Field term, bool first = true,
-                        std::string_view required = "t") {
+inline std::string hold(std::string_view required = "t") {
   return ours(named("_termgate_hold_"), "SELECT * FROM \"termgate\".hold_claim($1, $2, $3, $4, $5)",
-              {25, 20, 25, 20, 16}, {scope, term, {}, {}, required}, first, In::beginning);
+              {25, 20, 25, 20, 16}, {{}, {}, {}, {}, required}, In::beginning);
 }
-inline std::string opening(bool first = true, In in = In::beginning) {
-  return writable(first, in) + check_opens(in);
-}
+inline std::string opening(In in = In::beginning) { return writable(in) + check_opens(in); }
 // The session's default: put back, and taken away for what runs under the lock of the session.
 // Whoever makes it writable may have deallocated ours.
 inline std::string default_on(const std::string& name = named("_termgate_default_on_")) {
-  return ours(name, "SET default_transaction_read_only TO on", {}, {}, true, In::beginning);
+  return ours(name, "SET default_transaction_read_only TO on", {}, {}, In::beginning);
 }
 inline std::string put_back(const std::string& name = named("_termgate_default_on_")) {
   return default_on(name) + sync_message();
 }
-inline std::string default_off(bool first = true) {
-  return ours(named("_termgate_default_off_"), "SET default_transaction_read_only TO off", {}, {},
-              first, In::beginning) +
-         sync_message();
-}
 // Its own again, while what runs under that lock runs.
 inline std::string default_back() {
   return ours(named("_termgate_default_back_"), "SET default_transaction_read_only TO DEFAULT", {},
-              {}, true, In::beginning) +
+              {}, In::beginning) +
          sync_message();
 }
 // What the session's default is: in front of a put_back() on a server that does not report it, and
 // without ours in front of a SHOW.
 inline std::string look(In in = In::beginning) {
-  return ours(named("_termgate_look_"), "SHOW default_transaction_read_only", {}, {}, true, in);
+  return ours(named("_termgate_look_"), "SHOW default_transaction_read_only", {}, {}, in);
 }
 inline std::string look_at_own() {
   return ours(named("_termgate_lend_"), "SET LOCAL default_transaction_read_only TO DEFAULT", {},
-              {}, true, block) +
+              {}, block) +
          look(block) +
          ours(named("_termgate_take_back_"), "SET LOCAL default_transaction_read_only TO on", {},
-              {}, true, block);
+              {}, block);
 }
 // A raise by itself, in a transaction that is READ ONLY where the session is.
 inline std::string raise_in_advance() {
@@ -270,47 +248,46 @@ inline std::string raise_in_advance() {
 inline std::string release(std::string_view scope) {
   return default_on() +
          ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {scope},
-              true, In::beginning) +
+              In::beginning) +
          sync_message();
 }
 
-inline std::string prepared(bool) { return parse_complete(); }
 inline std::string portal_closed(In in) {
   return (in == block ? close_complete() : std::string()) + close_complete();
 }
-inline std::string set_done(bool first = true, In in = In::beginning) {
-  return prepared(first) + bind_complete() + complete("SET") + portal_closed(in);
+inline std::string set_done(In in = In::beginning) {
+  return parse_complete() + bind_complete() + complete("SET") + portal_closed(in);
 }
 inline std::string own_mode_done(In in = In::beginning) {
-  return prepared(true) + bind_complete() + (in == block ? row({"off", ""}) : row({"off"})) +
+  return parse_complete() + bind_complete() + (in == block ? row({"off", ""}) : row({"off"})) +
          complete("SELECT 1") + portal_closed(in);
 }
 inline std::string mark_done() {
-  return prepared(true) + bind_complete() + complete("SAVEPOINT") + portal_closed(block);
+  return parse_complete() + bind_complete() + complete("SAVEPOINT") + portal_closed(block);
 }
 inline std::string unmark_done() {
-  return prepared(true) + bind_complete() + complete("RELEASE") + portal_closed(block);
+  return parse_complete() + bind_complete() + complete("RELEASE") + portal_closed(block);
 }
 inline std::string claim_text(std::string_view scope, std::string_view term,
                               std::string_view fence) {
   return std::string(term) + " " + std::string(fence) + " " + std::string(scope);
 }
-inline std::string check_done(std::string_view fence = "5", bool = true, In in = In::beginning,
+inline std::string check_done(std::string_view fence = "5", In in = In::beginning,
                               std::string_view scope = "orders", std::string_view term = "5") {
-  return prepared(true) + bind_complete() + row({claim_text(scope, term, fence)}) +
+  return parse_complete() + bind_complete() + row({claim_text(scope, term, fence)}) +
          complete("SELECT 1") + portal_closed(in);
 }
 inline std::string check_declared_done(std::string_view scope, std::string_view term,
-                                       std::string_view fence, bool = true, In in = In::beginning) {
-  return prepared(true) + bind_complete() + row({scope, term, fence}) + complete("SELECT 1") +
+                                       std::string_view fence, In in = In::beginning) {
+  return parse_complete() + bind_complete() + row({scope, term, fence}) + complete("SELECT 1") +
          portal_closed(in);
 }
-inline std::string opening_done(bool first = true, In in = In::beginning) {
-  return set_done(first, in) + check_done("5", first, in);
+inline std::string opening_done(In in = In::beginning) {
+  return set_done(in) + check_done("5", in);
 }
 
 inline std::string look_done(std::string_view value, In in = In::beginning) {
-  return prepared(true) + bind_complete() + row({value}) + complete("SHOW") + portal_closed(in);
+  return parse_complete() + bind_complete() + row({value}) + complete("SHOW") + portal_closed(in);
 }
 inline std::string raise_in_advance_done() {
   return set_done() + own_mode_done() + check_done("5") + ready('I');
@@ -321,7 +298,7 @@ inline std::string left(std::string_view stem, const std::string& ours) {
   return close_statement(named(stem)) + ours;
 }
 inline std::string writable_left(In in = In::beginning) {
-  return left("_termgate_writable_", writable(true, in));
+  return left("_termgate_writable_", writable(in));
 }
 inline std::string check_opens_left(In in = In::beginning) {
   return left("_termgate_check_own_", check_opens(in));
@@ -330,25 +307,29 @@ inline std::string check_left(const std::string& ours) { return left("_termgate_
 inline std::string opening_left() { return writable_left() + check_opens_left(); }
 inline std::string left_done(const std::string& answer) { return close_complete() + answer; }
 inline std::string opening_left_done() { return left_done(set_done()) + left_done(check_done()); }
+inline std::string check_failed(
+    std::string_view code = "TG001",
+    std::string_view message = "TG001 stale term 5 for scope \"orders\": the fence stands at 6") {
+  return parse_complete() + bind_complete() + error(code, message);
+}
 // The opening's check fails: whatever stands behind it up to the Sync is skipped.
 inline std::string opening_failed(std::string_view code, std::string_view message,
-                                  bool first = true, In in = In::beginning) {
-  return set_done(first, in) + prepared(true) + bind_complete() + error(code, message);
+                                  In in = In::beginning) {
+  return set_done(in) + check_failed(code, message);
 }
 inline std::string put_back_done() { return set_done() + ready('I'); }
 inline std::string raise_in_advance_failed(std::string_view code, std::string_view message) {
-  return set_done() + own_mode_done() + prepared(true) + bind_complete() + error(code, message) +
-         ready('I');
+  return set_done() + own_mode_done() + check_failed(code, message) + ready('I');
 }
 // Behind a failed raise in advance the check of that name is left, and the one that opens is of
 // another.
 inline std::string opening_behind() { return writable_left() + check_opens(); }
 inline std::string opening_behind_done() { return left_done(set_done()) + check_done("5"); }
 inline std::string opening_behind_failed(std::string_view code, std::string_view message) {
-  return left_done(set_done()) + prepared(true) + bind_complete() + error(code, message);
+  return left_done(set_done()) + check_failed(code, message);
 }
 inline std::string release_done() {
-  return set_done() + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") +
+  return set_done() + parse_complete() + bind_complete() + row({"t"}) + complete("SELECT 1") +
          close_complete() + ready('I');
 }
 
@@ -358,22 +339,18 @@ inline std::string who_asked(std::string_view guard = {}) {
   return query(
       std::string(
           "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), "
-          "pg_catalog.current_setting('termgate.term', "
-          "true), "
-          "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' "
-          "AND r.ev_class OPERATOR(pg_catalog.>=) "
-          "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true), "
-          "pg_catalog.pg_is_in_recovery(), "
+          "pg_catalog.current_setting('termgate.term', true), EXISTS (SELECT FROM "
+          "pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class "
+          "OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), "
+          "pg_catalog.current_setting('search_path', true), pg_catalog.pg_is_in_recovery(), "
           "pg_catalog.current_setting('default_transaction_read_only'), "
-          "pg_catalog.set_config('default_transaction_read_only', NULL, "
-          "true)") +
+          "pg_catalog.set_config('default_transaction_read_only', NULL, true)") +
       std::string(guard));
 }
 inline constexpr std::string_view may_check =
     ", (SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND "
-    "pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
-    "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) "
-    "p.pronamespace WHERE p.proname "
+    "pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM pg_catalog.pg_proc p JOIN "
+    "pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace WHERE p.proname "
     "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) 'termgate' "
     "LIMIT 1)";
 inline std::string who_serves(const std::string& name = named("_termgate_default_on_")) {

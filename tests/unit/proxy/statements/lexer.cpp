@@ -53,20 +53,3 @@ TEST_CASE("lexer: where the majors differ a text is odd", "[proxy][statements]")
   CHECK(problem("SELECT '\v'") == Lexed::Problem::none);
   CHECK(problem("{}") == Lexed::Problem::odd);
 }
-
-TEST_CASE(
-    "lexer: says whether there is more than one statement and where the text's own tokens end",
-    "[proxy][statements]") {
-  Lexed lexed;
-  const auto look = [&](std::string_view sql) { lex(sql, {}, lexed); };
-  look(" /* a */ SELECT 1 ; ; -- end");
-  CHECK_FALSE(lexed.several);
-  CHECK(lexed.first_token == 9);
-  CHECK(lexed.last_token_end == 17);
-  look(";; SELECT 1");
-  CHECK_FALSE(lexed.several);
-  look("SELECT 1;/* */;SELECT");
-  CHECK(lexed.several);
-  look("  ");
-  CHECK(lexed.tokens.empty());
-}

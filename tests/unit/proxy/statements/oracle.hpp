@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <pg_query.h>
@@ -66,20 +67,168 @@ inline std::vector<std::string> functions_of(std::string_view tree, bool& named_
   return names;
 }
 
+// What the grammar calls a statement of each kind.
+inline std::string_view node_of(Kind kind) {
+  static const std::pair<std::string_view, std::vector<Kind>> nodes[] = {
+      {"SelectStmt", {Kind::provably_read}},
+      {"TransactionStmt",
+       {Kind::begin, Kind::commit, Kind::rollback, Kind::savepoint, Kind::rollback_to,
+        Kind::release, Kind::prepare_transaction, Kind::commit_prepared, Kind::rollback_prepared}},
+      {"VariableSetStmt",
+       {Kind::set_transaction, Kind::set, Kind::set_local, Kind::reset, Kind::reset_all}},
+      {"ConstraintsSetStmt", {Kind::set_constraints}},
+      {"VariableShowStmt", {Kind::show}},
+      {"DiscardStmt", {Kind::discard, Kind::discard_all}},
+      {"PrepareStmt", {Kind::prepare}},
+      {"ExecuteStmt", {Kind::execute}},
+      {"DeallocateStmt", {Kind::deallocate}},
+      {"DeclareCursorStmt", {Kind::declare_cursor}},
+      {"FetchStmt", {Kind::fetch, Kind::move}},
+      {"ClosePortalStmt", {Kind::close}},
+      {"CopyStmt", {Kind::copy_in, Kind::copy_out, Kind::copy_program, Kind::copy_file}},
+      {"CallStmt", {Kind::call}},
+      {"DoStmt", {Kind::do_block}},
+      {"ExplainStmt", {Kind::explain}},
+      {"LockStmt", {Kind::lock_table}},
+      {"ListenStmt", {Kind::listen}},
+      {"UnlistenStmt", {Kind::unlisten}},
+      {"NotifyStmt", {Kind::notify}},
+  };
+  for (const auto& [node, kinds] : nodes) {
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) return node;
+  }
+  return {};
+}
+
+// What is wrong with one statement, whose node is the right one, or empty.
+// Long: what each kind says besides.
+inline std::string objection_to(const Statement& statement, std::string_view tree,
+                                std::string_view top) {
+  const auto has = [&](std::string_view text) { return tree.find(text) != std::string_view::npos; };
+  const auto top_is = [&](std::initializer_list<std::string_view> nodes) {
+    return std::find(nodes.begin(), nodes.end(), top) != nodes.end();
+  };
+  const bool modifies = has_node(tree, "InsertStmt") || has_node(tree, "UpdateStmt") ||
+                        has_node(tree, "DeleteStmt") || has_node(tree, "MergeStmt") ||
+                        has_node(tree, "intoClause") || has_node(tree, "lockingClause");
+  switch (statement.kind) {
+    case Kind::provably_read: {
+      if (modifies) return "a read that modifies";
+      bool named = false;
+      for (const std::string& name : functions_of(tree, named)) {
+        if (is_read_only_hole(name)) return "a read that calls " + name;
+      }
+      if (named && !statement.calls_functions) return "calls of functions were not seen";
+      break;
+    }
+    case Kind::empty: return "an empty statement";
+    case Kind::begin:
+    case Kind::commit:
+    case Kind::rollback:
+    case Kind::savepoint:
+    case Kind::rollback_to:
+    case Kind::release:
+    case Kind::prepare_transaction:
+    case Kind::commit_prepared:
+    case Kind::rollback_prepared: {
+      constexpr std::pair<Kind, std::string_view> names[] = {
+          {Kind::commit, "\"TRANS_STMT_COMMIT\""},
+          {Kind::rollback, "\"TRANS_STMT_ROLLBACK\""},
+          {Kind::savepoint, "\"TRANS_STMT_SAVEPOINT\""},
+          {Kind::rollback_to, "\"TRANS_STMT_ROLLBACK_TO\""},
+          {Kind::release, "\"TRANS_STMT_RELEASE\""},
+          {Kind::prepare_transaction, "\"TRANS_STMT_PREPARE\""},
+          {Kind::commit_prepared, "\"TRANS_STMT_COMMIT_PREPARED\""},
+          {Kind::rollback_prepared, "\"TRANS_STMT_ROLLBACK_PREPARED\""},
+      };
+      for (const auto& [kind, name] : names) {
+        if (kind == statement.kind && !has(name)) return "transaction control of another kind";
+      }
+      if (statement.kind == Kind::begin && !has("\"TRANS_STMT_BEGIN\"") &&
+          !has("\"TRANS_STMT_START\""))
+        return "a BEGIN that is none";
+      if (statement.and_chain != has("\"chain\":true")) return "AND CHAIN was misread";
+      break;
+    }
+    case Kind::set:
+    case Kind::set_local:
+    case Kind::reset:
+    case Kind::reset_all:
+      if ((statement.kind == Kind::set_local) != has("\"is_local\":true"))
+        return "LOCAL was misread";
+      if ((statement.kind == Kind::set || statement.kind == Kind::set_local) &&
+          is_declared_setting(statement.name)) {
+        // The library writes no integer below 1 into its JSON.
+        const bool written = statement.value && !statement.value->empty() &&
+                             statement.value->front() != '-' &&
+                             statement.value->find_first_not_of('0') != std::string::npos;
+        if (written && !has(*statement.value) &&
+            statement.value->find_first_of("\"\\0") == std::string::npos &&
+            std::all_of(statement.value->begin(), statement.value->end(), [](char character) {
+              return static_cast<unsigned char>(character) >= 0x20 &&
+                     static_cast<unsigned char>(character) < 0x7f;
+            })) {
+          return "a value that the grammar does not see";
+        }
+      }
+      break;
+    case Kind::prepare:
+    case Kind::declare_cursor:
+      if (statement.inner == Kind::provably_read && modifies) return "a read inside that modifies";
+      break;
+    case Kind::fetch:
+    case Kind::move:
+      if ((statement.kind == Kind::move) != has("\"ismove\":true")) return "MOVE was misread";
+      break;
+    case Kind::copy_in:
+    case Kind::copy_out:
+    case Kind::copy_program:
+    case Kind::copy_file: {
+      const bool from = has("\"is_from\":true"), program = has("\"is_program\":true"),
+                 file = has_node(tree, "filename");
+      if (statement.kind == Kind::copy_in && (!from || file)) return "COPY IN was misread";
+      if (statement.kind == Kind::copy_out && (from || file || modifies))
+        return "COPY OUT was misread";
+      if (statement.kind == Kind::copy_program && !program) return "COPY PROGRAM was misread";
+      if (statement.kind == Kind::copy_file && (!file || program))
+        return "COPY of a file was misread";
+      break;
+    }
+    case Kind::explain: {
+      const bool analyze =
+          has("\"defname\":\"analyze\"") &&
+          !has("\"defname\":\"analyze\",\"arg\":{\"String\":{\"sval\":\"false\"}}") &&
+          !has("\"defname\":\"analyze\",\"arg\":{\"String\":{\"sval\":\"off\"}}") &&
+          !has("\"defname\":\"analyze\",\"arg\":{\"Integer\":{}}");
+      if (analyze && modifies && statement.inner == Kind::provably_read)
+        return "EXPLAIN ANALYZE that modifies";
+      break;
+    }
+    case Kind::must_run_alone:
+    case Kind::write:
+      if (top_is({"TransactionStmt", "VariableSetStmt", "CallStmt", "DoStmt", "ExecuteStmt",
+                  "DiscardStmt"}))
+        return "a write";
+      break;
+    default: break;
+  }
+  // What must be seen of a statement whatever it was taken for.
+  const bool alone = top_is({"CreatedbStmt", "DropdbStmt", "CreateTableSpaceStmt",
+                             "DropTableSpaceStmt", "AlterSystemStmt"}) ||
+                     (top == "VacuumStmt" && has("\"is_vacuumcmd\":true")) ||
+                     (top_is({"IndexStmt", "DropStmt"}) && has("\"concurrent\":true"));
+  return alone && !runs_alone(statement) ? "one that does not run alone" : "";
+}
+
 // Why `classified` cannot be right, or empty.
-// Long: one case for each kind of statement.
 inline std::string objection(const std::string& sql, const Classified& classified) {
   const Trees trees = trees_of(sql);
-  if (!trees.good) {
-    // Plain texts are not given to the grammar; in several statements, or with WITH, it must have
-    // been asked.
-    if (!classified.single &&
-        (classified.statements.size() != 1 || classified.statements[0].kind != Kind::unparsable))
-      return "several statements that the grammar refuses";
-    return {};
-  }
   const bool unknown =
       classified.statements.size() == 1 && classified.statements[0].kind == Kind::unparsable;
+  // Plain texts are not given to the grammar; in several statements, or with WITH, it must have
+  // been asked.
+  if (!trees.good)
+    return classified.single || unknown ? "" : "several statements that the grammar refuses";
   if (unknown) return {};
   if (trees.trees.empty())
     return classified.statements.size() == 1 && classified.statements[0].kind == Kind::empty
@@ -88,189 +237,14 @@ inline std::string objection(const std::string& sql, const Classified& classifie
   if (trees.trees.size() != classified.statements.size())
     return "the grammar sees " + std::to_string(trees.trees.size()) + " statements";
   for (std::size_t i = 0; i < trees.trees.size(); ++i) {
-    const std::string& tree = trees.trees[i];
     const Statement& statement = classified.statements[i];
-    const std::string top = top_node(tree);
-    const auto top_is = [&](std::initializer_list<std::string_view> nodes) {
-      return std::find(nodes.begin(), nodes.end(), top) != nodes.end();
-    };
-    const bool modifies = has_node(tree, "InsertStmt") || has_node(tree, "UpdateStmt") ||
-                          has_node(tree, "DeleteStmt") || has_node(tree, "MergeStmt") ||
-                          has_node(tree, "intoClause") || has_node(tree, "lockingClause");
     if (statement.offset + statement.length > sql.size()) return "a statement beyond the text";
-    switch (statement.kind) {
-      case Kind::provably_read: {
-        if (!top_is({"SelectStmt"})) return "a read that is " + top;
-        if (modifies) return "a read that modifies";
-        bool named = false;
-        for (const std::string& name : functions_of(tree, named)) {
-          if (is_read_only_hole(name)) return "a read that calls " + name;
-        }
-        if (named && !statement.calls_functions) return "calls of functions were not seen";
-        break;
-      }
-      case Kind::empty: return "an empty statement that is " + top;
-      case Kind::begin:
-      case Kind::commit:
-      case Kind::rollback:
-      case Kind::savepoint:
-      case Kind::rollback_to:
-      case Kind::release:
-      case Kind::prepare_transaction:
-      case Kind::commit_prepared:
-      case Kind::rollback_prepared: {
-        constexpr std::pair<Kind, std::string_view> names[] = {
-            {Kind::commit, "\"TRANS_STMT_COMMIT\""},
-            {Kind::rollback, "\"TRANS_STMT_ROLLBACK\""},
-            {Kind::savepoint, "\"TRANS_STMT_SAVEPOINT\""},
-            {Kind::rollback_to, "\"TRANS_STMT_ROLLBACK_TO\""},
-            {Kind::release, "\"TRANS_STMT_RELEASE\""},
-            {Kind::prepare_transaction, "\"TRANS_STMT_PREPARE\""},
-            {Kind::commit_prepared, "\"TRANS_STMT_COMMIT_PREPARED\""},
-            {Kind::rollback_prepared, "\"TRANS_STMT_ROLLBACK_PREPARED\""},
-        };
-        if (!top_is({"TransactionStmt"})) return "transaction control that is " + top;
-        for (const auto& [kind, name] : names) {
-          if (kind == statement.kind && tree.find(name) == std::string::npos)
-            return "transaction control of another kind";
-        }
-        if (statement.kind == Kind::begin &&
-            tree.find("\"TRANS_STMT_BEGIN\"") == std::string::npos &&
-            tree.find("\"TRANS_STMT_START\"") == std::string::npos)
-          return "a BEGIN that is none";
-        if (statement.and_chain != (tree.find("\"chain\":true") != std::string::npos))
-          return "AND CHAIN was misread";
-        break;
-      }
-      case Kind::set_transaction:
-      case Kind::set:
-      case Kind::set_local:
-      case Kind::reset:
-      case Kind::reset_all:
-        if (!top_is({"VariableSetStmt"})) return "a setting that is " + top;
-        if ((statement.kind == Kind::set_local) !=
-                (tree.find("\"is_local\":true") != std::string::npos) &&
-            statement.kind != Kind::set_transaction)
-          return "LOCAL was misread";
-        if ((statement.kind == Kind::set || statement.kind == Kind::set_local) &&
-            is_declared_setting(statement.name)) {
-          // The library writes no integer below 1 into its JSON.
-          const bool written = statement.value && !statement.value->empty() &&
-                               statement.value->front() != '-' &&
-                               statement.value->find_first_not_of('0') != std::string::npos;
-          if (written && tree.find(*statement.value) == std::string::npos &&
-              statement.value->find_first_of("\"\\0\b\f\n\r\t") == std::string::npos &&
-              std::all_of(statement.value->begin(), statement.value->end(), [](char character) {
-                return static_cast<unsigned char>(character) >= 0x20 &&
-                       static_cast<unsigned char>(character) < 0x7f;
-              })) {
-            return "a value that the grammar does not see";
-          }
-        }
-        break;
-      case Kind::set_constraints:
-        if (!top_is({"ConstraintsSetStmt"})) return "SET CONSTRAINTS that is " + top;
-        break;
-      case Kind::show:
-        if (!top_is({"VariableShowStmt"})) return "SHOW that is " + top;
-        break;
-      case Kind::discard:
-      case Kind::discard_all:
-        if (!top_is({"DiscardStmt"})) return "DISCARD that is " + top;
-        break;
-      case Kind::prepare:
-        if (!top_is({"PrepareStmt"})) return "PREPARE that is " + top;
-        if (statement.inner == Kind::provably_read && modifies)
-          return "PREPARE of a read that modifies";
-        break;
-      case Kind::execute:
-        if (!top_is({"ExecuteStmt"})) return "EXECUTE that is " + top;
-        break;
-      case Kind::deallocate:
-        if (!top_is({"DeallocateStmt"})) return "DEALLOCATE that is " + top;
-        break;
-      case Kind::declare_cursor:
-        if (!top_is({"DeclareCursorStmt"})) return "DECLARE that is " + top;
-        if (statement.inner == Kind::provably_read && modifies) return "a cursor that modifies";
-        break;
-      case Kind::fetch:
-      case Kind::move:
-        if (!top_is({"FetchStmt"})) return "FETCH that is " + top;
-        if ((statement.kind == Kind::move) != (tree.find("\"ismove\":true") != std::string::npos))
-          return "MOVE was misread";
-        break;
-      case Kind::close:
-        if (!top_is({"ClosePortalStmt"})) return "CLOSE that is " + top;
-        break;
-      case Kind::copy_in:
-      case Kind::copy_out:
-      case Kind::copy_program:
-      case Kind::copy_file: {
-        if (!top_is({"CopyStmt"})) return "COPY that is " + top;
-        const bool from = tree.find("\"is_from\":true") != std::string::npos;
-        const bool program = tree.find("\"is_program\":true") != std::string::npos;
-        const bool file = has_node(tree, "filename");
-        if (statement.kind == Kind::copy_in && (!from || file)) return "COPY IN was misread";
-        if (statement.kind == Kind::copy_out && (from || file || modifies))
-          return "COPY OUT was misread";
-        if (statement.kind == Kind::copy_program && !program) return "COPY PROGRAM was misread";
-        if (statement.kind == Kind::copy_file && (!file || program))
-          return "COPY of a file was misread";
-        break;
-      }
-      case Kind::call:
-        if (!top_is({"CallStmt"})) return "CALL that is " + top;
-        break;
-      case Kind::do_block:
-        if (!top_is({"DoStmt"})) return "DO that is " + top;
-        break;
-      case Kind::explain: {
-        if (!top_is({"ExplainStmt"})) return "EXPLAIN that is " + top;
-        const bool analyze =
-            tree.find("\"defname\":\"analyze\"") != std::string::npos &&
-            tree.find("\"defname\":\"analyze\",\"arg\":{\"String\":{\"sval\":\"false\"}}") ==
-                std::string::npos &&
-            tree.find("\"defname\":\"analyze\",\"arg\":{\"String\":{\"sval\":\"off\"}}") ==
-                std::string::npos &&
-            tree.find("\"defname\":\"analyze\",\"arg\":{\"Integer\":{}}") == std::string::npos;
-        if (analyze && modifies && statement.inner == Kind::provably_read)
-          return "EXPLAIN ANALYZE that modifies";
-        break;
-      }
-      case Kind::lock_table:
-        if (!top_is({"LockStmt"})) return "LOCK that is " + top;
-        break;
-      case Kind::listen:
-        if (!top_is({"ListenStmt"})) return "LISTEN that is " + top;
-        break;
-      case Kind::unlisten:
-        if (!top_is({"UnlistenStmt"})) return "UNLISTEN that is " + top;
-        break;
-      case Kind::notify:
-        if (!top_is({"NotifyStmt"})) return "NOTIFY that is " + top;
-        break;
-      case Kind::must_run_alone:
-      case Kind::write:
-        if (top_is({"TransactionStmt", "VariableSetStmt", "CallStmt", "DoStmt", "ExecuteStmt",
-                    "DiscardStmt"}))
-          return "a write that is " + top;
-        break;
-      case Kind::unparsable: break;
-    }
-    // What must be seen of a statement whatever it was taken for.
-    if (top_is({"VacuumStmt"}) && tree.find("\"is_vacuumcmd\":true") != std::string::npos &&
-        !runs_alone(statement) && statement.kind != Kind::unparsable)
-      return "VACUUM does not run alone";
-    if (top_is({"CreatedbStmt", "DropdbStmt", "CreateTableSpaceStmt", "DropTableSpaceStmt",
-                "AlterSystemStmt"}) &&
-        !runs_alone(statement))
-      return top + " does not run alone";
-    if (top_is({"IndexStmt"}) && tree.find("\"concurrent\":true") != std::string::npos &&
-        !runs_alone(statement))
-      return "CREATE INDEX CONCURRENTLY does not run alone";
-    if (top_is({"DropStmt"}) && tree.find("\"concurrent\":true") != std::string::npos &&
-        !runs_alone(statement))
-      return "DROP INDEX CONCURRENTLY does not run alone";
+    if (statement.kind == Kind::unparsable) continue;
+    const std::string top = top_node(trees.trees[i]);
+    const std::string_view node = node_of(statement.kind);
+    if (!node.empty() && node != top) return std::string(node) + " that is " + top;
+    if (const std::string why = objection_to(statement, trees.trees[i], top); !why.empty())
+      return why + " that is " + top;
   }
   return {};
 }
