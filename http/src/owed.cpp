@@ -59,11 +59,12 @@ class SocketSide : public Socket {
              std::shared_ptr<Outlet> outlet)
       : loop_(std::move(loop)), connection_(std::move(connection)), outlet_(std::move(outlet)) {}
 
-  bool send(std::string message, Kind kind) override {
-    return outlet_->push_when_room(frame(std::move(message), kind), waiting_bytes_max);
+  bool send(std::string message, Kind kind, std::shared_ptr<void> keeps) override {
+    return outlet_->push_when_room(frame(std::move(message), kind, std::move(keeps)),
+                                   waiting_bytes_max);
   }
   bool post(std::string message, Kind kind) override {
-    return outlet_->push(frame(std::move(message), kind));
+    return outlet_->push(frame(std::move(message), kind, {}));
   }
   std::size_t waiting() const override { return outlet_->waiting_bytes(); }
   void resume() override {
@@ -78,10 +79,12 @@ class SocketSide : public Socket {
   }
 
  private:
-  static std::deque<Piece> frame(std::string message, Kind kind) {
+  static std::deque<Piece> frame(std::string message, Kind kind, std::shared_ptr<void> keeps) {
     std::string head =
         frame_head(kind == Kind::text ? Opcode::text : Opcode::binary, message.size());
-    return framed(std::move(head), std::make_shared<const std::string>(std::move(message)), "");
+    const auto kept = std::make_shared<const std::pair<std::string, std::shared_ptr<void>>>(
+        std::move(message), std::move(keeps));
+    return framed(std::move(head), Piece(kept, &kept->first), "");
   }
 
   const std::shared_ptr<Loop> loop_;

@@ -92,7 +92,9 @@ void WebSocket::run(hrana::Socket::Job& job) {
   for (bool more = true; more;) {
     auto done = run_once(job);
     more = done.more;
-    if (done.answer) socket_->send(std::move(*done.answer), http::Kind::text);
+    if (done.answer)
+      socket_->send(std::move(*done.answer), http::Kind::text,
+                    std::make_shared<hrana::Charge>(std::move(done.charge)));
     const std::lock_guard lock(mutex_);
     if (!paused_ || !session_.may_read()) continue;
     paused_ = false;

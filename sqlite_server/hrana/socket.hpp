@@ -53,7 +53,7 @@ class Socket {
     // again, on any thread.
     struct Done {
       std::optional<std::string> answer;
-      Charge charge{};  // held until the answer is sent
+      Charge charge{};  // the answer's memory: keep it until the client has been sent the answer
       bool more = false;
     };
     Done run();

@@ -230,6 +230,29 @@ TEST_CASE("http websocket: a sender waits for a peer that does not read", "[http
   CHECK(eventually([&] { return sockets.recorder->is_closed(1006); }));
 }
 
+TEST_CASE("http websocket: what a message keeps is let go once it is sent or dropped", "[http]") {
+  constexpr std::size_t size = 32u << 20;  // more than the sockets' buffers take
+  Sockets sockets;
+  std::optional<Opened> client(std::in_place, sockets);
+  REQUIRE(sockets.open());
+  const auto socket = sockets.recorder->socket;
+  const auto send = [&] {
+    auto keeps = std::make_shared<int>();
+    const std::weak_ptr<int> kept = keeps;
+    CHECK(socket->send(std::string(size, 'x'), Kind::binary, std::move(keeps)));
+    return kept;
+  };
+  const auto sent = send();
+  REQUIRE(client->exactly(100).size() == 100);
+  CHECK_FALSE(sent.expired());
+  client->exactly(size + 10 - 100);
+  CHECK(eventually([&] { return sent.expired(); }));
+  const auto dropped = send();
+  CHECK_FALSE(dropped.expired());
+  client.reset();
+  CHECK(eventually([&] { return dropped.expired(); }));
+}
+
 TEST_CASE("http websocket: drain says 1001", "[http]") {
   Sockets sockets;
   Opened client(sockets);

@@ -72,8 +72,9 @@ class Socket {
 
   virtual ~Socket() = default;
   // For workers: blocks while more than waiting_bytes_max bytes wait for the client to read them.
-  // False: the socket is closed.
-  virtual bool send(std::string message, Kind kind) = 0;
+  // False: the socket is closed. `keeps`, for example a share of a memory budget, is kept alive
+  // until the message has been sent or dropped, and may be destroyed on any thread.
+  virtual bool send(std::string message, Kind kind, std::shared_ptr<void> keeps = {}) = 0;
   // For the loop's thread: like send(), without blocking. The caller limits what it sends by
   // looking at waiting().
   virtual bool post(std::string message, Kind kind) = 0;
