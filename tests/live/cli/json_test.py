@@ -64,7 +64,7 @@ COMMANDS = {
     "proxy": None,
     "admin": None,  # serves
     "run": None,  # what it prints is the command's; live_run has --dry-run --json
-    "bench": None,  # bench_quick, live_storm, live_drill
+    "bench": None,  # live_bench, live_storm, live_drill
     "storm": None,
     "drill": None,
     "demo": None,  # a play for people
