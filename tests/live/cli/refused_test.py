@@ -78,17 +78,13 @@ class Ground:
                 app.execute("ROLLBACK")
 
     def events(self, scope="billing"):
-        return [
-            event
-            for event in json.loads(self.run(self.reader, "explain", "--scope", scope, "--json"))["events"]
-            if event["action"] == "refuse"
-        ]
+        events = json.loads(self.run(self.reader, "explain", "--scope", scope, "--json"))["events"]
+        return [event for event in events if event["action"] == "refuse"]
 
     def counted(self):
+        counts = "SELECT coalesce(sum((detail ->> 'count')::int), 0) FROM termgate.audit_log WHERE action = 'refuse'"
         with self.connect(self.owner) as owner:
-            return owner.execute(
-                "SELECT coalesce(sum((detail ->> 'count')::int), 0) FROM termgate.audit_log WHERE action = 'refuse'"
-            ).fetchone()[0]
+            return owner.execute(counts).fetchone()[0]
 
     def close(self):
         with psycopg.connect(self.server, autocommit=True) as admin:
@@ -98,13 +94,13 @@ class Ground:
                 admin.execute(f"DROP ROLE {role}")
 
 
-# On every major; the rest on one, for it is the same SQL.
+# On the oldest and the newest major; the rest on one, for it is the same SQL.
 EVERY = ("test_each_kind_of_write_is_told_of_with_who_it_was", "test_a_long_name_and_scopes_of_any_letters")
 
 
 def pytest_generate_tests(metafunc):
     one = [major for major in MAJORS if major == "15"] or MAJORS[:1]
-    metafunc.parametrize("ground", MAJORS if metafunc.function.__name__ in EVERY else one, indirect=True)
+    metafunc.parametrize("ground", {MAJORS[0]: 0, MAJORS[-1]: 0} if metafunc.function.__name__ in EVERY else one, indirect=True)
 
 
 @pytest.fixture
