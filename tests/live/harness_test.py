@@ -51,14 +51,6 @@ def test_a_check_that_fails_after_the_last_test_fails_the_run(tmp_path):
     assert status == 1 and "FAILED after the last test: a_test.py:6: late" in said, said
 
 
-def test_a_check_that_fails_between_two_tests_fails_the_next(tmp_path):
-    fixture = (
-        "@pytest.fixture\ndef late():\n    yield\n    check('late', False)\n\ndef test_1(late):\n    pass\n\ndef test_2():\n    pass\n"
-    )
-    status, said = run(tmp_path, fixture)
-    assert status == 1 and "1 failed, 1 passed" in said and "a_test.py::test_2" in said, said
-
-
 @pytest.mark.parametrize(
     "text, status",
     (
