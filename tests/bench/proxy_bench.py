@@ -87,11 +87,15 @@ def refusals():
 
 
 def stat(pid):
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    """Of a process that has ended: zeros."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return ["0"] * 20
 
 
 def spent(pids):
-    return sum(int(ticks) for pid in pids if Path(f"/proc/{pid}").exists() for ticks in stat(pid)[11:13]) / os.sysconf("SC_CLK_TCK")
+    return sum(int(ticks) for pid in pids for ticks in stat(pid)[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
 def cpu():

@@ -166,8 +166,9 @@ def rows(url, statement):
 
 
 def tables_of(url, seed=""):
-    catalog = "sqlite_master" if url.startswith("sqlite:") else "(SELECT relname AS name, relkind FROM pg_class WHERE relkind = 'r') tables"
-    return [table for table in rows(url, f"SELECT name FROM {catalog} WHERE name LIKE 'storm%'") if f"storm_{seed}" in table]
+    sqlite, postgres = "sqlite_master WHERE type = 'table'", "(SELECT relname AS name, relkind FROM pg_class) c WHERE relkind = 'r'"
+    catalog = sqlite if url.startswith("sqlite:") else postgres
+    return [table for table in rows(url, f"SELECT name FROM {catalog} AND name LIKE 'storm%'") if f"storm_{seed}" in table]
 
 
 def rows_of(url):
