@@ -636,21 +636,26 @@ class AsRoles(unittest.TestCase):
         self.ok("owner", "uninstall", "--yes")
 
     def test_uninstall_drops_nothing_that_depends_on_it(self):
-        self.ok("owner", "init", "--grant", self.roles["app"] + "=lead")
+        self.ok("owner", "init", "--grant", self.roles["app"] + "=operate")
         self.table()
+        self.table("jobs")
         self.sql(
             "app",
             "CREATE VIEW app.leaders AS SELECT * FROM termgate.lease_status",
             "CREATE TABLE app.times (at timestamptz DEFAULT termgate.server_time())",
             "CREATE TABLE app.ruled (n bigint CHECK (n < termgate.schema_version()))",
+            "SELECT termgate.protect('app.accounts', scope => 'billing')",
+            "SELECT termgate.adopt('app.jobs', 'scope', 'term')",
         )
         said = self.fails(1, "changed nothing", "owner", "uninstall", "--yes")
         for command in (
             "DROP VIEW app.leaders;",
             "ALTER TABLE app.times ALTER COLUMN at DROP DEFAULT;",
             "ALTER TABLE app.ruled DROP CONSTRAINT ruled_n_check;",
+            "SELECT termgate.unprotect('app.accounts');",
+            "SELECT termgate.unadopt('app.jobs');",
         ):
-            assert command in said
+            assert command in said and ("SELECT" not in command or f"as {self.roles['app']}: {command}" in said)
             self.sql("app", command)
         self.ok("owner", "uninstall", "--yes")
 

@@ -232,11 +232,8 @@ class Crontab:
         self.host(), self.host()
         then(first)
         ended = [(host.communicate(timeout=60)[0], host.returncode) for host in self.hosts]
-        history = psql(
-            self.database.url(self.database.owner),
-            "SELECT status FROM termgate.job_runs WHERE scope = 'report' ORDER BY started_at, run_id;",
-            "-At",
-        )
+        statuses = "SELECT status FROM termgate.job_runs WHERE scope = 'report' ORDER BY started_at, run_id;"
+        history = psql(self.database.url(self.database.owner), statuses)
         return [(status, said) for said, status in ended], history.splitlines()
 
 

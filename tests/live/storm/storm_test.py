@@ -18,7 +18,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -28,13 +27,9 @@ import pytest
 from both_databases import BothDatabases, sh
 from checks import captured, eventually
 from given import LONG, PG_SERVER, TERMGATE
+from storms import environment, kept, scratch, started, storm
 
 SECONDS = "10"
-scratch = tempfile.TemporaryDirectory(prefix="termgate-storm-test.")
-os.chmod(scratch.name, 0o755)
-environment = dict({name: value for name, value in os.environ.items() if name != "TERMGATE_DB"}, TMPDIR=scratch.name)  # its logs go with it
-
-
 HOLDS = ("hold-append", "hold-raise", "hold-truncate", "hold-lock", "hold-serializable")
 
 # Mistakes in layer 1, as SQL, and how the storm goes that must find each.
@@ -135,28 +130,6 @@ MISTAKES = {
 }
 
 
-def storm(url, *words, timeout=400, folder=scratch.name):
-    return captured([TERMGATE, "storm", *words], env=dict(environment, TERMGATE_DB=url, TMPDIR=str(folder)), timeout=timeout)
-
-
-def kept(done):
-    """The document of a storm that has kept all guarantees."""
-    document = json.loads(done.stdout)
-    assert (done.returncode, document["verdict"], document["breaches"], document["unjudged"]) == (0, "kept", [], []), (
-        done.stdout + done.stderr
-    )
-    # What had no answer was settled by its write id or by the rows: each of them had committed, or had not.
-    settled = document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"]
-    assert document["unanswered"] == settled, document
-    assert document["leaders_ended_by_themselves"] == 0, done.stdout + done.stderr
-    return document
-
-
-def started(url, *words):
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([TERMGATE, "storm", *words], env=dict(environment, TERMGATE_DB=url), **pipes)
-
-
 def rows(url, statement):
     """The first column."""
     if url.startswith("sqlite:"):
@@ -176,9 +149,9 @@ def rows_of(url):
     return max((int(rows(url, f"SELECT count(*) FROM {name}")[0]) for name in tables_of(url)), default=0)
 
 
-def under_way(url, rows=200, before=0):
+def under_way(url, count=200, before=0):
     """Waits until a storm has written so many rows, above those that were there before it."""
-    if not eventually(lambda: rows_of(url) >= before + rows, 60, 0.1):
+    if not eventually(lambda: rows_of(url) >= before + count, 60, 0.1):
         raise AssertionError(f"the storm does not get under way: {rows_of(url)} rows")
 
 
@@ -252,7 +225,7 @@ class Storm(BothDatabases):
         for run in range(6):
             folder = Path(scratch.name) / f"proxies{run}"
             folder.mkdir()
-            document = kept(storm(self.postgres, "--proxies", "2", "--seconds", SECONDS, "--json", "--keep", folder=folder))
+            document = kept(storm(self.postgres, "--proxies", "2", "--seconds", SECONDS, "--json", "--keep", TMPDIR=str(folder)))
             assert (document["proxies"], document["enforce"]) == (2, "on")
             seen.update({name: document[name] for name in ("takeovers", "refused_stale", "unanswered")} | document["faults"])
             for path in folder.glob("*/leader*.log"):
@@ -353,7 +326,7 @@ class Storm(BothDatabases):
                 done = storm(
                     url,
                     *"--naive client-clock --faults clock --ttl 200ms --seconds 7 --judge-every 7s --json --keep".split(),
-                    folder=folder,
+                    TMPDIR=str(folder),
                 )
                 document = json.loads(done.stdout)
                 assert (done.returncode, document["verdict"], list(document["faults"])) == (1, "broken", ["clock"]), (
@@ -469,7 +442,7 @@ class Storm(BothDatabases):
         assert tables_of(self.postgres, 4242) == []
         deep = Path(scratch.name) / ("d" * 100)
         deep.mkdir()
-        done = storm(self.postgres, "--proxies", "1", "--seed", "4243", folder=deep)
+        done = storm(self.postgres, "--proxies", "1", "--seed", "4243", TMPDIR=str(deep))
         assert (done.returncode, "shorter TMPDIR" in done.stderr) == (2, True), done.stderr
         assert tables_of(self.postgres, 4243) == []
 
