@@ -36,10 +36,6 @@ class Server {
   void start();
   void stop();  // as an operator does
   void kill();  // as a crash does
-  void restart() {
-    stop();
-    start();
-  }
   void pause() { process_->pause(); }
   void resume() { process_->resume(); }
   // Everything is lost.

@@ -14,7 +14,6 @@ import os
 import re
 import signal
 import sqlite3
-import struct
 import subprocess
 import time
 import urllib.parse
@@ -139,24 +138,13 @@ def results_of(batch):
     return batch["step_results"]
 
 
-class LongFrames(hrana.WebSocket):
-    """Sends messages of any length."""
-
-    def send(self, message):
-        data = json.dumps(message).encode()
-        if len(data) <= 0xFFFF:
-            super().send(message)
-        else:
-            self.socket.sendall(struct.pack(">BBQI", 0x81, 0xFF, len(data), 0) + data)  # masked with zeros
-
-
 class Socket:
     """A WebSocket of Hrana 3 with one stream open."""
 
     def __init__(self, url, headers=None, timeout=30):
         given = dict(headers or {})
         bearer = given.pop("Authorization", "").removeprefix("Bearer ") or None
-        self.socket = LongFrames(urllib.parse.urlsplit(url).port, headers=given, timeout=timeout)
+        self.socket = hrana.WebSocket(urllib.parse.urlsplit(url).port, headers=given, timeout=timeout)
         if self.socket.status != 101:
             raise failed(self.socket.status, {"message": self.socket.head.decode("latin-1")})
         self.socket.send({"type": "hello", "jwt": bearer})

@@ -34,7 +34,7 @@ clean = {name: value for name, value in os.environ.items() if not name.startswit
 
 
 class Browser:
-    """One page of one headless Chromium."""
+    """A headless Chromium, one page of it at a time."""
 
     def __init__(self, folder):
         to_read, to_write = os.pipe()
@@ -67,6 +67,9 @@ class Browser:
         os.close(to_read)
         os.close(from_write)
         self.write, self.read, self.buffer, self.number, self.session, self.events = to_write, from_read, b"", 0, None, []
+
+    def new_page(self):
+        self.session, self.events = None, []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
@@ -143,8 +146,15 @@ class Browser:
 
 
 class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        profile = tempfile.TemporaryDirectory(prefix="termgate-chromium.", ignore_cleanup_errors=True)
+        cls.addClassCleanup(profile.cleanup)
+        cls.browser = Browser(profile.name)
+        cls.addClassCleanup(cls.browser.close)
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="termgate-page.", ignore_cleanup_errors=True)
+        folder = tempfile.TemporaryDirectory(prefix="termgate-page.")
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.url = f"sqlite:{self.folder}/page.db"
@@ -176,8 +186,7 @@ class Page(unittest.TestCase):
         )
         self.addCleanup(lambda: (self.admin.terminate(), self.admin.wait(20), self.admin.stdout.close()))
         self.address = self.admin.stdout.readline().split()[-1]
-        self.browser = Browser(str(self.folder / "profile"))
-        self.addCleanup(self.browser.close)
+        self.browser.new_page()
 
     def tearDown(self):
         assert [

@@ -484,7 +484,9 @@ def test_hold_times_and_refusals_of_plain_sql(served, url, scope):
         text = served.ask("GET", "/metrics", "read")[1]
         return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.M).group(1))
 
-    before = value('termgate_database_refusals_total{code="TG001"}')
+    for code in ("TG002", "TG004", "TG006"):
+        assert value(f'termgate_database_refusals_total{{code="{code}"}}') >= 0, code
+    before, stale_before = value('termgate_database_refusals_total{code="TG001"}'), value("termgate_stale_writes_total")
     count = value("termgate_lease_hold_seconds_count")
     one = json.loads(command(url, "lease", "acquire", "--scope", scope, "--owner", "me", "--ttl", "60s", "--json").stdout)
     time.sleep(0.2)
@@ -506,6 +508,7 @@ def test_hold_times_and_refusals_of_plain_sql(served, url, scope):
             file.execute("SELECT termgate_check_term(?, 1)", (scope,))
         file.close()
     assert value('termgate_database_refusals_total{code="TG001"}') == before + 1
+    assert value("termgate_stale_writes_total") == stale_before + 1
     assert served.ask("GET", "/api/v1/metrics", "read")[0] == 200
     assert served.ask("GET", "/api/v1/metrics")[0] == 401
 

@@ -54,8 +54,9 @@ def measured(*words, url):
     return process.returncode, text, usage.ru_maxrss // 1024, usage.ru_utime
 
 
-def psql(url, statement):
-    subprocess.run(["psql", "-qX", "-v", "ON_ERROR_STOP=1", url, "-c", statement], check=True, capture_output=True)
+def psql(url, *statements):
+    words = [word for statement in statements for word in ("-c", statement)]
+    subprocess.run(["psql", "-qX", "-v", "ON_ERROR_STOP=1", url, *words], check=True, capture_output=True)
 
 
 def with_database(url, name):
@@ -184,16 +185,7 @@ class Cases:
         forced = [event["detail"] for event in events if event["action"] == "force_release"]
         wanted = {"term": 2, "previous": 1, "owner": "one", "reason": 'node "3" is on fire', "evicted": 0}
         assert len(forced) == 1 and forced[0] | wanted == forced[0], events
-
-    def test_explain_is_json_all_through(self):
-        scope = self.name("explained")
-        self.run_ok("seal", "--scope", scope, "--term", "5")
-        self.run_ok("fence", "reset", "--scope", scope, "--term", "3", "--reason", "a test")
-        self.run_ok("fence", "raise-by", "--scope", scope, "--mode", "seal")
-        events = json.loads(self.run_ok("explain", "--scope", scope, "--json"))["events"]
-        assert len(events) >= 3
-        for event in events:
-            assert isinstance(event["detail"], dict), event
+        assert all(isinstance(event["detail"], dict) for event in events), events
 
     def test_doctor_has_a_status_for_cron(self):
         self.run_ok("doctor")
@@ -497,8 +489,8 @@ class OnPostgresql(Cases, unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        for number in range(1, cls.databases + 1):
-            psql(server(), f"DROP DATABASE IF EXISTS cli_{os.getpid()}_{number} WITH (FORCE)")
+        names = (f"cli_{os.getpid()}_{number}" for number in range(1, cls.databases + 1))
+        psql(server(), *(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)" for name in names))
 
     def test_another_schema(self):
         url = self.fresh()
@@ -516,21 +508,20 @@ class AsRoles(unittest.TestCase):
     def setUp(self):
         AsRoles.number += 1
         self.tag = f"cli_roles_{os.getpid()}_{AsRoles.number}"
-        self.roles = {}
-        for what in ("owner", "dbo", "app", "other"):
-            self.roles[what] = f"{self.tag}_{what}"
-            psql(server(), f"CREATE ROLE {self.roles[what]} LOGIN")
-        psql(server(), f"CREATE DATABASE {self.tag} OWNER {self.roles['dbo']}")
+        self.roles = {what: f"{self.tag}_{what}" for what in ("owner", "dbo", "app", "other")}
         self.addCleanup(self.clean_up)
-        psql(server(), f"GRANT CREATE ON DATABASE {self.tag} TO {self.roles['owner']}")
-        psql(server(), f"GRANT pg_signal_backend TO {self.roles['owner']}")
+        psql(
+            server(),
+            *(f"CREATE ROLE {role} LOGIN" for role in self.roles.values()),
+            f"CREATE DATABASE {self.tag} OWNER {self.roles['dbo']}",
+            f"GRANT CREATE ON DATABASE {self.tag} TO {self.roles['owner']}",
+            f"GRANT pg_signal_backend TO {self.roles['owner']}",
+        )
         self.admin = with_database(server(), self.tag)
 
     def clean_up(self):
-        psql(server(), f"DROP DATABASE IF EXISTS {self.tag} WITH (FORCE)")
-        psql(server(), f"DROP DATABASE IF EXISTS {self.tag}_latin1 WITH (FORCE)")
-        for role in self.roles.values():
-            psql(server(), f"DROP ROLE IF EXISTS {role}")
+        databases = (f"DROP DATABASE IF EXISTS {name} WITH (FORCE)" for name in (self.tag, self.tag + "_latin1"))
+        psql(server(), *databases, *(f"DROP ROLE IF EXISTS {role}" for role in self.roles.values()))
 
     def url(self, what, database=None):
         return re.sub(r"//([^@]*@)?", f"//{self.roles.get(what, what)}@", with_database(server(), database or self.tag), count=1)

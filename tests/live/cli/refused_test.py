@@ -208,37 +208,6 @@ def test_the_refused_may_do_nothing_else(ground):
     assert failed.value.sqlstate == "42501"
 
 
-def test_the_metrics_have_both_counters_from_0(ground):
-    tokens = f"/tmp/{ground.name}.tokens"
-    with open(tokens, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-        file.write("prometheus read " + "r" * 40 + "\n")
-    admin = subprocess.Popen(
-        [TERMGATE, "admin", "--tokens", tokens, "--http", "127.0.0.1:0", "--open-metrics"],
-        env=dict(clean, TERMGATE_DB=ground.url(ground.reader)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        address = admin.stdout.readline().split()[-1]
-
-        def metrics():
-            text = subprocess.run(["curl", "-s", address + "metrics"], capture_output=True, text=True, check=True).stdout
-            return dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-
-        first = metrics()
-        assert [first[f'termgate_database_refusals_total{{code="{code}"}}'] for code in ("TG001", "TG002", "TG004", "TG006")] == ["0"] * 4
-        assert first["termgate_stale_writes_total"] == "0"
-        ground.refuse(times=5)
-        then = metrics()
-        assert then['termgate_database_refusals_total{code="TG001"}'] == "5" and then["termgate_stale_writes_total"] == "5"
-    finally:
-        admin.terminate()
-        admin.wait(20)
-        admin.stdout.close()
-        os.unlink(tokens)
-
-
 def test_observe_names_the_address_too(ground):
     with ground.connect(ground.owner) as owner:
         owner.execute("SELECT termgate.protect('accounts', scope_column => 'scope', mode => 'observe')")
