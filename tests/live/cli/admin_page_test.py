@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 import given
+from both_databases import CLEAN, command
 from given import TERMGATE
 
 CHROMIUM = os.environ.get("TERMGATE_CHROMIUM") or shutil.which("chromium")
@@ -30,7 +31,6 @@ if not CHROMIUM:
     pytest.skip("no chromium", allow_module_level=True)
 KEEP = Path(given.option("screenshots")) if given.option("screenshots") else None
 TOKEN = "o" * 40
-clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
 
 
 class Browser:
@@ -62,7 +62,7 @@ class Browser:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=dict(clean, HOME=folder),
+            env=dict(CLEAN, HOME=folder),
         )
         os.close(to_read)
         os.close(from_write)
@@ -178,7 +178,7 @@ class Page(unittest.TestCase):
         tokens.chmod(0o600)
         self.admin = subprocess.Popen(
             [TERMGATE, "admin", "--tokens", str(tokens), "--http", "127.0.0.1:0", "--poll", "100ms"],
-            env=dict(clean, TERMGATE_DB=self.url),
+            env=dict(CLEAN, TERMGATE_DB=self.url),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -217,9 +217,7 @@ class Page(unittest.TestCase):
         self.browser.wait("!document.getElementById('ask').open")
 
     def command(self, *words):
-        return subprocess.run(
-            [TERMGATE, *words], env=dict(clean, TERMGATE_DB=self.url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
-        )
+        return command(self.url, *words)
 
     def enter(self):
         browser = self.browser

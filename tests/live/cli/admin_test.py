@@ -24,13 +24,12 @@ from pathlib import Path
 
 import pytest
 
-from both_databases import sh
-from checks import captured, check, eventually
+from both_databases import CLEAN, command, sh
+from checks import check, eventually
 from given import EXTENSION, PG_SERVER, ROOT, SANITIZED, TERMGATE
 
 scratch = tempfile.TemporaryDirectory(prefix="termgate-admin.")
 os.chmod(scratch.name, 0o755)  # the server runs as another user
-clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
 TOKENS = {"read": "r" * 40, "lead": "l" * 40, "operate": "o" * 40}
 
 
@@ -45,7 +44,7 @@ class Served:
         self.tokens, self.errors = (Path(scratch.name) / f"{what} {id(self)}" for what in ("tokens", "errors"))
         self.tokens.write_text("# who may what\n\n" + "".join(f"{level}-er {level} {token}\n" for level, token in TOKENS.items()))
         self.tokens.chmod(0o600)
-        environment = dict(clean, TERMGATE_DB=url) if url else clean
+        environment = dict(CLEAN, TERMGATE_DB=url) if url else CLEAN
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": self.errors.open("w"), "text": True}
         self.process = subprocess.Popen([TERMGATE, *words, "--tokens", str(self.tokens)], env=environment, **pipes)
         return self.process
@@ -131,10 +130,6 @@ def served(request, url):
 @pytest.fixture
 def scope(numbers=itertools.count()):
     return f"scope {next(numbers)}"
-
-
-def command(url, *words):
-    return captured([TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), timeout=60, stdin=subprocess.DEVNULL)
 
 
 def test_a_lease_as_a_resource(served, url, scope):

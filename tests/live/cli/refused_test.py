@@ -8,19 +8,17 @@ The servers are those of ./test (TERMGATE_TEST_POSTGRESQL_13, …).
 """
 import json
 import os
-import subprocess
 import threading
 import uuid
 
 import psycopg
 import pytest
 
-from given import TERMGATE
+from both_databases import command
 
 MAJORS = [major for major in ("13", "14", "15", "16", "17", "18") if os.environ.get("TERMGATE_TEST_POSTGRESQL_" + major)]
 if not MAJORS:
     pytest.skip("no PostgreSQL", allow_module_level=True)
-clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
 WRITES = {
     "update": "UPDATE accounts SET balance = 1 WHERE scope = 'billing'",
     "insert": "INSERT INTO accounts VALUES ('billing', 2)",
@@ -58,7 +56,7 @@ class Ground:
         return psycopg.connect(self.url(role, application), autocommit=True)
 
     def run(self, role, *words):
-        done = subprocess.run([TERMGATE, *words], env=dict(clean, TERMGATE_DB=self.url(role)), capture_output=True, text=True, timeout=60)
+        done = command(self.url(role), *words)
         assert done.returncode == 0, done.stderr + done.stdout
         return done.stdout
 
