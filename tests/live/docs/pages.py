@@ -1,7 +1,6 @@
 """What the tests of the pages share: the code of a page, and how it is run, with the command that is tested first in PATH."""
 import os
 import re
-import subprocess
 from pathlib import Path
 
 from checks import captured

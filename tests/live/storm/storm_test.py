@@ -12,7 +12,6 @@ Debian's libfaketime; where it is missing, or the command was built with a sanit
 import concurrent.futures
 import contextlib
 import json
-import os
 import re
 import signal
 import sqlite3
