@@ -581,47 +581,34 @@ class AsRoles(unittest.TestCase):
 
     def test_uninstall_drops_nothing_that_is_not_its_own(self):
         self.ok("owner", "init")
-        self.sql(
-            "owner",
-            "SET search_path = termgate",
-            "CREATE TABLE termgate.entries (id serial, n int GENERATED ALWAYS AS IDENTITY)",
-            "INSERT INTO termgate.entries DEFAULT VALUES",
-            "CREATE VIEW termgate.mine AS SELECT 1 AS one",
-            "CREATE MATERIALIZED VIEW termgate.kept AS SELECT 1 AS one",
-            "CREATE SEQUENCE termgate.numbers",
-            "CREATE DOMAIN termgate.word AS text",
-            "CREATE TYPE termgate.pair AS (a int, b int)",
-            "CREATE TYPE termgate.mood AS ENUM ('good')",
-            "CREATE FUNCTION termgate.ours() RETURNS int LANGUAGE sql AS 'SELECT 1'",
-            "CREATE AGGREGATE termgate.total(int) (sfunc = int4pl, stype = int)",
-            "CREATE STATISTICS termgate.figures ON id, n FROM termgate.entries",
-            "CREATE COLLATION termgate.plain FROM \"C\"",
+        made = (  # what is created, as what it is listed, its name and the rest
+            ("TABLE", "table", "entries", "(id serial, n int GENERATED ALWAYS AS IDENTITY)"),
+            ("VIEW", "view", "mine", "AS SELECT 1 AS one"),
+            ("MATERIALIZED VIEW", "materialized view", "kept", "AS SELECT 1 AS one"),
+            ("SEQUENCE", "sequence", "numbers", ""),
+            ("DOMAIN", "type", "word", "AS text"),
+            ("TYPE", "type", "pair", "AS (a int, b int)"),
+            ("TYPE", "type", "mood", "AS ENUM ('good')"),
+            ("FUNCTION", "function", "ours()", "RETURNS int LANGUAGE sql AS 'SELECT 1'"),
+            ("AGGREGATE", "aggregate", "total(integer)", "(sfunc = int4pl, stype = int)"),
+            ("STATISTICS", "statistics object", "figures", "ON id, n FROM termgate.entries"),
+            ("COLLATION", "collation", "plain", 'FROM "C"'),
         )
+        creates = (f"CREATE {kind} termgate.{name} {rest}" for kind, _, name, rest in made)
+        self.sql("owner", "SET search_path = termgate", *creates, "INSERT INTO termgate.entries DEFAULT VALUES")
         for what in ("owner", "admin"):
             done = termgate("uninstall", "--yes", url=self.admin if what == "admin" else self.url(what))
             assert done.returncode == 1, done.stdout
             said = done.stderr.decode()
-            for kind, name in (
-                ("table", "entries"),
-                ("view", "mine"),
-                ("materialized view", "kept"),
-                ("sequence", "numbers"),
-                ("type", "word"),
-                ("type", "pair"),
-                ("type", "mood"),
-                ("function", r"ours\(\)"),
-                ("aggregate", r"total\(integer\)"),
-                ("statistics object", "figures"),
-                ("collation", "plain"),
-            ):
-                assert re.search(rf"{kind} termgate\.{name} .*(ALTER|DROP)", said), said
+            for _, kind, name, _ in made:
+                assert re.search(rf"{kind} termgate\.{re.escape(name)} .*(ALTER|DROP)", said), said
             assert "entries_id_seq" not in said
             assert "ALTER TABLE termgate.entries SET SCHEMA public" in said
         assert self.sql("owner", "SELECT count(*) FROM termgate.entries") == "1"
         assert self.sql("owner", "SELECT termgate.check_term('still there', 3)") == "3"
         # The commands that it names are enough.
         commands = [re.search(r"(DROP [A-Z ]+ termgate\.[^;]+;)", line).group(1) for line in said.splitlines() if " or DROP " in line]
-        assert len(commands) == 11
+        assert len(commands) == len(made)
         for command in sorted(commands, key=lambda one: "STATISTICS" not in one):
             self.sql("admin", command)
         self.ok("owner", "uninstall", "--yes")
