@@ -145,7 +145,7 @@ def test_guard():
         rig.psql("-c", "ALTER ROLE app RESET termgate.guard")
         as_admin = lambda text: rig.psql("-c", text, database="app")
 
-        as_app = lambda text, fails=None: psql(f"postgresql://app@127.0.0.1:{rig.port}/app", text, fails)
+        as_app = lambda text, fails=None: psql(f"postgresql://app@127.0.0.1:{rig.port}/app", text, fails=fails)
 
         update = "UPDATE accounts SET balance = 0"
         for line in block("docs/use/guard.md", "CREATE EXTENSION").splitlines():

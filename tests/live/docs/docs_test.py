@@ -32,11 +32,6 @@ def url(role, place=PLACE, database=NAME):
 ADMIN = url(re.search(r"//(?:([^@:]+)[^@]*@)?", SERVER).group(1) or "postgres")
 
 
-def block_of_table(path, head):
-    text = text_of(path)
-    return text[text.index(head) :].split("\n\n")[0]
-
-
 def renamed(text, place=PLACE):
     text = re.sub(r"@(host|db\.example)/app\b", f"@{place}/{NAME}", text)
     text = (
@@ -67,15 +62,17 @@ class Docs(unittest.TestCase):
         cls.said = subprocess.run(play, input="\n".join(lines), capture_output=True, text=True, env=ENVIRONMENT).stderr
 
     def setUp(self):
-        psql(
-            url(APP),
-            (
-                "SELECT termgate.unprotect('accounts');\nUPDATE accounts SET balance = 100;\nSELECT termgate.protect('accounts', scope =>"
-                " 'billing');"
-            ),
-        )
+        protect = "SELECT termgate.protect('accounts', scope => 'billing');"
+        psql(url(APP), "SELECT termgate.unprotect('accounts');", "UPDATE accounts SET balance = 100;", protect)
         # Whatever came before: a term that nobody has yet.
         self.term = int(psql(ADMIN, "SELECT coalesce(max(term), 0) + 10 FROM termgate.fences WHERE scope = 'billing';"))
+
+    def raises(self, by=0, scope="billing"):
+        """The call under this test's term, or one so far above it."""
+        return f"SELECT termgate.check_term('{scope}', {self.term + by});"
+
+    def level(self, name):
+        shell(f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}={name}")
 
     def balance(self):
         return psql(url(APP), "SELECT balance FROM accounts;")
@@ -107,10 +104,10 @@ class Docs(unittest.TestCase):
     def test_a_transaction_of_the_six_lines_through_the_proxy(self):
         place = self.plain_proxy()
         write = "\n".join(self.six[2:4])
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        psql(url(APP), self.raises())
         psql(url(APP, place), write.replace("term = '5'", f"term = '{self.term}'"))
         assert self.balance() == "70"
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        psql(url(APP), self.raises(1))
         psql(url(APP, place), write.replace("term = '5'", f"term = '{self.term}'"), fails="TG001")
         psql(url(APP, place), "UPDATE accounts SET balance = 0;", fails="TG002")
         assert self.balance() == "70"
@@ -120,7 +117,7 @@ class Docs(unittest.TestCase):
         init, command, client = [line for line in lines if not line.startswith("#")]
         shell(renamed(init))
         port = self.proxy(renamed(command.replace("0.0.0.0:6432", f"127.0.0.1:{free_port()}")))
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        psql(url(APP), self.raises())
         client = client.replace("termgate.term=5", f"termgate.term={self.term}").replace(
             "-h proxy.example -p 6432 app",
             f"-qX -v ON_ERROR_STOP=1 -U {APP} -h 127.0.0.1 -p {port} {NAME} -c 'UPDATE accounts SET balance = 7'",
@@ -137,10 +134,8 @@ class Docs(unittest.TestCase):
         self.addCleanup(psql, SERVER, f"DROP DATABASE {other} WITH (FORCE);")
         shell(f"{TERMGATE} init --db {url(OWNER, database=other)} --grant {APP}=write")
         psql(url(ADMIN.split("//")[1].split("@")[0], database=other), f"CREATE SCHEMA {APP} AUTHORIZATION {APP};")
-        psql(
-            url(APP, database=other),
-            "CREATE TABLE accounts (id int PRIMARY KEY, balance bigint);\nSELECT termgate.protect('accounts', scope => 'billing');",
-        )
+        protect = "SELECT termgate.protect('accounts', scope => 'billing');"
+        psql(url(APP, database=other), "CREATE TABLE accounts (id int PRIMARY KEY, balance bigint);", protect)
         command = re.sub(rf"/{NAME}$", f"/{other}", renamed(uninstall))
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENVIRONMENT)
         assert done.returncode == 1, done.stderr
@@ -185,7 +180,7 @@ class Docs(unittest.TestCase):
             .group(1)
             .replace("--term 8", f"--term {self.term}")
         )
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        psql(url(APP), self.raises(1))
         shell(own(reset) + f" --db {url(ops)}")
         assert psql(url(APP), "SELECT term FROM termgate.fence('billing');") == str(self.term)
         shell(own(revoke.replace("--revoke app", f"--revoke {APP}")))
@@ -199,14 +194,8 @@ class Docs(unittest.TestCase):
         self.addCleanup(psql, SERVER, f"DROP OWNED BY {reader};\nDROP ROLE {reader};")
         self.addCleanup(psql, ADMIN, f"DROP OWNED BY {reader};")
         shell(f"{TERMGATE} init --db {url(OWNER)} --grant {reader}=read --grant {APP}=lead")
-        self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
-        psql(
-            url(APP),
-            (
-                f"GRANT USAGE ON SCHEMA {APP} TO {reader};\nGRANT SELECT, UPDATE ON accounts TO {reader};\nSELECT"
-                f" termgate.check_term('billing', {self.term});"
-            ),
-        )
+        self.addCleanup(self.level, "write")
+        psql(url(APP), f"GRANT USAGE ON SCHEMA {APP} TO {reader};", f"GRANT SELECT, UPDATE ON accounts TO {reader};", self.raises())
         fix = block(page, "BEGIN;\nSELECT set_config")
         psql(url(APP), fix)
         assert self.balance() == "0"
@@ -247,14 +236,9 @@ class Docs(unittest.TestCase):
 
     def test_rows_of_several_scopes_changed_by_hand(self):
         code = block("docs/use/operations.md", "BEGIN;\nSELECT termgate.check_term(scope, term)")
-        psql(
-            url(APP),
-            (
-                "CREATE TABLE entries (scope text, amount int);\nINSERT INTO entries VALUES ('billing', 1), ('orders', 2);\n"
-                f"SELECT termgate.protect('entries', scope_column => 'scope');\nSELECT termgate.check_term('billing', {self.term});\n"
-                f"SELECT termgate.check_term('orders', {self.term});"
-            ),
-        )
+        create = "CREATE TABLE entries (scope text, amount int);", "INSERT INTO entries VALUES ('billing', 1), ('orders', 2);"
+        protect = "SELECT termgate.protect('entries', scope_column => 'scope');"
+        psql(url(APP), *create, protect, self.raises(), self.raises(scope="orders"))
         self.addCleanup(psql, url(APP), "DROP TABLE entries;")
         one = (
             "SELECT set_config('termgate.scope', 'billing', true), set_config('termgate.term', term::text, true) FROM"
@@ -290,8 +274,8 @@ class Docs(unittest.TestCase):
 
     def test_a_write_that_ends_with_the_lease(self):
         text = block("docs/use/handles.md", "BEGIN;").replace("'billing'", "'held'").replace("COMMIT;", "SELECT 'commits';\nCOMMIT;")
-        shell(f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=lead")
-        self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=write")
+        self.level("lead")
+        self.addCleanup(self.level, "write")
         psql(url(APP), "SELECT termgate.unprotect('accounts');")
         term = psql(url(APP), "SELECT term FROM termgate.acquire_lease('held', 'worker-7', '10 s');")
         assert psql(url(APP), text.replace(", 5", f", {term}")).splitlines()[-1:] == ["commits"]
@@ -362,10 +346,8 @@ class Docs(unittest.TestCase):
         )
         rows = psql(
             ADMIN,
-            (
-                f"SELECT p.proname, coalesce(array_to_string(p.proargnames[1:p.pronargs], ','), ''), {level} FROM pg_proc p WHERE"
-                " p.pronamespace = 'termgate'::regnamespace AND p.proname !~ '^_' AND p.prorettype <> 'trigger'::regtype;"
-            ),
+            f"SELECT p.proname, coalesce(array_to_string(p.proargnames[1:p.pronargs], ','), ''), {level} FROM pg_proc p",
+            "WHERE p.pronamespace = 'termgate'::regnamespace AND p.proname !~ '^_' AND p.prorettype <> 'trigger'::regtype;",
         )
         actual = sorted(
             (name, [one for one in arguments.split(",") if one], granted)
@@ -375,10 +357,9 @@ class Docs(unittest.TestCase):
         assert actual == documented
         rows = psql(
             ADMIN,
-            (
-                "SELECT c.relname, string_agg(a.attname, ',' ORDER BY a.attnum) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid"
-                " AND a.attnum > 0 WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' GROUP BY 1;"
-            ),
+            "SELECT c.relname, string_agg(a.attname, ',' ORDER BY a.attnum) FROM pg_class c",
+            "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0",
+            "WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' GROUP BY 1;",
         )
         assert {name: columns.split(",") for name, columns in (row.split("|") for row in rows.splitlines())} == views
         settings = psql(ADMIN, "SELECT name || ' ' || value FROM termgate.settings ORDER BY name;").splitlines()
@@ -454,10 +435,10 @@ class Docs(unittest.TestCase):
         self.wins(run, lambda: run("won"))
 
     def through_the_proxy(self, write, refused):
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        psql(url(APP), self.raises())
         done = write()
         assert (done.returncode, self.balance()) == (0, "70"), done.stderr
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        psql(url(APP), self.raises(1))
         done = write()
         assert (done.returncode, refused in done.stderr, self.balance()) == (1, True, "70"), done.stderr
 
@@ -472,8 +453,8 @@ class Docs(unittest.TestCase):
         """A leader that has won `self.term` elsewhere, as the page has it: it writes at once; it raises the fence first."""
         page = text_of("docs/use/java-and-orms.md")
         # The page's level: one that may seal gets another hint.
-        shell(f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term - 1});")
+        self.level("write")
+        psql(url(APP), self.raises(-1))
         done = write()
         quoted = re.search(r"`(TG005 declared term 6 [^`]*)`", page).group(1)
         quoted = quoted.replace(" 6 ", f" {self.term} ").replace("(5)", f"({self.term - 1})")
@@ -482,22 +463,22 @@ class Docs(unittest.TestCase):
         assert self.balance() == "100"
         done = lead_and_write()
         assert (done.returncode, self.balance()) == (0, "70"), done.stderr
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        psql(url(APP), self.raises(1))
         done = lead_and_write()
         assert done.returncode != 0 and "TG001" in done.stderr, done.stderr
 
     def test_what_the_call_of_a_new_leader_can_answer(self):
-        rows = dict(
-            re.findall(r"^\| (`TG00\d`[^|]*) \| ([^|]*) \|$", block_of_table("docs/use/java-and-orms.md", "| the call | means |"), re.M)
-        )
+        page = text_of("docs/use/java-and-orms.md")
+        table = page[page.index("| the call | means |") :].split("\n\n")[0]
+        rows = dict(re.findall(r"^\| (`TG00\d`[^|]*) \| ([^|]*) \|$", table, re.M))
         assert len(rows) == 4, rows
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term - 1});", fails="TG001")
-        shell(f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=lead")
-        self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
+        psql(url(APP), self.raises())
+        psql(url(APP), self.raises(-1), fails="TG001")
+        self.level("lead")
+        self.addCleanup(self.level, "write")
         psql(url(APP), "SELECT FROM termgate.acquire_lease('won', 'worker-7', '1 s');")
         psql(url(APP), "SELECT termgate.check_term('won', 7);", fails="acquire_lease")
-        shell(f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
+        self.level("write")
         psql(url(APP), "SELECT termgate.check_term('sealed', 1);")
         psql(url(OWNER), "SELECT termgate.set_raise_by('sealed', 'seal');")
         psql(url(APP), "SELECT termgate.check_term('sealed', 2);", fails="Only a seal raises this fence")

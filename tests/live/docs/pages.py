@@ -31,8 +31,9 @@ def shell(text, cwd=None, **more):
     return done.stdout
 
 
-def psql(target, text, fails=None):
+def psql(target, *statements, fails=None):
     """What it prints; `fails`: what its error must contain."""
+    text = "\n".join(statements)
     done = captured(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", target], input=text, env=ENVIRONMENT)
     if fails is None:
         assert done.returncode == 0, text + done.stderr
