@@ -19,6 +19,7 @@ def storm(url, *words, timeout=600, **more):
 
 def kept(done):
     """The document of a storm that has kept all guarantees."""
+    assert done.stdout, done
     document = json.loads(done.stdout)
     found = done.returncode, document["verdict"], document["breaches"], document["unjudged"]
     assert found == (0, "kept", [], []), done.stdout + done.stderr
