@@ -307,6 +307,12 @@ class PostgresModel {
     return bytes;
   }
 
+  template <class Decoded>
+  static auto whole(const Decoded& decoded, const char* message) {
+    if (!decoded) broken(message, decoded.problem().reason());
+    return *decoded;
+  }
+
   static std::string_view trimmed(std::string_view sql) {
     while (!sql.empty() && sql.front() == ' ') sql.remove_prefix(1);
     while (!sql.empty() && (sql.back() == ' ' || sql.back() == ';')) sql.remove_suffix(1);
@@ -951,11 +957,6 @@ class PostgresModel {
     }
   }
 
-  template <class Decoded>
-  static auto whole(const Decoded& decoded, const char* message) {
-    if (!decoded) broken(message, decoded.problem().reason());
-    return *decoded;
-  }
   static std::vector<std::optional<std::string>> values_of(std::string_view body,
                                                            const pgwire::Bind& bind) {
     std::vector<std::optional<std::string>> values;
