@@ -44,8 +44,8 @@ SETS = {
         ("guard", "sql/postgres", "tests/bench/guard_goals.py"),
     ),
     "proxy": (
-        "tests/bench/proxy_bench.sh 3 5 select_prepared insert_prepared",
-        ("proxy", "wire", "sql/postgres", "tests/bench/proxy_bench.sh"),
+        "tests/bench/proxy_bench.py 3 5 select_prepared insert_prepared",
+        ("proxy", "wire", "sql/postgres", "tests/bench/proxy_bench.py"),
     ),
 }
 
@@ -130,8 +130,15 @@ def parsed(name, text):
                 value, least, most = read(text)
             except (AttributeError, KeyError, StopIteration, TypeError, ValueError):
                 sys.exit(f"figures: what the command of {name} printed has no {key}")
-            figures[key] = {"value": value, "least": least, "most": most}
+            figures[key] = {name: one and round(one, 4) for name, one in (("value", value), ("least", least), ("most", most))}
     return figures
+
+
+def rows(one):
+    """As JSON, a set a line."""
+    sets = one.pop("sets")
+    lines = ",\n".join(f'  "{name}": {json.dumps(figures)}' for name, figures in sorted(sets.items()))
+    return f'{json.dumps(one, sort_keys=True)[:-1]},\n "sets": {{\n{lines}\n}}}}'
 
 
 def record(folder):
@@ -146,7 +153,7 @@ def record(folder):
         sys.exit(f"figures: there is nothing in {folder}")
     one["sets"] |= {name: parsed(name, (folder / name).read_text(encoding="utf-8")) for name in printed}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(one, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    path.write_text(rows(one) + "\n", encoding="utf-8")
     print(path.relative_to(ROOT))
 
 

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -77,7 +76,7 @@ def main():
         assert 62 < found["takeover"] < 63, found
         library = json.loads((HERE / "samples/library").read_text(encoding="utf-8"))["runs"]
         [run] = (one for one in library if (one["scenario"], one["writers"], one["scopes"]) == ("library-execute", 8, 64))
-        assert found["execute_8_64"] == run["ratio"], found
+        assert found["execute_8_64"] == round(run["ratio"], 4), found
 
         # The pages: README has other figures until it is corrected.
         repository.passes("write")
@@ -103,26 +102,10 @@ def main():
         text = repository.refuses("the figures of statement are of", "the figures of proxy are of", "1 commits have changed")
         assert "figures of sqlite" not in text, text
 
-        # Another commit, one set of it: the rest stays what it was, and the plot has two commits.
-        (Path(other) / "statement").write_text((HERE / "samples/statement").read_text().replace("+134.5", "+36.4"), encoding="utf-8")
-        repository.passes("record", other)
-        repository.passes("write")
-        text = repository.refuses("36 µs in a transaction's first", "the figures of library are of")
-        assert "figures of statement" not in text, text
-        assert len(list(path.parent.glob("*.json"))) == 2
-        image = repository.root / "docs/images/figures.svg"
-        xml.etree.ElementTree.parse(image)
-        commits = [json.loads(one.read_text())["commit"][:8] for one in path.parent.glob("*.json")]
-        assert all(commit in image.read_text() for commit in commits), commits
-
-        # Output without the figure, and figures of a commit that is not in front of this one.
+        # Output without the figure.
         (Path(other) / "statement").write_text("no seat\n", encoding="utf-8")
         status, text = repository.figures("record", other)
         assert status == 1 and "has no first" in text, text
-        repository.commit("figures")
-        repository.git("reset", "-q", "--hard", "HEAD~3")
-        repository.put("tests/bench/history/x.json", json.dumps(json.loads(path.read_text()) | {"commit": "f" * 40, "moment": 2**40}))
-        repository.refuses("which is no commit in front of this one")
     print("figures_test: passed")
 
 

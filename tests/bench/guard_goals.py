@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the guard and its library cost under load, beside the same load without them: ratios, the pairs of each in turns.
 
-  guard_goals.py --library termgate_guard.so [--beside OTHER.so] [--termgate build/termgate] [--rounds 3] [--seconds 2] [PART …]
+  guard_goals.py --library termgate_guard.so [--termgate build/termgate] [--rounds 3] [--seconds 2] [PART …]
 
 PART is one or more of
   direct     one-row UPDATE and INSERT, prepared, 8 clients, synchronous_commit = off: guarded to unguarded, fsync on and off
@@ -9,15 +9,12 @@ PART is one or more of
   proxy      the same UPDATE and INSERT, durable: guarded through `termgate proxy` to unguarded through PgBouncer (session pooling)
   durable    `termgate bench`: check-insert with 64 writers and one scope; append, a stream each, with 8 and 64 writers and 1 and 64
              scopes; all durable, on a server with the library and on one without it
-  scopes     the guarded UPDATE of one scope and of 10^5 scopes, processor time of the server process
-  processor  processor time of the server process for a prepared statement in its own transaction, unguarded and guarded; with --beside
-             also with another build of the library, in turns
+  processor  processor time of the server process for a prepared statement in its own transaction, unguarded and guarded
 All parts by default. Needs pgbench and pgbouncer. VACUUM and CHECKPOINT come before each run. A line of output: what, the medians of
 both sides, the median of the pairs' ratios, and their range.
 """
 import argparse
 import json
-import os
 import random
 import statistics
 import subprocess
@@ -26,6 +23,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "live" / "guard"), str(TESTS / "live"), str(TESTS / "support")]
+import pgbouncer  # noqa: E402
 from given import free_port  # noqa: E402
 from guard_rig import Rig, sh  # noqa: E402
 from pgraw import bind, execute, parse, sync  # noqa: E402
@@ -112,33 +110,13 @@ def protected():
         rig.close()
 
 
-def pgbouncer(rig, port):
-    settings = rig.scratch / "pgbouncer.ini"
-    settings.write_text(
-        f"[databases]\npostgres = host=127.0.0.1 port={rig.port} dbname=postgres user=free\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
-        f"listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = session\ndefault_pool_size = 100\n"
-        "ignore_startup_parameters = extra_float_digits,options\nlog_connections = 0\nlog_disconnections = 0\n"
-    )
-    settings.chmod(0o644)
-    words = ["/usr/sbin/pgbouncer", str(settings)]
-    if os.getuid() == 0:
-        words = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *words]
-    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
 def proxy():
     rig, running = started(CHOSEN.library, "fsync=on"), []
     try:
         ours, theirs = free_port(), free_port()
-        running.append(pgbouncer(rig, theirs))
-        words = [
-            CHOSEN.termgate,
-            "proxy",
-            "--listen",
-            f"127.0.0.1:{ours}",
-            "--backend",
-            f"postgresql://postgres@127.0.0.1:{rig.port}/postgres",
-        ]
+        running.append(pgbouncer.start(rig.scratch, theirs, rig.port, user="free"))
+        backend = f"postgresql://postgres@127.0.0.1:{rig.port}/postgres"
+        words = [CHOSEN.termgate, "proxy", "--listen", f"127.0.0.1:{ours}", "--backend", backend]
         running.append(subprocess.Popen([*words, "--guard", "require", "--log-level", "warning"], stdout=subprocess.DEVNULL))
         sh("sleep", "2")
         for name, script in (("UPDATE", UPDATE), ("INSERT", INSERT.format("inserted"))):
@@ -153,34 +131,19 @@ def proxy():
 
 def durable():
     for library in (CHOSEN.library, None):
-        rig = (
-            Rig("15", library, ["max_connections=200", "fsync=on"], preload="termgate_guard, termgate_shortcuts")
-            if library
-            else plain_rig()
-        )
+        rig = guarded_rig() if library else plain_rig()
         try:
-            for writers, scopes, scenarios in (
-                (64, 1, ["check-insert"]),
-                (8, 1, ["append-each"]),
-                (64, 1, ["append-each"]),
-                (64, 64, ["append-each"]),
+            for writers, scopes, scenario in (
+                (64, 1, "check-insert"),
+                (8, 1, "append-each"),
+                (64, 1, "append-each"),
+                (64, 64, "append-each"),
             ):
                 words = [CHOSEN.termgate, "bench", "--db", f"postgresql://postgres@127.0.0.1:{rig.port}/postgres", "--writers", writers]
-                words += [
-                    "--scopes",
-                    scopes,
-                    "--batches",
-                    1,
-                    "--durable",
-                    "yes",
-                    "--seconds",
-                    CHOSEN.seconds,
-                    "--rounds",
-                    CHOSEN.rounds,
-                    "--json",
-                ]
-                for scenario in [*scenarios, *(["textbook"] if scopes == 64 else [])]:
-                    words += ["--scenario", scenario]
+                words += ["--scopes", scopes, "--rounds", CHOSEN.rounds, "--seconds", CHOSEN.seconds]
+                words += "--batches 1 --durable yes --json".split()
+                for one in [scenario, *(["textbook"] if scopes == 64 else [])]:
+                    words += ["--scenario", one]
                 report = json.loads(sh(*words))
                 for run in report["runs"]:
                     name = (
@@ -191,6 +154,10 @@ def durable():
                     print(f"{name:82} {run['rows_per_second']:9.1f}   {run['ratio']:.2f}  {spread}", flush=True)
         finally:
             rig.close()
+
+
+def guarded_rig():
+    return Rig("15", CHOSEN.library, ["max_connections=200", "fsync=on"], preload="termgate_guard, termgate_shortcuts")
 
 
 def plain_rig():
@@ -204,40 +171,20 @@ def plain_rig():
     return rig
 
 
-def scopes():
-    rig, count = started(CHOSEN.library, "fsync=off"), 100000
-    try:
-        rig.admin.rows(
-            "INSERT INTO termgate.fences (scope, term, vouched) SELECT 'scope' || g, 5, 'termgate.fences'::regclass FROM"
-            f" generate_series(1, {count}) g"
-        )
-        rig.admin.rows("VACUUM ANALYZE termgate.fences")
-        names = {"one": ["scope1"], "all": [f"scope{number}" for number in range(1, count + 1)]}
-        update = ("UPDATE rows SET v = v + 1 WHERE id = $1::int", lambda: random.randint(1, 10000))
-        sides = [lambda n=n: cost(rig, *update, True, names[n]) for n in ("one", "all")]
-        compare("UPDATE and SET of its scope, us: one scope, 10^5 scopes", rig, *sides)
-    finally:
-        rig.close()
-
-
 def spent(pid):
     return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0])
 
 
-def cost(rig, statement, value, guard, names=None):
-    """Microseconds of the server process for a statement with one parameter, behind a declaration of one of `names`."""
+def cost(rig, statement, value, guard):
+    """Microseconds of the server process for a statement with one parameter."""
     with rig.session("free", options=claimed(guard, "-c synchronous_commit=off")) as session:
-        session.send(parse("w", statement), parse("d", "SELECT set_config('termgate.scope', $1, false)"), sync())
+        session.send(parse("w", statement), sync())
         session.until("Z")
         begun, count = 0, 0
         for part in range(80):
             if part == 20:  # warm by now
                 begun, count = spent(session.pid), 0
-            pipeline = []
-            for _ in range(100):
-                if names:
-                    pipeline.append(bind("", "d", [random.choice(names)]) + execute() + sync())
-                pipeline.append(bind("", "w", [str(value())]) + execute() + sync())
+            pipeline = [bind("", "w", [str(value())]) + execute() + sync() for _ in range(100)]
             session.send(*pipeline)
             answer = session.until("Z", len(pipeline))
             assert not [message for message in answer if message.type == "E"], answer
@@ -262,33 +209,26 @@ STATEMENTS = {
 
 
 def processor():
-    rigs = {library: started(library, "fsync=off") for library in [CHOSEN.library, *CHOSEN.beside]}
+    rig = started(CHOSEN.library, "fsync=off")
     try:
         for name, (statement, value) in STATEMENTS.items():
-            seen = {}
+            seen = {False: [], True: []}
             for number in range(CHOSEN.rounds):
-                sides = [(library, guard) for library in rigs for guard in (False, True)]
-                for library, guard in sides if number % 2 == 0 else reversed(sides):
-                    settle(rigs[library])
-                    seen.setdefault((library, guard), []).append(cost(rigs[library], statement, value, guard))
-            for library in rigs:
-                plain, guarded = (
-                    f"{statistics.median(runs):6.1f} ({min(runs):.1f}-{max(runs):.1f})"
-                    for runs in (seen[library, False], seen[library, True])
-                )
-                print(f"{name:45} {plain:20} {guarded:20} {library if CHOSEN.beside else ''}", flush=True)
+                for guard in (False, True) if number % 2 == 0 else (True, False):
+                    settle(rig)
+                    seen[guard].append(cost(rig, statement, value, guard))
+            plain, guarded = (f"{statistics.median(runs):6.1f} ({min(runs):.1f}-{max(runs):.1f})" for runs in seen.values())
+            print(f"{name:45} {plain:20} {guarded}", flush=True)
     finally:
-        for rig in rigs.values():
-            rig.close()
+        rig.close()
 
 
-PARTS = {"direct": direct, "protected": protected, "proxy": proxy, "durable": durable, "scopes": scopes, "processor": processor}
+PARTS = {"direct": direct, "protected": protected, "proxy": proxy, "durable": durable, "processor": processor}
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("part", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all")
     arguments.add_argument("--library", required=True)
-    arguments.add_argument("--beside", action="append", default=[], help="another build of the library")
     arguments.add_argument("--termgate", default=str(TESTS.parent / "build" / "termgate"))
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--seconds", type=int, default=2)

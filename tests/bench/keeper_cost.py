@@ -8,14 +8,16 @@ half second: the keeper asks all the time whether a raise wants the seat. Withou
 A client of `termgate proxy --seats eager` does the same, and one of `--seats off` shows what the process costs without a keeper.
 """
 import argparse
-import os
-import socket
 import subprocess
-import tempfile
+import sys
 import time
 from pathlib import Path
 
 import psycopg2
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from checks import eventually  # noqa: E402
+from proxy_lab import Lab  # noqa: E402
 
 parser = argparse.ArgumentParser()
 parser.add_argument("termgate")
@@ -44,75 +46,52 @@ def measure(name, process, write=None):
     print(f"{name:18} process {own:5.2f} %   the keeper's session {sum(theirs):5.2f} %", flush=True)
 
 
-def seats_become(sql, wanted):
-    end = time.time() + 30
-    while time.time() < end:
+def seats_become(wanted):
+    def became():
         sql.execute("SELECT count(*) > 0 FROM termgate.seats")
-        if sql.fetchone()[0] == wanted:
-            return
-        time.sleep(0.1)
-    raise SystemExit(f"keeper_cost.py: waited for 30 s until seats are {'taken' if wanted else 'given up'}")
+        return sql.fetchone()[0] == wanted
+
+    if not eventually(became, 30, 0.1):
+        raise SystemExit(f"keeper_cost.py: waited for 30 s until seats are {'taken' if wanted else 'given up'}")
 
 
-with tempfile.TemporaryDirectory() as folder:
-    os.chmod(folder, 0o755)
-    home = f"{folder}/server"
-    url = subprocess.run([options.server, "start", "15", home, "fsync=off"], capture_output=True, text=True, check=True).stdout.strip()
-    try:
-        subprocess.run([options.termgate, "init", "--db", url], check=True, stdout=subprocess.DEVNULL)
-        connection = psycopg2.connect(url)
-        connection.autocommit = True
-        sql = connection.cursor()
-        sql.execute("CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, v text)")
-        with subprocess.Popen(
-            [options.termgate, "append", "--db", url, "--stream", "s", "--scope", "s", "--term", "1", "--lines"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-        ) as writer:
+lab = Lab("keeper", options.termgate, options.server)
+try:
+    url = lab.server("15").url
+    connection = psycopg2.connect(url)
+    connection.autocommit = True
+    sql = connection.cursor()
+    sql.execute("CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, v text)")
+    words = [options.termgate, "append", "--db", url, "--stream", "s", "--scope", "s", "--term", "1", "--lines"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as writer:
 
-            def append(lines=1):
-                writer.stdin.write(b"x\n" * lines)
-                writer.stdin.flush()
+        def append(lines=1):
+            writer.stdin.write(b"x\n" * lines)
+            writer.stdin.flush()
 
-            for _ in range(40):
-                append(1000)
-                time.sleep(0.02)
-            seats_become(sql, True)
-            measure("library, seat", writer.pid, append)
-            seats_become(sql, False)
-            measure("library, idle", writer.pid)
-            writer.stdin.close()
-        for seats in ("eager", "off"):
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                port = free.getsockname()[1]
-            with subprocess.Popen(
-                [options.termgate, "proxy", "--listen", f"127.0.0.1:{port}", "--backend", url, "--seats", seats, "--log-level", "warning"]
-            ) as proxy:
-                for attempt in range(100):
-                    try:
-                        client = psycopg2.connect(
-                            host="127.0.0.1",
-                            port=port,
-                            user="postgres",
-                            dbname="postgres",
-                            options="-c termgate.scope=p -c termgate.term=1",
-                        )
-                        break
-                    except psycopg2.OperationalError:
-                        time.sleep(0.1)
-                client.autocommit = True
+        for _ in range(40):
+            append(1000)
+            time.sleep(0.02)
+        seats_become(True)
+        measure("library, seat", writer.pid, append)
+        seats_become(False)
+        measure("library, idle", writer.pid)
+        writer.stdin.close()
+    for seats in ("eager", "off"):
+        proxy = lab.proxy(url, "--seats", seats)
+        client = psycopg2.connect(f"host=127.0.0.1 port={proxy.port} user=postgres options='-c termgate.scope=p -c termgate.term=1'")
+        client.autocommit = True
 
-                def insert():
-                    client.cursor().execute("INSERT INTO t (v) VALUES ('x')")
+        def insert():
+            client.cursor().execute("INSERT INTO t (v) VALUES ('x')")
 
-                for _ in range(200):
-                    insert()
-                    time.sleep(0.005)
-                seats_become(sql, seats == "eager")
-                measure(f"proxy, {seats}", proxy.pid, insert)
-                seats_become(sql, False)
-                measure(f"proxy, {seats}, idle", proxy.pid)
-                proxy.terminate()
-    finally:
-        subprocess.run([options.server, "stop", home, "immediate"], stdout=subprocess.DEVNULL)
+        for _ in range(200):
+            insert()
+            time.sleep(0.005)
+        seats_become(seats == "eager")
+        measure(f"proxy, {seats}", proxy.process.pid, insert)
+        seats_become(False)
+        measure(f"proxy, {seats}, idle", proxy.process.pid)
+        proxy.stop()
+finally:
+    lab.close()

@@ -13,10 +13,12 @@ import argparse
 import os
 import re
 import statistics
-import subprocess
-import tempfile
+import sys
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from proxy_lab import Lab  # noqa: E402
 
 parser = argparse.ArgumentParser()
 parser.add_argument("termgate")
@@ -31,13 +33,6 @@ SCRIPTS = {
     "plain": f"BEGIN;\nSELECT 1;\n{INSERT}\nCOMMIT;\n",
     "fenced": f"BEGIN;\nSELECT termgate.check_term('scope-' || :n, 1);\n{INSERT}\nCOMMIT;\n",
 }
-
-
-def sh(*words, **more):
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, **more)
-    if done.returncode != 0:
-        raise RuntimeError(f"{words}: {done.stdout}{done.stderr}")
-    return done.stdout.strip()
 
 
 def cpu(postmaster):
@@ -63,7 +58,7 @@ def measure(url, postmaster, folder, kind, scopes):
     (folder / kind).write_text(f"\\set n random(1, :scopes)\n{SCRIPTS[kind]}")
     before = cpu(postmaster)
     words = ["-n", "-M", "prepared", "-c", 8, "-j", 1, "-T", options.seconds, "-D", f"scopes={scopes}", "-f", folder / kind, url]
-    out = sh("/usr/lib/postgresql/15/bin/pgbench", *words)
+    out = lab.run("/usr/lib/postgresql/15/bin/pgbench", *words)
     time.sleep(0.3)  # the backends end, and are waited for
     number = int(re.search(r"actually processed: (\d+)", out)[1])
     return 1e6 * (cpu(postmaster) - before) / number
@@ -71,7 +66,7 @@ def measure(url, postmaster, folder, kind, scopes):
 
 def timed(*words):
     begun = os.times()
-    sh(*words)
+    lab.run(*words)
     ended = os.times()
     return ended.elapsed - begun.elapsed
 
@@ -89,52 +84,47 @@ def fill(sql, have, scopes):
         sql(f"DO $$ BEGIN {loop}; END $$")
 
 
-def main(folder):
-    os.chmod(folder, 0o755)
-    url = sh(options.server, "start", "15", folder / "pg", "fsync=off", "shared_buffers=512MB", "autovacuum=off", "max_wal_size=4GB")
-    postmaster = next(folder.glob("pg/**/postmaster.pid")).read_text().split("\n")[0]
+def main():
+    server = lab.server("15", "shared_buffers=512MB", "autovacuum=off", "max_wal_size=4GB")
+    url, folder = server.url, Path(server.folder)
+    postmaster = (folder / "data" / "postmaster.pid").read_text().split("\n")[0]
 
     def sql(statement):
-        return sh("psql", "-qXAt", "-v", "ON_ERROR_STOP=1", url, "-c", statement)
+        return lab.run("psql", "-qXAt", "-v", "ON_ERROR_STOP=1", url, "-c", statement)
 
-    try:
-        sh(options.termgate, "init", "--db", url)
-        sql("CREATE TABLE orders (id bigserial PRIMARY KEY, scope text, v int)")
-        print(
-            f"{'scopes':>8} {'plain µs':>9} {'fenced µs':>10} {'check µs':>9} {'bytes/scope':>12}"
-            f" {'fence list s':>13} {'verify s':>9} {'seal µs':>8}"
-        )
-        have, lines = 0, []
-        for scopes in map(int, options.scopes.split(",")):
-            before = cpu(postmaster)
-            fill(sql, have, scopes)
-            seal = 1e6 * (cpu(postmaster) - before) / (scopes - have)
-            sealed, have = scopes <= 10_000, scopes
-            sql("VACUUM ANALYZE termgate.fences")
-            sql("CHECKPOINT")
-            rounds = [[measure(url, postmaster, folder, kind, scopes) for kind in SCRIPTS] for _ in range(options.rounds)]
-            plain, fenced = (statistics.median(one[i] for one in rounds) for i in range(2))
-            size = int(sql("SELECT pg_total_relation_size('termgate.fences') / count(*) FROM termgate.fences"))
-            listed, verified = timed(options.termgate, "fence", "list", "--json", "--db", url), timed(
-                options.termgate, "verify", "--db", url
-            )
-            lines.append((scopes, fenced, fenced - plain))
-            shown = f"{seal:8.0f}" if sealed else f"{'':>8}"
-            print(
-                f"{scopes:8} {plain:9.0f} {fenced:10.0f} {fenced - plain:9.0f} {size:12} {listed:13.2f} {verified:9.2f} {shown}", flush=True
-            )
-        # A session remembers 128 scopes. Where there are many more, each check looks at its fence, and the index is in memory.
-        known = [check for scopes, _, check in lines[:-1] if scopes >= 10_000]
-        if not known:
-            return
-        scopes, fenced, check = lines[-1]
-        predicted = statistics.mean(known)
-        print(f"model: from 10^4 scopes on a check takes the server {predicted:.0f} µs of processor time, however many there are")
-        print(f"measured with {scopes} scopes: {check:.0f} µs, so the model is {100 * (predicted / check - 1):+.0f} % off")
-        print(f"10^5 fenced writes a second with {scopes} scopes: {fenced / 10:.0f} cores at work, {fenced / 6:.0f} at 60 % load")
-    finally:
-        sh(options.server, "stop", folder / "pg", "immediate")
+    sql("CREATE TABLE orders (id bigserial PRIMARY KEY, scope text, v int)")
+    print(
+        f"{'scopes':>8} {'plain µs':>9} {'fenced µs':>10} {'check µs':>9} {'bytes/scope':>12}"
+        f" {'fence list s':>13} {'verify s':>9} {'seal µs':>8}"
+    )
+    have, lines = 0, []
+    for scopes in map(int, options.scopes.split(",")):
+        before = cpu(postmaster)
+        fill(sql, have, scopes)
+        seal = 1e6 * (cpu(postmaster) - before) / (scopes - have)
+        sealed, have = scopes <= 10_000, scopes
+        sql("VACUUM ANALYZE termgate.fences")
+        sql("CHECKPOINT")
+        rounds = [[measure(url, postmaster, folder, kind, scopes) for kind in SCRIPTS] for _ in range(options.rounds)]
+        plain, fenced = (statistics.median(one[i] for one in rounds) for i in range(2))
+        size = int(sql("SELECT pg_total_relation_size('termgate.fences') / count(*) FROM termgate.fences"))
+        listed, verified = timed(options.termgate, "fence", "list", "--json", "--db", url), timed(options.termgate, "verify", "--db", url)
+        lines.append((scopes, fenced, fenced - plain))
+        shown = f"{seal:8.0f}" if sealed else f"{'':>8}"
+        print(f"{scopes:8} {plain:9.0f} {fenced:10.0f} {fenced - plain:9.0f} {size:12} {listed:13.2f} {verified:9.2f} {shown}", flush=True)
+    # A session remembers 128 scopes. Where there are many more, each check looks at its fence, and the index is in memory.
+    known = [check for scopes, _, check in lines[:-1] if scopes >= 10_000]
+    if not known:
+        return
+    scopes, fenced, check = lines[-1]
+    predicted = statistics.mean(known)
+    print(f"model: from 10^4 scopes on a check takes the server {predicted:.0f} µs of processor time, however many there are")
+    print(f"measured with {scopes} scopes: {check:.0f} µs, so the model is {100 * (predicted / check - 1):+.0f} % off")
+    print(f"10^5 fenced writes a second with {scopes} scopes: {fenced / 10:.0f} cores at work, {fenced / 6:.0f} at 60 % load")
 
 
-with tempfile.TemporaryDirectory(prefix="termgate-scopes.", ignore_cleanup_errors=True) as where:
-    main(Path(where))
+lab = Lab("scopes", options.termgate, options.server)
+try:
+    main()
+finally:
+    lab.close()

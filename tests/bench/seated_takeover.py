@@ -8,16 +8,18 @@ sessions has a seat. Then the holder goes on writing, is killed or frozen (SIGST
 seal(), and for "expired" by acquire_lease() on a lease that has ended.
 """
 import argparse
-import os
 import signal
-import socket
 import statistics
-import subprocess
-import tempfile
+import sys
 import threading
 import time
+from pathlib import Path
 
 import psycopg2
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from checks import eventually  # noqa: E402
+from proxy_lab import Lab  # noqa: E402
 
 parser = argparse.ArgumentParser()
 parser.add_argument("termgate")
@@ -49,39 +51,27 @@ def write(client, going):
         pass  # its term is over
 
 
-def taken_over(url, direct, number, sessions, case):
+def taken_over(lab, url, direct, number, sessions, case):
     """In milliseconds."""
     scope, term = f"{case}-{sessions}-{number}", 1
     if case == "expired":
         term = value(direct, "SELECT term FROM termgate.acquire_lease(%s, 'first', '400 ms')", scope)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    words = [options.termgate, "proxy", "--listen", f"127.0.0.1:{port}", "--backend", url, "--seats", "eager", "--log-level", "error"]
-    proxy, going, clients, writers = subprocess.Popen(words), threading.Event(), [], []
+    proxy, going, clients, writers = lab.proxy(url, "--seats", "eager"), threading.Event(), [], []
     going.set()
     try:
         claim = f"-c termgate.scope={scope} -c termgate.term={term}"
-        where = f"host=127.0.0.1 port={port} user=postgres dbname=postgres options='{claim}'"
-        until = time.monotonic() + 60
-        while len(clients) < sessions:
-            try:
-                clients.append(connected(where))
-            except psycopg2.OperationalError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.02)
-        for client in clients:
-            writers.append(threading.Thread(target=write, args=(client, going)))
+        where = f"host=127.0.0.1 port={proxy.port} user=postgres dbname=postgres options='{claim}'"
+        for _ in range(sessions):
+            clients.append(connected(where))
+            writers.append(threading.Thread(target=write, args=(clients[-1], going)))
             writers[-1].start()
-        while value(direct, "SELECT count(*) FROM termgate.seats WHERE scope = %s", scope) < sessions:
-            assert time.monotonic() < until, "no seats"
-            time.sleep(0.01)
+        seats = lambda: value(direct, "SELECT count(*) FROM termgate.seats WHERE scope = %s", scope)
+        assert eventually(lambda: seats() >= sessions, 60), "no seats"
         if case == "killed":
-            proxy.kill()
-            proxy.wait()
+            proxy.process.kill()
+            proxy.process.wait()
         elif case != "alive":
-            proxy.send_signal(signal.SIGSTOP)
+            proxy.process.send_signal(signal.SIGSTOP)
         if case == "expired":
             while value(direct, "SELECT live FROM termgate.lease(%s)", scope):
                 time.sleep(0.01)
@@ -93,28 +83,24 @@ def taken_over(url, direct, number, sessions, case):
         return 1000 * (time.perf_counter() - began)
     finally:
         going.clear()
-        proxy.kill()
-        proxy.wait()
+        proxy.process.kill()
+        proxy.process.wait()
         for writer in writers:
             writer.join()
         for client in clients:
             client.close()
 
 
-with tempfile.TemporaryDirectory() as folder:
-    os.chmod(folder, 0o755)
-    home = f"{folder}/server"
-    start = [options.server, "start", "15", home, "fsync=off", "max_connections=200"]
-    url = subprocess.run(start, capture_output=True, text=True, check=True).stdout.strip()
-    try:
-        subprocess.run([options.termgate, "init", "--db", url], check=True, stdout=subprocess.DEVNULL)
-        direct = connected(url)
-        with direct.cursor() as cursor:
-            cursor.execute("CREATE TABLE t (v text)")
-        print("sessions  holder     p50    max ms")
-        for sessions in map(int, options.sessions.split(",")):
-            for case in ("alive", "killed", "frozen", "expired"):
-                took = [taken_over(url, direct, number, sessions, case) for number in range(options.rounds)]
-                print(f"{sessions:8}  {case:8} {statistics.median(took):6.0f} {max(took):6.0f}", flush=True)
-    finally:
-        subprocess.run([options.server, "stop", home, "immediate"], stdout=subprocess.DEVNULL)
+lab = Lab("seated", options.termgate, options.server)
+try:
+    url = lab.server("15", "max_connections=200").url
+    direct = connected(url)
+    with direct.cursor() as cursor:
+        cursor.execute("CREATE TABLE t (v text)")
+    print("sessions  holder     p50    max ms")
+    for sessions in map(int, options.sessions.split(",")):
+        for case in ("alive", "killed", "frozen", "expired"):
+            took = [taken_over(lab, url, direct, number, sessions, case) for number in range(options.rounds)]
+            print(f"{sessions:8}  {case:8} {statistics.median(took):6.0f} {max(took):6.0f}", flush=True)
+finally:
+    lab.close()

@@ -60,7 +60,7 @@ measure() {
       done
       /usr/bin/python3 tests/bench/guard_goals.py --library "$scratch/guard/termgate_guard.so" --termgate "$TERMGATE" --rounds 7 --seconds 3 protected
       ;;
-    proxy) tests/bench/proxy_bench.sh 3 5 select_prepared insert_prepared ;;
+    proxy) tests/bench/proxy_bench.py 3 5 select_prepared insert_prepared ;;
   esac
 }
 mkdir "$scratch/printed"

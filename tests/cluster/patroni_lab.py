@@ -6,8 +6,8 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
@@ -16,13 +16,10 @@ from pathlib import Path
 
 import yaml
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from given import free_port  # noqa: E402
+
 BIN = "/usr/lib/postgresql/15/bin"
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def within(seconds, condition, what):
@@ -112,15 +109,19 @@ class Node:
                     pass
         return found
 
-    def receivers(self):
+    def processes(self, title):
+        """Those of its server with this in their titles."""
         found = []
         for pid in self.postgres():
             try:
-                if b"walreceiver" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                if title in Path(f"/proc/{pid}/cmdline").read_bytes():
                     found.append(pid)
             except (FileNotFoundError, ProcessLookupError):
                 pass
         return found
+
+    def receivers(self):
+        return self.processes(b"walreceiver")
 
     def signal(self, number, patroni=True):
         pids = self.postgres() + ([self.patroni.pid] if patroni else [])
@@ -150,17 +151,8 @@ class Cluster:
         client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{peer}"
         with open(self.folder / "etcd.log", "wb") as log:
             self.etcd = self.popen(
-                ["etcd", "--data-dir", str(self.folder / "etcd"), "--listen-client-urls", client, "--advertise-client-urls", client]
-                + [
-                    "--listen-peer-urls",
-                    peer,
-                    "--initial-advertise-peer-urls",
-                    peer,
-                    "--initial-cluster",
-                    f"default={peer}",
-                    "--unsafe-no-fsync",
-                    "--enable-v2",
-                ],
+                f"etcd --data-dir {self.folder}/etcd --listen-client-urls {client} --advertise-client-urls {client} --unsafe-no-fsync"
+                f" --enable-v2 --listen-peer-urls {peer} --initial-advertise-peer-urls {peer} --initial-cluster default={peer}".split(),
                 log,
             )
         try:

@@ -19,23 +19,11 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import psycopg2  # noqa: E402
 from patroni_lab import Cluster, within  # noqa: E402
-
-
-def processes(node, title):
-    found = []
-    for pid in node.postgres():
-        try:
-            if title in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(pid)
-        except (FileNotFoundError, ProcessLookupError):
-            pass
-    return found
 
 
 def connect(node):
@@ -86,7 +74,7 @@ def play(cluster):
         print(f"without standbys the setting is {ask(old, 'SHOW synchronous_standby_names')}")
     else:
         within(60, lambda: ask(old, "SHOW synchronous_standby_names") == [("",)], "an empty synchronous_standby_names")
-    stopped = processes(old, b"checkpointer")
+    stopped = old.processes(b"checkpointer")
     assert len(stopped) == 1, stopped
     if not options.checkpointer_runs:
         os.kill(stopped[0], signal.SIGSTOP)

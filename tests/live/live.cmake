@@ -45,7 +45,7 @@ function(termgate_pytest)
   endforeach()
 endfunction()
 
-# What all of them rely on: failed checks, the status of a run, options.
+# What all of them rely on: failed checks, the status of a run.
 termgate_pytest(live_harness TIMEOUT 120)
 if(TARGET termgate_postgres)
   find_package(PkgConfig REQUIRED)

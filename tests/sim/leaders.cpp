@@ -796,25 +796,16 @@ class World {
 int main(int count, char** words) {
   std::uint64_t seeds = 1000, from = 1;
   Plant plant = Plant::none;
-  for (int i = 1; i < count; ++i) {
+  for (int i = 1; i + 1 < count; i += 2) {
     const std::string_view word = words[i];
-    const bool more = i + 1 < count;
-    char* end = nullptr;
-    const auto value = more ? std::strtoull(words[i + 1], &end, 10) : 0;
-    const bool number = more && end != words[i + 1] && *end == '\0';
-    const auto* named = std::find_if(std::begin(plants), std::end(plants), [&](const auto& one) {
-      return more && one.first == words[i + 1];
-    });
-    if (word == "--seeds" && number) seeds = value;
-    else if (word == "--from" && number) from = value;
-    else if (word == "--seed" && number) from = value, seeds = 1;
+    const auto value = std::strtoull(words[i + 1], nullptr, 10);
+    const auto* named = std::find_if(std::begin(plants), std::end(plants),
+                                     [&](const auto& one) { return one.first == words[i + 1]; });
+    if (word == "--seeds") seeds = value;
+    else if (word == "--from") from = value;
+    else if (word == "--seed") from = value, seeds = 1;
     else if (word == "--plant" && named != std::end(plants)) plant = named->second;
-    else
-      return std::fprintf(stderr,
-                          "usage: sim_leaders [--seeds N] [--from SEED] [--plant "
-                          "from-answer|unknown-done|late-loss|no-fence] | --seed SEED\n"),
-             2;
-    ++i;
+    else return 2;
   }
   if (const char* long_run = std::getenv("TERMGATE_TEST_LONG"); long_run != nullptr && count == 1)
     seeds = 100'000;

@@ -185,19 +185,13 @@ void play(std::uint64_t seed, Totals& totals) {
 
 int main(int count, char** words) {
   std::uint64_t seeds = 1000, from = 1;
-  for (int i = 1; i < count; ++i) {
+  for (int i = 1; i + 1 < count; i += 2) {
     const std::string_view word = words[i];
-    const bool more = i + 1 < count;
-    char* end = nullptr;
-    const auto value = more ? std::strtoull(words[i + 1], &end, 10) : 0;
-    const bool number = more && end != words[i + 1] && *end == '\0';
-    if (word == "--seeds" && number) seeds = value;
-    else if (word == "--from" && number) from = value;
-    else if (word == "--seed" && number) from = value, seeds = 1;
-    else
-      return std::fprintf(stderr, "usage: sim_sessions [--seeds N] [--from SEED] | --seed SEED\n"),
-             2;
-    ++i;
+    const auto value = std::strtoull(words[i + 1], nullptr, 10);
+    if (word == "--seeds") seeds = value;
+    else if (word == "--from") from = value;
+    else if (word == "--seed") from = value, seeds = 1;
+    else return 2;
   }
   if (const char* long_run = std::getenv("TERMGATE_TEST_LONG"); long_run != nullptr && count == 1)
     seeds = 100'000;

@@ -6,9 +6,9 @@ Consul and Kubernetes, and what they can meet.
   exchanges.py --record consul URL VERSION      ask a real server, and write what it answers there
   exchanges.py --record kubernetes URL VERSION
 
-An answer is its status and its JSON. What differs from run to run is written as what matters of it: an identifier as
-"<id>", an index or version as "<higher>" or "<same>" than the last one. A double may leave out what no source reads; it
-may say nothing that the real server did not.
+A row is an answer: its status and, where the request was granted, its JSON. What differs from run to run is written as
+what matters of it: an identifier as "<id>", an index or version as "<higher>" or "<same>" than the last one. A double may
+leave out what no source reads; it may say nothing that the real server did not.
 """
 import json
 import os
@@ -52,22 +52,21 @@ class Conversation:
                 status, text = answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             status, text = error.code, error.read().decode()
-        try:
-            got = json.loads(text) if text else None
-        except ValueError:
-            got = {"text": text.strip()}
-        self.steps.append({"what": what, "method": method, "status": status, "answer": self.plain(got)})
+        got = json.loads(text) if text and status < 300 else None
+        self.steps.append({"what": what, "method": method, "status": status})
+        if status < 300:
+            self.steps[-1]["answer"] = self.plain(got)
         return got
 
     def plain(self, value, key=""):
         if isinstance(value, dict):
-            return {name: self.plain(one, name) for name, one in value.items()}
+            return {name: self.plain(one, name) for name, one in value.items() if name != "managedFields"}
         if isinstance(value, list):
             return [self.plain(one, key) for one in value]
         if key in ("ModifyIndex", "resourceVersion"):
             before, self.last = self.last, max(self.last, int(value))
             return "<higher>" if int(value) > before else "<same>" if int(value) == before else "<lower>"
-        if key in ("CreateIndex", "creationTimestamp", "time"):
+        if key in ("CreateIndex", "creationTimestamp"):
             return "<varies>"
         if isinstance(value, str):
             value = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<id>", value)
@@ -205,8 +204,8 @@ def main():
         service, url, version = sys.argv[2:5]
         talk = Conversation(url)
         TALKS[service](talk)
-        recorded = {"server": version, "exchanges": talk.steps}
-        (HERE / "recorded" / f"{service}.json").write_text(json.dumps(recorded, indent=1) + "\n")
+        rows = ",\n".join(map(json.dumps, talk.steps))
+        (HERE / "recorded" / f"{service}.json").write_text(f'{{"server": {json.dumps(version)}, "exchanges": [\n{rows}\n]}}\n')
         return 0
     failed = False
     for path in sorted((HERE / "recorded").glob("*.json")):

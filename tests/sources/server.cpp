@@ -15,6 +15,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <sstream>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -28,6 +29,14 @@ namespace {
 
 using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
+
+// What blanks separate, and `more` as it is.
+Words words(const std::string& text, const Words& more) {
+  std::istringstream stream(text);
+  Words all{std::istream_iterator<std::string>(stream), {}};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
 
 pid_t start_process(const Words& command, const std::filesystem::path& log) {
   std::vector<char*> words;
@@ -54,65 +63,44 @@ class Redis final : public Server {
   std::chrono::milliseconds ttl() const override { return 500ms; }
   bool counts() const override { return true; }
   void delete_counter(const std::string& scope) override {
-    run({"redis-cli", "-p", std::to_string(port_), "DEL", "termgate:{" + scope + "}:term"});
+    run(words(client(), {"termgate:{" + scope + "}:term"}));
   }
   void take_away(const std::string& scope) override {
-    run({"redis-cli", "-p", std::to_string(port_), "DEL", "termgate:{" + scope + "}:lease"});
+    run(words(client(), {"termgate:{" + scope + "}:lease"}));
   }
 
  private:
   Words command() const override {
-    return {"redis-server",
-            "--port",
-            std::to_string(port_),
-            "--bind",
-            "127.0.0.1",
-            "--dir",
-            data().string(),
-            "--appendonly",
-            "yes",
-            "--appendfsync",
-            "always",
-            "--save",
-            "",
-            "--repl-diskless-sync-delay",
-            "0"};
+    return words(
+        fmt::format("redis-server --port {} --bind 127.0.0.1 --appendonly yes --appendfsync always "
+                    "--repl-diskless-sync-delay 0",
+                    port_),
+        {"--save", "", "--dir", data().string()});
   }
+  std::string client() const { return fmt::format("redis-cli -p {} DEL", port_); }
   const int port_ = free_port();
 };
 
 class Etcd final : public Server {
  public:
   std::string url() const override { return fmt::format("etcd://127.0.0.1:{}", port_); }
-  std::chrono::milliseconds ttl() const override { return 1000ms; }  // whole seconds
   std::chrono::milliseconds late() const override { return 1500ms; }
   // An operator may delete the key; no counter is in it.
   void delete_counter(const std::string& scope) override {
-    run({"env", "ETCDCTL_API=3", "etcdctl", "--endpoints", fmt::format("127.0.0.1:{}", port_),
-         "del", "termgate/" + scope});
+    run(words(fmt::format("env ETCDCTL_API=3 etcdctl --endpoints 127.0.0.1:{} del", port_),
+              {"termgate/" + scope}));
   }
 
  private:
   Words command() const override {
     const std::string client = fmt::format("http://127.0.0.1:{}", port_),
                       peer = fmt::format("http://127.0.0.1:{}", peer_);
-    return {"etcd",
-            "--data-dir",
-            data().string(),
-            "--listen-client-urls",
-            client,
-            "--advertise-client-urls",
-            client,
-            "--listen-peer-urls",
-            peer,
-            "--initial-advertise-peer-urls",
-            peer,
-            "--initial-cluster",
-            "default=" + peer,
-            "--heartbeat-interval",
-            "50",
-            "--election-timeout",
-            "250"};
+    return words(
+        fmt::format("etcd --listen-client-urls {0} --advertise-client-urls {0} --listen-peer-urls "
+                    "{1} --initial-advertise-peer-urls {1} --initial-cluster default={1} "
+                    "--heartbeat-interval 50 --election-timeout 250",
+                    client, peer),
+        {"--data-dir", data().string()});
   }
   const int port_ = free_port(), peer_ = free_port();
 };
@@ -128,12 +116,12 @@ class ZooKeeper final : public Server {
   void take_away(const std::string& scope) override {
     std::string node = "/termgate/";
     for (const char c : scope) node += c == ' ' ? "%20" : std::string(1, c);
-    run({"java", "-Xmx64m", "-cp", classes, "org.apache.zookeeper.ZooKeeperMain", "-server",
-         fmt::format("127.0.0.1:{}", port_), "delete", node});
+    run(words(java + fmt::format("ZooKeeperMain -server 127.0.0.1:{} delete", port_), {node}));
   }
 
  private:
-  static constexpr const char* classes = "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar";
+  const std::string java =
+      "java -Xmx128m -cp /etc/zookeeper/conf:/usr/share/java/zookeeper.jar org.apache.zookeeper.";
   void prepare() override {
     std::ofstream(home() / "zoo.cfg") << "tickTime=200\nminSessionTimeout=400\nmaxSessionTimeout="
                                          "120000\nadmin.enableServer=false\n"
@@ -141,12 +129,7 @@ class ZooKeeper final : public Server {
                                       << "\ndataDir=" << data().string() << "\n";
   }
   Words command() const override {
-    return {"java",
-            "-Xmx128m",
-            "-cp",
-            classes,
-            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-            (home() / "zoo.cfg").string()};
+    return words(java + "server.quorum.QuorumPeerMain", {(home() / "zoo.cfg").string()});
   }
   const int port_ = free_port();
 };
@@ -211,10 +194,7 @@ class KubernetesDouble final : public Double {
   std::string url() const override {
     return fmt::format("kubernetes://127.0.0.1:{}/default?tls=off", port_);
   }
-  std::string url_with(const std::string& option) const override { return url() + "&" + option; }
-  std::chrono::milliseconds ttl() const override { return 1000ms; }
   std::chrono::milliseconds late() const override { return 1500ms; }
-  bool counts() const override { return true; }
   bool counts_in_the_lease() const override { return true; }
 };
 
@@ -222,27 +202,21 @@ class KubernetesDouble final : public Double {
 class Kubernetes final : public Server {
  public:
   std::string url() const override {
-    const std::string at = home().string();
     return fmt::format(
         "kubernetes://127.0.0.1:{}/default?ca-file={}/certs/apiserver.crt&password-file={}/token",
-        port_, at, at);
+        port_, home().string(), home().string());
   }
-  std::string url_with(const std::string& option) const override { return url() + "&" + option; }
-  std::chrono::milliseconds ttl() const override { return 1000ms; }
   std::chrono::milliseconds late() const override { return 1500ms; }
-  bool counts() const override { return true; }
   bool counts_in_the_lease() const override { return true; }
   void delete_counter(const std::string& scope) override {
-    run({"bash", script(), "delete", std::to_string(port_), scope});
+    run({"bash", script, "delete", std::to_string(port_), scope});
   }
 
  private:
-  static std::string script() {
-    return std::string(TERMGATE_TEST_SOURCES) + "/kubernetes_server.sh";
-  }
+  const std::string script = std::string(TERMGATE_TEST_SOURCES) + "/kubernetes_server.sh";
   Words command() const override {
     return {"bash",
-            script(),
+            script,
             "run",
             home().string(),
             std::to_string(port_),

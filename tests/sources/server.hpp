@@ -36,10 +36,6 @@ class Server {
   void start();
   void stop();  // as an operator does
   void kill();  // as a crash does
-  void restart() {
-    stop();
-    start();
-  }
   void pause() { process_->pause(); }
   void resume() { process_->resume(); }
   // Everything is lost.
@@ -55,12 +51,14 @@ class Server {
   virtual void take_away(const std::string& scope) { delete_counter(scope); }
 
   virtual std::string url() const = 0;
-  virtual std::string url_with(const std::string& option) const { return url() + "?" + option; }
+  std::string url_with(const std::string& option) const {
+    return url() + (url().find('?') == std::string::npos ? "?" : "&") + option;
+  }
   // The shortest TTL whose end it keeps to, and how much later than that a lease may end.
   virtual std::chrono::milliseconds ttl() const { return std::chrono::milliseconds(1000); }
   virtual std::chrono::milliseconds late() const { return std::chrono::milliseconds(1000); }
   // A deleted counter makes it issue terms again.
-  virtual bool counts() const { return false; }
+  virtual bool counts() const { return counts_in_the_lease(); }
   // The lease has the counter in it: who takes one away deletes the other.
   virtual bool counts_in_the_lease() const { return false; }
   // Its client library keeps a lease alive for as long as the process runs.

@@ -58,6 +58,16 @@ struct Fence {
   static inline int number = 0;
 };
 
+// So many elections, each given back; the fence follows them.
+void elect(LeaseSource& source, Fence& fence, const Scope& scope, int times) {
+  for (int i = 0; i < times; ++i) {
+    const auto won = detail::elect_by_source(source, &fence.database, scope, "one", 10s, {});
+    REQUIRE(won);
+    CHECK(Info(fence.database).fence(scope)->term == won->lease.term.value());
+    REQUIRE(source.release(scope, won->lease, "one"));
+  }
+}
+
 // A loop gives up a fifth of the TTL before its end: what is left must be more than a busy machine
 // takes away.
 std::chrono::milliseconds loop_ttl() {
@@ -81,8 +91,8 @@ std::string refused_as_stale(Call call) {
   return message;
 }
 
-// By an object that has seen the terms of before.
-void never_granted(LeaseSource& source, const Scope& scope) {
+// By an object that has seen the terms of before, and by the fence to one that has not.
+void never_granted(LeaseSource& source, Fence& fence, const Scope& scope) {
   const auto try_once = [&]() -> std::optional<SourceLease> {
     try {
       return source.try_acquire(scope, "one", 10s);
@@ -92,7 +102,27 @@ void never_granted(LeaseSource& source, const Scope& scope) {
   };
   if (!server().client_refuses()) refused_as_stale(try_once);
   else CHECK_FALSE(within(2s, [&] { return try_once().has_value(); }));
+  const auto fresh = connect();
+  refused_as_stale(
+      [&] { return detail::elect_by_source(*fresh, &fence.database, scope, "two", 10s, {}); });
 }
+
+// Terms under which a loop has led.
+class Terms {
+ public:
+  void add(Term term) {
+    const std::lock_guard lock(mutex_);
+    terms_.push_back(term.value());
+  }
+  std::vector<std::int64_t> all() {
+    const std::lock_guard lock(mutex_);
+    return terms_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::int64_t> terms_;
+};
 
 }  // namespace
 
@@ -278,15 +308,20 @@ TEST_CASE("source: a paused server is an error in time and the lease goes on beh
   CHECK(source->release(scope, lease, "one"));
 }
 
-TEST_CASE("source: after a restart and after a crash terms go on above", "[sources]") {
-  const auto source = connect();
+TEST_CASE("source: without a server nothing is granted and after it terms go on above",
+          "[sources]") {
+  const auto source = connect(), other = connect();
   const Scope scope = new_scope("restart");
   auto last = acquired(*source, scope, "one", 10s);
   for (const bool crash : {false, true}) {
     REQUIRE(source->release(scope, last, "one"));
     last = acquired(*source, scope, "one", 10s);
-    if (crash) server().kill();
-    CHECK((crash || (server().restart(), true)));
+    if (crash) {
+      server().kill();
+    } else {
+      server().stop();
+      CHECK_THROWS_AS(other->try_acquire(new_scope("gone"), "one", 3s), Unavailable);
+    }
     server().start();
     std::optional<SourceLease> next;
     REQUIRE(within(40s, [&] {
@@ -302,30 +337,12 @@ TEST_CASE("source: after a restart and after a crash terms go on above", "[sourc
   source->release(scope, last, "one");
 }
 
-TEST_CASE("source: without a server nothing is requested of it", "[sources]") {
-  const auto source = connect(), other = connect();
-  const Scope scope = new_scope("gone");
-  server().stop();
-  CHECK_THROWS_AS(other->try_acquire(scope, "one", 3s), Unavailable);
-  server().start();
-  CHECK(within(20s, [&] {
-    try {
-      return source->try_acquire(scope, "one", 10s).has_value();
-    } catch (const Error&) { return false; }
-  }));
-}
-
 TEST_CASE("source: a counter that was deleted is refused by who has seen it and by the fence",
           "[F2][sources]") {
   Fence fence;
   const auto source = connect();
   const Scope scope = new_scope("deleted");
-  for (int i = 0; i < 5; ++i) {
-    const auto won = detail::elect_by_source(*source, &fence.database, scope, "one", 10s, {});
-    REQUIRE(won);
-    CHECK(Info(fence.database).fence(scope)->term == won->lease.term.value());
-    REQUIRE(source->release(scope, won->lease, "one"));
-  }
+  elect(*source, fence, scope, 5);
   const auto before = Info(fence.database).fence(scope)->term;
   server().delete_counter(scope.name());
   if (!server().counts()) {
@@ -351,16 +368,9 @@ TEST_CASE("source: a server that lost everything is refused by who has seen it a
   Fence fence;
   const auto source = connect();
   const Scope scope = new_scope("wiped");
-  for (int i = 0; i < 20; ++i) {
-    const auto won = detail::elect_by_source(*source, &fence.database, scope, "one", 10s, {});
-    REQUIRE(won);
-    REQUIRE(source->release(scope, won->lease, "one"));
-  }
+  elect(*source, fence, scope, 20);
   server().wipe();
-  never_granted(*source, scope);
-  const auto fresh = connect();
-  refused_as_stale(
-      [&] { return detail::elect_by_source(*fresh, &fence.database, scope, "two", 10s, {}); });
+  never_granted(*source, fence, scope);
 }
 
 TEST_CASE("source: a server restored to yesterday is refused by who has seen it and by the fence",
@@ -374,16 +384,9 @@ TEST_CASE("source: a server restored to yesterday is refused by who has seen it 
   }
   server().back_up();
   const auto source = connect();
-  for (int i = 0; i < 40; ++i) {
-    const auto won = detail::elect_by_source(*source, &fence.database, scope, "one", 10s, {});
-    REQUIRE(won);
-    REQUIRE(source->release(scope, won->lease, "one"));
-  }
+  elect(*source, fence, scope, 40);
   server().restore();
-  never_granted(*source, scope);
-  const auto fresh = connect();
-  refused_as_stale(
-      [&] { return detail::elect_by_source(*fresh, &fence.database, scope, "two", 10s, {}); });
+  never_granted(*source, fence, scope);
 }
 
 TEST_CASE("source: of two holders of one term the database lets one pass", "[F2][sources]") {
@@ -425,22 +428,15 @@ TEST_CASE("source: a LeaderLoop leads under the source's terms and hands over", 
   Fence fence;
   const Scope scope = new_scope("loop");
   const auto ttl = loop_ttl();
-  std::mutex mutex;
-  std::vector<std::int64_t> terms;
+  Terms terms;
   const auto work = [&](const Leadership& leads) {
-    {
-      const std::lock_guard lock(mutex);
-      terms.push_back(leads.term().value());
-    }
+    terms.add(leads.term());
     while (!leads.stop_requested()) {
       fence.database.append(Stream("loop"), leads.term(), "x", {.scope = scope});
       std::this_thread::sleep_for(5ms);
     }
   };
-  const auto count = [&] {
-    const std::lock_guard lock(mutex);
-    return terms.size();
-  };
+  const auto count = [&] { return terms.all().size(); };
   LeaderLoop one(fence.database, connect(), scope, work, {.ttl = ttl, .poll = 50ms});
   REQUIRE(within(20s, [&] { return count() == 1; }));
   {
@@ -451,8 +447,9 @@ TEST_CASE("source: a LeaderLoop leads under the source's terms and hands over", 
     one.stop();
     REQUIRE(within(20s, [&] { return count() == 2; }));
   }
-  CHECK(terms[1] > terms[0]);
-  CHECK_THROWS_AS(fence.database.append(Stream("loop"), Term(terms[0]), "late", {.scope = scope}),
+  const auto led = terms.all();
+  CHECK(led[1] > led[0]);
+  CHECK_THROWS_AS(fence.database.append(Stream("loop"), Term(led[0]), "late", {.scope = scope}),
                   StaleTerm);
 }
 
@@ -481,19 +478,12 @@ TEST_CASE("source: a LeaderLoop stops leading while the server is paused and lea
 TEST_CASE("source: a LeaderLoop whose lease was taken away stops leading", "[F2][sources]") {
   Fence fence;
   const Scope scope = new_scope("loop and operator");
-  std::mutex mutex;
-  std::vector<std::int64_t> terms;
-  const auto count = [&] {
-    const std::lock_guard lock(mutex);
-    return terms.size();
-  };
+  Terms terms;
+  const auto count = [&] { return terms.all().size(); };
   std::atomic<int> stopped = 0;
   LeaderLoop loop(fence.database, connect(), scope,
                   [&](const Leadership& leads) {
-                    {
-                      const std::lock_guard lock(mutex);
-                      terms.push_back(leads.term().value());
-                    }
+                    terms.add(leads.term());
                     while (!leads.stop_requested()) std::this_thread::sleep_for(5ms);
                     ++stopped;
                   },
@@ -504,11 +494,11 @@ TEST_CASE("source: a LeaderLoop whose lease was taken away stops leading", "[F2]
   if (server().counts_in_the_lease()) {
     // It counts anew from 1, so what is granted next is refused until it is above the fence.
     within(2s, [&] { return count() > 1; });
-    const std::lock_guard lock(mutex);
-    CHECK((terms.size() == 1 || terms[1] > terms[0]));
+    const auto led = terms.all();
+    CHECK((led.size() == 1 || led[1] > led[0]));
     return;
   }
   REQUIRE(within(40s, [&] { return count() == 2; }));
-  const std::lock_guard lock(mutex);
-  CHECK(terms[1] > terms[0]);
+  const auto led = terms.all();
+  CHECK(led[1] > led[0]);
 }

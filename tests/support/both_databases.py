@@ -10,6 +10,16 @@ import subprocess
 import unittest
 from pathlib import Path
 
+from checks import captured
+from given import TERMGATE
+
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
+
+
+def command(url, *words):
+    """The command on that database; nothing else of the environment reaches it."""
+    return captured([TERMGATE, *words], env=dict(CLEAN, TERMGATE_DB=url), timeout=60, stdin=subprocess.DEVNULL)
+
 
 def sh(*words):
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True)

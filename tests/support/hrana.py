@@ -117,6 +117,8 @@ class WebSocket:
 
     def send(self, message):
         data, mask = json.dumps(message).encode(), os.urandom(4)
+        if len(data) > 0xFFFF:  # masked with zeros, which is quick
+            return self.socket.sendall(struct.pack(">BBQI", 0x81, 0xFF, len(data), 0) + data)
         size = bytes([0x80 | len(data)]) if len(data) < 126 else bytes([0xFE]) + struct.pack(">H", len(data))
         self.socket.sendall(b"\x81" + size + mask + bytes(byte ^ mask[at % 4] for at, byte in enumerate(data)))
 

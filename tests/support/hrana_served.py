@@ -14,12 +14,12 @@ import os
 import re
 import signal
 import sqlite3
-import struct
 import subprocess
 import time
 import urllib.parse
 
 import hrana
+import proxy_lab
 from checks import captured, eventually
 from hrana import Failed, execute, rows, statement
 
@@ -139,24 +139,13 @@ def results_of(batch):
     return batch["step_results"]
 
 
-class LongFrames(hrana.WebSocket):
-    """Sends messages of any length."""
-
-    def send(self, message):
-        data = json.dumps(message).encode()
-        if len(data) <= 0xFFFF:
-            super().send(message)
-        else:
-            self.socket.sendall(struct.pack(">BBQI", 0x81, 0xFF, len(data), 0) + data)  # masked with zeros
-
-
 class Socket:
     """A WebSocket of Hrana 3 with one stream open."""
 
     def __init__(self, url, headers=None, timeout=30):
         given = dict(headers or {})
         bearer = given.pop("Authorization", "").removeprefix("Bearer ") or None
-        self.socket = LongFrames(urllib.parse.urlsplit(url).port, headers=given, timeout=timeout)
+        self.socket = hrana.WebSocket(urllib.parse.urlsplit(url).port, headers=given, timeout=timeout)
         if self.socket.status != 101:
             raise failed(self.socket.status, {"message": self.socket.head.decode("latin-1")})
         self.socket.send({"type": "hello", "jwt": bearer})
@@ -231,7 +220,7 @@ class File:
             other.close()
 
 
-class Served:
+class Served(proxy_lab.Proxy):
     """`termgate proxy` in front of a file, on a port of this machine."""
 
     def __init__(self, lab, path, *options, port=0):
@@ -248,10 +237,6 @@ class Served:
         self.port = int(found.group(1))
         self.url = f"http://127.0.0.1:{self.port}"
 
-    def log(self):
-        with open(self.log_path) as file:
-            return file.read()
-
     def client(self, token=None, headers=None, **more):
         return hrana.Client(self.port, token, headers, **more)
 
@@ -262,20 +247,6 @@ class Served:
             return status, text.decode("utf-8", "replace")
         finally:
             one.connection.close()
-
-    def metric(self, name):
-        return int(float(re.search(rf"^{re.escape(name)} (\S+)$", self.get("/metrics")[1], re.M).group(1)))
-
-    def reload(self):
-        """What the log says of it."""
-        before = len(self.log())
-        self.process.send_signal(signal.SIGHUP)
-        assert eventually(lambda: re.search(r" (reloaded|reload_failed)\b.*\n", self.log()[before:]))
-        return self.log()[before:]
-
-    def resident_kb(self):
-        with open(f"/proc/{self.process.pid}/status") as file:
-            return int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1))
 
     def stop(self, kind=signal.SIGTERM, patience=15):
         """The status with which it ended; it is killed where it does not end in time."""

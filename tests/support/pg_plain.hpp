@@ -2,50 +2,26 @@
 // databases and servers.
 #pragma once
 
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <thread>
 
-#include <libpq-fe.h>
+#include "pg_session.hpp"
 
 namespace termgate::test {
 
 // One session; throws std::runtime_error for whatever the server refuses.
-class Plain {
+class Plain : public PgSession {
  public:
-  explicit Plain(const std::string& url) : connection_(PQconnectdb(url.c_str())) {
-    if (PQstatus(connection_) != CONNECTION_OK) {
-      const std::string why = PQerrorMessage(connection_);
-      PQfinish(connection_);
-      throw std::runtime_error(why);
-    }
-    PQsetNoticeProcessor(
-        connection_, [](void*, const char*) {}, nullptr);
-  }
-  ~Plain() { PQfinish(connection_); }
-  Plain(const Plain&) = delete;
-  Plain& operator=(const Plain&) = delete;
+  using PgSession::PgSession;
 
   // The first column of the first row; empty where there is none.
-  std::string run(const std::string& sql) {
-    PGresult* result = PQexec(connection_, sql.c_str());
-    const auto status = PQresultStatus(result);
-    const bool failed = status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK;
-    const std::string text = failed                  ? PQresultErrorMessage(result)
-                             : PQntuples(result) > 0 ? PQgetvalue(result, 0, 0)
-                                                     : "";
-    PQclear(result);
-    if (failed) throw std::runtime_error(sql + ": " + text);
-    return text;
-  }
+  std::string run(const std::string& sql) { return value(sql); }
 
   // Asks until the answer is `wanted`, at most 10 s.
   bool await(const std::string& sql, const std::string& wanted) {
@@ -56,9 +32,6 @@ class Plain {
     }
     return true;
   }
-
- private:
-  PGconn* connection_;
 };
 
 inline std::uint16_t port_of(const std::string& url) {

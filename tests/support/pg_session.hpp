@@ -36,8 +36,11 @@ struct PgResult {
 class PgSession {
  public:
   explicit PgSession(const std::string& url) : connection_(PQconnectdb(url.c_str())) {
-    if (PQstatus(connection_) != CONNECTION_OK)
-      throw std::runtime_error(PQerrorMessage(connection_));
+    if (PQstatus(connection_) != CONNECTION_OK) {
+      const std::string why = PQerrorMessage(connection_);
+      PQfinish(connection_);
+      throw std::runtime_error(why);
+    }
     PQsetNoticeProcessor(
         connection_, [](void*, const char*) {}, nullptr);
     pid_ = PQbackendPID(connection_);

@@ -155,30 +155,6 @@ class PostgresModel {
       {"FROB t", What::unknown},
       {"PREPARE TRANSACTION 'x'", What::prepare_transaction},
       // A client's up to here.
-      {"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), "
-       "pg_catalog.current_setting('termgate.term', true), "
-       "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' "
-       "AND r.ev_class OPERATOR(pg_catalog.>=) "
-       "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true), "
-       "pg_catalog.pg_is_in_recovery(), "
-       "pg_catalog.current_setting('default_transaction_read_only'), "
-       "pg_catalog.set_config('default_transaction_read_only', NULL, true)",
-       What::who_serves},
-      {"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), "
-       "pg_catalog.current_setting('termgate.term', true), "
-       "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' "
-       "AND r.ev_class OPERATOR(pg_catalog.>=) "
-       "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true), "
-       "pg_catalog.pg_is_in_recovery(), "
-       "pg_catalog.current_setting('default_transaction_read_only'), "
-       "pg_catalog.set_config('default_transaction_read_only', NULL, true), "
-       "(SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND "
-       "pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
-       "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) "
-       "p.pronamespace WHERE p.proname "
-       "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) 'termgate' "
-       "LIMIT 1)",
-       What::who_serves},
       {"SET LOCAL default_transaction_read_only TO DEFAULT", What::lend_default},
       {"SET LOCAL default_transaction_read_only TO on", What::take_default_back},
       {"SET default_transaction_read_only TO DEFAULT", What::reset_default},
@@ -225,6 +201,8 @@ class PostgresModel {
       {"SET LOCAL termgate.seat TO off", What::unseat},
   };
   static constexpr std::size_t vocabulary_client = 45;
+  // How the session's question at a login begins; run() has its answer.
+  static constexpr std::string_view who_serves = "SELECT pg_catalog.pg_backend_pid(), ";
   static constexpr std::uint32_t pid = 4711;
 
   // `guarded`: a write that the check does not stand before is a breach, and ends the program.
@@ -289,21 +267,20 @@ class PostgresModel {
     std::string scope;
     std::int64_t term = 0;
   };
-  struct Savepoint {
-    bool read_only, checked, wrote;
-    std::int64_t term;
-    Settings settings, kept;
-    bool ours = false;
-    std::optional<std::optional<std::int64_t>> seat_then{};
-    bool owes = false;
-  };
-  struct Transaction {
-    bool active = false, block = false, failed = false, read_only = false, snapshot = false,
-         checked = false, wrote = false;
+  // What ROLLBACK TO brings back.
+  struct Part {
+    bool read_only = false, checked = false, wrote = false, owes = false;  // owes: a check
     std::int64_t term = 0;  // that the check passed with, or that the session's lock is held, or
                             // its seat taken, under
-    std::optional<std::optional<std::int64_t>> seat_then;  // the seat once it has committed
-    bool owes = false;                                     // a check
+    std::optional<std::optional<std::int64_t>> seat_then = {};  // the seat once it has committed
+  };
+  struct Savepoint {
+    Part part;
+    Settings settings;
+    bool ours;
+  };
+  struct Transaction : Part {
+    bool active = false, block = false, failed = false, snapshot = false;
     std::vector<Savepoint> savepoints;
   };
   struct Portal {
@@ -330,12 +307,19 @@ class PostgresModel {
     return bytes;
   }
 
+  template <class Decoded>
+  static auto whole(const Decoded& decoded, const char* message) {
+    if (!decoded) broken(message, decoded.problem().reason());
+    return *decoded;
+  }
+
   static std::string_view trimmed(std::string_view sql) {
     while (!sql.empty() && sql.front() == ' ') sql.remove_prefix(1);
     while (!sql.empty() && (sql.back() == ' ' || sql.back() == ';')) sql.remove_suffix(1);
     return sql;
   }
   static What meaning(std::string_view sql) {
+    if (sql.starts_with(who_serves)) return What::who_serves;
     for (const Text& text : vocabulary) {
       if (trimmed(sql) == text.sql) return text.what;
     }
@@ -374,6 +358,10 @@ class PostgresModel {
       case What::release_hold: return true;
       default: return false;
     }
+  }
+  static bool needs_block(What what) {
+    return what == What::commit_chain || what == What::mark || what == What::savepoint ||
+           what == What::rollback_to || what == What::release || what == What::prepare_transaction;
   }
   static bool leaves(What what) {
     return what == What::commit || what == What::rollback || what == What::rollback_to ||
@@ -428,7 +416,7 @@ class PostgresModel {
     tx_.failed = true;
     // What is aborted has given its locks back: the innermost savepoint's part, or the whole
     // transaction.
-    tx_.checked = !tx_.savepoints.empty() && tx_.savepoints.back().checked;
+    tx_.checked = !tx_.savepoints.empty() && tx_.savepoints.back().part.checked;
   }
   void ready() {
     if (reports_default_ && reported_ != now_.default_read_only) {
@@ -512,6 +500,8 @@ class PostgresModel {
           "current transaction is aborted, commands ignored until end of transaction block"};
     start();
     if (needs_snapshot(what)) tx_.snapshot = true;
+    if (!tx_.block && needs_block(what))
+      return Failure{"25P01", "it can only be used in transaction blocks"};
     std::string rows, tag = "SET";
     const std::string one_text = what == What::who_serves ? std::to_string(pid) : "1";
     const pgwire::Field one = one_text;
@@ -578,8 +568,6 @@ class PostgresModel {
         commit();
         break;
       case What::commit_chain: {
-        if (!tx_.block)
-          return Failure{"25P01", "COMMIT AND CHAIN can only be used in transaction blocks"};
         tag = tx_.failed ? "ROLLBACK" : "COMMIT";
         const bool read_only = tx_.read_only;
         commit();
@@ -594,32 +582,21 @@ class PostgresModel {
         break;
       case What::mark:
       case What::savepoint:
-        if (!tx_.block) return Failure{"25P01", "SAVEPOINT can only be used in transaction blocks"};
-        tx_.savepoints.push_back({tx_.read_only, tx_.checked, tx_.wrote, tx_.term, now_, kept_,
-                                  what == What::mark, tx_.seat_then, tx_.owes});
+        tx_.savepoints.push_back({tx_, now_, what == What::mark});
         tag = "SAVEPOINT";
         break;
       case What::rollback_to:
-        if (!tx_.block)
-          return Failure{"25P01", "ROLLBACK TO SAVEPOINT can only be used in transaction blocks"};
         if (tx_.savepoints.empty() || tx_.savepoints.back().ours)
           return Failure{"3B001", "savepoint does not exist"};
         tx_.failed = false;
-        tx_.read_only = tx_.savepoints.back().read_only;
-        tx_.checked = tx_.savepoints.back().checked;
-        tx_.wrote = tx_.savepoints.back().wrote;
-        tx_.term = tx_.savepoints.back().term;
-        tx_.seat_then = tx_.savepoints.back().seat_then;
-        tx_.owes = tx_.savepoints.back().owes;
+        static_cast<Part&>(tx_) = tx_.savepoints.back().part;
         now_ = tx_.savepoints.back().settings;
         tag = "ROLLBACK";
         break;
       case What::release:
-        if (!tx_.block)
-          return Failure{"25P01", "RELEASE SAVEPOINT can only be used in transaction blocks"};
         if (tx_.savepoints.empty() || tx_.savepoints.back().ours)
           return Failure{"3B001", "savepoint does not exist"};
-        tx_.read_only = tx_.savepoints.back().read_only;
+        tx_.read_only = tx_.savepoints.back().part.read_only;
         tx_.savepoints.pop_back();
         tag = "RELEASE";
         break;
@@ -627,7 +604,7 @@ class PostgresModel {
         const auto mark = std::find_if(tx_.savepoints.begin(), tx_.savepoints.end(),
                                        [](const auto& open) { return open.ours; });
         if (mark == tx_.savepoints.end()) return Failure{"3B001", "savepoint does not exist"};
-        tx_.read_only = mark->read_only;
+        tx_.read_only = mark->part.read_only;
         tx_.savepoints.erase(mark, tx_.savepoints.end());
         tag = "RELEASE";
         break;
@@ -755,8 +732,6 @@ class PostgresModel {
         returns_row("SELECT 1");
         break;
       case What::prepare_transaction:
-        if (!tx_.block)
-          return Failure{"25P01", "PREPARE TRANSACTION can only be used in transaction blocks"};
         if (!tx_.failed && guarded_ && tx_.wrote && !tx_.checked)
           broken("prepared without a lock", sql);
         if (!tx_.failed && tx_.seat_then) broken("prepared with the row of a seat", sql);
@@ -875,13 +850,12 @@ class PostgresModel {
     switch (type) {
       case 'Q': return simple((*pgwire::decode_query(body)).sql);
       case 'P': {
-        const auto parse = pgwire::decode_parse(body);
-        if (!parse) broken("Parse", parse.problem().reason());
-        const What what = meaning(parse->sql);
-        const std::string name(parse->statement);
+        const auto parse = whole(pgwire::decode_parse(body), "Parse");
+        const What what = meaning(parse.sql);
+        const std::string name(parse.statement);
         if (tx_.failed && !leaves(what))
           return failed({"25P02", "current transaction is aborted"}, true);
-        if (split(parse->sql).size() > 1)
+        if (split(parse.sql).size() > 1)
           return failed({"42601", "cannot insert multiple commands into a prepared statement"},
                         true);
         start();
@@ -889,13 +863,12 @@ class PostgresModel {
         if (what == What::unknown) return failed({"42601", "syntax error"}, true);
         if (!name.empty() && statements_.count(name) != 0)
           return failed({"42P05", "prepared statement already exists"}, true);
-        statements_[name] = std::string(trimmed(parse->sql));
+        statements_[name] = std::string(trimmed(parse.sql));
         return pgwire::append_bare(out, '1');
       }
       case 'B': {
-        const auto bind = pgwire::decode_bind(body);
-        if (!bind) broken("Bind", bind.problem().reason());
-        const auto found = statements_.find(std::string(bind->statement));
+        const auto bind = whole(pgwire::decode_bind(body), "Bind");
+        const auto found = statements_.find(std::string(bind.statement));
         if (found == statements_.end())
           return failed({"26000", "prepared statement does not exist"}, true);
         const What what = meaning(found->second);
@@ -903,23 +876,22 @@ class PostgresModel {
           return failed({"25P02", "current transaction is aborted"}, true);
         start();
         if (needs_snapshot(what)) tx_.snapshot = true;
-        const std::string name(bind->portal);
+        const std::string name(bind.portal);
         if (!name.empty() && portals_.count(name) != 0)
           return failed({"42P03", "cursor already exists"}, true);
-        portals_[name] = {found->second, values_of(body, *bind)};
+        portals_[name] = {found->second, values_of(body, bind)};
         return pgwire::append_bare(out, '2');
       }
       case 'D': {
-        const auto named = pgwire::decode_describe(body);
-        if (!named) broken("Describe", named.problem().reason());
+        const auto named = whole(pgwire::decode_describe(body), "Describe");
         start();
         std::string sql;
-        if (named->portal) {
-          const auto found = portals_.find(std::string(named->name));
+        if (named.portal) {
+          const auto found = portals_.find(std::string(named.name));
           if (found == portals_.end()) return failed({"34000", "portal does not exist"}, true);
           sql = found->second.sql;
         } else {
-          const auto found = statements_.find(std::string(named->name));
+          const auto found = statements_.find(std::string(named.name));
           if (found == statements_.end())
             return failed({"26000", "prepared statement does not exist"}, true);
           sql = found->second;
@@ -927,7 +899,7 @@ class PostgresModel {
         const What what = meaning(sql);
         if (tx_.failed && !leaves(what))
           return failed({"25P02", "current transaction is aborted"}, true);
-        if (!named->portal) pgwire::append_opaque(out, 't', std::string_view("\0\0", 2));
+        if (!named.portal) pgwire::append_opaque(out, 't', std::string_view("\0\0", 2));
         if (what == What::read || what == What::hidden_write || what == What::flip_default ||
             what == What::show_default) {
           const pgwire::Column column{.name = "a"};
@@ -936,9 +908,8 @@ class PostgresModel {
         return pgwire::append_bare(out, 'n');
       }
       case 'E': {
-        const auto execute = pgwire::decode_execute(body);
-        if (!execute) broken("Execute", execute.problem().reason());
-        const auto found = portals_.find(std::string(execute->portal));
+        const auto execute = whole(pgwire::decode_execute(body), "Execute");
+        const auto found = portals_.find(std::string(execute.portal));
         if (found == portals_.end()) return failed({"34000", "portal does not exist"}, true);
         const Portal portal = found->second;
         // A statement that ends transactions may do so in a pipeline up to 17.
@@ -948,10 +919,9 @@ class PostgresModel {
         return;
       }
       case 'C': {
-        const auto named = pgwire::decode_close(body);
-        if (!named) broken("Close", named.problem().reason());
-        if (named->portal) portals_.erase(std::string(named->name));
-        else statements_.erase(std::string(named->name));
+        const auto named = whole(pgwire::decode_close(body), "Close");
+        if (named.portal) portals_.erase(std::string(named.name));
+        else statements_.erase(std::string(named.name));
         return pgwire::append_bare(out, '3');
       }
       case 'S':
@@ -969,9 +939,8 @@ class PostgresModel {
         start();
         tx_.snapshot = true;
         // Every one but loread writes.
-        const auto call = pgwire::decode_function_call_head(body);
-        if (!call) broken("FunctionCall", call.problem().reason());
-        if (call->function_oid != 954) {
+        const auto call = whole(pgwire::decode_function_call_head(body), "FunctionCall");
+        if (call.function_oid != 954) {
           if (auto failure = write("lowrite")) {
             failed(*failure, false);
             return ready();

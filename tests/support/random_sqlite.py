@@ -9,29 +9,20 @@ equal stay equal.
 import random
 import re
 
+
+def listed(text):
+    """What two blanks or a line's end separate."""
+    return re.split(r"\n|  ", text)
+
+
 INTEGERS = ["0", "1", "-1", "2", "7", "42", "-100", "9007199254740993", "9223372036854775807", "-9223372036854775808", "0x10"]
 FLOATS = ["0.0", "0.5", "-2.25", "1e10", "1.5e300", "-1e-300", "123456789.125", "3.0", "0.1"]
-TEXTS = [
-    "''",
-    "'a'",
-    "'Abc'",
-    "'abc'",
-    "'12'",
-    "'-3.5e1'",
-    "'Ünï'",
-    "'a b'",
-    "'%x_'",
-    "'it''s'",
-    "'2024-02-29'",
-    "'{\"a\": [1, null]}'",
-    "'\U0001f600'",
-]
+TEXTS = listed("''  'a'  'Abc'  'abc'  '12'  '-3.5e1'  'Ünï'  'a b'  '%x_'  'it''s'  '2024-02-29'  '{\"a\": [1, null]}'  '\U0001f600'")
 BLOBS = ["x''", "x'00ff'", "x'616263'"]
 PARAMETERS = [None, 0, 5, -7, 2**62, 1.25, -0.5, "", "text", "ä\n", b"", b"\x00\x01\xff"]
 TYPES = ["INTEGER", "INT", "TEXT", "REAL", "BLOB", "NUMERIC", "", "VARCHAR(10)", "BOOLEAN", "DATETIME", "ANY"]
 # {}: an expression; {#}: a small integer; {l}: a literal.
-PLAIN = re.split(
-    r"\n|  ",
+PLAIN = listed(
     """abs({})  coalesce({},{})  ifnull({},{})  iif({},{},{})  nullif({},{})  hex({})  quote({})  typeof({})  length({})  lower({})
 upper({})  trim({})  ltrim({},'a ')  rtrim({},'b')  substr({},{#},{#})  instr({},{})  replace({},'a',{l})  round({},2)
 sign({})  unicode({})  char(65,{#},8364)  max({},{})  min({},{})  printf('%d|%s|%.3f',{#},{},{})  format('%q',{})
@@ -42,54 +33,33 @@ glob('a*',{})  ({} + {})  ({} - {})  ({} * {})  ({} / {})  ({} % {})  ({} || {})
 ({} IS NULL)  ({} AND {})  ({} OR {})  ({} BETWEEN {} AND {})  ({} NOT IN ({},{}))  ({} IN ({},{},{}))  ({} LIKE {l})
 ({} LIKE 'a%')  ({} GLOB '*b*')  ({} COLLATE NOCASE = {})  CAST({} AS INTEGER)  CAST({} AS TEXT)  CAST({} AS REAL)
 CAST({} AS BLOB)  CAST({} AS NUMERIC)  CASE WHEN {} THEN {} ELSE {} END  CASE {} WHEN {} THEN {} END
-({} IS DISTINCT FROM {})  sqlite_version()  printf('%5.1f',{})""",
+({} IS DISTINCT FROM {})  sqlite_version()  printf('%5.1f',{})"""
 )
-AGGREGATES = [
-    "count(*)",
-    "count({})",
-    "sum({})",
-    "total({})",
-    "avg({})",
-    "min({})",
-    "max({})",
-    "group_concat({},'-')",
-    "count(DISTINCT {})",
-    "json_group_array({l})",
-]
-WINDOWS = [
-    "row_number() OVER (ORDER BY {})",
-    "rank() OVER (ORDER BY {})",
-    "lag({}) OVER (ORDER BY {})",
-    "sum({}) OVER (PARTITION BY {} ORDER BY {})",
-    "ntile(3) OVER (ORDER BY {})",
-    "first_value({}) OVER (ORDER BY {} ROWS 1 PRECEDING)",
-]
-TELLING = [
-    "table_info({t})",
-    "table_xinfo({t})",
-    "index_list({t})",
-    "foreign_key_list({t})",
-    "user_version",
-    "page_size",
-    "encoding",
-    "foreign_keys",
-    "foreign_key_check",
-    "integrity_check",
-]
+AGGREGATES = listed(
+    """count(*)  count({})  sum({})  total({})  avg({})  min({})  max({})  group_concat({},'-')  count(DISTINCT {})
+json_group_array({l})"""
+)
+WINDOWS = listed(
+    """row_number() OVER (ORDER BY {})  rank() OVER (ORDER BY {})  lag({}) OVER (ORDER BY {})
+sum({}) OVER (PARTITION BY {} ORDER BY {})  ntile(3) OVER (ORDER BY {})
+first_value({}) OVER (ORDER BY {} ROWS 1 PRECEDING)"""
+)
+TELLING = listed(
+    """table_info({t})  table_xinfo({t})  index_list({t})  foreign_key_list({t})  user_version  page_size  encoding
+foreign_keys  foreign_key_check  integrity_check"""
+)
 # What a served file refuses, and a local one does not: each beginning is on the page's list of what is closed.
-CLOSED = [
-    "ATTACH ':memory:' AS other",
-    "DETACH other",
-    "CREATE TEMP TABLE temporary (a)",
-    "CREATE TEMP VIEW seen AS SELECT 1",
-    "VACUUM INTO '/tmp/copy.db'",
-    "SELECT load_extension('x')",
-    "PRAGMA writable_schema = ON",
-    "PRAGMA database_list",
-    "PRAGMA temp_store_directory = '/tmp'",
-]
+CLOSED = listed(
+    """ATTACH ':memory:' AS other  DETACH other  CREATE TEMP TABLE temporary (a)  CREATE TEMP VIEW seen AS SELECT 1
+VACUUM INTO '/tmp/copy.db'  SELECT load_extension('x')  PRAGMA writable_schema = ON  PRAGMA database_list
+PRAGMA temp_store_directory = '/tmp'"""
+)
 
 
+BROKEN = listed(
+    """SELEC 1  SELECT * FROM nowhere  INSERT INTO log (nothing) VALUES (1)  SELECT 1 +  SELECT ?, ?  DROP TABLE nowhere  SELECT 'open
+SELECT nosuch(1)  CREATE TABLE log (a)"""
+)
 OWN = ("parent", "child", "log", "strict", "without")  # stay as they were made
 
 
@@ -242,19 +212,8 @@ class Maker:
         table = self.name("t")
         columns = [f"{self.pick('abcdefgh')}{at} {self.pick(TYPES)}" for at in range(self.random.randint(1, 5))]
         for at, column in enumerate(columns):
-            columns[at] += self.pick(
-                [
-                    "",
-                    "",
-                    "",
-                    "",
-                    f" DEFAULT {self.literal()}",
-                    " NOT NULL",
-                    " UNIQUE",
-                    " COLLATE NOCASE",
-                    f" CHECK ({column.split()[0]} IS NOT 42)",
-                ]
-            )
+            more = [f" DEFAULT {self.literal()}", " NOT NULL", " UNIQUE", " COLLATE NOCASE", f" CHECK ({column.split()[0]} IS NOT 42)"]
+            columns[at] += self.pick(["", "", "", "", *more])
         if self.chance(0.5):
             columns.insert(0, self.pick(["id INTEGER PRIMARY KEY", "id INTEGER PRIMARY KEY AUTOINCREMENT", "k TEXT PRIMARY KEY"]))
         if self.chance(0.15):
@@ -299,35 +258,11 @@ class Maker:
 
     def control(self, within):
         begins = ["BEGIN", "BEGIN IMMEDIATE", "BEGIN DEFERRED", "SAVEPOINT p"]
-        ends = [
-            "COMMIT",
-            "COMMIT",
-            "END",
-            "ROLLBACK",
-            "SAVEPOINT p",
-            "SAVEPOINT q",
-            "ROLLBACK TO p",
-            "RELEASE p",
-            "RELEASE SAVEPOINT q",
-            "ROLLBACK TO q",
-        ]
+        ends = listed(
+            "COMMIT  COMMIT  END  ROLLBACK  SAVEPOINT p  SAVEPOINT q  ROLLBACK TO p  RELEASE p  RELEASE SAVEPOINT q  ROLLBACK TO q"
+        )
         right, wrong = (ends, begins) if within else (begins, ends)
         return self.pick(wrong if self.chance(0.05) else right)
-
-    def broken(self):
-        return self.pick(
-            [
-                "SELEC 1",
-                "SELECT * FROM nowhere",
-                "INSERT INTO log (nothing) VALUES (1)",
-                "SELECT 1 +",
-                "SELECT ?, ?",
-                "DROP TABLE nowhere",
-                "SELECT 'open",
-                "SELECT nosuch(1)",
-                "CREATE TABLE log (a)",
-            ]
-        )
 
     def statement(self, within):
         self.parameters = []
@@ -338,7 +273,7 @@ class Maker:
             (self.delete, 4),
             (self.define, 5),
             (lambda: self.control(within), 12 if within else 6),
-            (self.broken, 1),
+            (lambda: self.pick(BROKEN), 1),
         ]
         kinds.append((lambda: "PRAGMA " + self.pick(TELLING).replace("{t}", self.table()[0]), 3))
         kinds.append((lambda: self.pick(CLOSED), 1))

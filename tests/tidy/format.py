@@ -24,13 +24,9 @@ longest = 100  # lines of a function
 longest_file = 700
 
 
-def sources():
+def sources(*patterns):
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.cpp", "*.hpp", "*.c", "*.h"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=True,
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns], cwd=root, capture_output=True, text=True, check=True
     ).stdout
     return [line for line in listed.splitlines() if (root / line).exists()]
 
@@ -59,15 +55,6 @@ def breach_of(name, path):
 # One width for every language; quotation marks and trailing commas stay as they are written.
 black = ["black", "--quiet", "--line-length", "140", "--skip-string-normalization", "--skip-magic-trailing-comma", "--preview"]
 widest = 140
-
-
-def python_sources():
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"], cwd=root, capture_output=True, text=True, check=True
-    ).stdout
-    # What tools/client_statements.py writes has a statement a line.
-    written = {"clients/python/termgate/_statements.py"}
-    return [line for line in listed.splitlines() if (root / line).exists() and line not in written]
 
 
 def python_breaches(paths):
@@ -115,15 +102,8 @@ def long_functions(path):
 
 
 def long_files():
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.cpp", "*.hpp", "*.c", "*.h", "*.py"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    for path in listed.splitlines():
-        lines = (root / path).read_text(encoding="utf-8").splitlines() if (root / path).exists() else []
+    for path in sources("*.cpp", "*.hpp", "*.c", "*.h", "*.py"):
+        lines = (root / path).read_text(encoding="utf-8").splitlines()
         if len(lines) > longest_file and not any("Long:" in line for line in lines[:20]):
             yield f"{path}: {len(lines)} lines, {longest_file} at most, or a line at its head that begins with \"Long:\""
 
@@ -140,8 +120,10 @@ def changed(paths):
 
 
 def main():
-    name, paths = formatter(), sources()
-    looked_at, python = changed(paths), changed(python_sources())
+    name, paths = formatter(), sources("*.cpp", "*.hpp", "*.c", "*.h")
+    # What tools/client_statements.py writes has a statement a line.
+    written = "clients/python/termgate/_statements.py"
+    looked_at, python = changed(paths), changed([path for path in sources("*.py") if path != written])
     if sys.argv[1:] == ["--fix"]:
         failed = subprocess.run([name, "-i", *looked_at], cwd=root).returncode if looked_at else 0
         sys.exit((subprocess.run([*black, *python], cwd=root).returncode if python else 0) or failed)

@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 import given
+from both_databases import CLEAN, command
 from given import TERMGATE
 
 CHROMIUM = os.environ.get("TERMGATE_CHROMIUM") or shutil.which("chromium")
@@ -30,11 +31,10 @@ if not CHROMIUM:
     pytest.skip("no chromium", allow_module_level=True)
 KEEP = Path(given.option("screenshots")) if given.option("screenshots") else None
 TOKEN = "o" * 40
-clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
 
 
 class Browser:
-    """One page of one headless Chromium."""
+    """A headless Chromium, one page of it at a time."""
 
     def __init__(self, folder):
         to_read, to_write = os.pipe()
@@ -62,11 +62,14 @@ class Browser:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=dict(clean, HOME=folder),
+            env=dict(CLEAN, HOME=folder),
         )
         os.close(to_read)
         os.close(from_write)
         self.write, self.read, self.buffer, self.number, self.session, self.events = to_write, from_read, b"", 0, None, []
+
+    def new_page(self):
+        self.session, self.events = None, []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
@@ -143,8 +146,15 @@ class Browser:
 
 
 class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        profile = tempfile.TemporaryDirectory(prefix="termgate-chromium.", ignore_cleanup_errors=True)
+        cls.addClassCleanup(profile.cleanup)
+        cls.browser = Browser(profile.name)
+        cls.addClassCleanup(cls.browser.close)
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="termgate-page.", ignore_cleanup_errors=True)
+        folder = tempfile.TemporaryDirectory(prefix="termgate-page.")
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.url = f"sqlite:{self.folder}/page.db"
@@ -168,7 +178,7 @@ class Page(unittest.TestCase):
         tokens.chmod(0o600)
         self.admin = subprocess.Popen(
             [TERMGATE, "admin", "--tokens", str(tokens), "--http", "127.0.0.1:0", "--poll", "100ms"],
-            env=dict(clean, TERMGATE_DB=self.url),
+            env=dict(CLEAN, TERMGATE_DB=self.url),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -176,13 +186,38 @@ class Page(unittest.TestCase):
         )
         self.addCleanup(lambda: (self.admin.terminate(), self.admin.wait(20), self.admin.stdout.close()))
         self.address = self.admin.stdout.readline().split()[-1]
-        self.browser = Browser(str(self.folder / "profile"))
-        self.addCleanup(self.browser.close)
+        self.browser.new_page()
+
+    def tearDown(self):
+        assert [
+            event
+            for event in self.browser.events
+            if event.get("method") in ("Runtime.exceptionThrown", "Page.javascriptDialogOpening")
+            or (event.get("method") == "Log.entryAdded" and "Content Security" in event["params"]["entry"]["text"])
+        ] == []
+
+    def text(self, part):
+        return self.browser.run(f"document.getElementById('{part}').innerText")
+
+    def shows(self, part, what):
+        self.browser.wait(f"document.getElementById('{part}').textContent.includes('{what}')")
+
+    def press(self, part, button):
+        self.browser.run(f"[...document.querySelectorAll('#{part} button')].find(one => one.textContent === '{button}').click()")
+
+    def dialog(self, *texts, picture):
+        """Fills the open dialog in, field by field, and sends it."""
+        for at, text in enumerate(texts):
+            if at:
+                self.browser.key("Tab")
+            if text:
+                self.browser.type(text)
+        self.browser.screenshot(picture)
+        self.browser.key("Enter")
+        self.browser.wait("!document.getElementById('ask').open")
 
     def command(self, *words):
-        return subprocess.run(
-            [TERMGATE, *words], env=dict(clean, TERMGATE_DB=self.url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
-        )
+        return command(self.url, *words)
 
     def enter(self):
         browser = self.browser
@@ -197,15 +232,14 @@ class Page(unittest.TestCase):
         browser = self.browser
         self.enter()
         assert TOKEN not in browser.run("location.href")
-        text = browser.run("document.getElementById('leases').innerText")
+        text = self.text("leases")
         for word in ("billing", "host-b:7:y", "held", "exports"):
             assert word in text
         # What a scope or an owner is called is text.
         assert "<img src=x onerror=alert(1)>" in text
         assert browser.run("document.querySelectorAll('img, #leases script').length") == 0
-        assert "page 17" in browser.run("document.getElementById('jobs').innerText")
-        assert "projection" in browser.run("document.getElementById('followers').innerText")
-        assert "refused" in browser.run("document.getElementById('refusals').innerText")
+        for part, word in (("jobs", "page 17"), ("followers", "projection"), ("refusals", "refused")):
+            assert word in self.text(part)
         # By keyboard: to the scope's button, into the section, to the dialog, and through it.
         browser.run("[...document.querySelectorAll('#leases button')].find(one => one.textContent === 'billing').focus()")
         browser.key("Enter")
@@ -221,7 +255,7 @@ class Page(unittest.TestCase):
         browser.type("bill")
         browser.key("Enter")
         browser.wait("document.getElementById('ask-problem').textContent !== ''")  # confirmed another name
-        assert "held" in browser.run("document.getElementById('leases').innerText")
+        assert "held" in self.text("leases")
         browser.screenshot("dialog")
         browser.type("ing")
         browser.key("Enter")
@@ -230,72 +264,46 @@ class Page(unittest.TestCase):
             "[...document.querySelectorAll('#leases tbody tr')].some(row => row.innerText.includes('billing') &&"
             " row.innerText.includes('released'))"
         )
-        browser.wait("document.getElementById('timeline').innerText.includes('host-b burns')")
-        assert "admin ann" in browser.run("document.getElementById('timeline').innerText")
-        assert browser.run("document.getElementById('said').textContent") == "billing was released"
+        self.shows("timeline", "host-b burns")
+        assert "admin ann" in self.text("timeline")
+        assert self.text("said") == "billing was released"
         browser.screenshot("released")
         # Somebody else's takeover arrives by itself.
         self.command("lease", "acquire", "--scope", "billing", "--owner", "host-d:9:w", "--ttl", "1h")
-        browser.wait("document.getElementById('leases').innerText.includes('host-d:9:w')")
-        assert [
-            event
-            for event in browser.events
-            if event.get("method") in ("Runtime.exceptionThrown", "Page.javascriptDialogOpening")
-            or (event.get("method") == "Log.entryAdded" and "Content Security" in event["params"]["entry"]["text"])
-        ] == []
+        self.shows("leases", "host-d:9:w")
 
     def test_a_hand_over(self):
         browser = self.browser
         self.enter()
-        browser.run("[...document.querySelectorAll('#leases button')].find(one => one.textContent === 'exports').click()")
-        browser.wait("document.getElementById('facts').textContent.includes('host-c:3:z')")
+        self.press("leases", "exports")
+        self.shows("facts", "host-c:3:z")
         browser.run("document.getElementById('hand-over').click()")
         browser.wait("document.getElementById('ask').open && document.activeElement.id === 'ask-to'")
         assert browser.run("['ask-term-row', 'ask-to-row'].map(id => document.getElementById(id).hidden)") == [True, False]
-        browser.type("host-d:*")
-        browser.key("Tab")
-        browser.key("Tab")
-        browser.type("a deploy")
-        browser.key("Tab")
-        browser.type("exports")
-        browser.screenshot("hand-over dialog")
-        browser.key("Enter")
-        browser.wait("!document.getElementById('ask').open")
-        browser.wait("document.getElementById('facts').textContent.includes('asked to leave for host-d:*')")
-        browser.wait("document.getElementById('leases').innerText.includes('asked to leave for host-d:*')")
-        assert browser.run("document.getElementById('said').textContent") == "exports is asked for"
+        self.dialog("host-d:*", "", "a deploy", "exports", picture="hand-over dialog")
+        for part in ("facts", "leases"):
+            self.shows(part, "asked to leave for host-d:*")
+        assert self.text("said") == "exports is asked for"
         browser.screenshot("hand-over")
         self.command("lease", "release", "--scope", "exports", "--owner", "host-c:3:z", "--term", "1")
-        browser.wait("document.getElementById('facts').textContent.includes('kept for host-d:*')")
+        self.shows("facts", "kept for host-d:*")
         self.command("lease", "acquire", "--scope", "exports", "--owner", "host-d:1:a", "--ttl", "1h")
-        browser.wait("document.getElementById('timeline').innerText.includes('gap_ms')")
+        self.shows("timeline", "gap_ms")
         browser.wait("!document.getElementById('leases').innerText.includes('host-d:*')")
-        assert [event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"] == []
 
     def test_a_run_is_cancelled(self):
         browser = self.browser
         self.command("lease", "acquire", "--scope", "cancelled", "--owner", "me", "--ttl", "1h")
         self.command("job", "start", "--job", "reindex", "--scope", "cancelled", "--owner", "me", "--term", "1")
         self.enter()
-        browser.wait("document.getElementById('jobs').innerText.includes('reindex')")
-        browser.run(
-            "[...document.querySelectorAll('#jobs button')].find(one => one.closest('tr').innerText.includes('reindex') && one.textContent"
-            " === 'Cancel …').click()"
-        )
+        row = "[...document.querySelectorAll('#jobs tr')].find(one => one.innerText.includes('reindex'))"
+        browser.wait(f"!!{row}")
+        browser.run(f"[...{row}.querySelectorAll('button')].find(one => one.textContent === 'Cancel …').click()")
         browser.wait("document.getElementById('ask').open && document.activeElement.id === 'ask-reason'")
-        assert browser.run("document.getElementById('ask-confirm-what').textContent") == "Write the job’s name to confirm"
-        browser.type("the wrong day")
-        browser.key("Tab")
-        browser.type("reindex")
-        browser.screenshot("cancel dialog")
-        browser.key("Enter")
-        browser.wait("!document.getElementById('ask').open")
-        browser.wait(
-            "[...document.querySelectorAll('#jobs tr')].some(one => one.innerText.includes('reindex') &&"
-            " one.innerText.includes('cancelled'))"
-        )
+        assert self.text("ask-confirm-what") == "Write the job’s name to confirm"
+        self.dialog("the wrong day", "reindex", picture="cancel dialog")
+        browser.wait(f"{row}.innerText.includes('cancelled')")
         browser.screenshot("cancelled")
-        assert [event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"] == []
 
     def test_a_run_is_requested(self):
         browser = self.browser
@@ -312,51 +320,34 @@ class Page(unittest.TestCase):
         browser.run(press)
         browser.wait("document.getElementById('ask').open && document.activeElement.id === 'ask-reason'")
         browser.run("document.getElementById('ask-kind').value = 'dry-run'")
-        browser.type("does it still work")
-        browser.key("Tab")
-        browser.type("figures")
-        browser.screenshot("request dialog")
-        browser.key("Enter")
-        browser.wait(f"!document.getElementById('ask').open && {row}.innerText.includes('requested')")
+        self.dialog("does it still work", "figures", picture="request dialog")
+        browser.wait(f"{row}.innerText.includes('requested')")
         assert "dry-run" in browser.run(f"{row}.innerText")
         # Withdrawn by the same way.
         browser.run(press)
         browser.wait("document.getElementById('ask').open")
-        assert "is withdrawn" in browser.run("document.getElementById('ask-what').textContent")
+        assert "is withdrawn" in self.text("ask-what")
         assert browser.run("document.getElementById('ask-kind-row').hidden")
-        browser.screenshot("withdraw dialog")
-        browser.type("it does")
-        browser.key("Tab")
-        browser.type("figures")
-        browser.key("Enter")
-        browser.wait(f"!document.getElementById('ask').open && {row}.innerText.includes('cancelled')")
+        self.dialog("it does", "figures", picture="withdraw dialog")
+        browser.wait(f"{row}.innerText.includes('cancelled')")
         assert "Run …" in browser.run(f"{row}.innerText")
-        assert [event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"] == []
 
     def test_on_a_phone_in_the_dark(self):
         browser = self.browser
         browser.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=2, mobile=True)
         browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
         self.enter()
-        browser.run("[...document.querySelectorAll('#leases button')].find(one => one.textContent === 'billing').click()")
+        self.press("leases", "billing")
         browser.wait("document.querySelectorAll('#terms circle').length >= 3")
         assert browser.run("document.documentElement.scrollWidth") <= 390
         assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 28)"
         # Every field and button has a name that a screen reader can say; every picture says what it shows.
-        assert (
-            browser.run(
-                "[...document.querySelectorAll('input')].filter(one => !one.labels.length).length +"
-                " [...document.querySelectorAll('button')].filter(one => !one.textContent.trim() && one.id !== 'ask-do').length"
-            )
-            == 0
-        )
-        assert (
-            browser.run(
-                "[...document.querySelectorAll('svg')].filter(one => one.getAttribute('role') !== 'img' ||"
-                " !one.getAttribute('aria-label')).length"
-            )
-            == 0
-        )
+        for nameless in (
+            "'input')].filter(one => !one.labels.length)",
+            "'button')].filter(one => !one.textContent.trim() && one.id !== 'ask-do')",
+            "'svg')].filter(one => one.getAttribute('role') !== 'img' || !one.getAttribute('aria-label'))",
+        ):
+            assert browser.run(f"[...document.querySelectorAll({nameless}.length") == 0, nameless
         # WCAG AA: text against its ground, 4.5 to 1.
         assert browser.run(CONTRAST) >= 4.5
         browser.screenshot("phone")
@@ -372,8 +363,8 @@ class Page(unittest.TestCase):
         )
         subprocess.run([given.PYTHON, "-c", script, str(self.folder / "page.db"), given.EXTENSION], check=True, timeout=60)
         self.enter()
-        assert "135 scopes: 3 held" in browser.run("document.getElementById('counts').textContent")
-        assert browser.run("document.getElementById('shown').textContent") == "1 to 100 of 135"
+        assert "135 scopes: 3 held" in self.text("counts")
+        assert self.text("shown") == "1 to 100 of 135"
         assert browser.run("[...document.querySelectorAll('#leases button')].some(one => one.textContent === '\u2423')")
         browser.run("document.getElementById('next').click()")
         browser.wait("document.getElementById('shown').textContent === '101 to 135 of 135'")
@@ -401,10 +392,9 @@ class Page(unittest.TestCase):
         browser.wait("document.readyState === 'complete' && document.getElementById('h-scope').textContent === 'Scope orders/099'")
         browser.wait("document.querySelectorAll('#leases tbody tr').length === 4")
         assert TOKEN not in browser.run("location.href")
-        assert "The fence is 7" in browser.run("document.getElementById('facts').textContent")
-        assert re.search("^Live: sqlite at .*page.db$", browser.run("document.getElementById('connection').textContent"))
+        assert "The fence is 7" in self.text("facts")
+        assert re.search("^Live: sqlite at .*page.db$", self.text("connection"))
         browser.screenshot("many")
-        assert [event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"] == []
 
     def test_a_wrong_token(self):
         browser = self.browser

@@ -2,7 +2,7 @@
 if(TARGET termgate)
   termgate_pytest(live_cli OWN_SERVER TIMEOUT 600)
   if(TARGET termgate_postgres AND TARGET termgate_sqlite)
-    termgate_pytest(live_admin live_json live_refused)
+    termgate_pytest(live_admin live_bench live_json live_refused)
     find_program(TERMGATE_CHROMIUM NAMES chromium chromium-browser)
     if(TERMGATE_CHROMIUM)
       termgate_pytest(live_admin_page ENVIRONMENT "TERMGATE_CHROMIUM=${TERMGATE_CHROMIUM}")

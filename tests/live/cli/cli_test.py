@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from checks import captured, eventually
-from given import LONG, PG_SERVER, SANITIZED, TERMGATE, share
+from given import LONG, SANITIZED, TERMGATE, share
 from plain_server import server
 
 scratch = tempfile.TemporaryDirectory(prefix="termgate-cli.")
@@ -54,16 +54,13 @@ def measured(*words, url):
     return process.returncode, text, usage.ru_maxrss // 1024, usage.ru_utime
 
 
-def psql(url, statement):
-    subprocess.run(["psql", "-qX", "-v", "ON_ERROR_STOP=1", url, "-c", statement], check=True, capture_output=True)
+def psql(url, *statements):
+    words = [word for statement in statements for word in ("-c", statement)]
+    subprocess.run(["psql", "-qX", "-v", "ON_ERROR_STOP=1", url, *words], check=True, capture_output=True)
 
 
 def with_database(url, name):
-    return (
-        re.sub(r"/[^/?]*(\?|$)", lambda m: "/" + name + m.group(1), url, count=1)
-        if "://" not in url
-        else re.sub(r"^([a-z]+://[^/]*)/[^?]*", lambda m: m.group(1) + "/" + name, url)
-    )
+    return re.sub(r"^([a-z]+://[^/]*)/[^?]*", rf"\1/{name}", url)
 
 
 long = pytest.mark.skipif(not LONG, reason="./test --long")
@@ -83,6 +80,10 @@ class Cases:
         assert done.returncode == status, said + done.stdout.decode(errors="replace")
         assert re.search(text, said)
         return said
+
+    def start(self, *words, **more):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+        return subprocess.Popen([TERMGATE, *words], env=dict(environment, TERMGATE_DB=self.url), **pipes)
 
     count = 0
 
@@ -104,13 +105,12 @@ class Cases:
         self.refused(
             3,
             r"TG001 stale term 3 for scope \"%s\": the fence stands at 5" % scope,
-            "append",
-            "--stream",
-            stream,
-            "--term",
-            "3",
+            *("append", "--stream", stream, "--term", "3"),
             stdin=b"x",
         )
+        done = termgate("seal", "--scope", scope, "--term", "4", "--json", url=self.url)
+        error = json.loads(done.stdout)["error"]
+        assert (done.returncode, error["code"], error["exit"]) == (3, "TG001", 3)
         assert self.run_ok("read", "--stream", stream) == "1\t3\thello\\x0a\n2\t3\ttwo\n"
         rows = [json.loads(line) for line in self.run_ok("read", "--stream", stream, "--json", "--from", "2").splitlines()]
         assert [(row["sequence_no"], row["term"], row["payload"]) for row in rows] == [(2, 3, "two")]
@@ -142,14 +142,8 @@ class Cases:
         asking.join(20)
         receipt = json.loads(printed[0].stdout)
         assert printed[0].returncode == 0
-        assert [receipt[name] for name in ("state", "owner", "term", "next_owner", "next_term", "reason")] == [
-            "taken",
-            "old:1",
-            1,
-            "new:7",
-            2,
-            "planned",
-        ]
+        wanted = {"state": "taken", "owner": "old:1", "term": 1, "next_owner": "new:7", "next_term": 2, "reason": "planned"}
+        assert receipt | wanted == receipt, receipt
         assert receipt["gap_ms"] >= 0
         assert "asked to leave" not in self.run_ok("status").split(scope)[1].splitlines()[0]
 
@@ -162,8 +156,7 @@ class Cases:
 
     def test_watch_tells_each_change(self):
         scope = self.name("watched")
-        command = [TERMGATE, "lease", "watch", "--scope", scope, "--interval", "100ms"]
-        with subprocess.Popen(command, env=dict(os.environ, TERMGATE_DB=self.url), stdout=subprocess.PIPE, text=True) as watch:
+        with self.start("lease", "watch", "--scope", scope, "--interval", "100ms", text=True) as watch:
             self.addCleanup(watch.kill)
             told = lambda: watch.stdout.readline().rstrip("\n")
             assert told() == "nobody"
@@ -178,13 +171,6 @@ class Cases:
             assert told() == "nobody", "it ran out"
             watch.terminate()
 
-    def test_bench_lease_measures_each_call(self):
-        done = self.run_ok("bench", "lease", "--quick", "--seconds", "1", "--durable", "no", "--json")
-        measured = json.loads(done)["lease"]
-        for name in ("acquire", "renew", "release"):
-            assert measured[name]["calls"] > 0, done
-            assert measured[name]["p99_ms"] >= measured[name]["p50_ms"], done
-
     def asked(self, scope):
         events = json.loads(self.run_ok("explain", "--scope", scope, "--json"))["events"]
         return len([event for event in events if event["action"] == "request_hand_over"])
@@ -197,24 +183,9 @@ class Cases:
         self.run_ok("lease", "force-release", "--scope", scope, "--reason", 'node "3" is on fire')
         events = json.loads(self.run_ok("explain", "--scope", scope, "--json"))["events"]
         forced = [event["detail"] for event in events if event["action"] == "force_release"]
-        assert len(forced) == 1, events
-        assert {name: forced[0][name] for name in ("term", "previous", "owner", "reason", "evicted")} == {
-            "term": 2,
-            "previous": 1,
-            "owner": "one",
-            "reason": 'node "3" is on fire',
-            "evicted": 0,
-        }
-
-    def test_explain_is_json_all_through(self):
-        scope = self.name("explained")
-        self.run_ok("seal", "--scope", scope, "--term", "5")
-        self.run_ok("fence", "reset", "--scope", scope, "--term", "3", "--reason", "a test")
-        self.run_ok("fence", "raise-by", "--scope", scope, "--mode", "seal")
-        events = json.loads(self.run_ok("explain", "--scope", scope, "--json"))["events"]
-        assert len(events) >= 3
-        for event in events:
-            assert isinstance(event["detail"], dict), event
+        wanted = {"term": 2, "previous": 1, "owner": "one", "reason": 'node "3" is on fire', "evicted": 0}
+        assert len(forced) == 1 and forced[0] | wanted == forced[0], events
+        assert all(isinstance(event["detail"], dict) for event in events), events
 
     def test_doctor_has_a_status_for_cron(self):
         self.run_ok("doctor")
@@ -223,18 +194,6 @@ class Cases:
         for wanted, severities in (("error", {"error"}), ("warning", {"error", "warning"})):
             done = termgate("doctor", "--fail-on", wanted, url=self.url)
             assert done.returncode == (1 if found & severities else 0), done.stdout
-
-    def test_a_wrong_number_of_parameters(self):
-        for words in (["exec", "--scope", self.name("scope"), "--term", "1", "SELECT $1"],):
-            self.refused(9, "TG005 the statement", *words)
-
-    def test_error_as_json(self):
-        scope = self.name("scope")
-        self.run_ok("seal", "--scope", scope, "--term", "5")
-        done = termgate("seal", "--scope", scope, "--term", "4", "--json", url=self.url)
-        assert done.returncode == 3
-        error = json.loads(done.stdout)["error"]
-        assert (error["code"], error["exit"]) == ("TG001", 3)
 
     def test_payloads_come_back_in_each_form(self):
         # Longer than what is printed at a time, and with what each form has to escape; base64 with each length of its last group.
@@ -259,12 +218,6 @@ class Cases:
         ]
         assert printed == payloads
         assert termgate("read", "--stream", stream, "--raw", url=self.url).stdout == b"".join(payload + b"\n" for payload in payloads)
-
-    def test_lines_come_back_in_order(self):
-        stream = self.name("stream")
-        lines = [f"line {number}" for number in range(2500)]
-        assert self.run_ok("append", "--stream", stream, "--term", "1", "--lines", stdin="\n".join(lines).encode()) == "2500\n"
-        assert self.run_ok("read", "--stream", stream, "--raw").splitlines() == lines
 
     def test_expect(self):
         stream = self.name("stream")
@@ -311,6 +264,7 @@ class Cases:
         self.run_ok(
             "exec", "--scope", scope, "--term", "2", f"CREATE TABLE {table} (id integer PRIMARY KEY)", f"INSERT INTO {table} VALUES (1)"
         )
+        self.refused(9, "TG005 the statement", "exec", "--scope", scope, "--term", "2", "SELECT $1")
         self.refused(1, ".", "exec", "--scope", scope, "--term", "2", f"INSERT INTO {table} VALUES (2)", f"INSERT INTO {table} VALUES (1)")
         self.refused(9, "TG005.*(commit|COMMIT)", "exec", "--scope", scope, "--term", "2", f"INSERT INTO {table} VALUES (3)", "COMMIT")
         rows = json.loads(self.run_ok("exec", "--scope", scope, "--term", "2", f"SELECT id FROM {table}", "--json"))["results"][0]["rows"]
@@ -329,44 +283,15 @@ class Cases:
         said = termgate(b"caf\xe9", "--json").stdout
         assert "caf" in json.loads(said.decode())["error"]["message"]
 
-    def test_terms_that_are_none(self):
+    def test_terms_and_scopes_that_are_none(self):
         stream = self.name("stream")
-        for term in ["0", "-1", "4611686018427387905", "99999999999999999999999", "five", "5x", "0x5", " 5"]:
+        for term in ("0", "4611686018427387905", "0x5"):
             self.refused(9, "TG005 malformed term", "append", "--stream", stream, f"--term={term}", stdin=b"x")
-            assert self.last_no(stream) == 0
-        assert termgate("append", "--stream", stream, "--term=", url=self.url).returncode in (2, 9)
-        self.run_ok("append", "--stream", stream, "--term", "4611686018427387904", stdin=b"x")
-
-    def test_scopes_that_are_none(self):
-        for scope, problem in [
-            ("x" * 201, "200 code points"),
-            ("\U0001f512" * 201, "800 bytes"),
-            (b"caf\xe9", "UTF-8"),
-            (b"\xed\xa0\x80", "UTF-8"),
-        ]:
-            self.refused(9, "TG005 malformed scope.*" + problem, "seal", "--scope", scope, "--term", "1")
-        assert termgate("seal", "--scope=", "--term", "1", url=self.url).returncode in (2, 9)
-
-    def test_scopes_that_look_alike_are_kept_apart(self):
-        base = self.name("\U0001f512 caf\u00e9")
-        other = base.replace("\u00e9", "e\u0301")
-        self.run_ok("seal", "--scope", base, "--term", "5")
-        self.run_ok("seal", "--scope", other, "--term", "3")
-        assert self.run_ok("fence", "show", base) == "5\n"
-        assert self.run_ok("fence", "show", other) == "3\n"
-
-    def test_payload_over_the_limit(self):
-        stream = self.name("stream")
-        path = Path(scratch.name) / "huge"
-        with open(path, "wb") as file:
-            file.truncate(1 << 30)
-        done = termgate("append", "--stream", stream, "--term", "1", "--file", str(path), url=self.url, timeout=300)
-        path.unlink()
-        assert done.returncode == 9, done.stderr.decode()
-        assert re.search("TG005.*payload.*(limit|most|larger)", done.stderr.decode())
+        self.refused(9, "TG005 malformed scope.*UTF-8", "seal", "--scope", b"caf\xe9", "--term", "1")
+        for words in (["append", "--stream", stream, "--term="], ["seal", "--scope=", "--term", "1"]):
+            assert termgate(*words, url=self.url).returncode in (2, 9), words
         assert self.last_no(stream) == 0
-        self.run_ok("append", "--stream", stream, "--term", "1", stdin=b"")
-        assert self.last_no(stream) == 1
+        self.run_ok("append", "--stream", stream, "--term", "4611686018427387904", stdin=b"x")
 
     def test_an_input_that_cannot_be_read_is_not_an_empty_one(self):
         stream = self.name("stream")
@@ -393,13 +318,7 @@ class Cases:
         with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as side:
             given, _ = server.accept()
             with given:
-                process = subprocess.Popen(
-                    [TERMGATE, "append", "--stream", stream, "--term", "1", "--lines"],
-                    stdin=given,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    env=dict(environment, TERMGATE_DB=self.url),
-                )
+                process = self.start("append", "--stream", stream, "--term", "1", "--lines", stdin=given)
             side.sendall(b"one\ntwo\n")
             self.wait_for(lambda: self.last_no(stream) == 2)
             side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -413,50 +332,23 @@ class Cases:
 
     def test_lines_are_written_while_the_input_goes_on(self):
         stream = self.name("stream")
-        process = subprocess.Popen(
-            [TERMGATE, "append", "--stream", stream, "--term", "1", "--lines", "--json"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(environment, TERMGATE_DB=self.url),
-        )
+        process = self.start("append", "--stream", stream, "--term", "1", "--lines", "--json")
         for text, count in ((b"one\ntw", 1), (b"o\nthree\nbeg", 3)):
             process.stdin.write(text)
             process.stdin.flush()
             self.wait_for(lambda: self.last_no(stream) == count)
-        # And the first interrupt ends it although nothing comes: the line that was begun is not written.
+        # The first interrupt ends it although nothing comes: the line that was begun is not written.
         process.send_signal(signal.SIGINT)
-        out = process.stdout.read()
         assert process.wait(timeout=30) == 1
-        process.stdin.close()
-        process.stdout.close()
-        process.stderr.close()
+        out, _ = process.communicate()
         assert json.loads(out) == {"written": 3, "last": 3, "interrupted": True}
         assert self.run_ok("read", "--stream", stream, "--raw") == "one\ntwo\nthree\n"
 
-    def test_lines_longer_than_a_batch(self):
+    def test_lines_by_many_and_by_long_ones_come_back_in_order(self):
         stream = self.name("stream")
-        lines = [b"a" * 10, b"b" * (3 << 20), b"", b"c" * ((1 << 20) - 1), b"d" * 5, b"last"]
-        assert self.run_ok("append", "--stream", stream, "--term", "1", "--lines", stdin=b"\n".join(lines)) == "6\n"
-        done = termgate("read", "--stream", stream, "--raw", url=self.url)
-        assert done.stdout.splitlines() == lines
-
-    def test_memory_stays_bounded_by_a_payload(self):
-        stream = self.name("stream")
-        path = Path(scratch.name) / "endless"
-        with open(path, "wb") as file:
-            file.write(b"one\n")
-            file.truncate(1 << 30)
-        for words, said, most in (
-            (["--file", str(path)], "TG005 a payload of 1073741824 bytes is over the limit", 100),
-            (["--lines", "--file", str(path)], "TG005 line 2 has more than 268435456 bytes", 400),
-        ):
-            status, error, megabytes, _ = measured("append", "--stream", stream, "--term", "1", *words, url=self.url)
-            assert status == 9, error
-            assert said in error
-            assert megabytes < most
-        path.unlink()
-        assert self.last_no(stream) == 0
+        lines = [b"a" * 10, b"b" * (3 << 20), b"", b"c" * ((1 << 20) - 1), *(b"line %d" % number for number in range(2500)), b"last"]
+        assert self.run_ok("append", "--stream", stream, "--term", "1", "--lines", stdin=b"\n".join(lines)) == f"{len(lines)}\n"
+        assert termgate("read", "--stream", stream, "--raw", url=self.url).stdout.splitlines() == lines
 
     @long
     def test_reading_large_writes_is_quick_and_holds_few(self):
@@ -514,53 +406,18 @@ class Cases:
             assert done.returncode == 0, done.stderr.decode()
         assert "nothing to upgrade" in termgate("init", url=url).stdout.decode()
 
-    def test_without_init(self):
-        url = self.fresh()
-        said = self.refused(1, "termgate init", "append", "--stream", "s", "--term", "1", url=url, stdin=b"x")
-        assert "Traceback" not in said
-        self.refused(1, "termgate init", "status", url=url)
-
     def test_interrupt_tells_what_was_written(self):
         stream = self.name("stream")
-        env = dict(environment, TERMGATE_DB=self.url)
-        process = subprocess.Popen(
-            [TERMGATE, "append", "--stream", stream, "--term", "1", "--lines", "--json"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=env,
-        )
-        stop = threading.Event()
-
-        def feed():
-            try:
-                while not stop.is_set():
-                    process.stdin.write(b"x" * 100 + b"\n")
-                process.stdin.close()
-            except (BrokenPipeError, ValueError, OSError):
-                pass
-
-        feeder = threading.Thread(target=feed)
-        feeder.start()
-        self.wait_for(lambda: self.last_no(stream) > 0, 60)
-        process.send_signal(signal.SIGINT)
-        out = process.stdout.read()
-        process.wait(timeout=60)
-        stop.set()
-        feeder.join()  # its write meets a closed pipe
-        try:
-            process.stdin.close()
-        except BrokenPipeError:
-            pass
-        process.stdout.close()
-        process.stderr.close()
-        assert process.returncode == 1
-        told = json.loads(out)
-        assert told["interrupted"]
-        assert told["written"] == self.last_no(stream)
+        with subprocess.Popen(["yes", "x" * 100], stdout=subprocess.PIPE) as lines:
+            process = self.start("append", "--stream", stream, "--term", "1", "--lines", "--json", stdin=lines.stdout)
+            lines.stdout.close()
+            self.wait_for(lambda: self.last_no(stream) > 0, 60)
+            process.send_signal(signal.SIGINT)
+            told = json.loads(process.communicate(timeout=60)[0])
+        assert (process.returncode, told["interrupted"], told["written"]) == (1, True, self.last_no(stream))
         assert "all guarantees kept" in self.run_ok("verify")
 
-    def test_reset_prune_settings(self):
+    def test_reset_prune(self):
         scope, stream = self.name("scope"), self.name("stream")
         for term in ("1", "2", "1000000000000000000"):
             self.run_ok("append", "--stream", stream, "--scope", scope, "--term", term, stdin=b"x")
@@ -568,10 +425,6 @@ class Cases:
         self.run_ok("append", "--stream", stream, "--term", "3", stdin=b"x")
         assert "3 rows deleted" in self.run_ok("prune", "--stream", stream, "--keep-last", "1")
         self.refused(3, "TG001", "append", "--stream", stream, "--term", "2", stdin=b"x")
-        self.run_ok("settings", "check_wait_ms=4000")
-        assert json.loads(self.run_ok("settings", "--json"))["check_wait_ms"] == "4000"
-        self.refused(9, "TG005", "settings", "check_wait_ms=never")
-        self.run_ok("settings", "check_wait_ms=5000")
 
 
 class OnSqlite(Cases, unittest.TestCase):
@@ -594,44 +447,22 @@ class OnSqlite(Cases, unittest.TestCase):
         OnSqlite.files += 1
         return f"sqlite:{scratch.name}/fresh{OnSqlite.files}.db"
 
-    def test_a_directory_for_a_file(self):
-        self.refused(1, "directory|open", "init", url=f"sqlite:{scratch.name}")
-
-    def test_a_file_that_is_no_database(self):
-        path = Path(scratch.name) / "text.db"
-        path.write_text("this is no database\n" * 100)
-        self.refused(1, "not a database", "init", url=f"sqlite:{path}")
-        assert path.read_text().startswith("this is no database")
-
-    def test_a_read_only_file(self):
-        path = Path(scratch.name) / "readonly"
-        path.mkdir()
-        url = f"sqlite:{path}/app.db?journal_mode=delete"
-        termgate("init", url=url)
-        words = ["seal", "--scope", "x", "--term", "1"]
-        (path / "app.db").chmod(0o444)
-        path.chmod(0o555)
-        prefix = ["setpriv", "--reuid=65534", "--clear-groups"] if os.getuid() == 0 else []
-        Path(scratch.name).chmod(0o755)
-        done = subprocess.run(prefix + [TERMGATE, *words], capture_output=True, env=dict(environment, TERMGATE_DB=url))
-        path.chmod(0o755)
-        assert done.returncode == 1, done.stderr
-        assert re.search("read-?only", done.stderr.decode())
-
-    def test_a_full_disk(self):
-        # RLIMIT_FSIZE makes writes fail as on a full disk, for this one process.
-        url = f"sqlite:{scratch.name}/full.db"
-        assert termgate("init", url=url).returncode == 0
-        size = os.path.getsize(f"{scratch.name}/full.db")
-        done = subprocess.run(
-            ["bash", "-c", f"trap '' XFSZ; ulimit -f {size // 1024 + 64}; exec {TERMGATE} append --stream s --term 1 --lines"],
-            input=(b"x" * 1000 + b"\n") * 3000,
-            capture_output=True,
-            env=dict(environment, TERMGATE_DB=url),
-        )
-        assert done.returncode == 1, done.stderr
-        assert re.search("full|disk", done.stderr.decode())
-        assert termgate("verify", url=url).returncode == 0
+    def test_memory_stays_bounded_by_a_payload(self):
+        stream = self.name("stream")
+        path = Path(scratch.name) / "endless"
+        with open(path, "wb") as file:
+            file.write(b"one\n")
+            file.truncate(1 << 30)
+        for words, said, most in (
+            (["--file", str(path)], "TG005 a payload of 1073741824 bytes is over the limit", 100),
+            (["--lines", "--file", str(path)], "TG005 line 2 has more than 268435456 bytes", 400),
+        ):
+            status, error, megabytes, _ = measured("append", "--stream", stream, "--term", "1", *words, url=self.url)
+            assert status == 9, error
+            assert said in error
+            assert megabytes < most
+        path.unlink()
+        assert self.last_no(stream) == 0
 
 
 class OnPostgresql(Cases, unittest.TestCase):
@@ -658,8 +489,8 @@ class OnPostgresql(Cases, unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        for number in range(1, cls.databases + 1):
-            psql(server(), f"DROP DATABASE IF EXISTS cli_{os.getpid()}_{number} WITH (FORCE)")
+        names = (f"cli_{os.getpid()}_{number}" for number in range(1, cls.databases + 1))
+        psql(server(), *(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)" for name in names))
 
     def test_another_schema(self):
         url = self.fresh()
@@ -667,14 +498,6 @@ class OnPostgresql(Cases, unittest.TestCase):
         done = termgate("seal", "--schema", 'odd "schema"', "--scope", "x", "--term", "2", url=url)
         assert done.returncode == 0, done.stderr
         self.refused(1, "termgate init", "seal", "--scope", "x", "--term", "2", url=url)
-
-    def test_uninstall(self):
-        url = self.fresh()
-        assert termgate("init", url=url).returncode == 0
-        self.refused(2, "--yes", "uninstall", url=url)
-        assert termgate("uninstall", "--yes", url=url).returncode == 0
-        self.refused(1, "termgate init", "status", url=url)
-        assert termgate("init", url=url).returncode == 0
 
 
 class AsRoles(unittest.TestCase):
@@ -685,21 +508,20 @@ class AsRoles(unittest.TestCase):
     def setUp(self):
         AsRoles.number += 1
         self.tag = f"cli_roles_{os.getpid()}_{AsRoles.number}"
-        self.roles = {}
-        for what in ("owner", "dbo", "app", "other"):
-            self.roles[what] = f"{self.tag}_{what}"
-            psql(server(), f"CREATE ROLE {self.roles[what]} LOGIN")
-        psql(server(), f"CREATE DATABASE {self.tag} OWNER {self.roles['dbo']}")
+        self.roles = {what: f"{self.tag}_{what}" for what in ("owner", "dbo", "app", "other")}
         self.addCleanup(self.clean_up)
-        psql(server(), f"GRANT CREATE ON DATABASE {self.tag} TO {self.roles['owner']}")
-        psql(server(), f"GRANT pg_signal_backend TO {self.roles['owner']}")
+        psql(
+            server(),
+            *(f"CREATE ROLE {role} LOGIN" for role in self.roles.values()),
+            f"CREATE DATABASE {self.tag} OWNER {self.roles['dbo']}",
+            f"GRANT CREATE ON DATABASE {self.tag} TO {self.roles['owner']}",
+            f"GRANT pg_signal_backend TO {self.roles['owner']}",
+        )
         self.admin = with_database(server(), self.tag)
 
     def clean_up(self):
-        psql(server(), f"DROP DATABASE IF EXISTS {self.tag} WITH (FORCE)")
-        psql(server(), f"DROP DATABASE IF EXISTS {self.tag}_restored WITH (FORCE)")
-        for role in self.roles.values():
-            psql(server(), f"DROP ROLE IF EXISTS {role}")
+        databases = (f"DROP DATABASE IF EXISTS {name} WITH (FORCE)" for name in (self.tag, self.tag + "_latin1"))
+        psql(server(), *databases, *(f"DROP ROLE IF EXISTS {role}" for role in self.roles.values()))
 
     def url(self, what, database=None):
         return re.sub(r"//([^@]*@)?", f"//{self.roles.get(what, what)}@", with_database(server(), database or self.tag), count=1)
@@ -751,6 +573,7 @@ class AsRoles(unittest.TestCase):
             "SELECT termgate.unprotect('app.accounts')",
             "SELECT termgate.unadopt('app.accounts')",
         )
+        self.fails(2, "--yes", "owner", "uninstall")
         self.ok("owner", "uninstall", "--yes")
         assert self.sql("admin", "SELECT count(*) FROM pg_namespace WHERE nspname = 'termgate'") == "0"
         assert self.sql("admin", "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'termgate%'") == "0"
@@ -758,81 +581,60 @@ class AsRoles(unittest.TestCase):
 
     def test_uninstall_drops_nothing_that_is_not_its_own(self):
         self.ok("owner", "init")
-        self.sql(
-            "owner",
-            "SET search_path = termgate",
-            "CREATE TABLE termgate.entries (id serial, n int GENERATED ALWAYS AS IDENTITY)",
-            "INSERT INTO termgate.entries DEFAULT VALUES",
-            "CREATE VIEW termgate.mine AS SELECT 1 AS one",
-            "CREATE MATERIALIZED VIEW termgate.kept AS SELECT 1 AS one",
-            "CREATE SEQUENCE termgate.numbers",
-            "CREATE DOMAIN termgate.word AS text",
-            "CREATE TYPE termgate.pair AS (a int, b int)",
-            "CREATE TYPE termgate.mood AS ENUM ('good')",
-            "CREATE FUNCTION termgate.ours() RETURNS int LANGUAGE sql AS 'SELECT 1'",
-            "CREATE AGGREGATE termgate.total(int) (sfunc = int4pl, stype = int)",
-            "CREATE STATISTICS termgate.figures ON id, n FROM termgate.entries",
-            "CREATE COLLATION termgate.plain FROM \"C\"",
+        made = (  # what is created, as what it is listed, its name and the rest
+            ("TABLE", "table", "entries", "(id serial, n int GENERATED ALWAYS AS IDENTITY)"),
+            ("VIEW", "view", "mine", "AS SELECT 1 AS one"),
+            ("MATERIALIZED VIEW", "materialized view", "kept", "AS SELECT 1 AS one"),
+            ("SEQUENCE", "sequence", "numbers", ""),
+            ("DOMAIN", "type", "word", "AS text"),
+            ("TYPE", "type", "pair", "AS (a int, b int)"),
+            ("TYPE", "type", "mood", "AS ENUM ('good')"),
+            ("FUNCTION", "function", "ours()", "RETURNS int LANGUAGE sql AS 'SELECT 1'"),
+            ("AGGREGATE", "aggregate", "total(integer)", "(sfunc = int4pl, stype = int)"),
+            ("STATISTICS", "statistics object", "figures", "ON id, n FROM termgate.entries"),
+            ("COLLATION", "collation", "plain", 'FROM "C"'),
         )
+        creates = (f"CREATE {kind} termgate.{name} {rest}" for kind, _, name, rest in made)
+        self.sql("owner", "SET search_path = termgate", *creates, "INSERT INTO termgate.entries DEFAULT VALUES")
         for what in ("owner", "admin"):
             done = termgate("uninstall", "--yes", url=self.admin if what == "admin" else self.url(what))
             assert done.returncode == 1, done.stdout
             said = done.stderr.decode()
-            for kind, name in (
-                ("table", "entries"),
-                ("view", "mine"),
-                ("materialized view", "kept"),
-                ("sequence", "numbers"),
-                ("type", "word"),
-                ("type", "pair"),
-                ("type", "mood"),
-                ("function", r"ours\(\)"),
-                ("aggregate", r"total\(integer\)"),
-                ("statistics object", "figures"),
-                ("collation", "plain"),
-            ):
-                assert re.search(rf"{kind} termgate\.{name} .*(ALTER|DROP)", said), said
+            for _, kind, name, _ in made:
+                assert re.search(rf"{kind} termgate\.{re.escape(name)} .*(ALTER|DROP)", said), said
             assert "entries_id_seq" not in said
             assert "ALTER TABLE termgate.entries SET SCHEMA public" in said
         assert self.sql("owner", "SELECT count(*) FROM termgate.entries") == "1"
         assert self.sql("owner", "SELECT termgate.check_term('still there', 3)") == "3"
         # The commands that it names are enough.
         commands = [re.search(r"(DROP [A-Z ]+ termgate\.[^;]+;)", line).group(1) for line in said.splitlines() if " or DROP " in line]
-        assert len(commands) == 11
+        assert len(commands) == len(made)
         for command in sorted(commands, key=lambda one: "STATISTICS" not in one):
             self.sql("admin", command)
         self.ok("owner", "uninstall", "--yes")
 
     def test_uninstall_drops_nothing_that_depends_on_it(self):
-        self.ok("owner", "init", "--grant", self.roles["app"] + "=lead")
+        self.ok("owner", "init", "--grant", self.roles["app"] + "=operate")
         self.table()
+        self.table("jobs")
         self.sql(
             "app",
             "CREATE VIEW app.leaders AS SELECT * FROM termgate.lease_status",
             "CREATE TABLE app.times (at timestamptz DEFAULT termgate.server_time())",
             "CREATE TABLE app.ruled (n bigint CHECK (n < termgate.schema_version()))",
+            "SELECT termgate.protect('app.accounts', scope => 'billing')",
+            "SELECT termgate.adopt('app.jobs', 'scope', 'term')",
         )
         said = self.fails(1, "changed nothing", "owner", "uninstall", "--yes")
         for command in (
             "DROP VIEW app.leaders;",
             "ALTER TABLE app.times ALTER COLUMN at DROP DEFAULT;",
             "ALTER TABLE app.ruled DROP CONSTRAINT ruled_n_check;",
+            "SELECT termgate.unprotect('app.accounts');",
+            "SELECT termgate.unadopt('app.jobs');",
         ):
-            assert command in said
+            assert command in said and ("SELECT" not in command or f"as {self.roles['app']}: {command}" in said)
             self.sql("app", command)
-        self.ok("owner", "uninstall", "--yes")
-
-    def test_uninstall_names_who_has_to_unprotect(self):
-        self.ok("owner", "init", "--grant", self.roles["app"] + "=operate")
-        self.table()
-        self.table("jobs")
-        self.sql("app", "SELECT termgate.protect('app.accounts', scope => 'billing')", "SELECT termgate.adopt('app.jobs', 'scope', 'term')")
-        said = self.fails(1, "changed nothing", "owner", "uninstall", "--yes")
-        for function, table in (("unprotect", "accounts"), ("unadopt", "jobs")):
-            command = f"SELECT termgate.{function}('app.{table}');"
-            assert f"as {self.roles['app']}: {command}" in said
-            self.sql("app", command)
-        self.fails(1, f"belongs to role {self.roles['owner']}", "app", "uninstall", "--yes")
         self.ok("owner", "uninstall", "--yes")
 
     def test_uninstall_says_where_nothing_was_installed(self):
@@ -895,8 +697,8 @@ class AsRoles(unittest.TestCase):
         assert "nothing to upgrade" in self.ok("owner", "init")
 
     def test_a_database_of_another_encoding(self):
-        psql(server(), f"CREATE DATABASE {self.tag}_restored ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
-        done = termgate("init", url=with_database(server(), self.tag + "_restored"))
+        psql(server(), f"CREATE DATABASE {self.tag}_latin1 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+        done = termgate("init", url=with_database(server(), self.tag + "_latin1"))
         assert done.returncode == 1
         assert re.search("encoding UTF8, and this one has LATIN1", done.stderr.decode())
 
@@ -931,24 +733,6 @@ class AsRoles(unittest.TestCase):
         self.sql_fails("42501", "other", "SELECT key FROM termgate.pass_secret")
         secret = self.sql("owner", "SELECT key FROM termgate.pass_secret")
         assert secret not in file.read_text()
-        # Restored, the fences are there, untrusted, and every write is refused until somebody settles that.
-        psql(server(), f"CREATE DATABASE {self.tag}_restored")
-        restored = with_database(server(), self.tag + "_restored")
-        subprocess.run(["psql", "-qX", "-v", "ON_ERROR_STOP=1", "-f", str(file), restored], check=True, capture_output=True)
-        show = lambda statement: captured(["psql", "-qXAt", restored, "-c", statement], check=True).stdout.strip()
-        assert show("SELECT scope, term FROM termgate.fences") == "billing|5"
-        assert show("SELECT key FROM termgate.pass_secret") != secret
-        advice = json.loads(termgate("doctor", "--json", url=restored).stdout)["advice"]
-        of_table = [one["problem"] for one in advice if one["object"] == "app.accounts"]
-        assert len(of_table) == 1, of_table
-        assert "every write is refused" in of_table[0]
-        assert any("every fence is untrusted" in one["problem"] for one in advice), advice
-        assert termgate("fence", "declare-restored", "--nothing-lost", "--reason", "a test", url=restored).returncode == 0
-        assert show("SELECT termgate.protect('app.accounts', scope => 'billing')") == "1"
-        assert (
-            show("BEGIN; SELECT termgate.check_term('billing', 5); INSERT INTO app.accounts VALUES (2, 'billing', 5) RETURNING id; COMMIT")
-            == "5\n2"
-        )
 
     # ---- doctor ---------------------------------------------------------------------------------
 
@@ -1132,25 +916,3 @@ class TestWithoutDatabase:
         self.refused(2, "cannot be read: No such file", "init", "--db-file", str(path) + "none")
         path.write_text("\n")
         self.refused(2, "nothing in its first line", "init", "--db-file", str(path))
-
-
-class TestWithPasswords:
-    def test_a_wrong_password(self):
-        url = subprocess.run([PG_SERVER, "start", "15", scratch.name + "/pg"], check=True, capture_output=True, text=True).stdout.strip()
-        try:
-            psql(url, "CREATE ROLE app LOGIN PASSWORD 'right'")
-            hba = subprocess.run(["psql", "-qXAt", url, "-c", "SHOW hba_file"], check=True, capture_output=True, text=True).stdout.strip()
-            text = Path(hba).read_text()
-            Path(hba).write_text("host all app 127.0.0.1/32 scram-sha-256\n" + text)
-            psql(url, "SELECT pg_reload_conf()")
-            port = re.search(r":(\d+)/", url).group(1)
-            wrong = f"postgresql://app:hunter2@127.0.0.1:{port}/postgres"
-            in_force = lambda: b"password authentication failed" in termgate("status", url=wrong).stderr  # noqa: E731
-            assert eventually(in_force), "the new pg_hba.conf"
-            done = termgate("status", url=wrong)
-            assert done.returncode == 1
-            assert "password authentication failed" in done.stderr.decode()
-            assert "hunter2" not in done.stderr.decode()
-            assert "termgate init" in termgate("status", url=f"postgresql://app:right@127.0.0.1:{port}/postgres").stderr.decode()
-        finally:
-            subprocess.run([PG_SERVER, "stop", scratch.name + "/pg", "immediate"], check=False, capture_output=True)

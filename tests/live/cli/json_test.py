@@ -6,14 +6,13 @@
 The commands are those of `termgate --help --json`: one that is not in the table below fails the test.
 """
 import json
-import os
 import subprocess
 
 import pytest
 
+from both_databases import command
 from given import TERMGATE
 
-clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
 
 # Arguments; "lines": one document a line. None: why it is not called here.
 HELD = ["--scope", "led", "--owner", "a", "--term", "1"]
@@ -64,17 +63,11 @@ COMMANDS = {
     "proxy": None,
     "admin": None,  # serves
     "run": None,  # what it prints is the command's; live_run has --dry-run --json
-    "bench": None,  # bench_quick, live_storm, live_drill
+    "bench": None,  # live_bench, live_storm, live_drill
     "storm": None,
     "drill": None,
     "demo": None,  # a play for people
 }
-
-
-def command(url, *words):
-    return subprocess.run(
-        [TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
-    )
 
 
 def described():

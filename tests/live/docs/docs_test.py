@@ -12,23 +12,17 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
 import pytest
 
-from checks import captured
+from checks import captured, eventually
 from given import PYTHON, ROOT, TERMGATE, free_port
-from plain_server import server
+from pages import ENVIRONMENT, PLACE, SERVER, block, psql, shell, text_of
 
-SERVER = server()
-SOURCE = ROOT
 NAME = f"docs_{os.getpid()}"
 OWNER, APP, PROXY = NAME + "_owner", NAME + "_app", NAME + "_proxy"
-PLACE = re.search(r"(?:@|//)([^@/]+)/[^/]*$", SERVER).group(1)
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("TERMGATE_DB", "PGOPTIONS")}
-ENVIRONMENT["PATH"] = f"{Path(TERMGATE).parent}:{ENVIRONMENT['PATH']}"
 
 
 def url(role, place=PLACE, database=NAME):
@@ -36,21 +30,6 @@ def url(role, place=PLACE, database=NAME):
 
 
 ADMIN = url(re.search(r"//(?:([^@:]+)[^@]*@)?", SERVER).group(1) or "postgres")
-
-
-def blocks(path):
-    return re.findall(r"^```(\w+)\n(.*?)\n^```$", (SOURCE / path).read_text(encoding="utf-8"), re.S | re.M)
-
-
-def block(path, language, beginning):
-    found = [code for kind, code in blocks(path) if kind == language and code.startswith(beginning)]
-    assert len(found) == 1, f"{path} has {len(found)} blocks of {language} that begin with {beginning!r}"
-    return found[0]
-
-
-def block_of_table(path, head):
-    text = (SOURCE / path).read_text(encoding="utf-8")
-    return text[text.index(head) :].split("\n\n")[0]
 
 
 def renamed(text, place=PLACE):
@@ -64,49 +43,36 @@ def renamed(text, place=PLACE):
     return text
 
 
-def shell(text, **more):
-    done = subprocess.run(["bash", "-e", "-c", text], capture_output=True, text=True, env=dict(ENVIRONMENT, **more), timeout=120)
-    assert done.returncode == 0, text + done.stdout + done.stderr
-    return done.stdout
-
-
-def psql(target, text, fails=None):
-    done = captured(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", target], input=text, env=ENVIRONMENT)
-    if fails is None:
-        assert done.returncode == 0, text + done.stderr
-    else:
-        assert done.returncode != 0 and fails in done.stderr, f"{text}: expected {fails}: {done.stdout}{done.stderr}"
-    return done.stdout.strip()
-
-
 class Docs(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         psql(SERVER, f"CREATE DATABASE {NAME};\nCREATE ROLE {APP} LOGIN;\nCREATE ROLE {PROXY} LOGIN;")
         cls.addClassCleanup(psql, SERVER, f"DROP DATABASE {NAME} WITH (FORCE);\nDROP ROLE {APP};\nDROP ROLE {PROXY};\nDROP ROLE {OWNER};")
         # The README's own steps, as an administrator.
-        psql(ADMIN, renamed(block("README.md", "sql", "CREATE ROLE termgate_owner")))
+        psql(ADMIN, renamed(block("README.md", "CREATE ROLE termgate_owner")))
         with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
             shell(f"{TERMGATE} init --print >{folder}/termgate-postgresql.sql")
-            install = renamed(block("README.md", "sh", "psql ")).replace("-d app ", f"-d {ADMIN} ").replace("'app'", f"'{APP}'")
+            install = renamed(block("README.md", "psql ")).replace("-d app ", f"-d {ADMIN} ").replace("'app'", f"'{APP}'")
             done = subprocess.run(["bash", "-c", install], cwd=folder, capture_output=True, text=True, env=ENVIRONMENT)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         psql(ADMIN, f"CREATE SCHEMA {APP} AUTHORIZATION {APP};")
-        lines = block("README.md", "sql", "CREATE TABLE accounts").splitlines()
+        lines = block("README.md", "CREATE TABLE accounts").splitlines()
         cls.six = lines[1:]
         play = ["psql", "-qXAt", url(APP)]
         cls.said = subprocess.run(play, input="\n".join(lines), capture_output=True, text=True, env=ENVIRONMENT).stderr
 
     def setUp(self):
-        psql(
-            url(APP),
-            (
-                "SELECT termgate.unprotect('accounts');\nUPDATE accounts SET balance = 100;\nSELECT termgate.protect('accounts', scope =>"
-                " 'billing');"
-            ),
-        )
+        protect = "SELECT termgate.protect('accounts', scope => 'billing');"
+        psql(url(APP), "SELECT termgate.unprotect('accounts');", "UPDATE accounts SET balance = 100;", protect)
         # Whatever came before: a term that nobody has yet.
         self.term = int(psql(ADMIN, "SELECT coalesce(max(term), 0) + 10 FROM termgate.fences WHERE scope = 'billing';"))
+
+    def raises(self, by=0, scope="billing"):
+        """The call under this test's term, or one so far above it."""
+        return f"SELECT termgate.check_term('{scope}', {self.term + by});"
+
+    def level(self, name):
+        shell(f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}={name}")
 
     def balance(self):
         return psql(url(APP), "SELECT balance FROM accounts;")
@@ -116,15 +82,8 @@ class Docs(unittest.TestCase):
         process = subprocess.Popen(["bash", "-c", "exec " + command], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)
-        end = time.monotonic() + 20
-        while (
-            subprocess.run(
-                ["psql", "-qXAt", url(APP, f"127.0.0.1:{port}"), "-c", "SELECT 1"], capture_output=True, env=ENVIRONMENT
-            ).returncode
-            != 0
-        ):
-            assert time.monotonic() < end, "the proxy does not come up"
-            time.sleep(0.1)
+        select = ["psql", "-qXAt", url(APP, f"127.0.0.1:{port}"), "-c", "SELECT 1"]
+        assert eventually(lambda: captured(select, env=ENVIRONMENT).returncode == 0, 20, 0.1), "the proxy does not come up"
         return port
 
     def plain_proxy(self):
@@ -136,7 +95,7 @@ class Docs(unittest.TestCase):
     def test_the_six_lines(self):
         # setUpClass has played them: only the sixth was refused, in the words that the page shows.
         assert len(self.six) == 6
-        assert self.said.splitlines()[:2] == block("README.md", "text", "ERROR:").splitlines()
+        assert self.said.splitlines()[:2] == block("README.md", "ERROR:").splitlines()
         assert self.said.count("ERROR:") == 1, self.said
         psql(url(APP), "UPDATE accounts SET balance = 0;", fails="TG002")
         psql(url(APP), "UPDATE termgate.fences SET term = 1;", fails="42501")
@@ -145,20 +104,20 @@ class Docs(unittest.TestCase):
     def test_a_transaction_of_the_six_lines_through_the_proxy(self):
         place = self.plain_proxy()
         write = "\n".join(self.six[2:4])
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        psql(url(APP), self.raises())
         psql(url(APP, place), write.replace("term = '5'", f"term = '{self.term}'"))
         assert self.balance() == "70"
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        psql(url(APP), self.raises(1))
         psql(url(APP, place), write.replace("term = '5'", f"term = '{self.term}'"), fails="TG001")
         psql(url(APP, place), "UPDATE accounts SET balance = 0;", fails="TG002")
         assert self.balance() == "70"
 
     def test_the_lines_about_the_proxy(self):
-        lines = block("docs/use/proxy.md", "sh", "# The proxy has a role of its own").replace("\\\n", "").splitlines()
+        lines = block("docs/use/proxy.md", "# The proxy has a role of its own").replace("\\\n", "").splitlines()
         init, command, client = [line for line in lines if not line.startswith("#")]
         shell(renamed(init))
         port = self.proxy(renamed(command.replace("0.0.0.0:6432", f"127.0.0.1:{free_port()}")))
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        psql(url(APP), self.raises())
         client = client.replace("termgate.term=5", f"termgate.term={self.term}").replace(
             "-h proxy.example -p 6432 app",
             f"-qX -v ON_ERROR_STOP=1 -U {APP} -h 127.0.0.1 -p {port} {NAME} -c 'UPDATE accounts SET balance = 7'",
@@ -169,26 +128,24 @@ class Docs(unittest.TestCase):
     def test_to_remove_it(self):
         # In a database of its own, which is the page's for as long.
         page = "docs/use/operations.md"
-        uninstall = block(page, "sh", "termgate uninstall")
+        uninstall = block(page, "termgate uninstall")
         other = NAME + "_other"
         psql(SERVER, f"CREATE DATABASE {other};\nGRANT CREATE ON DATABASE {other} TO {OWNER};")
         self.addCleanup(psql, SERVER, f"DROP DATABASE {other} WITH (FORCE);")
         shell(f"{TERMGATE} init --db {url(OWNER, database=other)} --grant {APP}=write")
         psql(url(ADMIN.split("//")[1].split("@")[0], database=other), f"CREATE SCHEMA {APP} AUTHORIZATION {APP};")
-        psql(
-            url(APP, database=other),
-            "CREATE TABLE accounts (id int PRIMARY KEY, balance bigint);\nSELECT termgate.protect('accounts', scope => 'billing');",
-        )
+        protect = "SELECT termgate.protect('accounts', scope => 'billing');"
+        psql(url(APP, database=other), "CREATE TABLE accounts (id int PRIMARY KEY, balance bigint);", protect)
         command = re.sub(rf"/{NAME}$", f"/{other}", renamed(uninstall))
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENVIRONMENT)
         assert done.returncode == 1, done.stderr
-        unprotect = re.search(r"`(SELECT termgate\.unprotect\('accounts'\);)`", (SOURCE / page).read_text(encoding="utf-8")).group(1)
+        unprotect = re.search(r"`(SELECT termgate\.unprotect\('accounts'\);)`", text_of(page)).group(1)
         psql(url(APP, database=other), unprotect)
         assert "uninstalled" in shell(command)
 
     def test_a_stale_append(self):
         with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
-            code = block("docs/use/testkit.md", "sh", "export TERMGATE_DB=").replace("sqlite:test.db", f"sqlite:{folder}/test.db")
+            code = block("docs/use/testkit.md", "export TERMGATE_DB=").replace("sqlite:test.db", f"sqlite:{folder}/test.db")
             lines = shell(code).splitlines()
         assert lines[1:4] == ["1\ttest-1", "2\ttest-2", "3"], lines
 
@@ -196,34 +153,34 @@ class Docs(unittest.TestCase):
 
     def test_operations(self):
         page = "docs/use/operations.md"
-        assert block(page, "sql", "CREATE ROLE termgate_owner") == block("README.md", "sql", "CREATE ROLE termgate_owner")
+        assert block(page, "CREATE ROLE termgate_owner") == block("README.md", "CREATE ROLE termgate_owner")
         ops, backup = NAME + "_ops", NAME + "_backup"
         psql(SERVER, f"CREATE ROLE {ops} LOGIN;\nCREATE ROLE {backup} LOGIN;")
         self.addCleanup(psql, SERVER, f"DROP ROLE {ops};\nDROP ROLE {backup};")
-        own = (
-            lambda text: renamed(text)
-            .replace("termgate ", TERMGATE + " ")
-            .replace("ops@", ops + "@")
-            .replace("ops=", ops + "=")
-            .replace("backup=", backup + "=")
-        )
-        grant, proxy, revoke = block(page, "sh", "termgate init --db postgresql://termgate_owner@host/app --grant app=write").splitlines()
+        names = {"termgate ": TERMGATE + " ", "ops@": ops + "@", "ops=": ops + "=", "backup=": backup + "="}
+
+        def own(text):
+            text = renamed(text)
+            for name, mine in names.items():
+                text = text.replace(name, mine)
+            return text
+
+        grant, proxy, revoke = block(page, "termgate init --db postgresql://termgate_owner@host/app --grant app=write").splitlines()
         assert f"granted lead to {PROXY}" in shell(own(proxy))
         assert f"granted operate to {ops}" in shell(own(grant))
         self.addCleanup(shell, own(grant.split(" --grant")[0]) + f" --revoke {ops}")
-        assert f"granted dump to {backup}" in shell(
-            own(block(page, "sh", "termgate init --db postgresql://termgate_owner@host/app --grant backup=dump"))
-        )
+        dump = block(page, "termgate init --db postgresql://termgate_owner@host/app --grant backup=dump")
+        assert f"granted dump to {backup}" in shell(own(dump))
         self.addCleanup(shell, own(grant.split(" --grant")[0]) + f" --revoke {backup}")
-        doctor, verify = (own(line) for line in block(page, "sh", "termgate doctor").splitlines())
+        doctor, verify = (own(line) for line in block(page, "termgate doctor").splitlines())
         shell(f"{doctor} || test $? = 1")  # a test server's superusers and settings may be worth a warning
         shell(verify)
         reset = (
-            re.search(r"`(termgate fence reset --scope billing --term 8 [^`]*)`", (SOURCE / page).read_text(encoding="utf-8"))
+            re.search(r"`(termgate fence reset --scope billing --term 8 [^`]*)`", text_of(page))
             .group(1)
             .replace("--term 8", f"--term {self.term}")
         )
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        psql(url(APP), self.raises(1))
         shell(own(reset) + f" --db {url(ops)}")
         assert psql(url(APP), "SELECT term FROM termgate.fence('billing');") == str(self.term)
         shell(own(revoke.replace("--revoke app", f"--revoke {APP}")))
@@ -237,15 +194,9 @@ class Docs(unittest.TestCase):
         self.addCleanup(psql, SERVER, f"DROP OWNED BY {reader};\nDROP ROLE {reader};")
         self.addCleanup(psql, ADMIN, f"DROP OWNED BY {reader};")
         shell(f"{TERMGATE} init --db {url(OWNER)} --grant {reader}=read --grant {APP}=lead")
-        self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
-        psql(
-            url(APP),
-            (
-                f"GRANT USAGE ON SCHEMA {APP} TO {reader};\nGRANT SELECT, UPDATE ON accounts TO {reader};\nSELECT"
-                f" termgate.check_term('billing', {self.term});"
-            ),
-        )
-        fix = block(page, "sql", "BEGIN;\nSELECT set_config")
+        self.addCleanup(self.level, "write")
+        psql(url(APP), f"GRANT USAGE ON SCHEMA {APP} TO {reader};", f"GRANT SELECT, UPDATE ON accounts TO {reader};", self.raises())
+        fix = block(page, "BEGIN;\nSELECT set_config")
         psql(url(APP), fix)
         assert self.balance() == "0"
         psql(url(reader), f"SET search_path = {APP};\n{fix.replace('balance = 0', 'balance = 1')}")
@@ -269,7 +220,7 @@ class Docs(unittest.TestCase):
             run = lambda text, **more: shell(
                 f"cd {folder}\n{renamed(text)}".replace(f"postgresql://app@{PLACE}", f"postgresql://{APP}@{PLACE}"), **more
             )
-            code = block(page, "sh", "term=$(psql")
+            code = block(page, "term=$(psql")
             assert f"['loaddata', 'accounts.json'] -c termgate.scope=billing -c termgate.term={self.term + 1}" in run(code)
             assert psql(url(APP), "SELECT id, balance FROM accounts ORDER BY id;").splitlines() == ["42|3", "43|5"]
             # Without the declaration the same programs are refused.
@@ -277,22 +228,17 @@ class Docs(unittest.TestCase):
                 done = captured(["bash", "-c", f"cd {folder}; {renamed(line)}".replace("//app@", f"//{APP}@")], env=ENVIRONMENT)
                 assert done.returncode != 0 and "TG002" in done.stderr, line + done.stderr
             # The lease taken, in a scope that has one.
-            lead = block(page, "sh", "termgate run --db postgresql://app@host/app --scope billing --wait 5m")
+            lead = block(page, "termgate run --db postgresql://app@host/app --scope billing --wait 5m")
             psql(url(APP), "SELECT termgate.protect('accounts', scope => 'leased');")
             lead = lead.replace("--scope billing", "--scope leased").replace("termgate run", f"{TERMGATE} run")
             run(lead)
             assert self.balance().splitlines()[0] == "5"
 
     def test_rows_of_several_scopes_changed_by_hand(self):
-        code = block("docs/use/operations.md", "sql", "BEGIN;\nSELECT termgate.check_term(scope, term)")
-        psql(
-            url(APP),
-            (
-                "CREATE TABLE entries (scope text, amount int);\nINSERT INTO entries VALUES ('billing', 1), ('orders', 2);\n"
-                f"SELECT termgate.protect('entries', scope_column => 'scope');\nSELECT termgate.check_term('billing', {self.term});\n"
-                f"SELECT termgate.check_term('orders', {self.term});"
-            ),
-        )
+        code = block("docs/use/operations.md", "BEGIN;\nSELECT termgate.check_term(scope, term)")
+        create = "CREATE TABLE entries (scope text, amount int);", "INSERT INTO entries VALUES ('billing', 1), ('orders', 2);"
+        protect = "SELECT termgate.protect('entries', scope_column => 'scope');"
+        psql(url(APP), *create, protect, self.raises(), self.raises(scope="orders"))
         self.addCleanup(psql, url(APP), "DROP TABLE entries;")
         one = (
             "SELECT set_config('termgate.scope', 'billing', true), set_config('termgate.term', term::text, true) FROM"
@@ -310,14 +256,14 @@ class Docs(unittest.TestCase):
     def test_a_managed_server(self):
         # In a database of its own; the role of the page is the README's, here without pg_signal_backend for as long.
         page, other = "docs/use/managed-postgresql.md", NAME + "_managed"
-        create, grant, signal = block(page, "sql", "CREATE ROLE termgate_owner").splitlines()
+        create, grant, signal = block(page, "CREATE ROLE termgate_owner").splitlines()
         assert renamed(create) == f"CREATE ROLE {OWNER} LOGIN;"
         psql(SERVER, f"CREATE DATABASE {other};")
         self.addCleanup(psql, SERVER, f"DROP DATABASE {other} WITH (FORCE);\nGRANT pg_signal_backend TO {OWNER};")
         psql(ADMIN, renamed(grant).replace(f"DATABASE {NAME} ", f"DATABASE {other} ") + f"\nREVOKE pg_signal_backend FROM {OWNER};")
         init, doctor = (
             re.sub(rf"/{NAME}\b", f"/{other}", renamed(line)).replace("termgate ", TERMGATE + " ", 1)
-            for line in block(page, "sh", "termgate init").splitlines()
+            for line in block(page, "termgate init").splitlines()
         )
         assert f"granted lead to {APP}" in shell(init)
         assert "may not end other roles' sessions" in shell(f"{doctor} || test $? = 1")
@@ -327,9 +273,9 @@ class Docs(unittest.TestCase):
     # ---- docs/use/handles.md ------------------------------------------------------------------------
 
     def test_a_write_that_ends_with_the_lease(self):
-        text = block("docs/use/handles.md", "sql", "BEGIN;").replace("'billing'", "'held'").replace("COMMIT;", "SELECT 'commits';\nCOMMIT;")
-        shell(f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=lead")
-        self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=write")
+        text = block("docs/use/handles.md", "BEGIN;").replace("'billing'", "'held'").replace("COMMIT;", "SELECT 'commits';\nCOMMIT;")
+        self.level("lead")
+        self.addCleanup(self.level, "write")
         psql(url(APP), "SELECT termgate.unprotect('accounts');")
         term = psql(url(APP), "SELECT term FROM termgate.acquire_lease('held', 'worker-7', '10 s');")
         assert psql(url(APP), text.replace(", 5", f", {term}")).splitlines()[-1:] == ["commits"]
@@ -351,7 +297,7 @@ class Docs(unittest.TestCase):
             place = Path(folder)
             for name, text in (
                 ("nightly.sh", 'echo "$TERMGATE_TERM $PGOPTIONS"\n'),
-                ("export.sh", block(page, "sh", "#!/bin/sh\n# export.sh")),
+                ("export.sh", block(page, "#!/bin/sh\n# export.sh")),
                 ("export-page", 'echo "$1" >> pages\ntest "$1" != "$(cat broken 2>/dev/null)"\n'),
             ):
                 (place / name).write_text(text if text.startswith("#!") else "#!/bin/sh\n" + text, encoding="utf-8")
@@ -360,9 +306,9 @@ class Docs(unittest.TestCase):
             database = f"sqlite:{folder}/run.db"
             run = lambda text: shell(f"cd {folder}\n{text}", TERMGATE_DB=database)
             run("termgate init")
-            nightly = block(page, "sh", "export TERMGATE_DB=").splitlines()[1]
+            nightly = block(page, "export TERMGATE_DB=").splitlines()[1]
             assert run(nightly) == "1 -c termgate.scope=nightly -c termgate.term=1\n"
-            export = block(page, "sh", "termgate run --scope exports")
+            export = block(page, "termgate run --scope exports")
             (place / "broken").write_text("3", encoding="utf-8")
             run(f"{export} || test $? = 1")
             (place / "broken").unlink()
@@ -376,7 +322,7 @@ class Docs(unittest.TestCase):
 
     def test_the_sql_reference(self):
         # Every function without a _ in front, as the database has it, and what the page says of it: arguments, level and columns.
-        page = (SOURCE / "docs/reference/sql.md").read_text(encoding="utf-8")
+        page = text_of("docs/reference/sql.md")
         # Of one name there may be several.
         documented = sorted(
             (name, re.findall(r"(?:^|, )(\w+)", arguments), level)
@@ -400,10 +346,8 @@ class Docs(unittest.TestCase):
         )
         rows = psql(
             ADMIN,
-            (
-                f"SELECT p.proname, coalesce(array_to_string(p.proargnames[1:p.pronargs], ','), ''), {level} FROM pg_proc p WHERE"
-                " p.pronamespace = 'termgate'::regnamespace AND p.proname !~ '^_' AND p.prorettype <> 'trigger'::regtype;"
-            ),
+            f"SELECT p.proname, coalesce(array_to_string(p.proargnames[1:p.pronargs], ','), ''), {level} FROM pg_proc p",
+            "WHERE p.pronamespace = 'termgate'::regnamespace AND p.proname !~ '^_' AND p.prorettype <> 'trigger'::regtype;",
         )
         actual = sorted(
             (name, [one for one in arguments.split(",") if one], granted)
@@ -413,10 +357,9 @@ class Docs(unittest.TestCase):
         assert actual == documented
         rows = psql(
             ADMIN,
-            (
-                "SELECT c.relname, string_agg(a.attname, ',' ORDER BY a.attnum) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid"
-                " AND a.attnum > 0 WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' GROUP BY 1;"
-            ),
+            "SELECT c.relname, string_agg(a.attname, ',' ORDER BY a.attnum) FROM pg_class c",
+            "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0",
+            "WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' GROUP BY 1;",
         )
         assert {name: columns.split(",") for name, columns in (row.split("|") for row in rows.splitlines())} == views
         settings = psql(ADMIN, "SELECT name || ' ' || value FROM termgate.settings ORDER BY name;").splitlines()
@@ -428,31 +371,21 @@ class Docs(unittest.TestCase):
 
     def test_the_error_reference(self):
         # Every code and type that the sources name is on the page, and the page names no other.
-        page = (SOURCE / "docs/reference/errors.md").read_text(encoding="utf-8")
-        types = set(
-            re.findall(
-                r"^class TERMGATE_EXPORT (\w+) : public Error",
-                (SOURCE / "fencing/include/termgate/error.hpp").read_text(encoding="utf-8"),
-                re.M,
-            )
-        )
+        page = text_of("docs/reference/errors.md")
+        types = set(re.findall(r"^class TERMGATE_EXPORT (\w+) : public Error", text_of("fencing/include/termgate/error.hpp"), re.M))
         assert types == set(re.findall(r"`([A-Z]\w+)`", page)) & (types)
         named = {
             code
             for folder in ("sql", "storage", "fencing", "proxy", "guard", "sqlite_server")
-            for path in (SOURCE / folder).rglob("*")
+            for path in (ROOT / folder).rglob("*")
             if path.suffix in (".sql", ".cpp", ".hpp", ".c")
             for code in re.findall(r"\bTG00\d\b", path.read_text(encoding="utf-8"))
         }
         assert re.findall(r"^### (TG00\d): ", page, re.M) == sorted(named)
-        statuses = re.findall(
-            r"^  \w+ = (\d),$",
-            re.search(r"enum Exit : int \{(.*?)\};", (SOURCE / "cli/command.hpp").read_text(encoding="utf-8"), re.S).group(1),
-            re.M,
-        )
+        statuses = re.findall(r"^  \w+ = (\d),$", re.search(r"enum Exit : int \{(.*?)\};", text_of("cli/command.hpp"), re.S).group(1), re.M)
         assert statuses == re.findall(r"^\| (\d) \| ", page, re.M)
         raised = set()
-        for path in (SOURCE / "proxy").rglob("*.cpp"):
+        for path in (ROOT / "proxy").rglob("*.cpp"):
             raised |= set(
                 re.findall(
                     r'(?:end|cut|give_up|refuse|refuse_login|turn_away)\([^"()]*"([0-9][0-9A-Z]{4})"', path.read_text(encoding="utf-8")
@@ -463,149 +396,98 @@ class Docs(unittest.TestCase):
 
     # ---- docs/use/java-and-orms.md ------------------------------------------------------------------
 
-    def python(self, place):
-        if subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode != 0:
+    def python(self, place=PLACE):
+        """Runs the page's functions: python("debit(url, term, 30)")."""
+        if captured([PYTHON, "-c", "import psycopg"]).returncode != 0:
             pytest.skip("python3-psycopg is missing")
-        code = block("docs/use/java-and-orms.md", "python", "import psycopg") + "\nimport sys\ndebit(sys.argv[1], int(sys.argv[2]), 30)\n"
-        run = lambda: subprocess.run([PYTHON, "-c", code, url(APP, place), str(self.term)], capture_output=True, text=True, env=ENVIRONMENT)
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
-        done = run()
-        assert (done.returncode, self.balance()) == (0, "70"), done.stderr
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
-        done = run()
-        assert (done.returncode, "another leads: stop" in done.stderr, self.balance()) == (1, True, "70"), done.stderr
+        functions = [block("docs/use/java-and-orms.md", beginning) for beginning in ("import psycopg", "def lead(")]
+        code = "\n".join([*functions, "import sys", "url, term = sys.argv[1], int(sys.argv[2])", ""])
+        return lambda work: captured([PYTHON, "-c", code + work, url(APP, place), str(self.term)], env=ENVIRONMENT)
 
-    def test_a_new_leader_in_python(self):
-        page = "docs/use/java-and-orms.md"
-        if subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode != 0:
-            pytest.skip("python3-psycopg is missing")
-        code = (
-            block(page, "python", "import psycopg")
-            + "\n"
-            + block(page, "python", "def lead(")
-            + "\nimport sys\nurl, term = sys.argv[1], int(sys.argv[2])\n"
-        )
-        run = lambda work: captured([PYTHON, "-c", code + work, url(APP), str(self.term)], env=ENVIRONMENT)
-        self.wins(lambda: run("debit(url, term, 30)"), lambda: run("lead(url, term)\ndebit(url, term, 30)"))
-
-    def test_a_new_leader_in_java(self):
+    def java(self, place=PLACE):
+        """Runs the page's write; with a word, behind the page's call of a new leader."""
         page, jar = "docs/use/java-and-orms.md", "/usr/share/java/postgresql.jar"
         if not shutil.which("javac") or not os.path.exists(jar):
             pytest.skip("javac or libpostgresql-jdbc-java is missing")
-        write, lead = (block(page, "java", f"try (Connection c = pool.getConnection(){end}") for end in (") {", ";\n"))
-        write = write.replace(
-            "  // … the ORM's work …", '  c.createStatement().executeUpdate("UPDATE accounts SET balance = balance - 30 WHERE id = 42");'
-        )
+        write, lead = (block(page, f"try (Connection c = pool.getConnection(){end}") for end in (") {", ";\n"))
+        work = "  // … the ORM's work …"
+        assert work in write
+        write = write.replace(work, '  c.createStatement().executeUpdate("UPDATE accounts SET balance = balance - 30 WHERE id = 42");')
         program = (
             "import java.sql.*;\nclass Snippets {\n  public static void main(String[] given) throws SQLException {\n"
             "    var pool = new org.postgresql.ds.PGSimpleDataSource();\n    pool.setUrl(given[0]);\n    pool.setUser(given[1]);\n"
             f"    long term = Long.parseLong(given[2]);\n    if (given.length > 3) {{\n{lead}\n    }}\n{write}\n  }}\n}}\n"
         )
-        with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
-            Path(folder, "Snippets.java").write_text(program, encoding="utf-8")
-            shell(f"javac -cp {jar} -d {folder} {folder}/Snippets.java")
-            words = [
-                *"java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp".split(),
-                f"{jar}:{folder}",
-                "Snippets",
-                f"jdbc:postgresql://{PLACE}/{NAME}",
-                APP,
-            ]
-            run = lambda *more: subprocess.run([*words, str(self.term), *more], capture_output=True, text=True, env=ENVIRONMENT)
-            self.wins(run, lambda: run("won"))
+        folder = tempfile.TemporaryDirectory(prefix="termgate-docs.")
+        self.addCleanup(folder.cleanup)
+        Path(folder.name, "Snippets.java").write_text(program, encoding="utf-8")
+        shell(f"javac -cp {jar} -d {folder.name} {folder.name}/Snippets.java")
+        words = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jar}:{folder.name}", "Snippets"]
+        words += [f"jdbc:postgresql://{place}/{NAME}", APP, str(self.term)]
+        return lambda *more: captured([*words, *more], env=ENVIRONMENT)
+
+    def test_a_new_leader_in_python(self):
+        run = self.python()
+        self.wins(lambda: run("debit(url, term, 30)"), lambda: run("lead(url, term)\ndebit(url, term, 30)"))
+
+    def test_a_new_leader_in_java(self):
+        run = self.java()
+        self.wins(run, lambda: run("won"))
+
+    def through_the_proxy(self, write, refused):
+        psql(url(APP), self.raises())
+        done = write()
+        assert (done.returncode, self.balance()) == (0, "70"), done.stderr
+        psql(url(APP), self.raises(1))
+        done = write()
+        assert (done.returncode, refused in done.stderr, self.balance()) == (1, True, "70"), done.stderr
+
+    def test_python_through_the_proxy(self):
+        run = self.python(self.plain_proxy())
+        self.through_the_proxy(lambda: run("debit(url, term, 30)"), "another leads: stop")
+
+    def test_java_through_the_proxy(self):
+        self.through_the_proxy(self.java(self.plain_proxy()), "TG001")
 
     def wins(self, write, lead_and_write):
         """A leader that has won `self.term` elsewhere, as the page has it: it writes at once; it raises the fence first."""
-        page = (SOURCE / "docs/use/java-and-orms.md").read_text(encoding="utf-8")
-        shell(
-            f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write"
-        )  # the page's level: one that may seal gets another hint
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term - 1});")
+        page = text_of("docs/use/java-and-orms.md")
+        # The page's level: one that may seal gets another hint.
+        self.level("write")
+        psql(url(APP), self.raises(-1))
         done = write()
-        quoted = (
-            re.search(r"`(TG005 declared term 6 [^`]*)`", page)
-            .group(1)
-            .replace(" 6 ", f" {self.term} ")
-            .replace("(5)", f"({self.term - 1})")
-        )
+        quoted = re.search(r"`(TG005 declared term 6 [^`]*)`", page).group(1)
+        quoted = quoted.replace(" 6 ", f" {self.term} ").replace("(5)", f"({self.term - 1})")
         assert quoted in done.stderr
         assert f'SELECT "termgate".check_term(\'billing\', {self.term});' in done.stderr  # the hint
         assert self.balance() == "100"
         done = lead_and_write()
         assert (done.returncode, self.balance()) == (0, "70"), done.stderr
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        psql(url(APP), self.raises(1))
         done = lead_and_write()
         assert done.returncode != 0 and "TG001" in done.stderr, done.stderr
 
     def test_what_the_call_of_a_new_leader_can_answer(self):
-        rows = dict(
-            re.findall(r"^\| (`TG00\d`[^|]*) \| ([^|]*) \|$", block_of_table("docs/use/java-and-orms.md", "| the call | means |"), re.M)
-        )
+        page = text_of("docs/use/java-and-orms.md")
+        table = page[page.index("| the call | means |") :].split("\n\n")[0]
+        rows = dict(re.findall(r"^\| (`TG00\d`[^|]*) \| ([^|]*) \|$", table, re.M))
         assert len(rows) == 4, rows
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term - 1});", fails="TG001")
-        shell(f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=lead")
-        self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
+        psql(url(APP), self.raises())
+        psql(url(APP), self.raises(-1), fails="TG001")
+        self.level("lead")
+        self.addCleanup(self.level, "write")
         psql(url(APP), "SELECT FROM termgate.acquire_lease('won', 'worker-7', '1 s');")
         psql(url(APP), "SELECT termgate.check_term('won', 7);", fails="acquire_lease")
-        shell(f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
+        self.level("write")
         psql(url(APP), "SELECT termgate.check_term('sealed', 1);")
         psql(url(OWNER), "SELECT termgate.set_raise_by('sealed', 'seal');")
         psql(url(APP), "SELECT termgate.check_term('sealed', 2);", fails="Only a seal raises this fence")
-
-    def test_python(self):
-        self.python(PLACE)
-
-    def test_python_through_the_proxy(self):
-        self.python(self.plain_proxy())
-
-    def java(self, place):
-        jar = Path("/usr/share/java/postgresql.jar")
-        if shutil.which("javac") is None or not jar.exists():
-            pytest.skip("a JDK or libpostgresql-jdbc-java is missing")
-        snippet = block("docs/use/java-and-orms.md", "java", "try (Connection c = pool.getConnection()) {")
-        work = "// … the ORM's work …"
-        assert work in snippet
-        snippet = snippet.replace(
-            work, 'try (var s = c.createStatement()) { s.executeUpdate("UPDATE accounts SET balance = balance - 30 WHERE id = 42"); }'
-        )
-        host, port = place.rsplit(":", 1)
-        folder = tempfile.TemporaryDirectory(prefix="termgate-docs.")
-        self.addCleanup(folder.cleanup)
-        (Path(folder.name) / "Snippet.java").write_text(
-            "import java.sql.*;\nclass Snippet {\n  public static void main(String[] words) throws SQLException {\n    long term ="
-            " Long.parseLong(words[1]);\n    var pool = new org.postgresql.ds.PGSimpleDataSource();\n    pool.setUrl(words[0]);\n   "
-            " try {\n"
-            + snippet
-            + "\n    } catch (SQLException e) {\n      System.err.println(e.getSQLState());\n      System.exit(1);\n    }\n  }\n}\n",
-            encoding="utf-8",
-        )
-        run = lambda: captured(
-            [
-                "java",
-                "-XX:TieredStopAtLevel=1",
-                "-cp",
-                f"{jar}:/usr/share/java/scram-client.jar",
-                str(Path(folder.name) / "Snippet.java"),
-                f"jdbc:postgresql://{host}:{port}/{NAME}?user={APP}",
-                str(self.term),
-            ],
-            env=ENVIRONMENT,
-        )
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
-        done = run()
-        assert (done.returncode, self.balance()) == (0, "70"), done.stderr
-        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
-        done = run()
-        assert (done.returncode, done.stderr.strip().splitlines()[-1:], self.balance()) == (1, ["TG001"], "70"), done.stderr
 
     def test_sqlite_with_the_extension(self):
         extension = next(Path(TERMGATE).resolve().parent.rglob("termgate.so"), None)
         if extension is None:
             pytest.skip("the extension was not built")
-        code = block("docs/use/java-and-orms.md", "python", "import sqlite3").replace(
-            '"build/termgate"', repr(str(extension.with_suffix("")))
-        )
+        code = block("docs/use/java-and-orms.md", "import sqlite3").replace('"build/termgate"', repr(str(extension.with_suffix(""))))
         with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
             shell(
                 f"cd {folder}\ntermgate init --db sqlite:app.db\ntermgate exec --db sqlite:app.db --scope billing --term 5 'CREATE TABLE"
@@ -617,21 +499,11 @@ class Docs(unittest.TestCase):
             done = subprocess.run([PYTHON, "-c", code], cwd=folder, capture_output=True, text=True)
             assert "TG001" in done.stderr
 
-    def test_java(self):
-        self.java(PLACE)
-
-    def test_java_through_the_proxy(self):
-        self.java(self.plain_proxy())
-
     def test_a_lease(self):
-        text = block("docs/use/java-and-orms.md", "sql", "SELECT acquired")
+        text = block("docs/use/java-and-orms.md", "SELECT acquired")
         psql(url(APP), text, fails="42501")
-        shell(
-            f"{TERMGATE} init --db {url(OWNER)} "
-            + re.search(r"`termgate init (--grant app=lead)`", (SOURCE / "docs/use/java-and-orms.md").read_text(encoding="utf-8"))
-            .group(1)
-            .replace("app=", APP + "=")
-        )
+        grant = re.search(r"`termgate init (--grant app=lead)`", text_of("docs/use/java-and-orms.md")).group(1)
+        shell(f"{TERMGATE} init --db {url(OWNER)} " + grant.replace("app=", APP + "="))
         acquire, renew = text.replace("'billing'", "'of the docs'").splitlines()
         acquired = psql(url(APP), acquire).split("|")
         assert acquired[:2] == ["t", "1"]

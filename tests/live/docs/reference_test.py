@@ -7,17 +7,17 @@ docs/use/ against tests/package/, which builds and runs it. Needs a PostgreSQL 1
 
 --write renews the generated part of docs/reference/command.md from `--help`, before it is compared.
 """
+import itertools
+import json
 import re
-import socket
 import subprocess
 import textwrap
-import time
-import urllib.request
 
 import pytest
 
 import given
 from given import TERMGATE
+from pgraw import Connection
 from plain_server import server
 
 SOURCE = given.ROOT
@@ -31,55 +31,20 @@ def said(*words):
     return done.stdout
 
 
-def commands():
-    """(group, [(name, summary)]) as `termgate --help` lists them."""
-    groups = []
-    for line in said("--help").split("\nEvery command", 1)[0].splitlines():
-        heading, entry = re.fullmatch(r"([A-Z][^:]*):", line), re.fullmatch(r"  (\S+(?: \S+)?)\s{2,}(\S.*)", line)
-        if heading:
-            groups.append((heading.group(1), []))
-        elif entry:
-            groups[-1][1].append(entry.groups())
-    return groups
-
-
-def options_of(text):
-    """[(name, takes a value, meaning)] of one block of options."""
-    found = []
-    for line in text.splitlines():
-        start = re.match(r"  --([a-z-]+)( arg)?\s*(.*)", line)
-        if start:
-            found.append([start.group(1), bool(start.group(2)), start.group(3).strip()])
-        elif found and line.startswith("    ") and line.strip():
-            found[-1][2] += " " + line.strip()
-    return [tuple(one) for one in found]
-
-
-def help_of(name):
-    """(what it does, its own options) of one command."""
-    text = said(*name.split(" "), "--help")
-    head, _, rest = text.partition("\nOptions:\n")
-    own = options_of(rest.split("\nEvery command:", 1)[0])
-    return head.split("\nEvery command:", 1)[0].partition("\n\n")[2].strip("\n"), own
+def described():
+    """The commands, as `--help --json` has them; tests/package/manual_test.py compares that with `--help`."""
+    return json.loads(said("--help", "--json"))
 
 
 def as_markdown(text):
     """Lines that begin with two blanks are examples or lists, the others prose."""
-    blocks, lines = [], text.split("\n")
-    for line in lines:
-        kind = "code" if line.startswith("  ") else "prose"
-        if not line.strip():
-            blocks.append(("gap", []))
-        elif blocks and blocks[-1][0] == kind:
-            blocks[-1][1].append(line)
-        else:
-            blocks.append((kind, [line]))
     out = []
-    for kind, content in blocks:
+    kind_of = lambda line: "gap" if not line.strip() else "code" if line.startswith("  ") else "prose"
+    for kind, lines in itertools.groupby(text.split("\n"), kind_of):
         if kind == "code":
-            out += ["```text", *(line[2:] for line in content), "```", ""]
+            out += ["```text", *(line[2:] for line in lines), "```", ""]
         elif kind == "prose":
-            prose = re.sub(r"([<>|*])", r"\\\1", " ".join(content))
+            prose = re.sub(r"([<>|*])", r"\\\1", " ".join(lines))
             out += [*textwrap.wrap(prose, 100, break_long_words=False, break_on_hyphens=False), ""]
     return "\n".join(out)
 
@@ -89,19 +54,18 @@ def cell(text):
 
 
 def generated():
-    out = []
-    for group, entries in commands():
+    out, overview = [], said("--help")
+    in_order = sorted(described()["commands"], key=lambda one: overview.index(f"\n  {one['name']} "))
+    for group, commands in itertools.groupby(in_order, lambda one: one["group"]):
         out.append(f"## {group}\n")
-        for name, summary in entries:
-            text, own = help_of(name)
-            out.append(f"### `termgate {name}`\n\n{summary[0].upper() + summary[1:]}.\n")
-            if name == "proxy":
-                out.append(as_markdown(text) + "\nIts options: [configuration](configuration.md#options-of-termgate-proxy).\n")
-                continue
-            if text:
-                out.append(as_markdown(text))
-            if own:
-                rows = "".join(f"| `--{option}{' …' if value else ''}` | {cell(meaning)} |\n" for option, value, meaning in own)
+        for one in commands:
+            out.append(f"### `termgate {one['name']}`\n\n{one['summary'][0].upper() + one['summary'][1:]}.\n")
+            if one["help"]:
+                out.append(as_markdown(one["help"]))
+            if one["name"] == "proxy":
+                out.append("Its options: [configuration](configuration.md#options-of-termgate-proxy).\n")
+            elif one["options"]:
+                rows = "".join(f"| `--{each['name']}{' …' * each['value']}` | {cell(each['meaning'])} |\n" for each in one["options"])
                 out.append("| option | meaning (default) |\n| --- | --- |\n" + rows)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(out))
 
@@ -122,8 +86,8 @@ class TestReference:
         assert inside, "docs/reference/command.md has lost its markers"
         if inside != generated().strip("\n"):
             pytest.fail(f"docs/reference/command.md is not what --help prints: {__file__} {TERMGATE} --write")
-        for option, _, _ in options_of(said("seal", "--help").split("\nEvery command:", 1)[1]):
-            assert f"`--{option}" in page.partition(BEGIN)[0]
+        for option in described()["every_command"]:
+            assert f"`--{option['name']}" in page.partition(BEGIN)[0]
 
     def test_every_exit_status_is_on_the_page_of_commands(self):
         statuses = set(re.findall(r"(?:^| |\n)(\d) [a-z]", said("--help").partition("Exit status:")[2]))
@@ -133,11 +97,11 @@ class TestReference:
     def test_every_option_of_the_proxy_and_its_default_is_on_the_page_of_configuration(self):
         page = (REFERENCE / "configuration.md").read_text(encoding="utf-8")
         rows = dict(re.findall(r"^\| `([a-z-]+)` \| ([^|]*) \|", page, re.M))
-        own = help_of("proxy")[1]
-        assert set(rows) == {name for name, _, _ in own}
-        for name, takes_value, meaning in own:
-            default = re.search(r"\(([^()]*)\)$", meaning)
-            wanted = (default.group(1) if default else "none" if takes_value else "off").split("; ")[0]
+        own = next(one["options"] for one in described()["commands"] if one["name"] == "proxy")
+        assert set(rows) == {one["name"] for one in own}
+        for name, one in ((one["name"], one) for one in own):
+            default = re.search(r"\(([^()]*)\)$", one["meaning"])
+            wanted = (default.group(1) if default else "none" if one["value"] else "off").split("; ")[0]
             if name in ("config", "rules"):
                 wanted = "none"  # what is in its brackets is no default
             assert rows[name].replace("`", "") == wanted, name
@@ -160,31 +124,15 @@ class TestReference:
         assert read
         assert {name for name in read if f"`{name}`" not in page} == set()
 
-    def test_every_metric_with_its_type_and_labels_is_on_the_page_of_metrics(self):
-        rows = re.findall(
-            r"^\| `(termgate_\w+)` \| (\w+) \| ([^|]*) \| (.*) \|$", (REFERENCE / "metrics.md").read_text(encoding="utf-8"), re.M
-        )
+    def test_every_metric_with_its_type_and_labels_is_on_the_page_of_metrics(self, lab):
+        page = (REFERENCE / "metrics.md").read_text(encoding="utf-8")
+        rows = re.findall(r"^\| `(termgate_\w+)` \| (\w+) \| ([^|]*) \| (.*) \|$", page, re.M)
         told = {name: (kind, frozenset(re.findall(r"`(\w+)`", labels)), meaning) for name, kind, labels, meaning in rows}
-        url = server()
-        subprocess.run([TERMGATE, "init", "--db", url], check=True, capture_output=True, timeout=30)
-        proxy = subprocess.Popen(
-            [TERMGATE, "proxy", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--backend", url], stderr=subprocess.PIPE, text=True
-        )
-        try:
-            ports = {}
-            deadline = time.monotonic() + 20
-            while len(ports) < 2 and time.monotonic() < deadline:
-                line = proxy.stderr.readline()
-                found = re.search(r"(listening|serving_http).*127\.0\.0\.1:(\d+)", line)
-                if found:
-                    ports[found.group(1)] = int(found.group(2))
-            assert len(ports) == 2, "the proxy did not start"
-            refused(ports["listening"])
-            with urllib.request.urlopen(f"http://127.0.0.1:{ports['serving_http']}/metrics", timeout=10) as answer:
-                text = answer.read().decode()
-        finally:
-            proxy.terminate()
-            proxy.communicate(timeout=30)
+        subprocess.run([TERMGATE, "init", "--db", server()], check=True, capture_output=True, timeout=30)
+        proxy = lab.proxy(server())
+        with Connection(proxy.port) as session:
+            session.query("CREATE TABLE x (a integer)")  # refused, and counted
+        text = proxy.get("/metrics")[1]
         served = {}
         for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M):
             labels = set()
@@ -225,23 +173,3 @@ class TestReference:
             assert (
                 [] in missing.values()
             ), f"{page}: no program of tests/package/ has all of\n{code}\nmissing: {min(missing.values(), key=len)}"
-
-
-def refused(port):
-    """A session without a term that tries to write: the proxy counts a refusal."""
-
-    def message(kind, body):
-        return kind + (len(body) + 4).to_bytes(4, "big") + body
-
-    with socket.create_connection(("127.0.0.1", port), 10) as one:
-        start = (196608).to_bytes(4, "big") + b"user\0postgres\0database\0postgres\0\0"
-        one.sendall((len(start) + 4).to_bytes(4, "big") + start)
-        stream = one.makefile("rb")
-        for query in (b"CREATE TABLE x (a integer)\0", None):
-            while True:
-                kind, size = stream.read(1), int.from_bytes(stream.read(4), "big")
-                stream.read(size - 4)
-                if kind in (b"Z", b""):
-                    break
-            if query is not None:
-                one.sendall(message(b"Q", query))

@@ -11,8 +11,6 @@ TERMGATE_ATTACKER name the programs of build/planted.
 import json
 import os
 import re
-import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -20,11 +18,9 @@ import pytest
 from both_databases import sh
 from checks import captured, note
 from given import ATTACKER, LONG, PG_SERVER, PYTHON, ROOT, TERMGATE
+from storms import kept, scratch, storm
 
 HEADER = ROOT / "fencing/include/termgate/detail/plant.hpp"
-scratch = tempfile.TemporaryDirectory(prefix="termgate-planted-test.")
-os.chmod(scratch.name, 0o755)
-
 # By bug: the database, how the storm goes, and the guarantees of which one must be seen broken.
 PLANTED = {
     "sqlite_memory": ("sqlite", [], ("F1", "F2")),
@@ -39,16 +35,6 @@ DECISION = tuple(
     "decision_own_call decision_unheard decision_comment decision_any_claim decision_any_scope decision_commit decision_holes decision_code"
     .split()
 )
-
-
-def storm(url, bug, *words):
-    given = {name: value for name, value in os.environ.items() if name not in ("TERMGATE_DB", "TERMGATE_PLANTED")} | {
-        "TERMGATE_DB": url,
-        "TMPDIR": scratch.name,
-    }
-    if bug:
-        given["TERMGATE_PLANTED"] = bug
-    return subprocess.run([TERMGATE, "storm", "--json", *words], env=given, capture_output=True, text=True, timeout=300)
 
 
 def attack(bug):
@@ -71,8 +57,6 @@ pytestmark = pytest.mark.skipif(not LONG, reason="./test --long")
 def urls():
     """Of a database on PostgreSQL and on SQLite, layer 1 installed."""
     server = Path(scratch.name) / "pg"
-    server.mkdir()
-    os.chmod(server, 0o755)
     urls = {"postgres": sh(PG_SERVER, "start", "15", server, "fsync=off"), "sqlite": f"sqlite:{scratch.name}/planted.db"}
     for url in urls.values():
         sh(TERMGATE, "init", "--db", url)
@@ -88,7 +72,7 @@ def test_every_bug_of_the_header_is_looked_for():
 @pytest.mark.parametrize("bug", PLANTED)
 def test_the_storm_finds(bug, urls):
     database, words, guarantees = PLANTED[bug]
-    done = storm(urls[database], bug, "--seconds", "60", "--judge-every", "5s", *words)
+    done = storm(urls[database], "--json", "--seconds", "60", "--judge-every", "5s", *words, TERMGATE_PLANTED=bug)
     document = json.loads(done.stdout)
     assert (done.returncode, document["verdict"]) == (1, "broken"), done.stdout + done.stderr
     seen = {breach["guarantee"] for breach in document["breaches"]}
@@ -106,11 +90,10 @@ def test_the_attacker_finds(bug):
 
 @pytest.mark.parametrize("database, words", (("sqlite", []), ("postgres", ["--proxies", "2"])))
 def test_where_none_is_chosen_the_guarantees_hold(database, words, urls):
-    done = storm(urls[database], "", "--seconds", "10", *words)
-    assert (done.returncode, json.loads(done.stdout)["verdict"]) == (0, "kept"), done.stdout + done.stderr
+    kept(storm(urls[database], "--json", "--seconds", "10", *words))
 
 
 def test_a_bug_that_nobody_planted_ends_the_storm(urls):
-    done = storm(urls["sqlite"], "hope", "--seconds", "1")
+    done = storm(urls["sqlite"], "--seconds", "1", TERMGATE_PLANTED="hope")
     assert done.returncode < 0
     assert 'there is no planted bug "hope"' in done.stderr

@@ -12,13 +12,11 @@ Debian's libfaketime; where it is missing, or the command was built with a sanit
 import concurrent.futures
 import contextlib
 import json
-import os
 import re
 import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -28,13 +26,9 @@ import pytest
 from both_databases import BothDatabases, sh
 from checks import captured, eventually
 from given import LONG, PG_SERVER, TERMGATE
+from storms import environment, kept, scratch, started, storm
 
 SECONDS = "10"
-scratch = tempfile.TemporaryDirectory(prefix="termgate-storm-test.")
-os.chmod(scratch.name, 0o755)
-environment = dict({name: value for name, value in os.environ.items() if name != "TERMGATE_DB"}, TMPDIR=scratch.name)  # its logs go with it
-
-
 HOLDS = ("hold-append", "hold-raise", "hold-truncate", "hold-lock", "hold-serializable")
 
 # Mistakes in layer 1, as SQL, and how the storm goes that must find each.
@@ -135,49 +129,29 @@ MISTAKES = {
 }
 
 
-def storm(url, *words, timeout=400, folder=scratch.name):
-    return captured([TERMGATE, "storm", *words], env=dict(environment, TERMGATE_DB=url, TMPDIR=str(folder)), timeout=timeout)
-
-
-def tables_of(url):
+def rows(url, statement):
+    """The first column."""
     if url.startswith("sqlite:"):
-        return [row[0] for row in sqlite3.connect(url[7:]).execute("SELECT name FROM sqlite_master WHERE name LIKE 'storm%'")]
-    return sh("psql", "-qXAt", url, "-c", "SELECT relname FROM pg_class WHERE relname LIKE 'storm%'").split()
+        with contextlib.closing(sqlite3.connect(url[7:], timeout=10)) as file:
+            return [str(row[0]) for row in file.execute(statement)]
+    return sh("psql", "-qXAt", url, "-c", statement).split()
+
+
+def tables_of(url, seed=""):
+    sqlite, postgres = "sqlite_master WHERE type = 'table'", "(SELECT relname AS name, relkind FROM pg_class) c WHERE relkind = 'r'"
+    catalog = sqlite if url.startswith("sqlite:") else postgres
+    return [table for table in rows(url, f"SELECT name FROM {catalog} AND name LIKE 'storm%'") if f"storm_{seed}" in table]
 
 
 def rows_of(url):
     """The rows of the largest table of a storm that is under way."""
-    if url.startswith("sqlite:"):
-        with contextlib.closing(sqlite3.connect(url[7:], timeout=10)) as file:
-            names = file.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'storm%'").fetchall()
-            return max((file.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for (name,) in names), default=0)
-    names = sh("psql", "-qXAt", url, "-c", "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'storm%'").split()
-    return max((int(sh("psql", "-qXAt", url, "-c", f"SELECT count(*) FROM {name}")) for name in names), default=0)
+    return max((int(rows(url, f"SELECT count(*) FROM {name}")[0]) for name in tables_of(url)), default=0)
 
 
-def under_way(url, rows=200, before=0):
+def under_way(url, count=200, before=0):
     """Waits until a storm has written so many rows, above those that were there before it."""
-    if not eventually(lambda: rows_of(url) >= before + rows, 60, 0.1):
+    if not eventually(lambda: rows_of(url) >= before + count, 60, 0.1):
         raise AssertionError(f"the storm does not get under way: {rows_of(url)} rows")
-
-
-def holders_of(process):
-    """Processes that have the output of this one open, and what they are doing."""
-    pipes = {os.readlink(f"/proc/self/fd/{stream.fileno()}") for stream in (process.stdout, process.stderr)}
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if int(folder.name) != os.getpid() and any(os.readlink(fd) in pipes for fd in (folder / "fd").iterdir()):
-                found.append(
-                    (
-                        (folder / "cmdline").read_bytes().replace(b"\0", b" ")[:200],
-                        (folder / "stat").read_text().split(")")[1].split()[:2],
-                        (folder / "wchan").read_text(),
-                    )
-                )
-        except OSError:
-            pass
-    return found
 
 
 # Storms of half a minute.
@@ -198,72 +172,60 @@ class Storm(BothDatabases):
         )
         assert cls.no_clock or tried.returncode == 0, tried.stdout + tried.stderr
 
+    def own_server(self, name, *settings, start=(PG_SERVER,)):
+        """(its folder, its URL); layer 1 installed."""
+        server = f"{scratch.name}/{name}"
+        url = sh(*start, "start", "15", server, *settings)
+        self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
+        sh(TERMGATE, "init", "--db", url)
+        return server, url
+
+    def own_database(self, name):
+        sh("psql", "-qX", self.postgres, "-c", f"CREATE DATABASE {name}")
+        url = re.sub("/postgres$", f"/{name}", self.postgres)
+        sh(TERMGATE, "init", "--db", url)
+        return url
+
     def needs_clock(self):
         if self.no_clock:
             pytest.skip(self.no_clock)
 
-    def kept(self, url, *words, faults=("stop", "kill")):
+    def kept_and_seen(self, url, *words, faults=("stop", "kill")):
         # A storm proves something only where stopped leaders did try and were refused. In a few seconds that may not
-        # happen, so there is another storm, of
-        # another seed, until all of it has been seen; each of them must keep the guarantees.
+        # happen, so there is another storm, of another seed, until all of it has been seen; each must keep the guarantees.
         seen, wanted = Counter(), ("takeovers", "refused_stale", "refused_after_stop", "writes_committed", "looks", *faults)
         for _ in range(6):
-            done = storm(url, "--json", *words)
-            document = json.loads(done.stdout)
-            assert (done.returncode, document["verdict"], document["breaches"], document["unjudged"]) == (0, "kept", [], []), (
-                done.stdout + done.stderr
-            )
-            assert document["leaders_ended_by_themselves"] == 0, done.stdout + done.stderr
-            assert [table for table in tables_of(url) if f"storm_{document['seed']}_" in table] == []
+            document = kept(storm(url, "--json", *words))
+            assert tables_of(url, document["seed"]) == []
             seen.update({what: document.get(what, 0) for what in wanted} | {fault: document["faults"].get(fault, 0) for fault in faults})
             if all(seen[what] for what in wanted):
                 return document
         pytest.fail(f"not all of it was seen in six storms: {seen}")
 
     def test_ours_on_sqlite(self):
-        self.kept(self.sqlite, "--seconds", SECONDS, faults={"stop", "kill"} | self.clock())
+        self.kept_and_seen(self.sqlite, "--seconds", SECONDS, faults={"stop", "kill"} | self.clock())
 
     def clock(self):
         return set() if self.no_clock else {"clock"}
 
     def test_ours_on_postgresql(self):
-        document = self.kept(self.postgres, "--seconds", SECONDS, faults={"stop", "kill", "delay"} | self.clock())
+        document = self.kept_and_seen(self.postgres, "--seconds", SECONDS, faults={"stop", "kill", "delay"} | self.clock())
         # All faults together, for in ten seconds one of them may have had no turn.
-        assert (
-            sum(document["faults"].get(name, 0) for name in ("cut", "freeze", "prepare", "lose", "half-open", "force", "prune")) > 5
-        ), document
-        assert (
-            sh("psql", "-qXAt", self.postgres, "-c", f"SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'storm-{document['seed']}%'")
-            == "0"
-        )
+        together = sum(document["faults"].get(name, 0) for name in ("cut", "freeze", "prepare", "lose", "half-open", "force", "prune"))
+        assert together > 5, document
+        assert rows(self.postgres, f"SELECT gid FROM pg_prepared_xacts WHERE gid LIKE 'storm-{document['seed']}%'") == []
 
     def test_ours_through_proxies(self):
         # The proxies' check is the only one. Every fault that is about them, every way to declare, refusals and
         # takeovers must have been seen.
-        self.kept_through_proxies(
-            self.postgres,
-            SECONDS,
-            {"proxy-kill", "proxy-stop", "cut-front", "cut-back", "lose", "delay", "half-open", "stop", "kill"} | self.clock(),
-        )
-
-    def kept_through_proxies(self, url, seconds, faults):
-        wanted = (
-            faults | {"takeovers", "refused_stale", "unanswered"} | {f"{way} c" for way in ("options", "name", "set", "local", "comment")}
-        )
+        wanted = {"proxy-kill", "proxy-stop", "cut-front", "cut-back", "lose", "delay", "half-open", "stop", "kill"} | self.clock()
+        wanted |= {"takeovers", "refused_stale", "unanswered"} | {f"{way} c" for way in ("options", "name", "set", "local", "comment")}
         seen = Counter()
         for run in range(6):
-            folder = Path(scratch.name) / f"proxies-{url.split(':')[0]}{run}"
+            folder = Path(scratch.name) / f"proxies{run}"
             folder.mkdir()
-            done = storm(url, "--proxies", "2", "--seconds", seconds, "--json", "--keep", folder=folder)
-            document = json.loads(done.stdout)
-            assert (done.returncode, document["verdict"], document["breaches"], document["unjudged"]) == (0, "kept", [], []), (
-                done.stdout + done.stderr
-            )
+            document = kept(storm(self.postgres, "--proxies", "2", "--seconds", SECONDS, "--json", "--keep", TMPDIR=str(folder)))
             assert (document["proxies"], document["enforce"]) == (2, "on")
-            # What had no answer was settled by the rows: each of them had committed, or had not.
-            assert (
-                document["unanswered"] == document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"]
-            ), document
             seen.update({name: document[name] for name in ("takeovers", "refused_stale", "unanswered")} | document["faults"])
             for path in folder.glob("*/leader*.log"):
                 ways = {}
@@ -282,89 +244,60 @@ class Storm(BothDatabases):
         # connection have overtaken another's. Where a few seconds show too little there are more of them, and each must
         # keep the guarantees.
         wanted = {"delay": 3, "half-open": 1, "pieces_delayed": 100, "pieces_overtaken": 20, "takeovers": 1}
-        seen = {}
-        for _ in range(7):
-            left = {
-                url: all_words
-                for url, all_words in {self.postgres: ([], ["--proxies", "2"]) if LONG else ([],)}.items()
-                if not all(seen.get(url, Counter())[what] >= least for what, least in wanted.items())
-            }
-            for url, done in self.storms(left, "--faults", "delay,half-open,kill", "--seconds", "12" if LONG else "6", "--json"):
-                document = json.loads(done.stdout)
-                assert (done.returncode, document.get("verdict"), document.get("unjudged")) == (0, "kept", []), done.stdout + done.stderr
-                assert document["leaders_ended_by_themselves"] == 0
+        for words in ([], ["--proxies", "2"]) if LONG else ([],):
+            seen = Counter()
+            for _ in range(7):
+                seconds = "12" if LONG else "6"
+                document = kept(storm(self.postgres, "--faults", "delay,half-open,kill", "--seconds", seconds, "--json", *words))
                 assert document["pieces_overtaken"] <= document["pieces_delayed"]
-                assert (
-                    document["unanswered"] == document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"]
-                ), document
-                seen.setdefault(url, Counter()).update({what: document["faults"].get(what, 0) + document.get(what, 0) for what in wanted})
-            if not left:
-                return
-        pytest.fail(f"not all of it was seen in seven storms: {seen}")
+                seen.update({what: document["faults"].get(what, 0) + document.get(what, 0) for what in wanted})
+                if all(seen[what] >= least for what, least in wanted.items()):
+                    break
+            else:
+                pytest.fail(f"not all of it was seen in seven storms: {words} {seen}")
 
     def test_frozen_holders_hold_up_no_takeover(self):
         # Nothing else, so that there is much of it in a few seconds. A hold is counted only where its takeover came
         # through, and one that was late is a breach.
-        sh("psql", "-qX", self.postgres, "-c", "CREATE DATABASE held")
-        url = re.sub("/postgres$", "/held", self.postgres)
-        sh(TERMGATE, "init", "--db", url)
+        url = self.own_database("held")
         sh(TERMGATE, "settings", "--db", url, "check_wait_ms=2000")
         seen = Counter()
         for _ in range(8):
-            done = storm(
-                url,
-                "--faults",
-                ",".join(HOLDS),
-                *"--ttl 200ms --scopes 4 --leaders 2 --writers 1 --seconds".split(),
-                "12" if LONG else "3",
-                "--json",
-            )
-            document = json.loads(done.stdout)
-            assert (done.returncode, document["verdict"], document["breaches"], document["unjudged"]) == (0, "kept", [], []), (
-                done.stdout + done.stderr
-            )
-            assert sh("psql", "-qXAt", url, "-c", "SELECT count(*) FROM termgate.adopted") == "0"
+            words = "--ttl 200ms --scopes 4 --leaders 2 --writers 1 --json --seconds".split()
+            document = kept(storm(url, "--faults", ",".join(HOLDS), *words, "12" if LONG else "3"))
+            assert rows(url, "SELECT count(*) FROM termgate.adopted") == ["0"]
             seen.update({"evictions": document["evictions"]} | document["faults"])
             if seen["evictions"] and sum(seen[what] > 0 for what in HOLDS) >= (5 if LONG else 1):
                 return
         pytest.fail(f"not all of it was seen: {seen}")
 
-    def storms(self, those, *words):
-        # Each database's one after the other, both databases at once.
-        with concurrent.futures.ThreadPoolExecutor(1 if LONG else 2) as pool:
-            for url, done in [
-                (url, pool.submit(lambda url, all_words: [storm(url, *words, *more) for more in all_words], url, all_words))
-                for url, all_words in those.items()
-            ]:
-                for one in done.result():
-                    yield url, one
-
-    def test_a_delayed_storm_ends_in_order(self):
-        process = subprocess.Popen(
-            [TERMGATE, "storm", "--seconds", "180", "--json", "--ttl", "8s", "--proxies", "2", "--faults", "delay,half-open"],
-            env=dict(environment, TERMGATE_DB=self.postgres),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        under_way(self.postgres, 50)
-        process.send_signal(signal.SIGINT)
-        begun = time.monotonic()
-        out, error = process.communicate(timeout=150)
-        # Held back for up to 8 s, swallowed for up to 64, three minutes of storm: nobody waits for that. A machine with
-        # much else to do has its time.
-        assert time.monotonic() - begun < 45
-        assert (process.returncode, json.loads(out)["verdict"], json.loads(out)["unjudged"]) == (0, "kept", []), out + error
+    def test_ctrl_c_ends_in_order(self):
+        # With proxies, pieces are held back for up to 8 s and swallowed for up to 64: nobody waits for that. A machine
+        # with much else to do has its time.
+        delayed = ["--ttl", "8s", "--proxies", "2", "--faults", "delay,half-open"]
+        for url, count, words in ((self.sqlite, 200, []), (self.postgres, 50, delayed)):
+            before = rows_of(url)
+            process = started(url, "--seconds", "180", "--json", *words)
+            under_way(url, count, before)
+            process.send_signal(signal.SIGINT)
+            begun = time.monotonic()
+            out, error = process.communicate(timeout=150)
+            assert time.monotonic() - begun < 45, words
+            assert (process.returncode, json.loads(out)["verdict"], json.loads(out)["unjudged"]) == (0, "kept", []), out + error
 
     def test_stepped_clocks(self):
         self.needs_clock()
         self.there_before = {path.name for path in Path("/dev/shm").glob("*faketime_*")}
         direct, proxied = ["--faults", "clock,kill"], ["--faults", "clock,kill,proxy-kill", "--proxies", "2"]
         both = (direct, proxied) if LONG else (direct,)
-        for url, done in self.storms({self.sqlite: (direct,), self.postgres: both}, "--seconds", "12" if LONG else "6", "--json"):
-            with self.subTest(url.split(":")[0]):
-                document = json.loads(done.stdout)
-                assert (done.returncode, document.get("verdict"), document.get("unjudged")) == (0, "kept", []), done.stdout + done.stderr
+        runs = [(self.sqlite, direct), *((self.postgres, words) for words in both)]
+        storms = lambda url, words: storm(url, "--seconds", "12" if LONG else "6", "--json", *words)
+        # Both databases at once.
+        with concurrent.futures.ThreadPoolExecutor(1 if LONG else 2) as pool:
+            done_storms = [pool.submit(storms, *run) for run in runs]
+        for (url, words), done in zip(runs, done_storms):
+            with self.subTest(url.split(":")[0], words=words):
+                document = kept(done.result())
                 assert document["faults"].get("clock", 0) >= 3, document
                 assert document["takeovers"] > 0
         assert self.left_in_shared_memory() == []
@@ -392,7 +325,7 @@ class Storm(BothDatabases):
                 done = storm(
                     url,
                     *"--naive client-clock --faults clock --ttl 200ms --seconds 7 --judge-every 7s --json --keep".split(),
-                    folder=folder,
+                    TMPDIR=str(folder),
                 )
                 document = json.loads(done.stdout)
                 assert (done.returncode, document["verdict"], list(document["faults"])) == (1, "broken", ["clock"]), (
@@ -427,9 +360,7 @@ class Storm(BothDatabases):
     @long
     def test_a_server_whose_clock_is_stepped(self):
         self.needs_clock()
-        server, clock = Path(scratch.name) / "clock", Path(scratch.name) / "server.clock"
-        server.mkdir()
-        os.chmod(server, 0o755)
+        clock = Path(scratch.name) / "server.clock"
         clock.write_text("+0\n")
         clock.chmod(0o644)
         # For one thread: PostgreSQL looks at the clock in its handlers of signals, where the other library's lock may be held.
@@ -441,19 +372,10 @@ class Storm(BothDatabases):
             "FAKETIME_DONT_FAKE_MONOTONIC": 1,
             "NO_FAKE_STAT": 1,
         }
-        url = sh(
-            "env",
-            "PG_SERVER_ENV=" + " ".join(f"{name}={value}" for name, value in settings.items()),
-            PG_SERVER,
-            "start",
-            "15",
-            server,
-            "fsync=off",
-        )
-        self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
-        sh(TERMGATE, "init", "--db", url)
+        preload = "PG_SERVER_ENV=" + " ".join(f"{name}={value}" for name, value in settings.items())
+        _, url = self.own_server("clock", "fsync=off", start=("env", preload, PG_SERVER))
         for words in ([], ["--proxies", "2"]):
-            self.kept(url, "--server-clock", str(clock), "--seconds", "12", *words, faults=("stop", "kill", "server-clock"))
+            self.kept_and_seen(url, "--server-clock", str(clock), "--seconds", "12", *words, faults=("stop", "kill", "server-clock"))
             assert clock.read_text() == "+0\n"  # set right at the end
         done = storm(self.postgres, "--server-clock", str(clock), "--seconds", "4", "--faults", "none", "--json")
         document = json.loads(done.stdout)
@@ -475,7 +397,7 @@ class Storm(BothDatabases):
         ]:
             done = storm(self.sqlite, *words, "--seed", "4244")
             assert (done.returncode, said in done.stderr) == (2, True), (words, done.stdout, done.stderr)
-        assert [table for table in tables_of(self.sqlite) if "storm_4244_" in table] == []
+        assert tables_of(self.sqlite, 4244) == []
         for words, said in [
             (["--server-clock", "/nowhere"], "no such file"),
             (["--server-clock", __file__, "--naive", "max-term"], "not with --naive"),
@@ -500,39 +422,32 @@ class Storm(BothDatabases):
         assert (done.returncode, "--faults clock: libfaketime was not found" in done.stderr) == (2, True), done.stdout + done.stderr
 
     def test_proxies_that_only_observe_are_found_broken(self):
-        done = storm(self.postgres, "--proxies", "2", "--enforce", "observe", "--seconds", "60", "--json")
-        document = json.loads(done.stdout)
-        assert (done.returncode, document["verdict"], document["enforce"]) == (1, "broken", "observe"), done.stdout + done.stderr
-        assert document["seconds"] < 75
-        breach = document["breaches"][0]
-        assert breach["guarantee"] in ("F1", "F2")
-        assert re.search(r"acquires term \d+: acknowledged", breach["history"])
-        assert len(breach["history"].splitlines()) < 12  # the shortest, not the whole
-        assert "--proxies 2 --enforce observe" in document["again"]
-        assert [table for table in tables_of(self.postgres) if f"storm_{document['seed']}_" in table] == []
+        document = self.broken(self.postgres, "--proxies", "2", "--enforce", "observe")
+        assert document["enforce"] == "observe" and document["breaches"][0]["guarantee"] in ("F1", "F2"), document
+        assert len(document["breaches"][0]["history"].splitlines()) < 12  # the shortest, not the whole
+        assert tables_of(self.postgres, document["seed"]) == []
 
     def test_a_proxy_that_does_not_come_up(self):
         done = storm(self.postgres + "?requirepeer=nobody", "--proxies", "2", "--seed", "4242")
         assert done.returncode == 1, done.stdout + done.stderr
         assert "proxy 1 did not start: " in done.stderr
         assert "requirepeer=nobody would hold for the proxy's own connection" in done.stderr
-        assert [table for table in tables_of(self.postgres) if "storm_4242_" in table] == []
+        assert tables_of(self.postgres, 4242) == []
         deep = Path(scratch.name) / ("d" * 100)
         deep.mkdir()
-        done = storm(self.postgres, "--proxies", "1", "--seed", "4243", folder=deep)
+        done = storm(self.postgres, "--proxies", "1", "--seed", "4243", TMPDIR=str(deep))
         assert (done.returncode, "shorter TMPDIR" in done.stderr) == (2, True), done.stderr
-        assert [table for table in tables_of(self.postgres) if "storm_4243_" in table] == []
+        assert tables_of(self.postgres, 4243) == []
 
-    def broken(self, url, name):
-        done = storm(url, "--naive", name, "--seconds", "60", "--json")
-        assert done.returncode == 1, f"{name} on {url}: {done.stdout}{done.stderr}"
+    def broken(self, url, *words):
+        done = storm(url, *words, "--seconds", "60", "--json")
         document = json.loads(done.stdout)
-        assert document["verdict"] == "broken", done.stdout
+        assert (done.returncode, document["verdict"]) == (1, "broken"), f"{words} on {url}: {done.stdout}{done.stderr}"
         assert document["seconds"] < 75
         assert document["breaches"][0]["guarantee"] in ("F1", "F2", "F3")
         assert re.search(r"acquires term \d+: acknowledged", document["breaches"][0]["history"])
-        assert f"--seed {document['seed']}" in document["again"]
-        assert f"--naive {name}" in document["again"]
+        assert f"--seed {document['seed']}" in document["again"] and " ".join(words) in document["again"]
+        return document
 
     def test_naive_boundaries_are_found_broken(self):
         if LONG:
@@ -544,7 +459,7 @@ class Storm(BothDatabases):
         else:
             pairs = [(self.postgres, "max-term"), (self.sqlite, "two-connections"), (self.postgres, "lock-only")]
         with concurrent.futures.ThreadPoolExecutor(2 if LONG else 3) as pool:
-            for done in [pool.submit(self.broken, *pair) for pair in pairs]:
+            for done in [pool.submit(self.broken, url, "--naive", name) for url, name in pairs]:
                 done.result()
 
     def test_a_breach_is_told_for_people(self):
@@ -563,9 +478,7 @@ class Storm(BothDatabases):
     def test_mistakes_planted_in_layer_1_are_found(self):
         for name, (mistake, words) in MISTAKES.items():
             with self.subTest(name):
-                sh("psql", "-qX", self.postgres, "-c", f"CREATE DATABASE mistake_{name}")
-                url = re.sub("/postgres$", f"/mistake_{name}", self.postgres)
-                sh(TERMGATE, "init", "--db", url)
+                url = self.own_database(f"mistake_{name}")
                 sh("psql", "-qX", "-v", "ON_ERROR_STOP=1", url, "-c", mistake)
                 done = storm(url, "--seconds", "60", "--judge-every", "5s", "--json", *words)
                 assert (done.returncode, json.loads(done.stdout)["verdict"]) == (1, "broken"), done.stdout
@@ -578,17 +491,12 @@ class Storm(BothDatabases):
             (["--faults", "stop,earthquake"], "unknown fault \"earthquake\""),
             (["--faults", "prepare"], "not on SQLite"),
             (["--faults", "delay"], "not on SQLite"),
-            (["--faults", "half-open"], "not on SQLite"),
-            (["--faults", "hold-lock"], "not on SQLite"),
             (["--faults", ""], "unknown fault \"\""),
             (["--leaders", "1"], "a whole number from 2 to 64"),
-            (["--seconds", "soon"], "a whole number from 1"),
             (["--pace", "fast"], "must be usual or full"),
             (["--ttl", "10ms"], "from 100ms to 60s"),
-            (["--seed", "-1"], "a whole number from 0"),
             (["--proxies", "2"], "with postgresql://"),
             (["--enforce", "observe"], "about the proxies of --proxies"),
-            (["--judge-every", "10ms"], "from 1s"),
             (["--server-restart", "true"], "an SQLite file has no server"),
             (["--faults", "proxy-kill"], "not without --proxies"),
         ]:
@@ -600,7 +508,6 @@ class Storm(BothDatabases):
         assert (done.returncode, "not with --naive" in done.stderr) == (2, True), done.stderr
         for words, said in [
             (["--proxies", "0"], "a whole number from 1 to 8"),
-            (["--proxies", "99"], "a whole number from 1 to 8"),
             (["--proxies", "2", "--naive", "max-term"], "not with --naive"),
             (["--server-restart", "true", "--naive", "max-term"], "not with --naive"),
             (["--server-restart", ""], "which command?"),
@@ -624,21 +531,6 @@ class Storm(BothDatabases):
         assert done.returncode == 1, done.stderr
         assert "secret-word" not in done.stderr + done.stdout
 
-    def test_ctrl_c_ends_in_order(self):
-        before = rows_of(self.sqlite)
-        process = subprocess.Popen(
-            [TERMGATE, "storm", "--seconds", "60", "--json"],
-            env=dict(environment, TERMGATE_DB=self.sqlite),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        under_way(self.sqlite, before=before)
-        process.send_signal(signal.SIGINT)
-        out, error = process.communicate(timeout=30)
-        assert process.returncode == 0, out + error
-        assert json.loads(out)["verdict"] == "kept"
-
     def test_its_processes_do_not_outlive_it(self):
         for url, words, count in ((self.sqlite, [], 3), (self.postgres, ["--proxies", "2"], 5)):
             with self.subTest(url):
@@ -647,12 +539,7 @@ class Storm(BothDatabases):
             self.killed(self.sqlite, [], 1, later / 1000)
 
     def killed(self, url, words, count, later):
-        process = subprocess.Popen(
-            [TERMGATE, "storm", "--seconds", "60", "--json", "--faults", "stop", *words],
-            env=dict(environment, TERMGATE_DB=url),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        process = started(url, "--seconds", "60", "--json", "--faults", "stop", *words)
         deadline, children = time.monotonic() + 20, []
         while len(children) < count and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -663,31 +550,17 @@ class Storm(BothDatabases):
         try:
             process.communicate(timeout=60)  # a process that outlived it would hold its output
         except subprocess.TimeoutExpired:
-            pytest.fail(f"after {words}: still there: {holders_of(process)}")
+            pytest.fail(f"after {words}: some of {children} are still there")
 
         def gone(child):
             return not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]
 
-        eventually(lambda: all(gone(child) for child in children), 5, 0.05)
-        for child in children:
-            alive = Path(f"/proc/{child}/stat")
-            assert not alive.exists() or alive.read_text().split()[2] == "Z", child
+        assert eventually(lambda: all(gone(child) for child in children), 5, 0.05), children
 
     @long
     def test_a_server_that_dies_in_the_middle(self):
-        server = Path(scratch.name) / "dying"
-        server.mkdir()
-        os.chmod(server, 0o755)
-        url = sh(PG_SERVER, "start", "15", server, "fsync=off")
-        self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
-        sh(TERMGATE, "init", "--db", url)
-        process = subprocess.Popen(
-            [TERMGATE, "storm", "--seconds", "12"],
-            env=dict(environment, TERMGATE_DB=url),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        server, url = self.own_server("dying", "fsync=off")
+        process = started(url, "--seconds", "12")
         under_way(url, 10)
         sh(PG_SERVER, "stop", server, "immediate")
         out, error = process.communicate(timeout=60)
@@ -697,13 +570,7 @@ class Storm(BothDatabases):
         assert "Could not be taken away" in out
         assert "All guarantees kept" not in out
         sh(PG_SERVER, "start", "15", server)
-        process = subprocess.Popen(
-            [TERMGATE, "storm", "--seconds", "30", "--json"],
-            env=dict(environment, TERMGATE_DB=url),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = started(url, "--seconds", "30", "--json")
         under_way(url, 100)
         sh(PG_SERVER, "stop", server, "immediate")
         sh(PG_SERVER, "start", "15", server)
@@ -712,27 +579,14 @@ class Storm(BothDatabases):
 
     @long
     def test_a_server_that_is_killed_and_started_again(self):
-        server = Path(scratch.name) / "restarted"
-        server.mkdir()
-        os.chmod(server, 0o755)
-        url = sh(PG_SERVER, "start", "15", server)  # with fsync
-        self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
-        sh(TERMGATE, "init", "--db", url)
+        server, url = self.own_server("restarted")  # with fsync
         command = f"'{PG_SERVER}' kill '{server}' && '{PG_SERVER}' start 15 '{server}'"
         for words in ([], ["--proxies", "2"]):
-            done = storm(url, "--server-restart", command, "--seconds", "20", "--json", *words)
-            document = json.loads(done.stdout)
-            assert (done.returncode, document["verdict"], document["breaches"], document["unjudged"]) == (0, "kept", [], []), (
-                done.stdout + done.stderr
-            )
+            document = kept(storm(url, "--server-restart", command, "--seconds", "20", "--json", *words))
             assert document["faults"]["server-restart"] >= 1, document  # a slow disk needs long for each
             assert document["unanswered"] > 0
-            # What had no answer was settled by its write id or by the rows: each of them had committed, or had not.
-            assert (
-                document["unanswered"] == document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"]
-            ), document
             assert document["takeovers"] > 0
-            assert sh("psql", "-qXAt", url, "-c", "SELECT count(*) FROM pg_prepared_xacts") == "0"
+            assert rows(url, "SELECT gid FROM pg_prepared_xacts") == []
         for wrong, said in [
             ("true", "the server was not started again by it"),
             ("echo no such server; exit 3", "it ended with status 3: no such server"),
@@ -746,21 +600,10 @@ class Storm(BothDatabases):
 
     @long
     def test_a_server_that_is_killed_behind_the_proxies(self):
-        server = Path(scratch.name) / "killed"
-        server.mkdir()
-        os.chmod(server, 0o755)
-        url = sh(PG_SERVER, "start", "15", server, "fsync=off")
-        self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
-        sh(TERMGATE, "init", "--db", url)
-        process = subprocess.Popen(
-            [TERMGATE, "storm", "--proxies", "2", "--seconds", "30", "--json"],
-            env=dict(environment, TERMGATE_DB=url),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rows in (100, 300):
-            under_way(url, rows)
+        server, url = self.own_server("killed", "fsync=off")
+        process = started(url, "--proxies", "2", "--seconds", "30", "--json")
+        for count in (100, 300):
+            under_way(url, count)
             sh(PG_SERVER, "kill", server)
             sh(PG_SERVER, "start", "15", server)
         out, error = process.communicate(timeout=90)
