@@ -25,7 +25,7 @@ from concurrent.futures import Future
 import pytest
 
 import given
-from checks import note
+from checks import eventually, note
 from pgraw import (
     Closed,
     Connection,
@@ -1054,20 +1054,11 @@ class Bench:
 
     def quiet(self):
         """Until no session but ours is left: what was on its way has arrived by then."""
-        until = time.monotonic() + 5
-        while (
-            self.direct.value(
-                "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name NOT IN ('observer',"
-                " 'termgate', 'termgate watch')"
-            )
-            != "0"
-        ):
-            if time.monotonic() > until:
-                self.direct.query(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name NOT"
-                    " IN ('observer', 'termgate', 'termgate watch')"
-                )
-            time.sleep(0.01)
+        names = "('observer', 'termgate', 'termgate watch')"
+        others = f"FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name NOT IN {names}"
+        if not eventually(lambda: self.direct.value(f"SELECT count(*) {others}") == "0"):
+            self.direct.query(f"SELECT pg_terminate_backend(pid) {others}")
+            eventually(lambda: self.direct.value(f"SELECT count(*) {others}") == "0")
 
     def clean(self):
         self.quiet()

@@ -17,7 +17,7 @@ import time
 import pytest
 
 import given
-from checks import note
+from checks import eventually, note
 from pgraw import (
     Closed,
     Connection,
@@ -853,15 +853,8 @@ class Bench:
             result.append(("--", str(failure)))
         if client is not None:
             client.end()
-        until = time.monotonic() + 5
-        while (
-            time.monotonic() < until
-            and self.direct.value(
-                "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'diff' AND backend_type = 'client backend'"
-            )
-            != "0"
-        ):
-            time.sleep(0.01)
+        left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'diff' AND backend_type = 'client backend'"
+        eventually(lambda: self.direct.value(left) == "0")
         result.append(("-- tables", self.direct.value(STATE)))
         return result
 
