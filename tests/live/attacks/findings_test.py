@@ -144,9 +144,10 @@ def test_nothing_prepared_is_committed_while_its_scope_is_untrusted(lab, major):
     bench = rig.Bench(lab, major, MODES, 100)
     bench.ask("ALTER ROLE a_write SET client_min_messages = error")
     cases = [(mode, name) for mode in MODES for name in COMMITS]
-    for number, (mode, name) in enumerate(cases, 1):
-        bench.ask(f"BEGIN; SELECT termgate.check_term('a{number}', {rig.FENCE}); INSERT INTO app.t (n, v) VALUES ({number}, 'bad')")
-        bench.ask(f"PREPARE TRANSACTION '{mode} {name}'")
+    with pgraw.Connection(bench.server.port, user="a_write") as client:  # whose prepared transactions they are
+        for number, (mode, name) in enumerate(cases, 1):
+            client.rows(f"BEGIN; SELECT termgate.check_term('a{number}', {rig.FENCE}); INSERT INTO app.t (n, v) VALUES ({number}, 'bad')")
+            client.rows(f"PREPARE TRANSACTION '{mode} {name}'")
     bench.ask("ALTER DATABASE postgres OWNER TO layer1; SELECT termgate.acquire_lease('bystander', 'before', '100 ms')")
     bench.ask("SELECT termgate.declare_untrusted('test', 'lost raises')")
     late = "SELECT expires_at < clock_timestamp() FROM termgate.leases WHERE scope = 'bystander'"

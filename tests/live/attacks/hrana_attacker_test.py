@@ -401,7 +401,7 @@ class Worker(threading.Thread):
         """[F5] Writes whose fate is looked up in the end, all of one scope."""
         for _ in range(3):
             stands = self.db.execute("SELECT term FROM termgate_fences WHERE scope = ?", SCOPES[:1]).fetchone() or (1,)
-            way, claim = self.chance.choice(WAYS), (SCOPES[0], max(1, stands[0] - self.chance.choice((0, 0, 0, 1))))
+            way, claim = self.chance.choice(WAYS), (SCOPES[0], max(1, stands[0] - self.chance.choice((0,) * 7 + (1, 1, -1))))
             keys = range(self.next, self.next + (1 if way in ONE_KEY else 3))
             self.next = keys.stop
             self.claims.append(claim)
@@ -411,7 +411,7 @@ class Worker(threading.Thread):
                 way(self.attack, url, claim, f"INSERT INTO acked VALUES ({self.number}, ?, {claim[1]})", keys)
                 fate = "there"
             except Failed as failure:
-                if failure.code in REFUSED:
+                if failure.code in REFUSED or "nothing was written" in failure.message:
                     fate = "absent"
                 elif failure.code not in UNKNOWN and failure.status not in (0, 503):
                     self.attack.breach(f"[F7] an answer that means nothing: {failure}", list(self.told))
@@ -455,7 +455,7 @@ def judge_fates(attack, workers):
 def take_over(attack, chance):
     """The next term of a scope, by one way or another, and the time until it may write."""
     scope = chance.choice(SCOPES)
-    term = attack.terms[scope] + 1
+    term = max(attack.terms[scope], attack.file.fence(scope) or 1) + 1
     began = time.monotonic()
     way = chance.randrange(3)
     try:

@@ -80,10 +80,13 @@ CREATE VIEW app.flipper AS SELECT app.flip();
 CREATE FUNCTION app.encoding(v text) RETURNS text LANGUAGE sql AS $$SELECT set_config('client_encoding', $1, false)$$;
 CREATE VIEW app.encoding_view AS SELECT app.encoding('SJIS');
 CREATE VIEW app.deallocator AS SELECT app.dynamic('DEALLOCATE ALL');
-CREATE VIEW app.replacer AS SELECT app.dynamic(format('DEALLOCATE %I', name)), app.dynamic(format(CASE WHEN name ~ 'session' THEN
-  'PREPARE %I(text, bigint) AS SELECT ''x''::text, 1::bigint, 1::bigint' ELSE 'PREPARE %I(text, bigint) AS SELECT 9::bigint' END, name))
-  AS again
-  FROM pg_prepared_statements WHERE name ~ '^_termgate_(check|session)';
+CREATE FUNCTION app.forge() RETURNS int LANGUAGE plpgsql AS $f$DECLARE s record; BEGIN
+  FOR s IN SELECT name, '(' || nullif(array_to_string(parameter_types, ','), '') || ')' AS types FROM pg_prepared_statements
+    WHERE statement ~ 'check_|hold_' LOOP
+    EXECUTE format('DEALLOCATE %I', s.name);
+    EXECUTE format('PREPARE %I %s AS SELECT %L::text', s.name, s.types, '5 5 ' || current_setting('termgate.scope', true));
+  END LOOP; RETURN 1; END$f$;
+CREATE VIEW app.replacer AS SELECT app.forge();
 CREATE VIEW app.conforming_view AS SELECT app.conforming('off');
 CREATE VIEW app.rule AS SELECT i FROM app.t; CREATE RULE inserts AS ON INSERT TO app.rule DO INSTEAD INSERT INTO app.t VALUES (666);
 CREATE VIEW app.large_object AS SELECT lo_create(7001);
@@ -691,12 +694,7 @@ ROWS = [
         "our own statement's name, looked up and inside a function",
         INSERT,
         group(INSERT),
-        (
-            "SELECT app.dynamic(format('DEALLOCATE %I', name)), app.dynamic(format(CASE WHEN name ~ 'session' THEN 'PREPARE %I(text,"
-            " bigint) AS SELECT ''x''::text, 1::bigint, 1::bigint' ELSE 'PREPARE %I(text, bigint) AS SELECT 9::bigint' END, name)) FROM"
-            " pg_prepared_statements WHERE name ~ '^_termgate_(check|session)'"
-        ),
-        INSERT,
+        f"SELECT app.forge() | {INSERT}",
         group(INSERT),
         *block(INSERT),
     ),
