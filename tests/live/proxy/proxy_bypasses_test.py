@@ -14,7 +14,8 @@ A row is tried by these, with --long or -k by each, else by two of them in turn,
   lost   a session that passed the check with term 5, after which the fence is raised to 9 (RAISE in the row) wherever its lock is gone;
   told   the same, and this proxy hears of every raise at once.
 Afterwards a direct connection looks whether anything that outlives the session has changed: rows, large objects, sequences, catalogs,
-settings, prepared transactions, files, notifications. For the last two, what was written before the raise is the session's right: only 666 is not.
+settings, prepared transactions, files, notifications. For the last two, what was written before the raise is the session's right: only
+666 is not.
 """
 import os
 import re
