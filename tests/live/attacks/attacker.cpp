@@ -2,7 +2,7 @@
 // what was committed.
 //
 //   live_attacker --url postgresql://postgres@127.0.0.1:PORT/postgres --proxy PORT --mode reject|read-only|allow
-//                 [--seconds N] [--seed N] [--workers N] [--setup judge.sql] [--replay SEED]
+//                 [--seconds N] [--seed N] [--workers N] [--replay SEED]
 //
 // A session is made from its seed alone: some eight messages in steps, each a simple text, a
 // pipeline, a piece of one without Sync, a COPY, a function call, or a raise of a fence by a direct
@@ -30,7 +30,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -38,7 +37,6 @@
 #include <optional>
 #include <random>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -70,18 +68,10 @@ struct Message {
   char type = 0;
   std::string body;
 
-  std::string code() const {  // of an error
+  std::string field(char wanted) const {  // of an error: C its code, M its text
     for (std::size_t at = 0; at < body.size() && body[at] != 0;) {
       const std::size_t end = body.find('\0', at);
-      if (body[at] == 'C') return body.substr(at + 1, end - at - 1);
-      at = end + 1;
-    }
-    return {};
-  }
-  std::string text() const {
-    for (std::size_t at = 0; at < body.size() && body[at] != 0;) {
-      const std::size_t end = body.find('\0', at);
-      if (body[at] == 'M') return body.substr(at + 1, end - at - 1);
+      if (body[at] == wanted) return body.substr(at + 1, end - at - 1);
       at = end + 1;
     }
     return {};
@@ -222,7 +212,7 @@ class Direct {
     for (;;) {
       const Message message = wire_.next(60s);
       if (message.type == 'D') rows.push_back(message.row());
-      if (message.type == 'E') error = message.text();
+      if (message.type == 'E') error = message.field('M');
       if (message.type == 'Z') break;
     }
     if (!error.empty()) throw std::runtime_error(sql.substr(0, 300) + ": " + error);
@@ -260,6 +250,137 @@ struct Known {  // what a session is made for
   std::string lease, worker;
   std::map<std::string, std::uint32_t> oids;
 };
+
+// A text of a session, and how often it comes beside the others of its table. In it stand, once it
+// is sent: @WRITE a call that writes one row, @ARGS what it takes, @COLUMNS a table's columns for
+// that, @INNER the same as one text; @SCOPE, @TERM, @LOCAL a claim, @NAME its scope bare, @BOTH the
+// settings of both; @FENCE, @STALE, @RAISED terms of that scope; @WORKER, @LEASE, @LABEL.
+struct Way {
+  const char* text;
+  int weight = 1;
+};
+
+// clang-format off
+constexpr Way kHidden[] = {  // what looks like a read
+    {"SELECT @WRITE"}, {"SELECT * FROM attack.many(@ARGS)"}, {"VALUES (@WRITE)"},
+    {"SELECT (SELECT @WRITE)"},
+    {"WITH x AS MATERIALIZED (SELECT @WRITE AS i) SELECT i FROM x"},
+    {"SELECT 1 WHERE @WRITE > 0"},
+    {"SELECT '@INNER'::text OPERATOR(attack.<<%) 1"},
+    {"SELECT CAST('@INNER' AS attack.dom)"},
+    {"SELECT attack.agg('@INNER'::text)"},
+    {"SELECT ('@INNER'::text::attack.cell).*"},
+    {"SELECT i, @WRITE FROM generate_series(1, 3) i"},
+    {"SELECT attack.run($q$INSERT INTO attack.rows @COLUMNS VALUES (@ARGS)$q$)"},
+    {"SELECT attack.caught(@ARGS)"},
+    {"SELECT attack.folded(@ARGS)", 2},
+    {"SELECT '{\"@INNER\"}'::attack.dom[]"},
+    {"SELECT '(\"@INNER\")'::attack.boxed"},
+    {"SELECT attack.run($q$DECLARE h CURSOR WITH HOLD FOR SELECT @WRITE$q$)"},
+};
+constexpr Way kPlain[] = {
+    {"INSERT INTO attack.rows @COLUMNS VALUES (@ARGS)", 4},
+    {"INSERT INTO attack.rows @COLUMNS VALUES (@ARGS) RETURNING id"},
+    {"WITH x AS (INSERT INTO attack.rows @COLUMNS VALUES (@ARGS) RETURNING id) SELECT id FROM x"},
+    {"INSERT INTO attack.ruled @COLUMNS VALUES (@ARGS)"},
+    {"INSERT INTO attack.triggered @COLUMNS VALUES (@ARGS)"},
+    {"INSERT INTO attack.late @COLUMNS VALUES (@ARGS)"},
+    {"DO $x$ BEGIN INSERT INTO attack.rows @COLUMNS VALUES (@ARGS); END $x$"},
+    {"DO $x$ BEGIN PERFORM @WRITE; END $x$"},
+    {"CALL attack.execute($q$INSERT INTO attack.rows @COLUMNS VALUES (@ARGS)$q$)"},
+    {"COPY (SELECT @WRITE) TO STDOUT"},
+    {"EXPLAIN ANALYZE SELECT @WRITE"},
+    {"UPDATE attack.target SET v = v WHERE worker = @WORKER RETURNING @WRITE"},
+    {nullptr, 7},  // a hidden one
+};
+constexpr Way kDeclarations[] = {
+    {"SELECT @BOTH", 4},
+    {"SELECT set_config('termgate.term', @TERM, @LOCAL)"},
+    {"SELECT set_config('termgate.scope', @SCOPE, @LOCAL)"},
+    {"SELECT 1 WHERE (SELECT set_config('termgate.scope', @SCOPE, @LOCAL)) || (SELECT "
+     "set_config('termgate.term', @TERM, @LOCAL)) <> ''"},
+    {"WITH x AS MATERIALIZED (SELECT @BOTH) SELECT * FROM x"},
+    {"SELECT set_config(k, x, @LOCAL) FROM (VALUES ('termgate.scope', @SCOPE), ('termgate.term', "
+     "@TERM)) v(k, x)"},
+    {"DO $d$ BEGIN PERFORM @BOTH; END $d$"},
+    {"SELECT attack.declare(@SCOPE, @TERM, @LOCAL)"},
+    {"CALL attack.declaring(@SCOPE, @TERM, @LOCAL)"},
+    {"COPY (SELECT @BOTH) TO STDOUT"},
+    {"SET LOCAL termgate.scope = @SCOPE"}, {"SET LOCAL termgate.term = @TERM"},
+    {"SET termgate.term = @TERM"},
+    {"INSERT INTO attack.scratch SELECT set_config('termgate.scope', @SCOPE, @LOCAL) || "
+     "set_config('termgate.term', @TERM, @LOCAL)"},
+    {"UPDATE attack.target SET v = v WHERE worker = @WORKER RETURNING @BOTH"},
+    {"RESET termgate.term"}, {"RESET ALL"}, {"SET termgate.term = ''"},
+    {"SELECT set_config('termgate.scope', '', true)"},
+    {"SELECT attack.run($q$SET LOCAL termgate.scope = @SCOPE; SET LOCAL termgate.term = @TERM$q$)"},
+    {"EXPLAIN ANALYZE SELECT @BOTH"},
+    // What is in force at the end counts for the commit, and its own claim for the row.
+    {"SELECT attack.w(@LABEL,'writes and declares',NULL,NULL), @BOTH"},
+    {"SELECT @BOTH, attack.w(@LABEL,'declares and writes',NULL,NULL)"},
+    {"SELECT attack.declare_and_write(@SCOPE, @TERM, @LABEL)"},
+};
+constexpr Way kLayer1[] = {
+    {"SELECT termgate.job_finish(0, 'failed')"},
+    {"SELECT termgate.job_heartbeat(0)"},
+    {"SELECT termgate.release_lease('no', 'no', 1)"},
+    {"SELECT termgate.renew_lease('no', 'no', 1, interval '1 s')"},
+    {"SELECT termgate.check_term(@SCOPE, @FENCE)", 2},
+    {"SELECT termgate.check_term(@SCOPE, @STALE)"},
+    {"SELECT termgate.append('attacked @NAME', @FENCE, 'x', scope => @SCOPE)"},
+    {"SELECT termgate.append('attacked known', 1, 'x', write_id => "
+     "'11111111-1111-1111-1111-111111111111')"},
+    {"SELECT termgate.seal(@SCOPE, @FENCE, '10 ms')"},
+    {"SELECT termgate.seal(@SCOPE, @RAISED, '10 ms')"},
+    {"SELECT termgate.acquire_lease('@LEASE', 'me', interval '1 s', grace => '10 ms')"},
+    {"SELECT termgate.check_session()"},
+    {"SELECT termgate.check_session(@SCOPE, @FENCE)"},
+    {"SELECT termgate.fence(@SCOPE)"},
+    {"SELECT termgate.hold_session(@SCOPE, @FENCE)"},
+    {"SELECT termgate.release_session(@SCOPE)"},
+    {"SELECT termgate.unprotect('attack.rows')"},
+    {"SELECT termgate.check_term(@SCOPE, @FENCE) WHERE false"},
+    {"SELECT termgate.lease(@SCOPE)"},
+};
+constexpr Way kReads[] = {
+    {"SELECT 1"}, {"SELECT count(*) FROM attack.target"}, {"SELECT now()"},
+    {"SELECT nextval('attack.seq')"},
+    {"SELECT version()"}, {"SHOW termgate.term"},
+    {"SELECT current_setting('termgate.scope', true)"},
+    {"SELECT attack.harmless()"}, {"TABLE attack.target"}, {"SELECT 1/0"}, {"SELEC"}, {""},
+    {"SELECT pg_backend_pid()"}, {"VALUES (1), (2)"}, {"SELECT lower('X')"}, {"EXPLAIN SELECT 1"},
+    {"SET work_mem = '4MB'"}, {"SELECT generate_series(1, 5)"}, {"LISTEN x"}, {"DISCARD PLANS"},
+    {"LOCK TABLE attack.target IN ACCESS SHARE MODE"},
+    // What replaces the proxy's own statements.
+    {"SELECT attack.forge()"}, {"SELECT 'x'::attack.forging"}, {"SELECT attack.lower(1)"},
+    {"SELECT * FROM attack.forger"}, {"SET search_path = attack, pg_catalog"},
+};
+constexpr Way kControl[] = {
+    {"BEGIN", 4}, {"BEGIN /* x */"}, {"BEGIN READ ONLY"}, {"START TRANSACTION READ WRITE"},
+    {"BEGIN ISOLATION LEVEL REPEATABLE READ"}, {"BEGIN ISOLATION LEVEL SERIALIZABLE"},
+    {"COMMIT", 2}, {"END"}, {"COMMIT WORK"}, {"ROLLBACK"}, {"ABORT"},
+    {"COMMIT AND CHAIN", 2}, {"ROLLBACK AND CHAIN"},
+    {"SAVEPOINT a", 2}, {"SAVEPOINT b"}, {"ROLLBACK TO a", 2},
+    {"ROLLBACK TO SAVEPOINT b"}, {"RELEASE a"},
+    {"PREPARE TRANSACTION 'g@LABEL'"}, {"COMMIT PREPARED 'g@LABEL'"}, {"ROLLBACK PREPARED 'g0'"},
+    {"SET TRANSACTION READ ONLY"}, {"SET TRANSACTION READ WRITE"},
+    {"SET default_transaction_read_only = on"},
+    {"SET default_transaction_read_only = off"}, {"SET transaction_read_only = off"},
+    {"SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE"},
+    {"DISCARD ALL"}, {"RESET ALL"}, {"DEALLOCATE ALL"}, {"CLOSE ALL"},
+    {"SET CONSTRAINTS attack.t IMMEDIATE"}, {"SET CONSTRAINTS attack.t DEFERRED"},
+};
+// clang-format on
+
+using Values = std::initializer_list<std::pair<const char*, std::string>>;
+
+std::string filled(std::string text, Values values) {
+  for (const auto& [mark, value] : values) {
+    for (std::size_t at = 0; (at = text.find(mark, at)) != std::string::npos; at += value.size())
+      text.replace(at, std::strlen(mark), value);
+  }
+  return text;
+}
 
 class Maker {
  public:
@@ -345,226 +466,54 @@ class Maker {
     return "/*termgate.scope='" + claim.scope + "',termgate.term='" + claim.term + "'*/";
   }
 
+  template <std::size_t Count>
+  const char* choose(const Way (&ways)[Count]) {
+    int all = 0;
+    for (const Way& way : ways) all += way.weight;
+    auto at = static_cast<int>(below(static_cast<std::uint64_t>(all)));
+    const Way* way = ways;
+    for (; at >= way->weight; ++way) at -= way->weight;
+    return way->text;
+  }
+
   // A write that looks like this or that. `claim`: of the comment that goes with it.
   std::string writer(const std::string& tag, const std::optional<Claim>& claim,
                      bool plain_select = false) {
-    const std::string cs = claim ? "'" + claim->scope + "'" : "NULL",
-                      ct = claim ? "'" + claim->term + "'" : "NULL";
-    const std::string args = label_ + ",'" + tag + "'," + cs + "," + ct,
-                      columns = "(label, way, cs, ct)";
-    const std::string w = "attack.w(" + args + ")";
-    const std::string inner = label_ + "|" + tag + "|" +
-                              (claim ? claim->scope + "|" + claim->term : "|"),
-                      packed = "'" + inner + "'";
-    const auto select_like = [&]() -> std::string {
-      switch (below(18)) {
-        case 15: return "SELECT '{\"" + inner + "\"}'::attack.dom[]";
-        case 16: return "SELECT '(\"" + inner + "\")'::attack.boxed";
-        case 17:
-          return "SELECT attack.run($q$DECLARE " + pick({"h", "h2"}) +
-                 " CURSOR WITH HOLD FOR SELECT " + w + "$q$)";
-        case 13:
-        case 14: return "SELECT attack.folded(" + args + ")";
-        case 0: return "SELECT " + w;
-        case 1: return "SELECT * FROM attack.many(" + args + ")";
-        case 2: return "VALUES (" + w + ")";
-        case 3: return "SELECT (SELECT " + w + ")";
-        case 4: return "WITH x AS MATERIALIZED (SELECT " + w + " AS i) SELECT i FROM x";
-        case 5: return "SELECT 1 WHERE " + w + " > 0";
-        case 6: return "SELECT " + packed + "::text OPERATOR(attack.<<%) 1";
-        case 7: return "SELECT CAST(" + packed + " AS attack.dom)";
-        case 8: return "SELECT attack.agg(" + packed + "::text)";
-        case 9: return "SELECT (" + packed + "::text::attack.cell).*";
-        case 10: return "SELECT i, " + w + " FROM generate_series(1, 3) i";
-        case 11:
-          return "SELECT attack.run($q$INSERT INTO attack.rows " + columns + " VALUES (" + args +
-                 ")$q$)";
-        default: return "SELECT attack.caught(" + args + ")";
-      }
-    };
-    if (plain_select) return select_like();
-    switch (below(22)) {
-      case 0:
-      case 1:
-      case 2:
-      case 3: return "INSERT INTO attack.rows " + columns + " VALUES (" + args + ")";
-      case 4: return "INSERT INTO attack.rows " + columns + " VALUES (" + args + ") RETURNING id";
-      case 5:
-        return "WITH x AS (INSERT INTO attack.rows " + columns + " VALUES (" + args +
-               ") RETURNING id) SELECT id FROM x";
-      case 6: return "INSERT INTO attack.ruled " + columns + " VALUES (" + args + ")";
-      case 7: return "INSERT INTO attack.triggered " + columns + " VALUES (" + args + ")";
-      case 8: return "INSERT INTO attack.late " + columns + " VALUES (" + args + ")";
-      case 9:
-        return "DO $x$ BEGIN INSERT INTO attack.rows " + columns + " VALUES (" + args +
-               "); END $x$";
-      case 10: return "DO $x$ BEGIN PERFORM " + w + "; END $x$";
-      case 11:
-        return "CALL attack.execute($q$INSERT INTO attack.rows " + columns + " VALUES (" + args +
-               ")$q$)";
-      case 12: return "COPY (SELECT " + w + ") TO STDOUT";
-      case 13: return "EXPLAIN ANALYZE SELECT " + w;
-      case 14:
-        return "UPDATE attack.target SET v = v WHERE worker = " + known_.worker + " RETURNING " + w;
-      default: return select_like();
-    }
+    const char* plain = plain_select ? nullptr : choose(kPlain);
+    const std::string named = claim ? "'" + claim->scope + "','" + claim->term + "'" : "NULL,NULL";
+    return filled(
+        plain != nullptr ? plain : choose(kHidden),
+        {{"@WRITE", "attack.w(@ARGS)"},
+         {"@ARGS", label_ + ",'" + tag + "'," + named},
+         {"@COLUMNS", "(label, way, cs, ct)"},
+         {"@INNER", label_ + "|" + tag + "|" + (claim ? claim->scope + "|" + claim->term : "|")},
+         {"@WORKER", known_.worker}});
   }
 
   std::string declaration(const Claim& claim) {
-    const std::string s = "'" + claim.scope + "'", t = "'" + claim.term + "'";
-    const std::string local = one_in(3) ? "false" : "true";
-    const std::string both = "set_config('termgate.scope', " + s + ", " + local +
-                             "), set_config('termgate.term', " + t + ", " + local + ")";
-    switch (below(24)) {
-      case 0:
-      case 1:
-      case 2:
-      case 3: return "SELECT " + both;
-      case 4: return "SELECT set_config('termgate.term', " + t + ", " + local + ")";
-      case 5: return "SELECT set_config('termgate.scope', " + s + ", " + local + ")";
-      case 6:
-        return "SELECT 1 WHERE (SELECT set_config('termgate.scope', " + s + ", " + local +
-               ")) || (SELECT set_config('termgate.term', " + t + ", " + local + ")) <> ''";
-      case 7: return "WITH x AS MATERIALIZED (SELECT " + both + ") SELECT * FROM x";
-      case 8:
-        return "SELECT set_config(k, x, " + local + ") FROM (VALUES ('termgate.scope', " + s +
-               "), ('termgate.term', " + t + ")) v(k, x)";
-      case 9: return "DO $d$ BEGIN PERFORM " + both + "; END $d$";
-      case 10: return "SELECT attack.declare(" + s + ", " + t + ", " + local + ")";
-      case 11: return "CALL attack.declaring(" + s + ", " + t + ", " + local + ")";
-      case 12: return "COPY (SELECT " + both + ") TO STDOUT";
-      case 13: return "SET LOCAL termgate.scope = " + s;
-      case 14: return "SET LOCAL termgate.term = " + t;
-      case 15: return "SET termgate.term = " + t;
-      case 16:
-        return "INSERT INTO attack.scratch SELECT set_config('termgate.scope', " + s + ", " +
-               local + ") || set_config('termgate.term', " + t + ", " + local + ")";
-      case 17:
-        return "UPDATE attack.target SET v = v WHERE worker = " + known_.worker + " RETURNING " +
-               both;
-      case 18:
-        return pick({"RESET termgate.term", "RESET ALL", "SET termgate.term = ''",
-                     "SELECT set_config('termgate.scope', '', true)", "RESET termgate.scope",
-                     "SET termgate.term TO DEFAULT"});
-      case 19:
-        return "SELECT attack.run($q$SET LOCAL termgate.scope = " + s +
-               "; SET LOCAL termgate.term = " + t + "$q$)";
-      case 20: return "EXPLAIN ANALYZE SELECT " + both;
-      // Writes and declares in one: what is in force at the end counts for the commit, and its own
-      // claim for the row.
-      case 21: return "SELECT attack.w(" + label_ + ",'writes and declares',NULL,NULL), " + both;
-      case 22:
-        return "SELECT " + both + ", attack.w(" + label_ + ",'declares and writes',NULL,NULL)";
-      default: return "SELECT attack.declare_and_write(" + s + ", " + t + ", " + label_ + ")";
-    }
+    return filled(choose(kDeclarations), {{"@BOTH",
+                                           "set_config('termgate.scope', @SCOPE, @LOCAL), "
+                                           "set_config('termgate.term', @TERM, @LOCAL)"},
+                                          {"@SCOPE", "'" + claim.scope + "'"},
+                                          {"@TERM", "'" + claim.term + "'"},
+                                          {"@LOCAL", one_in(3) ? "false" : "true"},
+                                          {"@WORKER", known_.worker},
+                                          {"@LABEL", label_}});
   }
 
   std::string layer_1() {
     const auto which = below(3);
-    const std::string scope = "'" + known_.scopes[which] + "'",
-                      fence = std::to_string(fences_[which]),
-                      stale = std::to_string(fences_[which] - 1);
-    switch (below(20)) {
-      case 0: return "SELECT termgate.job_finish(0, 'failed')";
-      case 1: return "SELECT termgate.job_heartbeat(0)";
-      case 2: return "SELECT termgate.release_lease('no', 'no', 1)";
-      case 3: return "SELECT termgate.renew_lease('no', 'no', 1, interval '1 s')";
-      case 4:
-      case 5: return "SELECT termgate.check_term(" + scope + ", " + fence + ")";
-      case 6: return "SELECT termgate.check_term(" + scope + ", " + stale + ")";
-      case 7:
-        return "SELECT termgate.append('attacked " + known_.scopes[which] + "', " + fence +
-               ", 'x', scope => " + scope + ")";
-      case 8:
-        return "SELECT termgate.append('attacked known', 1, 'x', write_id => "
-               "'11111111-1111-1111-1111-111111111111')";
-      case 9: return "SELECT termgate.seal(" + scope + ", " + fence + ", '10 ms')";
-      case 10:
-        return "SELECT termgate.seal(" + scope + ", " + std::to_string(fences_[which] + 1) +
-               ", '10 ms')";
-      case 11:
-        return "SELECT termgate.acquire_lease('" + known_.lease +
-               "', 'me', interval '1 s', grace => '10 ms')";
-      case 12: return "SELECT termgate.check_session()";
-      case 13: return "SELECT termgate.check_session(" + scope + ", " + fence + ")";
-      case 14: return "SELECT termgate.fence(" + scope + ")";
-      case 15: return "SELECT termgate.hold_session(" + scope + ", " + fence + ")";
-      case 16: return "SELECT termgate.release_session(" + scope + ")";
-      case 17: return "SELECT termgate.unprotect('attack.rows')";
-      case 18: return "SELECT termgate.check_term(" + scope + ", " + fence + ") WHERE false";
-      default: return "SELECT termgate.lease(" + scope + ")";
-    }
+    const std::int64_t fence = fences_[which];
+    return filled(choose(kLayer1), {{"@NAME", known_.scopes[which]},
+                                    {"@SCOPE", "'" + known_.scopes[which] + "'"},
+                                    {"@FENCE", std::to_string(fence)},
+                                    {"@STALE", std::to_string(fence - 1)},
+                                    {"@RAISED", std::to_string(fence + 1)},
+                                    {"@LEASE", known_.lease}});
   }
 
-  std::string read() {
-    if (one_in(8))
-      return pick({"SELECT attack.forge()", "SELECT 'x'::attack.forging", "SELECT attack.lower(1)",
-                   "SELECT * FROM attack.forger", "SET search_path = attack, pg_catalog",
-                   "SELECT lower(1)"});
-    return pick({"SELECT 1",
-                 "SELECT count(*) FROM attack.target",
-                 "SELECT now()",
-                 "SELECT nextval('attack.seq')",
-                 "SELECT version()",
-                 "SHOW termgate.term",
-                 "SELECT current_setting('termgate.scope', true)",
-                 "SELECT attack.harmless()",
-                 "TABLE attack.target",
-                 "SELECT 1/0",
-                 "SELEC",
-                 "",
-                 "SELECT pg_backend_pid()",
-                 "VALUES (1), (2)",
-                 "SELECT lower('X')",
-                 "EXPLAIN SELECT 1",
-                 "SET work_mem = '4MB'",
-                 "SELECT generate_series(1, 5)",
-                 "LISTEN x",
-                 "DISCARD PLANS",
-                 "LOCK TABLE attack.target IN ACCESS SHARE MODE"});
-  }
-
-  std::string control() {
-    switch (below(31)) {
-      case 30:
-        return pick({"SET CONSTRAINTS attack.t IMMEDIATE", "SET CONSTRAINTS attack.t DEFERRED"});
-      case 0:
-      case 1:
-      case 2:
-      case 3: return "BEGIN";
-      case 4: return "BEGIN READ ONLY";
-      case 5: return "START TRANSACTION READ WRITE";
-      case 6: return "BEGIN ISOLATION LEVEL REPEATABLE READ";
-      case 7: return "BEGIN ISOLATION LEVEL SERIALIZABLE";
-      case 8:
-      case 9:
-      case 10:
-      case 11: return pick({"COMMIT", "COMMIT", "END", "COMMIT WORK"});
-      case 12:
-      case 13: return pick({"ROLLBACK", "ABORT"});
-      case 14:
-      case 15: return "COMMIT AND CHAIN";
-      case 16: return "ROLLBACK AND CHAIN";
-      case 17:
-      case 18: return "SAVEPOINT a";
-      case 19: return "SAVEPOINT b";
-      case 20:
-      case 21: return "ROLLBACK TO a";
-      case 22: return "ROLLBACK TO SAVEPOINT b";
-      case 23: return "RELEASE a";
-      case 24: return "PREPARE TRANSACTION 'g" + label_ + "'";
-      case 25: return "COMMIT PREPARED 'g" + label_ + "'";
-      case 26:
-        return pick({"ROLLBACK PREPARED 'g0'", "SET TRANSACTION READ ONLY",
-                     "SET TRANSACTION READ WRITE",
-                     "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE"});
-      case 27:
-        return pick({"SET default_transaction_read_only = on",
-                     "SET default_transaction_read_only = off", "SET transaction_read_only = off",
-                     "DISCARD ALL", "RESET ALL", "DEALLOCATE ALL", "CLOSE ALL"});
-      default: return "BEGIN /* x */";
-    }
-  }
+  std::string read() { return choose(kReads); }
+  std::string control() { return filled(choose(kControl), {{"@LABEL", label_}}); }
 
   // One statement with what it declares by a comment, perhaps.
   std::string statement(const std::string& tag) {
@@ -1137,14 +1086,14 @@ class Player {
 
   void note(const Message& message) {
     if (message.type == 'E') {
-      last_error_ = message.code();
+      last_error_ = message.field('C');
       ++errors[last_error_];
-      if (last_error_ == "TG004") untrusted_ = message.text();
+      if (last_error_ == "TG004") untrusted_ = message.field('M');
     }
     if (listening) {
       std::string text(1, message.type);
       if (message.type == 'E' || message.type == 'N')
-        text += "[" + message.code() + " " + message.text() + "]";
+        text += "[" + message.field('C') + " " + message.field('M') + "]";
       if (message.type == 'C') text += "[" + message.body.substr(0, message.body.size() - 1) + "]";
       if (message.type == 'Z') text += "[" + message.body + "]";
       said_.push_back(std::move(text));
@@ -1209,7 +1158,7 @@ class Player {
 };
 
 struct Options {
-  std::string url = "postgresql://postgres@127.0.0.1:5432/postgres", mode = "read-only", setup;
+  std::string url = "postgresql://postgres@127.0.0.1:5432/postgres", mode = "read-only";
   std::uint16_t server = 0, proxy = 0;
   double seconds = 20;
   std::uint64_t seed = 0;
@@ -1387,7 +1336,6 @@ int main(int argc, char** argv) {
       else if (name == "--seed") options.seed = std::stoull(value());
       else if (name == "--workers") options.workers = std::stoi(value());
       else if (name == "--breaches") options.breaches_shown = std::stoull(value());
-      else if (name == "--setup") options.setup = value();
       else if (name == "--replay") options.replay = true, options.seed = std::stoull(value());
       else throw std::runtime_error("unknown option " + name);
     }
@@ -1396,12 +1344,6 @@ int main(int argc, char** argv) {
       options.seed = static_cast<std::uint64_t>(
                          std::chrono::system_clock::now().time_since_epoch().count() / 1000) %
                      1'000'000'000 * 1000;
-    if (!options.setup.empty()) {
-      std::ifstream file(options.setup);
-      std::stringstream text;
-      text << file.rdbuf();
-      Direct(options.server).run(text.str());
-    }
     if (options.replay) {
       Player player(options.server, options.proxy, options.workers);
       return explain(player, options.seed, options.mode, true, Clock::now() + 60s) ? 1 : 0;

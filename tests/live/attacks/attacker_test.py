@@ -15,7 +15,7 @@ import pytest
 import given
 from checks import check, note
 from pgraw import Connection
-from rig import GUARD, ROLES, PlainServer
+from rig import GUARD, Server
 
 REPLAY = given.option("replay")
 MAJORS = given.majors("15", "13,15,18")[: 1 if REPLAY else None]
@@ -30,19 +30,8 @@ def major(request):
 @pytest.fixture(scope="module")
 def attacked(lab, major):
     """A server with layer 1, a role for each level, and the judge."""
-    server = PlainServer(lab, major, "track_commit_timestamp=on", "max_prepared_transactions=40")
+    server = Server(lab, major, "track_commit_timestamp=on", "max_prepared_transactions=40")
     with Connection(server.port, wait=60) as direct:
-        direct.rows(
-            "CREATE ROLE layer1 LOGIN; GRANT pg_signal_backend TO layer1; GRANT pg_read_all_stats TO layer1; GRANT ALL ON DATABASE"
-            " postgres TO layer1"
-        )
-        for role in ROLES:
-            direct.rows(f"CREATE ROLE a_{role} LOGIN")
-        server.layer1 = server.url.replace("postgres@", "layer1@")
-        grants = [word for role, level in ROLES.items() if level for word in ("--grant", f"a_{role}={level}")]
-        lab.run(lab.termgate, "init", "--db", server.layer1, *grants)
-        if GUARD:
-            direct.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
         direct.rows("SELECT termgate.append('attacked known', 1, 'x', write_id => '11111111-1111-1111-1111-111111111111')")
         # A prepared transaction of a session's own cannot be evicted: a raise shall not wait long for it.
         direct.rows("SELECT termgate.set_setting('check_wait_ms', '500')")

@@ -8,11 +8,11 @@ if(TARGET termgate_pgwire)
     termgate_pytest(live_attack_random FILE attacker_test.py TIMEOUT 1500 OPTIONS --seconds 12 ENVIRONMENT ${attacker})
     termgate_pytest(live_attack_random_seats FILE attacker_test.py TIMEOUT 1500 OPTIONS --seconds 12 --seats eager ENVIRONMENT ${attacker})
     # A part of the table on 15, each row in one mode; with --long all of it on 13, 15 and 18.
-    termgate_pytest(live_findings TIMEOUT 1800 OPTIONS --quick --part 1/64 --show)
-    termgate_pytest(live_findings_seats FILE findings_test.py TIMEOUT 1800 OPTIONS --quick --part 33/128 --show --seats eager)
+    termgate_pytest(live_findings TIMEOUT 1800 OPTIONS --quick --part 1/16 --show)
+    termgate_pytest(live_findings_seats FILE findings_test.py TIMEOUT 1800 OPTIONS --quick --part 9/32 --show --seats eager)
     if(guard_library)
       # The same table, where the proxy leaves the sessions to the guard.
-      termgate_pytest(live_guard_findings FILE findings_test.py TIMEOUT 1800 OPTIONS --modes read-only --quick --part 7/96 --show
+      termgate_pytest(live_guard_findings FILE findings_test.py TIMEOUT 1800 OPTIONS --modes read-only --quick --part 5/48 --show
         ENVIRONMENT "TERMGATE_TEST_GUARD=${guard_library}")
     endif()
   endif()

@@ -4,9 +4,8 @@
 def pytest_addoption(parser):
     group = parser.getgroup("attacks", "attacks on the proxy")
     group.addoption("--modes", metavar="reject,allow", help="what the proxy does with sessions without a term")
-    group.addoption("--roles-all", action="store_true", help="every row by every role that it is meant for, instead of one")
     group.addoption("--quick", action="store_true", help="one mode a row, chosen by its name")
-    group.addoption("--part", metavar="K/N", help="every N-th row and special one, from the K-th on; --long: all of them")
+    group.addoption("--part", metavar="K/N", help="every N-th row, from the K-th on; --long: all of them")
     group.addoption("--prove", action="store_true", help="try each attack on a direct connection too, where it must do its harm")
     group.addoption("--seconds", type=float, metavar="S", help="random sessions for so long, shared by majors and modes")
     group.addoption("--replay", metavar="SEED", help="this random session alone, on the first of --majors and --modes")

@@ -3,7 +3,7 @@
 its whole kind of variants.
 
   pytest tests/live/attacks/findings_test.py [--majors 15] [--modes reject,read-only,allow] [--only PART] [--part 1/10]
-                                             [--quick] [--roles-all] [--prove] [--show]
+                                             [--quick] [--prove] [--show]
 
 What is judged is only what was committed, as a direct connection of the superuser's sees it, and what a client sees
 through the proxy beside what it sees without. With --prove every row also runs without the proxy, where attacks must
@@ -12,10 +12,10 @@ do their harm and rightful work must succeed: else it proves nothing ("VOID").
 import pytest
 
 import given
+import pgraw
 import rig
 import rows
-import specials
-from checks import check, note
+from checks import check, eventually, note
 
 ONLY = given.option("only", [])
 PART, PARTS = (1, 1) if given.LONG else (int(number) for number in given.option("part", "1/1").split("/"))
@@ -35,7 +35,6 @@ def right_with_the_guard(row, mode):
 
 
 ROWS = list({(row.finding, row.name): row for row in rows.rows() if wanted(row.finding, row.name)}.values())[PART - 1 :: PARTS]
-SPECIALS = [special for special in specials.SPECIALS[PART - 1 :: PARTS] if wanted(special.finding, special.name)]
 
 
 def shown(answer):
@@ -81,7 +80,7 @@ def judge(bench, row, mode, role, major):
 
 def prove(bench, row, mode, major):
     """The row on a direct connection: rightful work succeeds there, and an attack does its harm."""
-    role = row.role(mode, False)[0]
+    role = row.role(mode)
     if row.expect == "works":
         n, answers = bench.play(row, role, bench.server.port)
         found = bench.committed(n)
@@ -109,14 +108,64 @@ def test_what_is_committed_by(row, bench, major):
     if not modes:
         pytest.skip(f"not in {', '.join(MODES)}")
     for mode in modes:
-        for role in row.role(mode, given.option("roles-all", False)):
-            if not right_with_the_guard(row, mode):
-                judge(bench, row, mode, role, major)
+        if not right_with_the_guard(row, mode):
+            judge(bench, row, mode, row.role(mode), major)
     if given.option("prove"):
         prove(bench, row, modes[0], major)
 
 
-@pytest.mark.parametrize("special", SPECIALS, ids=named)
-def test_with_several_sessions_databases_or_files(special, lab, major):
-    for mode, name, problem in special.run(lab, major, [mode for mode in MODES if mode in special.modes]):
-        check(f"{major} {mode} {special.finding} {name}", not problem, shown(problem))
+def test_names_in_statements_are_not_kept(bench):
+    """60 statements of 400 kB that are a name, each another one."""
+    proxy = bench.proxies[MODES[0]]
+    for what in ("COMMIT PREPARED '{}'", 'DEALLOCATE "{}"', 'SAVEPOINT "{}"', 'CLOSE "{}"', 'FETCH "{}"', 'LISTEN "{}"'):
+        with pgraw.Connection(proxy.port, user="a_write", wait=60) as client:
+            client.query("SELECT 1")
+            before = proxy.resident_kb()
+            for number in range(60):
+                client.send(pgraw.parse(f"p{number}", what.format(f"{number}" + "x" * 400_000)) + pgraw.sync())
+                client.until("Z")
+            more = proxy.resident_kb() - before
+        check(f"{what} costs no memory", more < 10_000, f"{more} kB")
+
+
+# The term that is declared, "own" or that of a scope which is trusted again, and how the prepared transaction is to be committed.
+COMMITS = {
+    "without a term": ("", ["COMMIT PREPARED '{}'"]),
+    "its own term": ("own", ["COMMIT PREPARED '{}'"]),
+    "the term of another scope": ("other", ["COMMIT PREPARED '{}'"]),
+    "by a comment": ("", ["/*termgate.scope='bystander',termgate.term='TRUSTED'*/ COMMIT PREPARED '{}'"]),
+    "in odd spelling": ("other", ["commit /* x */ prepared U&'{}'"]),
+    "after SET": ("", ["SET termgate.scope = 'bystander'", "SET termgate.term = TRUSTED", "COMMIT PREPARED '{}'"]),
+}
+
+
+@pytest.mark.skipif(not wanted("L3", "COMMIT PREPARED"), reason="--only")
+def test_nothing_prepared_is_committed_while_its_scope_is_untrusted(lab, major):
+    bench = rig.Bench(lab, major, MODES, 100)
+    bench.ask("ALTER ROLE a_write SET client_min_messages = error")
+    cases = [(mode, name) for mode in MODES for name in COMMITS]
+    with pgraw.Connection(bench.server.port, user="a_write") as client:  # whose prepared transactions they are
+        for number, (mode, name) in enumerate(cases, 1):
+            client.rows(f"BEGIN; SELECT termgate.check_term('a{number}', {rig.FENCE}); INSERT INTO app.t (n, v) VALUES ({number}, 'bad')")
+            client.rows(f"PREPARE TRANSACTION '{mode} {name}'")
+    bench.ask("ALTER DATABASE postgres OWNER TO layer1; SELECT termgate.acquire_lease('bystander', 'before', '100 ms')")
+    bench.ask("SELECT termgate.declare_untrusted('test', 'lost raises')")
+    late = "SELECT expires_at < clock_timestamp() FROM termgate.leases WHERE scope = 'bystander'"
+    assert eventually(lambda: bench.value(late) == "t"), "the lease runs out"
+    # A lease of our own jumps, so this scope is trusted again.
+    trusted = bench.value("SELECT term FROM termgate.acquire_lease('bystander', 'after', '10 min')")
+    for number, (mode, name) in enumerate(cases, 1):
+        claim, texts = COMMITS[name]
+        pair = {"own": (f"a{number}", rig.FENCE), "other": ("bystander", trusted)}.get(claim)
+        options = [("options", f"-c termgate.scope={pair[0]} -c termgate.term={pair[1]}")] if pair else []
+        with pgraw.Connection(bench.proxies[mode].port, user="a_write", parameters=options) as client:
+            if claim == "other":
+                wrote = client.query("INSERT INTO app.scratch VALUES (1, 'x')")
+                check(f"{mode}: the scope that is trusted again writes", all(message.type != "E" for message in wrote), wrote)
+            for text in texts:
+                client.query(text.replace("TRUSTED", trusted).format(f"{mode} {name}"))
+        # Under `allow` a session without a term may write what it likes, and so may commit it.
+        right = mode == "allow" and name == "without a term"
+        check(f"{major} {mode}: COMMIT PREPARED {name}", right or bench.committed(number) == [], "committed")
+        bench.direct.query(f"ROLLBACK PREPARED '{mode} {name}'")
+    bench.close()

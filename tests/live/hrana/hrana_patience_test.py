@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Nobody waits for another client's read of an SQLite file [F4]: long reads, long texts, clients that go away or do not read;
-what a statement may take of time and memory.
+"""Nobody waits for another client's read of an SQLite file [F4]: long reads, clients that go away or do not read,
+long lists of parameters.
 
   pytest tests/live/hrana/hrana_patience_test.py [-k WORD]
 """
@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from checks import check, eventually, note
+from checks import check, note
 from hrana import Failed, execute
 from hrana_served import Served, Stream, code_of, idle, step, token
 
@@ -81,7 +81,7 @@ def test_a_read_that_never_ends_does_not_hold_up_writers(front):
     reader = reads(front, ENDLESS)
     time.sleep(0.3)
     with Writer(front) as writer:
-        time.sleep(2)
+        time.sleep(1)
     check(
         "writers went on beside it",
         writer.count > 5 and not writer.failed and writer.slowest < 2,
@@ -106,9 +106,9 @@ def test_a_statement_ends_when_its_client_goes(front):
 def test_what_nobody_reads_is_not_kept(front):
     before = front.resident_kb()
     clients = [begun(front, "/v3/cursor", {"batch": {"steps": [step(ENDLESS_ROWS)]}}) for _ in range(4)]
-    time.sleep(3)
+    time.sleep(1)
     grown = (front.resident_kb() - before) // 1024
-    check("three seconds of unread rows take no memory to speak of", grown < 200, f"{grown} MiB more")
+    check("a second of unread rows take no memory to speak of", grown < 200, f"{grown} MiB more")
     with Writer(front) as writer:
         time.sleep(1)
     check("and hold up no writer", not writer.failed and writer.slowest < 2, (writer.slowest, writer.failed))
@@ -116,42 +116,6 @@ def test_what_nobody_reads_is_not_kept(front):
         client.close()
     check("the proxy is idle again", idle(front.process))
     check("and its log has no complaint", not re.search(r"level=(error|fatal)", front.log()))
-
-
-def test_answers_and_values_are_bounded(front):
-    stream = Stream(front.url)
-    told = code_of(
-        stream.execute, "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t LIMIT 200000) SELECT hex(zeroblob(500)) FROM t"
-    )
-    check("an answer that is too large", told == "RESPONSE_TOO_LARGE", told)
-    for sql in ("SELECT length(hex(zeroblob(400000000)))", "SELECT length(printf('%1000000000d', 1))", "SELECT zeroblob(2000000000)"):
-        told = code_of(stream.execute, sql)
-        check(f"a value that is too long: {sql}", told in ("SQLITE_TOOBIG", None) and front.resident_kb() < 1_000_000, told)
-    for aggregate in ("group_concat(s)", "json_group_array(s)", "json_group_object(n, s)"):
-        sql = (
-            f"SELECT length({aggregate}) FROM (SELECT value AS n, hex(zeroblob(1000000)) AS s FROM json_each('[1,2,3,4,5,6,7,8,9]') a,"
-            " json_each('[1,2,3,4,5,6,7,8,9]') b)"
-        )
-        told = code_of(stream.execute, sql.replace("SELECT value", "SELECT a.value"))
-        check(f"an aggregate of long texts: {aggregate}", front.resident_kb() < 1_500_000, (told, front.resident_kb()))
-    check("the proxy goes on", stream.execute("SELECT 1") == [(1,)])
-
-
-def test_a_writer_that_cannot_be_interrupted_gives_way(front):
-    """[F4] A write whose one instruction takes SQLite hours must not keep the lock from a higher term."""
-    for name, sql in STUBBORN.items():
-        scope = f"stubborn {name}"
-        told = []
-        write = f"INSERT INTO k (b) {sql}"
-        slow = threading.Thread(target=lambda: told.append(code_of(Stream(front.url, token(scope, 1)).execute, write)))
-        slow.start()
-        time.sleep(0.5)
-        begun_at = time.monotonic()
-        error = code_of(Stream(front.url, token(scope, 2)).execute, "UPDATE tally SET n = n + 1")
-        took = time.monotonic() - begun_at
-        check(f"{name}: the next term writes within the grace", error is None and took < 3, (error, took))
-        slow.join(60)
-        note(f"{name}: the higher term waited {took:.2f} s; the other ended with {told}")
 
 
 def test_long_lists_of_parameters_are_prepared_in_linear_time(front):
@@ -172,48 +136,3 @@ def test_long_lists_of_parameters_are_prepared_in_linear_time(front):
     for name, (few, many) in times.items():
         note(f"{name}: 4,000 parameters {few:.2f} s, 16,000 {many:.2f} s")
         check(f"{name}: four times as many do not take ten times as long", many < 10 * max(few, 0.1), f"{few:.2f} s, {many:.2f} s")
-
-
-def test_the_text_of_a_statement_is_bounded_by_name(front):
-    told = None
-    try:
-        Stream(front.url).execute("SELECT 1 /*" + "x" * 1_100_000 + "*/")
-    except Failed as failure:
-        told = failure
-    check("a text above 1 MiB is refused and says the limit", told is not None and re.search(r"1048576|1 MiB", told.message), told)
-
-
-def test_a_silent_stream_outside_a_transaction_never_expires(front):
-    stream = Stream(front.url, token("wait", 1))
-    stream.execute("UPDATE tally SET n = n + 1")
-    check("a pipeline that leaves nothing behind leaves no baton", stream.baton is None, stream.baton)
-    # Stored SQL is kept with the stream, and more than the ten seconds that a transaction may be silent pass.
-    stream.ask({"type": "store_sql", "sql_id": 1, "sql": "SELECT n FROM tally"})
-    check("stored SQL has a baton", stream.baton is not None)
-    time.sleep(12)
-    found = code_of(stream.ask, {"type": "execute", "stmt": {"sql_id": 1}})
-    check("after twelve seconds of silence it goes on", found is None, found)
-    stream.close()
-
-
-def test_a_silent_transaction_is_ended_and_says_so(front):
-    stream = Stream(front.url, token("silent", 1))
-    stream.ask(execute("BEGIN"), execute("INSERT INTO k (b) VALUES ('silent')"))
-    failure = []
-
-    def over():
-        try:
-            stream.baton, kept = stream.baton, stream.baton
-            stream.execute("SELECT 1")
-            return False
-        except Failed as caught:
-            stream.baton = kept
-            failure.append(caught)
-            return True
-
-    time.sleep(11)
-    check("a transaction that is silent for ten seconds is ended", eventually(over, 5))
-    check(
-        "by status 400 and TRANSACTION_TIMEOUT", failure and (failure[0].status, failure[0].code) == (400, "TRANSACTION_TIMEOUT"), failure
-    )
-    check("and nothing of it is there", Stream(front.url).execute("SELECT 1 FROM k WHERE b = 'silent'") == [])

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""The proxy in front of an SQLite file in service: its file is moved, removed or replaced under it [F2][F5]; the drain; what
-an adopted or protected table may not become over the wire.
+"""The proxy in front of an SQLite file in service: its file is moved, removed or replaced under it [F2][F5]; the drain.
 
   pytest tests/live/hrana/hrana_service_test.py [-k replaced]
 """
@@ -148,7 +147,7 @@ def test_a_file_whose_log_was_removed_is_written_no_more(lab):
 
 
 def test_an_older_copy_in_its_place_lets_no_lower_term_write(lab):
-    """A copy of yesterday's file in its place, whose fence is lower: what this proxy has seen it remembers."""
+    """[F3] The fence of yesterday's file is lower; what this proxy has seen it remembers."""
     path = f"{lab.folder}/copy.db"
     make(path, 5)
     lab.run(lab.termgate, "status", "--db", f"sqlite:{path}")
@@ -166,14 +165,7 @@ def test_an_older_copy_in_its_place_lets_no_lower_term_write(lab):
 
     check("older copy: it is served", eventually(is_served, 15 * PATIENCE, 0.1))
     told = insert(served, 5, "stale")
-    check("older copy: a term below what was seen is refused", told in ("TG001", "TG004"), told)
-    told = insert(served, 10, "ten")
-    # Once the proxy has seen that the fence went down, the scope is untrusted.
-    check("older copy: a higher one writes, or is told that the scope is untrusted", told in (None, "TG004"), told)
-    if told == "TG004":
-        lab.run(lab.termgate, "fence", "declare-restored", "--db", f"sqlite:{path}", "--scope", "A", "--above", "9", "--reason", "test")
-        check("older copy: settled, a higher one writes", eventually(lambda: insert(served, 10, "ten") is None, 15 * PATIENCE))
-    check("older copy: nothing else was written", rows(path) == ["ten"], rows(path))
+    check("older copy: a term below what was seen is refused", told in ("TG001", "TG004") and rows(path) == [], (told, rows(path)))
     served.stop()
 
 
@@ -215,44 +207,3 @@ def test_a_statement_at_work_does_not_keep_the_process(lab):
     check("SIGTERM ends the process with a read at work", status == 0 and time.monotonic() - begun < 10 * PATIENCE, status)
     thread.join(20)
     check("and its client gets no rows", ended and ended[0] is not None, ended)
-
-
-def test_what_adopted_and_protected_tables_may_not_become(lab):
-    path = f"{lab.folder}/tables.db"
-    make(path, 5)
-    made = (
-        "CREATE TABLE ad (s TEXT, t INTEGER)",
-        "CREATE INDEX ad_st ON ad (s, t)",
-        "CREATE TABLE pr (s TEXT, k TEXT, v TEXT)",
-        "INSERT INTO pr VALUES ('B', 'k', 'of B')",
-    )
-    lab.run(lab.termgate, "exec", "--db", f"sqlite:{path}", "--scope", "A", "--term", "5", *made)
-    lab.run(lab.termgate, "adopt", "--db", f"sqlite:{path}", "ad", "--scope-column", "s", "--term-column", "t")
-    lab.run(lab.termgate, "protect", "--db", f"sqlite:{path}", "pr", "--scope-column", "s")
-    served = Served(lab, path)
-    writer = Stream(served.url, token("A", 5))
-    for sql in (
-        "ALTER TABLE ad RENAME TO ad2",
-        "ALTER TABLE Ad RENAME COLUMN t TO t2",
-        "DROP TABLE ad",
-        "ALTER TABLE pr RENAME TO pr2",
-        "ALTER TABLE pr RENAME COLUMN s TO s2",
-        "ALTER TABLE pr DROP COLUMN v",
-        "DROP TABLE pr",
-        "DROP TABLE IF EXISTS pr",
-    ):
-        told = code_of(writer.execute, sql)
-        check(f"refused: {sql}", told is not None, told)
-    for sql in ("ALTER TABLE t RENAME TO t2", "ALTER TABLE t2 RENAME TO t"):
-        told = code_of(writer.execute, sql)
-        check(f"passes: {sql}", told is None, told)
-    told = code_of(writer.execute, "CREATE UNIQUE INDEX pr_k ON pr (k)")
-    check("a unique index on a protected table is made or refused", told in (None, "SQLITE_AUTH"), told)
-    told = code_of(writer.execute, "INSERT OR REPLACE INTO pr (s, k, v) VALUES ('A', 'k', 'of A')")
-    check("REPLACE removes no row of another scope by it", told in ("TG001", "TG002") or told is None, told)
-    file = sqlite3.connect(path)
-    check("the row is there", ("B", "k", "of B") in file.execute("SELECT s, k, v FROM pr").fetchall())
-    file.close()
-    advice = lab.run(lab.termgate, "doctor", "--db", f"sqlite:{path}", "--json")
-    check("and doctor finds the triggers as they should be", "its triggers do not match" not in advice, advice)
-    served.stop()

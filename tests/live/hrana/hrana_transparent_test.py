@@ -7,7 +7,7 @@ file. Compared are the names of the columns, the rows with the types of their va
 text of an error, and whether a transaction is open. In the end the files' contents are compared.
 
 A difference is a fault. A refusal is one too, unless REFUSALS names it; at least 95 % of the statements must run. 10,000 statements of
-one seed in a plain run; with --long 100,000 of a new one.
+one seed in a plain run; with --long 100,000 of a new one. And values at their limits, in columns of every kind.
 """
 import base64
 import http.client
@@ -20,7 +20,8 @@ from collections import Counter
 
 from checks import check, note
 from given import LONG, option
-from hrana_served import Served
+from hrana import Failed, execute
+from hrana_served import File, Served, Stream, token
 from random_sqlite import Maker
 
 COUNT = 100_000 if LONG else 10_000
@@ -345,3 +346,33 @@ def test_random_statements_mean_what_they_mean_to_sqlite(lab):
     check("most of them succeeded", found["ran"] >= 0.75 * count, str(found))
     check("the proxy ends cleanly", proxy.stop() == 0, proxy.log()[-2000:])
     check("the files hold the same", wrong or contents(here) == contents(there))
+
+
+LIMITS = [None, 0, -1, 1 << 53, (1 << 53) + 1, (1 << 63) - 1, -(1 << 63), 0.0, 42.0, -1.5, 1e308, 5e-324]
+LIMITS += ["", "text", "é\U0001f512", "a\nb\"c\\d", "1", "0x10", b"", b"\x00\xff", bytes(range(256))]
+
+
+def test_values_at_their_limits_are_stored_and_read_as_by_sqlite(lab):
+    file = File(lab, name="limits.db")
+    stream, twin = Stream(Served(lab, file.path).url, token("store", 1)), sqlite3.connect(":memory:", isolation_level=None)
+    for number, kind in enumerate(("", "INTEGER", "TEXT", "REAL", "NUMERIC", "BLOB", "DATE", "VARCHAR(3)")):
+        table, select = f"CREATE TABLE k{number} (id INTEGER PRIMARY KEY, c {kind})", f"SELECT c, typeof(c) FROM k{number} ORDER BY id"
+        stream.execute(table)
+        twin.execute(table)
+        for each in LIMITS:
+            stream.execute(f"INSERT INTO k{number} (c) VALUES (?)", each)
+            twin.execute(f"INSERT INTO k{number} (c) VALUES (?)", (each,))
+        for value, *found in zip(LIMITS, twin.execute(select).fetchall(), file.rows(select), stream.execute(select)):
+            wanted, stored, read = ((type(one[0]), *one) for one in found)
+            check(f"{kind or 'no type'}: {value!r} is stored as by SQLite", stored == wanted, found)
+            check(f"{kind or 'no type'}: {value!r} is read as it is stored", read == stored, found)
+    told = stream.ask(execute("SELECT 9e999, -9e999"))[0]["result"]["rows"]
+    check("infinity is null, which JSON can carry", [cell.get("value") for cell in told[0]] == [None, None], told)
+    file.rows("CREATE TABLE bytes (c TEXT)")
+    file.rows("INSERT INTO bytes VALUES (CAST(x'ff41' AS TEXT))")
+    try:
+        stream.execute("SELECT c FROM bytes")
+        check("text that is no UTF-8 fails", False)
+    except Failed as failure:
+        check("text that is no UTF-8 fails, and says what to do", "c" in failure.message and "CAST" in failure.message, failure)
+    check("as a blob it is read", stream.execute("SELECT CAST(c AS BLOB) FROM bytes") == [(b"\xffA",)])
