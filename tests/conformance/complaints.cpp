@@ -4,7 +4,7 @@
 //   tokens restart after a release                        "a term never restarts"
 //   anybody's renewal revives a lock                      "a renewal needs owner and term"
 //   the same owner again gets the same token              "re-entry is a new term"
-//   a challenger's clock decides about the end            "the database's clock decides"; live/leases/run_test.py, test_never_two_inside
+//   a challenger's clock decides about the end            "the database's clock decides"; live/leases/inside.py
 //   the holder is not told of a loss                      handles.cpp: "a forced release is told to the holder with its next renewal"
 //   a lost lock comes back to life                        "a lost lease is not renewed back to life"
 //   the token proves nothing to the database              "the old holder's write is refused before the new one's first"
