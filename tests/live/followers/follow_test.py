@@ -136,13 +136,16 @@ class Follow(BothDatabases):
         self.both(play)
 
     def test_a_write_is_heard_of_at_once_on_postgresql(self):
-        # By its notification: the next look would come in half an hour.
-        out = Path(scratch.name) / "heard"
-        with out.open("w") as file:
-            self.begin(self.postgres, "--name", "heard", "--stream", "heard", "--poll", "30m", stdout=file)
-        for count in (1, 2):
+        # By its notification. Six followers have found nothing for six seconds; each that polls would look next after as many more or less.
+        outs = [Path(scratch.name) / f"heard {number}" for number in range(6)]
+        for out in outs:
+            with out.open("w") as file:
+                self.begin(self.postgres, "--name", out.name, "--stream", "heard", "--poll", "30m", stdout=file)
+        for count, seconds in ((1, 20), (2, 2)):
             self.append(self.postgres, "heard", 1)
-            assert eventually(lambda: out.read_text().count("\n") == count, 20)
+            assert eventually(lambda: all(out.read_text().count("\n") == count for out in outs), seconds), [out.read_text() for out in outs]
+            if count == 1:
+                time.sleep(6)
 
     def test_what_could_not_be_printed_comes_again(self):
         def play(url, stream):
