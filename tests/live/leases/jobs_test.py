@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psycopg2
 import pytest
-from checks import captured, check
+from checks import captured, check, stays
 from given import PG_SERVER, TERMGATE, majors
 
 scratch = tempfile.TemporaryDirectory(prefix="termgate-jobs.")
@@ -281,7 +281,7 @@ def test_read_only_by_default(database):
     check("reading goes on", termgate(database.as_("readonly"), "lease", "list").returncode == 0)
 
 
-def test_a_watch_goes_on_in_a_new_session(database):
+def test_a_watch_goes_on_when_the_database_answers_again(database):
     scope = f"jobs {next(numbers)}"
     env = dict(clean, TERMGATE_DB=database.as_("reader"))
     watch = subprocess.Popen(
@@ -290,7 +290,10 @@ def test_a_watch_goes_on_in_a_new_session(database):
     patience = threading.Timer(30, watch.kill)
     patience.start()
     check("nobody leads", watch.stdout.readline() == "nobody\n")
+    database.run("ALTER ROLE reader NOLOGIN")
     database.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'reader'")
+    check("it goes on", stays(lambda: watch.poll() is None, 1))
+    database.run("ALTER ROLE reader LOGIN")
     termgate(database.as_("leader"), "lease", "acquire", "--scope", scope, "--owner", "me", "--ttl", "60s")
     check("the change is reported", watch.stdout.readline() == "1\tme\t\n")
     patience.cancel()

@@ -514,22 +514,6 @@ def lead(game, ttl=TTL):
 
 
 @scenario()
-def of_two_loops_one_leads_and_the_other_follows_it(game):
-    first = lead(game)
-    heard = game.player.heard(first, "leading")
-    assert heard
-    second = lead(game)
-    assert game.player.heard(second, "leading", 1) is None
-    game.player.ask("stop", first)
-    assert game.player.heard(first, "stopped") and game.player.heard(first, "done")
-    next_one = game.player.heard(second, "leading")
-    assert next_one and int(next_one[1][0]) > int(heard[1][0])
-    game.player.ask("stop", second)
-    assert game.player.heard(second, "done")
-    assert game.database.lease(game.scope)[3]
-
-
-@scenario()
 def a_loop_that_is_asked_to_leave_stops_its_work_and_another_leads(game):
     first = lead(game)
     heard = game.player.heard(first, "leading")
@@ -544,18 +528,6 @@ def a_loop_that_is_asked_to_leave_stops_its_work_and_another_leads(game):
     for loop in (first, second):
         game.player.ask("stop", loop)
         assert game.player.heard(loop, "done")
-
-
-@scenario()
-def a_loop_that_lost_its_lease_stands_again(game):
-    name = lead(game)
-    assert game.player.heard(name, "leading")
-    game.database.force_release(game.scope)
-    assert game.player.heard(name, "stopped")
-    again = game.player.heard(name, "leading", nth=2)
-    assert again and int(again[1][0]) == game.database.lease(game.scope)[1]
-    game.player.ask("stop", name)
-    assert game.player.heard(name, "done")
 
 
 @scenario()
