@@ -548,8 +548,8 @@ class Drill(BothDatabases):
         junit = Path(scratch.name) / "dying.xml"
         process = self.begun("dying", "SIGSTOP", ALONE, "--timeout", "3s", "--junit", str(junit), url=url)
         sh(PG_SERVER, "stop", server, "immediate")
-        out, _ = process.communicate(timeout=60)
-        assert process.returncode == 1, out
+        out = process.stdout.read()
+        assert process.wait(60) == 1, out
         assert "FAILED: the drill could not be carried out." in out
         assert xml.etree.ElementTree.parse(junit).getroot()[0].find("failure").get("type") == "not_judged"
         assert processes_with("TERMGATE_SCOPE=dying\0") == []
@@ -574,8 +574,8 @@ class Drill(BothDatabases):
             process = self.begun("interrupted", until, ["sh", "-c", " ".join(SERVICE) + " right & wait"])
             assert len(processes_with("TERMGATE_SCOPE=interrupted\0")) >= 3
             process.send_signal(signal.SIGINT)
-            out, _ = process.communicate(timeout=20)
-            assert process.returncode == 1, out
+            out = process.stdout.read()
+            assert process.wait(20) == 1, out
             assert "FAILED: interrupted." in out
             assert processes_with("TERMGATE_SCOPE=interrupted\0") == []
 
