@@ -13,11 +13,8 @@ through psycopg, on SQLite through the sqlite3 module and the loadable extension
   both     writes with the check, and counts in a second table without it
   quits    leaves when it finds that it has slept
   never    waits and never leads
-  crashes  leads, and dies
   deaf     right, but ignores SIGTERM
   liar     quits, and says that it was refused
-  holds    keeps its transactions open for long
-  leaks    prints its URL
   grabs    takes the scope over from whoever leads it
 """
 import os
@@ -64,8 +61,6 @@ class Postgres:
                 elif checked:
                     self.connection.execute("SELECT termgate.check_term(%s, %s)", (SCOPE, term))
                 self.connection.execute("INSERT INTO entries (scope, term, instance) VALUES (%s, %s, %s)", (SCOPE, term, INSTANCE))
-                if MODE == "holds":
-                    time.sleep(0.2)
         except self.psycopg.errors.OperationalError:
             self.connection = self.psycopg.connect(URL, autocommit=True)  # evicted while it slept, perhaps
         except self.psycopg.Error as error:
@@ -107,8 +102,6 @@ class Sqlite:
             if checked:
                 self.connection.execute("SELECT termgate_check_term(?, ?)", (SCOPE, term))
             self.connection.execute("INSERT INTO entries (scope, term, instance) VALUES (?, ?, ?)", (SCOPE, term, INSTANCE))
-            if MODE == "holds":
-                time.sleep(0.2)
             self.connection.execute("COMMIT")
         except self.sqlite3.Error as error:
             self.connection.execute("ROLLBACK")
@@ -127,11 +120,8 @@ def say(*words):
 
 def lead(store, term):
     say("leads under term", term)
-    begun = before = time.monotonic()
+    before = time.monotonic()
     while True:
-        if MODE == "crashes" and time.monotonic() - begun > 0.3:
-            say("about to crash")
-            os.kill(os.getpid(), signal.SIGSEGV)
         if MODE in ("quits", "liar") and time.monotonic() - before > 0.5:
             if MODE == "liar":
                 say(f'TG001 stale term {term} for scope "{SCOPE}": the fence stands at {term + 1}')
@@ -154,8 +144,6 @@ def main():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     store = Sqlite() if URL.startswith("sqlite:") else Postgres()
     say("up, pid", os.getpid())
-    if MODE == "leaks":
-        say(URL)
     while True:
         if MODE == "grabs":
             store.seal()

@@ -8,16 +8,14 @@ import json
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-import psycopg2
-import pytest
-from both_databases import BothDatabases
-from given import EXTENSION, PG_SERVER, SANITIZED, TERMGATE
+from both_databases import BothDatabases, sh
+from checks import captured, eventually
+from given import PG_SERVER, TERMGATE
 
 scratch = tempfile.TemporaryDirectory(prefix="termgate-follow.")
 os.chmod(scratch.name, 0o755)  # the server runs as another user
@@ -28,6 +26,12 @@ class Follow(BothDatabases):
     termgate, pg_server, folder, name = TERMGATE, PG_SERVER, scratch.name, "follow"
     number = 0
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        sh(cls.pg_server, "stop", cls.server, "fast")
+        sh(cls.pg_server, "start", "15", cls.server, "max_prepared_transactions=0")  # as is usual, and where appends notify
+
     def both(self, play):
         for database, url in (("postgresql", self.postgres), ("sqlite", self.sqlite)):
             with self.subTest(database=database):
@@ -35,29 +39,11 @@ class Follow(BothDatabases):
                 play(url, f"s{Follow.number}")
 
     def command(self, url, *words, **more):
-        return subprocess.run(
-            [TERMGATE, *words],
-            env=dict(clean, TERMGATE_DB=url),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            **{"stdin": subprocess.DEVNULL, **more},
-        )
+        return captured([TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), timeout=60, **(more or {"stdin": subprocess.DEVNULL}))
 
     def append(self, url, stream, count, *words):
-        done = self.command(
-            url,
-            "append",
-            "--stream",
-            stream,
-            "--term",
-            "1",
-            "--lines",
-            *words,
-            "-",
-            stdin=None,
-            input="".join(f"line {n}\n" for n in range(count)),
-        )
+        lines = "".join(f"line {n}\n" for n in range(count))
+        done = self.command(url, "append", "--stream", stream, "--term", "1", "--lines", *words, "-", input=lines)
         assert done.returncode == 0, done.stderr
 
     def begin(self, url, *words, **more):
@@ -71,12 +57,6 @@ class Follow(BothDatabases):
         )
         self.addCleanup(lambda: (child.poll() is None and child.kill(), child.wait(), child.stderr.close()))
         return child
-
-    def wait_for(self, condition, seconds=20):
-        end = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < end, "it did not come true"
-            time.sleep(0.02)
 
     def test_once_and_again(self):
         def play(url, stream):
@@ -140,58 +120,13 @@ class Follow(BothDatabases):
 
         self.both(play)
 
-    @pytest.mark.skipif(SANITIZED, reason="a Python without the runtime of the sanitizer cannot load the extension")
-    def test_effects_in_the_same_database_happen_once(self):
-        # As docs/use/followers.md says: follower_advance in the transaction of the effect, rolled back unless it answers "moved".
-        def play(url, stream):
-            self.append(url, stream, 3)
-            sqlite = url.startswith("sqlite:")
-            if sqlite:
-                database = sqlite3.connect(url.removeprefix("sqlite:"), isolation_level=None)
-                database.enable_load_extension(True)
-                database.load_extension(EXTENSION)
-                run, prefix, totals = lambda words: database.execute(words).fetchone(), "termgate_", f"totals_{stream}"
-            else:
-                database = psycopg2.connect(url)
-                database.autocommit, cursor, prefix, totals = True, database.cursor(), "termgate.", f"totals_{stream}"
-
-                def run(words):
-                    cursor.execute(words)
-                    return cursor.fetchone() if cursor.description else None
-
-            self.addCleanup(database.close)
-            run(f"CREATE TABLE {totals} (handled bigint)")
-            run(f"INSERT INTO {totals} VALUES (0)")
-            start = lambda: run(f"SELECT {prefix}follower_start('{stream}', '{stream}')")[0]
-
-            def handle(by, number, end="COMMIT"):
-                run("BEGIN IMMEDIATE" if sqlite else "BEGIN")
-                run(f"UPDATE {totals} SET handled = handled + 1")
-                (outcome,) = run(f"SELECT {prefix}follower_advance('{stream}', {by}, '{stream}', {number - 1}, {number})")
-                run(end if outcome == "moved" else "ROLLBACK")
-                return outcome
-
-            first = start()
-            assert handle(first, 1) == "moved"
-            # It dies before its COMMIT: neither the effect nor the position is there, and the write comes again.
-            assert handle(first, 2, end="ROLLBACK") == "moved"
-            assert handle(first, 2) == "moved"
-            # The same write once more, and by whom another has taken it over from.
-            assert handle(first, 2) == "elsewhere"
-            second = start()
-            assert handle(first, 3) == "taken"
-            assert handle(second, 3) == "moved"
-            assert run(f"SELECT handled FROM {totals}") == (3,)
-
-        self.both(play)
-
     def test_a_later_start_takes_it_over(self):
         def play(url, stream):
             self.append(url, stream, 1)
             out = Path(scratch.name) / f"first {stream}"
             with out.open("w") as file:
                 first = self.begin(url, "--name", stream, "--stream", stream, "--poll", "50ms", stdout=file)
-            self.wait_for(lambda: out.read_text().count("\n") == 1)
+            assert eventually(lambda: out.read_text().count("\n") == 1, 20)
             second = self.begin(url, "--name", stream, "--stream", stream, stdout=subprocess.DEVNULL)
             assert first.wait(10) == 5
             assert "started elsewhere" in first.stderr.read()
@@ -199,6 +134,18 @@ class Follow(BothDatabases):
             assert second.wait(10) == 0
 
         self.both(play)
+
+    def test_a_write_is_heard_of_at_once_on_postgresql(self):
+        # By its notification. Six followers have found nothing for six seconds; each that polls would look next after as many more or less.
+        outs = [Path(scratch.name) / f"heard {number}" for number in range(6)]
+        for out in outs:
+            with out.open("w") as file:
+                self.begin(self.postgres, "--name", out.name, "--stream", "heard", "--poll", "30m", stdout=file)
+        for count, seconds in ((1, 20), (2, 2)):
+            self.append(self.postgres, "heard", 1)
+            assert eventually(lambda: all(out.read_text().count("\n") == count for out in outs), seconds), [out.read_text() for out in outs]
+            if count == 1:
+                time.sleep(6)
 
     def test_what_could_not_be_printed_comes_again(self):
         def play(url, stream):

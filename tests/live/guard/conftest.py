@@ -1,4 +1,5 @@
-"""Options of the guard's tests, beside those of tests/live/conftest.py."""
+"""Options of the guard's tests, beside those of tests/live/conftest.py, and the server of a module."""
+import pytest
 
 
 def pytest_addoption(parser):
@@ -8,3 +9,12 @@ def pytest_addoption(parser):
     group.addoption("--major", metavar="18", help="of that server; 15")
     group.addoption("--upgrade-to", metavar="FOLDER", help="the programs of the server that pg_upgrade goes to")
     group.addoption("--setting", action="append", metavar="NAME=VALUE", help="of that server; may be repeated")
+
+
+@pytest.fixture(scope="module")
+def rig():
+    import guard_rig  # after the options are known
+
+    one = guard_rig.made()
+    yield one
+    one.close()

@@ -1,36 +1,18 @@
 #!/usr/bin/env python3
-"""[F1][F2][F4][F5] append() and append_many() as guard/shortcuts/append.c carries them out, against
-the same functions in SQL: in a second database of the server there is layer 1 and no extension, and the same calls
-must give the same numbers, the same errors and the same rows. Then what must not come out of step with SQL: two
-writers of one stream, savepoints, raises, evictions, tables that their owner has changed.
+"""[F1][F2][F4][F5] append() and append_many() as guard/shortcuts/append.c carries them out: what must not come out of step
+with SQL, by two writers of one stream, savepoints, raises, evictions, tables that their owner has changed. That single
+calls give what SQL gives is for guard_shortcuts_test.py.
 
   pytest tests/live/guard/guard_append_test.py [--library termgate_guard.so] [--major 15] [-k many]
 """
 import random
 import threading
 import time
-import unittest
 
-from given import LONG
-from guard_rig import Rig, chosen
-from pgraw import query
+from guard_rig import OnARig, chosen, made
 
-CHOSEN = chosen()
-RIG = None  # the server of this module
-
-
-def setUpModule():
-    global RIG
-    RIG = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
-
-
-def tearDownModule():
-    RIG.close()
-
-
+chosen()  # or skip
 CARRIED_OUT = "SHOW termgate.guard_appends"
-STREAMS = "SELECT stream_id, scope, last_no FROM termgate.streams ORDER BY 1"
-WRITES = "SELECT stream_id, sequence_no, scope, term, payload, write_id FROM termgate.stream_writes ORDER BY 1, 2"
 
 
 def call(session, sql):
@@ -40,21 +22,7 @@ def call(session, sql):
     return error or [message.row() for message in answer if message.type == "D"]
 
 
-class Appends(unittest.TestCase):
-    number = 0
-
-    def setUp(self):
-        self.rig, self.sessions = RIG, []
-        self.addCleanup(lambda: [session.end() for session in self.sessions])
-        Appends.number += 1
-        self.scope = f"scope{Appends.number}"
-        self.rig.admin.rows(f"SELECT termgate.seal('{self.scope}', 5)")
-
-    def session(self, role="app", **more):
-        session = self.rig.session(role, **more)
-        self.sessions.append(session)
-        return session
-
+class Appends(OnARig):
     def append(self, session, stream, term=5, payload="x", **more):
         named = "".join(f", {name} => {value}" for name, value in more.items())
         return call(session, f"SELECT termgate.append('{stream}', {term}, '{payload}'{named})")
@@ -74,61 +42,7 @@ class Appends(unittest.TestCase):
         ]
 
 
-class Same(Appends):
-    """The same calls in a database with the extension and in one without."""
-
-    def random_call(self, chance):
-        stream, scope, term = (
-            chance.choice(["a", "b", "c", "d\u00e9"]),
-            chance.choice(["NULL", "NULL", "'one'", "'one'", "'two'", "''"]),
-            chance.choice(["5"] * 8 + ["4", "6", "NULL", "0", "9223372036854775807"]),
-        )
-        expected = chance.choice(["NULL"] * 6 + ["0", "1", "5", "-1"])
-        ids = "NULL" if chance.random() < 0.8 else f"'00000000-0000-0000-0000-0000000000{chance.randrange(16, 40)}'"
-        if chance.random() < 0.7:
-            payload = chance.choice(
-                ["'x'", "''", "'\\x00ff'", "NULL", "convert_to(repeat('abc', 700), 'UTF8')", "decode(repeat('00', 1100000), 'hex')"]
-            )
-            return f"SELECT termgate.append('{stream}', {term}, {payload}, {expected}, {scope}, {ids})"
-        payloads = chance.choice(["'{x,y,z}'", "'{\"\"}'", "'{}'", "'{x,NULL}'", "'{{x},{y}}'", "'[3:4]={x,y}'", "NULL"])
-        return (
-            f"SELECT termgate.append_many('{stream}', {term}, {payloads}, {expected}, {scope},"
-            f" {'NULL' if ids == 'NULL' else 'ARRAY[' + ids + ']::uuid[]'})"
-        )
-
-    def test_random_calls(self):
-        self.rig.admin.rows("CREATE DATABASE plain")
-        self.rig.admin.rows("GRANT CREATE ON DATABASE plain TO termgate_owner")
-        self.rig.layer1("plain")
-        both = [self.session("postgres"), self.session("postgres", database="plain")]
-        for one in both:
-            one.rows("SELECT termgate.grant_level('free', 'write'), termgate.seal('one', 5), termgate.seal('two', 5)")
-        both = [self.session("free"), self.session("free", database="plain")]
-        assert [one.value(CARRIED_OUT) for one in both] == ["termgate", ""]
-        seed = random.randrange(1 << 30)
-        chance, answers = random.Random(seed), {}
-        for number in range(900):
-            text = (
-                chance.choice(
-                    ["BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "ROLLBACK TO a", "RELEASE a", "SET LOCAL transaction_read_only = on"]
-                )
-                if chance.random() < 0.3
-                else self.random_call(chance)
-            )
-            here, there = [call(one, text) for one in both]
-            assert here == there, f"seed {seed}, call {number}: {text}"
-            answers[here if isinstance(here, str) else "ok"] = answers.get(here if isinstance(here, str) else "ok", 0) + 1
-        for one in both:
-            call(one, "COMMIT")
-        names = "WHERE stream_id IN ('a', 'b', 'c', 'd\u00e9') ORDER BY"
-        looks = [self.session("postgres"), self.session("postgres", database="plain")]
-        for table in (STREAMS, WRITES):
-            here, there = [one.rows(table.replace("ORDER BY", names)) for one in looks]
-            assert here == there, f"seed {seed}"
-        assert looks[0].rows("SELECT * FROM termgate.verify_findings() WHERE object = ANY ('{a,b,c,d\u00e9}')") == []
-        assert answers["ok"] > 100, answers
-        assert {"TG001", "TG003", "TG005", "25P02"} <= set(answers)
-
+class CarriedOut(Appends):
     def test_it_is_carried_out_at_all(self):
         stream = self.stream("s")
         owner = self.session("postgres")
@@ -175,52 +89,39 @@ class Same(Appends):
 
 
 class OutOfStep(Appends):
-    def test_many_writers_of_one_stream(self):
-        stream, failed = self.stream("s"), []
-
-        def write(number):
-            with self.rig.session("app" if number % 2 else "free") as session:
-                for turn in range(40):
-                    text = [
-                        f"SELECT termgate.append('{stream}', 5, 'x')",
-                        f"SELECT termgate.append_many('{stream}', 5, '{{x,y}}')",
-                        f"SELECT termgate.append('{stream}', 5, 'x', write_id => gen_random_uuid())",
-                        f"BEGIN; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK",
-                    ][(number + turn) % 4]
-                    if isinstance(call(session, text), str):
-                        failed.append(text)
-
-        threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert failed == []
-        numbers = self.numbers(stream)
-        assert numbers == list(range(1, len(numbers) + 1))
-        assert len(numbers) == 1 + 8 * 40
-        assert self.rig.value(f"SELECT last_no FROM termgate.streams WHERE stream_id = '{stream}'") == str(len(numbers))
-
-    def test_many_writers_make_the_same_streams(self):
+    def at_once(self, writers, turns, text):
+        """What text(number, turn) gives is run by that many writers at once, guarded and not."""
         failed = []
 
         def write(number):
             with self.rig.session("app" if number % 2 else "free") as session:
-                for turn in range(20):
-                    text = (
-                        f"SELECT termgate.append('{self.scope}-{turn}', 5, 'x', NULL, '{self.scope}')"
-                        if number % 3
-                        else f"SELECT termgate.append_many('{self.scope}-{turn}', 5, '{{x,y}}', NULL, '{self.scope}')"
-                    )
-                    if isinstance(call(session, text), str):
-                        failed.append(text)
+                failed.extend(one for one in (text(number, turn) for turn in range(turns)) if isinstance(call(session, one), str))
 
-        threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(writers)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         assert failed == []
+
+    def test_many_writers_of_one_stream(self):
+        stream = self.stream("s")
+        texts = [
+            f"SELECT termgate.append('{stream}', 5, 'x')",
+            f"SELECT termgate.append_many('{stream}', 5, '{{x,y}}')",
+            f"SELECT termgate.append('{stream}', 5, 'x', write_id => gen_random_uuid())",
+            f"BEGIN; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK",
+        ]
+        self.at_once(8, 40, lambda number, turn: texts[(number + turn) % 4])
+        assert self.numbers(stream) == list(range(1, 2 + 8 * 40))
+        assert self.rig.value(f"SELECT last_no FROM termgate.streams WHERE stream_id = '{stream}'") == str(1 + 8 * 40)
+
+    def test_many_writers_make_the_same_streams(self):
+        texts = [
+            f"SELECT termgate.append_many('{self.scope}-%d', 5, '{{x,y}}', NULL, '{self.scope}')",
+            f"SELECT termgate.append('{self.scope}-%d', 5, 'x', NULL, '{self.scope}')",
+        ]
+        self.at_once(6, 20, lambda number, turn: texts[number % 3 > 0] % turn)
         for turn in range(20):
             assert self.numbers(f"{self.scope}-{turn}") == list(range(1, 9))
         assert self.rig.admin.rows(f"SELECT * FROM termgate.verify_findings() WHERE scope = '{self.scope}'") == []
@@ -249,7 +150,7 @@ class OutOfStep(Appends):
             first.rows("BEGIN")
             self.append(first, stream)
             second.start(f"SELECT termgate.append('{stream}', 5, 'second')")
-            self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {second.pid} AND wait_event_type = 'Lock')")
+            self.waits(second)
             first.rows(ends)
             assert [message.row() for message in second.until("Z") if message.type == "D"] == [expected]
         # What was expected is compared with what is there after the wait.
@@ -257,7 +158,7 @@ class OutOfStep(Appends):
         first.rows("BEGIN")
         self.append(first, stream)
         second.start(f"SELECT termgate.append('{stream}', 5, 'second', 4)")
-        self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {second.pid} AND wait_event_type = 'Lock')")
+        self.waits(second)
         first.rows("COMMIT")
         assert second.finish() == "TG003"
 
@@ -316,7 +217,7 @@ class OutOfStep(Appends):
         self.append(session, stream)
         lead.rows(f"BEGIN; SELECT termgate.seal('{self.scope}', 6)")
         session.start(f"SELECT termgate.append('{stream}', 5, 'late')")
-        self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {session.pid} AND wait_event_type = 'Lock')")
+        self.waits(session)
         lead.rows("COMMIT")
         assert session.finish() == "TG001"
 
@@ -331,14 +232,6 @@ class OutOfStep(Appends):
             self.rig.admin.rows(statement)
         for role in ("app", "free"):
             assert self.append(self.session(role), stream) == "TG001"
-
-    def test_isolation_levels_and_reading_transactions(self):
-        stream, session = self.stream("s"), self.session("free")
-        session.gives("ok", "BEGIN ISOLATION LEVEL REPEATABLE READ", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT")
-        assert session.run("BEGIN READ ONLY", f"SELECT termgate.append('{stream}', 5, 'x')") == "25006"
-        session.run("ROLLBACK")
-        session.gives("ok", "BEGIN ISOLATION LEVEL SERIALIZABLE", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT")
-        assert self.numbers(stream) == [1, 2, 3]
 
     def test_two_phase(self):
         stream, session = self.stream("s"), self.session()
@@ -409,69 +302,34 @@ class WhereItWas(Appends):
 
 class Memory(Appends):
     def test_memory_stays_flat(self):
-        stream, session = self.stream("s"), self.session()
-
-        def used():
-            return int(next(line for line in open(f"/proc/{session.pid}/status", encoding="ascii") if line.startswith("VmData")).split()[1])
-
-        group = [query(f"SELECT termgate.append('{stream}', 5, 'x')")] * 4 + [
-            query(f"SELECT termgate.append_many('{stream}', 5, '{{x,y}}', NULL, '{self.scope}')"),
-            query(f"SELECT termgate.append('{stream}', 4, 'x')"),
-            query(f"SELECT termgate.append('{stream}', 5, 'x', 0)"),
-            query(
-                f"BEGIN; SAVEPOINT a; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK TO a; SELECT termgate.append('{stream}', 5,"
-                " 'x'); COMMIT"
-            ),
-            query(f"SELECT termgate.append('{stream}', 5, repeat('x', 3000)::bytea)"),
-            query(f"BEGIN; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK"),
+        stream = self.stream("s")
+        append = f"SELECT termgate.append('{stream}', 5, 'x')"
+        texts = [append] * 4 + [
+            f"SELECT termgate.append_many('{stream}', 5, '{{x,y}}', NULL, '{self.scope}')",
+            f"SELECT termgate.append('{stream}', 4, 'x')",
+            f"SELECT termgate.append('{stream}', 5, 'x', 0)",
+            f"BEGIN; SAVEPOINT a; {append}; ROLLBACK TO a; {append}; COMMIT",
+            f"SELECT termgate.append('{stream}', 5, repeat('x', 3000)::bytea)",
+            f"BEGIN; {append}; ROLLBACK",
         ]
-        rounds, before = (100000 if LONG else 300), 0
-        for number in range(rounds):
-            session.send(*group)
-            codes = [message.fields()["C"] for message in session.until("Z", len(group)) if message.type == "E"]
-            assert codes == ["TG001", "TG003"]
-            if number == 100:
-                before = used()
-            if number % 5000 == 4999:
-                self.rig.admin.rows("VACUUM termgate.streams")
-        assert used() - before < 200, "kB more than after 100 rounds"
+        self.memory_of(self.session(), ["TG001", "TG003"], texts, "VACUUM termgate.streams")
 
 
-class Changed(unittest.TestCase):
+class Changed(OnARig):
     """On a server of its own: the owner changes the tables, and layer 1 does it in SQL then."""
 
     def test_tables_that_are_no_longer_as_made(self):
-        rig = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
+        rig = made()
         self.addCleanup(rig.close)
         session = rig.session("app")
         self.addCleanup(session.end)
         append = "SELECT termgate.append('stream', 5, 'x', NULL, 's')"
-        session.gives("ok", append, append)
-
-        def carried_out():
-            return session.value(CARRIED_OUT) == "termgate"
-
-        assert carried_out()
-        for change, undo in (
-            (
-                "ALTER TABLE termgate.stream_writes ADD COLUMN more text DEFAULT 'there'",
-                "ALTER TABLE termgate.stream_writes DROP COLUMN more",
-            ),
-        ):
-            rig.admin.rows(change)
-            assert not carried_out(), change
-            assert session.run(append) == "ok"
-            assert rig.value("SELECT more FROM termgate.stream_writes ORDER BY sequence_no DESC LIMIT 1") == "there"
-            rig.admin.rows(undo)
-            assert not carried_out(), "a dropped column leaves its place"
-
-    def test_what_can_be_put_back(self):
-        rig = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
-        self.addCleanup(rig.close)
-        session = rig.session("app")
-        self.addCleanup(session.end)
-        append = "SELECT termgate.append('stream', 5, 'x', NULL, 's')"
-        changes = (
+        session.gives("ok", append, append, append)
+        # A change, its undoing, and what an append says meanwhile: also what the owner's role may not do.
+        rows_only = "ALTER TABLE termgate.streams %s ROW LEVEL SECURITY"
+        refusing = "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'ZZ001'; END $$"
+        trigger = "CREATE TRIGGER no BEFORE INSERT ON termgate.stream_writes FOR EACH ROW EXECUTE FUNCTION no()"
+        for change, undo, expected in (
             (
                 "ALTER TABLE termgate.streams ADD CONSTRAINT few CHECK (last_no < 4)",
                 "ALTER TABLE termgate.streams DROP CONSTRAINT few",
@@ -480,29 +338,12 @@ class Changed(unittest.TestCase):
             ("CREATE INDEX one ON termgate.stream_writes (lower(scope))", "DROP INDEX termgate.one", "ok"),
             ("CREATE INDEX one ON termgate.stream_writes (term) WHERE term > 7", "DROP INDEX termgate.one", "ok"),
             ("CREATE INDEX one ON termgate.streams USING brin (last_no)", "DROP INDEX termgate.one", "ok"),
-            # What the owner's role may not do.
-            (
-                "REVOKE INSERT ON termgate.stream_writes FROM termgate_owner",
-                "GRANT INSERT ON termgate.stream_writes TO termgate_owner",
-                "42501",
-            ),
-            ("REVOKE UPDATE ON termgate.streams FROM termgate_owner", "GRANT UPDATE ON termgate.streams TO termgate_owner", "42501"),
-            (
-                "ALTER TABLE termgate.streams ENABLE ROW LEVEL SECURITY; ALTER TABLE termgate.streams FORCE ROW LEVEL SECURITY",
-                "ALTER TABLE termgate.streams DISABLE ROW LEVEL SECURITY",
-                "42501",
-            ),
-            (
-                (
-                    "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'ZZ001'; END"
-                    " $$; CREATE TRIGGER no BEFORE INSERT ON termgate.stream_writes FOR EACH ROW EXECUTE FUNCTION no()"
-                ),
-                "DROP TRIGGER no ON termgate.stream_writes; VACUUM termgate.stream_writes",
-                "ZZ001",
-            ),
-        )
-        session.gives("ok", append, append, append)
-        for change, undo, expected in changes:
+            ("REVOKE INSERT ON termgate.stream_writes FROM %s", "GRANT INSERT ON termgate.stream_writes TO %s", "42501"),
+            ("REVOKE UPDATE ON termgate.streams FROM %s", "GRANT UPDATE ON termgate.streams TO %s", "42501"),
+            (f"{rows_only % 'ENABLE'}; {rows_only % 'FORCE'}", rows_only % "DISABLE", "42501"),
+            (f"{refusing}; {trigger}", "DROP TRIGGER no ON termgate.stream_writes; VACUUM termgate.stream_writes", "ZZ001"),
+        ):
+            change, undo = [text.replace("%s", "termgate_owner") for text in (change, undo)]
             assert session.value(CARRIED_OUT) == "termgate", change
             rig.admin.rows(change)
             assert session.value(CARRIED_OUT) == "", change
@@ -517,13 +358,18 @@ class Changed(unittest.TestCase):
         # A plain index of the owner's is kept up, also by updates that leave their page.
         rig.admin.rows("CREATE INDEX by_last ON termgate.streams (last_no); CREATE INDEX by_time ON termgate.stream_writes (created_at)")
         assert session.value(CARRIED_OUT) == "termgate"
-        for _ in range(20):
-            session.gives("ok", append)
+        session.gives("ok", *[append] * 20)
         last = rig.value("SELECT last_no FROM termgate.streams")
         rig.admin.rows("SET enable_seqscan = off; SET enable_bitmapscan = off")
         assert rig.value(f"SELECT stream_id FROM termgate.streams WHERE last_no = {last}") == "stream"
         assert rig.value("SELECT count(*) FROM termgate.stream_writes WHERE created_at > '2000-01-01'") == last
         rig.admin.rows("REINDEX TABLE CONCURRENTLY termgate.stream_writes")
         session.gives("ok", append)
+        # A column more is filled by SQL, and leaves its place when it is dropped.
+        rig.admin.rows("ALTER TABLE termgate.stream_writes ADD COLUMN more text DEFAULT 'there'")
+        assert (session.value(CARRIED_OUT), session.run(append)) == ("", "ok")
+        assert rig.value("SELECT more FROM termgate.stream_writes ORDER BY sequence_no DESC LIMIT 1") == "there"
+        rig.admin.rows("ALTER TABLE termgate.stream_writes DROP COLUMN more")
+        assert session.value(CARRIED_OUT) == ""
         rig.admin.rows("DROP INDEX termgate.stream_writes_scope_term")
         assert (session.value(CARRIED_OUT), session.run(append)) == ("", "ok")

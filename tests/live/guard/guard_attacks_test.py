@@ -7,10 +7,10 @@ Each attack is played twice, by a session without a term and by one with a stale
 afterwards is compared with what was there before. Then by a session with the current term, for which it must work
 (F7), where the attack is ordinary SQL.
 """
-import unittest
+import pytest
 
 import given
-from guard_rig import Rig, chosen
+from guard_rig import OnARig, chosen
 
 CHOSEN = chosen()
 ONLY = given.option("only", [])
@@ -125,24 +125,21 @@ PREPARED = """
 """
 
 
-class Attacks(unittest.TestCase):
-    rig = None
+@pytest.fixture(scope="module")
+def rig(rig):
+    rig.admin.rows(PREPARED)
+    for kind, name in (("TABLE", "mine"), ("TYPE", "mood"), ("MATERIALIZED VIEW", "kept")):
+        rig.admin.rows(f"ALTER {kind} {name} OWNER TO app")
+    rig.admin.rows(
+        f"CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '{rig.port}', dbname 'postgres');"
+        " CREATE USER MAPPING FOR PUBLIC SERVER here OPTIONS (user 'postgres', password_required 'false');"
+        " CREATE FOREIGN TABLE far (id int, v int) SERVER here OPTIONS (table_name 't'); GRANT ALL ON far TO PUBLIC"
+    )
+    rig.admin.rows("ALTER ROLE app CREATEDB")
+    return rig
 
-    @classmethod
-    def setUpClass(cls):
-        cls.rig = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
-        cls.addClassCleanup(cls.rig.close)
-        admin = cls.rig.admin
-        admin.rows(PREPARED)
-        for kind, name in (("TABLE", "mine"), ("TYPE", "mood"), ("MATERIALIZED VIEW", "kept")):
-            admin.rows(f"ALTER {kind} {name} OWNER TO app")
-        admin.rows(
-            f"""CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '{cls.rig.port}', dbname 'postgres');
-                       CREATE USER MAPPING FOR PUBLIC SERVER here OPTIONS (user 'postgres', password_required 'false');
-                       CREATE FOREIGN TABLE far (id int, v int) SERVER here OPTIONS (table_name 't'); GRANT ALL ON far TO PUBLIC"""
-        )
-        admin.rows("ALTER ROLE app CREATEDB")
 
+class Attacks(OnARig):
     def setUp(self):
         self.before = self.rig.state()
 

@@ -9,9 +9,9 @@ import itertools
 import pytest
 
 import given
-from guard_rig import Rig, chosen
+from guard_rig import chosen
 
-CHOSEN = chosen()
+chosen()  # or skip
 ONLY = given.option("only", [])
 
 # How code declares. {scope} and {term}: literals.
@@ -71,11 +71,9 @@ PREPARED = """
 
 
 @pytest.fixture(scope="module")
-def rig():
-    one = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
-    one.admin.rows(PREPARED)
-    yield one
-    one.close()
+def rig(rig):
+    rig.admin.rows(PREPARED)
+    return rig
 
 
 def cases():

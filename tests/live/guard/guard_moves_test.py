@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 import given
+from checks import eventually
 from given import LONG
-from guard_rig import Rig, chosen, sh
+from guard_rig import chosen, made, sh
 
-CHOSEN = chosen()
+chosen()  # or skip
 UPGRADE_TO = given.option("upgrade_to")
 
 
@@ -31,8 +32,8 @@ def as_server(rig, *words, **more):
 
 
 class Moves(unittest.TestCase):
-    def rig(self, *settings):
-        rig = Rig(CHOSEN.major, CHOSEN.library, settings, programs=CHOSEN.programs)
+    def server(self, *settings):
+        rig = made(settings=settings)
         self.addCleanup(rig.close)
         return rig
 
@@ -43,7 +44,7 @@ class Moves(unittest.TestCase):
 
 class Replication(Moves):
     def test_into_and_out_of_guarded_and_protected_tables(self):
-        rig = self.rig()
+        rig = self.server()
         for database in ("source", "target"):
             rig.admin.rows(f"CREATE DATABASE {database}")
             rig.admin.rows(f"GRANT CREATE ON DATABASE {database} TO termgate_owner")
@@ -59,48 +60,37 @@ class Replication(Moves):
         assert leader.run("INSERT INTO plain VALUES (1)", "INSERT INTO kept VALUES (1, 's')") == "ok", leader.errors
         source.rows("CREATE PUBLICATION p FOR TABLE plain, kept")
         source.rows("SELECT pg_create_logical_replication_slot('sub', 'pgoutput')")
-        target.rows(
+        # By a role that is guarded as all are here, so that apply is exempt by itself.
+        rig.admin.rows("CREATE ROLE applier SUPERUSER LOGIN")
+        applier = rig.session("applier", database="target", options="-c termgate.guard=off")
+        applier.rows(
             f"CREATE SUBSCRIPTION sub CONNECTION 'host=127.0.0.1 port={rig.port} dbname=source user=postgres' PUBLICATION p WITH"
             " (create_slot = false, slot_name = 'sub')"
         )
         counts = "SELECT (SELECT count(*) FROM plain)::text || (SELECT count(*) FROM kept)::text"
-        try:
-            # The first copy, then what is written later; a stale leader's write never gets there.
-            self.eventually(target, counts, "11")
-            assert leader.run("INSERT INTO plain VALUES (2)", "INSERT INTO kept VALUES (2, 's')") == "ok", leader.errors
-            stale = rig.session("app", "s", 4, database="source")
-            assert stale.run("INSERT INTO plain VALUES (3)", "INSERT INTO kept VALUES (3, 's')") == "TG001"
-            self.eventually(target, counts, "22")
-            # Apply is exempt from both; the fences of the two sides are two fences. Sessions over there are guarded as ever.
-            target.rows("SELECT termgate.seal('s', 9)")
-            assert leader.run("INSERT INTO plain VALUES (4)", "INSERT INTO kept VALUES (4, 's')") == "ok", leader.errors
-            self.eventually(target, counts, "33")
-            for table in ("plain VALUES (5)", "kept VALUES (5, 's')"):
-                assert rig.session("app", database="target").run(f"INSERT INTO {table}") == "TG002"
-                assert rig.session("app", "s", 5, database="target").run(f"INSERT INTO {table}") == "TG001"
-            # A trigger that is ENABLE ALWAYS fires for apply as well, and refuses what its own side's fence does not allow.
-            target.rows("ALTER TABLE kept ENABLE ALWAYS TRIGGER termgate_row")
-            assert leader.run("INSERT INTO kept VALUES (6, 's')") == "ok", leader.errors
-            rig.wait_until("SELECT pg_read_file('server.log') LIKE '%TG002 no term declared for scope \"s\": table public.kept%'", 20)
-            assert target.value(counts) == "33"
-        finally:
-            target.rows("ALTER SUBSCRIPTION sub DISABLE")
-            rig.wait_until("SELECT NOT active FROM pg_replication_slots WHERE slot_name = 'sub'", 20)
-            target.rows("ALTER SUBSCRIPTION sub SET (slot_name = NONE)")
-            target.rows("DROP SUBSCRIPTION sub")
-
-    def eventually(self, session, sql, wanted):
-        for _ in range(200):
-            got = session.value(sql)
-            if got == wanted:
-                return
-            session.value("SELECT pg_sleep(0.1)")
-        pytest.fail(f"{sql}: {got}, not {wanted}")
+        # The first copy, then what is written later; a stale leader's write never gets there.
+        assert eventually(lambda: target.value(counts) == "11", 20, 0.1), target.value(counts)
+        assert leader.run("INSERT INTO plain VALUES (2)", "INSERT INTO kept VALUES (2, 's')") == "ok", leader.errors
+        stale = rig.session("app", "s", 4, database="source")
+        assert stale.run("INSERT INTO plain VALUES (3)", "INSERT INTO kept VALUES (3, 's')") == "TG001"
+        assert eventually(lambda: target.value(counts) == "22", 20, 0.1), target.value(counts)
+        # Apply is exempt from both; the fences of the two sides are two fences. Sessions over there are guarded as ever.
+        target.rows("SELECT termgate.seal('s', 9)")
+        assert leader.run("INSERT INTO plain VALUES (4)", "INSERT INTO kept VALUES (4, 's')") == "ok", leader.errors
+        assert eventually(lambda: target.value(counts) == "33", 20, 0.1), target.value(counts)
+        for table in ("plain VALUES (5)", "kept VALUES (5, 's')"):
+            assert rig.session("app", database="target").run(f"INSERT INTO {table}") == "TG002"
+            assert rig.session("app", "s", 5, database="target").run(f"INSERT INTO {table}") == "TG001"
+        # A trigger that is ENABLE ALWAYS fires for apply as well, and refuses what its own side's fence does not allow.
+        target.rows("ALTER TABLE kept ENABLE ALWAYS TRIGGER termgate_row")
+        assert leader.run("INSERT INTO kept VALUES (6, 's')") == "ok", leader.errors
+        rig.wait_until("SELECT pg_read_file('server.log') LIKE '%TG002 no term declared for scope \"s\": table public.kept%'", 20)
+        assert target.value(counts) == "33"
 
 
 class Promotion(Moves):
     def test_a_session_that_lives_to_see_it(self):
-        rig = self.rig()
+        rig = self.server()
         self.need(rig, "pg_basebackup")
         standby = rig.scratch / "standby"
         standby.mkdir()
@@ -129,7 +119,7 @@ class Upgrade(Moves):
     def test_pg_upgrade(self):
         if not UPGRADE_TO and not LONG:
             pytest.skip("with --long, or --upgrade-to")
-        rig = self.rig("wal_level=replica")
+        rig = self.server("wal_level=replica")
         self.need(rig, "pg_upgrade")
         rig.admin.rows("CREATE TABLE kept (id int); SELECT termgate.protect('kept', scope => 's'); GRANT ALL ON kept TO app, free")
         rig.admin.rows("ALTER DATABASE postgres SET termgate.guard = enforce; ALTER ROLE postgres SET termgate.guard = off")

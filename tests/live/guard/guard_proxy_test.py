@@ -4,73 +4,71 @@ and servers without it. The tables of attacks run through such a proxy in live_g
   pytest tests/live/guard/guard_proxy_test.py
 """
 import os
-import socket
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-import given  # noqa: E402
-from guard_rig import Rig  # noqa: E402
+from given import TERMGATE
+from guard_rig import made
 
-TERMGATE = given.TERMGATE
 CLAIM = {"scope": "s", "term": 5}
 
 
 @pytest.fixture(scope="module")
 def rig():
-    made = Rig("15", given.GUARD)
+    one = made()
     # The proxy turns the guard on, session by session; the roles themselves are not guarded.
-    made.psql("-c", "ALTER ROLE app RESET termgate.guard; ALTER ROLE lead RESET termgate.guard; ALTER ROLE plain RESET termgate.guard")
-    made.psql("-c", "CREATE ROLE proxy_role LOGIN; SELECT termgate.grant_level('proxy_role', 'operate')")
-    made.psql("-c", "CREATE DATABASE bare", "-c", "GRANT ALL ON DATABASE bare TO PUBLIC")
-    yield made
-    made.close()
+    one.psql("-c", "ALTER ROLE app RESET termgate.guard; ALTER ROLE lead RESET termgate.guard; ALTER ROLE plain RESET termgate.guard")
+    one.psql("-c", "CREATE ROLE proxy_role LOGIN; SELECT termgate.grant_level('proxy_role', 'operate')")
+    one.psql("-c", "CREATE DATABASE bare", "-c", "GRANT ALL ON DATABASE bare TO PUBLIC")
+    yield one
+    one.close()
 
 
-class Proxy:
-    def __init__(self, rig, guard, database="postgres"):
-        self.port = given.free_port()
-        backend = f"postgresql://proxy_role@127.0.0.1:{rig.port}/{database}"
-        words = [TERMGATE, "proxy", "--listen", f"127.0.0.1:{self.port}", "--backend", backend, "--guard", guard]
-        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until = time.monotonic() + 20
-        while time.monotonic() < until:
-            assert self.process.poll() is None
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return
-            except OSError:
-                time.sleep(0.05)
-        raise AssertionError("the proxy does not listen")
+class Front:
+    """A proxy with --guard, and psql through it."""
 
-    def sql(self, text, user="app", database="postgres", scope=None, term=None):
-        """What psql prints, in one session: rows, or the error with its code."""
+    def __init__(self, lab, rig, guard):
+        self.proxy = lab.proxy(f"postgresql://proxy_role@127.0.0.1:{rig.port}/postgres", "--guard", guard)
+
+    def psql(self, user="app", database="postgres", scope=None, term=None, **more):
+        """Words and environment; a session that declares."""
+        url = f"postgresql://{user}@127.0.0.1:{self.proxy.port}/{database}"
         declared = f"-c termgate.scope={scope} -c termgate.term={term}" if scope else ""
-        done = subprocess.run(
-            ["psql", "-qXAt", "-v", "VERBOSITY=verbose", f"postgresql://{user}@127.0.0.1:{self.port}/{database}"],
-            input=text,
-            capture_output=True,
-            text=True,
-            env=dict(os.environ, PGOPTIONS=declared),
-        )
+        return {
+            "args": ["psql", "-qXAt", "-v", "VERBOSITY=verbose", url],
+            "env": dict(os.environ, PGOPTIONS=declared),
+            "text": True,
+            **more,
+        }
+
+    def sql(self, text, **session):
+        """What psql prints, in one session: rows, or the error with its code."""
+        done = subprocess.run(**self.psql(**session), input=text, capture_output=True)
         return (done.stdout + done.stderr).strip()
 
-    def close(self):
-        self.process.terminate()
-        self.process.wait()
+
+@pytest.fixture
+def front(lab, rig):
+    """Makes such a proxy."""
+    fronts = []
+
+    def make(guard):
+        fronts.append(Front(lab, rig, guard))
+        return fronts[-1]
+
+    yield make
+    for one in fronts:
+        one.proxy.stop()
 
 
 @pytest.fixture(params=["require", "auto"])
-def proxy(rig, request):
-    made = Proxy(rig, request.param)
+def proxy(front, request):
+    made = front(request.param)
     # With auto the first login of a user looks whether the guard is there, and the next one uses it.
     made.sql("SELECT 1"), made.sql("SELECT 1", user="plain")
-    yield made
-    made.close()
+    return made
 
 
 def test_the_session_is_guarded_and_not_read_only(proxy):
@@ -186,14 +184,8 @@ def test_a_role_without_any_grant_cannot_raise(rig, proxy):
 
 def test_a_block_is_ended_when_another_leader_takes_over(rig, proxy):
     scope = f"taken-{time.monotonic_ns()}"
-    client = subprocess.Popen(
-        ["psql", "-qXAt", "-v", "VERBOSITY=verbose", f"postgresql://app@127.0.0.1:{proxy.port}/postgres"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=dict(os.environ, PGOPTIONS=f"-c termgate.scope={scope} -c termgate.term=1"),
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    client = subprocess.Popen(**proxy.psql(scope=scope, term=1), **pipes)
     client.stdin.write("INSERT INTO log VALUES (70);\nBEGIN;\nINSERT INTO log VALUES (71);\n\\echo inside\n")
     client.stdin.flush()
     assert client.stdout.readline().strip() == "inside"
@@ -207,47 +199,34 @@ def test_a_block_is_ended_when_another_leader_takes_over(rig, proxy):
     rig.psql("-c", "DELETE FROM log WHERE n = 70")
 
 
-def test_require_admits_nobody_where_there_is_no_guard(rig):
-    proxy = Proxy(rig, "require")
-    try:
-        refused = proxy.sql("SELECT 1", database="bare")
-        assert "57P03" in refused or "no guard over schema" in refused, refused
-    finally:
-        proxy.close()
+def test_require_admits_nobody_where_there_is_no_guard(front):
+    refused = front("require").sql("SELECT 1", database="bare")
+    assert "57P03" in refused or "no guard over schema" in refused, refused
 
 
-def test_auto_checks_by_itself_where_there_is_no_guard(rig):
+def test_auto_checks_by_itself_where_there_is_no_guard(rig, front):
     shell = subprocess.run([TERMGATE, "init", "--db", f"{rig.url.rsplit('/', 1)[0]}/bare", "--grant", "app=write"], capture_output=True)
     assert shell.returncode == 0, shell.stderr
     rig.psql("-c", "CREATE TABLE IF NOT EXISTS log (n bigint); GRANT ALL ON log TO PUBLIC", database="bare")
-    proxy = Proxy(rig, "auto")
-    try:
-        for _ in range(2):
-            assert "TG002" in proxy.sql("INSERT INTO log VALUES (1);", database="bare")
-            assert proxy.sql("INSERT INTO log VALUES (1);", database="bare", **CLAIM) == ""
-            assert proxy.sql("SHOW termgate.guarded;", database="bare", **CLAIM) == "off"
-    finally:
-        proxy.close()
+    proxy = front("auto")
+    for _ in range(2):
+        assert "TG002" in proxy.sql("INSERT INTO log VALUES (1);", database="bare")
+        assert proxy.sql("INSERT INTO log VALUES (1);", database="bare", **CLAIM) == ""
+        assert proxy.sql("SHOW termgate.guarded;", database="bare", **CLAIM) == "off"
 
 
-def test_off_never_uses_it(rig):
-    proxy = Proxy(rig, "off")
-    try:
-        for _ in range(2):
-            assert proxy.sql("SHOW termgate.guarded;", **CLAIM) == "off"
-        assert "TG002" in proxy.sql("INSERT INTO log VALUES (1);")
-    finally:
-        proxy.close()
+def test_off_never_uses_it(front):
+    proxy = front("off")
+    for _ in range(2):
+        assert proxy.sql("SHOW termgate.guarded;", **CLAIM) == "off"
+    assert "TG002" in proxy.sql("INSERT INTO log VALUES (1);")
 
 
-def test_a_session_that_may_act_as_layer_1s_owner_stays_the_proxys_with_auto(rig):
-    proxy = Proxy(rig, "auto")
-    try:
-        for _ in range(2):
-            assert proxy.sql("SHOW termgate.guarded;", user="postgres", **CLAIM) == "off"
-        assert proxy.sql("INSERT INTO log VALUES (1);", user="postgres", **CLAIM) == ""
-    finally:
-        proxy.close()
+def test_a_session_that_may_act_as_layer_1s_owner_stays_the_proxys_with_auto(front):
+    proxy = front("auto")
+    for _ in range(2):
+        assert proxy.sql("SHOW termgate.guarded;", user="postgres", **CLAIM) == "off"
+    assert proxy.sql("INSERT INTO log VALUES (1);", user="postgres", **CLAIM) == ""
 
 
 def test_bad_options():

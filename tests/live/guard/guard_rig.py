@@ -14,13 +14,15 @@ import shutil
 import subprocess
 import tempfile
 import types
+import unittest
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 import given
 from checks import eventually
-from given import PG_SERVER, ROOT
+from given import LONG, PG_SERVER, ROOT
 from pgraw import Connection, query
 
 PG_HOME = ROOT / "tests/support/pg_home.sh"
@@ -34,6 +36,12 @@ def chosen():
         pytest.skip("no library of the guard: TERMGATE_GUARD, --library or --programs names one", allow_module_level=True)
     settings = given.option("setting", [])
     return types.SimpleNamespace(library=library, programs=programs, major=major, settings=settings, newer=int(major) >= 16)
+
+
+def made(**more):
+    """A rig on that server."""
+    on = chosen()
+    return Rig(on.major, on.library, **{"settings": on.settings, "programs": on.programs, **more})
 
 
 def sh(*words, **more):
@@ -194,3 +202,39 @@ class Rig:
         """Until the query gives true."""
         if not eventually(lambda: self.value(sql) == "t", seconds):
             raise AssertionError(f"not within {seconds} s: {sql}")
+
+
+class OnARig(unittest.TestCase):
+    """Tests on the server of their module (conftest.py), each with a scope of its own that stands at 5."""
+
+    made = count(1)
+
+    @pytest.fixture(autouse=True)
+    def given_a_rig(self, rig):
+        self.rig, self.sessions, self.scope = rig, [], f"scope{next(self.made)}"
+        self.addCleanup(lambda: [session.end() for session in self.sessions])
+        rig.admin.rows(f"SELECT termgate.seal('{self.scope}', 5)")
+
+    def session(self, role="app", term=None, scope=None, **more):
+        session = self.rig.session(role, (scope or self.scope) if term is not None else None, term, **more)
+        self.sessions.append(session)
+        return session
+
+    def waits(self, session):
+        """Until the session waits for a lock."""
+        self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_locks WHERE pid = {session.pid} AND NOT granted)")
+
+    def memory_of(self, session, refused, texts, between):
+        """Some 10^6 transactions with --long, else thousands, after which the process is as large as before. `refused`: by each round."""
+        used = lambda: int(
+            next(line for line in open(f"/proc/{session.pid}/status", encoding="ascii") if line.startswith("VmData")).split()[1]
+        )
+        group = [query(text) for text in texts]
+        for number in range(100_000 if LONG else 300):
+            session.send(*group)
+            assert [message.fields()["C"] for message in session.until("Z", len(group)) if message.type == "E"] == refused
+            if number == 100:
+                before = used()
+            if number % 2000 == 1999:
+                self.rig.admin.rows(between)
+        assert used() - before < 200, "kB more than after 100 rounds"

@@ -6,18 +6,17 @@ does not run, that locks are given up where SQL gives them up, and that nothing 
 
   pytest tests/live/guard/guard_shortcuts_test.py [--library termgate_guard.so] [--major 15] [-k random]
 """
+import contextlib
 import random
 import threading
-import unittest
 
 import pytest
 
 from checks import eventually
 from given import LONG
-from guard_rig import Rig, chosen
+from guard_rig import OnARig, chosen, made
 
-CHOSEN = chosen()
-RIG = None  # the server of this module
+chosen()  # or skip
 
 TABLES = """
   CREATE TABLE one (id int, v int DEFAULT 0); CREATE TABLE any_scope (id int, v int DEFAULT 0); CREATE TABLE watched (id int);
@@ -65,7 +64,6 @@ CALLS = [
     "SELECT termgate.check_term(scope => {s}, term => {n}) FROM generate_series(1, 2)",
     "INSERT INTO one SELECT 1 WHERE termgate.check_term({s}, {n}) IS NOT NULL",
     "INSERT INTO one VALUES (1, termgate.check_term({s}, {n})::int)",
-    "SELECT termgate.append('stream', {n}, 'x', NULL, {s})",
     "EXECUTE c({s}, {n})",
     "DO $$ BEGIN PERFORM termgate.check_term({s}, {n}); EXCEPTION WHEN OTHERS THEN NULL; END $$",
     "SELECT termgate.check_session({s}, {n})",
@@ -93,14 +91,14 @@ def call(session, sql):
     return (error["C"], error["M"]) if error else [message.row() for message in answer if message.type == "D"]
 
 
-def setUpModule():
-    global RIG
-    RIG = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
+@pytest.fixture(scope="module")
+def rig():
+    one = made()
     for database in ("shortcuts", "plain"):
-        RIG.admin.rows(f"CREATE DATABASE {database}")
-        RIG.admin.rows(f"GRANT CREATE ON DATABASE {database} TO termgate_owner")
-        RIG.layer1(database)
-        with RIG.session("postgres", database=database) as admin:
+        one.admin.rows(f"CREATE DATABASE {database}")
+        one.admin.rows(f"GRANT CREATE ON DATABASE {database} TO termgate_owner")
+        one.layer1(database)
+        with one.session("postgres", database=database) as admin:
             if database == "shortcuts":
                 admin.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
             admin.rows(TABLES)
@@ -108,21 +106,33 @@ def setUpModule():
             # an index gives them the same order in both. (The planner gives what is off a cost at which PostgreSQL compiles.)
             for setting in ("enable_seqscan", "enable_bitmapscan", "jit"):
                 admin.rows(f"ALTER DATABASE {database} SET {setting} = off")
+    yield one
+    one.close()
 
 
-def tearDownModule():
-    RIG.close()
-
-
-class Shortcuts(unittest.TestCase):
-    def setUp(self):
-        self.sessions = []
-        self.addCleanup(lambda: [session.end() for session in self.sessions])
-
+class Shortcuts(OnARig):
     def session(self, role="free", database="shortcuts", **more):
-        session = RIG.session(role, database=database, **more)
-        self.sessions.append(session)
-        return session
+        return super().session(role, database=database, **more)
+
+    @contextlib.contextmanager
+    def meanwhile(self, *texts):
+        """Somebody runs these as fast as it goes. Yields a list with an entry for each time."""
+        ended, rounds = threading.Event(), []
+
+        def change():
+            with self.rig.session("postgres", database="shortcuts") as admin:
+                while not ended.is_set():
+                    for text in texts:
+                        admin.rows(text)
+                    rounds.append(1)
+
+        changer = threading.Thread(target=change)
+        changer.start()
+        try:
+            yield rounds
+        finally:
+            ended.set()
+            changer.join()
 
 
 class Uncached(Shortcuts):
@@ -177,7 +187,21 @@ class Same(Shortcuts):
             return chance.choice(WRITES).format(t=chance.choice(["one", "one", "any_scope", "any_scope", "watched", "above", "below"]))
         if kind < 0.85:
             return chance.choice(ROWS).format(s=scope)
+        if kind < 0.94:
+            return self.append(chance, scope, number)
         return chance.choice(CALLS).format(s=scope, n=number)
+
+    def append(self, chance, scope, number):
+        given = [chance.choice(["'a'", "'b'", "'c'", "'dé'"]), chance.choice(["5"] * 6 + [number, "9223372036854775807"])]
+        behind = [chance.choice(["NULL"] * 6 + ["0", "1", "5", "-1"]), chance.choice(["NULL", "NULL", scope])]
+        write_id = "NULL" if chance.random() < 0.8 else f"'00000000-0000-0000-0000-0000000000{chance.randrange(16, 40)}'"
+        if chance.random() < 0.7:
+            large = "decode(repeat('00', 1100000), 'hex')"
+            payload = chance.choice(["'x'", "''", "'\\x00ff'", "NULL", "convert_to(repeat('abc', 700), 'UTF8')", large])
+            return f"SELECT termgate.append({', '.join([*given, payload, *behind, write_id])})"
+        payloads = chance.choice(["'{x,y,z}'", "'{\"\"}'", "'{}'", "'{x,NULL}'", "'{{x},{y}}'", "'[3:4]={x,y}'", "NULL"])
+        write_ids = write_id if write_id == "NULL" else f"ARRAY[{write_id}]::uuid[]"
+        return f"SELECT termgate.append_many({', '.join([*given, payloads, *behind, write_ids])})"
 
     def play(self, role, seed, count):
         chance, seen = random.Random(seed), {}
@@ -209,7 +233,9 @@ class Same(Shortcuts):
             "SELECT * FROM above ORDER BY 1",
             "SELECT table_name, scope, code, reason, count(*) FROM termgate.observed GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
             "SELECT scope, term FROM termgate.fences ORDER BY 1",
-            "SELECT stream_id, sequence_no, term FROM termgate.stream_writes ORDER BY 1, 2",
+            "SELECT stream_id, scope, last_no FROM termgate.streams ORDER BY 1",
+            "SELECT stream_id, sequence_no, scope, term, payload, write_id FROM termgate.stream_writes ORDER BY 1, 2",
+            "SELECT * FROM termgate.verify_findings()",
         ):
             here, there = [one.rows(look) for one in looks]
             assert here == there, f"role {role}, seed {seed}: {look}"
@@ -223,7 +249,7 @@ class Same(Shortcuts):
         for _ in range(200 if LONG else 10):
             for answer, times in self.play("free", random.randrange(1 << 30), 300).items():
                 seen[answer] = seen.get(answer, 0) + times
-        assert {"ok", "TG001", "TG002", "TG005", "25P02"} <= set(seen)
+        assert {"ok", "TG001", "TG002", "TG003", "TG005", "25P02"} <= set(seen)
         assert seen["ok"] > 900, seen
 
     def test_random_scripts_while_the_catalogs_change(self):
@@ -236,45 +262,19 @@ class Same(Shortcuts):
             "ALTER TABLE one SET (fillfactor = 90); ALTER TABLE by_text RESET (fillfactor)",
             "ALTER TABLE termgate.fences SET (fillfactor = 70); ALTER TABLE termgate.streams SET (fillfactor = 50)",
         )
-        ended, rounds = threading.Event(), []
-
-        def change():
-            with RIG.session("postgres", database="shortcuts") as admin:
-                while not ended.is_set():
-                    for text in changes:
-                        admin.rows(text)
-                    rounds.append(1)
-
-        changer = threading.Thread(target=change)
-        changer.start()
-        try:
+        with self.meanwhile(*changes) as rounds:
             self.play("free", random.randrange(1 << 30), 400)
-        finally:
-            ended.set()
-            changer.join()
         assert len(rounds) > 1
 
     def test_a_row_trigger_stays_one_while_functions_change(self):
         """A session's first write looks up what the trigger is and then the column. Functions that change in between once made it the
         trigger of a whole statement, which let every row pass."""
-        ended = threading.Event()
-
-        def change():
-            noise = "CREATE OR REPLACE FUNCTION noise() RETURNS int LANGUAGE sql AS ''SELECT 1''"
-            with RIG.session("postgres", database="shortcuts") as admin:
-                while not ended.is_set():
-                    admin.rows(f"DO $$ BEGIN FOR i IN 1..50 LOOP EXECUTE '{noise}'; COMMIT; END LOOP; END $$")
-
-        changer = threading.Thread(target=change)
-        changer.start()
-        try:
+        noise = "CREATE OR REPLACE FUNCTION noise() RETURNS int LANGUAGE sql AS ''SELECT 1''"
+        with self.meanwhile(f"DO $$ BEGIN FOR i IN 1..50 LOOP EXECUTE '{noise}'; COMMIT; END LOOP; END $$"):
             for number in range(3000 if LONG else 150):
-                with RIG.session("free", database="shortcuts") as session:
+                with self.rig.session("free", database="shortcuts") as session:
                     assert call(session, "INSERT INTO by_number VALUES (1, 7)")[0:1] == ("TG002",), number
                     assert call(session, "INSERT INTO by_text VALUES ('a', 1)")[0:1] == ("TG002",), number
-        finally:
-            ended.set()
-            changer.join()
 
     def test_random_scripts_of_a_session_that_the_guard_observes(self):
         self.play("watched", random.randrange(1 << 30), 600)
@@ -284,7 +284,7 @@ class CarriedOut(Shortcuts):
     def calls(self):
         """How often each function of layer 1 has run."""
         self.session("postgres").rows("SELECT 1")
-        rows = RIG.session("postgres", database="shortcuts")
+        rows = self.rig.session("postgres", database="shortcuts")
         with rows:
             return dict(rows.rows("SELECT funcname, calls FROM pg_stat_user_functions WHERE schemaname = 'termgate'"))
 
@@ -309,7 +309,7 @@ class CarriedOut(Shortcuts):
         session.rows("SELECT termgate.check_session('a', 5)")
         session.end()
         self.sessions.remove(session)
-        RIG.wait_until("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = 'shortcuts' AND state = 'active')")
+        self.rig.wait_until("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = 'shortcuts' AND state = 'active')")
         # Some servers collect them in a process of their own.
         assert eventually(lambda: "check_session" in self.calls(), 20)
         ran = self.calls()
@@ -318,7 +318,7 @@ class CarriedOut(Shortcuts):
             assert name not in ran
 
     def test_a_superuser_alone_and_one_who_may_not_call(self):
-        RIG.session("postgres", database="shortcuts").rows(
+        self.rig.session("postgres", database="shortcuts").rows(
             "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM plain; GRANT INSERT ON one TO plain"
         )
         session = self.session("plain", scope="a", term=5)
@@ -343,7 +343,7 @@ class CarriedOut(Shortcuts):
             session = self.session()
             for text in script:
                 assert not isinstance(call(session, text), tuple), text
-            held = RIG.value(
+            held = self.rig.value(
                 f"SELECT count(*) FROM pg_locks WHERE pid = {session.pid} AND locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 1"
             )
             assert int(held) == wanted, script
@@ -368,7 +368,7 @@ class CarriedOut(Shortcuts):
                 self.with_a_cursor_that_failed(session)
                 assert not isinstance(call(session, write), tuple), (more, write)
                 held = f"SELECT count(*) FROM pg_locks WHERE pid = {session.pid} AND locktype = 'advisory' AND objsubid = 1"
-                assert RIG.value(held) == "1", (more, write)
+                assert self.rig.value(held) == "1", (more, write)
                 call(session, "ROLLBACK")
             admin.rows("SELECT termgate.unprotect('by_cursor')")
         # And where somebody has raised meanwhile, the write is stale.
@@ -453,7 +453,17 @@ class CarriedOut(Shortcuts):
             # The table with rows: its trigger fires behind the check that waits.
             text = "INSERT INTO o SELECT count(*) FROM o" if ways else "SELECT termgate.check_term('old', 7), writes_o()"
             writer.start(text)
-            RIG.wait_until(f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {writer.pid} AND wait_event_type = 'Lock')")
+            self.waits(writer)
             lead.rows("COMMIT")
             assert writer.finish() == ("40001" if ways else "ok")
             assert call(writer, "ROLLBACK") == []
+        # One to a lower term is stale by then.
+        declared = "SET LOCAL termgate.scope = 'old'; SET LOCAL termgate.term = 7"
+        for text in ("BEGIN; SELECT termgate.check_term('old', 7)", f"BEGIN; {declared}; INSERT INTO o VALUES (1)"):
+            lead.rows("BEGIN; SELECT termgate.seal('old', 8)")
+            writer.start(text)
+            self.waits(writer)
+            lead.rows("COMMIT")
+            assert writer.finish() == "TG001", text
+            call(writer, "ROLLBACK")
+            lead.rows("SELECT termgate.reset_fence('old', 7, 'test', 'test')")

@@ -166,6 +166,10 @@ class Started:
             self.child.kill()
             return "did not end", "", ""
 
+    def lose(self):
+        release = [TERMGATE, "lease", "force-release", "--scope", self.scope, "--reason", "test"]
+        subprocess.run(release, env=dict(clean, TERMGATE_DB=self.url), check=True, capture_output=True)
+
     def termgate(self):
         """The process itself: what is in front of it may have stayed its parent."""
         for entry in Path("/proc").glob("[0-9]*"):
@@ -236,8 +240,7 @@ def test_inherited(state, url):
     alive = temporary()
     started = Started(url, state, PYTHON, "-c", LASTING, str(alive))
     check("COMMAND runs", eventually(lambda: alive.stat().st_size > 0, 20))
-    release = ["lease", "force-release", "--scope", started.scope, "--reason", "test"]
-    subprocess.run([TERMGATE, *release], env=dict(clean, TERMGATE_DB=url), check=True, capture_output=True)
+    started.lose()
     status, _, errors = started.end(10)
     check("the loss is reported", status == 105, (status, errors))
     if not check("the loss ends what COMMAND has started", not goes_on(alive)):
@@ -302,8 +305,7 @@ def test_watchdog_that_does_not_run(how, then, url):
     try:
         began = time.monotonic()
         if then == "loss":
-            release = ["lease", "force-release", "--scope", started.scope, "--reason", "test"]
-            subprocess.run([TERMGATE, *release], env=dict(clean, TERMGATE_DB=url), check=True, capture_output=True)
+            started.lose()
         if then == "TERM":
             started.child.send_signal(signal.SIGTERM)
         if then == "watchdog only" and how != "traced":
@@ -325,29 +327,28 @@ def test_watchdog_that_does_not_run(how, then, url):
                 one.wait()
 
 
-def test_watchdog_stopped_during_the_wait(url):
+def held_and_wanted(url, handed=None):
+    """A run that holds a lease, and one that waits for it."""
     holder = Started(url, "nothing special", "sleep", "600")
-    check("it is held", eventually(lambda: (holder.termgate() and len(children_of(holder.child.pid))) == 1))
-    waiter = subprocess.Popen(
-        [TERMGATE, "run", "--scope", holder.scope, "--wait", "1h", "--", "true"], env=dict(clean, TERMGATE_DB=url), stderr=subprocess.PIPE
-    )
+    check("it is held", eventually(lambda: holder.termgate() and children_of(holder.child.pid)))
+    line = [TERMGATE, "run", "--scope", holder.scope, "--wait", "1h", "--", "sh", "-c", "exit 3"]
+    waiter = subprocess.Popen(line, env=dict(clean, TERMGATE_DB=url), stderr=subprocess.DEVNULL, preexec_fn=handed)
     eventually(lambda: children_of(waiter.pid))
     time.sleep(0.3)
+    return holder, waiter
+
+
+def test_watchdog_stopped_during_the_wait(url):
+    holder, waiter = held_and_wanted(url)
     os.kill(watchdog_of(waiter.pid), signal.SIGSTOP)
     waiter.send_signal(signal.SIGTERM)
     check("TERM ends the wait", waiter.wait(10) == 128 + signal.SIGTERM)
     holder.child.terminate()
     holder.end()
-    waiter.stderr.close()
 
 
 def test_nohup_while_waiting(url):
-    holder = Started(url, "nothing special", "sleep", "600")
-    eventually(lambda: holder.termgate() and children_of(holder.child.pid))
-    time.sleep(0.3)
-    line = [TERMGATE, "run", "--scope", holder.scope, "--wait", "20s", "--", "sh", "-c", "exit 3"]
-    waiter = subprocess.Popen(line, env=dict(clean, TERMGATE_DB=url), preexec_fn=ignoring(signal.SIGHUP))
-    time.sleep(0.5)
+    holder, waiter = held_and_wanted(url, ignoring(signal.SIGHUP))
     waiter.send_signal(signal.SIGHUP)
     time.sleep(0.3)
     check("HUP does not end it", waiter.poll() is None)

@@ -6,11 +6,9 @@ if(TARGET termgate AND TARGET termgate_postgres AND TARGET termgate_sqlite)
   termgate_pytest(live_run TIMEOUT 3600)
   termgate_pytest(live_inherited live_jobs TIMEOUT 900)
   termgate_pytest(live_services TIMEOUT 600)
-  # The handles of every language: no driver in common with the library, so the clients' programs are built by the test.
-  add_executable(handle_player live/leases/handles/player.cpp)
-  target_link_libraries(handle_player PRIVATE Termgate::storage fmt::fmt Threads::Threads)
-  termgate_pytest(live_handles TIMEOUT 900 ENVIRONMENT "TERMGATE_HANDLE_PLAYER=$<TARGET_FILE:handle_player>")
-  # Real time in six languages, so alone.
+  # The clients of every language: no driver in common with the library, so their programs are built by the test.
+  termgate_pytest(live_handles TIMEOUT 900)
+  # Real time in five languages, so alone.
   set_tests_properties(live_handles PROPERTIES RUN_SERIAL ON)
   # Handles and commands under harm; 1,000 takeovers by fifty hosts are for by hand.
   add_executable(live_holder live/leases/holder.cpp)

@@ -3,16 +3,13 @@
 """`termgate run` and `termgate job` with real processes: what is stopped, killed, forks away, ignores TERM or
 detaches itself is ended before another can hold the lease.
 
-  pytest tests/live/leases/run_test.py [--long] [-k takeover]
+  pytest tests/live/leases/run_test.py [-k takeover]
 
-On PostgreSQL (a server of its own) and on an SQLite file. With --long 1,000 takeovers a database in place of
-20. That no two were inside is judged by the database's clock: COMMAND writes "in" and "alive" lines with it, and none
-may come after the next one's "in".
+On PostgreSQL (a server of its own) and on an SQLite file. That no two are ever inside at once is for inside.py.
 """
 import json
 import os
 import pty
-import random
 import re
 import signal
 import subprocess
@@ -22,11 +19,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg2
 import pytest
 
 from checks import captured
 from both_databases import BothDatabases
-from given import LONG, PG_SERVER, TERMGATE
+from given import PG_SERVER, TERMGATE
 
 scratch = tempfile.TemporaryDirectory(prefix="termgate-run.")
 os.chmod(scratch.name, 0o755)  # the server runs as another user
@@ -42,14 +40,6 @@ def alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-def takes(pid, number):
-    # Until it becomes termgate, the child of this process has the handlers of this process.
-    if os.path.realpath(f"/proc/{pid}/exe") != os.path.realpath(TERMGATE):
-        return False
-    masks = re.findall(r"^Sig(?:Blk|Cgt):\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.M)  # blocked (signalfd) or caught
-    return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
 
 
 class Run(BothDatabases):
@@ -68,8 +58,8 @@ class Run(BothDatabases):
             with self.subTest(database=database):
                 result.result()
 
-    def command(self, url, *words):
-        return captured([TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), timeout=60, stdin=subprocess.DEVNULL)
+    def command(self, url, *words, **more):
+        return captured([TERMGATE, *words], **{"env": dict(clean, TERMGATE_DB=url), "timeout": 60, "stdin": subprocess.DEVNULL, **more})
 
     def run_(self, url, scope, *words, **more):
         return self.command(url, "run", "--scope", scope, *words, **more)
@@ -104,6 +94,14 @@ class Run(BothDatabases):
     def number_in(self, path):
         return self.wait_for(lambda: path.exists() and path.read_text().strip().isdigit() and int(path.read_text()))
 
+    def held(self, url, scope):
+        first = self.begin(url, scope, *shell("sleep 30"))
+        self.wait_for(lambda: self.lease(url, scope).get("held"))
+        return first
+
+    def runs(self, url, scope):
+        return json.loads(self.command(url, "job", "list", "--scope", scope, "--json").stdout)
+
     def lease(self, url, scope):
         return json.loads(self.command(url, "lease", "show", scope, "--json").stdout)
 
@@ -114,10 +112,7 @@ class Run(BothDatabases):
                 assert (done.returncode, done.stdout) == (status, "out\n"), done.stderr
                 assert "err" in done.stderr
             assert self.run_(url, scope, *shell("kill -USR1 $$")).returncode == 128 + signal.SIGUSR1
-            done = captured(
-                [TERMGATE, "run", "--scope", scope, "--", "cat"], env=dict(clean, TERMGATE_DB=url), input="through\n", timeout=60
-            )
-            assert done.stdout == "through\n"
+            assert self.run_(url, scope, "--", "cat", stdin=None, input="through\n").stdout == "through\n"
             assert not self.lease(url, scope)["held"]
 
         self.both(play)
@@ -197,6 +192,7 @@ class Run(BothDatabases):
             (["--once-per", "0s", "--", "true"], 102),
             (["--wait", "soon", "--", "true"], 102),
             (["--nonsense", "--", "true"], 102),
+            (["--leave-signal", "KILL", "--", "true"], 102),
             (["--", ""], 102),
         ):
             with self.subTest(words=words):
@@ -217,8 +213,7 @@ class Run(BothDatabases):
 
     def test_another_holds_it(self):
         def play(url, scope):
-            first = self.begin(url, scope, *shell("sleep 30"))
-            self.wait_for(lambda: self.lease(url, scope).get("held"))
+            first = self.held(url, scope)
             done = self.run_(url, scope, *shell("echo inside"))
             assert (done.returncode, done.stdout) == (104, "")
             assert "under term" in done.stderr
@@ -231,16 +226,6 @@ class Run(BothDatabases):
             assert waiter.wait(20) == 3
 
         self.both(play)
-
-    def test_a_signal_ends_the_wait(self):
-        first = self.begin(self.sqlite, "wait", *shell("sleep 30"))
-        self.wait_for(lambda: self.lease(self.sqlite, "wait").get("held"))
-        waiter = self.begin(self.sqlite, "wait", "--wait", "30s", *shell("exit 3"))
-        self.wait_for(lambda: takes(waiter.pid, signal.SIGINT))
-        waiter.send_signal(signal.SIGINT)
-        assert waiter.wait(10) == 128 + signal.SIGINT
-        first.send_signal(signal.SIGTERM)
-        first.wait(20)
 
     # The ways in which a child outlives its parent. $0 is where its number goes.
     detached = {
@@ -267,39 +252,27 @@ class Run(BothDatabases):
         term = self.lease(url, scope)["term"]
         harm(first)
         # The next one waits for the lease. What it finds at its first moment: nothing of the one before.
-        second = captured(
-            [
-                TERMGATE,
-                "run",
-                "--scope",
-                scope,
-                *"--wait 30s --ttl 10s".split(),
-                *shell(f"kill -0 {child} 2>/dev/null && echo alive; echo $TERMGATE_TERM"),
-            ],
-            env=dict(clean, TERMGATE_DB=url),
-            timeout=60,
-            stdin=subprocess.DEVNULL,
-        )
+        look = shell(f"kill -0 {child} 2>/dev/null && echo alive; echo $TERMGATE_TERM")
+        second = self.run_(url, scope, "--wait", "30s", "--ttl", "10s", *look)
         state = alive(child)
         assert second.returncode == 0, second.stderr
         assert int(second.stdout.split()[-1]) > term
-        assert not state, "a child has outlived its lease"
-        return first, second
+        assert not state, f"{scope}: a child has outlived its lease"
+        return first
 
     def test_nothing_outlives_its_lease(self):
-        # [complaint] A child that outlives its lock.
-        for what, script in self.detached.items():
-            with self.subTest(child=what, harm="kill -9"):
-                self.both(lambda url, scope: self.outlive(url, scope, script, lambda first: first.kill()))
-        for harm in (signal.SIGSTOP,):
-            with self.subTest(harm=harm):
+        # [complaint] A child that outlives its lock. All at once: what takes long is the end of a lease.
+        def play(url, scope):
+            with ThreadPoolExecutor(1 + len(self.detached)) as threads:
+                out = lambda name, script, harm: threads.submit(self.outlive, url, f"{scope} {name}", script, harm)
+                stopped = out("stopped", self.detached["setsid"], lambda first: first.send_signal(signal.SIGSTOP))
+                for one in [out(name, script, lambda first: first.kill()) for name, script in self.detached.items()]:
+                    one.result()
+                first = stopped.result()
+            first.send_signal(signal.SIGCONT)
+            assert first.wait(20) == 105
 
-                def stopped(url, scope):
-                    first, _ = self.outlive(url, scope, self.detached["setsid"], lambda first: first.send_signal(harm))
-                    first.send_signal(signal.SIGCONT)
-                    assert first.wait(20) == 105
-
-                self.both(stopped)
+        self.both(play)
 
     def test_pkill_reaches_termgate_alone(self):
         # `pkill -9 termgate` kills every process with that in its name, -f every one with it in its command line.
@@ -311,7 +284,7 @@ class Run(BothDatabases):
                 assert Path(f"/proc/{watchdog[0]}/cmdline").read_bytes().rstrip(b"\0") == f"tg-watchdog {first.pid}".encode()
                 subprocess.run(["pkill", "-9", "-f", f"run --scope {re.escape(scope)} --ttl"], check=True)
 
-            first, _ = self.outlive(url, scope, self.detached["setsid"], harm)
+            first = self.outlive(url, scope, self.detached["setsid"], harm)
             assert first.wait(20) == -signal.SIGKILL
 
         self.both(play)
@@ -342,6 +315,37 @@ class Run(BothDatabases):
 
         self.both(play, at_once=False)
 
+    def test_a_lease_is_trusted_no_longer_than_the_database_keeps_it(self):
+        # [F4] Renewals go on in a new session. An answer that comes late, by more than the margin, counts from when it was requested.
+        path, scope = self.file(), "late answers"
+        first = self.begin(self.postgres, scope, "--ttl", "4s", *shell(f"echo $$ > {path}; exec sleep 60"))
+        child = self.number_in(path)
+        admin = psycopg2.connect(self.postgres)
+        self.addCleanup(admin.close)
+        admin.autocommit, cursor = True, admin.cursor()
+
+        def lease(what):
+            cursor.execute(f"SELECT {what} FROM termgate.leases WHERE scope = '{scope}'")
+            return cursor.fetchone()[0]
+
+        def renewed():
+            before = lease("renewed_at")
+            self.wait_for(lambda: lease("renewed_at") > before)
+
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+        renewed()
+        late = "AFTER UPDATE ON termgate.leases FOR EACH ROW WHEN (NEW.scope = 'late answers') EXECUTE FUNCTION late()"
+        cursor.execute("CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1.2); RETURN NULL; END'")
+        cursor.execute(f"CREATE TRIGGER late {late}")
+        renewed()
+        cursor.execute("BEGIN; LOCK TABLE termgate.leases IN SHARE ROW EXCLUSIVE MODE")
+        self.wait_for(lambda: not alive(child))
+        assert lease("expires_at > clock_timestamp()"), "COMMAND went on for longer than its lease"
+        cursor.execute("ROLLBACK; DROP FUNCTION late() CASCADE")
+        assert first.wait(20) == 105
+
     def test_watchdog_killed(self):
         def play(url, scope):
             def harm(first):
@@ -349,7 +353,7 @@ class Run(BothDatabases):
                 assert len(children) == 1
                 os.kill(children[0], signal.SIGKILL)
 
-            first, _ = self.outlive(url, scope, self.detached["setsid"], harm)
+            first = self.outlive(url, scope, self.detached["setsid"], harm)
             assert first.wait(20) == 101
 
         self.both(play)
@@ -358,13 +362,10 @@ class Run(BothDatabases):
         def play(url, scope):
             path = self.file()
             begun = time.monotonic()
-            done = self.run_(
-                url,
-                scope,
-                *"--ttl 2s -- sh -c".split(),
-                'setsid sh -c "trap \\"\\" TERM; echo \\$\\$ > $0; sleep 60; sleep 60" & while ! [ -s $0 ]; do sleep 0.02; done; exit 4',
-                str(path),
+            leaves = (
+                'setsid sh -c "trap \\"\\" TERM; echo \\$\\$ > $0; sleep 60; sleep 60" & while ! [ -s $0 ]; do sleep 0.02; done; exit 4'
             )
+            done = self.run_(url, scope, "--ttl", "2s", "--", "sh", "-c", leaves, str(path))
             assert done.returncode == 4, done.stderr
             assert not alive(self.number_in(path))
             assert time.monotonic() - begun < 10
@@ -380,8 +381,7 @@ class Run(BothDatabases):
             self.command(url, "lease", "force-release", "--scope", scope, "--reason", "test")
             assert first.wait(5) == 105
             assert not alive(child)
-            runs = json.loads(self.command(url, "job", "list", "--scope", scope, "--json").stdout)
-            assert [run["status"] for run in runs] == ["lost"]
+            assert [run["status"] for run in self.runs(url, scope)] == ["lost"]
 
         self.both(play)
 
@@ -405,68 +405,27 @@ class Run(BothDatabases):
 
         self.both(play)
 
-    def test_who_does_not_leave_is_ended(self):
-        def play(url, scope):
-            path = self.file()
-            first = self.begin(url, scope, "--ttl", "1s", *shell(f"trap '' TERM; echo $$ > {path}; while :; do sleep 0.1; done"))
-            child = self.number_in(path)
-            done = self.command(url, "lease", "hand-over", scope, "--drain", "500ms")
-            assert done.returncode == 4, done
-            assert first.wait(5) == 105
-            assert not alive(child)
-
-        self.both(play)
-
-    def test_the_signal_of_a_hand_over_must_be_one(self):
-        done = self.run_(self.sqlite, "any", "--leave-signal", "KILL", *shell("true"))
-        assert (done.returncode, "--leave-signal KILL" in done.stderr) == (102, True), done
-
-    def test_once_per(self):
-        def play(url, scope):
-            path = self.file()
-            line = ["--once-per", "1d", "--job", "report", *shell(f"echo x >> {path}; exit $(cat {path}.status 2>/dev/null || echo 0)")]
-            Path(f"{path}.status").write_text("7")
-            assert self.run_(url, scope, *line).returncode == 7
-            # A failed one may be tried again; three hosts at once.
-            Path(f"{path}.status").write_text("0")
-            three = [self.begin(url, scope, *line) for _ in range(3)]
-            assert [one.wait(30) for one in three] == [0, 0, 0]
-            for _ in range(2):
-                assert self.run_(url, scope, *line).returncode == 0
-            assert path.read_text() == "x\nx\n"
-            # Its time has come again, less the slack.
-            assert self.run_(url, scope, "--once-per", "1s", "--job", "report", *shell("sleep 0.1")).returncode == 0
-            time.sleep(1)
-            assert self.run_(url, scope, "--once-per", "1s", "--job", "report", *shell(f"echo y >> {path}")).returncode == 0
-            assert path.read_text() == "x\nx\ny\n"
-
-        self.both(play)
-
     def test_resume(self):
         def play(url, scope):
-            beat = f"'{TERMGATE}' job beat --checkpoint"
-            done = self.run_(
-                url,
-                scope,
-                "--job",
-                "export",
-                "--resume",
-                *shell(f"echo \"${{TERMGATE_CHECKPOINT-none}}\"; {beat} 'page 1' && {beat} 'page 2' && exit 9"),
-            )
-            assert (done.returncode, done.stdout) == (9, "none\n"), done.stderr
-            done = self.run_(url, scope, "--job", "export", "--resume", *shell("echo \"${TERMGATE_CHECKPOINT-none}\""))
-            assert (done.returncode, done.stdout) == (0, "page 2\n"), done.stderr
-            assert self.run_(url, scope, "--job", "export", "--resume", *shell("echo \"${TERMGATE_CHECKPOINT-none}\"")).stdout == "none\n"
-            runs = json.loads(self.command(url, "job", "list", "--job", "export", "--scope", scope, "--json").stdout)
+            beat, told = f"'{TERMGATE}' job beat --checkpoint", 'echo "${TERMGATE_CHECKPOINT-none}"'
+            for more, status, checkpoint in (
+                (f"; {beat} 'page 1' && {beat} 'page 2' && exit 9", 9, "none\n"),
+                ("", 0, "page 2\n"),
+                ("", 0, "none\n"),
+            ):
+                done = self.run_(url, scope, "--job", "export", "--resume", *shell(told + more))
+                assert (done.returncode, done.stdout) == (status, checkpoint), done.stderr
+            runs = self.runs(url, scope)
             assert [(run["status"], run["exit_code"]) for run in runs] == [("completed", 0), ("completed", 0), ("failed", 9)]
-            assert json.loads(self.command(url, "job", "show", runs[2]["run_id"], "--json").stdout)["checkpoint"] == "page 2"
+            assert self.shown(url, runs[2]["run_id"])["checkpoint"] == "page 2"
 
         self.both(play)
 
     def test_job_by_hand(self):
         def play(url, scope):
             acquired = json.loads(self.command(url, "lease", "acquire", "--scope", scope, "--owner", "me", "--ttl", "20s", "--json").stdout)
-            started = self.command(url, "job", "start", "--job", "j", "--scope", scope, "--term", str(acquired["term"]), "--owner", "me")
+            leads = ("--scope", scope, "--term", str(acquired["term"]), "--owner", "me")
+            started = self.command(url, "job", "start", "--job", "j", *leads)
             run = started.stdout.strip()
             assert started.returncode == 0, started.stderr
             assert self.command(url, "job", "beat", "--run", run, "--checkpoint", "a").returncode == 0
@@ -474,18 +433,16 @@ class Run(BothDatabases):
             assert json.loads(renewed.stdout)["beat_within_ms"] > 50_000
             assert self.lease(url, scope)["remaining_ms"] > 50_000
             # Somebody else cancels a run: its holder hears of it with the next beat.
-            other = self.command(
-                url, "job", "start", "--job", "other", "--scope", scope, "--term", str(acquired["term"]), "--owner", "me"
-            ).stdout.strip()
+            other = self.command(url, "job", "start", "--job", "other", *leads).stdout.strip()
             assert self.command(url, "job", "cancel", other, "--reason", "wrong month").returncode == 0
             assert self.command(url, "job", "beat", "--run", other).returncode == 5
-            cancelled = json.loads(self.command(url, "job", "show", other, "--json").stdout)
+            cancelled = self.shown(url, other)
             assert (cancelled["status"], cancelled["detail"].endswith("wrong month")) == ("cancelled", True)
             assert self.command(url, "job", "cancel", other).returncode == 5
             assert self.command(url, "job", "cancel").returncode == 2
             self.command(url, "lease", "force-release", "--scope", scope, "--reason", "test")
             # [complaint] A lost run that is shown as running for ever.
-            assert json.loads(self.command(url, "job", "show", "--run", run, "--json").stdout)["status"] == "lost"
+            assert self.shown(url, run)["status"] == "lost"
             assert self.command(url, "job", "beat", "--run", run, "--ttl", "60s").returncode in (3, 5)
             assert self.command(url, "job", "finish", "--run", run, "--exit-code", "0").returncode in (3, 5)
             for bad in (
@@ -508,13 +465,13 @@ class Run(BothDatabases):
             path = self.file()
             first = self.begin(url, scope, "--ttl", "1s", "--job", "j", "--", "sh", "-c", self.detached["setsid"], str(path))
             child = self.number_in(path)
-            run = json.loads(self.command(url, "job", "list", "--scope", scope, "--json").stdout)[0]["run_id"]
-            self.wait_for(lambda: (json.loads(self.command(url, "job", "show", run, "--json").stdout))["heartbeat_age_ms"] < 500)
+            run = self.runs(url, scope)[0]["run_id"]
+            self.wait_for(lambda: self.shown(url, run)["heartbeat_age_ms"] < 500)
             assert self.command(url, "job", "cancel", run, "--reason", "wrong month").returncode == 0
             assert first.wait(10) == 105
             assert not alive(child)
             assert "was cancelled" in first.stderr.read()
-            shown = json.loads(self.command(url, "job", "show", run, "--json").stdout)
+            shown = self.shown(url, run)
             assert (shown["status"], shown["detail"].endswith("wrong month")) == ("cancelled", True)
             assert not self.lease(url, scope)["held"]
             # A command that finishes its own run goes on.
@@ -543,7 +500,7 @@ class Run(BothDatabases):
             # Nobody has asked: nothing runs, and nobody holds the lease.
             time.sleep(1)
             assert not path.exists()
-            assert json.loads(self.command(url, "job", "list", "--scope", scope, "--json").stdout or "[]") == []
+            assert self.runs(url, scope) == []
             Path(f"{path}.status").write_text("9")
             first = self.ask(url, scope)
             waits(first)
@@ -650,15 +607,6 @@ class Run(BothDatabases):
                 assert self.command(url, "job", "request", *bad).returncode != 0, bad
             both = self.command(url, "job", "request", "--job", "j", "--scope", scope, "--dry-run", "--resume")
             assert both.returncode == 2, both.stderr
-            for hostile in ("'; DROP TABLE x; --", "a\nb \x1b[2J", "Ü 💥", "--job"):
-                made = self.command(url, "job", "request", f"--job={hostile}", f"--scope={scope}", f"--reason={hostile}")
-                assert made.returncode == 0, made.stderr
-                run = self.shown(url, made.stdout.strip())
-                assert (run["job"], run["status"]) == (hostile, "requested")
-                again = self.command(url, "job", "request", f"--job={hostile}", f"--scope={scope}")
-                assert (again.returncode, "\x1b" in again.stderr) == (1, False), again.stderr
-                done = self.command(url, "run", "--scope", scope, f"--job={hostile}", *shell("true"))
-                assert done.returncode == 0, done.stderr
 
         self.both(play)
 
@@ -674,7 +622,7 @@ class Run(BothDatabases):
             assert dry(*line) == (0, f'"{scope}": would run sh, from the beginning\n')
             assert not path.exists()
             assert "held" not in self.lease(url, scope)
-            assert self.command(url, "job", "list", "--scope", scope, "--json").stdout == "[]\n"
+            assert self.runs(url, scope) == []
             # A failed run's checkpoint.
             beat = shell(f"'{TERMGATE}' job beat --checkpoint 'page 7'; exit 1")
             assert self.run_(url, scope, "--job", "j", *beat).returncode == 1
@@ -684,8 +632,7 @@ class Run(BothDatabases):
             assert status == 0
             assert "would not run; it is due again in" in said
             # Another holds it.
-            first = self.begin(url, scope, *shell("sleep 30"))
-            self.wait_for(lambda: self.lease(url, scope).get("held"))
+            first = self.held(url, scope)
             before = self.lease(url, scope)
             status, said = dry("--json", *shell("true"))
             assert (status, json.loads(said)["why"], json.loads(said)["term"]) == (104, "held", str(before["term"]))
@@ -775,83 +722,5 @@ class Run(BothDatabases):
             b.send_signal(signal.SIGTERM)
             assert b.wait(30) == 128 + signal.SIGTERM
             assert at() == {}
-
-        self.both(play)
-
-    def test_never_two_inside(self):
-        # [F2] Holders are stopped and killed; what each COMMAND wrote, by the database's clock, must not overlap.
-        takeovers = 1000 if LONG else 20
-
-        def play(url, scope):
-            chance = random.Random(f"{os.environ.get('TERMGATE_TEST_SEED', 1)} {scope}")
-            log = self.file()
-            if url.startswith("sqlite:"):
-                log.touch()
-                # One machine: its clock is the database's.
-                now = "date +%s%3N"
-            else:
-                now = f"psql -XqAt '{url}' -c 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint'"
-            # It detaches itself, ignores TERM, and says that it is alive for as long as it is.
-            script = self.file()
-            script.write_text(f'trap "" TERM\nwhile :; do echo "$TERMGATE_TERM $({now})" >> {log}; sleep 0.02; done\n')
-            inside = f"setsid sh {script} & sleep 1000"
-            begin = lambda: self.begin(url, scope, "--ttl", "1s", "--wait", "1h", *shell(inside), start_new_session=True)
-            hosts = [begin(), begin(), begin()]
-            stopped, harmed = [], set()
-            locked, quiet = 0, time.monotonic()
-            while len(harmed) < takeovers:
-                if url.startswith("sqlite:") and stopped and time.monotonic() - quiet > 5:
-                    # One that was stopped inside its transaction keeps the file locked for everybody, until it goes on.
-                    one = stopped.pop()
-                    one.send_signal(signal.SIGCONT)
-                    assert one.wait(20) == 105
-                    locked += 1
-                    quiet = time.monotonic()
-                hosts = [host if host.poll() is None else begin() for host in hosts]
-                lease = self.lease(url, scope)
-                holder = next((host for host in hosts if f":{host.pid}:" in lease.get("owner", "")), None)
-                if (
-                    not lease.get("held")
-                    or holder is None
-                    or lease["term"] in harmed
-                    or not log.exists()
-                    or f"{lease['term']} " not in log.read_text()
-                ):
-                    time.sleep(0.02)
-                    continue
-                harmed.add(lease["term"])
-                quiet = time.monotonic()
-                time.sleep(chance.random() * 0.2)
-                if chance.random() < 0.5:
-                    holder.kill()
-                else:
-                    holder.send_signal(signal.SIGSTOP)
-                    stopped.append(holder)
-                    hosts[hosts.index(holder)] = begin()
-                if len(stopped) > 3:
-                    one = stopped.pop(0)
-                    one.send_signal(signal.SIGCONT)
-                    assert one.wait(20) == 105
-            for host in hosts + stopped:
-                host.kill()
-            first, last = {}, {}
-            for line in log.read_text().splitlines():
-                if len(line.split()) != 2:
-                    continue
-                term, at = map(int, line.split())
-                first.setdefault(term, at)
-                first[term] = min(first[term], at)
-                last[term] = max(last.get(term, at), at)
-            order = sorted(first)
-            for before, after in zip(order, order[1:]):
-                assert last[before] <= first[after], f"terms {before} and {after} were inside together"
-            print(
-                (
-                    f"{url.split(':')[0]}: {len(order)} takeovers, least gap"
-                    f" {min(first[b] - last[a] for a, b in zip(order, order[1:]))} ms, {locked} stopped with the file locked "
-                ),
-                end="",
-                file=sys.stderr,
-            )
 
         self.both(play)

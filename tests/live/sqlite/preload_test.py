@@ -1,6 +1,6 @@
-"""Programs that nobody changed, fenced by libtermgate-preload.so: Python, Ruby, the sqlite3 shell, C++ with threads and forks.
+"""Programs that nobody changed, fenced by libtermgate-preload.so: Python, Ruby, the sqlite3 shell, C++ with threads.
 
-  pytest tests/live/sqlite/preload_test.py [-k fork]
+  pytest tests/live/sqlite/preload_test.py [-k shell]
 
 The programs are in preload/. None of them knows a term. Each is refused on a protected table without a term, writes with one, and gets
 TG001 after a takeover. Programs that the library cannot reach (PHP's modules, static linking, setuid) fail closed. And whoever does not
@@ -150,15 +150,6 @@ def test_threads_write_on_connections_of_their_own(path, built):
     check("eight are stale", all(line.startswith("TG001") for line in run(preloaded(4))) and rows(path) == 160)
 
 
-def test_children_write_on_connections_of_their_own(path, built):
-    done = subprocess.run([built / "writer", "fork", path], env=preloaded(5), capture_output=True, text=True, timeout=120)
-    lines = done.stdout.splitlines()
-    check("it ends by itself and says nothing else", (done.returncode, done.stderr) == (0, ""), done.stderr)
-    check("four children and the parent write", lines[:4] == ["child: ok"] * 4 and lines[-1] == "parent: ok", done.stdout)
-    check("a connection that was carried over is refused", lines[4].startswith("inherited: ") and lines[4] != "inherited: ok", lines[4])
-    check("five rows", rows(path) == 5)
-
-
 def test_a_program_sees_no_difference_in_a_connection(built, tmp_path):
     file = str(tmp_path / "plain.db")
 
@@ -222,18 +213,15 @@ def test_an_open_writes_nothing_and_reads_nothing(path, built, tmp_path):
             check("an open does not wait for a lock", program.says("SELECT 1").startswith("ok") and time.monotonic() - begun < 3)
 
 
-def test_what_it_cannot_reach_fails_closed(path, built, tmp_path):
-    with Running([built / "static", "lines"], path, preloaded(5)) as static:
-        check("a static program", static.says(INSERT) == UNREACHED)
-    with Running(words_of("c++", built), path, dict(preloaded(5), LD_PRELOAD="")) as emptied:
-        check("a program whose environment was emptied", emptied.says(INSERT) == UNREACHED)
-    check("nothing was written", rows(path) == 0)
-
-
-def test_php_fails_closed(path, built):
-    # Its modules are loaded with RTLD_DEEPBIND, in front of which no other library comes.
-    with Running(words_of("php", built), path, preloaded(5)) as php:
-        check("nothing is written", UNREACHED in php.says(INSERT) and rows(path) == 0)
+@pytest.mark.parametrize("program", ["a static program", "an environment that was emptied", "php"])
+def test_what_it_cannot_reach_fails_closed(program, path, built):
+    words = {
+        "a static program": lambda: [built / "static", "lines"],
+        "an environment that was emptied": lambda: words_of("c++", built),
+        "php": lambda: words_of("php", built),  # its modules are loaded with RTLD_DEEPBIND, in front of which no other library comes
+    }[program]()
+    with Running(words, path, dict(preloaded(5), **({"LD_PRELOAD": ""} if "emptied" in program else {}))) as unreached:
+        check("nothing is written", UNREACHED in unreached.says(INSERT) and rows(path) == 0)
 
 
 def test_a_setuid_program_fails_closed(path, built, tmp_path):

@@ -60,7 +60,7 @@ static class Player
       connection.Open();
       using (DbTransaction transaction = connection.BeginTransaction())
       {
-        if (words[5] != "plain") leases[words[2]].Declare(transaction);
+        leases[words[2]].Declare(transaction);
         Insert(connection, transaction, words[4]);
         transaction.Commit();
       }

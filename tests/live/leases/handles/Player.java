@@ -51,7 +51,7 @@ public final class Player {
     try (Connection connection = DriverManager.getConnection(words[3]); Statement statement = connection.createStatement()) {
       String insert = "INSERT INTO written VALUES (" + words[4] + ")";
       connection.setAutoCommit(false);
-      if (!words[5].equals("plain")) LEASES.get(words[2]).declare(connection);
+      LEASES.get(words[2]).declare(connection);
       statement.executeUpdate(insert);
       connection.commit();
       if (words[5].equals("twice")) statement.executeUpdate(insert);

@@ -7,7 +7,7 @@ tabs; those of a command are percent-encoded. The second word of a command, and 
                                            NAME held TERM OWNER, later NAME asked (to leave), NAME lost; or NAME blocked
     held NAME HANDLE                       NAME true, or NAME false
     release NAME HANDLE                    NAME released true, or NAME released false
-    write NAME HANDLE URL VALUE HOW        NAME written. HOW: declared; plain, without a declaration; twice, again without
+    write NAME HANDLE URL VALUE HOW        NAME written. HOW: declared; twice, again without a declaration
     lead NAME URL DATABASE SCOPE TTL_MS    NAME leading TERM, NAME stopped, …, NAME done at its end
     watch NAME URL DATABASE SCOPE POLL_MS  NAME now OWNER TERM ENDPOINT, or NAME now where nobody leads; …, NAME done at its end
     stop NAME LOOP, fail NAME LOOP         the loop or the watch ends; the work of the loop throws
@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote
 
 import given
 import psycopg
@@ -286,62 +286,7 @@ class SQLite:
         self._folder.cleanup()
 
 
-class SQLServer:
-    """A database of the suite's own on the server that TERMGATE_TEST_SQLSERVER names, with a login that may create databases."""
-
-    name = "sqlserver"
-
-    def __init__(self, folder):
-        self.place = urlsplit(os.environ["TERMGATE_TEST_SQLSERVER"])
-        self.own, self._mine = f"termgate_handles_{os.getpid()}", threading.local()
-        self._in("master", f"CREATE DATABASE {self.own}")
-        self.admin = self.place._replace(path=f"/{self.own}").geturl()
-        subprocess.run([given.TERMGATE, "init", "--db", self.admin], check=True, capture_output=True, env=CLEAN)
-        self.rows("CREATE TABLE written (value bigint)")
-        self.rows("EXEC termgate.protect @target = N'written', @scope = N'*'")
-
-    def words(self):
-        return [self.place.hostname, str(self.place.port), unquote(self.place.username), unquote(self.place.password), self.own]
-
-    def _in(self, database, statement, *values):
-        import pymssql
-
-        host, port, user, password, _ = self.words()
-        with contextlib.closing(pymssql.connect(server=host, port=port, user=user, password=password, database=database)) as connection:
-            connection.autocommit(True)
-            cursor = connection.cursor(as_dict=True)
-            cursor.execute(statement, values)
-            return cursor.fetchall() if cursor.description else []
-
-    def rows(self, statement, *values):
-        return self._in(self.own, statement, *values)
-
-    def lease(self, scope):
-        found = self.rows("EXEC termgate.lease @scope = %s", scope)
-        if not found:
-            return (None, 0, 0.0, True)
-        return (found[0]["owner_id"], found[0]["term"], found[0]["expires_at_ms"] / 1000, found[0]["released_at_ms"] is not None)
-
-    def force_release(self, scope):
-        self.rows("EXEC termgate.force_release @scope = %s, @actor = N'the suite', @reason = N'a test'", scope)
-
-    def hand_over(self, scope, to=None, drain_ms=20_000):
-        asked = self.rows("EXEC termgate.request_hand_over @scope = %s, @successor = %s, @drain_ms = %s", scope, to, drain_ms)
-        assert asked[0]["requested"], "nobody holds it"
-
-    def seal(self, scope, term):
-        self.rows("EXEC termgate.seal @scope = %s, @term = %s", scope, term)
-
-    def written(self, value):
-        return self.rows("SELECT count(*) AS written FROM written WHERE value = %s", value)[0]["written"]
-
-    def close(self):
-        self._in("master", f"DROP DATABASE {self.own}")
-
-
 DATABASES = {"postgresql": PostgreSQL, "sqlite": SQLite}
-if os.environ.get("TERMGATE_TEST_SQLSERVER"):
-    DATABASES["sqlserver"] = SQLServer
 
 
 def _modules():
@@ -358,18 +303,18 @@ def _modules():
 
 
 class Language:
-    """How the player of one language is built from a copy of its client, and started."""
+    """How a program of one language, mostly the player, is built from a copy of its client, and started."""
 
     needs = ()
     databases = ("postgresql",)
     client = ()  # its files below clients/; a mistake is planted in one of them
+    player = ""
     left_out = ()  # scenarios that show nothing in this language
 
-    def __init__(self, folder, plant=None):
-        self.folder = Path(folder)
+    def __init__(self, folder, plant=None, program=None):
+        self.folder, self.program = Path(folder), program or HERE / self.player
         self.folder.mkdir(parents=True)
-        if self.client:
-            shutil.copytree(CLIENTS / self.name, self.folder / "client", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(CLIENTS / self.name, self.folder / "client", ignore=shutil.ignore_patterns("__pycache__"))
         if plant:
             right, wrong = plant
             texts = {self.folder / "client" / file: (self.folder / "client" / file).read_text(encoding="utf-8") for file in self.client}
@@ -397,15 +342,13 @@ class Language:
     def url(self, database, role="leader", port=None):
         if database.name == "sqlite":
             return f"{database.path}|{given.EXTENSION}"
-        if database.name == "sqlserver":
-            return self.sqlserver(*database.words())
         return self.postgresql(role, port or database.port)
 
     def postgresql(self, role, port):
         return f"postgresql://{role}@127.0.0.1:{port}/postgres?sslmode=disable"
 
     def start(self, database, **env):
-        player = Player([str(word) for word in self.words(database)], {**CLEAN, **self.env(), **env})
+        player = Player([str(word) for word in self.words()], {**CLEAN, **self.env(), **env})
         player.warm(self, database)
         return player
 
@@ -415,54 +358,26 @@ class Language:
 
 class Python(Language):
     client = ("termgate/__init__.py",)
-    databases = ("postgresql", "sqlite", "sqlserver")
+    player = "player.py"
+    databases = ("postgresql", "sqlite")
 
-    def words(self, database):
-        driver = {"postgresql": "psycopg", "sqlite": "sqlite3", "sqlserver": "pymssql"}[database.name]
-        return [given.PYTHON, HERE / "player.py", driver]
-
-    def sqlserver(self, *words):
-        return "|".join(words)
+    def words(self):
+        return [given.PYTHON, self.program]
 
     def env(self):
         return {"PYTHONPATH": str(self.folder / "client"), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-class Cpp(Language):
-    databases = ("postgresql", "sqlite", "sqlserver")
-    left_out = (
-        # Database::write() always declares.
-        "a_write_without_a_declaration_is_refused",
-        "a_declaration_ends_with_its_transaction",
-        # HeldLease::release() tries five times, each for as long as OpenOptions::answer_wait.
-        "a_release_does_not_wait_for_a_frozen_database",
-    )
-
-    @classmethod
-    def missing(cls):
-        return [] if cls.program().exists() else [str(cls.program())]
-
-    @staticmethod
-    def program():
-        return Path(os.environ.get("TERMGATE_HANDLE_PLAYER") or given.ROOT / "build" / "dev" / "tests" / "handle_player")
-
-    def words(self, database):
-        return [self.program()]
-
-    def url(self, database, role="leader", port=None):
-        kinds = {"sqlite": lambda: f"sqlite:{database.path}", "sqlserver": lambda: database.admin}
-        return kinds.get(database.name, lambda: self.postgresql(role, port or database.port))()
-
-
 class Node(Language):
     client = ("index.js",)
+    player = "player.mjs"
     needs = ("node", "npm")
 
     def build(self):
         self.modules = _modules()
 
-    def words(self, database):
-        return ["node", "--no-warnings", HERE / "player.mjs"]
+    def words(self):
+        return ["node", "--no-warnings", self.program]
 
     def env(self):
         return {"CLIENT": str(self.folder / "client"), "MODULES": str(self.modules)}
@@ -470,6 +385,7 @@ class Node(Language):
 
 class Go(Language):
     client = ("termgate.go", "watch.go")
+    player = "player.go"
     needs = ("go", "/usr/share/gocode/src/github.com/lib/pq")
     left_out = ("a_stepped_clock_changes_nothing",)  # it asks the kernel for the time, where no library can step it
 
@@ -478,27 +394,24 @@ class Go(Language):
         source.parent.mkdir(parents=True)
         source.symlink_to(self.folder / "client")
         env = {**CLEAN, "GO111MODULE": "off", "GOPATH": f"{self.folder}/go:/usr/share/gocode", "GOFLAGS": "", "CGO_ENABLED": "0"}
-        self.run("go", "build", "-o", self.folder / "player", HERE / "player.go", env=env)
+        self.run("go", "build", "-o", self.folder / "player", self.program, env=env)
 
-    def words(self, database):
+    def words(self):
         return [self.folder / "player"]
 
 
 class Java(Language):
     client = ("src/main/java/termgate/Termgate.java", "src/main/java/termgate/Watch.java")
-    databases = ("postgresql", "sqlserver")
+    player = "Player.java"
     needs = ("javac", "java", "/usr/share/java/postgresql.jar")
 
     def build(self):
-        sources = [*(self.folder / "client" / "src" / "main" / "java" / "termgate").glob("*.java"), HERE / "Player.java"]
-        self.run("javac", "-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-d", self.folder / "classes", *sources)
+        sources = [*(self.folder / "client" / "src" / "main" / "java" / "termgate").glob("*.java"), self.program]
+        quickly = ("-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1")
+        self.run("javac", *quickly, "-cp", self.needs[2], "-d", self.folder / "classes", *sources)
 
-    def words(self, database):
-        drivers = "/usr/share/java/postgresql.jar:/usr/share/java/jtds.jar"
-        return ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{self.folder}/classes:{drivers}", "Player"]
-
-    def sqlserver(self, host, port, user, password, database):
-        return f"jdbc:jtds:sqlserver://{host}:{port}/{database};user={user};password={password}"
+    def words(self):
+        return ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{self.folder}/classes:{self.needs[2]}", self.program.stem]
 
     def postgresql(self, role, port):
         return f"jdbc:postgresql://127.0.0.1:{port}/postgres?user={role}&sslmode=disable"
@@ -506,21 +419,18 @@ class Java(Language):
 
 class Dotnet(Language):
     client = ("Termgate.cs", "Watch.cs")
-    databases = ("postgresql", "sqlserver")
+    player = "Player.cs"
     needs = ("mcs", "mono")
 
     def build(self):
-        sources = [*(self.folder / "client").glob("*.cs"), HERE / "Player.cs"]
+        sources = [*(self.folder / "client").glob("*.cs"), self.program]
         self.run("mcs", "-out:player.exe", "-r:System.Data.dll", "-r:System.Core.dll", *sources)
 
-    def words(self, database):
+    def words(self):
         return ["mono", self.folder / "player.exe"]
 
     def postgresql(self, role, port):
         return f"Driver={{PostgreSQL Unicode}};Server=127.0.0.1;Port={port};Database=postgres;Uid={role}"
 
-    def sqlserver(self, host, port, user, password, database):
-        return f"Driver=FreeTDS;Server={host};Port={port};Database={database};UID={user};PWD={password};TDS_Version=7.4"
 
-
-LANGUAGES = {language.__name__.lower(): language for language in (Cpp, Python, Node, Go, Java, Dotnet)}
+LANGUAGES = {language.__name__.lower(): language for language in (Python, Node, Go, Java, Dotnet)}

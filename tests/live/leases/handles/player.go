@@ -105,10 +105,8 @@ func write(words []string) error {
 		return err
 	}
 	defer tx.Rollback()
-	if words[5] != "plain" {
-		if err := lease(words[2]).Declare(context.Background(), tx); err != nil {
-			return err
-		}
+	if err := lease(words[2]).Declare(context.Background(), tx); err != nil {
+		return err
 	}
 	if _, err := tx.Exec(insert); err != nil {
 		return err

@@ -49,7 +49,7 @@ const commands = {
     const connection = await connect(url);
     try {
       await connection.query("BEGIN");
-      if (how !== "plain") await leases.get(lease).declare(connection);
+      await leases.get(lease).declare(connection);
       await connection.query("INSERT INTO written VALUES ($1)", [value]);
       await connection.query("COMMIT");
       if (how === "twice") await connection.query("INSERT INTO written VALUES ($1)", [value]);

@@ -1,12 +1,13 @@
 """The Python client as the behaviour suite drives it (tests/live/leases/handles_test.py)."""
 import contextlib
+import sqlite3
 import sys
 import threading
 from urllib.parse import unquote
 
+import psycopg
 import termgate
 
-DRIVER = sys.argv[1]
 output = threading.Lock()
 
 
@@ -16,24 +17,17 @@ def say(*words):
 
 
 def connect(url):
-    if DRIVER == "sqlite3":
-        import sqlite3
-
+    if "|" in url:
         path, extension = url.split("|")
         connection = sqlite3.connect(path, isolation_level=None, timeout=10, check_same_thread=False)
         connection.enable_load_extension(True)
         connection.load_extension(extension)
         return connection
-    if DRIVER == "pymssql":
-        import pymssql
-
-        host, port, user, password, database = url.split("|")
-        return pymssql.connect(server=host, port=port, user=user, password=password, database=database)
-    return __import__(DRIVER).connect(url)
+    return psycopg.connect(url)
 
 
 def code(error):
-    return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or type(error).__name__
+    return getattr(error, "sqlstate", None) or type(error).__name__
 
 
 class Player:
@@ -62,10 +56,9 @@ class Player:
     def write(self, name, lease, url, value, how):
         with contextlib.closing(connect(url)) as connection:
             cursor = connection.cursor()
-            if DRIVER == "sqlite3":
+            if "|" in url:
                 cursor.execute("BEGIN IMMEDIATE")
-            if how != "plain":
-                self.leases[lease].declare(connection)
+            self.leases[lease].declare(connection)
             cursor.execute(f"INSERT INTO written VALUES ({value})")
             connection.commit()
             if how == "twice":

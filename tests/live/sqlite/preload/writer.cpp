@@ -1,11 +1,8 @@
 // Programs that know nothing of terms, in C++: writer MODE FILE.
 //   lines    each line of the input is a statement, and it prints what came of it
 //   threads  eight threads insert twenty rows each, every one on a connection of its own
-//   fork     four children insert on connections of their own, then one on its parent's; then the parent inserts
 //   facts    what a program can see of a connection that it has just opened, by each of the three functions
 #include <sqlite3.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -56,25 +53,6 @@ int threads(const char* path) {
   return 0;
 }
 
-void in_child(const char* who, sqlite3* inherited, const char* path) {
-  std::cout.flush();
-  const pid_t child = fork();
-  if (child == 0) {
-    std::cout << who << ": " << run(inherited != nullptr ? inherited : opened(path), insert)
-              << std::endl;
-    _exit(0);
-  }
-  waitpid(child, nullptr, 0);
-}
-
-int forks(const char* path) {
-  sqlite3* db = opened(path);
-  for (int i = 0; i < 4; ++i) in_child("child", nullptr, path);
-  in_child("inherited", db, path);
-  std::cout << "parent: " << run(db, insert) << "\n";
-  return sqlite3_close(db);
-}
-
 void tell(const char* what, int code, sqlite3*& opened) {
   sqlite3* db = opened;
   int allowed = -1;
@@ -106,7 +84,6 @@ int facts(const char* path) {
 int main(int, char** words) {
   const std::string mode = words[1];
   if (mode == "threads") return threads(words[2]);
-  if (mode == "fork") return forks(words[2]);
   if (mode == "facts") return facts(words[2]);
   return lines(words[2]);
 }

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <deque>
 #include <thread>
+#include <typeindex>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -224,55 +225,29 @@ TEST_CASE("hrana client: a lost transaction is an error and no stream any more",
 TEST_CASE("hrana client: the type of an error says what may be done next", "[cli]") {
   struct Row {
     const char* name;
+    std::type_index type;
     Reply reply;
-    std::function<bool(const Error&)> is;
   };
-  const auto type = []<class Wanted>(std::type_identity<Wanted>) {
-    return [](const Error& error) { return typeid(error) == typeid(Wanted); };
+  const auto rows = [](const char* text) {
+    return Reply{.body = ok(R"({"cols":[{"name":"a"}],"rows":)" + std::string(text) + "}")};
   };
   const Row row = GENERATE_COPY(
-      Row{"stale",
-          {.body = error("TG001 stale term", "TG001")},
-          type(std::type_identity<StaleTerm>())},
-      Row{"no term",
-          {.body = error("TG002 no term declared", "TG002")},
-          type(std::type_identity<TermRequired>())},
-      Row{"blocked",
-          {.body = error("TG006 blocked", "TG006")},
-          type(std::type_identity<Blocked>())},
-      Row{"busy",
-          {.body = error("database is locked", "SQLITE_BUSY")},
-          type(std::type_identity<Conflict>())},
-      Row{"other",
-          {.body = error("no such table: t", "SQLITE_ERROR")},
-          type(std::type_identity<DatabaseError>())},
-      Row{"token",
-          {.status = 401, .body = R"({"message":"no token","code":"AUTH_MISSING"})"},
-          type(std::type_identity<DatabaseError>())},
-      Row{"server busy",
-          {.status = 503, .body = R"({"message":"too many","code":"SERVER_BUSY"})"},
-          type(std::type_identity<Unavailable>())},
-      Row{"commit unknown",
-          {.status = 500, .body = R"({"message":"flush failed","code":"OUTCOME_UNKNOWN"})"},
-          type(std::type_identity<OutcomeUnknown>())},
-      Row{"a balancer's error",
-          {.status = 502, .body = "<html>Bad Gateway</html>"},
-          type(std::type_identity<OutcomeUnknown>())},
-      Row{"another server",
-          {.status = 404, .body = "<html>Not Found</html>"},
-          type(std::type_identity<DatabaseError>())},
-      Row{"no answer", {.silent = true}, type(std::type_identity<OutcomeUnknown>())},
-      Row{"no JSON", {.body = "what?"}, type(std::type_identity<OutcomeUnknown>())},
-      Row{"no results", {.body = R"({"baton":null})"}, type(std::type_identity<DatabaseError>())},
-      Row{"ragged rows",
-          {.body = ok(R"({"cols":[{"name":"a"}],"rows":[[]]})")},
-          type(std::type_identity<DatabaseError>())},
-      Row{"no such value",
-          {.body = ok(R"({"cols":[{"name":"a"}],"rows":[[{"type":"date"}]]})")},
-          type(std::type_identity<DatabaseError>())},
-      Row{"no base64",
-          {.body = ok(R"({"cols":[{"name":"a"}],"rows":[[{"type":"blob","base64":"%%%%"}]]})")},
-          type(std::type_identity<DatabaseError>())});
+      Row{"stale", typeid(StaleTerm), {.body = error("TG001 stale term", "TG001")}},
+      Row{"no term", typeid(TermRequired), {.body = error("TG002 no term declared", "TG002")}},
+      Row{"blocked", typeid(Blocked), {.body = error("TG006 blocked", "TG006")}},
+      Row{"busy", typeid(Conflict), {.body = error("database is locked", "SQLITE_BUSY")}},
+      Row{"other", typeid(DatabaseError), {.body = error("no such table: t", "SQLITE_ERROR")}},
+      Row{"token", typeid(DatabaseError), {401, R"({"message":"no","code":"AUTH_MISSING"})"}},
+      Row{"server busy", typeid(Unavailable), {503, R"({"message":"x","code":"SERVER_BUSY"})"}},
+      Row{"unknown", typeid(OutcomeUnknown), {500, R"({"message":"x","code":"OUTCOME_UNKNOWN"})"}},
+      Row{"a balancer's error", typeid(OutcomeUnknown), {502, "<html>Bad Gateway</html>"}},
+      Row{"another server", typeid(DatabaseError), {404, "<html>Not Found</html>"}},
+      Row{"no answer", typeid(OutcomeUnknown), {.silent = true}},
+      Row{"no JSON", typeid(OutcomeUnknown), {.body = "what?"}},
+      Row{"no results", typeid(DatabaseError), {.body = R"({"baton":null})"}},
+      Row{"ragged rows", typeid(DatabaseError), rows("[[]]")},
+      Row{"no such value", typeid(DatabaseError), rows(R"([[{"type":"date"}]])")},
+      Row{"no base64", typeid(DatabaseError), rows(R"([[{"type":"blob","base64":"%%%%"}]])")});
   CAPTURE(row.name);
   Scripted server({row.reply});
   HranaClient client(server.options());
@@ -281,7 +256,7 @@ TEST_CASE("hrana client: the type of an error says what may be done next", "[cli
     FAIL("it should have thrown");
   } catch (const Error& error) {
     CAPTURE(error.what());
-    CHECK(row.is(error));
+    CHECK(std::type_index(typeid(error)) == row.type);
   }
 }
 
