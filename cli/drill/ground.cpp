@@ -70,13 +70,6 @@ std::optional<std::int64_t> Ground::fence() {
   return std::nullopt;
 }
 
-std::string Ground::give_back(const LeaseInfo& lease) {
-  try {
-    database_->release_lease(plan_.scope, Term(lease.term), lease.owner);
-    return {};
-  } catch (const Error& error) { return error.what(); }
-}
-
 std::map<std::string, std::int64_t> Ground::rows_under(std::int64_t term) {
   std::map<std::string, std::int64_t> found;
   for (const Count& one : counts_) {

@@ -30,8 +30,10 @@ class Ground {
     return found ? found->term : 0;
   }
   std::optional<LeaseInfo> lease() { return Info(*database_).lease(plan_.scope); }
-  // Releases a lease that an instance left behind. Returns why it could not, or an empty text.
-  std::string give_back(const LeaseInfo& lease);
+  // Releases a lease that an instance left. Throws Error.
+  void give_back(const LeaseInfo& lease) {
+    database_->release_lease(plan_.scope, Term(lease.term), lease.owner);
+  }
   std::optional<Access> access(const std::string& role) {
     return access_of(*database_, plan_.schema, role);
   }

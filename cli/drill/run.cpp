@@ -241,11 +241,15 @@ void Run::note_refusals(int number, const std::vector<Refusal>& refusals) {
 // Releases the lease that an instance left, so that nobody has to wait until it expires and no
 // alert fires.
 void Run::give_back() {
-  const auto lease = ground_.lease();
-  if (!lease || lease->released_at_ms || result_.term == 0 || lease->term < result_.term) return;
-  if (const std::string why = ground_.give_back(*lease); !why.empty())
-    result_.notes.push_back(
-        fmt::format("the lease of \"{}\" is left to run out: {}", plan_.scope.name(), why));
+  if (result_.term == 0) return;
+  try {
+    const auto lease = ground_.lease();
+    if (lease && !lease->released_at_ms && lease->term >= result_.term) ground_.give_back(*lease);
+  } catch (const Error& error) {
+    result_.notes.push_back(fmt::format("the lease of \"{}\" is left to run out: {}",
+                                        plan_.scope.name(),
+                                        without_passwords(error.what(), plan_.secrets)));
+  }
 }
 
 void Run::step(std::string what) {

@@ -62,16 +62,6 @@ bool wants_socket(const Head& head) noexcept {
          head.header("Sec-WebSocket-Key").size() == 24;
 }
 
-std::string chosen_subprotocol(const Head& head, std::initializer_list<std::string_view> ours) {
-  std::string chosen;
-  any_part(head, "Sec-WebSocket-Protocol", [&](std::string_view part) {
-    if (std::find(ours.begin(), ours.end(), part) == ours.end()) return false;
-    chosen = part;
-    return true;
-  });
-  return chosen;
-}
-
 Reply Handler::refusal(const Peer&, unsigned status, std::string_view message) {
   Reply reply;
   reply.status = status;

@@ -217,7 +217,6 @@ void Streams::put_back(Taken taken) noexcept {
 void Streams::keep_lost(Taken& taken) noexcept {
   const std::unique_ptr<Stream> stream = std::move(taken.stream_);
   const std::lock_guard lock(mutex_);
-  if (stream->lost()) ++lost_so_far_[stream->lost()->code];
   const auto found = records_.find(taken.id_);
   if (found == records_.end()) return;
   found->second.lost = stream->lost();
@@ -229,7 +228,6 @@ void Streams::lose_streams(std::vector<std::pair<StreamId, std::unique_ptr<Strea
   for (auto& [id, stream] : streams) {
     stream->lose(why);
     const std::lock_guard lock(mutex_);
-    ++lost_so_far_[stream->lost()->code];
     const auto found = records_.find(id);
     if (found == records_.end()) continue;
     found->second.lost = stream->lost();
@@ -290,12 +288,8 @@ void Streams::tick() {
 Streams::Counts Streams::counts() const {
   const std::lock_guard lock(mutex_);
   const auto size = [&](State state) { return lists_[static_cast<std::size_t>(state)].size(); };
-  Counts counts{size(State::transaction),
-                size(State::kept),
-                size(State::bare),
-                size(State::lost),
-                0,
-                lost_so_far_};
+  Counts counts{size(State::transaction), size(State::kept), size(State::bare), size(State::lost),
+                0};
   counts.in_use = records_.size() - counts.transactions - counts.kept - counts.bare - counts.lost;
   return counts;
 }

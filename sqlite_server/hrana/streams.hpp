@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <functional>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -98,7 +97,6 @@ class Streams {
 
   struct Counts {
     std::size_t transactions = 0, kept = 0, bare = 0, lost = 0, in_use = 0;
-    std::map<std::string, std::uint64_t> lost_so_far;  // by code
   };
   Counts counts() const;
   // The reason for losing a transaction that was silent for too long.
@@ -141,7 +139,6 @@ class Streams {
   StreamId last_id_ = 0;
   std::uint64_t losses_ = 0;
   std::optional<Lost> last_loss_;  // the reason of the last lose_all()
-  std::map<std::string, std::uint64_t> lost_so_far_;
 };
 
 }  // namespace termgate::hrana

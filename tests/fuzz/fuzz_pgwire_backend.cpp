@@ -27,12 +27,6 @@ void decode(char type, std::string_view body) {
         same(body);
       }
       break;
-    case backend::command_complete:
-      if (const auto complete = decode_command_complete(body)) {
-        append_command_complete(remade, complete->tag);
-        same(body);
-      }
-      break;
     case backend::parameter_status:
       if (const auto status = decode_parameter_status(body)) {
         append_parameter_status(remade, status->name, status->value);
@@ -51,23 +45,6 @@ void decode(char type, std::string_view body) {
         same(body);
         static_cast<void>(authentication->offers("SCRAM-SHA-256"));
       }
-      break;
-    case backend::negotiate_protocol_version:
-      static_cast<void>(decode_negotiate_protocol_version(body));
-      break;
-    case backend::notification_response:
-      if (const auto notification = decode_notification_response(body)) {
-        append_notification_response(remade, notification->pid, notification->channel,
-                                     notification->payload);
-        same(body);
-      }
-      break;
-    case backend::copy_in_response:
-    case backend::copy_out_response:
-    case backend::copy_both_response: static_cast<void>(decode_copy_response(body)); break;
-    case backend::row_description:
-    case backend::parameter_description:
-      if (!decode_count(body)) std::abort();
       break;
     default: break;
   }

@@ -48,12 +48,6 @@ void decode(char type, std::string_view body) {
         same(body);
       }
       break;
-    case frontend::copy_fail:
-      if (const auto fail = decode_copy_fail(body)) {
-        append_copy_fail(remade, fail->message);
-        same(body);
-      }
-      break;
     case frontend::function_call:
       if (!decode_function_call_head(body)) std::abort();
       break;

@@ -16,7 +16,6 @@ std::shared_ptr<const Classified> Cache::classify(std::string_view sql, const Se
                             (settings.own_names_first ? 2 : 0) |
                             (settings.ascii_safe_encoding ? 1 : 0));
   if (const auto found = by_text_.find(key_); found != by_text_.end()) {
-    ++hits_;
     recent_.splice(recent_.begin(), recent_, found->second);
     return found->second->classified;
   }

@@ -778,11 +778,6 @@ bool is_read(const Statement& statement) noexcept {
   return false;
 }
 
-bool runs_alone(const Statement& statement) noexcept {
-  return statement.kind == Kind::must_run_alone || statement.kind == Kind::discard_all ||
-         statement.kind == Kind::commit_prepared || statement.kind == Kind::rollback_prepared;
-}
-
 bool Classified::is_read() const noexcept {
   return std::all_of(statements.begin(), statements.end(),
                      [](const Statement& statement) { return statements::is_read(statement); });

@@ -536,7 +536,6 @@ class Drill(BothDatabases):
         assert len(run["notes"]) == 1
         assert 'the lease of "roles-granted-declares" is left to run out: permission denied' in run["notes"][0]
 
-    @long
     def test_a_server_that_dies_in_the_middle(self):
         server = Path(scratch.name) / "dying"
         server.mkdir()

@@ -61,7 +61,7 @@ std::string frame(unsigned first, std::string_view payload) {
 struct Sockets {
   explicit Sockets(ServerOptions options = options_for_tests()) : served(std::move(options)) {
     served.handler.decides = [this](const Head& head) -> Decision {
-      return Upgrade{recorder, chosen_subprotocol(head, {"hrana2", "hrana1"}), 1000};
+      return Upgrade{recorder, "hrana2", 1000};
     };
   }
   ~Sockets() {
@@ -86,7 +86,7 @@ struct Opened : Client {
   }
 };
 
-TEST_CASE("http websocket: the handshake chooses a subprotocol and proves that it was understood",
+TEST_CASE("http websocket: the handshake names the subprotocol and proves that it was understood",
           "[http]") {
   Sockets sockets;
   Client client(sockets.served.port());

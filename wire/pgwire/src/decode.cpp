@@ -122,13 +122,6 @@ Decoded<FunctionCallHead> decode_function_call_head(std::string_view head) noexc
   return call;
 }
 
-Decoded<CopyFail> decode_copy_fail(std::string_view body) noexcept {
-  Cursor cursor(body);
-  const CopyFail fail{cursor.text()};
-  if (!cursor.done()) return not_done(cursor, "CopyFail");
-  return fail;
-}
-
 std::string_view ReportFields::operator[](char letter) const noexcept {
   const std::size_t place = place_of(letter);
   return place == std::string_view::npos ? std::string_view() : fields_[place];
@@ -165,13 +158,6 @@ Decoded<TransactionStatus> decode_ready_for_query(std::string_view body) noexcep
   if (status != 'I' && status != 'T' && status != 'E')
     return malformed("unknown transaction status 0x%02x", static_cast<unsigned char>(status));
   return static_cast<TransactionStatus>(status);
-}
-
-Decoded<CommandComplete> decode_command_complete(std::string_view body) noexcept {
-  Cursor cursor(body);
-  const CommandComplete complete{cursor.text()};
-  if (!cursor.done()) return not_done(cursor, "CommandComplete");
-  return complete;
 }
 
 Decoded<ParameterStatus> decode_parameter_status(std::string_view body) noexcept {
@@ -237,53 +223,6 @@ Decoded<Authentication> decode_authentication(std::string_view body) noexcept {
     case Authentication::Type::sasl_final: return authentication;
   }
   return malformed("authentication of the unknown type %lu", static_cast<unsigned long>(type));
-}
-
-Decoded<NegotiateProtocolVersion> decode_negotiate_protocol_version(
-    std::string_view body) noexcept {
-  Cursor cursor(body);
-  NegotiateProtocolVersion negotiate;
-  // By the documentation this is only the minor version, but servers have always sent 3 << 16 |
-  // minor.
-  const std::uint32_t version = cursor.u32();
-  negotiate.refused = cursor.u32();
-  negotiate.extensions = cursor.rest();
-  for (std::uint32_t i = 0; i < negotiate.refused && cursor.good(); ++i) cursor.text();
-  if (!cursor.done()) return not_done(cursor, "NegotiateProtocolVersion");
-  if (version >> 16 != 0 && version >> 16 != 3)
-    return malformed("the server negotiates protocol %lu",
-                     static_cast<unsigned long>(version >> 16));
-  negotiate.minor = static_cast<std::uint16_t>(version & 0xffff);
-  return negotiate;
-}
-
-Decoded<NotificationResponse> decode_notification_response(std::string_view body) noexcept {
-  Cursor cursor(body);
-  NotificationResponse notification;
-  notification.pid = cursor.u32();
-  notification.channel = cursor.text();
-  notification.payload = cursor.text();
-  if (!cursor.done()) return not_done(cursor, "NotificationResponse");
-  return notification;
-}
-
-Decoded<CopyResponse> decode_copy_response(std::string_view body) noexcept {
-  Cursor cursor(body);
-  const char format = cursor.byte();
-  CopyResponse copy{format == 1, cursor.u16()};
-  cursor.bytes(std::size_t{2} * copy.columns);
-  if (!cursor.done()) return not_done(cursor, "a COPY response");
-  if (format != 0 && format != 1)
-    return malformed("a COPY response of the unknown format %u",
-                     static_cast<unsigned char>(format));
-  return copy;
-}
-
-Decoded<std::uint16_t> decode_count(std::string_view head) noexcept {
-  Cursor cursor(head);
-  const std::uint16_t count = cursor.u16();
-  if (!cursor.good()) return cut_short("a description");
-  return count;
 }
 
 }  // namespace termgate::pgwire

@@ -132,8 +132,5 @@ class Handler {
 
 // Whether the request is a GET with Upgrade: websocket, version 13.
 bool wants_socket(const Head& head) noexcept;
-// The first of the client's subprotocols (Sec-WebSocket-Protocol) that is among `ours`; empty if
-// there is none.
-std::string chosen_subprotocol(const Head& head, std::initializer_list<std::string_view> ours);
 
 }  // namespace termgate::http

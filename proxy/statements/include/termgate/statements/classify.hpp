@@ -194,10 +194,6 @@ struct Classified {
 // are.
 bool is_read(const Statement& statement) noexcept;
 
-// Whether it is refused inside a transaction block: kind must_run_alone, DISCARD ALL, COMMIT
-// PREPARED and ROLLBACK PREPARED.
-bool runs_alone(const Statement& statement) noexcept;
-
 // Takes about a microsecond for plain statements, and longer if it needs the grammar (several
 // statements, WITH, COPY, EXPLAIN and the like).
 Classified classify(std::string_view sql, const Settings& settings = {}) noexcept;

@@ -71,11 +71,6 @@ struct FunctionCallHead {
 // `head`: at least the first 4 bytes of the body.
 Decoded<FunctionCallHead> decode_function_call_head(std::string_view head) noexcept;
 
-struct CopyFail {
-  std::string_view message;
-};
-Decoded<CopyFail> decode_copy_fail(std::string_view body) noexcept;
-
 // --- from a server ---
 
 // The fields of an ErrorResponse or NoticeResponse by their letter ("Error and Notice Message
@@ -106,11 +101,6 @@ Decoded<ReportFields> decode_report(std::string_view body) noexcept;
 
 enum class TransactionStatus : char { idle = 'I', in_block = 'T', failed = 'E' };
 Decoded<TransactionStatus> decode_ready_for_query(std::string_view body) noexcept;
-
-struct CommandComplete {
-  std::string_view tag;  // "INSERT 0 1", "ROLLBACK" and the like
-};
-Decoded<CommandComplete> decode_command_complete(std::string_view body) noexcept;
 
 struct ParameterStatus {
   std::string_view name;
@@ -148,30 +138,5 @@ struct Authentication {
 // An authentication of a kind that is not listed above is malformed, because a proxy would not know
 // which side sends next.
 Decoded<Authentication> decode_authentication(std::string_view body) noexcept;
-
-struct NegotiateProtocolVersion {
-  std::uint16_t minor = 0;
-  std::uint32_t refused = 0;    // how many extensions the server does not know
-  std::string_view extensions;  // their names, each ended by a NUL
-};
-Decoded<NegotiateProtocolVersion> decode_negotiate_protocol_version(std::string_view body) noexcept;
-
-struct NotificationResponse {
-  std::uint32_t pid = 0;
-  std::string_view channel;
-  std::string_view payload;
-};
-Decoded<NotificationResponse> decode_notification_response(std::string_view body) noexcept;
-
-// CopyInResponse, CopyOutResponse, CopyBothResponse.
-struct CopyResponse {
-  bool binary = false;
-  std::uint16_t columns = 0;
-};
-Decoded<CopyResponse> decode_copy_response(std::string_view body) noexcept;
-
-// The number of columns or parameters in a RowDescription or ParameterDescription. `head`: at least
-// the first 2 bytes of the body.
-Decoded<std::uint16_t> decode_count(std::string_view head) noexcept;
 
 }  // namespace termgate::pgwire

@@ -35,13 +35,6 @@ struct StartupMessage {
 
   // The last of duplicates counts, as in the server. nullopt: there is no such parameter.
   std::optional<std::string_view> find(std::string_view name) const noexcept;
-
-  // The minor version to use, and whether to send NegotiateProtocolVersion (exactly once): the
-  // client requested a newer version, or an extension. This codec knows no extension.
-  std::uint16_t spoken_minor() const noexcept {
-    return minor < protocol_minor_max ? minor : protocol_minor_max;
-  }
-  bool must_negotiate() const noexcept { return minor > protocol_minor_max || !extensions.empty(); }
 };
 
 struct StartupEvent {

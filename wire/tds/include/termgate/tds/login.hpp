@@ -47,7 +47,6 @@ struct Login7 {
   bool integrated() const noexcept {
     return (option_flags_2 & 0x80) != 0;
   }  // Windows authentication
-  bool read_only_intent() const noexcept { return (type_flags & 0x20) != 0; }
   bool user_instance() const noexcept { return (option_flags_3 & 0x02) != 0; }
 };
 // The payload's own length field must be its size, and every field that is not empty must lie
