@@ -1,7 +1,7 @@
 """What the live tests in Python share: options, fixtures, and how a run ends.
 
   pytest tests/live/proxy/proxy_net_test.py                 one file, with what `cmake --preset dev` built
-  pytest tests/live/proxy/proxy_net_test.py -k drain        the tests with this in their names
+  pytest tests/live/proxy/proxy_service_test.py -k drain    the tests with this in their names
   pytest tests/live/proxy/proxy_kill_test.py --long --seed 7
 
 A test with `check` (tests/support/checks.py) or `lab.check` goes on after a failure and fails at its end with all of

@@ -1,7 +1,7 @@
 """What a live test in Python is given: the programs that it tests, and how long it may take.
 
 CTest puts the names of the programs into the environment. Without it they are those of a checkout that was built with
-`cmake --preset dev`, so that `pytest tests/live/proxy/proxy_net_test.py -k drain` works by itself.
+`cmake --preset dev`, so that `pytest tests/live/proxy/proxy_service_test.py -k drain` works by itself.
 
     given.TERMGATE      the command                               TERMGATE, else build/dev/termgate
     given.EXTENSION     the loadable extension for SQLite         TERMGATE_EXTENSION, else build/dev/termgate.so

@@ -34,7 +34,6 @@ COMMENT ON LARGE OBJECT 7001 IS 'large';
 SQL
 pg_dump -n d -b -d dump_from -Fc -f "$folder/custom"
 pg_dump -n d -b -d dump_from -Fd -j 2 -f "$folder/directory"
-pg_dump -n d -b -d dump_from --inserts --rows-per-insert=50 -f "$folder/inserts.sql"
 pg_dump -n d -b -d dump_from | text >"$folder/from.sql"
 pg_restore -d dump_to --exit-on-error "$folder/custom"
 direct pg_dump -n d -b -d dump_to | text >"$folder/to.sql"
@@ -44,11 +43,6 @@ install dump_to
 pg_restore -d dump_to --exit-on-error -j 2 "$folder/directory"
 direct pg_dump -n d -b -d dump_to | text >"$folder/to.sql"
 cmp "$folder/from.sql" "$folder/to.sql" && echo "the same after pg_restore with two jobs"
-direct psql -Xq -c 'DROP DATABASE dump_to' -c 'CREATE DATABASE dump_to'
-install dump_to
-psql -Xq -v ON_ERROR_STOP=1 -d dump_to -f "$folder/inserts.sql" >/dev/null
-direct pg_dump -n d -b -d dump_to | text >"$folder/to.sql"
-cmp "$folder/from.sql" "$folder/to.sql" && echo "the same after psql with INSERTs"
 env -u PGOPTIONS pg_dump -n d -b -d dump_from | text >"$folder/to.sql"
 cmp "$folder/from.sql" "$folder/to.sql" && echo "the same without a term"
 md5sum <"$folder/from.sql"

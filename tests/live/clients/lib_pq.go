@@ -5,8 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"sort"
-	"sync"
 	"time"
 
 	"github.com/lib/pq"
@@ -60,9 +58,6 @@ func main() {
 	exec("insert", "insert into gopq values (1, 'a')")
 	exec("with values", "insert into gopq values ($1, $2, $3)", 2, "b", []byte{0, 1})
 	exec("duplicate", "insert into gopq values ($1, $2, $3)", 2, "b", nil)
-	exec("position", "select * from nowhere")
-	exec("two statements", "insert into gopq values (3); insert into gopq values (4)")
-	exec("vacuum", "vacuum gopq")
 	statement, err := db.Prepare("insert into gopq (i) values ($1) returning i")
 	say("prepare", err)
 	for key := 10; key < 15; key++ {
@@ -81,11 +76,6 @@ func main() {
 	_, err = tx.Exec("select 1")
 	say("failed", err)
 	say("commit of it", tx.Commit())
-	tx, _ = db.BeginTx(context.Background(), &sql.TxOptions{Isolation: sql.LevelSerializable})
-	var level string
-	say("level", tx.QueryRow("show transaction_isolation").Scan(&level), level)
-	_, err = tx.Exec("insert into gopq (i) values (21)")
-	say("serializable", err, tx.Commit())
 	tx, _ = db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
 	_, err = tx.Exec("insert into gopq (i) values (22)")
 	say("read only", err, tx.Rollback())
@@ -113,26 +103,6 @@ func main() {
 
 	notified(exec)
 
-	var wait sync.WaitGroup
-	var lock sync.Mutex
-	var keys []int
-	for worker := 0; worker < 8; worker++ {
-		wait.Add(1)
-		go func(worker int) {
-			defer wait.Done()
-			for n := 0; n < 10; n++ {
-				var key int
-				if err := db.QueryRow("insert into gopq (i) values ($1) returning i", 5000+worker*10+n).Scan(&key); err == nil {
-					lock.Lock()
-					keys = append(keys, key)
-					lock.Unlock()
-				}
-			}
-		}(worker)
-	}
-	wait.Wait()
-	sort.Ints(keys)
-	say("at once", len(keys), keys[0], keys[len(keys)-1])
 	rows, err := db.Query("select i, v, b from gopq where i < 30 order by i")
 	say("rows", err)
 	for rows.Next() {

@@ -6,6 +6,6 @@ cd "$(dirname "$0")"
 for driver in /usr/lib/*/odbc/psqlodbcw.so; do
   for more in "" "UseDeclareFetch=1;Fetch=2" "UseServerSidePrepare=0" "Protocol=7.4-1"; do
     echo "with: $more"
-    "$CLIENT_BUILD/odbc" "Driver=$driver;Server=$PGHOST;Port=$PGPORT;Database=$PGDATABASE;UID=$PGUSER;SSLmode=disable;$more" | sed -E 's/^(columns: .*) [0-9]{5,} (0 -1 0)$/\1 OID \2/'
+    "$CLIENT_BUILD/odbc" "Driver=$driver;Server=$PGHOST;Port=$PGPORT;Database=$PGDATABASE;UID=$PGUSER;SSLmode=disable;$more"
   done
 done

@@ -128,12 +128,7 @@ func main() {
 	exec(conn, "insert", "insert into gopgx (i, v) values (1, 'a')")
 	values(conn)
 	exec(conn, "duplicate", "insert into gopgx (i) values ($1)", 2)
-	exec(conn, "position", "select * from nowhere")
 	exec(conn, "text", "insert into gopgx (i, v) values ($1, $2)", pgx.QuerySimpleProtocol(true), 3, "it's \\ simple")
-	say("several", func() error {
-		_, err := conn.PgConn().Exec(ctx, "insert into gopgx (i) values (4); select 1; insert into gopgx (i) values (5)").ReadAll()
-		return err
-	}())
 	for key := 10; key < 15; key++ {
 		var got int
 		say("prepared", conn.QueryRow(ctx, "insert into gopgx (i) values ($1) returning i", key).Scan(&got), got)

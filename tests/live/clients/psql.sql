@@ -1,5 +1,5 @@
--- What people type into psql: every kind of object and every \d of it, the client-side switches, errors with their positions,
--- statements that must run alone. Run once directly and once through the proxy; both outputs must be the same.
+-- What people type into psql: every kind of object and every \d of it, the client-side switches, errors with their positions. Run once
+-- directly and once through the proxy; both outputs must be the same. Plain statements are in proxy_difference_test.py.
 -- Parameters: none. Rows: a schema `cl`, made anew. Locks: none held at the end. Of the guarantees it keeps F7.
 \set VERBOSITY verbose
 \set SHOW_CONTEXT always
@@ -105,40 +105,22 @@ SELECT * FROM parent WHERE nmae = 'a';
    SELECT 1 +
   oops;
 UPDATE parent SET name = name || '!' WHERE id = 2 RETURNING name;
-DELETE FROM parent WHERE id = 77;
-SELECT add_one('x'::text);
 SELECT loud('me'), 1 AS one;
 SELECT writes(1), writes(2);
-SELECT * FROM quick;
 CALL pro(21);
-CALL pro('no number');
-DO $$ BEGIN RAISE NOTICE 'in a block'; INSERT INTO cl.quick VALUES (99); END $$;
-DO $$ BEGIN PERFORM 1/0; END $$;
 SELECT 1 \; INSERT INTO quick VALUES (5) RETURNING i \; SELECT 2;
 SELECT 1 \; SELECT 1/0 \; INSERT INTO quick VALUES (6);
-SELECT count(*) FROM quick;
 SELECT 1 AS a, NULL AS b, 'ü€😀' AS c, '\x00ff'::bytea AS d, ARRAY[1, NULL] AS e, ROW(1, 'x') AS f, 1.50::numeric AS g, 'NaN'::float8 AS h;
 SELECT;
 ;
--- only a comment
-/* and another */ SELECT 7;
+/* a comment */ SELECT 7;
 \errverbose
 \echo :ERROR :SQLSTATE :ROW_COUNT :LAST_ERROR_SQLSTATE
 TABLE nowhere;
 \errverbose
 \echo :ERROR :SQLSTATE :ROW_COUNT :LAST_ERROR_SQLSTATE
-WITH w AS (INSERT INTO quick VALUES (7) RETURNING i) SELECT * FROM w;
-WITH w AS (SELECT 1 AS i) INSERT INTO quick SELECT i FROM w;
 MERGE INTO quick q USING (VALUES (7)) v (i) ON q.i = v.i WHEN MATCHED THEN UPDATE SET i = 8;
-SELECT i INTO made FROM quick WHERE i > 5;
-CREATE TABLE made_too AS SELECT i FROM quick WHERE i > 5;
-EXPLAIN (COSTS OFF) UPDATE parent SET share = 1 WHERE id = 1;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) INSERT INTO quick VALUES (11);
 SELECT name FROM parent WHERE id = 2 FOR UPDATE;
-TRUNCATE quick, made;
-LOCK TABLE quick;
-SELECT nextval('numbers'), currval('numbers');
-SELECT setval('numbers', 50);
 REFRESH MATERIALIZED VIEW kept;
 ANALYZE parent;
 
@@ -169,34 +151,9 @@ thirteen,wrong
 COPY parent TO STDOUT WITH (FORMAT csv, HEADER);
 COPY (INSERT INTO quick VALUES (103) RETURNING i) TO STDOUT;
 
--- Transactions.
-BEGIN;
-INSERT INTO quick VALUES (201);
-SAVEPOINT s;
-INSERT INTO parent (id) VALUES (1);
-SELECT 1;
-ROLLBACK TO s;
-INSERT INTO quick VALUES (202);
-RELEASE s;
-COMMIT;
-SELECT count(*) FROM quick WHERE i > 200;
-BEGIN; INSERT INTO quick VALUES (203); ROLLBACK;
-BEGIN READ ONLY; INSERT INTO quick VALUES (204); COMMIT;
-BEGIN ISOLATION LEVEL SERIALIZABLE; SHOW transaction_isolation; INSERT INTO quick VALUES (205); COMMIT;
-START TRANSACTION ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION READ WRITE; SHOW transaction_read_only; INSERT INTO quick VALUES (206); COMMIT AND CHAIN; INSERT INTO quick VALUES (207); ROLLBACK AND CHAIN; SELECT 1; COMMIT;
-BEGIN \; INSERT INTO quick VALUES (208) \; COMMIT;
+-- Transactions that psql begins, and their savepoints.
 BEGIN \; INSERT INTO quick VALUES (209) \; SELECT 1/0 \; COMMIT;
 ROLLBACK;
-ROLLBACK;
-COMMIT;
-BEGIN;
-BEGIN;
-SET LOCAL statement_timeout = '5s';
-SHOW statement_timeout;
-COMMIT;
-SHOW statement_timeout;
-SHOW transaction_read_only;
-SHOW default_transaction_read_only;
 \set AUTOCOMMIT off
 INSERT INTO quick VALUES (301);
 SELECT count(*) FROM quick WHERE i > 300;
@@ -213,46 +170,24 @@ INSERT INTO quick VALUES (304);
 COMMIT;
 \unset ON_ERROR_ROLLBACK
 SELECT i FROM quick WHERE i > 300 ORDER BY i;
-BEGIN;
-INSERT INTO quick VALUES (305);
-PREPARE TRANSACTION 'cl-1';
-SELECT gid FROM pg_prepared_xacts WHERE gid = 'cl-1';
-COMMIT PREPARED 'cl-1';
 
--- Prepared statements, cursors, session things.
-PREPARE ins (int) AS INSERT INTO quick VALUES ($1) RETURNING i;
-EXECUTE ins(401);
-EXECUTE ins('x');
-SELECT name, statement FROM pg_prepared_statements WHERE name NOT LIKE '\_termgate%';
-DEALLOCATE ins;
-EXECUTE ins(402);
+-- Session things.
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT id, name FROM parent ORDER BY id FOR UPDATE;
 FETCH 2 FROM c;
 UPDATE parent SET share = 77 WHERE CURRENT OF c;
 MOVE BACKWARD 1 FROM c;
 FETCH ALL FROM c;
-CLOSE c;
 COMMIT;
-DECLARE h CURSOR WITH HOLD FOR SELECT 1 AS held;
-FETCH h;
-CLOSE h;
-CREATE TEMP TABLE mine (i int) ON COMMIT DROP;
 CREATE TEMP TABLE mine (i int);
 INSERT INTO mine VALUES (1);
 SELECT * FROM mine;
 DISCARD TEMP;
-SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ;
-SHOW transaction_isolation;
-INSERT INTO quick VALUES (501);
-SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET TIME ZONE 'Europe/Berlin';
-SELECT '2026-01-01 00:00+00'::timestamptz;
 SET DateStyle = german;
 SELECT '2026-01-01 00:00+00'::timestamptz;
 RESET DateStyle;
 RESET TIME ZONE;
-SET nonsense = 1;
 SET application_name = 'other';
 SHOW application_name;
 \encoding LATIN1
@@ -260,35 +195,16 @@ SELECT length('x');
 \encoding UTF8
 LISTEN ears;
 NOTIFY ears, 'hello';
-UNLISTEN *;
 SELECT lo_create(4242), lo_from_bytea(4243, 'abc');
-SELECT convert_from(lo_get(4243), 'UTF8');
 \dl
 \lo_unlink 4242
-SELECT pg_advisory_lock(1), pg_advisory_unlock(1);
-SELECT current_user, session_user, current_schema;
 
 -- What must run alone.
-VACUUM quick;
 VACUUM (ANALYZE) parent, quick;
 CREATE INDEX CONCURRENTLY quick_i ON quick (i);
-REINDEX INDEX CONCURRENTLY quick_i;
-DROP INDEX CONCURRENTLY quick_i;
-CREATE PROCEDURE commits() LANGUAGE plpgsql AS $$ BEGIN INSERT INTO cl.quick VALUES (601); COMMIT; INSERT INTO cl.quick VALUES (602); ROLLBACK; END $$;
-CALL commits();
-SELECT i FROM quick WHERE i > 600;
-BEGIN;
-CALL commits();
-ROLLBACK;
-BEGIN;
-VACUUM quick;
-ROLLBACK;
 ALTER TABLE quick ADD COLUMN more text DEFAULT 'd', ALTER i TYPE bigint;
 ALTER TABLE quick RENAME TO slow;
 \d slow
-CLUSTER parent USING parent_pkey;
-ALTER SYSTEM SET work_mem = '5MB';
-ALTER SYSTEM RESET work_mem;
 CREATE DATABASE cl_copy TEMPLATE template0;
 DROP DATABASE cl_copy;
 DISCARD ALL;

@@ -55,8 +55,6 @@ LIBSQL_CLIENT = {
     "nothing": "SQL_NO_STATEMENT",
     # On the file the second one is passed over in silence.
     "two statements": "SQL_MANY_STATEMENTS",
-    # On the file the client's own statements are in the way.
-    "drop": "null",
 }
 # The code is the primary one; the extended one has a field of its own.
 NO_EXTENDED_CODE = {"unique": "SQLITE_CONSTRAINT: UNIQUE", "foreign key": "SQLITE_CONSTRAINT: FOREIGN KEY"}

@@ -2,7 +2,7 @@
 # does more of each. [F6] bypasses: every row of docs/evidence/bypasses.md. [F7] difference: what a client sees, against a direct connection.
 if(TARGET termgate AND TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_postgres)
   termgate_pytest(live_proxy_net)
-  foreach(what access_mode clients databases f4 kill hostile operator seats seats_stress servers untrusted replication service term_file)
+  foreach(what access_mode clients databases f4 kill hostile operator seats seats_stress servers replication service term_file)
     termgate_pytest(live_proxy_${what} TIMEOUT 1200)
   endforeach()
   termgate_pytest(live_proxy_bypasses live_proxy_difference TIMEOUT 1500)

@@ -3,8 +3,8 @@
 
   pytest tests/live/proxy/proxy_replication_test.py [--long | --majors 15] [-k subscription]
 
-The server takes no extended protocol in such a connection, so no check can stand in front of a write there.
-Whether something was written, a superuser's direct connection says.
+The server takes no extended protocol in such a connection, so no check can stand in front of a write there. What is refused and what
+passes is in tests/unit/proxy/postgres/login.cpp. Whether something was written, a superuser's direct connection says.
 """
 import os
 
@@ -12,40 +12,24 @@ import pytest
 
 import given
 from checks import check, eventually
-from proxy_lab import Refused, Wire, declared, query
+from proxy_lab import Wire, declared, query, refusal
 
 PLAIN_SHARE = 2
 WRITES = [
     "INSERT INTO t VALUES (1)",
-    "SELECT 1; INSERT INTO t VALUES (2)",
-    "BEGIN READ WRITE",
     "SELECT * FROM opens; COMMIT; SELECT * FROM writer",
     "BEGIN; SET TRANSACTION READ WRITE; INSERT INTO t VALUES (3); COMMIT",
-    "SET default_transaction_read_only = off",
-    "SELECT set_config('default_transaction_read_only', 'off', false)",
     "SELECT writes(4)",
-    "SELECT pg_notify('c', 'x')",
     "SELECT lo_create(4711)",
-    "SELECT pg_logical_emit_message(false, 'a', 'b')",
     "COPY t FROM STDIN",
-    "DO $$BEGIN INSERT INTO t VALUES (5); END$$",
     "CREATE TABLE u (a int)",
-    "PREPARE p AS SELECT pg_notify('c', 'x')",
 ]
-READS = ["SELECT count(*) FROM t", "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ", "COPY t TO STDOUT", "COMMIT", "SHOW server_version"]
+READS = ["SELECT count(*) FROM t", "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ", "COPY t TO STDOUT", "COMMIT", "IDENTIFY_SYSTEM"]
 
 
 def refused(proxy, text, **parameters):
     """The error that ends the connection, or None."""
-    try:
-        client = Wire(proxy.port, user="repl", replication="database", **parameters)
-        try:
-            client.ask(text)
-            return None
-        finally:
-            client.close()
-    except Refused as error:
-        return error.args[0]
+    return refusal(lambda: Wire(proxy.port, user="repl", replication="database", **parameters).ask(text))
 
 
 def state(server):
@@ -91,21 +75,16 @@ def test_no_sql_in_a_replication_connection_writes(mode, lab, server, major):
     for name, claim in (("without a term", {}), ("with a stale term", declared("x", 3)), ("with a term", declared("x", 5))):
         for text in WRITES:
             error = refused(proxy, text, **claim)
-            check(f"{major} {mode} {name}: {text}", isinstance(error, dict) and error["C"] == "0A000", error)
+            check(f"{major} {mode} {name}: {text}", error and error["C"] == "0A000", error)
     check(f"{major} {mode}: nothing was written", state(server) == before, state(server))
     client = Wire(proxy.port, user="repl", replication="database")
     for text in READS:
         _, error = client.ask(text)
         check(f"{major} {mode}: {text}", error is None, error)
-    rows, error = client.ask("IDENTIFY_SYSTEM")
-    check(f"{major} {mode}: IDENTIFY_SYSTEM", error is None and len(rows) == 1, error)
     # The server reads a backslash as the session starts it.
     for strings in ("on", "off"):
         one = Wire(proxy.port, user="repl", replication="database", options=f"-c standard_conforming_strings={strings}")
-        try:
-            one.ask("SELECT '\\'; INSERT INTO t VALUES (7); --'")
-        except Refused:
-            pass
+        refusal(lambda: one.ask("SELECT '\\'; INSERT INTO t VALUES (7); --'"))
         one.close()
     two = Wire(proxy.port, user="repl", replication="database")
     two.send(query("SELECT * FROM opens"), query("SELECT * FROM writer"))
@@ -114,11 +93,7 @@ def test_no_sql_in_a_replication_connection_writes(mode, lab, server, major):
     check(f"{major} {mode}: nothing was written by what is hidden", state(server) == before, state(server))
     # A view of the owner's makes the session writable; up to 13 the server does not report it.
     client.send(query("SELECT * FROM opens"))
-    try:
-        client.until("Z")
-        ended = False
-    except Refused:
-        ended = True
+    ended = refusal(lambda: client.until("Z")) is not None
     check(f"{major} {mode}: what makes the session writable ends it", ended or major == "13")
     client.close()
     proxy.stop()
@@ -155,17 +130,10 @@ def test_a_subscription_works(lab, server, major):
 def test_physical_replication_connections_work(lab, server, major):
     """A base backup with the log streamed beside it: two physical replication connections."""
     proxy = lab.proxy(server.url, "--allow-replication")
-    program = os.path.join(lab.run(lab.pg_server, "bin", "15"), "pg_basebackup")
     if major == "15":
-        lab.run(
-            program,
-            *"-h 127.0.0.1 -p".split(),
-            proxy.port,
-            *"-U repl -D".split(),
-            f"{lab.folder}/copy{major}",
-            *"-X stream --checkpoint=fast".split(),
-            env={**os.environ, "PGPASSWORD": ""},
-        )
+        program = os.path.join(lab.run(lab.pg_server, "bin", "15"), "pg_basebackup")
+        words = ["-h", "127.0.0.1", "-p", proxy.port, "-U", "repl", "-D", f"{lab.folder}/copy{major}", "-X", "stream", "--checkpoint=fast"]
+        lab.run(program, *words, env={**os.environ, "PGPASSWORD": ""})
         check(f"{major}: pg_basebackup copies the server", os.path.exists(f"{lab.folder}/copy{major}/PG_VERSION"))
     client = Wire(proxy.port, user="repl", replication="true")
     rows, error = client.ask("IDENTIFY_SYSTEM")

@@ -10,14 +10,12 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
 import given
 from checks import eventually
-from given import PG_SERVER, free_port
 from pgraw import Connection, bind, describe, execute, extended, parse, query, sync
 
 PLAIN_SHARE = 3
@@ -25,31 +23,23 @@ MAJORS = given.majors("18")
 NOBODY = "127.0.0.1:1"  # nothing listens there
 
 
-def run(*words, **more):
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, **more)
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    return done.stdout.strip()
-
-
 class Pair:
     """A primary with layer 1, and a hot standby of it."""
 
-    def __init__(self, major, folder):
-        self.major, self.folder = major, Path(folder)
-        os.chmod(folder, 0o755)
-        self.folders = [self.folder / "primary", self.folder / "standby"]
-        self.primary = run(PG_SERVER, "start", major, self.folders[0], "fsync=off")
-        run(given.TERMGATE, "init", "--db", self.primary)
-        with Connection(port_of(self.primary)) as c:
+    def __init__(self, lab, major):
+        self.lab = lab
+        primary = lab.server(major)
+        with Connection(primary.port) as c:
             c.rows("CREATE TABLE t (a int)")
             c.rows("INSERT INTO t VALUES (1)")
             c.rows("CREATE FUNCTION reads() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM t'")
             c.rows("SELECT termgate.check_term('seen', 7)")
         # A copy of the files: not every major comes with pg_basebackup.
-        run(PG_SERVER, "stop", self.folders[0], "fast")
+        lab.run(lab.pg_server, "stop", primary.folder, "fast")
+        self.folders = [Path(primary.folder), Path(f"{primary.folder}-standby")]
         self.folders[1].mkdir()
-        run("cp", "-a", self.folders[0] / "data", self.folders[1] / "data")
-        self.primary = run(PG_SERVER, "start", major, self.folders[0], "fsync=off")
+        lab.run("cp", "-a", self.folders[0] / "data", self.folders[1] / "data")
+        self.primary = lab.run(lab.pg_server, "start", major, self.folders[0], "fsync=off")
         with open(self.folders[1] / "data" / "postgresql.auto.conf", "a") as settings:
             settings.write(f"\nprimary_conninfo = 'host=127.0.0.1 port={port_of(self.primary)} user=postgres'\n")
         signal = self.folders[1] / "data" / "standby.signal"
@@ -58,11 +48,18 @@ class Pair:
             shutil.copymode(self.folders[0] if path.is_dir() else self.folders[0] / "data" / "PG_VERSION", path)
             owner = os.stat(self.folders[0] if path.is_dir() else self.folders[0] / "data")
             os.chown(path, owner.st_uid, owner.st_gid)
-        self.standby = run(PG_SERVER, "start", major, self.folders[1], "fsync=off")
+        self.standby = lab.run(lab.pg_server, "start", major, self.folders[1], "fsync=off")
+
+    def promote(self):
+        with Connection(port_of(self.standby)) as c:
+            c.rows("SELECT pg_promote(true, 60)")
+        # Layer 1 wants a word of the operator's after a promotion (F3).
+        words = ["declare-restored", "--nothing-lost", "--reason", "planned", "--db", self.standby]
+        self.lab.run(self.lab.termgate, "fence", *words)
 
     def stop(self):
         for folder in reversed(self.folders):
-            subprocess.run([PG_SERVER, "stop", folder, "immediate"], check=False, capture_output=True)
+            subprocess.run([self.lab.pg_server, "stop", folder, "immediate"], check=False, capture_output=True)
 
     def place(self, which):
         return re.search(r"@([^/]*)/", getattr(self, which)).group(1)
@@ -73,29 +70,24 @@ def port_of(url):
 
 
 @pytest.fixture(scope="module", params=MAJORS)
-def pair(request):
-    with tempfile.TemporaryDirectory(prefix="termgate-servers.", ignore_cleanup_errors=True) as folder:
-        pair = Pair(request.param, folder)
-        yield pair
-        pair.stop()
+def pair(request, lab):
+    pair = Pair(lab, request.param)
+    yield pair
+    pair.stop()
 
 
-class Proxy:
-    def __init__(self, backend, **environment):
-        self.port = free_port()
-        command = [given.TERMGATE, "proxy", "--listen", f"127.0.0.1:{self.port}", "--backend", backend, "--log-level", "info"]
-        self.log = tempfile.NamedTemporaryFile("r", prefix="termgate-servers.", suffix=".log")
-        self.process = subprocess.Popen(
-            command, stdout=open(self.log.name, "w"), stderr=subprocess.STDOUT, env={**os.environ, **environment}
-        )
-        assert eventually(lambda: "listening" in open(self.log.name).read() or self.process.poll() is not None)
+@pytest.fixture
+def proxy_to(lab):
+    """Starts proxies that end with the test."""
+    started = []
 
-    def __enter__(self):
-        return self
+    def start(backend, **environment):
+        started.append(lab.proxy(backend, env={**os.environ, **environment}))
+        return started[-1]
 
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
+    yield start
+    for one in started:
+        one.stop()
 
 
 def login(port, term=None, scope="seen"):
@@ -125,50 +117,43 @@ URLS = [
 
 
 @pytest.mark.parametrize("hosts, rest, environment, where", URLS)
-def test_the_proxy_and_its_clients_are_with_one_server(pair, hosts, rest, environment, where):
+def test_the_proxy_and_its_clients_are_with_one_server(pair, proxy_to, hosts, rest, environment, where):
     ports = {"p": str(port_of(pair.primary)), "s": str(port_of(pair.standby))}
     hosts = hosts.replace("P", pair.place("primary")).replace("S", pair.place("standby")).replace(":p", ":" + ports["p"])
     rest = rest.replace("port=p", "port=" + ports["p"]).replace("port=s", "port=" + ports["s"]).replace("/socket", str(pair.folders[0]))
     environment = {name: ports.get(value, value) for name, value in environment.items()}
-    with Proxy(f"postgresql://postgres@{hosts}/postgres{rest}", **environment) as proxy:
+    proxy = proxy_to(f"postgresql://postgres@{hosts}/postgres{rest}", **environment)
 
-        def here():
+    def here():
+        try:
             with Connection(proxy.port) as c:
                 recovers = c.value("SELECT pg_is_in_recovery()")
                 watches = c.value("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'termgate watch'")
-            return recovers == ("t" if where == "standby" else "f") and watches == "1"
+        except Exception:  # no login yet
+            return False
+        return recovers == ("t" if where == "standby" else "f") and watches == "1"
 
-        def settled():
-            try:
-                return here()
-            except Exception:  # no login yet
-                return False
-
-        assert eventually(settled, 10), open(proxy.log.name).read()
+    assert eventually(here, 10), proxy.log()
 
 
-def test_a_failover_moves_the_clients():
-    with tempfile.TemporaryDirectory(prefix="termgate-servers.", ignore_cleanup_errors=True) as folder:
-        pair = Pair("15", folder)
+def test_a_failover_moves_the_clients(lab, proxy_to):
+    pair = Pair(lab, "15")
+    proxy = proxy_to(f"postgresql://postgres@{pair.place('primary')},{pair.place('standby')}/postgres?target_session_attrs=read-write")
+
+    def writes(term):
         try:
-            url = f"postgresql://postgres@{pair.place('primary')},{pair.place('standby')}/postgres?target_session_attrs=read-write"
-            with Proxy(url) as proxy:
+            with login(proxy.port, term) as c:
+                return all(message.type != "E" for message in c.query("INSERT INTO t VALUES (3)"))
+        except Exception:  # the old server, or none yet
+            return False
 
-                def writes(term):
-                    try:
-                        with login(proxy.port, term) as c:
-                            return all(message.type != "E" for message in c.query("INSERT INTO t VALUES (3)"))
-                    except Exception:  # the old server, or none yet
-                        return False
-
-                assert eventually(lambda: writes(8), 10), open(proxy.log.name).read()
-                run(PG_SERVER, "stop", pair.folders[0], "immediate")
-                with Connection(port_of(pair.standby)) as c:
-                    c.rows("SELECT pg_promote(true, 60)")
-                run(given.TERMGATE, "fence", "declare-restored", "--nothing-lost", "--reason", "planned", "--db", pair.standby)
-                assert eventually(lambda: writes(9), 20), open(proxy.log.name).read()
-        finally:
-            pair.stop()
+    try:
+        assert eventually(lambda: writes(8), 10), proxy.log()
+        lab.run(lab.pg_server, "stop", pair.folders[0], "immediate")
+        pair.promote()
+        assert eventually(lambda: writes(9), 20), proxy.log()
+    finally:
+        pair.stop()
 
 
 REFUSED = [
@@ -189,16 +174,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("rest, environment, named", REFUSED)
-def test_what_would_hold_for_one_of_them_only_is_refused_at_the_start(rest, environment, named):
-    command = [given.TERMGATE, "proxy", "--listen", "127.0.0.1:0", "--backend", f"postgresql://x@127.0.0.1/app{rest}"]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=30)
-    assert done.returncode == 2 and "--backend" in done.stderr and named in done.stderr, done.stderr
+def test_what_would_hold_for_one_of_them_only_is_refused_at_the_start(refused_start, rest, environment, named):
+    said = refused_start(f"postgresql://x@127.0.0.1/app{rest}", env={**os.environ, **environment})
+    assert "ended with 2" in said and "--backend" in said and named in said, said
 
 
-def test_tls_of_the_environment_holds_for_clients_too(pair):
-    with Proxy(pair.primary, PGSSLMODE="require") as proxy:
-        with pytest.raises(Exception, match="08006|TLS|closed"):
-            Connection(proxy.port)
+def test_tls_of_the_environment_holds_for_clients_too(pair, proxy_to):
+    with pytest.raises(Exception, match="08006|TLS|closed"):
+        Connection(proxy_to(pair.primary, PGSSLMODE="require").port)
 
 
 # --- a hot standby ---
@@ -243,32 +226,25 @@ def answers(connection, asked):
 
 
 @pytest.mark.parametrize("term", [None, 7, 8], ids=["no term", "the fence's term", "a new term"])
-def test_a_standby_answers_as_directly(pair, term):
-    with Proxy(pair.standby) as proxy:
-        with login(port_of(pair.standby), term) as direct, login(proxy.port, term) as through:
-            different = []
-            for sent in ASKED:
-                one, other = answers(direct, [sent])[0], answers(through, [sent])[0]
-                # Without a term a write is refused as everywhere; NOTIFY is a write that READ ONLY would not stop.
-                refused = term is None and one[0][0] == "E" and other[0][0] == "E" and other[0][1] in ("TG002", "25P02")
-                if one != other and not refused:
-                    different.append(f"{sent}:\n  direct  {one}\n  through {other}")
-            assert not different, "\n".join(different)
+def test_a_standby_answers_as_directly(pair, proxy_to, term):
+    with login(port_of(pair.standby), term) as direct, login(proxy_to(pair.standby).port, term) as through:
+        different = []
+        for sent in ASKED:
+            one, other = answers(direct, [sent])[0], answers(through, [sent])[0]
+            # Without a term a write is refused as everywhere; NOTIFY is a write that READ ONLY would not stop.
+            refused = term is None and one[0][0] == "E" and other[0][0] == "E" and other[0][1] in ("TG002", "25P02")
+            if one != other and not refused:
+                different.append(f"{sent}:\n  direct  {one}\n  through {other}")
+        assert not different, "\n".join(different)
 
 
-def test_a_promotion_under_an_open_session(pair):
-    with Proxy(pair.standby) as proxy:
-        sessions = [login(port_of(pair.standby), 9), login(proxy.port, 9)]
-        asked = [query("SELECT 1"), query("SHOW transaction_read_only"), query("INSERT INTO t VALUES (6)")]
-        one, other = (answers(c, asked) for c in sessions)
-        assert one == other
-        with Connection(port_of(pair.standby)) as c:
-            c.rows("SELECT pg_promote(true, 60)")
-        # Layer 1 wants a word of the operator's after a promotion (F3).
-        run(given.TERMGATE, "fence", "declare-restored", "--nothing-lost", "--reason", "planned", "--db", pair.standby)
-        asked = [query("INSERT INTO t VALUES (6)"), query("SHOW transaction_read_only"), query("SHOW default_transaction_read_only")]
-        one, other = (answers(c, asked) for c in sessions)
-        one, other = ([[m for m in answer if m[0] != "S"] for answer in each] for each in (one, other))
-        assert one[0][0] == ("C", b"INSERT 0 1\0"), one
-        assert other[0][0] == one[0][0], other
-        assert [rows[1] for rows in other[1:]] == [rows[1] for rows in one[1:]], (one, other)
+def test_a_promotion_under_an_open_session(pair, proxy_to):
+    sessions = [login(port_of(pair.standby), 9), login(proxy_to(pair.standby).port, 9)]
+    insert, shows = query("INSERT INTO t VALUES (6)"), [query(f"SHOW {name}transaction_read_only") for name in ("", "default_")]
+    one, other = (answers(c, [*shows, insert]) for c in sessions)
+    assert one == other
+    pair.promote()
+    one, other = ([[m for m in answer if m[0] != "S"] for answer in answers(c, [insert, *shows])] for c in sessions)
+    assert one[0][0] == ("C", b"INSERT 0 1\0"), one
+    assert other[0][0] == one[0][0], other
+    assert [rows[1] for rows in other[1:]] == [rows[1] for rows in one[1:]], (one, other)

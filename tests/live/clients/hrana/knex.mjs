@@ -14,16 +14,11 @@ class OnFile extends File {
 const db = knex({ client: local ? OnFile : Server, connection: { filename: local ? path : authToken ? `${url}?authToken=${authToken}` : url }, useNullAsDefault: true, pool: { min: 1, max: 1 } });
 await say('create', () => db.schema.createTable('kx_user', (t) => { t.increments('id'); t.string('name', 30).notNullable().unique(); t.integer('age').index(); t.float('score'); t.boolean('active').defaultTo(true); t.binary('raw'); t.json('data'); }).then(() => 1));
 await say('child', () => db.schema.createTable('kx_post', (t) => { t.increments('id'); t.integer('user_id').references('id').inTable('kx_user').onDelete('CASCADE'); t.string('title'); }).then(() => 1));
-await say('hasTable', async () => [await db.schema.hasTable('kx_user'), await db.schema.hasTable('nope'), await db.schema.hasColumn('kx_user', 'age')]);
 await say('insert', () => db('kx_user').insert({ name: 'ann', age: 30, score: 0.5, raw: Buffer.from([0, 255]), data: '{"a":1}' }).returning(['id', 'name']));
 await say('insert unequal', () => db('kx_user').insert([{ name: 'bob' }, { name: 'cy', age: 4 }]).returning('id'));
 await say('posts', () => db('kx_post').insert([1, 2, 3].map((n) => ({ user_id: 1, title: `p${n}` }))).returning('id'));
 await say('select', () => db('kx_user').select('id', 'name', 'age', 'score', 'raw', 'data').orderBy('id'));
-await say('where', () => db('kx_user').where('age', '>', 10).orWhereNull('age').pluck('name').then((n) => n.sort()));
-await say('raw', () => db('kx_user').whereRaw('length(name) = ?', [3]).count({ n: '*' }));
-await say('join', () => db('kx_post as p').join('kx_user as u', 'u.id', 'p.user_id').select('u.name', 'p.title').orderBy('p.id'));
 await say('update', () => db('kx_user').where({ id: 1 }).update({ age: 31 }));
-await say('increment', () => db('kx_user').where('id', 1).increment('age', 2));
 await say('upsert', () => db('kx_user').insert({ name: 'ann', age: 50 }).onConflict('name').merge(['age']).returning(['id', 'age']));
 await say('transaction', () => db.transaction(async (t) => { await t('kx_user').where('id', 2).update({ age: 5 }); return t('kx_user').where('id', 2).first('age'); }));
 await say('rollback', () => db.transaction(async (t) => { await t('kx_user').insert({ name: 'gone' }); throw new Error('out'); }));
@@ -31,7 +26,5 @@ await say('savepoint', () => db.transaction(async (t) => { await t.transaction(a
 await say('unique', () => db('kx_user').insert({ name: 'ann' }).catch((e) => { throw new Error(/UNIQUE constraint failed: [\w.]+/.exec(e.message)?.[0] ?? e.message); }));
 await say('foreign key', () => db('kx_post').insert({ user_id: 99 }).catch((e) => { throw new Error(/FOREIGN KEY constraint failed/.exec(e.message)?.[0] ?? e.message); }));
 await say('columnInfo', () => db('kx_user').columnInfo());
-await say('delete', () => db('kx_user').where('id', 1).del());
-await say('cascaded', () => db('kx_post').count({ n: '*' }));
 await say('drop', async () => { for (const t of ['kx_post', 'kx_user']) await db.schema.dropTable(t); return db.schema.hasTable('kx_user'); });
 await db.destroy();
