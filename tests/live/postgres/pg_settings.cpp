@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 #include <map>
-#include <string>
 #include <vector>
 
 #include "pg_calls.hpp"
