@@ -56,6 +56,21 @@ TEST_CASE(
   CHECK(first.run(call("check_term", scope, "5")).code == "TG001");
 }
 
+TEST_CASE("check: a raise behind its snapshot is stale or a serialization error and never passes",
+          "[F1][F2][live]") {
+  const std::string level = GENERATE("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE");
+  CAPTURE(level);
+  const auto scope = fresh_scope();
+  PgSession writer(database().url()), raiser(database().url());
+  raiser.must(call("seal", scope, "5"));
+  SECTION("the session has checked before") { writer.must(call("check_term", scope, "5")); }
+  SECTION("the session has not") {}
+  writer.must("BEGIN ISOLATION LEVEL " + level + "; SELECT count(*) FROM pg_class");
+  raiser.must(call("seal", scope, "6"));
+  const auto code = writer.run(call("check_term", scope, "5")).code;
+  CHECK(code == (level == "READ COMMITTED" ? "TG001" : "40001"));
+}
+
 TEST_CASE("check: a writer that waited behind a raise is judged by what became of it",
           "[F2][live]") {
   const auto scope = fresh_scope();

@@ -21,7 +21,6 @@ if(TARGET termgate_postgres)
     termgate_pytest(live_pg_require)
     termgate_pytest(live_pg_locks live_pgbouncer TIMEOUT 120)
     termgate_pytest(live_init_script TIMEOUT 600)
-    # Starts servers of its own, some fifteen of them.
     termgate_pytest(live_pg_restore TIMEOUT 600)
     termgate_pytest(live_pg_squatters live_pg_adopt live_pg_rights live_pg_seats TIMEOUT 900)
     # 100 failovers of a cluster of three nodes and etcd; with --long only.
