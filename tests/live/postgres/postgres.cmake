@@ -4,10 +4,9 @@ if(TARGET termgate_postgres)
     SOURCES
       live/postgres/pg_fence.cpp live/postgres/pg_hand_over.cpp live/postgres/pg_library_seats.cpp
       live/postgres/pg_evict.cpp live/postgres/pg_protect.cpp live/postgres/pg_many_scopes.cpp live/postgres/pg_proxy.cpp
-      live/postgres/pg_upgrade.cpp live/postgres/pg_settings.cpp live/postgres/pg_takeover.cpp live/postgres/pg_protect_parents.cpp
+      live/postgres/pg_settings.cpp live/postgres/pg_takeover.cpp live/postgres/pg_protect_parents.cpp
       live/postgres/pg_verify.cpp
     LIBRARIES Termgate::storage PkgConfig::LIBPQ)
-  target_compile_definitions(live_postgres PRIVATE TERMGATE_TEST_FIXTURES="${CMAKE_CURRENT_SOURCE_DIR}/live/postgres/fixtures")
   termgate_test(live_pg_schedules LABEL live TIMEOUT 1800 NEEDS TERMGATE_TEST_POSTGRESQL SOURCES live/postgres/pg_schedules.cpp LIBRARIES Termgate::storage PkgConfig::LIBPQ Threads::Threads)
   termgate_test(live_pg_faults APART OWN_SERVER LABEL live TIMEOUT 600 NEEDS TERMGATE_TEST_POSTGRESQL
     SOURCES live/postgres/pg_faults.cpp support/fault_proxy.cpp
