@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Long: a case for each right, and for each refusal that a role meets.
 """[F3] [F6] Who may do what in layer 1 on PostgreSQL: each function by its level, what default privileges and installations by hand
 give to nobody, what a role without rights can
 change, forge or hold up, and arguments and columns of every collation.
